@@ -1,0 +1,84 @@
+(ns magnetar.bench.build
+  "Compiles the benchmarks into `bench/target/classes`: the JMH shells with their generated code, and the workloads ahead of
+  time, so that a fork starts in a second instead of compiling core.async first."
+  (:require [clojure.java.io :as io]
+            [clojure.string :as str]
+            [magnetar.bench.machine :as machine])
+  (:import [java.io File]
+           [javax.tools JavaCompiler ToolProvider]))
+
+(set! *warn-on-reflection* true)
+
+(defn target
+  "Returns the folder of the compiled benchmarks.
+
+  Example: (str (target)) => \"/home/me/magnetar/bench/target/classes\""
+  ^File []
+  (io/file (machine/home) "bench" "target" "classes"))
+
+(defn- files-below
+  [root]
+  (filter #(.isFile ^File %) (file-seq (io/file root))))
+
+(defn- newest
+  ^long [files]
+  (transduce (map #(.lastModified ^File %)) max 0 files))
+
+(defn- inputs
+  []
+  (let [java (io/file (machine/home) "bench" "src" "java")]
+    (mapcat files-below (remove #(= (target) %) (cons java (machine/class-path))))))
+
+(defn- stamp
+  ^File []
+  (io/file (target) "compiled.stamp"))
+
+(defn- stale?
+  []
+  (<= (.lastModified (stamp)) (newest (inputs))))
+
+(defn- clear
+  [^File folder]
+  (run! #(.delete ^File %) (reverse (file-seq folder)))
+  (.mkdirs folder))
+
+(defn- javac-arguments
+  "JDK 23 and later run no annotation processor unless told to: without `-proc:full` JMH finds no benchmark and says nothing."
+  []
+  (into ["-proc:full" "-processor" "org.openjdk.jmh.generators.BenchmarkProcessor"
+         "-d" (str (target)) "-cp" (System/getProperty "java.class.path")]
+        (comp (map str) (filter #(str/ends-with? % ".java")))
+        (files-below (io/file (machine/home) "bench" "src" "java"))))
+
+(defn- javac
+  ^JavaCompiler []
+  (or (ToolProvider/getSystemJavaCompiler)
+      (throw (ex-info "This Java has no compiler: run the benchmarks with a JDK, not a JRE."
+                      {:java-home (System/getProperty "java.home")}))))
+
+(defn- compile-shells
+  []
+  (let [exit (.run (javac) nil nil nil ^"[Ljava.lang.String;" (into-array String (javac-arguments)))]
+    (when-not (zero? exit)
+      (throw (ex-info "The JMH shells in bench/src/java do not compile: see the messages of javac above." {:exit exit})))))
+
+(defn- compile-workloads
+  []
+  (binding [*compile-path* (str (target))]
+    (compile 'magnetar.bench.workload.magnetar)
+    (compile 'magnetar.bench.workload.core-async)))
+
+(defn ensure-built
+  "Compiles shells and workloads when a file of the class path is newer than the last time, and returns the folder.
+
+  Fails with javac's or Clojure's message when a source does not compile.
+
+  Example: (ensure-built)"
+  []
+  (when (stale?)
+    (println "compiling the benchmarks ..")
+    (clear (target))
+    (compile-shells)
+    (compile-workloads)
+    (spit (stamp) ""))
+  (target))

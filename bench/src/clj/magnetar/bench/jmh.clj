@@ -1,0 +1,58 @@
+(ns magnetar.bench.jmh
+  "JMH as a function: one fork of one workload in, its scores out."
+  (:import [java.util.concurrent TimeUnit]
+           [magnetar.bench AsyncBenchmark]
+           [org.openjdk.jmh.results BenchmarkResult IterationResult RunResult]
+           [org.openjdk.jmh.runner Runner]
+           [org.openjdk.jmh.runner.options ChainedOptionsBuilder Options OptionsBuilder TimeValue VerboseMode]))
+
+(set! *warn-on-reflection* true)
+
+(defn- strings
+  ^"[Ljava.lang.String;" [xs]
+  (into-array String (map str xs)))
+
+(defn- with-workload
+  ^ChainedOptionsBuilder [{:keys [library workload n profiler]}]
+  (cond-> (doto (OptionsBuilder.)
+            (.include (.getName AsyncBenchmark))
+            (.param "library" (strings [library]))
+            (.param "workload" (strings [workload]))
+            (.param "n" (strings [n]))
+            (.operationsPerInvocation (int n)))
+    profiler (.addProfiler ^String profiler "")))
+
+(defn- milliseconds
+  [n]
+  (TimeValue. (long n) TimeUnit/MILLISECONDS))
+
+(defn- options
+  ^Options [{:keys [warm-ups warm-up-ms iterations iteration-ms jvm-flags verbose] :as run}]
+  (.build
+   (doto (with-workload run)
+     (.forks 1)
+     (.warmupIterations (int warm-ups))
+     (.warmupTime (milliseconds warm-up-ms))
+     (.measurementIterations (int iterations))
+     (.measurementTime (milliseconds iteration-ms))
+     (.timeout (TimeValue/seconds 120))
+     (.jvmArgs (strings jvm-flags))
+     (.verbosity (if verbose VerboseMode/NORMAL VerboseMode/SILENT))
+     (.shouldFailOnError true))))
+
+(defn- iterations-of
+  [^RunResult result]
+  (for [^BenchmarkResult fork (.getBenchmarkResults result)
+        iteration (.getIterationResults fork)]
+    iteration))
+
+(defn fork
+  "Runs one workload in a fresh JVM and returns the nanoseconds per operation of each measured iteration.
+
+  `run` has :library, :workload, :n, :warm-ups, :warm-up-ms, :iterations, :iteration-ms and :jvm-flags. Blocks until the fork
+  has ended; fails with JMH's RunnerException when the workload does, or takes longer than 120 s for one iteration.
+
+  Example: (fork {:library 'core-async :workload 'ping-pong-go :n 10000 ..}) => [10432.1 ..]"
+  [run]
+  (mapv #(.getScore (.getPrimaryResult ^IterationResult %))
+        (mapcat iterations-of (.run (Runner. (options run))))))

@@ -1,0 +1,85 @@
+(ns magnetar.bench.machine
+  "Facts about the machine and the process that a result needs to be read."
+  (:require [clojure.java.io :as io]
+            [clojure.string :as str])
+  (:import [com.sun.management OperatingSystemMXBean]
+           [java.io File]
+           [java.lang.management ManagementFactory]
+           [java.nio.file Files Path]
+           [java.util Properties]))
+
+(set! *warn-on-reflection* true)
+
+(defn- artifact-version
+  [group artifact]
+  (when-let [resource (io/resource (str "META-INF/maven/" group "/" artifact "/pom.properties"))]
+    (with-open [in (io/input-stream resource)]
+      (.getProperty (doto (Properties.) (.load in)) "version"))))
+
+(defn kernel-file
+  "Returns the text of a file of the kernel's such as /proc/self/status, or nil where there is none.
+
+  Example: (kernel-file \"/proc/cpuinfo\")"
+  [path]
+  (let [path (Path/of path (make-array String 0))]
+    (when (Files/isReadable path)
+      (String. (Files/readAllBytes path)))))
+
+(defn- processor
+  []
+  (some->> (kernel-file "/proc/cpuinfo") (re-find #"model name\s*:\s*(.+)") second str/trim))
+
+(defn facts
+  "Returns a map of what a result depends on: JDK, library versions, processor, cores, memory, date.
+
+  Example: (:cores (facts)) => 2"
+  []
+  {:date (str (java.time.Instant/now))
+   :jdk (str (System/getProperty "java.vm.name") " " (System/getProperty "java.runtime.version"))
+   :clojure (clojure-version)
+   :core-async (artifact-version "org.clojure" "core.async")
+   :jmh (artifact-version "org.openjdk.jmh" "jmh-core")
+   :cores (.availableProcessors (Runtime/getRuntime))
+   :processor (processor)
+   :os (str (System/getProperty "os.name") " " (System/getProperty "os.arch"))
+   :load-at-start (.getSystemLoadAverage (ManagementFactory/getOperatingSystemMXBean))})
+
+(defn java-command
+  "Returns the path of the `java` that runs this process.
+
+  Example: (java-command) => \"/opt/jdk-25/bin/java\""
+  []
+  (str (io/file (System/getProperty "java.home") "bin" "java")))
+
+(defn class-path
+  "Returns the class path of this process as a vector of files.
+
+  Example: (mapv str (class-path)) => [\"bench/src/clj\" ..]"
+  []
+  (mapv io/file (str/split (System/getProperty "java.class.path") (re-pattern File/pathSeparator))))
+
+(defn home
+  "Returns the project's folder: the one that holds `bench`, found from this source.
+
+  Fails when the benchmarks run out of a jar.
+
+  Example: (str (home)) => \"/home/me/magnetar\""
+  ^File []
+  (let [source (io/resource "magnetar/bench/machine.clj")]
+    (if (= "file" (some-> source .getProtocol))
+      (nth (iterate #(.getParentFile ^File %) (io/file source)) 6)
+      (throw (ex-info "The benchmarks are not in a folder: run them from the project's sources, not from a jar."
+                      {:source (str source)})))))
+
+(defn await-idle
+  "Waits until this process has used almost no processor time for 300 ms, at most 20 s.
+
+  Example: (await-idle) => true, or false when it never came to rest"
+  []
+  (let [os ^OperatingSystemMXBean (ManagementFactory/getOperatingSystemMXBean)]
+    (loop [left 66, before (.getProcessCpuTime os)]
+      (Thread/sleep 300)
+      (let [now (.getProcessCpuTime os)]
+        (cond (< (- now before) 15000000) true
+              (pos? left) (recur (dec left) now)
+              :else false)))))

@@ -1,0 +1,81 @@
+(ns magnetar.bench.main
+  "`bin/magnetar bench async [--quick] [--open] [--no-write] [GROUP..]`: builds the benchmarks, runs them in a JVM that has them on
+  its class path, prints the table and writes it to `bench/results`."
+  (:require [clojure.java.io :as io]
+            [clojure.string :as str]
+            [magnetar.bench.build :as build]
+            [magnetar.bench.child :as child]
+            [magnetar.bench.machine :as machine])
+  (:import [java.io File]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private usage
+  "usage: bin/magnetar bench async [--quick] [--open] [--no-write] [GROUP..]")
+
+(def ^:private quiet-flags
+  "JMH 1.37 uses `sun.misc.Unsafe`, of which JDK 25 warns."
+  ["--sun-misc-unsafe-memory-access=allow"])
+
+(def ^:private open-flags
+  ["--add-opens" "java.base/java.lang=ALL-UNNAMED"])
+
+(defn- built?
+  []
+  (some? (io/resource "META-INF/BenchmarkList")))
+
+(defn- run-built
+  "The JMH runner lists its benchmarks by its own class loader: it needs them on the class path from the start."
+  [arguments]
+  (let [class-path (str (build/ensure-built) File/pathSeparator (System/getProperty "java.class.path"))]
+    (child/run-through
+     (concat [(machine/java-command)] quiet-flags
+             ["-Xmx512m" "-cp" class-path "clojure.main" "-m" "magnetar.bench.main"]
+             arguments))))
+
+(defn- settings
+  [options groups]
+  (let [base @(requiring-resolve (if (options "--quick") 'magnetar.bench.async/quick 'magnetar.bench.async/full))
+        open (if (options "--open") open-flags [])]
+    (cond-> (-> base (update :jvm-flags into (concat quiet-flags open)) (assoc :open-flags open))
+      (seq groups) (assoc :groups (set groups)))))
+
+(defn- run-async
+  [options groups]
+  (let [result ((requiring-resolve 'magnetar.bench.async/run) (settings options groups))]
+    (println)
+    (run! println ((requiring-resolve 'magnetar.bench.report/table) result))
+    (when-not (or (options "--no-write") (seq groups))
+      (run! #(println "written:" (str %))
+            ((requiring-resolve 'magnetar.bench.report/write) "async" result)))
+    0))
+
+(defn- refuse
+  [message]
+  (binding [*out* *err*]
+    (println message)
+    (println usage))
+  2)
+
+(defn- dispatch
+  [[command & more :as arguments]]
+  (let [[options groups] ((juxt filter remove) #(str/starts-with? % "--") more)]
+    (cond (not= "async" command)
+          (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There is one: async."))
+          (not-every? #{"--quick" "--open" "--no-write"} options)
+          (refuse (str "Unknown option among: " (str/join " " options) "."))
+          (built?) (run-async (set options) groups)
+          :else (run-built arguments))))
+
+(defn -main
+  "Runs the benchmark that the first argument names and ends the JVM: 0 when it has run, whether the targets are met or not;
+  1 when a workload failed; 2 for wrong arguments.
+
+  Example: (-main \"async\" \"--quick\")"
+  [& arguments]
+  (let [code (try (dispatch arguments)
+                  (catch Exception e
+                    (binding [*out* *err*] (println (ex-message e) (or (ex-data e) "")) (.printStackTrace e))
+                    1))]
+    (shutdown-agents)
+    (System/exit code)))

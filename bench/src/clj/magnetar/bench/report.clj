@@ -1,0 +1,94 @@
+(ns magnetar.bench.report
+  "A result as a table: for the terminal, for Markdown, and as EDN."
+  (:require [clojure.java.io :as io]
+            [clojure.pprint :as pprint]
+            [clojure.string :as str]
+            [magnetar.bench.machine :as machine])
+  (:import [java.io File]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private header
+  ["workload" "unit" "ours [min max]" "theirs [min max]" "ratio [min max]" "target" "met?"])
+
+(defn- number
+  [x]
+  (let [x (double x)]
+    (cond (>= (abs x) 100.0) (format "%.0f" x)
+          (>= (abs x) 10.0) (format "%.1f" x)
+          :else (format "%.3f" x))))
+
+(defn- spread
+  [{:keys [median min max]}]
+  (if median
+    (str (number median) " [" (number min) " " (number max) "]")
+    "-"))
+
+(defn- target
+  [{:keys [target ratio]}]
+  (cond (nil? target) "-"
+        ratio (str "<= " target)
+        :else (str "< " (number target))))
+
+(defn- cells
+  [unit {:keys [name ours-value theirs-value ratio met?] :as row}]
+  [name unit (spread ours-value) (spread theirs-value) (spread ratio) (target row)
+   (case met? true "yes" false "NO" "for information")])
+
+(defn- all-cells
+  [result]
+  (for [part [:time :memory :start]
+        row (:rows (part result))]
+    (cells (:unit (part result)) row)))
+
+(defn- padded
+  [lines]
+  (let [widths (apply map (fn [& column] (reduce max (map count column))) lines)]
+    (for [line lines]
+      (map (fn [width cell] (format (str "%-" width "s") cell)) widths line))))
+
+(defn table
+  "Returns the result as lines of a Markdown table, padded so that it reads well on a terminal too.
+
+  Example: (run! println (table result))"
+  [result]
+  (let [[head & body] (padded (cons header (all-cells result)))
+        rule (map #(apply str (repeat (count %) "-")) head)]
+    (for [line (list* head rule body)]
+      (str "| " (str/join " | " line) " |"))))
+
+(defn- facts
+  [{:keys [machine settings]}]
+  (for [[k v] (concat machine (select-keys settings [:jvm-flags :rounds :warm-ups :warm-up-ms :iterations :iteration-ms :quick]))]
+    (str "- " (name k) ": " (if (sequential? v) (str/join " " v) v))))
+
+(defn markdown
+  "Returns the result as the text of a Markdown page: the table, how to read it, the machine.
+
+  Example: (spit \"async.md\" (markdown result))"
+  [result]
+  (str/join
+   "\n"
+   (concat ["# magnetar.async beside clojure.core.async" ""
+            "Written by `bin/magnetar bench async`; the raw numbers are in `async.edn`."
+            "A ratio is time or memory, ours / theirs, one per round of alternating forks: the median of the rounds, the least and the greatest."
+            "Time is the median of a fork's iterations; the spreads of the columns ours and theirs are over the forks. What each line does: `bench/README.md`." ""]
+           (table result)
+           ["" "## Machine and settings" ""]
+           (facts result)
+           [""])))
+
+(defn- folder
+  ^File []
+  (doto (io/file (machine/home) "bench" "results") (.mkdirs)))
+
+(defn write
+  "Writes NAME.edn and NAME.md into bench/results and returns the two files.
+
+  Example: (write \"async\" result)"
+  [title result]
+  (let [edn (io/file (folder) (str title ".edn"))
+        md (io/file (folder) (str title ".md"))]
+    (spit edn (with-out-str (binding [pprint/*print-right-margin* 120] (pprint/pprint result))))
+    (spit md (markdown result))
+    [edn md]))
