@@ -1,0 +1,182 @@
+(ns magnetar.dev.repl
+  "The prompt of bin/magnetar repl: line editing and history on a terminal, a plain prompt elsewhere,
+  and a socket REPL on loopback for editors."
+  (:require [clojure.core.server :as server]
+            [clojure.java.io :as io]
+            [clojure.main :as main]
+            [clojure.string :as str])
+  (:import (java.io PushbackReader StringReader)
+           (java.net ServerSocket)
+           (org.jline.reader Candidate Completer EOFError EndOfFileException LineReader LineReaderBuilder
+                             ParsedLine Parser Parser$ParseContext UserInterruptException)
+           (org.jline.terminal Terminal Terminal$Signal Terminal$SignalHandler TerminalBuilder)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private aliases
+  "Canonical aliases, as every file and document uses them."
+  '[[magnetar.async :as a]
+    [magnetar.channel :as channel]
+    [magnetar.inspect :as inspect]])
+
+(def ^:private port-file ".socket-repl-port")
+
+(defn- exists? [lib]
+  (let [path (str/replace (str/replace (name lib) "." "/") "-" "_")]
+    (or (io/resource (str path ".clj")) (io/resource (str path "__init.class")))))
+
+(defn load-aliases
+  "Loads what exists of Magnetar's namespaces into the current one, under the canonical aliases."
+  []
+  (apply require (filter #(exists? (first %)) aliases))
+  (require '[clojure.repl :refer [doc source apropos dir pst find-doc]]))
+
+;; --- reading forms from edited lines
+
+(defn- read-all
+  "Forms of `text`; throws when the last one is not complete."
+  [text]
+  (let [reader (PushbackReader. (StringReader. text))
+        eof (Object.)]
+    (->> (repeatedly #(read {:eof eof :read-cond :allow} reader))
+         (take-while #(not (identical? eof %)))
+         (into []))))
+
+(defn incomplete?
+  "Does `text` end inside a form, so that the prompt must ask for another line?"
+  [text]
+  (try (read-all text) false
+       (catch RuntimeException e (boolean (re-find #"EOF" (str (ex-message e)))))))
+
+(defn- word-before [line cursor]
+  (or (re-find #"[^\s()\[\]{}\"'`@,;]*$" (subs line 0 cursor)) ""))
+
+(defn- parsed [line cursor]
+  (let [word (word-before line cursor)]
+    (reify ParsedLine
+      (word [_] word)
+      (wordCursor [_] (count word))
+      (wordIndex [_] 0)
+      (words [_] [word])
+      (line [_] line)
+      (cursor [_] (int cursor)))))
+
+(defn- parse [^String line cursor context]
+  (when (and (= context Parser$ParseContext/ACCEPT_LINE) (incomplete? line))
+    (throw (EOFError. -1 -1 "the form is not complete")))
+  (parsed line cursor))
+
+(def ^:private parser
+  (reify Parser
+    (parse [_ line cursor context] (parse line cursor context))))
+
+(defn- names-in [alias]
+  (map #(str alias "/" %) (keys (ns-publics (get (ns-aliases *ns*) (symbol alias))))))
+
+(defn completions
+  "Names that start with `word` in the current namespace; after alias/, those of the aliased one."
+  [word]
+  (let [[_ alias] (re-matches #"([^/]+)/.*" word)
+        names (if (and alias (get (ns-aliases *ns*) (symbol alias)))
+                (names-in alias)
+                (concat (map str (keys (ns-map *ns*))) (map #(str % "/") (keys (ns-aliases *ns*)))))]
+    (sort (filter #(str/starts-with? % word) names))))
+
+(def ^:private completer
+  (reify Completer
+    (complete [_ _ line candidates]
+      (doseq [^String name (completions (.word ^ParsedLine line))]
+        (.add candidates (Candidate. name name nil nil nil nil (not (str/ends-with? name "/"))))))))
+
+(defn- history-file []
+  (io/file (System/getProperty "user.home") ".magnetar_history"))
+
+(defn- line-reader ^LineReader [terminal]
+  (-> (LineReaderBuilder/builder)
+      (.terminal terminal)
+      (.appName "magnetar")
+      (.parser parser)
+      (.completer completer)
+      (.variable LineReader/HISTORY_FILE (history-file))
+      (.variable LineReader/SECONDARY_PROMPT_PATTERN "  ")
+      (.option org.jline.reader.LineReader$Option/DISABLE_EVENT_EXPANSION true)
+      (.build)))
+
+(defn- prompt []
+  (str (ns-name *ns*) "=> "))
+
+(defn- next-forms
+  "Forms of the next edited line; `exit` at its end, none after Ctrl-C."
+  [^LineReader reader exit]
+  (try (read-all (.readLine reader ^String (prompt)))
+       (catch UserInterruptException _ [])
+       (catch EndOfFileException _ [exit])))
+
+(defn- form-reader [reader]
+  (let [waiting (volatile! [])]
+    (fn [_ exit]
+      (while (empty? @waiting) (vreset! waiting (next-forms reader exit)))
+      (let [form (first @waiting)]
+        (vswap! waiting rest)
+        form))))
+
+(defn- interrupt-on-ctrl-c [^Terminal terminal]
+  (let [evaluator (Thread/currentThread)]
+    (.handle terminal Terminal$Signal/INT
+             (reify Terminal$SignalHandler (handle [_ _] (.interrupt evaluator))))))
+
+(defn- edited-repl []
+  (with-open [terminal (-> (TerminalBuilder/builder) (.system true) (.build))]
+    (interrupt-on-ctrl-c terminal)
+    (main/repl :init load-aliases
+               :prompt (constantly nil)
+               :need-prompt (constantly false)
+               :read (form-reader (line-reader terminal)))))
+
+;; --- the socket, for editors
+
+(defn serve
+  "One client of the socket REPL: the aliases are loaded, then it is Clojure's own."
+  []
+  (binding [*ns* (the-ns 'user)] (load-aliases))
+  (server/repl))
+
+(defn start-socket
+  "Starts a socket REPL on loopback, port 0 for any free one, and writes its port file. Returns the port."
+  [port]
+  (let [^ServerSocket socket (server/start-server {:name "magnetar" :address "127.0.0.1" :port port
+                                                   :accept 'magnetar.dev.repl/serve
+                                                   :server-daemon true})
+        file (io/file port-file)]
+    (spit file (str (.getLocalPort socket) "\n"))
+    (.deleteOnExit file)
+    (println (str "Socket REPL on 127.0.0.1:" (.getLocalPort socket) ", port in " port-file))
+    (.getLocalPort socket)))
+
+(defn- terminal? []
+  (if-let [console (System/console)] (.isTerminal console) false))
+
+(defn- prompt-until-end []
+  (if (terminal?)
+    (edited-repl)
+    (main/repl :init load-aliases)))
+
+(defn- port-of [text]
+  (let [port (if text (parse-long text) 0)]
+    (when-not (and port (<= 0 (long port) 65535))
+      (binding [*out* *err*] (println (str "magnetar: `" text "` is not a port: repl --socket [PORT]")))
+      (System/exit 2))
+    port))
+
+(defn- wait-for-ever []
+  (.join (Thread/currentThread)))
+
+(defn -main
+  "Starts the prompt; `--socket [PORT]` also serves editors, and goes on serving where there is no terminal."
+  [& [option port]]
+  (main/with-bindings
+    (in-ns 'user)
+    (when (= "--socket" option) (start-socket (port-of port)))
+    (prompt-until-end)
+    (when (and (= "--socket" option) (not (terminal?))) (wait-for-ever)))
+  (System/exit 0))

@@ -1,0 +1,88 @@
+(ns magnetar.dev.run
+  "Runs a program's file as clojure.main does, and reports what it throws in the user's own terms."
+  (:require [clojure.main :as main]
+            [clojure.string :as str]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private foreign
+  "Prefixes of classes whose frames say nothing about the user's program."
+  ["clojure." "java." "javax." "jdk." "sun." "magnetar.impl." "magnetar.kernel." "magnetar.dev." "magnetar.async" "magnetar.channel"])
+
+(def ^:private most-frames 20)
+
+(defn- user-frame? [^StackTraceElement frame]
+  (not-any? #(str/starts-with? (.getClassName frame) %) foreign))
+
+(defn- readable-name [^StackTraceElement frame]
+  (let [name (main/demunge (.getClassName frame))]
+    (-> (str/replace name #"/(eval|fn--|reify--)[\d]+.*$" "")
+        (str/replace #"/fn--\d+.*$" ""))))
+
+(defn- frame-line [^StackTraceElement frame]
+  (str "    at " (readable-name frame) " (" (.getFileName frame) ":" (.getLineNumber frame) ")"))
+
+(defn user-frames
+  "Lines of the frames of `e` that belong to the user's program, innermost first."
+  [^Throwable e]
+  (take most-frames (dedupe (map frame-line (filter user-frame? (.getStackTrace e))))))
+
+(defn- data-line [e]
+  (when-let [data (not-empty (ex-data e))]
+    (binding [*print-length* 20 *print-level* 5]
+      [(str "    data: " (pr-str data))])))
+
+(defn- headline [^Throwable e]
+  (str (or (ex-message e) "No message") " (" (.getSimpleName (class e)) ")"))
+
+(defn- describe [e]
+  (concat [(headline e)] (data-line e) (user-frames e)))
+
+(defn- thrown-by-program? [e]
+  (= :execution (:clojure.error/phase (ex-data e))))
+
+(defn- unwrap
+  "The program's own exception: the compiler wraps what the top level of a file throws, once per file."
+  [e]
+  (if (and (thrown-by-program? e) (ex-cause e)) (recur (ex-cause e)) e))
+
+(defn- compiler-report [e]
+  (when (:clojure.error/phase (ex-data e))
+    [(str/trim (main/ex-str (main/ex-triage (Throwable->map e))))]))
+
+(defn report
+  "Lines that tell a user what `e` is: message, data and own frames of it and of each cause."
+  [e]
+  (let [e (unwrap e)]
+    (or (compiler-report e)
+        (let [[top & causes] (map describe (take-while some? (iterate ex-cause e)))]
+          (concat top (mapcat (fn [[headline & more]] (cons (str "caused by: " headline) more)) causes))))))
+
+(defn- wait-for-owned
+  "Where a program waits for its named processes and scopes; nothing of that kind exists yet."
+  [])
+
+(defn- leave [status]
+  (flush)
+  (shutdown-agents)
+  (when-not (zero? (long status)) (System/exit status)))
+
+(defn- load-program [path args]
+  (main/with-bindings
+    (binding [*command-line-args* args]
+      (in-ns 'user)
+      (load-file path))))
+
+(defn -main
+  "Runs the file with its arguments. The JVM ends with 0, 1 when the program throws, or as the program says."
+  [& args]
+  (let [no-wait? (= "--no-wait" (first args))
+        [path & args] (if no-wait? (rest args) args)]
+    (leave (try
+             (load-program path args)
+             (when-not no-wait? (wait-for-owned))
+             0
+             (catch Throwable e
+               (flush)
+               (binding [*out* *err*] (run! println (report e)) (flush))
+               1)))))

@@ -1,0 +1,127 @@
+(ns magnetar.dev.test
+  "Runs the tests of one suite: clojure.test, with a limit on each test's time.
+  A test that passes its limit ends the run with a dump of all threads, virtual ones included."
+  (:require [clojure.java.io :as io]
+            [clojure.string :as str]
+            [clojure.test :as t])
+  (:import (com.sun.management HotSpotDiagnosticMXBean HotSpotDiagnosticMXBean$ThreadDumpFormat)
+           (java.io File PushbackReader)
+           (java.lang.management ManagementFactory)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private default-limit-ms 60000)
+
+;; What runs now, {:test var :deadline nanos}, or nil. Written by the test thread, read by the watchdog.
+(def ^:private running (atom nil))
+
+(defn dump-threads
+  "Text of the stacks of all threads, virtual ones included."
+  ^String []
+  (let [file (File/createTempFile "threads" ".txt")
+        bean (ManagementFactory/getPlatformMXBean HotSpotDiagnosticMXBean)]
+    (.delete file)
+    (.dumpThreads bean (.getAbsolutePath file) HotSpotDiagnosticMXBean$ThreadDumpFormat/TEXT_PLAIN)
+    (try (slurp file) (finally (.delete file)))))
+
+(defn limit-ms
+  "Time that a test may take: its :limit metadata or its namespace's in milliseconds, else a minute."
+  [test-var]
+  (or (:limit (meta test-var)) (:limit (meta (:ns (meta test-var)))) default-limit-ms))
+
+(defn- end-hung-run [test-var counts-file]
+  (println (dump-threads))
+  (println (str "HUNG " (symbol test-var) " did not end within " (limit-ms test-var)
+                " ms; the stacks of all threads are above."))
+  (spit counts-file (str (:pass-tests @running 0) " " (inc (long (:fail-tests @running 0))) "\n"))
+  (flush)
+  (.halt (Runtime/getRuntime) 1))
+
+(defn- watch [counts-file]
+  (let [{:keys [test deadline]} @running]
+    (when (and test (> (System/nanoTime) (long deadline)))
+      (end-hung-run test counts-file))))
+
+(defn- start-watchdog [counts-file]
+  (doto (Thread. ^Runnable #(loop [] (Thread/sleep 250) (watch counts-file) (recur)) "test-watchdog")
+    (.setDaemon true)
+    (.start)))
+
+(defn- deadline [test-var]
+  (+ (System/nanoTime) (* 1000000 (long (limit-ms test-var)))))
+
+(defn- failures [report]
+  (+ (long (:fail report)) (long (:error report))))
+
+(defn- run-one
+  "Runs one test; counts it as passed or failed in `running`."
+  [test-var]
+  (swap! running assoc :test test-var :deadline (deadline test-var))
+  (let [before (failures @t/*report-counters*)]
+    (t/test-vars [test-var])
+    (swap! running (fn [counts]
+                     (-> (dissoc counts :test)
+                         (update (if (= before (failures @t/*report-counters*)) :pass-tests :fail-tests) inc))))))
+
+(defn- test-vars [ns-sym]
+  (sort-by (comp :line meta) (filter (comp :test meta) (vals (ns-interns ns-sym)))))
+
+(defn- run-loaded [ns-sym]
+  (binding [t/*report-counters* (ref t/*initial-report-counters*)]
+    (let [once (t/join-fixtures (::t/once-fixtures (meta (the-ns ns-sym))))]
+      (once #(run! run-one (test-vars ns-sym))))))
+
+(defn- failed-to [what ns-sym ^Throwable e]
+  (swap! running update :fail-tests inc)
+  (println (str "FAIL " ns-sym " does not " what ": " (ex-message (or (ex-cause e) e))))
+  (.printStackTrace e (java.io.PrintWriter. ^java.io.Writer *out*)))
+
+(defn- attempt [what ns-sym f]
+  (try (f) true
+       (catch Throwable e (failed-to what ns-sym e) false)))
+
+(defn- seconds [from]
+  (format "%.1f s" (/ (double (- (System/nanoTime) (long from))) 1e9)))
+
+(defn- run-namespace [ns-sym]
+  (let [start (System/nanoTime)]
+    (when (attempt "load" ns-sym #(require ns-sym))
+      (attempt "run" ns-sym #(run-loaded ns-sym)))
+    (println (format "  %-50s %s" ns-sym (seconds start)))
+    (flush)))
+
+(defn- ns-of [file]
+  (with-open [reader (PushbackReader. (io/reader file))]
+    (second (read {:read-cond :allow :eof nil} reader))))
+
+(defn test-namespaces
+  "Names of the namespaces in the *_test.clj files below `folders`, sorted."
+  [folders]
+  (->> (mapcat (comp file-seq io/file) folders)
+       (filter #(str/ends-with? (.getName ^File %) "_test.clj"))
+       (map ns-of)
+       distinct
+       sort))
+
+(defn- words [text]
+  (remove str/blank? (str/split text #"\s+")))
+
+(defn- finish [suite counts-file start]
+  (let [{:keys [pass-tests fail-tests]} @running]
+    (spit counts-file (str pass-tests " " fail-tests "\n"))
+    (println (str suite ": " pass-tests " passed, " fail-tests " failed in " (seconds start)))
+    (flush)
+    ;; halt: a fiber or pool thread that a test left behind must not hold up the run.
+    (.halt (Runtime/getRuntime) (if (zero? (long fail-tests)) 0 1))))
+
+(defn -main
+  "Runs the suite named `suite`: the test namespaces below `folders`, or the `chosen` ones.
+  Writes \"PASSED FAILED\" to `counts-file`; ends the JVM with 0 or 1."
+  [suite counts-file folders & chosen]
+  (let [start (System/nanoTime)]
+    (reset! running {:pass-tests 0 :fail-tests 0})
+    (start-watchdog counts-file)
+    (println (str "Suite " suite))
+    (binding [t/*test-out* *out*]
+      (run! run-namespace (if (seq chosen) (map symbol chosen) (test-namespaces (words folders)))))
+    (finish suite counts-file start)))
