@@ -1,0 +1,127 @@
+package magnetar.kernel.channel;
+
+import java.util.AbstractCollection;
+import java.util.Arrays;
+import java.util.Iterator;
+
+/**
+ * The values that a channel has accepted and not handed out. As a collection it is a read-only view, oldest value first.
+ *
+ * <p>All changes are made by the channel, under its lock. A buffer of the kernel runs no user code; for one that does, see
+ * {@link #runsUserCode}.
+ */
+public abstract class Buffer extends AbstractCollection<Object> {
+    /** For implementers; programs take one of the factories. */
+    protected Buffer() {}
+
+    /** A buffer of n values, at least one; a put waits while it is full. */
+    public static Buffer fixed(int n) {
+        if (n < 1) {
+            throw new IllegalArgumentException("A fixed buffer holds at least 1 value; this asks for " + n + ".");
+        }
+        return new Ring.Fixed(n);
+    }
+
+    /** A buffer of n values that drops the newest when full; a put never waits. */
+    public static Buffer dropping(int n) {
+        return new Ring.Dropping(n);
+    }
+
+    /** A buffer of n values that drops the oldest when full; a put never waits. */
+    public static Buffer sliding(int n) {
+        return new Ring.Sliding(n);
+    }
+
+    /** A buffer that grows as needed; a put never waits. */
+    public static Buffer unbounded() {
+        return new Ring.Unbounded();
+    }
+
+    /** A buffer that keeps its first value, hands it out any number of times and drops the others. */
+    public static Buffer promise() {
+        return new Promise();
+    }
+
+    /** True while a put has to wait. */
+    public abstract boolean isFull();
+
+    /** Adds a value, or drops one, as the kind of buffer has it. */
+    protected abstract void insert(Object value);
+
+    /** Hands out the next value; called only while there is one. */
+    protected abstract Object remove();
+
+    /** The channel was closed. */
+    protected void close() {}
+
+    /** How many values it can hold; -1 for any number. */
+    public abstract int capacity();
+
+    /** True if a put never waits. */
+    public boolean isUnblocking() {
+        return true;
+    }
+
+    /** True if handing a value straight to a waiting taker equals adding and removing it. */
+    protected boolean isTransparent() {
+        return true;
+    }
+
+    /** True if the methods above run code of the program, so that the channel must not spin while they run. */
+    protected boolean runsUserCode() {
+        return false;
+    }
+
+    /** A snapshot: made while the channel works, it may miss or repeat a value. */
+    @Override
+    public Iterator<Object> iterator() {
+        return Arrays.asList(snapshot()).iterator();
+    }
+
+    /** The values now, oldest first. */
+    protected abstract Object[] snapshot();
+
+    /** The buffer of a promise channel. */
+    static final class Promise extends Buffer {
+        // Guarded by the channel's lock.
+        private Object value;
+
+        @Override
+        public boolean isFull() {
+            return false;
+        }
+
+        @Override
+        protected void insert(Object v) {
+            if (value == null) {
+                value = v;
+            }
+        }
+
+        @Override
+        protected Object remove() {
+            return value;
+        }
+
+        @Override
+        public int size() {
+            return value == null ? 0 : 1;
+        }
+
+        @Override
+        public int capacity() {
+            return 1;
+        }
+
+        @Override
+        protected boolean isTransparent() {
+            return false;
+        }
+
+        @Override
+        protected Object[] snapshot() {
+            Object v = value;
+            return v == null ? new Object[0] : new Object[] {v};
+        }
+    }
+}

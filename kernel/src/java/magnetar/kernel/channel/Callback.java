@@ -1,0 +1,69 @@
+package magnetar.kernel.channel;
+
+import magnetar.kernel.park.Failures;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Fibers;
+import magnetar.kernel.park.Waiter;
+import magnetar.kernel.time.Wheel;
+
+/**
+ * A function that waits for the result of an operation.
+ *
+ * <p>It runs on the thread that completes the operation ({@code onCaller}), else on a fiber of its own; never on the timer
+ * thread, never under a lock. Deep chains are trampolined by {@link Fiber#call}. What it throws is reported: the completing
+ * thread is not the one to blame.
+ */
+public final class Callback extends Waiter {
+    private final long id = Fiber.current().nextId();
+    private final Handler.Completion target;
+    private final boolean onCaller;
+    private Select.Losers losers;
+
+    /** Hands the result to {@code target}. */
+    public Callback(Handler.Completion target, boolean onCaller) {
+        this.target = target;
+        this.onCaller = onCaller;
+    }
+
+    Callback forSelect(Select.Losers losers) {
+        this.losers = losers;
+        return this;
+    }
+
+    @Override
+    public long id() {
+        return id;
+    }
+
+    @Override
+    public boolean isCallback() {
+        return true;
+    }
+
+    @Override
+    public void complete(Object source, Object result) {
+        if (losers == null) {
+            run(target, result, onCaller);
+        } else {
+            losers.remove();
+            run(target, new Select.Chosen(((Node) source).index, result), onCaller);
+        }
+    }
+
+    /** Runs the function with the result of an operation that had been queued. */
+    public static void run(Handler.Completion target, Object result, boolean onCaller) {
+        if (onCaller && !Wheel.isTimerThread()) {
+            Fiber.current().call(() -> guarded(target, result));
+        } else {
+            Fibers.start("callback", Fibers.Hold.STRONG, () -> target.complete(result));
+        }
+    }
+
+    private static void guarded(Handler.Completion target, Object result) {
+        try {
+            target.complete(result);
+        } catch (Throwable t) {
+            Failures.report(Thread.currentThread(), t);
+        }
+    }
+}

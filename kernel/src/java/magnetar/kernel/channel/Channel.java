@@ -1,0 +1,528 @@
+package magnetar.kernel.channel;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.util.concurrent.locks.ReentrantLock;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.Spin;
+import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.park.Waiter;
+import magnetar.kernel.park.World;
+import magnetar.kernel.time.Durations;
+import magnetar.kernel.time.Expiry;
+import magnetar.kernel.time.Wheel;
+
+/**
+ * A queue between fibers: a put waits for a taker or for room in the buffer, a take waits for a value.
+ *
+ * <pre>{@code
+ * Channel<String> c = Channel.rendezvous();
+ * Thread.startVirtualThread(() -> c.send("hello"));   // exceptions left out
+ * String s = c.receive();                             // "hello"; null once closed and drained
+ * }</pre>
+ *
+ * <p>Invariants, whenever the lock is free:
+ * <ol>
+ *   <li>If a taker waits that can be claimed, the buffer is empty and no putter waits that can be claimed with it.
+ *   <li>If a putter waits that can be claimed, the buffer is full, or there is none.
+ *   <li>Each value that a put reported as accepted is in the buffer, dropped by the kind of the buffer, or was handed to exactly
+ *       one claimed taker. A put that ended otherwise left no value behind.
+ *   <li>A waiter that gave up, for an interrupt, a time-out or because another branch of its select won, leaves no node behind
+ *       once its call has returned.
+ *   <li>Closed never becomes open. After closing, waiting puts stay, to be taken; takers have been released.
+ * </ol>
+ *
+ * <p>Source: Go's {@code runtime/chan.go}: a short lock, a ring, two queues of waiters, direct hand-off. Differences: waiters
+ * are claimed by compare-and-set (see {@link Waiter}), so that interrupts, timers and selects compete for them without the
+ * lock; a closed channel keeps its waiting puts (core.async's contract). Refused: the segment queue of Kotlin and jox, which
+ * is faster under contention of many cores and slower here, and cannot remove a waiter from its middle in O(1).
+ *
+ * <p>The lock is a word: compare-and-set, then spin, then yield. It is never held across a park, user code or a call of
+ * another kernel object but claims. Waking and callbacks happen after it: whoever holds it gathers the finished nodes in
+ * {@code done}, and completes them once it is released. Where user code must run inside, in a channel with a transducer or a
+ * buffer of the program's own, the lock is a {@link ReentrantLock} instead: a waiter for it parks. A select meets such a
+ * channel like any other; its claim is committed before the user code runs, since that cannot be rolled back.
+ *
+ * <p>Lock order: channel, then claims by rising id. Nobody holds two channel locks.
+ *
+ * @param <T> what it carries; null is not a value
+ */
+public class Channel<T> implements ReadPort, WritePort, Port {
+    /** The answer of an operation whose waiter was claimed by another event. */
+    static final Object GONE = new Object();
+
+    private static final VarHandle LOCK;
+
+    static {
+        try {
+            LOCK = MethodHandles.lookup().findVarHandle(Channel.class, "word", int.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    final Buffer buffer;
+    private final ReentrantLock mutex;
+
+    // 1 while locked, where there is no mutex. Set by any thread.
+    private volatile int word;
+
+    // Written under the lock, read by any thread.
+    private volatile boolean closed;
+    private volatile Object cause;
+
+    // Guarded by the lock.
+    final NodeQueue takers = new NodeQueue();
+    final NodeQueue putters = new NodeQueue();
+    private Node done;
+    private Node lastDone;
+
+    Channel(Buffer buffer, boolean runsUserCode) {
+        this.buffer = buffer;
+        this.mutex = runsUserCode ? new ReentrantLock() : null;
+    }
+
+    /** A channel without a buffer: each put meets a take. */
+    public static <T> Channel<T> rendezvous() {
+        return new Channel<>(null, false);
+    }
+
+    /** A channel with this buffer, or without one for null. A buffer belongs to one channel. */
+    public static <T> Channel<T> of(Buffer buffer) {
+        return new Channel<>(buffer, buffer != null && buffer.runsUserCode());
+    }
+
+    // ---------------------------------------------------------------- operations that wait
+
+    /**
+     * Puts a value; waits while nobody takes it and there is no room.
+     *
+     * @return true if it was accepted, false if the channel is closed
+     * @throws InterruptedException if interrupted while it waited; the value was not put
+     */
+    public boolean send(T value) throws InterruptedException {
+        return (boolean) sendWithin(value, Durations.INFINITE);
+    }
+
+    /**
+     * Takes a value; waits while there is none.
+     *
+     * @return the value, or null if the channel is closed and drained
+     * @throws InterruptedException if interrupted while it waited; no value was taken
+     */
+    @SuppressWarnings("unchecked")
+    public T receive() throws InterruptedException {
+        return (T) receiveWithin(Durations.INFINITE);
+    }
+
+    /** Like {@link #send}, but answers {@link Port#PENDING} if it had to wait longer than this. */
+    public Object sendWithin(Object value, long nanos) throws InterruptedException {
+        requireValue(value);
+        Fiber fiber = Fiber.current();
+        fiber.enter();
+        Object r = putNow(value, null, null);
+        return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_PUT, value, nanos);
+    }
+
+    /** Like {@link #receive}, but answers {@link Port#PENDING} if it had to wait longer than this. */
+    public Object receiveWithin(long nanos) throws InterruptedException {
+        Fiber fiber = Fiber.current();
+        fiber.enter();
+        Object r = takeNow(null, null);
+        return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_TAKE, null, nanos);
+    }
+
+    private Object waitFor(Fiber fiber, WaitReason reason, Object item, long nanos) throws InterruptedException {
+        Parked waiter = new Parked(fiber, reason, this);
+        Node node = new Node(waiter, 0, item);
+        Object r = item == null ? takeNow(null, node) : putNow(item, null, node);
+        if (r != PENDING) {
+            return r;
+        }
+        boolean completed = false;
+        try {
+            completed = nanos == Durations.INFINITE ? waiter.await() : awaitWithin(fiber.world(), waiter, nanos);
+        } finally {
+            if (!completed) {
+                remove(node);
+            }
+        }
+        return completed ? waiter.result() : PENDING;
+    }
+
+    static boolean awaitWithin(World world, Parked waiter, long nanos) throws InterruptedException {
+        Expiry expiry = new Expiry(waiter, Durations.deadline(world.nanoTime(), nanos));
+        Wheel wheel = Wheel.of(world);
+        wheel.add(expiry);
+        try {
+            return waiter.await();
+        } finally {
+            wheel.cancel(expiry);
+        }
+    }
+
+    // ---------------------------------------------------------------- operations that do not wait
+
+    /** Puts a value if that is possible now: true if accepted, false if closed, {@link Port#PENDING} if it would wait. */
+    public Object offer(Object value) {
+        requireValue(value);
+        Fiber.current().enter();
+        return putNow(value, null, null);
+    }
+
+    /** Takes a value if there is one now: the value, null if closed and drained, {@link Port#PENDING} if it would wait. */
+    public Object poll() {
+        Fiber.current().enter();
+        return takeNow(null, null);
+    }
+
+    /** True if the value was accepted now. */
+    public boolean trySend(T value) {
+        return offer(value) == Boolean.TRUE;
+    }
+
+    /** The value if there was one now, else null. */
+    @SuppressWarnings("unchecked")
+    public T tryReceive() {
+        Object v = poll();
+        return v == PENDING ? null : (T) v;
+    }
+
+    /** Puts a value now, or queues the callback: true, false if closed, {@link Port#PENDING} if queued. */
+    public Object put(Object value, Callback callback) {
+        requireValue(value);
+        Fiber.current().enter();
+        Object r = putNow(value, null, null);
+        return r != PENDING ? r : putNow(value, null, new Node(callback, 0, value));
+    }
+
+    /** Takes a value now, or queues the callback: the value, null if closed, {@link Port#PENDING} if queued. */
+    public Object take(Callback callback) {
+        Fiber.current().enter();
+        Object r = takeNow(null, null);
+        return r != PENDING ? r : takeNow(null, new Node(callback, 0, null));
+    }
+
+    @Override
+    public Object put(Object value, Handler handler) {
+        requireValue(value);
+        ForeignWaiter own = new ForeignWaiter(handler);
+        Object r = putNow(value, own, handler.blockable() ? new Node(own, 0, value) : null);
+        return r == GONE ? PENDING : r;
+    }
+
+    @Override
+    public Object take(Handler handler) {
+        ForeignWaiter own = new ForeignWaiter(handler);
+        Object r = takeNow(own, handler.blockable() ? new Node(own, 0, null) : null);
+        return r == GONE ? PENDING : r;
+    }
+
+    private static void requireValue(Object value) {
+        if (value == null) {
+            throw new IllegalArgumentException("Can't put nil on channel");
+        }
+    }
+
+    // ---------------------------------------------------------------- closing
+
+    /** Closes the channel: later puts are refused, takers are released with null once nothing is left. */
+    @Override
+    public void close() {
+        close(null);
+    }
+
+    /** Closes the channel for a cause, which {@link #cause} shows. The first close counts. */
+    public void close(Object why) {
+        lock();
+        try {
+            closeLocked(why);
+        } finally {
+            unlock();
+        }
+    }
+
+    final void closeLocked(Object why) {
+        if (!closed) {
+            cause = why;
+            closed = true;
+            afterClose();
+            releaseTakers();
+        }
+    }
+
+    private void releaseTakers() {
+        for (Node n = takers.first; n != null; n = takers.first) {
+            takers.remove(n);
+            if (n.waiter.claim()) {
+                finish(n, hasValue() ? buffer.remove() : null);
+            }
+        }
+        if (buffer != null) {
+            buffer.close();
+        }
+    }
+
+    @Override
+    public boolean isClosed() {
+        return closed;
+    }
+
+    /** Why it was closed: what {@link #close(Object)} was given, or null. */
+    public Object cause() {
+        return cause;
+    }
+
+    // ---------------------------------------------------------------- the two transfers
+
+    /**
+     * The put, whole, under the lock.
+     *
+     * @param own the caller's waiter if others can see it (a select that is queued elsewhere), else null
+     * @param node to be queued if the put has to wait; null if it must not
+     * @return true, false if closed, PENDING, or GONE if own was claimed by another event
+     */
+    final Object putNow(Object value, Waiter own, Node node) {
+        beforeOperation();
+        lock();
+        try {
+            if (closed) {
+                return own == null || own.claim() ? Boolean.FALSE : GONE;
+            }
+            if (buffer == null || buffer.isTransparent() && isDirect()) {
+                Node taker = match(takers, own);
+                if (taker != null) {
+                    finish(taker, value);
+                    return Boolean.TRUE;
+                }
+            }
+            if (buffer != null && !buffer.isFull()) {
+                if (own != null && !own.claim()) {
+                    return GONE;
+                }
+                accept(value);
+                serveTakers();
+                return Boolean.TRUE;
+            }
+            enqueue(putters, node);
+            return PENDING;
+        } finally {
+            unlock();
+        }
+    }
+
+    /** The take, whole, under the lock; see {@link #putNow}. */
+    final Object takeNow(Waiter own, Node node) {
+        beforeOperation();
+        lock();
+        try {
+            if (hasValue() || closed && flush() && hasValue()) {
+                return own == null || own.claim() ? takeBuffered() : GONE;
+            }
+            Node putter = match(putters, own);
+            if (putter != null) {
+                Object value = putter.item;
+                finish(putter, Boolean.TRUE);
+                return value;
+            }
+            if (closed) {
+                return own == null || own.claim() ? null : GONE;
+            }
+            enqueue(takers, node);
+            return PENDING;
+        } finally {
+            unlock();
+        }
+    }
+
+    private Object takeBuffered() {
+        Object value = buffer.remove();
+        while (!buffer.isFull()) {
+            Node putter = match(putters, null);
+            if (putter == null) {
+                break;
+            }
+            Object next = putter.item;
+            finish(putter, Boolean.TRUE);
+            acceptQueued(next);
+        }
+        return value;
+    }
+
+    /** Gives the values of the buffer to waiting takers. */
+    final void serveTakers() {
+        while (hasValue()) {
+            Node taker = match(takers, null);
+            if (taker == null) {
+                return;
+            }
+            finish(taker, buffer.remove());
+        }
+    }
+
+    final boolean hasValue() {
+        return buffer != null && buffer.size() > 0;
+    }
+
+    /** Claims the first waiter of the queue that can be claimed, together with own, and takes it out; null if there is none. */
+    final Node match(NodeQueue queue, Waiter own) {
+        for (Node n = queue.first; n != null; ) {
+            Node next = n.next;
+            if (n.waiter != own) {
+                switch (Waiter.pair(own, n.waiter)) {
+                    case PAIRED -> {
+                        queue.remove(n);
+                        return n;
+                    }
+                    case OWN_GONE -> {
+                        return null;
+                    }
+                    case PEER_GONE -> queue.remove(n);
+                }
+            }
+            n = next;
+        }
+        return null;
+    }
+
+    private void enqueue(NodeQueue queue, Node node) {
+        if (node == null) {
+            return;
+        }
+        if (!queue.accepts(node)) {
+            throw tooMany(queue);
+        }
+        queue.add(node);
+        afterEnqueue();
+    }
+
+    private AssertionError tooMany(NodeQueue queue) {
+        String limit = "Assert failed: No more than " + NodeQueue.CALLBACK_LIMIT + " pending ";
+        return new AssertionError(queue == putters
+                ? limit + "puts are allowed on a single channel. Consider using a windowed buffer.\n(< (.size puts) impl/MAX-QUEUE-SIZE)"
+                : limit + "takes are allowed on a single channel.\n(< (.size takes) impl/MAX-QUEUE-SIZE)");
+    }
+
+    /** Takes the node of a wait that ended elsewhere out of its queue, if it is still in one. */
+    final void remove(Node node) {
+        lock();
+        try {
+            if (node.queue != null) {
+                node.queue.remove(node);
+                afterRemove();
+            }
+        } finally {
+            unlock();
+        }
+    }
+
+    /** Notes a claimed node, out of its queue, to be completed once the lock is free. */
+    final void finish(Node node, Object result) {
+        node.item = result;
+        if (done == null) {
+            done = node;
+        } else {
+            lastDone.next = node;
+        }
+        lastDone = node;
+    }
+
+    // ---------------------------------------------------------------- what kinds of channels differ in
+
+    /** Puts an accepted value into the buffer. */
+    void accept(Object value) {
+        buffer.insert(value);
+    }
+
+    /** Puts the value of a putter that had waited into the buffer; its put has been answered. */
+    void acceptQueued(Object value) {
+        buffer.insert(value);
+    }
+
+    /** False if a value has to pass the buffer even when a taker waits. */
+    boolean isDirect() {
+        return true;
+    }
+
+    /** Called under the lock when the channel has just been closed. */
+    void afterClose() {}
+
+    /** Called under the lock when a closed channel has no value: true if it may have one now. */
+    boolean flush() {
+        return false;
+    }
+
+    /** Called before each operation, without the lock. */
+    void beforeOperation() {}
+
+    /** Called under the lock when a waiter was queued. */
+    void afterEnqueue() {}
+
+    /** Called under the lock when a waiter gave up. */
+    void afterRemove() {}
+
+    // ---------------------------------------------------------------- the lock
+
+    private void lock() {
+        World.switchPoint();
+        if (mutex != null) {
+            mutex.lock();
+        } else if (!LOCK.compareAndSet(this, 0, 1)) {
+            lockSlowly();
+        }
+    }
+
+    private void lockSlowly() {
+        int turns = 0;
+        do {
+            while (word != 0) {
+                turns = Spin.turn(turns);
+            }
+        } while (!LOCK.compareAndSet(this, 0, 1));
+    }
+
+    /** Releases the lock, then completes what was finished under it. */
+    private void unlock() {
+        if (mutex != null && mutex.getHoldCount() > 1) {
+            mutex.unlock(); // user code under the lock used its own channel: the outer call completes
+            return;
+        }
+        Node first = done;
+        done = null;
+        lastDone = null;
+        if (mutex == null) {
+            World.switchPoint();
+            LOCK.setRelease(this, 0);
+        } else {
+            mutex.unlock();
+        }
+        complete(first);
+    }
+
+    private static void complete(Node first) {
+        for (Node n = first; n != null; ) {
+            Node next = n.next;
+            n.next = null;
+            n.waiter.complete(n, n.item);
+            n = next;
+        }
+    }
+
+    // ---------------------------------------------------------------- views
+
+    /** The state of the channel now, as data. */
+    public ChannelInfo info() {
+        lock();
+        try {
+            return ChannelInfo.of(closed, cause, buffer, takers, putters);
+        } finally {
+            unlock();
+        }
+    }
+
+    @Override
+    public String toString() {
+        return "#<Channel " + Integer.toHexString(System.identityHashCode(this)) + (closed ? " closed>" : ">");
+    }
+}

@@ -1,0 +1,34 @@
+package magnetar.kernel.channel;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The state of a channel at one instant.
+ *
+ * @param closed whether it was closed
+ * @param cause why, or null
+ * @param count the values in its buffer
+ * @param capacity what its buffer can hold; 0 without a buffer, -1 for any number
+ * @param takers the threads that wait to take; null stands for a callback
+ * @param putters the threads that wait to put; null stands for a callback
+ */
+public record ChannelInfo(
+        boolean closed, Object cause, int count, int capacity, List<Thread> takers, List<Thread> putters) {
+
+    static ChannelInfo of(boolean closed, Object cause, Buffer buffer, NodeQueue takers, NodeQueue putters) {
+        int count = buffer == null ? 0 : buffer.size();
+        int capacity = buffer == null ? 0 : buffer.capacity();
+        return new ChannelInfo(closed, cause, count, capacity, threads(takers), threads(putters));
+    }
+
+    private static List<Thread> threads(NodeQueue queue) {
+        List<Thread> threads = new ArrayList<>(queue.size());
+        for (Node n = queue.first; n != null; n = n.next) {
+            if (n.waiter.isOpen()) {
+                threads.add(n.waiter.thread());
+            }
+        }
+        return threads;
+    }
+}

@@ -1,0 +1,87 @@
+package magnetar.kernel.channel;
+
+import magnetar.kernel.park.Waiter;
+
+/** A waiter of ours as the handler of an operation on a port of another library. */
+final class NodeHandler implements Handler {
+    private final Node node;
+
+    NodeHandler(Node node) {
+        this.node = node;
+    }
+
+    /** The handler of an operation that happens now or not at all. */
+    static final Handler NOW = new Handler() {
+        @Override
+        public boolean active() {
+            return true;
+        }
+
+        @Override
+        public boolean blockable() {
+            return false;
+        }
+
+        @Override
+        public long lockId() {
+            return 0;
+        }
+
+        @Override
+        public Completion commit() {
+            return r -> {};
+        }
+
+        @Override
+        public void lock() {}
+
+        @Override
+        public void unlock() {}
+    };
+
+    // Only accessed by the thread between lock and unlock.
+    private boolean locked;
+
+    private Waiter waiter() {
+        return node.waiter;
+    }
+
+    @Override
+    public boolean active() {
+        return waiter().isOpen();
+    }
+
+    @Override
+    public boolean blockable() {
+        return true;
+    }
+
+    @Override
+    public long lockId() {
+        return waiter().id();
+    }
+
+    @Override
+    public Completion commit() {
+        locked = false;
+        waiter().commit();
+        return this::complete;
+    }
+
+    private void complete(Object result) {
+        waiter().complete(node, result);
+    }
+
+    @Override
+    public void lock() {
+        locked = waiter().acquire();
+    }
+
+    @Override
+    public void unlock() {
+        if (locked) {
+            locked = false;
+            waiter().release();
+        }
+    }
+}

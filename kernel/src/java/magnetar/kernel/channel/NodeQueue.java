@@ -1,0 +1,60 @@
+package magnetar.kernel.channel;
+
+/** The takers or the putters that wait on a channel, first come first served. All access under the channel's lock. */
+final class NodeQueue {
+    /** The number of callbacks that may wait on one side of a channel, as in core.async. */
+    static final int CALLBACK_LIMIT = 1024;
+
+    Node first;
+    private Node last;
+    private int size;
+    private int callbacks;
+
+    boolean isEmpty() {
+        return first == null;
+    }
+
+    int size() {
+        return size;
+    }
+
+    boolean accepts(Node node) {
+        return !node.waiter.isCallback() || callbacks < CALLBACK_LIMIT;
+    }
+
+    void add(Node node) {
+        node.queue = this;
+        node.previous = last;
+        if (last == null) {
+            first = node;
+        } else {
+            last.next = node;
+        }
+        last = node;
+        count(node, 1);
+    }
+
+    void remove(Node node) {
+        if (node.previous == null) {
+            first = node.next;
+        } else {
+            node.previous.next = node.next;
+        }
+        if (node.next == null) {
+            last = node.previous;
+        } else {
+            node.next.previous = node.previous;
+        }
+        node.queue = null;
+        node.previous = null;
+        node.next = null;
+        count(node, -1);
+    }
+
+    private void count(Node node, int change) {
+        size += change;
+        if (node.waiter.isCallback()) {
+            callbacks += change;
+        }
+    }
+}

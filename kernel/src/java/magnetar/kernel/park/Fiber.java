@@ -1,0 +1,217 @@
+package magnetar.kernel.park;
+
+import java.lang.Thread.UncaughtExceptionHandler;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.lang.ref.WeakReference;
+import java.util.ArrayDeque;
+
+/**
+ * What the kernel knows about one thread: its world, its cause to end, its budget, its random numbers.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>The cause is written before the thread is interrupted, at most once, and never taken back; a kill may replace another
+ *       cause. {@link #check} throws it again each time.
+ *   <li>A fiber is found through its thread: it is the thread's uncaught-exception handler, which costs no entry in a
+ *       thread-local map and no search. A program that sets a handler of its own in the fiber is met by the slow way: the
+ *       registry, once, then a thread-local.
+ *   <li>A fiber holds its thread weakly unless it is {@link #hold held}: a go block parked on channels that nobody can reach
+ *       is collected, with its fiber.
+ * </ol>
+ *
+ * <p>Refused: a {@code ScopedValue} for identity (0.3 to 0.6 kB per parked thread), a {@code ThreadLocal} for it (0.25 kB).
+ */
+public final class Fiber extends WeakReference<Thread> implements UncaughtExceptionHandler {
+    /** Kernel operations that a fiber may do without parking before it lets others run. */
+    public static final int BUDGET = 1000;
+
+    private static final int ID_BLOCK = 256;
+    private static final int CALLBACK_DEPTH = 64;
+    private static final ThreadLocal<Fiber> SLOW = new ThreadLocal<>();
+    private static final VarHandle CAUSE;
+
+    static {
+        try {
+            CAUSE = MethodHandles.lookup().findVarHandle(Fiber.class, "cause", Cause.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    private final World world;
+
+    // Set or read by any thread.
+    private volatile Cause cause;
+
+    // Links of the registry, guarded by the shard.
+    Fiber previous;
+    Fiber next;
+    Fibers.Shard shard;
+
+    // Set by the starter, cleared by the fiber at its end: keeps the thread reachable.
+    Thread held;
+
+    // The rest is only accessed by the owner thread.
+    private int budget = BUDGET;
+    private int shields;
+    private long random;
+    private long nextId;
+    private long lastId;
+    private int depth;
+    private ArrayDeque<Runnable> later;
+
+    Fiber(Thread thread, World world) {
+        super(thread, Fibers.COLLECTED);
+        this.world = world;
+        this.random = world.seed() | 1;
+    }
+
+    /** The fiber of the current thread; a thread that the kernel did not start gets one at its first operation. */
+    public static Fiber current() {
+        Thread t = Thread.currentThread();
+        return t.getUncaughtExceptionHandler() instanceof Fiber f && f.refersTo(t) ? f : currentSlow(t);
+    }
+
+    private static Fiber currentSlow(Thread t) {
+        Fiber f = SLOW.get();
+        if (f == null) {
+            f = Fibers.find(t);
+            SLOW.set(f == null ? f = new Fiber(t, World.REAL) : f);
+        }
+        return f;
+    }
+
+    /** The clock, chance and scheduler of this fiber. */
+    public World world() {
+        return world;
+    }
+
+    /** Why this fiber has to end, or null. */
+    public Cause cause() {
+        return cause;
+    }
+
+    /** Gives the fiber a cause to end, then interrupts it. A second cause is ignored, but for a kill. False if ignored. */
+    public boolean doom(Cause why) {
+        World.switchPoint();
+        boolean taken = CAUSE.compareAndSet(this, (Cause) null, why) || why instanceof Cause.Kill && kill(why);
+        World.switchPoint();
+        Thread t = get();
+        if (taken && t != null) {
+            t.interrupt();
+        }
+        return taken;
+    }
+
+    private boolean kill(Cause why) {
+        cause = why;
+        return true;
+    }
+
+    /** True if the next kernel operation throws. */
+    public boolean isDoomed() {
+        return cause != null && shields == 0;
+    }
+
+    /** Throws the cause, if there is one and no shield masks it. */
+    public void check() {
+        if (isDoomed()) {
+            throw cause.toError();
+        }
+    }
+
+    /** Runs the clean-up with the cause masked, and the interrupt that came with it put off. */
+    public void shield(Runnable cleanUp) {
+        shields++;
+        boolean interrupted = cause != null && Thread.interrupted();
+        try {
+            cleanUp.run();
+        } finally {
+            shields--;
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    /** Entry of a kernel operation: throws the cause, spends the budget, and at zero lets others run. */
+    public void enter() {
+        check();
+        if (--budget <= 0) {
+            budget = BUDGET;
+            Thread.yield();
+        }
+    }
+
+    /** The fiber has parked, so it has let others run. */
+    public void refill() {
+        budget = BUDGET;
+    }
+
+    /** An id that no other waiter of this world has. */
+    public long nextId() {
+        if (nextId == lastId) {
+            nextId = world.reserveIds(ID_BLOCK);
+            lastId = nextId + ID_BLOCK;
+        }
+        return nextId++;
+    }
+
+    /** A random number below the bound; from the seed in a simulated world. */
+    public int random(int bound) {
+        random ^= random << 13;
+        random ^= random >>> 7;
+        random ^= random << 17;
+        return (int) (((random >>> 33) * bound) >>> 31);
+    }
+
+    /**
+     * Runs a callback on this, the current, fiber. Nested ones run inside each other to a depth of {@value #CALLBACK_DEPTH},
+     * deeper ones after the outermost has returned, so that a chain of callbacks of any length needs a bounded stack.
+     */
+    public void call(Runnable callback) {
+        if (depth == CALLBACK_DEPTH) {
+            putOff(callback);
+            return;
+        }
+        depth++;
+        try {
+            callback.run();
+        } finally {
+            depth--;
+            runLater();
+        }
+    }
+
+    private void putOff(Runnable callback) {
+        if (later == null) {
+            later = new ArrayDeque<>();
+        }
+        later.add(callback);
+    }
+
+    private void runLater() {
+        while (depth == 0 && later != null && !later.isEmpty()) {
+            Runnable next = later.poll();
+            depth++;
+            try {
+                next.run();
+            } catch (Throwable t) {
+                Failures.report(Thread.currentThread(), t);
+            } finally {
+                depth--;
+            }
+        }
+    }
+
+    /** Keeps the thread reachable until the fiber ends. */
+    void hold(Thread thread) {
+        held = thread;
+    }
+
+    @Override
+    public void uncaughtException(Thread t, Throwable e) {
+        Failures.report(t, e);
+    }
+}

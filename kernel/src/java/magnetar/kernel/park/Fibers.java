@@ -1,0 +1,231 @@
+package magnetar.kernel.park;
+
+import java.lang.ref.ReferenceQueue;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.function.Consumer;
+
+/**
+ * Starts fibers and lists them: the only list there is.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>A fiber is in the list from before its first instruction until after its last one.
+ *   <li>A collectable fiber is reachable from the list weakly only; once collected it leaves the list at a later start.
+ * </ol>
+ *
+ * <p>A virtual thread that was plainly started is held by the JVM until it ends. One that is started through an executor of
+ * its own is held by that executor, which nobody holds: so each collectable fiber has one, and shuts it down as its last act,
+ * which takes it off the JVM's list of executors at once instead of at the next collection (measured: 0.5 us per fiber against
+ * 1.0 to 1.8, and 0.3 for a plain start).
+ *
+ * <p>Price of the list per start: one lock and unlock of a shard, twice; 24 bytes.
+ */
+public final class Fibers {
+    static final ReferenceQueue<Thread> COLLECTED = new ReferenceQueue<>();
+    private static final Shard[] SHARDS = new Shard[16];
+
+    static {
+        for (int i = 0; i < SHARDS.length; i++) {
+            SHARDS[i] = new Shard();
+        }
+    }
+
+    private Fibers() {}
+
+    /** How long a fiber lives that nobody can reach. */
+    public enum Hold {
+        /** Until it ends: somebody owns it. */
+        STRONG,
+        /** Until nobody can reach what it waits for. */
+        WEAK
+    }
+
+    /** Starts a fiber in the world of the current one. */
+    public static Fiber start(String name, Hold hold, Runnable body) {
+        World world = Fiber.current().world();
+        return hold == Hold.WEAK ? startWeak(world, name, body) : startStrong(world, name, body);
+    }
+
+    private static Fiber startStrong(World world, String name, Runnable body) {
+        Task task = new Task(body, null);
+        Thread thread = world.newThread(name, task);
+        Fiber fiber = enroll(thread, world, task);
+        fiber.hold(thread);
+        thread.start();
+        return fiber;
+    }
+
+    private static Fiber startWeak(World world, String name, Runnable body) {
+        OwnExecutor own = new OwnExecutor(world, name);
+        ExecutorService executor = Executors.newThreadPerTaskExecutor(own);
+        executor.execute(new Task(body, executor).in(own));
+        return own.fiber;
+    }
+
+    /** Gives a platform thread, not started yet, a fiber. */
+    public static Fiber adopt(Thread thread, World world) {
+        Fiber fiber = new Fiber(thread, world);
+        thread.setUncaughtExceptionHandler(fiber);
+        return fiber;
+    }
+
+    private static Fiber enroll(Thread thread, World world, Task task) {
+        Fiber fiber = adopt(thread, world);
+        task.fiber = fiber;
+        forgetCollected();
+        SHARDS[(int) thread.threadId() & (SHARDS.length - 1)].add(fiber);
+        return fiber;
+    }
+
+    private static void forgetCollected() {
+        for (Object f = COLLECTED.poll(); f != null; f = COLLECTED.poll()) {
+            forget((Fiber) f);
+        }
+    }
+
+    private static void forget(Fiber fiber) {
+        if (fiber.shard != null) {
+            fiber.shard.remove(fiber);
+        }
+    }
+
+    static Fiber find(Thread thread) {
+        Fiber[] found = new Fiber[1];
+        SHARDS[(int) thread.threadId() & (SHARDS.length - 1)].each(f -> {
+            if (f.refersTo(thread)) {
+                found[0] = f;
+            }
+        });
+        return found[0];
+    }
+
+    /** The threads of all fibers that have not ended, in no order. */
+    public static List<Thread> threads() {
+        List<Thread> threads = new ArrayList<>();
+        for (Shard s : SHARDS) {
+            s.each(f -> {
+                Thread t = f.get();
+                if (t != null) {
+                    threads.add(t);
+                }
+            });
+        }
+        return threads;
+    }
+
+    /** How many fibers have not ended. */
+    public static int count() {
+        forgetCollected();
+        int n = 0;
+        for (Shard s : SHARDS) {
+            n += s.size();
+        }
+        return n;
+    }
+
+    /** The body of a fiber with its last acts. */
+    private static final class Task implements Runnable {
+        // Only accessed by the fiber once it runs; cleared so that a parked body can be collected piece by piece.
+        private Runnable body;
+        private ExecutorService executor;
+        private Fiber fiber;
+
+        Task(Runnable body, ExecutorService executor) {
+            this.body = body;
+            this.executor = executor;
+        }
+
+        Task in(OwnExecutor own) {
+            own.task = this;
+            return this;
+        }
+
+        @Override
+        public void run() {
+            Runnable b = body;
+            body = null;
+            try {
+                b.run();
+            } catch (Throwable t) {
+                Failures.report(Thread.currentThread(), t);
+            } finally {
+                end();
+            }
+        }
+
+        private void end() {
+            fiber.held = null;
+            forget(fiber);
+            if (executor != null) {
+                executor.shutdown();
+            }
+        }
+    }
+
+    /** Makes the one thread of an executor, and its fiber. */
+    private static final class OwnExecutor implements java.util.concurrent.ThreadFactory {
+        private final World world;
+        private final String name;
+        private Task task;
+        private Fiber fiber;
+
+        OwnExecutor(World world, String name) {
+            this.world = world;
+            this.name = name;
+        }
+
+        @Override
+        public Thread newThread(Runnable r) {
+            Thread thread = world.newThread(name, r);
+            fiber = enroll(thread, world, task);
+            return thread;
+        }
+    }
+
+    /** A part of the list under a lock of its own; its lock is the last in every order. */
+    static final class Shard {
+        private Fiber first;
+        private int size;
+
+        synchronized void add(Fiber f) {
+            f.shard = this;
+            f.next = first;
+            if (first != null) {
+                first.previous = f;
+            }
+            first = f;
+            size++;
+        }
+
+        synchronized void remove(Fiber f) {
+            if (f.shard != this) {
+                return;
+            }
+            if (f.previous == null) {
+                first = f.next;
+            } else {
+                f.previous.next = f.next;
+            }
+            if (f.next != null) {
+                f.next.previous = f.previous;
+            }
+            f.shard = null;
+            f.previous = null;
+            f.next = null;
+            size--;
+        }
+
+        synchronized int size() {
+            return size;
+        }
+
+        synchronized void each(Consumer<Fiber> visit) {
+            for (Fiber f = first; f != null; f = f.next) {
+                visit.accept(f);
+            }
+        }
+    }
+}

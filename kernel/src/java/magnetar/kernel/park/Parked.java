@@ -1,0 +1,134 @@
+package magnetar.kernel.park;
+
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * A thread that waits. It is its own {@link LockSupport#getBlocker blocker}: whoever holds the thread can ask what it waits
+ * for, on which object and since when, without any second table.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>A waiter serves one wait and is not used again: another thread may still hold it.
+ *   <li>The thread leaves {@link #await} in one of three ways: READY (the result stands), or it has taken its own claim,
+ *       because time ran out or because it was interrupted. Then nobody else can complete it any more.
+ *   <li>If the claim was lost to an event, the event wins over interrupt and time-out: the result is delivered, and the
+ *       interrupt status stays set for the next operation.
+ * </ol>
+ */
+public final class Parked extends Waiter {
+    private final Fiber fiber;
+    private final Thread thread;
+    private final WaitReason reason;
+    private final Object on;
+    private final long since;
+    private final long id;
+
+    // Written by the claimer before READY, read by the owner after it.
+    private Object source;
+    private Object result;
+
+    // Set by the timer thread, read by the owner.
+    private volatile boolean expired;
+
+    /** A wait of the current fiber, not yet begun. */
+    public Parked(Fiber fiber, WaitReason reason, Object on) {
+        this.fiber = fiber;
+        this.thread = Thread.currentThread();
+        this.reason = reason;
+        this.on = on;
+        this.since = fiber.world().coarseNanos();
+        this.id = fiber.nextId();
+    }
+
+    @Override
+    public long id() {
+        return id;
+    }
+
+    @Override
+    public Thread thread() {
+        return thread;
+    }
+
+    /** Why the thread waits. */
+    public WaitReason reason() {
+        return reason;
+    }
+
+    /** The object it waits on: a channel, or the list of a select. */
+    public Object on() {
+        return on;
+    }
+
+    /** When the wait began, on the clock of {@link World#nanoTime}. */
+    public long since() {
+        return since;
+    }
+
+    /** What completed the wait. */
+    public Object source() {
+        return source;
+    }
+
+    /** What the wait yielded. */
+    public Object result() {
+        return result;
+    }
+
+    @Override
+    public void complete(Object source, Object result) {
+        this.source = source;
+        this.result = result;
+        setReady();
+        World.switchPoint();
+        fiber.world().unpark(thread);
+    }
+
+    /** Ends the wait by time; called by a timer. */
+    public void expire() {
+        expired = true;
+        fiber.world().unpark(thread);
+    }
+
+    /**
+     * Parks until completed.
+     *
+     * @return true if completed, false if {@link #expire} came first
+     * @throws InterruptedException if the thread was interrupted without a cause and nothing had been committed
+     */
+    public boolean await() throws InterruptedException {
+        while (!isReady()) {
+            if (expired && claim()) {
+                return false;
+            }
+            if (thread.isInterrupted() || fiber.isDoomed()) {
+                abandon();
+            }
+            World.switchPoint();
+            fiber.world().park(this);
+            fiber.refill();
+        }
+        return true;
+    }
+
+    /** Takes the own claim and throws; returns once the result is there if the claim was lost. */
+    private void abandon() throws InterruptedException {
+        if (claim()) {
+            fiber.check();
+            Thread.interrupted();
+            throw new InterruptedException(
+                    "interrupted while it waited: " + reason.words() + ". The operation had no effect");
+        }
+        awaitReady();
+    }
+
+    /** The claimer is between claim and publication: a few instructions. */
+    public void awaitReady() {
+        for (int turns = 0; !isReady(); turns = Spin.turn(turns)) {}
+    }
+
+    @Override
+    public String toString() {
+        return reason.words() + " by " + thread.getName();
+    }
+}

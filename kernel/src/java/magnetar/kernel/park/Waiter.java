@@ -1,0 +1,151 @@
+package magnetar.kernel.park;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+
+/**
+ * One party that waits for something to happen, and can be claimed by exactly one of the events it waits for.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>The claim moves OPEN to CLAIMED once, and never back. Whoever made the move, and nobody else, completes the waiter
+ *       (or, if it was the waiter itself, abandons the wait).
+ *   <li>TRYING is a short lock on the claim: its holder runs no user code, takes no channel lock and does not park. It ends
+ *       in OPEN (rolled back) or CLAIMED (committed).
+ *   <li>A holder of one TRYING claim waits only for claims with a higher id. So the waits-for chain climbs, has an end, and
+ *       the party at its end makes progress: two selects that cross on two channels cannot deadlock.
+ *   <li>The result is written before READY is, and READY before the waiter is woken.
+ * </ol>
+ *
+ * <p>Source: the three-state claim of Reagents and of Go's {@code sudog.isSelect}. Difference from Go: Go locks all
+ * channels of a select in address order; here no select holds two channel locks, so the claims are ordered instead.
+ * Refused: back-off with retry for crossing selects, which needs a second argument to exclude livelock.
+ */
+public abstract class Waiter {
+    private static final int OPEN = 0;
+    private static final int TRYING = 1;
+    private static final int CLAIMED = 2;
+    private static final int READY = 3;
+
+    private static final VarHandle STATE;
+
+    static {
+        try {
+            STATE = MethodHandles.lookup().findVarHandle(Waiter.class, "state", int.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    // Set or read by any thread.
+    private volatile int state;
+
+    /** The order in which two claims are taken together; unique among waiters that can meet. */
+    public abstract long id();
+
+    /**
+     * Publishes the result of the claimed wait and wakes the waiter. Called once, by the claimer, outside of all locks.
+     *
+     * @param source what completed: the queue node of the operation
+     * @param result what it yielded
+     */
+    public abstract void complete(Object source, Object result);
+
+    /** True for waiters that count against the limit of pending callbacks on a channel. */
+    public boolean isCallback() {
+        return false;
+    }
+
+    /** What waits, for dumps: a thread, or null. */
+    public Thread thread() {
+        return null;
+    }
+
+    /** True until the claim is taken. */
+    public boolean isOpen() {
+        return state <= TRYING;
+    }
+
+    /** True once the result is published. */
+    protected final boolean isReady() {
+        return state == READY;
+    }
+
+    /** Publishes what was written before. */
+    protected final void setReady() {
+        state = READY;
+    }
+
+    /** Takes the claim; false if it was taken before. */
+    public boolean claim() {
+        World.switchPoint();
+        if (STATE.compareAndSet(this, OPEN, CLAIMED)) {
+            return true;
+        }
+        return acquire() && commitAcquired();
+    }
+
+    private boolean commitAcquired() {
+        commit();
+        return true;
+    }
+
+    /** Locks the claim; false if it was taken before. To be ended by {@link #commit} or {@link #release}. */
+    public boolean acquire() {
+        for (int turns = 0; ; turns = Spin.turn(turns)) {
+            int s = state;
+            if (s >= CLAIMED) {
+                return false;
+            }
+            World.switchPoint();
+            if (s == OPEN && STATE.compareAndSet(this, OPEN, TRYING)) {
+                return true;
+            }
+        }
+    }
+
+    /** Turns the locked claim into a taken one. */
+    public void commit() {
+        state = CLAIMED;
+    }
+
+    /** Gives the locked claim back. */
+    public void release() {
+        state = OPEN;
+    }
+
+    /** How an attempt to claim two waiters together ended. */
+    public enum Pairing {
+        /** Both are claimed by the caller. */
+        PAIRED,
+        /** The caller's own waiter had been claimed by somebody else. */
+        OWN_GONE,
+        /** The peer had been claimed by somebody else. */
+        PEER_GONE
+    }
+
+    /**
+     * Claims the peer, and the own waiter with it, both or none.
+     *
+     * @param own the caller's waiter if others can see it already, else null
+     */
+    public static Pairing pair(Waiter own, Waiter peer) {
+        if (own == null) {
+            return peer.claim() ? Pairing.PAIRED : Pairing.PEER_GONE;
+        }
+        return own.id() < peer.id() ? pairInOrder(own, peer, own) : pairInOrder(peer, own, own);
+    }
+
+    private static Pairing pairInOrder(Waiter low, Waiter high, Waiter own) {
+        if (!low.acquire()) {
+            return low == own ? Pairing.OWN_GONE : Pairing.PEER_GONE;
+        }
+        if (!high.acquire()) {
+            low.release();
+            return high == own ? Pairing.OWN_GONE : Pairing.PEER_GONE;
+        }
+        high.commit();
+        low.commit();
+        return Pairing.PAIRED;
+    }
+}

@@ -1,0 +1,119 @@
+package magnetar.kernel.park;
+
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MutableCallSite;
+import java.lang.invoke.VarHandle;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Supplier;
+
+/**
+ * Time and chance as a fiber sees them: the clock, random numbers, ids, park and unpark, and how threads are made. Each
+ * fiber has a world and hands it to the fibers it starts, so that a simulated world can run beside the real one.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>The kernel asks no clock, no random source and no {@link LockSupport} but through the world of its fiber.
+ *   <li>{@link #switchPoint} stands before each compare-and-set and each publication. While no simulation runs it is a
+ *       constant false to the compiler, and folds away.
+ * </ol>
+ */
+public class World {
+    /** The world of the operating system's clock and the JVM's scheduler. */
+    public static final World REAL = new World();
+
+    private static final MutableCallSite SIMULATED =
+            new MutableCallSite(MethodHandles.constant(boolean.class, false));
+    private static final MethodHandle IS_SIMULATED = SIMULATED.dynamicInvoker();
+
+    private static final VarHandle TIMERS;
+
+    static {
+        try {
+            TIMERS = MethodHandles.lookup().findVarHandle(World.class, "timers", Object.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    // Below zero, so that they never equal an id of core.async, which counts up from zero.
+    private final AtomicLong ids = new AtomicLong(Long.MIN_VALUE);
+
+    // Set once, read by any thread: the timers of this world, owned by the room above.
+    private volatile Object timers;
+
+    /** For simulated worlds. */
+    protected World() {}
+
+    /** The monotonic clock, in nanoseconds. */
+    public long nanoTime() {
+        return System.nanoTime();
+    }
+
+    /** The clock to mark the start of a wait with: exact enough for a human, and cheap. */
+    public long coarseNanos() {
+        return nanoTime();
+    }
+
+    /** Seeds the random numbers of a new fiber. */
+    public long seed() {
+        return ThreadLocalRandom.current().nextLong();
+    }
+
+    /** Reserves {@code n} ids and returns the first. */
+    public long reserveIds(int n) {
+        return ids.getAndAdd(n);
+    }
+
+    /** Parks the current thread; the waiter is the blocker that a dump shows. */
+    public void park(Object blocker) {
+        LockSupport.park(blocker);
+    }
+
+    /** Makes the thread runnable. */
+    public void unpark(Thread thread) {
+        LockSupport.unpark(thread);
+    }
+
+    /** Makes, but does not start, the thread of a fiber. */
+    public Thread newThread(String name, Runnable task) {
+        return Thread.ofVirtual().name(name).unstarted(task);
+    }
+
+    /** Called at a switch point of a fiber of this world while a simulation runs. */
+    protected void reachSwitchPoint() {}
+
+    /** The timers of this world, made on first use. */
+    @SuppressWarnings("unchecked")
+    public final <T> T timers(Supplier<T> make) {
+        Object t = timers;
+        if (t == null) {
+            T made = make.get();
+            t = TIMERS.compareAndSet(this, (Object) null, (Object) made) ? made : timers;
+        }
+        return (T) t;
+    }
+
+    /** Where a simulated scheduler may let another fiber run. */
+    public static void switchPoint() {
+        if (isSimulated()) {
+            Fiber.current().world().reachSwitchPoint();
+        }
+    }
+
+    private static boolean isSimulated() {
+        try {
+            return (boolean) IS_SIMULATED.invokeExact();
+        } catch (Throwable e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** Turns the switch points of all simulated fibers on or off; real fibers pass them by. */
+    public static void simulate(boolean on) {
+        SIMULATED.setTarget(MethodHandles.constant(boolean.class, on));
+        MutableCallSite.syncAll(new MutableCallSite[] {SIMULATED});
+    }
+}

@@ -1,0 +1,56 @@
+package magnetar.kernel.time;
+
+import java.time.Duration;
+
+/** The one coercion of durations: a number of milliseconds, a {@link Duration}, or {@code :infinity}. */
+public final class Durations {
+    /** Nanoseconds that stand for no limit. */
+    public static final long INFINITE = Long.MAX_VALUE;
+
+    private static final long MAX_MILLIS = INFINITE / 1_000_000;
+
+    private Durations() {}
+
+    /**
+     * The duration in nanoseconds; {@link #INFINITE} for null, {@code :infinity} and what is too long to count.
+     *
+     * @throws IllegalArgumentException if it is negative or nothing of the kind
+     */
+    public static long nanos(Object duration) {
+        if (duration == null || duration.toString().equals(":infinity")) {
+            return INFINITE;
+        }
+        if (duration instanceof Duration d) {
+            return positive(d.isNegative(), duration, d.compareTo(Duration.ofNanos(INFINITE)) >= 0 ? INFINITE : d.toNanos());
+        }
+        if (duration instanceof Number n) {
+            return positive(n.doubleValue() < 0, duration, millis(n));
+        }
+        throw refuse(duration);
+    }
+
+    private static long millis(Number n) {
+        boolean whole = n instanceof Long || n instanceof Integer || n instanceof Short || n instanceof Byte;
+        if (n.doubleValue() >= MAX_MILLIS) {
+            return INFINITE;
+        }
+        return whole ? n.longValue() * 1_000_000 : (long) (n.doubleValue() * 1_000_000);
+    }
+
+    private static long positive(boolean negative, Object duration, long nanos) {
+        if (negative) {
+            throw refuse(duration);
+        }
+        return nanos;
+    }
+
+    private static IllegalArgumentException refuse(Object duration) {
+        return new IllegalArgumentException("A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is "
+                + duration + " of " + duration.getClass().getName() + ".");
+    }
+
+    /** The instant that lies this many nanoseconds after now; never overflows. */
+    public static long deadline(long now, long nanos) {
+        return nanos == INFINITE ? INFINITE : Math.max(now, now + nanos);
+    }
+}

@@ -1,0 +1,19 @@
+package magnetar.kernel.time;
+
+import magnetar.kernel.park.Parked;
+
+/** Ends the wait of a parked fiber. */
+public final class Expiry extends Timer {
+    private final Parked waiter;
+
+    /** Ends the wait at this instant, if it has not ended before. */
+    public Expiry(Parked waiter, long dueNanos) {
+        super(dueNanos);
+        this.waiter = waiter;
+    }
+
+    @Override
+    protected void expire() {
+        waiter.expire();
+    }
+}

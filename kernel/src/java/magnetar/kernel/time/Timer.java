@@ -1,0 +1,19 @@
+package magnetar.kernel.time;
+
+/** Something that is due at an instant. Made for one use; see {@link Wheel}. */
+public abstract class Timer {
+    final long dueNanos;
+
+    // Guarded by the wheel's lock.
+    Timer previous;
+    Timer next;
+    int slot = Wheel.NOWHERE;
+
+    /** A timer due at this instant of the world's clock. */
+    protected Timer(long dueNanos) {
+        this.dueNanos = dueNanos;
+    }
+
+    /** Called once, by the timer thread, outside of the wheel's lock. Runs kernel code only and must not block. */
+    protected abstract void expire();
+}
