@@ -52,8 +52,9 @@
             [value port] (a/alts! (cond-> control job (conj [jobs job])) :priority true)]
         (condp = port
           jobs   (recur (frontier/hand-out frontier) control)
-          parsed (do (a/>! outcomes (dissoc value :found))
-                     (recur (frontier/absorb frontier value) control))
+          parsed (let [{:keys [seen] :as frontier} (frontier/absorb frontier value)]
+                   (a/>! outcomes (assoc (dissoc value :found) :seen-so-far seen))
+                   (recur frontier control))
           cancel (do (doseq [outcome (cancelled-outcomes frontier)]
                        (a/>! outcomes outcome))
                      (recur (frontier/abandon frontier) [parsed])))))))

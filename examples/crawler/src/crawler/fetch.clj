@@ -7,11 +7,11 @@
   (:require [clojure.string :as str]
             [crawler.body :as body]
             [crawler.url :as url])
-  (:import (java.io IOException)
-           (java.net ConnectException NoRouteToHostException ProtocolException URI UnknownHostException)
+  (:import (java.io EOFException IOException)
+           (java.net ConnectException NoRouteToHostException SocketException URI UnknownHostException)
            (java.net.http HttpClient HttpClient$Redirect HttpClient$Version HttpConnectTimeoutException
                           HttpHeaders HttpRequest HttpResponse HttpTimeoutException)
-           (java.nio.channels UnresolvedAddressException)
+           (java.nio.channels ClosedChannelException UnresolvedAddressException)
            (java.time Duration)
            (java.util.concurrent Executors TimeoutException)
            (javax.net.ssl SSLException)))
@@ -22,7 +22,7 @@
   "Every name an outcome can have besides `:ok` and `:http-NNN`, and what it means."
   {:bad-url            "the address cannot be understood"
    :unknown-host       "no such host"
-   :unreachable        "nobody listens there"
+   :unreachable        "no connection could be made"
    :tls-error          "no secure connection could be made"
    :connection-lost    "the connection ended before the answer did"
    :no-answer          "no answer in time"
@@ -135,7 +135,8 @@
 ;; From exception to outcome.
 
 (def ^:private names-of-failures
-  "The first class that matches anything in the chain of causes names the failure."
+  "The first class that matches anything in the chain of causes names the failure. (The JDK's client throws an
+  IllegalArgumentException for some headers it cannot read.)"
   [[HttpConnectTimeoutException :unreachable]
    [HttpTimeoutException :no-answer]
    [TimeoutException :body-timeout]
@@ -144,8 +145,11 @@
    [ConnectException :unreachable]
    [NoRouteToHostException :unreachable]
    [SSLException :tls-error]
-   [ProtocolException :protocol-error]
-   [IOException :connection-lost]
+   [EOFException :connection-lost]
+   [SocketException :connection-lost]
+   [ClosedChannelException :connection-lost]
+   [IOException :protocol-error]
+   [IllegalArgumentException :protocol-error]
    [Throwable :crashed]])
 
 (defn- name-of [causes]
@@ -165,10 +169,10 @@
   the client's `:timeout` per redirect for the answer and once more for the page. Never throws.
 
   Example: (fetch (client) {:url \"http://localhost:8000/\"}) => {:url .. :outcome :ok :status 200 :body ..}"
-  [{:keys [closed] :as client} {:keys [url bad] :as job}]
+  [{:keys [closed] :as client} {:keys [url bad why] :as job}]
   (merge job
          (cond
-           bad                {:outcome :bad-url}
+           bad                {:outcome :bad-url, :detail why}
            (realized? closed) {:outcome :cancelled}
            :else              (try
                                 (follow client [url])

@@ -162,6 +162,11 @@
   [server]
   (.get ^AtomicLong (:peak server)))
 
+(defn waiting
+  "Returns the number of requests under way now."
+  [server]
+  (.get ^AtomicLong (:in-flight server)))
+
 (defn stop
   "Ends the server and everybody who still waits for it."
   [{:keys [^HttpServer http ^CountDownLatch stopped]}]

@@ -8,7 +8,7 @@
 (defn start
   "Returns the summary of nothing yet. With `keep-pages` it will hold every outcome."
   [keep-pages]
-  (cond-> {:pages 0, :ok 0, :bytes 0, :links 0, :failures {}, :samples {}, :started (System/nanoTime)}
+  (cond-> {:seen 1, :pages 0, :ok 0, :bytes 0, :links 0, :failures {}, :samples {}, :started (System/nanoTime)}
     keep-pages (assoc :outcomes [])))
 
 (defn- sample
@@ -19,15 +19,16 @@
     samples))
 
 (defn add
-  "Returns `summary` with one more `outcome` counted."
-  [summary {:keys [outcome bytes links] :as result}]
+  "Returns `summary` with one more `result` counted."
+  [summary {:keys [outcome bytes links seen-so-far] :as result}]
   (cond-> (update summary :pages inc)
+    seen-so-far        (assoc :seen seen-so-far)
     (= :ok outcome)    (-> (update :ok inc)
                            (update :bytes + bytes)
                            (update :links + links))
     (not= :ok outcome) (-> (update-in [:failures outcome] (fnil inc 0))
                            (update :samples sample result))
-    (:outcomes summary) (update :outcomes conj result)))
+    (:outcomes summary) (update :outcomes conj (dissoc result :seen-so-far))))
 
 (defn elapsed-ms
   "Returns the milliseconds since `summary` was started."

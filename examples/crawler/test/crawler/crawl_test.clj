@@ -1,0 +1,96 @@
+(ns crawler.crawl-test
+  (:require [clojure.java.io :as io]
+            [clojure.test :refer [deftest is testing]]
+            [crawler.crawl :as crawl]
+            [crawler.server :as server]
+            [crawler.summary :as summary]
+            [magnetar.async :as a])
+  (:import (java.nio.file Files)
+           (java.nio.file.attribute FileAttribute)))
+
+(defn- temporary-folder []
+  (.toFile (Files/createTempDirectory "crawler" (make-array FileAttribute 0))))
+
+(defn- folder-of
+  "Returns a folder of `n` pages: the index links to all, each of them to its neighbour."
+  [n]
+  (let [folder (temporary-folder)
+        link   #(str "<a href='" % ".html'>" % "</a>")]
+    (spit (io/file folder "index.html") (apply str (map link (range n))))
+    (dotimes [i n]
+      (spit (io/file folder (str i ".html")) (link (mod (inc i) n))))
+    folder))
+
+(defn- with-server [options f]
+  (let [server (server/start options)]
+    (try (f server) (finally (server/stop server)))))
+
+(def ^:private patience-ms 20000)
+
+(defn- result
+  "Returns the summary of `crawl`; `:hangs` when there is none in time."
+  [crawl]
+  (a/alt!!
+    (:summary crawl)         ([summary] summary)
+    (a/timeout patience-ms) :hangs))
+
+(defn- crawl-all [server options]
+  (result (crawl/start (:url server) (merge {:timeout 400} options))))
+
+(deftest every-page-of-a-site-is-fetched-once
+  (with-server {:folder (folder-of 300)}
+    (fn [server]
+      (doseq [concurrency [1 7 1000]]
+        (testing (str concurrency " fetches at once")
+          (let [{:keys [lost outcomes]} (crawl-all server {:concurrency concurrency, :keep-pages true})
+                mirrored (filter #(re-find #"/m0/" (:url % "")) outcomes)]
+            (is (zero? lost))
+            (is (= 301 (count mirrored)))
+            (is (= #{:ok} (set (map :outcome mirrored))))
+            (is (apply distinct? (map (some-fn :url :bad) outcomes)))))))))
+
+(deftest every-trouble-is-counted-under-its-name
+  (with-server {}
+    (fn [server]
+      (let [{:keys [failures lost seen ok]} (crawl-all server {})]
+        (is (= {:http-500 1, :http-404 4, :no-answer 2, :body-timeout 1, :too-large 1, :redirect-loop 1,
+                :not-html 1, :empty 1, :bad-url 1}
+               failures))
+        (is (= [0 seen] [lost (apply + ok (vals failures))]))))))
+
+(deftest a-slow-page-is-no-trouble-for-the-patient
+  (with-server {}
+    (fn [server]
+      (is (= 1 (:no-answer (:failures (crawl-all server {:timeout 3000}))))))))
+
+(deftest a-crawl-that-cannot-start-has-one-outcome
+  (doseq [[address reason] {"" :bad-url, "http://no-such-host.invalid/" :unknown-host}]
+    (let [{:keys [seen ok failures]} (result (crawl/start address {}))]
+      (is (= [1 0 {reason 1}] [seen ok failures])))))
+
+(defn- cancel-under-way
+  "Cancels a crawl of `server` at the first moment that `n` fetches are under way; returns its summary."
+  [server n options]
+  (let [crawl (crawl/start (:url server) options)]
+    (while (< (server/waiting server) n)
+      (Thread/onSpinWait))
+    ((:cancel crawl))
+    (result crawl)))
+
+(deftest a-cancelled-crawl-ends-at-once-and-accounts-for-every-page
+  (with-server {:folder (folder-of 200), :latency [0 3000]}
+    (fn [server]
+      (let [{:keys [lost failures]} (cancel-under-way server 5 {:timeout 60000})]
+        (is (zero? lost))
+        (is (pos? (:cancelled failures 0)))))))
+
+(deftest the-summary-in-words-names-every-reason
+  (let [text (summary/text {:seen 3, :pages 3, :lost 0, :ok 1, :bytes 10, :links 2, :ms 1500
+                            :failures {:http-404 1, :no-answer 1}
+                            :samples  {:http-404 [{:url "http://host/x"}]}})]
+    (is (= (str "3 pages seen, 3 outcomes, 0 lost, in 1.5 s\n"
+                "       1  ok                   10 bytes, 2 links\n"
+                "       1  http-404             the server answered 404\n"
+                "      http://host/x\n"
+                "       1  no-answer            no answer in time")
+           text))))
