@@ -1,7 +1,8 @@
 (ns build
   "Builds for users of the sources: the kernel of a git dependency, and the library jars.
   Everything else is bin/magnetar."
-  (:require [clojure.tools.build.api :as b]))
+  (:require
+   [clojure.tools.build.api :as b]))
 
 (def ^:private kernel-classes "kernel/target/classes")
 

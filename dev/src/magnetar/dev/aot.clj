@@ -1,9 +1,11 @@
 (ns magnetar.dev.aot
   "Compiles Magnetar's own namespaces into the jar of the start-up cache. Called by bin/magnetar only."
-  (:require [clojure.java.io :as io]
-            [clojure.string :as str])
-  (:import (java.io File)
-           (java.util.jar JarEntry JarOutputStream)))
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str])
+  (:import
+   (java.io File)
+   (java.util.jar JarEntry JarOutputStream)))
 
 (set! *warn-on-reflection* true)
 

@@ -1,15 +1,16 @@
 (ns magnetar.dev.repl
   "The prompt of bin/magnetar repl: line editing and history on a terminal, a plain prompt elsewhere,
   and a socket REPL on loopback for editors."
-  (:require [clojure.core.server :as server]
-            [clojure.java.io :as io]
-            [clojure.main :as main]
-            [clojure.string :as str])
-  (:import (java.io PushbackReader StringReader)
-           (java.net ServerSocket)
-           (org.jline.reader Candidate Completer EOFError EndOfFileException LineReader LineReaderBuilder
-                             ParsedLine Parser Parser$ParseContext UserInterruptException)
-           (org.jline.terminal Terminal Terminal$Signal Terminal$SignalHandler TerminalBuilder)))
+  (:require
+   [clojure.core.server :as server]
+   [clojure.java.io :as io]
+   [clojure.main :as main]
+   [clojure.string :as str])
+  (:import
+   (java.io PushbackReader StringReader)
+   (java.net ServerSocket)
+   (org.jline.reader Candidate Completer EOFError EndOfFileException LineReader LineReaderBuilder ParsedLine Parser Parser$ParseContext UserInterruptException)
+   (org.jline.terminal Terminal Terminal$Signal Terminal$SignalHandler TerminalBuilder)))
 
 (set! *warn-on-reflection* true)
 

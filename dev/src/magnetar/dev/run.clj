@@ -1,7 +1,8 @@
 (ns magnetar.dev.run
   "Runs a program's file as clojure.main does, and reports what it throws in the user's own terms."
-  (:require [clojure.main :as main]
-            [clojure.string :as str]))
+  (:require
+   [clojure.main :as main]
+   [clojure.string :as str]))
 
 (set! *warn-on-reflection* true)
 

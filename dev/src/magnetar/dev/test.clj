@@ -1,12 +1,14 @@
 (ns magnetar.dev.test
   "Runs the tests of one suite: clojure.test, with a limit on each test's time.
   A test that passes its limit ends the run with a dump of all threads, virtual ones included."
-  (:require [clojure.java.io :as io]
-            [clojure.string :as str]
-            [clojure.test :as t])
-  (:import (com.sun.management HotSpotDiagnosticMXBean HotSpotDiagnosticMXBean$ThreadDumpFormat)
-           (java.io File PushbackReader)
-           (java.lang.management ManagementFactory)))
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :as t])
+  (:import
+   (com.sun.management HotSpotDiagnosticMXBean HotSpotDiagnosticMXBean$ThreadDumpFormat)
+   (java.io File PushbackReader)
+   (java.lang.management ManagementFactory)))
 
 (set! *warn-on-reflection* true)
 
@@ -19,7 +21,7 @@
   "Text of the stacks of all threads, virtual ones included."
   ^String []
   (let [file (File/createTempFile "threads" ".txt")
-        bean (ManagementFactory/getPlatformMXBean HotSpotDiagnosticMXBean)]
+        ^HotSpotDiagnosticMXBean bean (ManagementFactory/getPlatformMXBean HotSpotDiagnosticMXBean)]
     (.delete file)
     (.dumpThreads bean (.getAbsolutePath file) HotSpotDiagnosticMXBean$ThreadDumpFormat/TEXT_PLAIN)
     (try (slurp file) (finally (.delete file)))))

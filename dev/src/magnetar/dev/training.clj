@@ -1,9 +1,10 @@
 ;; What the start-up cache learns from: a start that loads what most programs load.
 (ns magnetar.dev.training
-  (:require [clojure.java.io]
-            [clojure.pprint]
-            [clojure.set]
-            [clojure.string]))
+  (:require
+   [clojure.java.io]
+   [clojure.pprint]
+   [clojure.set]
+   [clojure.string]))
 
 (doseq [ns-sym '[magnetar.async magnetar.channel magnetar.inspect]]
   (try (require ns-sym)
@@ -17,4 +18,4 @@
   (let [take! (resolve 'magnetar.async/<!!)]
     (assert (= 42 (take! (eval (list (symbol go) 42)))))))
 
-(println (count (sample 50)))
+(assert (= 50 (count (sample 50))))

@@ -1,0 +1,62 @@
+(ns magnetar.dev.lint
+  "The gates of the house. Prints one line per finding, `file:line: sentence`, and ends with 1 when there is one.
+  Each gate is a function of nothing that returns findings: maps of :file, :line and :message."
+  (:require
+   [clojure.string :as str]
+   [magnetar.dev.lint.api :as api]
+   [magnetar.dev.lint.docs :as docs]
+   [magnetar.dev.lint.format :as format]
+   [magnetar.dev.lint.layers :as layers]
+   [magnetar.dev.lint.libraries :as libraries]
+   [magnetar.dev.lint.reflection :as reflection]
+   [magnetar.dev.lint.shell :as shell]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private house-gates
+  [["shell syntax" shell/findings]
+   ["deps.edn = pom.xml" libraries/findings]
+   ["layers" layers/findings]
+   ["kernel layers" layers/kernel-findings]
+   ["runtime first" layers/runtime-findings]
+   ["format" format/findings]
+   ["Javadoc" docs/java-findings]
+   ["reflection and boxed math" #(reflection/findings ["core/src/clj" "dev/src" "bench/src/clj"])]
+   ["reflection" #(reflection/reflection-findings ["examples"])]
+   ["docstrings" docs/findings]
+   ["api.edn" api/findings]])
+
+(def ^:private compat-gates
+  [["reflection and boxed math" #(reflection/findings ["compat/core-async/src/clj"])]])
+
+(defn- line-of [{:keys [file line message]}]
+  (str file ":" (or line 1) ": " message))
+
+(defn- run-gate [[gate-name gate]]
+  (let [lines (try (mapv line-of (gate))
+                   (catch Throwable e [(str gate-name ":1: the gate itself failed: " (ex-message (or (ex-cause e) e)))]))]
+    (run! println lines)
+    (println (str "  " gate-name ": " (if (seq lines) (str (count lines) " findings") "ok")))
+    (flush)
+    (count lines)))
+
+(defn- leave [status]
+  (flush)
+  (.halt (Runtime/getRuntime) status))
+
+(defn- check [what gates]
+  (let [total (reduce + (map run-gate gates))]
+    (println (str "lint " what ": " total " findings"))
+    (leave (if (zero? (long total)) 0 1))))
+
+(defn -main
+  "Runs the gates of `what`, house or compat; --fix formats instead, --write-api rewrites api.edn instead."
+  [what & options]
+  (let [option? (fn [option] (some #(= option %) options))
+        unknown (remove #{"--fix" "--write-api"} (filter #(str/starts-with? % "--") options))]
+    (cond
+      (seq unknown) (do (println (str "magnetar: lint has no option " (first unknown) ", only --fix and --write-api")) (leave 2))
+      (= "compat" what) (check what (if (next options) [] compat-gates))
+      (option? "--fix") (leave (format/fix))
+      (option? "--write-api") (do (api/write) (leave 0))
+      :else (check what house-gates))))

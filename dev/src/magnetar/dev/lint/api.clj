@@ -1,0 +1,94 @@
+(ns magnetar.dev.lint.api
+  "api.edn, the contract: namespace, name, kind, arglists, since. Compared with what the namespaces publish."
+  (:require
+   [clojure.edn :as edn]
+   [clojure.java.io :as io]
+   [magnetar.dev.lint.docs :as docs]
+   [magnetar.dev.lint.sources :as sources]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private file "api.edn")
+
+(defn- kind [v]
+  (let [value (deref v)]
+    (cond
+      (:macro (meta v)) :macro
+      (:dynamic (meta v)) :dynamic
+      (and (map? value) (:on-interface value)) :protocol
+      (or (fn? value) (instance? clojure.lang.MultiFn value)) :function
+      :else :value)))
+
+(defn- this-version []
+  (second (re-find #"<version>(\d+\.\d+)" (sources/text "pom.xml"))))
+
+(defn- entry [v]
+  (let [{:keys [arglists added]} (meta v)]
+    (cond-> {:kind (kind v) :since (or added (this-version))}
+      arglists (assoc :arglists (edn/read-string (pr-str arglists))))))
+
+(defn published
+  "What the public namespaces of the core publish now, in the shape of api.edn."
+  []
+  (into (sorted-map)
+        (for [{:keys [name] :as source} (sources/namespaces "core/src/clj")
+              :when (docs/public-namespace? source)]
+          [name (into (sorted-map) (update-vals (docs/public-vars name) entry))])))
+
+(defn written
+  "What api.edn says; empty where there is none."
+  []
+  (if (sources/exists? file) (edn/read-string (sources/text file)) {}))
+
+(defn- line-of [ns-name var-name]
+  (if (sources/exists? file)
+    (sources/line-of (sources/text file)
+                     (re-pattern (str "^\\s*[\\[{]?\\s*" (java.util.regex.Pattern/quote (str (or var-name ns-name))) " \\{")))
+    1))
+
+(defn- fault [listed real]
+  (cond
+    (nil? listed) "is public, but not listed"
+    (nil? real) "is listed, but not public"
+    (not= (dissoc listed :since) (dissoc real :since))
+    (str "is listed as " (pr-str (dissoc listed :since)) ", but is " (pr-str (dissoc real :since)))))
+
+(defn differences
+  "Findings where `listed` (of api.edn) and `real` (of the namespaces) differ."
+  [listed real]
+  (for [ns-name (sort (distinct (concat (keys listed) (keys real))))
+        var-name (sort (distinct (concat (keys (listed ns-name)) (keys (real ns-name)))))
+        :let [message (fault (get-in listed [ns-name var-name]) (get-in real [ns-name var-name]))]
+        :when message]
+    {:file file
+     :line (line-of ns-name var-name)
+     :message (str ns-name "/" var-name " " message "; `bin/magnetar lint --write-api` writes what is there")}))
+
+(defn findings
+  "Differences between api.edn and the public namespaces."
+  []
+  (differences (written) (published)))
+
+(defn- keep-since [real listed]
+  (into (sorted-map)
+        (for [[ns-name vars] real]
+          [ns-name (into (sorted-map)
+                         (for [[var-name description] vars
+                               :let [since (get-in listed [ns-name var-name :since])]]
+                           [var-name (into (sorted-map) (cond-> description since (assoc :since since)))]))])))
+
+(defn- text-of [api]
+  (with-out-str
+    (println ";; The public API. `bin/magnetar lint` compares it; `bin/magnetar lint --write-api` rewrites it.")
+    (println "{")
+    (doseq [[ns-name vars] api]
+      (println (str " " ns-name " {"))
+      (doseq [[var-name description] vars]
+        (println (str "  " var-name " " (pr-str description))))
+      (println " }"))
+    (println "}")))
+
+(defn write
+  "Writes api.edn anew; what was listed keeps its :since."
+  []
+  (spit (io/file sources/*root* file) (text-of (keep-since (published) (written)))))

@@ -1,0 +1,124 @@
+(ns magnetar.dev.lint.layers
+  "Arrows point down only: checks what namespaces require and kernel packages import against layers.edn."
+  (:require
+   [clojure.edn :as edn]
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [magnetar.dev.lint.sources :as sources]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private floors
+  (delay (edn/read-string (slurp (io/resource "magnetar/dev/lint/layers.edn")))))
+
+(defn- within? [ns-name room-name]
+  (or (= ns-name room-name) (str/starts-with? ns-name (str room-name "."))))
+
+(defn- place
+  "[layer room] of a namespace, as numbers, or nil. The longest matching name decides."
+  [ns-name]
+  (->> (for [[layer rooms] (map-indexed vector (:clojure @floors))
+             [room names] (map-indexed vector rooms)
+             room-name names
+             :when (within? ns-name room-name)]
+         [(count room-name) [layer room]])
+       (sort-by first)
+       last
+       second))
+
+(defn- ours? [ns-name]
+  (str/starts-with? ns-name "magnetar."))
+
+(defn- arrow-fault
+  "Says what is wrong when `from` requires `to`, or nil."
+  [from to]
+  (let [[from-layer :as from-place] (place from)
+        [to-layer :as to-place] (place to)]
+    (cond
+      (nil? to-place) (str to " has no layer: add it to dev/src/magnetar/dev/lint/layers.edn")
+      (= from-place to-place) nil
+      (< (long from-layer) (long to-layer)) (str from " requires " to ", which lies above it: arrows point down only")
+      (= from-layer to-layer) (str from " requires " to ", which lies beside it: move what they share to a layer below"))))
+
+(defn- arrow-findings [{:keys [file name requires]}]
+  (let [from (str name)
+        lines (sources/text file)
+        finding (fn [pattern message] {:file file :line (sources/line-of lines pattern) :message message})]
+    (if (nil? (place from))
+      [(finding #"\(ns " (str from " has no layer: add it to dev/src/magnetar/dev/lint/layers.edn"))]
+      (for [to (sort (filter ours? (map str requires)))
+            :let [fault (arrow-fault from to)]
+            :when fault]
+        (finding (re-pattern (java.util.regex.Pattern/quote to)) fault)))))
+
+(defn findings
+  "Arrows of the core that point up or sideways, and namespaces without a layer."
+  []
+  (mapcat arrow-findings (sources/namespaces "core/src/clj")))
+
+;; --- kernel packages
+
+(defn- without-comments [text]
+  (-> (str/replace text #"(?s)/\*.*?\*/" (fn [comment] (str/replace comment #"[^\n]" "")))
+      (str/replace #"//[^\n]*" "")))
+
+(def ^:private height
+  (delay (into {} (for [[layer rooms] (map-indexed vector (:kernel @floors))
+                        room rooms]
+                    [room layer]))))
+
+(defn- room-fault [from to]
+  (cond
+    (nil? (@height to)) (str "the kernel package " to " has no layer: add it to dev/src/magnetar/dev/lint/layers.edn")
+    (= from to) nil
+    (<= (long (@height from)) (long (@height to)))
+    (str "the kernel package " from " uses " to ", which does not lie below it: arrows point down only")))
+
+(defn- foreign-import [line]
+  (second (re-find #"^import\s+(?:static\s+)?((?!java\.|javax\.|jdk\.|magnetar\.kernel\.)[\w.]+)" line)))
+
+(defn- line-faults [from line]
+  (concat
+    (when-let [library (foreign-import line)]
+      [(str "the kernel imports " library ", but may see the JDK only")])
+    (keep #(room-fault from (second %)) (re-seq #"magnetar\.kernel\.(\w+)" line))))
+
+(defn- java-findings [file]
+  (let [text (without-comments (sources/text file))
+        [_ from] (re-find #"(?m)^package\s+magnetar\.kernel\.(\w+)" text)]
+    (if (nil? (@height from))
+      [{:file file :message (str "the package of this file has no layer in dev/src/magnetar/dev/lint/layers.edn")}]
+      (for [[number line] (map-indexed vector (str/split-lines text))
+            message (distinct (line-faults from line))]
+        {:file file :line (inc (long number)) :message message}))))
+
+(defn kernel-findings
+  "Kernel packages that see one beside or above them, or anything but the JDK."
+  []
+  (mapcat java-findings (remove #(re-find #"(package|module)-info" %) (sources/files "kernel/src/java" ".java"))))
+
+;; --- the runtime check comes first
+
+;; "First" means before the import of a kernel class. Among the required namespaces the order is the formatter's:
+;; each of them that uses the kernel makes the same check itself.
+(defn- required-before-imports [declaration]
+  (->> (filter sequential? declaration)
+       (take-while #(not= :import (first %)))
+       (filter #(= :require (first %)))
+       (mapcat rest)
+       (map #(if (sequential? %) (first %) %))
+       set))
+
+(defn- runtime-finding [{:keys [file declaration name]}]
+  (let [text (sources/text file)]
+    (when (and (re-find #"magnetar\.kernel\." text)
+               (not= 'magnetar.impl.runtime name)
+               (not ((required-before-imports declaration) 'magnetar.impl.runtime)))
+      {:file file
+       :line (sources/line-of text #"magnetar\.kernel\.")
+       :message (str name " uses the kernel: its ns form must require magnetar.impl.runtime before any import")})))
+
+(defn runtime-findings
+  "Namespaces that use the kernel and do not require magnetar.impl.runtime before their imports."
+  []
+  (keep runtime-finding (mapcat sources/namespaces ["core/src/clj" "compat/core-async/src/clj"])))
