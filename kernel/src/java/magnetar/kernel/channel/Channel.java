@@ -194,14 +194,14 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         requireValue(value);
         Fiber.current().enter();
         Object r = putNow(value, null, null);
-        return r != PENDING ? r : putNow(value, null, new Node(callback, 0, value));
+        return r != PENDING ? r : putNow(value, null, callback.in(this, value));
     }
 
     /** Takes a value now, or queues the callback: the value, null if closed, {@link Port#PENDING} if queued. */
     public Object take(Callback callback) {
         Fiber.current().enter();
         Object r = takeNow(null, null);
-        return r != PENDING ? r : takeNow(null, new Node(callback, 0, null));
+        return r != PENDING ? r : takeNow(null, callback.in(this, null));
     }
 
     @Override
@@ -510,6 +510,11 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     // ---------------------------------------------------------------- views
+
+    /** Its buffer, or null. */
+    public Buffer buffer() {
+        return buffer;
+    }
 
     /** The state of the channel now, as data. */
     public ChannelInfo info() {

@@ -9,6 +9,7 @@ final class NodeQueue {
     private Node last;
     private int size;
     private int callbacks;
+    private int purgeAt = 16;
 
     boolean isEmpty() {
         return first == null;
@@ -18,8 +19,26 @@ final class NodeQueue {
         return size;
     }
 
+    /** True if there is room for the node. Handlers of other libraries that lost interest are dropped now and then. */
     boolean accepts(Node node) {
-        return !node.waiter.isCallback() || callbacks < CALLBACK_LIMIT;
+        if (!node.waiter.isCallback()) {
+            return true;
+        }
+        if (callbacks >= purgeAt) {
+            purge();
+            purgeAt = Math.min(CALLBACK_LIMIT, Math.max(16, callbacks * 2));
+        }
+        return callbacks < CALLBACK_LIMIT;
+    }
+
+    private void purge() {
+        for (Node n = first; n != null; ) {
+            Node next = n.next;
+            if (!n.waiter.isOpen()) {
+                remove(n);
+            }
+            n = next;
+        }
     }
 
     void add(Node node) {

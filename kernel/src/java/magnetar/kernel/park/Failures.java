@@ -3,7 +3,7 @@ package magnetar.kernel.park;
 import java.lang.Thread.UncaughtExceptionHandler;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.BiConsumer;
+import java.util.function.Consumer;
 
 /**
  * Where a failure goes that no caller is there to catch: to one hook, once.
@@ -13,41 +13,55 @@ import java.util.function.BiConsumer;
  */
 public final class Failures {
     // Set or read by any thread; null: the default way.
-    private static volatile BiConsumer<Thread, Throwable> hook;
+    private static volatile Consumer<Failure> hook;
 
     private Failures() {}
 
+    /**
+     * A failure that nobody caught.
+     *
+     * @param site who failed: the source line that started it where that is known, else the name of the thread
+     * @param thread where it ran
+     * @param error what it threw
+     */
+    public record Failure(String site, Thread thread, Throwable error) {}
+
     /** Sets the hook, or with null the default way again; returns the hook before. */
-    public static synchronized BiConsumer<Thread, Throwable> setHook(BiConsumer<Thread, Throwable> next) {
-        BiConsumer<Thread, Throwable> before = hook;
+    public static synchronized Consumer<Failure> setHook(Consumer<Failure> next) {
+        Consumer<Failure> before = hook;
         hook = next;
         return before;
     }
 
     /** Reports a failure of the thread. Does not throw: a hook that fails is reported with what it failed on. */
-    public static void report(Thread thread, Throwable failure) {
-        if (failure instanceof Cancelled || failure instanceof Exit) {
+    public static void report(Thread thread, Throwable error) {
+        report(thread.getName(), thread, error);
+    }
+
+    /** Reports a failure of what was started at the site. */
+    public static void report(String site, Thread thread, Throwable error) {
+        if (error instanceof Cancelled || error instanceof Exit) {
             return;
         }
         try {
-            hand(thread, failure);
+            hand(new Failure(site, thread, error));
         } catch (Throwable inHook) {
-            inHook.addSuppressed(failure);
-            print(thread, inHook);
+            inHook.addSuppressed(error);
+            print(site, inHook);
         }
     }
 
-    private static void hand(Thread thread, Throwable failure) {
-        BiConsumer<Thread, Throwable> h = hook;
+    private static void hand(Failure failure) {
+        Consumer<Failure> h = hook;
         if (h != null) {
-            h.accept(thread, failure);
+            h.accept(failure);
             return;
         }
-        UncaughtExceptionHandler set = handlerOf(thread);
+        UncaughtExceptionHandler set = handlerOf(failure.thread);
         if (set != null) {
-            set.uncaughtException(thread, failure);
+            set.uncaughtException(failure.thread, failure.error);
         } else {
-            print(thread, failure);
+            print(failure.site, failure.error);
         }
     }
 
@@ -57,13 +71,13 @@ public final class Failures {
         return chosen ? own : Thread.getDefaultUncaughtExceptionHandler();
     }
 
-    private static void print(Thread thread, Throwable failure) {
-        System.err.println(describe(thread.getName(), failure));
+    private static void print(String site, Throwable error) {
+        System.err.println(describe(site, error));
     }
 
     /** The failure as text: who failed, of what, the user's own frames, and the causes below. */
-    public static String describe(String name, Throwable failure) {
-        StringBuilder text = new StringBuilder("Uncaught in ").append(name.isEmpty() ? "an unnamed thread" : name);
+    public static String describe(String site, Throwable failure) {
+        StringBuilder text = new StringBuilder("Uncaught in ").append(site.isEmpty() ? "an unnamed thread" : site);
         for (Throwable t = failure; t != null; t = t.getCause()) {
             text.append(t == failure ? ": " : "\nCaused by: ").append(t);
             appendFrames(text, t.getStackTrace());

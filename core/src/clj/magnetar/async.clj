@@ -1,0 +1,824 @@
+(ns magnetar.async
+  "The 88 names of clojure.core.async, on virtual threads: change the `require`, keep the program.
+
+  What differs, and is better: `go` starts a fiber, so a body may block, call functions that take and put, lock, and be of any
+  size; `<!` and `<!!` are one function, so are `>!` and `>!!`, `alts!` and `alts!!`. An interrupted operation leaves
+  nothing behind. Code of the program that throws is reported and hangs nothing. docs/parity/core-async.md lists it all.
+
+  Channels      chan promise-chan timeout buffer dropping-buffer sliding-buffer unblocking-buffer? close!
+  Operations    <! >! <!! >!! alts! alts!! alt! alt!! take! put! poll! offer!
+  Starting      go go-loop thread io-thread thread-call
+  Plumbing      pipe pipeline pipeline-blocking pipeline-async split merge map take into reduce transduce onto-chan! to-chan!
+  One to many   mult tap untap · pub sub unsub · many to one: mix admix toggle
+
+  Its names shadow nine of clojure.core's: require it with an alias, `[magnetar.async :as a]`."
+  (:refer-clojure :exclude [into map merge partition partition-by reduce take transduce])
+  (:require [clojure.core :as core]
+            [magnetar.impl.chans :as chans]
+            [magnetar.impl.fibers :as fibers :refer [background]]
+            [magnetar.impl.mix :as mix]
+            [magnetar.impl.mult :as mult]
+            [magnetar.impl.pipeline :as pipeline]
+            [magnetar.impl.ports :as ports]
+            [magnetar.impl.pub :as pub]
+            [magnetar.impl.runtime])
+  (:import (magnetar.kernel.channel Buffer Callback Channel Handler Port ReadPort TimeoutChannel WritePort)
+           (magnetar.kernel.park Fiber)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- channels
+
+(defn buffer
+  "A buffer of n values; a put waits while it is full.
+
+  Fails with an AssertionError unless n is positive. A buffer belongs to one channel.
+
+    (chan (buffer 10))"
+  [n]
+  (assert (pos? n) "fixed buffers must have size > 0")
+  (Buffer/fixed n))
+
+(defn dropping-buffer
+  "A buffer of n values that drops the newest when it is full; a put never waits and returns true.
+
+    (chan (dropping-buffer 10))"
+  [n]
+  (Buffer/dropping n))
+
+(defn sliding-buffer
+  "A buffer of n values that drops the oldest when it is full; a put never waits and returns true.
+
+    (chan (sliding-buffer 1))   ; the latest value"
+  [n]
+  (Buffer/sliding n))
+
+(defn unblocking-buffer?
+  "True if a put on a channel with this buffer never waits.
+
+    (unblocking-buffer? (sliding-buffer 1)) ;=> true"
+  [buff]
+  (and (instance? Buffer buff) (.isUnblocking ^Buffer buff)))
+
+(defn chan
+  "A channel: without a buffer each put meets a take; with one, puts wait only while it is full.
+
+  buf-or-n is a number or a buffer. xform is a transducer that each value passes on its way into the buffer, which it needs.
+  ex-handler is called with what xform throws; its value, unless nil, is put instead. Without it the failure is reported, as
+  a failure of a go block is, and the value is dropped. nil is not a value; false is. `clojure.datafy/datafy` shows the state.
+
+    (def c (chan 10 (comp (filter even?) (map inc))))"
+  ([] (chan nil))
+  ([buf-or-n] (chan buf-or-n nil))
+  ([buf-or-n xform] (chan buf-or-n xform nil))
+  ([buf-or-n xform ex-handler]
+   (when xform (assert buf-or-n "buffer must be supplied when transducer is"))
+   (chans/chan (if (number? buf-or-n) (buffer buf-or-n) buf-or-n) xform ex-handler)))
+
+(defn promise-chan
+  "A channel that gives its first value to every taker, now and later.
+
+  Later puts return true and are dropped. Takes wait until there is a value or the channel is closed, then give nil.
+
+    (let [p (promise-chan)] (>! p 1) [(<! p) (<! p)]) ;=> [1 1]"
+  ([] (promise-chan nil))
+  ([xform] (promise-chan xform nil))
+  ([xform ex-handler] (chan (Buffer/promise) xform ex-handler)))
+
+(defn timeout
+  "A channel that closes after msecs milliseconds, at once if that is not positive.
+
+  It is the caller's own, unlike core.async's, which may be shared with strangers. While nobody waits on it, it costs no
+  timer.
+
+    (alts! [c (timeout 100)])"
+  [^long msecs]
+  (TimeoutChannel/after (* 1000000 (min msecs 9000000000000))))
+
+(defn close!
+  "Closes a channel; returns nil.
+
+  Later puts return false. Values in the buffer and puts that wait can still be taken, in order; after them takes give nil.
+  Takers that wait get nil at once. Closing again has no effect."
+  [chan]
+  (ports/close chan))
+
+;; ---- operations
+
+(defn <!!
+  "Takes a value from port; waits while there is none. Returns nil once the port is closed and drained.
+
+  Works in any function on any thread: a virtual thread parks, another blocks. If the thread is interrupted meanwhile it throws
+  InterruptedException and has taken nothing. `<!` is the same function.
+
+    (<!! (go 1)) ;=> 1"
+  [port]
+  (if (instance? Channel port)
+    (.receive ^Channel port)
+    (ports/take port)))
+
+(defn >!!
+  "Puts val on port; waits while nobody takes it and there is no room. Returns true, or false if the port is closed.
+
+  Works in any function on any thread: a virtual thread parks, another blocks. If the thread is interrupted meanwhile it throws
+  InterruptedException and has put nothing. nil fails with an IllegalArgumentException. `>!` is the same function.
+
+    (>!! (chan 1) :x) ;=> true"
+  [port val]
+  (if (instance? Channel port)
+    (.send ^Channel port val)
+    (ports/put port val)))
+
+(def ^{:arglists '([port])} <!
+  "Takes a value from port; waits while there is none. Returns nil once the port is closed and drained.
+
+  The same function as `<!!`: works in any function on any thread, also outside of `go`."
+  <!!)
+
+(def ^{:arglists '([port val])} >!
+  "Puts val on port; waits while nobody takes it and there is no room. Returns true, or false if the port is closed.
+
+  The same function as `>!!`: works in any function on any thread, also outside of `go`."
+  >!!)
+
+(defn alts!!
+  "Does one of several operations, the first that can be done; waits while none can. Returns [val port].
+
+  ports is a collection of ports to take from and of [port val] to put; val in the result is the value taken (nil: closed),
+  or true or false for a put. Among several that are ready one is chosen at random. Options, as pairs or as a map:
+
+    :priority true   the earlier one is chosen
+    :default x       returns [x :default] if none is ready, instead of waiting
+
+  The operations that were not chosen have no effect and leave nothing behind. Interrupted, it throws InterruptedException and
+  none had an effect. Fails with an AssertionError without ports or with a nil to put. `alts!` is the same function.
+
+    (alts!! [in [out x] (timeout 50)])"
+  {:arglists '([ports & opts])}
+  ([ports] (ports/alts ports nil))
+  ([ports & {:as opts}] (ports/alts ports opts)))
+
+(def ^{:arglists '([ports & {:as opts}])} alts!
+  "Does one of several operations, the first that can be done; waits while none can. Returns [val port].
+
+  The same function as `alts!!`: works in any function on any thread, also outside of `go`."
+  alts!!)
+
+(defn take!
+  "Takes a value from port and calls fn1 with it, now or later; with nil once the port is closed. Returns nil.
+
+  If there is a value now, fn1 is called before this returns, on this thread, or on a fiber of its own if on-caller? is false.
+  Else it is called by the thread that puts the value, or on a fiber of its own; what it throws then is reported as the failure
+  of a go block is. A channel holds at most 1024 callbacks on each side and fails with an AssertionError beyond. Chains of
+  callbacks of any length are fine."
+  ([port fn1] (take! port fn1 true))
+  ([port fn1 on-caller?]
+   (let [target (ports/completion fn1)
+         value (ports/take-later port (Callback. target on-caller?))]
+     (when-not (ports/pending? value)
+       (if on-caller?
+         (.call (Fiber/current) #(fn1 value))
+         (Callback/run target value false)))
+     nil)))
+
+(defn put!
+  "Puts val on port now or later, then calls fn1, if given, with true, or false if the port is closed.
+  Returns true, or false if the port is closed already.
+
+  See `take!` for where fn1 runs and for the limit of 1024. nil fails with an IllegalArgumentException."
+  ([port val] (put! port val (fn [_])))
+  ([port val fn1] (put! port val fn1 true))
+  ([port val fn1 on-caller?]
+   (let [target (ports/completion fn1)
+         accepted? (ports/put-later port val (Callback. target on-caller?))]
+     (cond
+       (ports/pending? accepted?) true
+       on-caller? (do (.call (Fiber/current) #(fn1 accepted?)) accepted?)
+       :else (do (Callback/run target accepted? false) accepted?)))))
+
+(defn offer!
+  "Puts val on port if that is possible now: true, or nil if it would have to wait, or false if the port is closed."
+  [port val]
+  (let [answer (ports/offer port val)]
+    (when-not (ports/pending? answer) answer)))
+
+(defn poll!
+  "Takes a value from port if there is one now, else nil."
+  [port]
+  (let [answer (ports/poll port)]
+    (when-not (ports/pending? answer) answer)))
+
+;; ---- alt
+
+(defn- bind-port
+  "Binds the expressions of a port to names, so that each is evaluated once: [port-form bindings]."
+  [port]
+  (let [p (gensym "port") v (gensym "val")]
+    (if (vector? port)
+      [[p v] [p (first port) v (second port)]]
+      [p [p port]])))
+
+(defn- bind-clause [[ports expr]]
+  (let [bound (core/map bind-port (if (vector? ports) ports [ports]))]
+    {:ports (mapv first bound)
+     :bindings (core/into [] (mapcat second) bound)
+     :expr expr}))
+
+(defn- clause-test [chosen {:keys [ports]}]
+  `(or ~@(core/map (fn [port] `(= ~chosen ~(if (vector? port) (first port) port))) ports)))
+
+(defn- clause-result [result {:keys [expr]}]
+  (if (and (seq? expr) (vector? (first expr)))
+    `(let [~(first expr) ~result] ~@(rest expr))
+    expr))
+
+(defn do-alt
+  "The form that `alt!` and `alt!!` expand to; `alts` is the symbol of the function that waits. For writers of macros."
+  [alts clauses]
+  (assert (even? (count clauses)) "unbalanced clauses")
+  (let [pairs (core/partition 2 clauses)
+        option? (comp keyword? first)
+        clauses (mapv bind-clause (remove option? pairs))
+        chosen (gensym "port")
+        result (gensym "result")]
+    `(let [~@(mapcat :bindings clauses)
+           [value# ~chosen :as ~result] (~alts [~@(mapcat :ports clauses)] ~@(apply concat (filter option? pairs)))]
+       (cond
+         ~@(mapcat (juxt #(clause-test chosen %) #(clause-result result %)) clauses)
+         (= ~chosen :default) value#))))
+
+(defmacro alt!!
+  "Does one of several operations, as `alts!!` does, and gives the value of the expression beside it. See `alt!`."
+  [& clauses]
+  (do-alt `alts!! clauses))
+
+(defmacro alt!
+  "Does one of several operations, as `alts!` does, and gives the value of the expression beside it.
+
+  A clause is a port to take from, or a vector of ports and [port val] pairs, then an expression. A list that begins with a
+  vector binds it to [val port]. :default x and :priority true are as in `alts!`.
+
+    (alt!
+      [c t]         ([val port] (handle val port))
+      [[out \"x\"]] :written
+      :default      :nothing)"
+  [& clauses]
+  (do-alt `alts! clauses))
+
+(defn do-alts
+  "Does one of the operations now and returns a reference to [val port], or calls fret with it later and returns nil.
+
+  fret runs on the thread that completes the operation if its metadata has :on-caller?, else on a fiber. opts is a map as in
+  `alts!`. For writers of ports."
+  [fret ports opts]
+  (ports/alts-later fret ports opts (boolean (:on-caller? (meta fret)))))
+
+(defn fn-handler
+  "A handler that takes part in one operation and yields f, the function of its result; blockable says whether it may be queued.
+  For writers of ports."
+  ([f] (fn-handler f true))
+  ([f blockable]
+   (let [completion (ports/completion f)]
+     (reify Handler
+       (active [_] true)
+       (blockable [_] blockable)
+       (lockId [_] 0)
+       (commit [_] completion)
+       (lock [_])
+       (unlock [_])))))
+
+(defn ioc-alts!
+  "Refuses: it belongs to core.async's rewriting of go bodies, which there is none of here. Use `alts!`."
+  [state cont-block ports & {:as opts}]
+  (throw (UnsupportedOperationException.
+          "ioc-alts! resumes a go block that was rewritten by core.async; go blocks of magnetar.async are fibers. Call alts! instead.")))
+
+(defmacro defblockingop
+  "Defines the function op with a docstring; kept for macros of others that use it."
+  [op doc arglist & body]
+  `(defn ~op ~doc ~arglist ~@body))
+
+;; ---- starting
+
+(defmacro go
+  "Starts body on a fiber, a virtual thread named after this line; returns a channel that gives its value, then closes.
+
+  The body may do what any code may: block, call functions that take and put, hold locks. If its value is nil the channel just
+  closes. If it throws, the channel closes and the failure is reported once, with this line (`magnetar.inspect/set-failure-hook`).
+  It sees the dynamic bindings of the caller. Closing the channel does not stop it. A fiber that waits on channels which nobody
+  can reach any more is collected with them.
+
+    (<! (go (+ 1 (<! (go 1))))) ;=> 2"
+  [& body]
+  `(fibers/start-go ~(fibers/site "go" &form) (^:once fn* [] ~@body)))
+
+(defmacro go-loop
+  "Like (go (loop bindings ..body)).
+
+    (go-loop [n 0] (if (<! in) (recur (inc n)) n))"
+  [bindings & body]
+  `(fibers/start-go ~(fibers/site "go-loop" &form) (^:once fn* [] (loop ~bindings ~@body))))
+
+(defn thread-call
+  "Calls f on another thread; returns a channel that gives its value, then closes.
+
+  workload is :mixed (the default) or :compute, on platform threads, or :io, on a fiber. f sees a copy of the caller's dynamic
+  bindings, which `set!` changes. If it throws, the channel closes and the failure is reported."
+  ([f] (thread-call f :mixed))
+  ([f workload] (fibers/start-thread "thread-call" f workload)))
+
+(defmacro thread
+  "Runs body on a platform thread; returns a channel that gives its value, then closes. See `thread-call`.
+
+  For code that computes at length or blocks in native code: it does not keep fibers from running."
+  [& body]
+  `(fibers/start-thread ~(fibers/site "thread" &form) (^:once fn* [] ~@body) :mixed))
+
+(defmacro io-thread
+  "Runs body on a fiber that lives until it ends, reachable or not; returns a channel that gives its value, then closes.
+
+  `set!` works on conveyed bindings, as in `thread`."
+  [& body]
+  `(fibers/start-thread ~(fibers/site "io-thread" &form) (^:once fn* [] ~@body) :io))
+
+;; ---- plumbing
+
+(defmacro ^:private closing
+  "Does body; if it throws, closes the channel first, so that nobody waits for what will not come."
+  [ch & body]
+  `(try
+     ~@body
+     (catch Throwable e#
+       (close! ~ch)
+       (throw e#))))
+
+(defn pipe
+  "Moves the values of from to to, and closes to after the last one unless close? is false. Returns to.
+
+  Stops when to is closed; by then it has taken one value more."
+  ([from to] (pipe from to true))
+  ([from to close?]
+   (background "pipe"
+     (loop []
+       (let [v (<! from)]
+         (if (nil? v)
+           (when close? (close! to))
+           (when (>! to v) (recur))))))
+   to))
+
+(defn pipeline
+  "Moves the values of from through the transducer xf to to, with n platform threads, in the order of from.
+
+  xf is applied to each value by itself and may give any number of values. Closes to after the last one unless close? is
+  false. Stops taking from `from` once to is closed. What xf throws goes to ex-handler, as in `chan`. Returns a channel that
+  closes when all is done. Fails with an AssertionError unless n is positive.
+
+    (pipeline 4 out (map parse) in)"
+  ([n to xf from] (pipeline n to xf from true))
+  ([n to xf from close?] (pipeline n to xf from close? nil))
+  ([n to xf from close? ex-handler]
+   (pipeline/start n to from close? (pipeline/transducing-job xf ex-handler) pipeline/on-platform-thread)))
+
+(defn pipeline-blocking
+  "Like `pipeline`, for a transducer that blocks."
+  ([n to xf from] (pipeline-blocking n to xf from true))
+  ([n to xf from close?] (pipeline-blocking n to xf from close? nil))
+  ([n to xf from close? ex-handler] (pipeline n to xf from close? ex-handler)))
+
+(defn pipeline-async
+  "Moves values from from to to through the function af, with n at a time, in the order of from.
+
+  af is called with a value and a channel; it puts the results on the channel and closes it, now or later. If it throws, that is
+  reported and the value gives nothing more. See `pipeline` for the rest."
+  ([n to af from] (pipeline-async n to af from true))
+  ([n to af from close?]
+   (pipeline/start n to from close? (pipeline/async-job af) pipeline/on-fiber)))
+
+(defn split
+  "Sends the values of ch for which p is true to one channel, the others to another: [true-chan false-chan].
+
+  Both close with ch, or when p throws, which is reported. Stops when the one that a value is for is closed."
+  ([p ch] (split p ch nil nil))
+  ([p ch t-buf-or-n f-buf-or-n]
+   (let [tc (chan t-buf-or-n)
+         fc (chan f-buf-or-n)]
+     (background "split"
+       (closing tc
+         (closing fc
+           (loop []
+             (let [v (<! ch)]
+               (if (nil? v)
+                 (do (close! tc) (close! fc))
+                 (when (>! (if (p v) tc fc) v)
+                   (recur))))))))
+     [tc fc])))
+
+(defn reduce
+  "A channel with the value of f reduced over init and the values of ch, once that is closed or f returns a `reduced`."
+  [f init ch]
+  (background "reduce"
+    (loop [ret init]
+      (let [v (<! ch)]
+        (if (nil? v)
+          ret
+          (let [ret' (f ret v)]
+            (if (reduced? ret') @ret' (recur ret'))))))))
+
+(defn transduce
+  "A channel with the value of (xform f) reduced over init and the values of ch, completed, once that is closed.
+
+    (<! (transduce (map inc) + 0 (to-chan! [1 2 3]))) ;=> 9"
+  [xform f init ch]
+  (let [f (xform f)]
+    (background "transduce"
+      (f (<! (reduce f init ch))))))
+
+(defn- put-all [ch coll close?]
+  (try
+    (loop [vs (seq coll)]
+      (when (and vs (>! ch (first vs)))
+        (recur (next vs))))
+    (finally
+      (when close? (close! ch)))))
+
+(defn onto-chan!
+  "Puts the values of coll on ch, then closes it unless close? is false. Returns a channel that closes when that is done.
+
+  Stops when ch is closed. A nil in coll fails, which is reported, after ch was closed."
+  ([ch coll] (onto-chan! ch coll true))
+  ([ch coll close?] (background "onto-chan!" (put-all ch coll close?))))
+
+(defn- channel-for [coll]
+  (let [n (bounded-count 100 coll)]
+    (if (pos? n) (chan n) (doto (chan) (close!)))))
+
+(defn to-chan!
+  "A channel of the values of coll, which closes after them."
+  [coll]
+  (let [ch (channel-for coll)]
+    (onto-chan! ch coll)
+    ch))
+
+(defn onto-chan
+  "Deprecated: use `onto-chan!`."
+  {:deprecated "1.2"}
+  ([ch coll] (onto-chan! ch coll true))
+  ([ch coll close?] (onto-chan! ch coll close?)))
+
+(defn to-chan
+  "Deprecated: use `to-chan!`."
+  {:deprecated "1.2"}
+  [coll]
+  (to-chan! coll))
+
+(defn onto-chan!!
+  "Like `onto-chan!`, on a platform thread: for a coll whose elements compute at length or block natively."
+  ([ch coll] (onto-chan!! ch coll true))
+  ([ch coll close?] (fibers/start-thread "onto-chan!!" #(put-all ch coll close?) :mixed)))
+
+(defn to-chan!!
+  "Like `to-chan!`, on a platform thread: for a coll whose elements compute at length or block natively."
+  [coll]
+  (let [ch (chan 100)]
+    (onto-chan!! ch coll)
+    ch))
+
+;; ---- one to many
+
+(defprotocol Mux
+  "What has a channel at its end."
+  :extend-via-metadata true
+  (muxch* [_] "The channel."))
+
+(defprotocol Mult
+  "What copies a channel to its taps; see `mult`."
+  :extend-via-metadata true
+  (tap* [m ch close?] "Adds a tap.")
+  (untap* [m ch] "Removes a tap.")
+  (untap-all* [m] "Removes all taps."))
+
+(defn mult
+  "Copies each value of ch to every channel that is tapped to it (`tap`).
+
+  A value goes to all taps at once; the next one follows when all have accepted it or were untapped. Values that come while there
+  is no tap are dropped. A tap that is closed is removed."
+  [ch]
+  (let [taps (atom {})
+        m (with-meta {:source ch :taps taps}
+            {`muxch* (fn [_] ch)
+             `tap* (fn [_ tap close?] (mult/tap taps tap close?))
+             `untap* (fn [_ tap] (mult/untap taps tap))
+             `untap-all* (fn [_] (mult/untap-all taps))})]
+    (mult/start ch taps)
+    m))
+
+(defn tap
+  "Copies the values of mult to ch, and closes it with the source unless close? is false. Returns ch."
+  ([mult ch] (tap mult ch true))
+  ([mult ch close?] (tap* mult ch close?) ch))
+
+(defn untap
+  "Removes ch from mult. A value that it had not accepted yet is taken back, and the others go on."
+  [mult ch]
+  (untap* mult ch))
+
+(defn untap-all
+  "Removes all channels from mult."
+  [mult]
+  (untap-all* mult))
+
+(defprotocol Mix
+  "What mixes channels into one; see `mix`."
+  :extend-via-metadata true
+  (admix* [m ch] "Adds an input.")
+  (unmix* [m ch] "Removes an input.")
+  (unmix-all* [m] "Removes all inputs.")
+  (toggle* [m state-map] "Changes modes of inputs.")
+  (solo-mode* [m mode] "Sets what soloing does to the others."))
+
+(defn mix
+  "Puts the values of all inputs (`admix`) on out, until that is closed.
+
+  `toggle` gives each input modes: :mute, its values are taken and dropped; :pause, they are not taken; :solo, only soloed
+  inputs are heard, and the others are muted or paused as `solo-mode` says."
+  [out]
+  (let [state (mix/state)
+        m (with-meta {:out out :inputs (:inputs state)}
+            {`muxch* (fn [_] out)
+             `admix* (fn [_ ch] (mix/change-inputs state assoc ch {}))
+             `unmix* (fn [_ ch] (mix/change-inputs state dissoc ch))
+             `unmix-all* (fn [_] (mix/change-inputs state empty))
+             `toggle* (fn [_ modes] (mix/change-inputs state (partial merge-with core/merge) modes))
+             `solo-mode* (fn [_ mode] (mix/change-solo-mode state mode))})]
+    (mix/start state out)
+    m))
+
+(defn admix
+  "Adds ch to the inputs of mix."
+  [mix ch]
+  (admix* mix ch))
+
+(defn unmix
+  "Removes ch from the inputs of mix."
+  [mix ch]
+  (unmix* mix ch))
+
+(defn unmix-all
+  "Removes all inputs of mix."
+  [mix]
+  (unmix-all* mix))
+
+(defn toggle
+  "Changes modes of inputs at once: state-map is channel -> {:mute b :pause b :solo b}, merged with what is set.
+  A channel that is no input yet becomes one."
+  [mix state-map]
+  (toggle* mix state-map))
+
+(defn solo-mode
+  "Sets what happens to the others while an input is soloed: mode is :mute or :pause."
+  [mix mode]
+  (solo-mode* mix mode))
+
+(defprotocol Pub
+  "What sends values to the subscribers of their topics; see `pub`."
+  :extend-via-metadata true
+  (sub* [p v ch close?] "Adds a subscriber.")
+  (unsub* [p v ch] "Removes a subscriber.")
+  (unsub-all* [p] [p v] "Removes all subscribers, of a topic or at all."))
+
+(defn- ensure-mult [mults buf-fn topic]
+  (or (get @mults topic)
+      (get (swap! mults #(if (contains? % topic) % (assoc % topic (mult (chan (buf-fn topic)))))) topic)))
+
+(defn pub
+  "Sends each value of ch to the channels that have subscribed to its topic, (topic-fn value); see `sub`.
+
+  A topic is served like a `mult`: the next value follows when all its subscribers have accepted, unless buf-fn, called with the
+  topic, gives a buffer. Values without subscribers are dropped. If topic-fn throws, that is reported and the value is dropped."
+  ([ch topic-fn] (pub ch topic-fn (constantly nil)))
+  ([ch topic-fn buf-fn]
+   (let [mults (atom {})
+         p (with-meta {:source ch :topics mults}
+             {`muxch* (fn [_] ch)
+              `sub* (fn [_ topic sub close?] (tap (ensure-mult mults buf-fn topic) sub close?))
+              `unsub* (fn [_ topic sub] (when-let [m (get @mults topic)] (untap m sub)))
+              `unsub-all* (fn
+                            ([_] (reset! mults {}))
+                            ([_ topic] (swap! mults dissoc topic)))})]
+     (pub/start ch topic-fn mults muxch*)
+     p)))
+
+(defn sub
+  "Subscribes ch to a topic of the publication p, and closes it with the source unless close? is false. Returns ch."
+  ([p topic ch] (sub p topic ch true))
+  ([p topic ch close?] (sub* p topic ch close?)))
+
+(defn unsub
+  "Removes ch from the subscribers of a topic."
+  [p topic ch]
+  (unsub* p topic ch))
+
+(defn unsub-all
+  "Removes all subscribers, of one topic or of all."
+  ([p] (unsub-all* p))
+  ([p topic] (unsub-all* p topic)))
+
+;; ---- names of clojure.core, last, so that nothing above means these by accident
+
+(defn map
+  "A channel of f applied to the first values of all chs, then to the second ones, until one of chs is closed.
+
+  If f throws or returns nil, that is reported and the channel closes."
+  ([f chs] (map f chs nil))
+  ([f chs buf-or-n]
+   (let [chs (vec chs)
+         out (chan buf-or-n)]
+     (if (empty? chs)
+       (close! out)
+       (background "map"
+         (closing out
+           (loop []
+             (let [values (mapv <! chs)]
+               (if (or (some nil? values) (not (>! out (apply f values))))
+                 (close! out)
+                 (recur)))))))
+     out)))
+
+(defn merge
+  "A channel of the values of all chs, as they come; it closes when all of them have."
+  ([chs] (merge chs nil))
+  ([chs buf-or-n]
+   (let [out (chan buf-or-n)]
+     (background "merge"
+       (loop [cs (vec chs)]
+         (if (seq cs)
+           (let [[v c] (alts! cs)]
+             (if (nil? v)
+               (recur (filterv #(not= c %) cs))
+               (when (>! out v) (recur cs))))
+           (close! out))))
+     out)))
+
+(defn into
+  "A channel with coll and the values of ch conjoined to it, once ch is closed.
+
+    (<! (into [] (to-chan! [1 2]))) ;=> [1 2]"
+  [coll ch]
+  (reduce conj coll ch))
+
+(defn take
+  "A channel of the first n values of ch; it closes after them, or with ch."
+  ([n ch] (take n ch nil))
+  ([n ch buf-or-n]
+   (let [out (chan buf-or-n)]
+     (background "take"
+       (closing out
+         (loop [i 0]
+           (when (< i (long n))
+             (when-some [v (<! ch)]
+               (>! out v)
+               (recur (inc i)))))
+         (close! out)))
+     out)))
+
+;; ---- deprecated upstream, kept for old programs
+
+(defn- each-value
+  "Calls f with each value of ch on a fiber, then closes out; closes it too when f throws."
+  [what ch out f]
+  (fibers/start-go what
+                   (fn []
+                     (closing out
+                       (loop []
+                         (when-some [v (<! ch)]
+                           (f v)
+                           (recur)))
+                       (close! out))))
+  out)
+
+(defn- mapped-handler
+  "The handler h of a take, with f applied to the value that comes later."
+  [^Handler h f]
+  (reify Handler
+    (active [_] (.active h))
+    (blockable [_] (.blockable h))
+    (lockId [_] (.lockId h))
+    (lock [_] (.lock h))
+    (unlock [_] (.unlock h))
+    (commit [_]
+      (let [target (.commit h)]
+        (ports/completion #(.complete target (if (nil? %) nil (f %))))))))
+
+(defn map<
+  "Deprecated: use a transducer. A port that takes from ch and gives f of the value."
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  [f ch]
+  (reify
+    Port
+    (close [_] (close! ch))
+    (isClosed [_] (ports/closed? ch))
+    ReadPort
+    (take [_ handler]
+      (let [v (.take (ports/read-port ch) ^Handler (mapped-handler handler f))]
+        (if (or (nil? v) (ports/pending? v)) v (f v))))
+    WritePort
+    (put [_ v handler] (.put (ports/write-port ch) v ^Handler handler))))
+
+(defn map>
+  "Deprecated: use a transducer. A port that puts f of the value on ch."
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  [f ch]
+  (reify
+    Port
+    (close [_] (close! ch))
+    (isClosed [_] (ports/closed? ch))
+    ReadPort
+    (take [_ handler] (.take (ports/read-port ch) ^Handler handler))
+    WritePort
+    (put [_ v handler] (.put (ports/write-port ch) (f v) ^Handler handler))))
+
+(defn filter>
+  "Deprecated: use a transducer. A port that puts the value on ch if p is true of it."
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  [p ch]
+  (reify
+    Port
+    (close [_] (close! ch))
+    (isClosed [_] (ports/closed? ch))
+    ReadPort
+    (take [_ handler] (.take (ports/read-port ch) ^Handler handler))
+    WritePort
+    (put [_ v handler]
+      (if (p v)
+        (.put (ports/write-port ch) v ^Handler handler)
+        (not (ports/closed? ch))))))
+
+(defn remove>
+  "Deprecated: use a transducer. A port that puts the value on ch unless p is true of it."
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  [p ch]
+  (filter> (complement p) ch))
+
+(defn filter<
+  "Deprecated: use a transducer. A channel of the values of ch that p is true of."
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  ([p ch] (filter< p ch nil))
+  ([p ch buf-or-n]
+   (let [out (chan buf-or-n)]
+     (each-value "filter<" ch out #(when (p %) (>! out %))))))
+
+(defn remove<
+  "Deprecated: use a transducer. A channel of the values of ch that p is not true of."
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  ([p ch] (remove< p ch nil))
+  ([p ch buf-or-n] (filter< (complement p) ch buf-or-n)))
+
+(defn- mapcat* [f in out]
+  (background "mapcat"
+    (closing out
+      (loop []
+        (let [v (<! in)]
+          (if (nil? v)
+            (close! out)
+            (do (doseq [x (f v)] (>! out x))
+                (when-not (ports/closed? out)
+                  (recur)))))))))
+
+(defn mapcat<
+  "Deprecated: use a transducer. A channel of the values in f of each value of in."
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  ([f in] (mapcat< f in nil))
+  ([f in buf-or-n]
+   (let [out (chan buf-or-n)]
+     (mapcat* f in out)
+     out)))
+
+(defn mapcat>
+  "Deprecated: use a transducer. A channel whose values are replaced by those in f of each, on their way to out."
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  ([f out] (mapcat> f out nil))
+  ([f out buf-or-n]
+   (let [in (chan buf-or-n)]
+     (mapcat* f in out)
+     in)))
+
+(defn unique
+  "Deprecated: use `dedupe`. A channel of the values of ch without repetitions that follow each other."
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  ([ch] (unique ch nil))
+  ([ch buf-or-n]
+   (let [out (chan buf-or-n)
+         last-value (volatile! nil)]
+     (each-value "unique" ch out #(when-not (= % @last-value) (>! out %) (vreset! last-value %))))))
+
+(defn partition
+  "Deprecated: use `partition-all`. A channel of vectors of n values of ch; the last may be shorter."
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  ([n ch] (partition n ch nil))
+  ([n ch buf-or-n] (pipe ch (chan (or buf-or-n 1) (partition-all n)))))
+
+(defn partition-by
+  "Deprecated: use `clojure.core/partition-by` as a transducer. A channel of vectors of neighbours with the same value of f."
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  ([f ch] (partition-by f ch nil))
+  ([f ch buf-or-n] (pipe ch (chan (or buf-or-n 1) (core/partition-by f)))))

@@ -1,0 +1,85 @@
+(ns magnetar.impl.chans
+  "Makes channels: buffers of a number or a buffer, transducers, handlers of what they throw."
+  {:no-doc true}
+  (:require [clojure.core.protocols :as protocols]
+            [clojure.datafy :as datafy]
+            [magnetar.impl.errors :as errors]
+            [magnetar.impl.runtime])
+  (:import (java.util.function Consumer)
+           (magnetar.kernel.channel Buffer Channel ChannelInfo Transform TransformChannel)
+           (magnetar.kernel.park Failures)))
+
+(set! *warn-on-reflection* true)
+
+(defonce ^{:doc "Function that makes a buffer of ours of another library's, or returns nil; set by the bridge."} buffer-adapter
+  (atom (constantly nil)))
+
+(defn- as-buffer ^Buffer [buffer]
+  (if (or (nil? buffer) (instance? Buffer buffer))
+    buffer
+    (or (@buffer-adapter buffer)
+        (throw (errors/illegal-argument
+                :magnetar/not-a-buffer
+                (str "A channel takes a number, a buffer or nil; this is " (pr-str buffer) " of "
+                     (.getName (class buffer)) ". Make one with (buffer n), (dropping-buffer n) or (sliding-buffer n).")
+                {:buffer buffer})))))
+
+(defn- sink-step
+  "The reducing function at the end of a channel's transducer."
+  ([sink] sink)
+  ([^Consumer sink itm]
+   (assert (not (nil? itm)))
+   (.accept sink itm)
+   sink))
+
+(defn- report [error]
+  (Failures/report (Thread/currentThread) error)
+  nil)
+
+(defn- guarded
+  "Runs a step of a transducer; what it throws goes to the handler, whose value, unless nil, is put in its place."
+  [step ex-handler ^Consumer sink]
+  (try
+    (step)
+    (catch Throwable e
+      (let [instead ((or ex-handler report) e)]
+        (when (some? instead) (.accept sink instead))
+        sink))))
+
+(defn- transform [xform ex-handler]
+  (let [rf (xform sink-step)]
+    (reify Transform
+      (add [_ sink value] (reduced? (guarded #(rf sink value) ex-handler sink)))
+      (complete [_ sink] (guarded #(rf sink) ex-handler sink)))))
+
+(defn chan
+  "A channel behind `buffer`, or without one for nil, and behind `xform`, unless that is nil."
+  [buffer xform ex-handler]
+  (if xform
+    (TransformChannel/of (as-buffer buffer) (transform xform ex-handler))
+    (Channel/of (as-buffer buffer))))
+
+(defn- buffer-type [^Buffer buffer]
+  (symbol (str (.getSimpleName (class buffer)) "Buffer")))
+
+(defn- buffer-data [^Buffer buffer]
+  {:type (buffer-type buffer)
+   :count (count buffer)
+   :capacity (.capacity buffer)})
+
+(defn- channel-data [^Channel channel]
+  (let [^ChannelInfo info (.info channel)
+        buffer (.buffer channel)]
+    (cond-> {:put-count (count (.putters info))
+             :take-count (count (.takers info))
+             :closed? (.closed info)}
+      buffer (assoc :buffer (datafy/datafy buffer)))))
+
+(extend-protocol protocols/Datafiable
+  Channel
+  (datafy [channel] (with-meta (channel-data channel) {::datafy/obj channel}))
+  Buffer
+  (datafy [buffer] (buffer-data buffer)))
+
+(defmethod print-method Channel [channel ^java.io.Writer out]
+  (.write out (str channel)))

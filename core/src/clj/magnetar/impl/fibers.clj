@@ -1,0 +1,91 @@
+(ns magnetar.impl.fibers
+  "Starts bodies of code: on fibers that are collected when nobody can reach them, on fibers that are not, on platform threads."
+  {:no-doc true}
+  (:require [magnetar.impl.runtime]
+            [magnetar.impl.threads :as threads])
+  (:import (clojure.lang Var)
+           (magnetar.kernel.channel Buffer Channel)
+           (magnetar.kernel.park Failures Fibers Fibers$Hold)))
+
+(set! *warn-on-reflection* true)
+
+(defonce ^:private root-frame
+  (let [frame (promise)]
+    (.join (doto (Thread. #(deliver frame (Var/getThreadBindingFrame))) .start))
+    @frame))
+
+(defn frame
+  "The dynamic bindings of this thread, to be installed in another by `install`; nil if there are none."
+  []
+  (when-not (identical? root-frame (Var/getThreadBindingFrame))
+    (Var/cloneThreadBindingFrame)))
+
+(defmacro install
+  "Gives the thread the bindings of `frame`."
+  [frame]
+  `(when-some [frame# ~frame]
+     (Var/resetThreadBindingFrame frame#)))
+
+(defn site
+  "The name of what a macro form starts: `what` and the source line, as in \"go my/app.clj:12\"."
+  [what form]
+  (str what " " (or *file* "?") ":" (or (:line (meta form)) "?")))
+
+(defn result-channel
+  "A channel for one result."
+  ^Channel []
+  (Channel/of (Buffer/fixed 1)))
+
+(defn- yield
+  "Puts the value of `f` on `out`, unless it is nil, and closes `out`."
+  [f ^Channel out]
+  (try
+    (let [value (f)]
+      (when (some? value)
+        (.offer out value)))
+    (finally (.close out))))
+
+(defn start-go
+  "Runs `f` on a fiber named `site` that nobody holds; returns the channel of its result."
+  [^String site f]
+  (let [out (result-channel)
+        bindings (frame)]
+    (Fibers/start site Fibers$Hold/WEAK
+                  (^:once fn* []
+                    (install bindings)
+                    (yield f out)))
+    out))
+
+(defmacro background
+  "Runs `body` on a fiber that is named `what`; returns the channel of its result."
+  [what & body]
+  `(start-go ~what (^:once fn* [] ~@body)))
+
+(defn- on-platform-thread [site f ^Channel out workload]
+  (.execute (threads/executor-for workload)
+            (^:once fn* []
+              (try
+                (yield f out)
+                (catch Throwable e
+                  (Failures/report site (Thread/currentThread) e))))))
+
+(defn- on-io-thread [^String site f out]
+  (if-let [executor (threads/custom-executor :io)]
+    (.execute ^java.util.concurrent.Executor executor #(yield f out))
+    (Fibers/start site Fibers$Hold/STRONG (^:once fn* [] (yield f out)))))
+
+(defn start-thread
+  "Runs `f` on a thread for `workload`, with a copy of the bindings that `set!` may change; returns the channel of its result."
+  [site f workload]
+  (let [out (result-channel)
+        bindings (get-thread-bindings)
+        bound (^:once fn* [] (with-bindings* bindings f))]
+    (case workload
+      (:mixed :compute) (on-platform-thread site bound out workload)
+      :io (on-io-thread site bound out))
+    out))
+
+(defn dispatch
+  "Runs `f` on a fiber of its own."
+  [^String site f]
+  (Fibers/start site Fibers$Hold/STRONG f))

@@ -1,0 +1,58 @@
+(ns magnetar.impl.mix
+  "Mixes many channels into one, each of them to be soloed, muted or paused."
+  {:no-doc true}
+  (:require [magnetar.impl.fibers :refer [background]]
+            [magnetar.impl.ports :as ports])
+  (:import (magnetar.kernel.channel Buffer Channel)))
+
+(set! *warn-on-reflection* true)
+
+(def solo-modes #{:mute :pause})
+
+(defn state
+  "The state of a mix: what is mixed in (channel -> modes), the solo mode, and the channel that says that it changed."
+  []
+  {:inputs (atom {})
+   :solo-mode (atom :mute)
+   :change (Channel/of (Buffer/sliding 1))})
+
+(defn changed [{:keys [change]}]
+  (ports/offer change true))
+
+(defn change-inputs [{:keys [inputs] :as mix} f & args]
+  (apply swap! inputs f args)
+  (changed mix))
+
+(defn change-solo-mode [{:keys [solo-mode] :as mix} mode]
+  (assert (solo-modes mode) (str "mode must be one of: " solo-modes))
+  (reset! solo-mode mode)
+  (changed mix))
+
+(defn- with-mode [mode inputs]
+  (into #{} (keep (fn [[ch modes]] (when (mode modes) ch))) inputs))
+
+(defn- plan [{:keys [inputs solo-mode change]}]
+  (let [inputs @inputs
+        solos (with-mode :solo inputs)]
+    {:solos solos
+     :mutes (with-mode :mute inputs)
+     :reads (conj (if (and (= :pause @solo-mode) (seq solos))
+                    (vec solos)
+                    (into [] (remove (with-mode :pause inputs)) (keys inputs)))
+                  change)}))
+
+(defn- heard? [{:keys [solos mutes]} ch]
+  (or (solos ch)
+      (and (empty? solos) (not (mutes ch)))))
+
+(defn start
+  "Starts the fiber that mixes into `out` until that is closed."
+  [{:keys [inputs change] :as mix} out]
+  (background "mix"
+    (loop [now (plan mix)]
+      (let [[value ch] (ports/alts (:reads now) {})]
+        (cond
+          (identical? ch change) (recur (plan mix))
+          (nil? value) (do (swap! inputs dissoc ch) (recur (plan mix)))
+          (not (heard? now ch)) (recur now)
+          (ports/put out value) (recur now))))))

@@ -1,0 +1,114 @@
+(ns magnetar.impl.pipeline
+  "Transforms a channel's values with n workers, results in the order of the inputs."
+  {:no-doc true}
+  (:require [magnetar.impl.chans :as chans]
+            [magnetar.impl.fibers :as fibers :refer [background]]
+            [magnetar.impl.ports :as ports])
+  (:import (magnetar.kernel.channel Buffer Channel)
+           (magnetar.kernel.park Failures)))
+
+(set! *warn-on-reflection* true)
+
+;; Each input becomes a job [input place]; the worker puts the channel of its results on the place, which stands in line in
+;; `results` meanwhile. So the order is kept, and at most n inputs are in the works.
+
+(defn- channel ^Channel [n]
+  (Channel/of (Buffer/fixed n)))
+
+(defn- report [error]
+  (Failures/report (Thread/currentThread) error))
+
+(defn- attempt
+  "The channel of the job's results; empty and closed if the job could not be started."
+  [start-job input]
+  (try
+    (start-job input)
+    (catch Throwable e
+      (report e)
+      (doto (channel 1) (ports/close)))))
+
+(defn- work
+  "Does jobs until there are none."
+  [jobs start-job]
+  (loop []
+    (when-some [[input place] (ports/take jobs)]
+      (ports/put place (attempt start-job input))
+      (recur))))
+
+(defn transducing-job
+  "A job that runs the input through `xf`."
+  [xf ex-handler]
+  (fn [input]
+    (doto (chans/chan (Buffer/fixed 1) xf ex-handler)
+      (ports/put input)
+      (ports/close))))
+
+(defn async-job
+  "A job that calls `af` with the input and the channel of the results; if it throws, the input yields nothing more."
+  [af]
+  (fn [input]
+    (let [results (channel 1)]
+      (try
+        (af input results)
+        (catch Throwable e
+          (ports/close results)
+          (report e)))
+      results)))
+
+(defn- unless-stopped
+  "The answer of the operation, or nil once nobody wants the results."
+  [stopped operation]
+  (first (ports/alts [stopped operation] {:priority true})))
+
+(defn- take-in
+  "Makes jobs of the inputs until there are no more or nobody wants the results."
+  [from jobs results stopped]
+  (loop []
+    (when-some [input (unless-stopped stopped from)]
+      (let [place (channel 1)]
+        (when (and (unless-stopped stopped [jobs [input place]])
+                   (unless-stopped stopped [results place]))
+          (recur))))))
+
+(defn- give-out
+  "Puts all results of one input on `to`; false once that is closed."
+  [place to]
+  (let [results (ports/take place)]
+    (loop []
+      (let [value (ports/take results)]
+        (or (nil? value)
+            (and (ports/put to value) (recur)))))))
+
+(defn- give-all-out [results to]
+  (loop []
+    (when-some [place (ports/take results)]
+      (when (give-out place to)
+        (recur)))))
+
+(defn start
+  "Starts `n` workers by `start-worker`, which takes a function to run; returns a channel that closes when all is done."
+  [n to from close? start-job start-worker]
+  (assert (pos? n))
+  (let [jobs (channel n)
+        results (channel n)
+        stopped (Channel/rendezvous)]
+    (dotimes [_ n]
+      (start-worker #(work jobs start-job)))
+    (background "pipeline, input"
+      (take-in from jobs results stopped)
+      (ports/close jobs)
+      (ports/close results))
+    (background "pipeline, output"
+      (give-all-out results to)
+      (ports/close stopped)
+      (when close? (ports/close to)))))
+
+(defn on-platform-thread
+  "Starts a worker on a platform thread."
+  [f]
+  (fibers/start-thread "pipeline worker" f :compute))
+
+(defn on-fiber
+  "Starts a worker on a fiber."
+  [f]
+  (fibers/start-go "pipeline worker" f))

@@ -1,0 +1,36 @@
+(ns magnetar.impl.pub
+  "Sends each value of a channel to the subscribers of its topic."
+  {:no-doc true}
+  (:require [magnetar.impl.fibers :refer [background]]
+            [magnetar.impl.ports :as ports])
+  (:import (magnetar.kernel.park Failures)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private no-topic (Object.))
+
+(defn- topic-of
+  "The topic of the value; if the program's function throws, that is reported and the value has none."
+  [topic-fn value]
+  (try
+    (topic-fn value)
+    (catch Throwable e
+      (Failures/report (Thread/currentThread) e)
+      no-topic)))
+
+(defn- publish [mults muxch topic value]
+  (when-some [mult (get @mults topic)]
+    (when-not (ports/put (muxch mult) value)
+      (swap! mults dissoc topic))))
+
+(defn start
+  "Starts the fiber that sends the values of `ch` to the mults in the atom `mults` (topic -> mult); `muxch` gives the channel
+  of a mult. Closes those when `ch` closes."
+  [ch topic-fn mults muxch]
+  (background "pub"
+    (loop []
+      (let [value (ports/take ch)]
+        (if (nil? value)
+          (run! (comp ports/close muxch) (vals @mults))
+          (do (publish mults muxch (topic-of topic-fn value) value)
+              (recur)))))))
