@@ -23,10 +23,21 @@
 (defn- frame-line [^StackTraceElement frame]
   (str "    at " (readable-name frame) " (" (.getFileName frame) ":" (.getLineNumber frame) ")"))
 
+(defn- same-call?
+  "Is `outer` the frame through which Clojure entered the function of `inner`?"
+  [[^StackTraceElement inner ^StackTraceElement outer]]
+  (and inner
+       (= "invokeStatic" (.getMethodName inner))
+       (= (.getClassName inner) (.getClassName outer))
+       (str/starts-with? (.getMethodName outer) "invoke")))
+
+(defn- calls [frames]
+  (map second (remove same-call? (partition 2 1 (cons nil frames)))))
+
 (defn user-frames
   "Lines of the frames of `e` that belong to the user's program, innermost first."
   [^Throwable e]
-  (take most-frames (dedupe (map frame-line (filter user-frame? (.getStackTrace e))))))
+  (take most-frames (map frame-line (filter user-frame? (calls (.getStackTrace e))))))
 
 (defn- data-line [e]
   (when-let [data (not-empty (ex-data e))]

@@ -3,6 +3,7 @@
   A test that passes its limit ends the run with a dump of all threads, virtual ones included."
   (:require
    [clojure.java.io :as io]
+   [clojure.main :as main]
    [clojure.string :as str]
    [clojure.test :as t])
   (:import
@@ -75,8 +76,8 @@
 
 (defn- failed-to [what ns-sym ^Throwable e]
   (swap! running update :fail-tests inc)
-  (println (str "FAIL " ns-sym " does not " what ": " (ex-message (or (ex-cause e) e))))
-  (.printStackTrace e (java.io.PrintWriter. ^java.io.Writer *out*)))
+  (println (str "FAIL " ns-sym " does not " what))
+  (println (main/ex-str (main/ex-triage (Throwable->map e)))))
 
 (defn- attempt [what ns-sym f]
   (try (f) true

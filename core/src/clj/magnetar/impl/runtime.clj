@@ -47,5 +47,10 @@
    :home (System/getProperty "java.home")
    :kernel? (kernel-found?)})
 
+;; A namespace counts as loaded once its ns form ran: without this, a second require would skip the check.
+(defn- forget-me []
+  (dosync (alter (deref #'clojure.core/*loaded-libs*) disj 'magnetar.impl.runtime)))
+
 (when-let [{:keys [message data]} (complaint (this-java))]
+  (forget-me)
   (throw (ex-info message data)))

@@ -109,14 +109,21 @@
        (map #(if (sequential? %) (first %) %))
        set))
 
-(defn- runtime-finding [{:keys [file declaration name]}]
-  (let [text (sources/text file)]
-    (when (and (re-find #"magnetar\.kernel\." text)
-               (not= 'magnetar.impl.runtime name)
-               (not ((required-before-imports declaration) 'magnetar.impl.runtime)))
-      {:file file
-       :line (sources/line-of text #"magnetar\.kernel\.")
-       :message (str name " uses the kernel: its ns form must require magnetar.impl.runtime before any import")})))
+(def ^:private needs-new-java
+  #"magnetar\.kernel\.|ofVirtual|startVirtualThread|newVirtualThread|ScopedValue")
+
+(defn needs-runtime-check?
+  "Does the namespace use the kernel, or what only a new Java has?"
+  [{:keys [file name]}]
+  (and (not= 'magnetar.impl.runtime name)
+       (re-find needs-new-java (sources/text file))))
+
+(defn- runtime-finding [{:keys [file declaration name] :as source}]
+  (when (and (needs-runtime-check? source)
+             (not ((required-before-imports declaration) 'magnetar.impl.runtime)))
+    {:file file
+     :line (sources/line-of (sources/text file) needs-new-java)
+     :message (str name " uses the kernel or virtual threads: its ns form must require magnetar.impl.runtime before any import")}))
 
 (defn runtime-findings
   "Namespaces that use the kernel and do not require magnetar.impl.runtime before their imports."

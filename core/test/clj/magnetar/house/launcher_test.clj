@@ -1,0 +1,151 @@
+(ns magnetar.house.launcher-test
+  "bin/magnetar as a user meets it: every refusal is one sentence on stderr and exit code 2."
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [are deftest is testing]]
+   [magnetar.house.processes :refer [home launcher magnetar start temporary-folder write]]))
+
+(defn- refusal [{:keys [exit out err]}]
+  [exit out err])
+
+(deftest help-lists-every-command
+  (let [{:keys [exit out]} (magnetar "help")]
+    (is (= 0 exit))
+    (are [command] (str/includes? out (str "\n  " command))
+      "demo" "run" "repl" "test" "lint" "bench" "proofs" "classpath" "help")))
+
+(deftest an-unknown-command-is-refused
+  (is (= [2 "" "magnetar: there is no command `fly`; `bin/magnetar help` lists them."]
+         (refusal (magnetar "fly")))))
+
+(deftest a-missing-file-is-refused
+  (is (= [2 "" "magnetar: there is no file no/such.clj."]
+         (refusal (magnetar "run" "no/such.clj"))))
+  (is (= [2 "" "magnetar: run needs a file: bin/magnetar run FILE [ARG..]"]
+         (refusal (magnetar "run")))))
+
+(deftest an-unknown-alias-or-test-is-refused
+  (is (= [2 "" "magnetar: there is no alias `nowhere` in deps.edn."]
+         (refusal (magnetar "classpath" "nowhere"))))
+  (is (= [2 "" "magnetar: there is no test namespace no.such-test in the folders of dev/suites.txt."]
+         (refusal (magnetar "test" "no.such-test")))))
+
+(deftest a-machine-without-a-new-jdk-gets-a-sentence
+  (let [empty-folder (temporary-folder)
+        without-jdk {"JAVA_HOME" nil, "MAGNETAR_JAVA_HOME" nil, "MAGNETAR_JDKS" (str empty-folder), "PATH" "/usr/bin:/bin"}
+        {:keys [exit out err]} (magnetar {:environment without-jdk} "classpath")]
+    ;; Where the PATH's own java is new, there is nothing to refuse.
+    (when-not (zero? exit)
+      (is (= [2 ""] [exit out]))
+      (is (= (str "magnetar: no JDK 25 or newer found (looked at JAVA_HOME, the PATH's java, " empty-folder
+                  "): install one, for example Temurin 25, or set MAGNETAR_JAVA_HOME.")
+             err)))))
+
+(deftest a-named-jdk-that-does-not-serve-is-refused
+  (let [folder (str (temporary-folder))]
+    (is (= [2 "" (str "magnetar: MAGNETAR_JAVA_HOME is " folder ", which is not a JDK 25 or newer.")]
+           (refusal (magnetar {:environment {"MAGNETAR_JAVA_HOME" folder}} "classpath"))))))
+
+(defn- copied-launcher
+  "A checkout of its own with the launcher and the build files, and one Java class as its kernel."
+  []
+  (let [folder (temporary-folder)]
+    (doseq [path ["bin/magnetar" "deps.edn" "pom.xml"]]
+      (io/make-parents (io/file folder path))
+      (io/copy (io/file home path) (io/file folder path)))
+    (.setExecutable (io/file folder "bin/magnetar") true)
+    (write folder "kernel/src/java/Kernel.java" "public class Kernel {}")
+    folder))
+
+(defn- fake-jdk
+  "A folder that looks like a JDK of the version, as far as a release file and javac go."
+  [folder version]
+  (write folder "release" (str "IMPLEMENTOR=\"Nobody\"\nJAVA_VERSION=\"" version "\"\n"))
+  (.setExecutable (io/file (write folder "bin/javac" "#!/bin/sh\nexit 3\n")) true))
+
+(deftest a-jdk-is-chosen-by-its-release-file-alone
+  (let [jdks (temporary-folder)
+        checkout (copied-launcher)]
+    (fake-jdk (io/file jdks "a") "1.8.0_292")
+    (fake-jdk (io/file jdks "b") "17.0.15")
+    (fake-jdk (io/file jdks "c") "26-ea")
+    (let [environment {"JAVA_HOME" (str jdks "/b"), "MAGNETAR_JAVA_HOME" nil, "MAGNETAR_JDKS" (str jdks), "PATH" "/usr/bin:/bin"}
+          seen (str jdks "/seen")]
+      (write jdks "mvn" (str "#!/bin/sh\necho $JAVA_HOME >" seen "\nexit 1\n"))
+      (.setExecutable (io/file jdks "mvn") true)
+      (start {:environment (assoc environment "PATH" (str jdks ":/usr/bin:/bin"))} (str checkout "/bin/magnetar") "classpath")
+      (is (= (str jdks "/c\n") (slurp seen))))))
+
+(deftest without-clojure-and-mvn-it-says-so
+  (let [checkout (copied-launcher)
+        tools (temporary-folder)]
+    (doseq [tool ["sh" "dirname" "readlink" "cat" "tr" "cksum" "mkdir" "find" "sort" "xargs" "grep" "sed"]]
+      (start {} "ln" "-s" (:out (start {} "sh" "-c" (str "command -v " tool))) (str (io/file tools tool))))
+    (is (= [2 "" "magnetar: neither `clojure` nor `mvn` is on the PATH, and one of them is needed to fetch the libraries once."]
+           (refusal (start {:environment {"PATH" (str tools)}} (str checkout "/bin/magnetar") "classpath"))))))
+
+(deftest when-mvn-cannot-fetch-it-asks-for-the-network
+  (let [checkout (copied-launcher)
+        tools (temporary-folder)
+        mvn (write tools "mvn" "#!/bin/sh\necho unreachable\nexit 1\n")
+        {:keys [exit out err]} (do (.setExecutable (io/file mvn) true)
+                                   (start {:environment {"PATH" (str tools ":/usr/bin:/bin")}}
+                                          (str checkout "/bin/magnetar") "classpath"))]
+    (is (= [2 ""] [exit out]))
+    (is (= (str "magnetar: the libraries of `run` could not be fetched: is the network reachable? What was tried is in "
+                (.getCanonicalPath checkout) "/.cache/resolve.log.")
+           err))))
+
+(deftest a-program-keeps-its-arguments-its-streams-and-its-exit-code
+  (let [program (write (temporary-folder) "echo.clj"
+                       "(println *command-line-args* (read-line)) (binding [*out* *err*] (println \"aside\")) (System/exit 7)")]
+    (is (= {:exit 7, :out "(a b c) typed", :err "aside"}
+           (magnetar {:input "typed\n"} "run" program "a" "b c")))))
+
+(deftest a-program-that-throws-shows-its-message-and-the-users-frames
+  (let [program (write (temporary-folder) "boom.clj"
+                       "(ns boom)\n(defn half [n] (/ n 0))\n(defn go [n]\n  (half n))\n(go 3)\n")
+        {:keys [exit out err]} (magnetar "run" program)]
+    (is (= [1 ""] [exit out]))
+    (is (= ["Divide by zero (ArithmeticException)"
+            "    at boom/half (boom.clj:2)"
+            "    at boom/go (boom.clj:4)"
+            "    at boom (boom.clj:5)"]
+           (str/split-lines err)))))
+
+(deftest a-program-that-does-not-compile-names-the-place
+  (let [program (write (temporary-folder) "typo.clj" "\n(prinltn 1)\n")
+        {:keys [exit err]} (magnetar "run" program)]
+    (is (= 1 exit))
+    (is (str/includes? err "typo.clj:2:1"))
+    (is (str/includes? err "Unable to resolve symbol: prinltn in this context"))))
+
+(deftest a-program-finds-the-files-beside-it
+  (let [folder (temporary-folder)]
+    (write folder "beside/friend.clj" "(ns beside.friend) (def word :beside)")
+    (write folder "src/further.clj" "(ns further) (def word :further)")
+    (is (= ":beside :further"
+           (:out (magnetar "run" (write folder "main.clj"
+                                        "(require 'beside.friend 'further) (println beside.friend/word further/word)")))))))
+
+(deftest the-class-path-holds-the-compiled-kernel
+  (let [entries (str/split (:out (magnetar "classpath")) #":")]
+    (is (some #(str/includes? % "clojure-1.12") entries))
+    (is (some #(.exists (io/file % "magnetar/kernel/channel/Channel.class")) entries))
+    (testing "and every entry exists"
+      (is (= [] (remove #(.exists (io/file %)) entries))))))
+
+(deftest a-link-to-the-launcher-is-the-launcher
+  (let [link (str (io/file (temporary-folder) "magnetar"))]
+    (start {} "ln" "-s" launcher link)
+    (is (= 0 (:exit (start {} link "help"))))))
+
+(deftest the-prompt-reads-from-a-pipe
+  (let [{:keys [exit out]} (magnetar {:input "(+ 40 2)\n"} "repl")]
+    (is (= 0 exit))
+    (is (str/includes? out "42"))))
+
+(deftest a-prompt-option-that-is-no-port-is-refused
+  (is (= [2 "magnetar: `high` is not a port: repl --socket [PORT]"]
+         ((juxt :exit :err) (magnetar "repl" "--socket" "high")))))

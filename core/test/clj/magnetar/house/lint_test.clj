@@ -1,0 +1,114 @@
+(ns magnetar.house.lint-test
+  "Each gate of lint finds the fault that is planted for it, and nothing in this checkout that it must not."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.dev.lint.api :as api]
+   [magnetar.dev.lint.docs :as docs]
+   [magnetar.dev.lint.layers :as layers]
+   [magnetar.dev.lint.libraries :as libraries]
+   [magnetar.dev.lint.reflection :as reflection]
+   [magnetar.dev.lint.shell :as shell]
+   [magnetar.dev.lint.sources :as sources]
+   [magnetar.house.processes :refer [temporary-folder write]]))
+
+(defmacro ^:private planted
+  "Runs `body` with lint looking at a folder that holds `files`, a map of paths to texts."
+  [files & body]
+  `(let [folder# (.getCanonicalFile (temporary-folder))]
+     (doseq [[path# text#] ~files] (write folder# path# text#))
+     (binding [sources/*root* (str folder#)]
+       ~@body)))
+
+(defn- places [findings]
+  (mapv (juxt :file :line) findings))
+
+(deftest deps-edn-and-the-poms-name-the-same-libraries
+  (is (= [] (libraries/findings))))
+
+(deftest a-library-that-only-one-build-file-names-is-found
+  (let [found (libraries/differences {:run '{a/b {:mvn/version "1"}}} {:run '{a/b {:mvn/version "2"}}})]
+    (is (= [":run differs from pom.xml: deps.edn alone has #:a{b #:mvn{:version \"1\"}}, pom.xml alone #:a{b #:mvn{:version \"2\"}}"]
+           (map :message found)))))
+
+(deftest arrows-of-this-checkout-point-down
+  (is (= [] (layers/findings)))
+  (is (= [] (layers/kernel-findings)))
+  (is (= [] (layers/runtime-findings))))
+
+(deftest an-arrow-that-points-up-is-found
+  (planted {"core/src/clj/magnetar/scope.clj" "(ns magnetar.scope\n  (:require [magnetar.channel :as channel]))"
+            "core/src/clj/magnetar/channel.clj" "(ns magnetar.channel (:require [magnetar.impl.errors]))"}
+    (let [found (layers/findings)]
+      (is (= [["core/src/clj/magnetar/scope.clj" 2]] (places found)))
+      (is (= ["magnetar.scope requires magnetar.channel, which lies above it: arrows point down only"] (map :message found))))))
+
+(deftest an-arrow-between-pillars-is-found
+  (planted {"core/src/clj/magnetar/async.clj" "(ns magnetar.async (:require magnetar.channel))"}
+    (is (= ["magnetar.async requires magnetar.channel, which lies beside it: move what they share to a layer below"]
+           (map :message (layers/findings))))))
+
+(deftest a-namespace-without-a-layer-is-found
+  (planted {"core/src/clj/magnetar/attic.clj" "(ns magnetar.attic)"}
+    (is (= ["magnetar.attic has no layer: add it to dev/src/magnetar/dev/lint/layers.edn"]
+           (map :message (layers/findings))))))
+
+(deftest a-kernel-package-that-looks-up-or-outside-is-found
+  (planted {"kernel/src/java/magnetar/kernel/time/Wheel.java"
+            (str "package magnetar.kernel.time;\n/* magnetar.kernel.inspect is only mentioned. */\n"
+                 "import magnetar.kernel.channel.Channel;\nimport magnetar.kernel.park.Waiter;\nimport clojure.lang.IFn;\nimport java.util.List;\n")}
+    (let [found (layers/kernel-findings)]
+      (is (= [["kernel/src/java/magnetar/kernel/time/Wheel.java" 3] ["kernel/src/java/magnetar/kernel/time/Wheel.java" 5]]
+             (places found)))
+      (is (= ["the kernel package time uses channel, which does not lie below it: arrows point down only"
+              "the kernel imports clojure.lang.IFn, but may see the JDK only"]
+             (map :message found))))))
+
+(deftest an-import-before-the-runtime-check-is-found
+  (planted {"core/src/clj/magnetar/impl/bad.clj" "(ns magnetar.impl.bad\n  (:import (magnetar.kernel.channel Channel))\n  (:require [magnetar.impl.runtime]))"
+            "core/src/clj/magnetar/impl/none.clj" "(ns magnetar.impl.none)\n(defn f [] (magnetar.kernel.channel.Channel.))"
+            "core/src/clj/magnetar/impl/good.clj" "(ns magnetar.impl.good\n  (:require [magnetar.impl.runtime])\n  (:import (magnetar.kernel.channel Channel)))"}
+    (is (= [["core/src/clj/magnetar/impl/bad.clj" 2] ["core/src/clj/magnetar/impl/none.clj" 2]]
+           (places (layers/runtime-findings))))))
+
+(deftest reflection-boxed-math-and-broken-files-are-found
+  (planted {"src/slow.clj" "(defn size [x]\n  (.size x))\n(defn next-one [x]\n  (inc x))\n(defn quick ^long [^long x] (inc x))"
+            "src/broken.clj" "(defn f [] (no-such-thing))"}
+    (is (= [["src/broken.clj" 1] ["src/slow.clj" 2] ["src/slow.clj" 4]]
+           (places (reflection/findings ["src"]))))
+    (is (= [["src/broken.clj" 1] ["src/slow.clj" 2]]
+           (places (reflection/reflection-findings ["src"]))))))
+
+(deftest checking-a-program-does-not-run-it
+  (planted {"src/acts.clj" "(System/setProperty \"magnetar.house.ran\" \"yes\")"}
+    (is (= [] (reflection/findings ["src"])))
+    (is (nil? (System/getProperty "magnetar.house.ran")))))
+
+(deftest a-public-kernel-type-without-javadoc-is-found
+  (planted {"kernel/src/java/magnetar/kernel/park/Bare.java" "package magnetar.kernel.park;\n\npublic final class Bare {}\n"
+            "kernel/src/java/magnetar/kernel/park/Said.java" "package magnetar.kernel.park;\n\n/** Says. */\n@Deprecated\npublic sealed interface Said {}\n"
+            "kernel/src/java/magnetar/kernel/park/Hidden.java" "package magnetar.kernel.park;\nfinal class Hidden {}\n"}
+    (is (= [["kernel/src/java/magnetar/kernel/park/Bare.java" 3]] (places (docs/java-findings))))))
+
+(deftest private-rooms-are-not-public
+  (let [public? #(docs/public-namespace? {:name %1, :declaration %2})]
+    (is (public? 'magnetar.channel '(ns magnetar.channel "Doc.")))
+    (is (not (public? 'magnetar.impl.errors '(ns magnetar.impl.errors))))
+    (is (not (public? 'magnetar.secret '(ns magnetar.secret "Doc." {:no-doc true}))))))
+
+(deftest every-difference-from-api-edn-is-found
+  (let [one {:kind :function, :arglists '([x]), :since "0.1"}
+        found (api/differences {'m.a {'f one, 'gone one}} {'m.a {'f (assoc one :arglists '([x y])), 'new one}})]
+    (is (= ["m.a/f is listed as {:kind :function, :arglists ([x])}, but is {:kind :function, :arglists ([x y])}"
+            "m.a/gone is listed, but not public"
+            "m.a/new is public, but not listed"]
+           (map #(first (str/split (:message %) #"; ")) found)))))
+
+(deftest a-shell-script-that-does-not-parse-is-found
+  (planted {"bin/magnetar" "#!/bin/sh\nif true; then\n"}
+    (let [[{:keys [file message]} & more] (shell/findings)]
+      (is (nil? more))
+      (is (= "bin/magnetar" file))
+      (is (str/starts-with? message "does not parse: "))))
+  (testing "and ours do"
+    (is (= [] (shell/findings)))))
