@@ -1,7 +1,3 @@
-;; The library lives in src/ beside this file; `bin/magnetar run` need not know.
-(.addURL ^clojure.lang.DynamicClassLoader (clojure.lang.RT/baseLoader)
-         (.toURL (.toURI (java.io.File. (.getParentFile (.getAbsoluteFile (java.io.File. ^String *file*))) "src"))))
-
 (ns crawl
   "bin/magnetar run examples/crawler/crawl.clj URL [--depth N] [--concurrency N] [--out FILE.edn]
 

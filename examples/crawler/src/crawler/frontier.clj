@@ -6,9 +6,6 @@
   (:require [crawler.url :as url])
   (:import (clojure.lang PersistentQueue)))
 
-(defn- job-of [link depth]
-  (assoc link :depth depth))
-
 (defn- wanted?
   "True when `link` belongs to the crawl: a page of its hosts, or an address nobody understands."
   [{:keys [hosts]} {:keys [bad] :as link}]
@@ -18,13 +15,13 @@
   (or url bad))
 
 (defn- discover
-  "Adds `link`, found `depth` steps from the start, unless it is known or not wanted."
-  [{:keys [known] :as frontier} link depth]
+  "Adds `link`, found on the page `via`, `depth` steps from the start, unless it is known or not wanted."
+  [{:keys [known] :as frontier} link depth via]
   (if (or (contains? known (address link)) (not (wanted? frontier link)))
     frontier
     (-> frontier
         (update :known conj (address link))
-        (update :waiting conj (job-of link depth))
+        (update :waiting conj (assoc link :depth depth, :via via))
         (update :seen inc))))
 
 (defn start
@@ -35,7 +32,8 @@
     (discover {:depth depth, :hosts hosts, :known #{}, :waiting PersistentQueue/EMPTY,
                :in-flight 0, :finished 0, :seen 0}
               (if (:url link) link {:bad text, :why (:why link)})
-              0)))
+              0
+              nil)))
 
 (defn next-job
   "Returns the job to do next, nil when none waits."
@@ -51,12 +49,12 @@
 
 (defn absorb
   "Returns `frontier` after a job came back as `outcome`, with the pages it found."
-  [{max-depth :depth :as frontier} {:keys [depth found final-url]}]
+  [{max-depth :depth :as frontier} {:keys [depth found url final-url]}]
   (let [deeper   (inc depth)
         frontier (cond-> (-> frontier (update :in-flight dec) (update :finished inc))
                    final-url (update :known conj final-url))]
     (if (<= deeper max-depth)
-      (reduce #(discover %1 %2 deeper) frontier found)
+      (reduce #(discover %1 %2 deeper url) frontier found)
       frontier)))
 
 (defn abandon

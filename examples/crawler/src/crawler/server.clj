@@ -79,6 +79,13 @@
 
 ;; Pages that work.
 
+(defn pages
+  "Returns the paths of all HTML files below `folder`, relative to it."
+  [^File folder]
+  (for [^File file (file-seq folder)
+        :when (and (.isFile file) (str/ends-with? (.getName file) ".html"))]
+    (str (.relativize (.toPath folder) (.toPath file)))))
+
 (defn- entrance
   "Returns the first page: links to each mirror of the folder and to the troubles."
   [mirrors]
@@ -108,6 +115,14 @@
   [seed [low high] path]
   (+ low (mod (hash [seed path]) (inc (- high low)))))
 
+(defn- contents
+  "Returns an index of all HTML files below `folder`, for folders that have none."
+  [^File folder]
+  (str "<!doctype html><title>Contents</title><ul>"
+       (str/join (for [file  (pages folder)]
+                   (str "<li><a href='" file "'>" file "</a>")))
+       "</ul>"))
+
 (defn- serve-file
   "Answers `exchange` with the file at `path`, after its latency."
   [exchange {:keys [folder seed mirrors] pause :latency} path]
@@ -116,7 +131,9 @@
     (respond exchange 200 html (entrance mirrors))
     (if-let [^File file (file-of folder path)]
       (respond exchange 200 {"Content-Type" (content-type file)} (java.nio.file.Files/readAllBytes (.toPath file)))
-      (respond exchange 404 html "<h1>Not here</h1>"))))
+      (if (re-matches #"/m\d+/index\.html" path)
+        (respond exchange 200 html (contents folder))
+        (respond exchange 404 html "<h1>Not here</h1>")))))
 
 (defn- answer [^HttpExchange exchange server]
   (let [path        (.getPath (.getRequestURI exchange))

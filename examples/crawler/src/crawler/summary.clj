@@ -15,7 +15,7 @@
   "Keeps `outcome` as an example of its reason while there are few."
   [samples {:keys [outcome] :as failed}]
   (if (< (count (samples outcome)) samples-per-reason)
-    (update samples outcome (fnil conj []) (select-keys failed [:url :bad :detail]))
+    (update samples outcome (fnil conj []) (select-keys failed [:url :bad :via :detail]))
     samples))
 
 (defn add
@@ -49,8 +49,8 @@
   (or (fetch/reasons reason)
       (str "the server answered " (subs (name reason) 5))))
 
-(defn- sample-line [{:keys [url bad detail]}]
-  (str "      " (or url bad) (when detail (str "  (" detail ")"))))
+(defn- sample-line [{:keys [url bad via detail]}]
+  (str "          " (or url bad) (when via (str " on " via)) (when detail (str ": " detail))))
 
 (defn- failure-lines [samples [reason n]]
   (cons (format "  %6d  %-20s %s" n (name reason) (meaning reason))

@@ -87,10 +87,10 @@
 (deftest the-summary-in-words-names-every-reason
   (let [text (summary/text {:seen 3, :pages 3, :lost 0, :ok 1, :bytes 10, :links 2, :ms 1500
                             :failures {:http-404 1, :no-answer 1}
-                            :samples  {:http-404 [{:url "http://host/x"}]}})]
+                            :samples  {:http-404 [{:url "http://host/x", :via "http://host/", :detail "gone"}]}})]
     (is (= (str "3 pages seen, 3 outcomes, 0 lost, in 1.5 s\n"
                 "       1  ok                   10 bytes, 2 links\n"
                 "       1  http-404             the server answered 404\n"
-                "      http://host/x\n"
+                "          http://host/x on http://host/: gone\n"
                 "       1  no-answer            no answer in time")
            text))))

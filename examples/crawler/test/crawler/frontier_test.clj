@@ -30,7 +30,7 @@
   [links options]
   (-> (frontier/start "http://host/" options)
       frontier/hand-out
-      (frontier/absorb {:depth 0, :final-url "http://host/", :found links})
+      (frontier/absorb {:depth 0, :url "http://host/", :final-url "http://host/", :found links})
       :waiting))
 
 (deftest only-new-pages-of-the-crawl-are-entered

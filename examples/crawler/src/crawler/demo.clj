@@ -1,0 +1,168 @@
+(ns crawler.demo
+  "The story that `bin/magnetar demo` tells: a site on loopback, a crawl of it with a thousand fetches in flight,
+  and five old experiments on three libraries, measured side by side."
+  (:require [clojure.java.io :as io]
+            [clojure.string :as str]
+            [crawler.crawl :as crawl]
+            [crawler.experiments :as experiments]
+            [crawler.interrupt :as interrupt]
+            [crawler.lanes :as lanes]
+            [crawler.progress :as progress]
+            [crawler.server :as server]
+            [crawler.site :as site]
+            [crawler.summary :as summary]
+            [crawler.table :as table]
+            [magnetar.async :as a])
+  (:import (java.io File)
+           (java.net URI)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private in-flight 1000)
+(def ^:private seed 25)
+(def ^:private patience-per-lane-ms 60000)
+
+(defn- say [& words]
+  (println (apply str words))
+  (flush))
+
+;; The site and its servers.
+
+(defn obstacle
+  "Returns a sentence that says why `folder` cannot be served, nil when it can."
+  [^File folder]
+  (cond
+    (not (.isDirectory folder))    (str "There is no folder " folder ".")
+    (empty? (server/pages folder)) (str "There is no HTML file in the folder " folder ".")))
+
+(defn- mirrors-of
+  "Returns how often `n` pages must appear for a thousand fetches to be in flight at once."
+  [n]
+  (max 1 (quot (+ (* 2 in-flight) (dec n)) n)))
+
+(defn- start-servers
+  "Starts the three servers over `folder`: a large site far away, the same site once, and its pages very slow."
+  [^File folder]
+  (let [n (count (server/pages folder))]
+    {:large (server/start {:folder folder, :seed seed, :latency [500 1500], :mirrors (mirrors-of n)})
+     :site  (server/start {:folder folder, :seed seed, :latency [50 250]})
+     :slow  (server/start {:folder folder, :seed seed, :latency [760 990]})}))
+
+;; The crawl.
+
+(defn- entrance
+  "Returns the address of the index of the folder on the server `site`."
+  [site]
+  (str (:url site) "m0/index.html"))
+
+(defn- crawl-site
+  "Crawls the server `site` once, without its failing pages and in silence; returns the outcomes."
+  [site]
+  (:outcomes (crawl/crawl (entrance site) {:concurrency in-flight, :depth 100, :keep-pages true})))
+
+(defn- crawl-large
+  "Crawls the server `large` and shows how, also when Ctrl-C ends it early; returns false then, else true."
+  [large]
+  (let [{:keys [summary cancel]} (crawl/start (:url large) {:concurrency in-flight, :depth 100, :timeout 4000
+                                                            :on-progress (progress/reporter)})]
+    (interrupt/call-interruptible
+     cancel
+     (fn [interrupted?]
+       (let [summary (a/<!! summary)]
+         (progress/clear)
+         (when (interrupted?)
+           (say "Interrupted. So far:"))
+         (say (summary/text summary))
+         (say "At most " (server/peak large) " fetches were in flight at once.\n")
+         (not (interrupted?)))))))
+
+;; The experiments.
+
+(defn- paths
+  "Returns `n` paths of pages below `folder`, the same page more than once where there are fewer."
+  [folder n]
+  (take n (cycle (map #(str "/m0/" %) (sort (server/pages folder))))))
+
+(defn- latency-of [{:keys [seed latency]} path]
+  (server/latency seed latency path))
+
+(defn- address [{:keys [url]} path]
+  (str url (subs path 1)))
+
+(defn- chain-ms
+  "Returns the sum of latencies on the way from the site's index to the page of `outcome`."
+  [site by-url outcome]
+  (->> outcome
+       (iterate #(by-url (:via %)))
+       (take-while #(and % (:url %)))
+       (map #(.getPath (URI. (:url %))))
+       (take-while #(str/starts-with? % "/m0/"))
+       (map #(latency-of site %))
+       (reduce +)))
+
+(defn- longest-chain
+  "Returns how long the longest chain of pages takes on `site`, each found on the one before, as a crawl with these
+  `outcomes` met them: no crawler can be faster than its slowest chain."
+  [site outcomes]
+  (let [by-url (into {} (map (juxt :url identity)) outcomes)]
+    (reduce max 0 (map #(chain-ms site by-url %) (filter #(= :ok (:outcome %)) outcomes)))))
+
+(defn- context
+  "Returns what the experiments need to know, as data."
+  [{:keys [site slow]} folder outcomes]
+  (let [slow-paths (paths folder 20)
+        site-paths (paths folder 90)]
+    {:site             (entrance site)
+     :quick-page       (address site "/trouble/unruly")
+     :slow-pages       (mapv #(address slow %) slow-paths)
+     :slowest-page     (reduce max (map #(latency-of slow %) slow-paths))
+     :pages            (mapv #(address site %) site-paths)
+     :slowest-of-pages (reduce max (map #(latency-of site %) site-paths))
+     :longest-chain    (longest-chain site outcomes)}))
+
+(defn- measure
+  "Runs the experiments in `lane`, saying what is measured; returns the results by row."
+  [context {:keys [title] :as lane}]
+  (say "Measuring " (str/trim (str/join " " title)) " ..")
+  (lanes/run lane context patience-per-lane-ms (fn [_])))
+
+(defn- compare-libraries
+  "Measures each of `lanes` and prints the table; on Ctrl-C the part of it that is known."
+  [lanes context]
+  (interrupt/call-interruptible
+   #(run! lanes/stop lanes)
+   (fn [interrupted?]
+     (let [results (mapv #(measure context %) lanes)
+           titles  (map :title lanes)]
+       (say "\n" (when (interrupted?) "Interrupted. So far:\n") (table/text experiments/rows titles results))
+       (run! say (table/failures titles results))))))
+
+;; The whole.
+
+(defn- introduce [folder {:keys [large]}]
+  (say (count (server/pages folder)) " pages of " (str folder) ", served " (:mirrors large)
+       " times over on loopback, each after 500 to 1,500 ms."))
+
+(defn- tell
+  "Runs the whole story over `folder` with `lanes` that are loading meanwhile."
+  [folder lanes {:keys [site large] :as servers}]
+  (introduce folder servers)
+  (run! lanes/await-ready lanes)
+  (let [outcomes (crawl-site site)]
+    (when (crawl-large large)
+      (compare-libraries lanes (context servers folder outcomes)))))
+
+(defn run
+  "Runs the demo over the HTML in `folder` (a File); nil for the project's own papers, found at `root`, rendered
+  below `root`/.cache. Prints as it goes; blocks under a minute."
+  [{:keys [folder root]}]
+  (let [start   (System/nanoTime)
+        lanes   (mapv lanes/launch lanes/libraries)
+        folder  (or folder (site/build root (io/file root ".cache")))
+        servers (start-servers folder)]
+    (try
+      (tell folder lanes servers)
+      (say (format "\nAll in %.0f s." (/ (- (System/nanoTime) start) 1e9)))
+      (finally
+        (run! lanes/stop lanes)
+        (run! server/stop (vals servers))))))

@@ -1,0 +1,178 @@
+(ns crawler.experiments
+  "Five experiments from two articles about blocking in core.async (2013 and 2017), and a crawl.
+
+  The program is the same for every library; only the `require` below differs between the columns of the
+  demo's table."
+  (:require [crawler.crawl :as crawl]
+            [crawler.fetch :as fetch]
+            [magnetar.async :as a])
+  (:import (java.net URI)
+           (java.net.http HttpClient HttpRequest HttpResponse$BodyHandlers)
+           (java.util.function BiConsumer)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private cores (.availableProcessors (Runtime/getRuntime)))
+
+(defn- ms-of
+  "Returns the milliseconds that `work` takes."
+  [work]
+  (let [start (System/nanoTime)]
+    (work)
+    (/ (- (System/nanoTime) start) 1e6)))
+
+(defn- take-all
+  "Blocks until `n` values came out of `channel`."
+  [n channel]
+  (a/<!! (a/go-loop [n n]
+           (when (pos? n)
+             (a/<! channel)
+             (recur (dec n))))))
+
+;; A1: blocks that sleep.
+
+(defn- sleepers
+  "`n` go blocks sleep 10 ms each and put a number on one channel; a reader takes all."
+  [n]
+  (let [numbers (a/chan n)]
+    (dotimes [i n]
+      (a/go
+        (Thread/sleep 10)
+        (a/>! numbers i)))
+    (take-all n numbers)))
+
+;; A2 and B: pages over HTTP.
+
+(defn- fetch-each
+  "A go block per address fetches its page with a blocking client and puts the outcome on one channel."
+  [{:keys [client]} addresses]
+  (let [outcomes (a/chan)]
+    (doseq [address addresses]
+      (a/go (a/>! outcomes (fetch/fetch client {:url address}))))
+    (take-all (count addresses) outcomes)))
+
+(defn- put-answer ^BiConsumer [channel]
+  (reify BiConsumer
+    (accept [_ answer failure] (a/put! channel (or answer failure)))))
+
+(defn- get-request ^HttpRequest [^String address]
+  (.build (HttpRequest/newBuilder (URI. address))))
+
+(defn- fetch-by-callback
+  "The advice of 2017: the client's asynchronous mode, whose callback puts the answer on a channel."
+  [{{:keys [http]} :client} addresses]
+  (let [answers (a/chan)]
+    (doseq [address addresses]
+      (-> (.sendAsync ^HttpClient http (get-request address) (HttpResponse$BodyHandlers/ofByteArray))
+          (.whenComplete (put-answer answers))))
+    (take-all (count addresses) answers)))
+
+;; A3 and A4: blocks that compute.
+
+(defn factors
+  "Returns the divisors of `n` up to its root, by naive trial division."
+  [^long n]
+  (let [root (long (Math/sqrt n))]
+    (loop [candidate 2
+           found     []]
+      (cond
+        (> candidate root)          found
+        (zero? (rem n candidate))   (recur (inc candidate) (conj found candidate))
+        :else                       (recur (inc candidate) found)))))
+
+(def ^:private small (* 29 982451653))
+(def ^:private large (* 1548587 982451653))
+
+(defn- factorise-in-blocks
+  "8 go blocks factorise `n` numbers between them."
+  [n]
+  (let [done (a/chan 8)]
+    (dotimes [_ 8]
+      (a/go
+        (dotimes [_ (quot n 8)]
+          (factors small))
+        (a/>! done true)))
+    (take-all 8 done)))
+
+(defn- factorise-in-pipeline
+  "A pipeline of 8 between an input and an output channel factorises `n` numbers."
+  [n]
+  (let [out (a/chan 8)]
+    (a/pipeline 8 out (map factors) (a/to-chan! (repeat n small)))
+    (take-all n out)))
+
+(defn- mixed
+  "`sleeping` blocks that sleep 250 ms beside 16 that compute."
+  [sleeping]
+  (let [done (a/chan 16)]
+    (dotimes [_ sleeping]
+      (a/go
+        (Thread/sleep 250)
+        (a/>! done true)))
+    (dotimes [_ 16]
+      (a/go
+        (factors large)
+        (a/>! done true)))
+    (take-all (+ sleeping 16) done)))
+
+(defn- shared-by-cores
+  "Returns the milliseconds that `n` runs of `work` take when all cores share them evenly; measures one run."
+  [n work]
+  (* (/ n cores) (apply min (repeatedly 3 #(ms-of work)))))
+
+;; The crawl.
+
+(defn- crawl-site [{:keys [site]}]
+  (let [{:keys [ok lost failures]} (crawl/crawl site {:concurrency 1000, :depth 100, :timeout 30000})]
+    (assert (= [0 {}] [lost failures]) (str "The crawl went wrong: " ok " pages, " failures))))
+
+;; The table's rows.
+
+(def rows
+  "What to measure, in the order of the table: `:run` takes the context that the demo prepared, `:ideal` says in
+  how many milliseconds nobody would be idle or in the way. Rows marked `:late` are run last."
+  [{:id :a1-8, :title "A1  8 sleeps of 10 ms", :run (fn [_] (sleepers 8)), :ideal (constantly 10)}
+   {:id :a1-16, :title "A1  16 sleeps of 10 ms", :run (fn [_] (sleepers 16)), :ideal (constantly 10)}
+   {:id :a1-1000, :title "A1  1,000 sleeps of 10 ms", :run (fn [_] (sleepers 1000)), :ideal (constantly 10)}
+   {:id :a1-10000, :title "A1  10,000 sleeps of 10 ms", :run (fn [_] (sleepers 10000)), :ideal (constantly 10), :late true}
+   {:id :a2, :title "A2  20 slow pages, blocking", :run #(fetch-each % (:slow-pages %)), :ideal :slowest-page}
+   {:id :a2-callback, :title "A2  20 slow pages, callbacks", :run #(fetch-by-callback % (:slow-pages %)), :ideal :slowest-page}
+   {:id :a3-go, :title "A3  1,000 factorisations, 8 blocks", :run (fn [_] (factorise-in-blocks 1000))
+    :ideal (fn [_] (shared-by-cores 1000 #(factors small)))}
+   {:id :a3-pipeline, :title "A3  1,000 factorisations, pipeline", :run (fn [_] (factorise-in-pipeline 1000))
+    :ideal (fn [_] (shared-by-cores 1000 #(factors small)))}
+   {:id :a4-32, :title "A4  32 sleep 250 ms, 16 compute", :run (fn [_] (mixed 32))
+    :ideal (fn [_] (max 250 (shared-by-cores 16 #(factors large))))}
+   {:id :a4-64, :title "A4  64 sleep 250 ms, 16 compute", :run (fn [_] (mixed 64))
+    :ideal (fn [_] (max 250 (shared-by-cores 16 #(factors large))))}
+   {:id :b, :title "B   90 pages, blocking", :run #(fetch-each % (:pages %)), :ideal :slowest-of-pages}
+   {:id :crawl, :title "Crawl of the whole site", :run crawl-site, :ideal :longest-chain}])
+
+(defn- warm-up
+  "Lets the JVM compile what the rows need, so that the first is not punished."
+  [{:keys [quick-page] :as context}]
+  (dotimes [_ 3]
+    (sleepers 100)
+    (fetch-each context (repeat 50 quick-page))
+    (fetch-by-callback context (repeat 50 quick-page))
+    (factorise-in-blocks 80)
+    (factorise-in-pipeline 80)))
+
+(defn- measure
+  "Returns what came of `row`: its milliseconds beside the ideal, or how it failed."
+  [context {:keys [id run ideal]}]
+  (try
+    (let [ideal (ideal context)]
+      {:id id, :ms (ms-of #(run context)), :ideal ideal})
+    (catch Throwable e
+      {:id id, :failed (str e)})))
+
+(defn run-all
+  "Measures every row that `:skip` in `context` does not name and calls `report` with each result at once."
+  [{:keys [skip] :as context} report]
+  (let [context (assoc context :client (fetch/client {:timeout 30000}))]
+    (warm-up context)
+    (doseq [row (sort-by #(boolean (:late %)) rows)
+            :when (not (contains? skip (:id row)))]
+      (System/gc)
+      (report (measure context row)))))

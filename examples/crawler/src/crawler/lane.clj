@@ -1,0 +1,35 @@
+(ns crawler.lane
+  "One column of the demo's table: a JVM of its own that runs the experiments on one library.
+
+  It says `{:ready true}` on stdout when it has loaded everything, reads the experiments' context as EDN from
+  stdin, and answers with a line of EDN for each result. It ends when its stdin does, so it never outlives
+  the demo."
+  (:require [clojure.edn :as edn]
+            [clojure.java.io :as io]
+            [clojure.string :as str]))
+
+(def ^:private programs
+  "What runs on the library under test, in the order of need."
+  ["crawler/crawl.clj" "crawler/experiments.clj"])
+
+(defn- load-on
+  "Loads the source file `path` with its `require` of Magnetar replaced by one of `library`."
+  [library path]
+  (load-string (str/replace (slurp (io/resource path)) "[magnetar.async " (str "[" library " "))))
+
+(defn- say
+  "Writes `data` as one line to `out` at once."
+  [^java.io.Writer out data]
+  (.write out (str (pr-str data) "\n"))
+  (.flush out))
+
+(defn -main
+  "Runs the experiments on `library`, the name of a namespace."
+  [library]
+  (let [out *out*]
+    (binding [*out* *err*]
+      (run! #(load-on library %) programs)
+      (say out {:ready true})
+      (when-some [context (some-> (read-line) edn/read-string)]
+        ((requiring-resolve 'crawler.experiments/run-all) context #(say out %)))))
+  (System/exit 0))

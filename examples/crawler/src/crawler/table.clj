@@ -1,0 +1,54 @@
+(ns crawler.table
+  "Results in columns."
+  (:require [clojure.string :as str]))
+
+(defn- milliseconds
+  "Returns `ms` as text; more digits than a noisy machine can tell apart are left out."
+  [ms]
+  (if (< ms 100) (format "%.1f" (double ms)) (format "%,d" (Math/round (double ms)))))
+
+(defn- cell [{:keys [ms failed] :as result}]
+  (cond
+    (nil? result) "not run"
+    failed        "failed"
+    :else         (milliseconds ms)))
+
+(defn- ideal
+  "Returns the least of the ideals that the lanes' `results` for a row agree on up to noise."
+  [results]
+  (let [ideals (keep :ideal results)]
+    (if (seq ideals) (milliseconds (apply min ideals)) "")))
+
+(defn- line-of
+  "Returns the texts of one `row`: its title, a cell per lane, the ideal."
+  [results-by-lane {:keys [id title]}]
+  (let [results (map #(get % id) results-by-lane)]
+    (concat [title] (map cell results) [(ideal results)])))
+
+(defn- pad [widths texts]
+  (str/join "  " (cons (format (str "%-" (first widths) "s") (first texts))
+                       (map #(format (str "%" %1 "s") %2) (rest widths) (rest texts)))))
+
+(defn- heads
+  "Returns the two lines above the columns."
+  [titles]
+  [(concat [""] (map first titles) [""])
+   (concat ["milliseconds"] (map second titles) ["ideal"])])
+
+(defn text
+  "Returns a table with a line per row, a column per lane (its `titles`, of two lines, above), and the ideal, all in
+  milliseconds."
+  [rows titles results-by-lane]
+  (let [lines  (concat (heads titles) (map #(line-of results-by-lane %) rows))
+        widths (apply map (fn [& column] (apply max (map count column))) lines)
+        rule   (map #(str/join (repeat % "-")) widths)
+        [above below & body] lines]
+    (str/join \newline (map #(pad widths %) (list* above below rule body)))))
+
+(defn failures
+  "Returns a sentence per row and lane that failed."
+  [titles results-by-lane]
+  (for [[title results] (map vector titles results-by-lane)
+        {:keys [id failed]} (vals results)
+        :when failed]
+    (str (str/join " " title) ", " (name id) ": " failed)))
