@@ -140,10 +140,16 @@
                       :when (every? #(kind (:bytes %)) runs)]
                   (compare-by (comp kind :bytes) runs (update row :name str ", " (name kind)))))}))
 
+(defn- started
+  "The times of the starts, or nil with a word on the terminal: a launcher that fails must not cost the minutes before."
+  [rounds]
+  (try (startup/measure rounds)
+       (catch clojure.lang.ExceptionInfo e (say "start-up was not measured:" (ex-message e)))))
+
 (defn- start-rows
   [{:keys [start-rounds]}]
   (say "start-up")
-  (when-let [{:keys [whole empty require raw]} (startup/measure start-rounds)]
+  (when-let [{:keys [whole empty require raw]} (started start-rounds)]
     {:unit "ms"
      :raw raw
      :rows (for [[title value] [["(require 'magnetar.async): run of a file with it, less an empty file" require]

@@ -35,7 +35,9 @@
 
 (defn- stale?
   []
-  (<= (.lastModified (stamp)) (newest (inputs))))
+  (or (not (.exists (stamp)))
+      (not= (slurp (stamp)) (System/getProperty "java.class.path"))
+      (<= (.lastModified (stamp)) (newest (inputs)))))
 
 (defn- clear
   [^File folder]
@@ -80,5 +82,5 @@
     (clear (target))
     (compile-shells)
     (compile-workloads)
-    (spit (stamp) ""))
+    (spit (stamp) (System/getProperty "java.class.path")))
   (target))
