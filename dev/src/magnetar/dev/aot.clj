@@ -9,7 +9,9 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private launcher-namespaces '[magnetar.dev.run magnetar.dev.repl])
+(def ^:private further-namespaces
+  "What every start needs besides the core. Clojure's jar leaves its specs uncompiled, and loads them at the first macro."
+  '[magnetar.dev.run magnetar.dev.repl clojure.core.specs.alpha])
 
 (defn- files [folder]
   (filter #(.isFile ^File %) (file-seq (io/file folder))))
@@ -34,26 +36,28 @@
   (binding [*compile-path* (str folder)]
     (run! compile ns-syms)))
 
-;; Clojure prefers a source that is newer than its class, and jar times have steps of two seconds:
-;; rounded up, a class is newer than the source it was made from and older than the next edit.
-(defn- entry-time []
-  (+ 2000 (System/currentTimeMillis)))
+;; Clojure prefers a source that is newer than its class, and jar times have steps of two seconds.
+(defn- entry-time [^String path]
+  (+ (if (str/ends-with? path ".class") 2000 -2000) (System/currentTimeMillis)))
 
-(defn- add-folder [^JarOutputStream jar folder time]
+(defn- entry ^JarEntry [path]
+  (doto (JarEntry. ^String path)
+    (.setTime (long (entry-time path)))))
+
+(defn- add-folder [^JarOutputStream jar folder]
   (doseq [file (files folder)]
-    (.putNextEntry jar (doto (JarEntry. (str/replace (relative folder file) File/separator "/")) (.setTime (long time))))
+    (.putNextEntry jar (entry (str/replace (relative folder file) File/separator "/")))
     (io/copy file jar)
     (.closeEntry jar)))
 
 (defn- write-jar [target folders]
-  (let [time (entry-time)]
-    (with-open [jar (JarOutputStream. (io/output-stream target))]
-      (run! #(add-folder jar % time) folders))))
+  (with-open [jar (JarOutputStream. (io/output-stream target))]
+    (run! #(add-folder jar %) folders)))
 
 (defn -main
   "Compiles the core of the checkout `root` and writes it with the `kernel` classes to `target`/magnetar.jar."
   [root kernel target]
   (let [classes (io/file target "classes")]
-    (compile-into classes (concat (namespaces (io/file root "core/src/clj")) launcher-namespaces))
-    (write-jar (io/file target "magnetar.jar") [classes kernel])
+    (compile-into classes (concat (namespaces (io/file root "core/src/clj")) further-namespaces))
+    (write-jar (io/file target "magnetar.jar") [classes kernel (io/file root "core/src/clj") (io/file root "dev/src")])
     (shutdown-agents)))
