@@ -14,6 +14,7 @@
   Its names shadow nine of clojure.core's: require it with an alias, `[magnetar.async :as a]`."
   (:refer-clojure :exclude [into map merge partition partition-by reduce take transduce])
   (:require [clojure.core :as core]
+            [clojure.java.io :as io]
             [magnetar.impl.chans :as chans]
             [magnetar.impl.fibers :as fibers :refer [background]]
             [magnetar.impl.mix :as mix]
@@ -822,3 +823,6 @@
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([f ch] (partition-by f ch nil))
   ([f ch buf-or-n] (pipe ch (chan (or buf-or-n 1) (core/partition-by f)))))
+
+(when (or (io/resource "clojure/core/async/impl/protocols.clj") (io/resource "clojure/core/async/impl/protocols__init.class"))
+  (require 'magnetar.impl.bridge))

@@ -7,14 +7,9 @@
 
 (defn illegal-argument
   "An IllegalArgumentException with `ex-data`: `data` and the keyword `reason` under :magnetar/reason."
-  [reason message data]
-  (let [data (assoc data :magnetar/reason reason)]
-    (proxy [IllegalArgumentException IExceptionInfo] [^String message]
-      (getData [] data))))
-
-(defn illegal-state
-  "An IllegalStateException with `ex-data`: `data` and the keyword `reason` under :magnetar/reason."
-  [reason message data]
-  (let [data (assoc data :magnetar/reason reason)]
-    (proxy [IllegalStateException IExceptionInfo] [^String message]
-      (getData [] data))))
+  ([reason message data] (illegal-argument reason message data nil))
+  ([reason message data cause]
+   (let [data (assoc data :magnetar/reason reason)]
+     (proxy [IllegalArgumentException IExceptionInfo] [^String message ^Throwable cause]
+       (getData [] data)
+       (toString [] (str "java.lang.IllegalArgumentException: " message))))))

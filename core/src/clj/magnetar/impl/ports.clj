@@ -2,8 +2,7 @@
   "The operations on ports of every kind: channels of ours, ports of a program, channels of core.async."
   {:no-doc true}
   (:refer-clojure :exclude [take])
-  (:require [magnetar.impl.errors :as errors]
-            [magnetar.impl.runtime])
+  (:require [magnetar.impl.runtime])
   (:import (clojure.lang IDeref)
            (magnetar.kernel.channel Callback Channel Handler$Completion Port Ports ReadPort Select Select$Chosen
                                     Select$Operation WritePort)
@@ -14,12 +13,12 @@
 (defonce ^{:doc "Function that makes a port of ours of another library's, or returns nil; set by the bridge."} adapter
   (atom (constantly nil)))
 
+;; The classes and messages of misuse are core.async's here; `magnetar.channel` has its own.
+
 (defn- no-port [method protocol x]
-  (errors/illegal-argument
-   :magnetar/not-a-port
+  (IllegalArgumentException.
    (str "No implementation of method: " method " of protocol: #'clojure.core.async.impl.protocols/" protocol
-        " found for class: " (if (nil? x) "nil" (.getName (class x))))
-   {:port x}))
+        " found for class: " (if (nil? x) "nil" (.getName (class x))))))
 
 (defn read-port
   "`x` as a port to take from."
@@ -54,7 +53,7 @@
 
 (defn- require-value [value]
   (when (nil? value)
-    (throw (errors/illegal-argument :magnetar/nil-value "Can't put nil on channel" {:value nil}))))
+    (throw (IllegalArgumentException. "Can't put nil on channel"))))
 
 (defn put
   "Puts a value; waits while there is no room; false if closed."

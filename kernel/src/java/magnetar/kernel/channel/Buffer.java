@@ -45,14 +45,14 @@ public abstract class Buffer extends AbstractCollection<Object> {
     /** True while a put has to wait. */
     public abstract boolean isFull();
 
-    /** Adds a value, or drops one, as the kind of buffer has it. */
-    protected abstract void insert(Object value);
+    /** Adds a value, or drops one, as the kind of buffer has it; called by the channel it belongs to, under its lock. */
+    public abstract void insert(Object value);
 
     /** Hands out the next value; called only while there is one. */
-    protected abstract Object remove();
+    public abstract Object remove();
 
     /** The channel was closed. */
-    protected void close() {}
+    public void close() {}
 
     /** How many values it can hold; -1 for any number. */
     public abstract int capacity();
@@ -63,12 +63,12 @@ public abstract class Buffer extends AbstractCollection<Object> {
     }
 
     /** True if handing a value straight to a waiting taker equals adding and removing it. */
-    protected boolean isTransparent() {
+    public boolean isTransparent() {
         return true;
     }
 
     /** True if the methods above run code of the program, so that the channel must not spin while they run. */
-    protected boolean runsUserCode() {
+    public boolean runsUserCode() {
         return false;
     }
 
@@ -79,7 +79,7 @@ public abstract class Buffer extends AbstractCollection<Object> {
     }
 
     /** The values now, oldest first. */
-    protected abstract Object[] snapshot();
+    public abstract Object[] snapshot();
 
     /** The buffer of a promise channel. */
     static final class Promise extends Buffer {
@@ -92,14 +92,14 @@ public abstract class Buffer extends AbstractCollection<Object> {
         }
 
         @Override
-        protected void insert(Object v) {
+        public void insert(Object v) {
             if (value == null) {
                 value = v;
             }
         }
 
         @Override
-        protected Object remove() {
+        public Object remove() {
             return value;
         }
 
@@ -114,12 +114,12 @@ public abstract class Buffer extends AbstractCollection<Object> {
         }
 
         @Override
-        protected boolean isTransparent() {
+        public boolean isTransparent() {
             return false;
         }
 
         @Override
-        protected Object[] snapshot() {
+        public Object[] snapshot() {
             Object v = value;
             return v == null ? new Object[0] : new Object[] {v};
         }

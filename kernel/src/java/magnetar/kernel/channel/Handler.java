@@ -1,13 +1,17 @@
 package magnetar.kernel.channel;
 
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.Lock;
+
 /**
- * The party of an operation on a port of another library: the contract of core.async's {@code Handler}, and of the
- * {@code Lock} that it is as well.
+ * The party of an operation on a port of another library: the contract of core.async's {@code Handler}, and the
+ * {@code Lock} that it is as well. Only {@link #lock} and {@link #unlock} of the lock are used.
  *
  * <p>{@link #active} may be asked without the lock; {@link #commit} is called under it, once, while active. Two handlers are
  * locked in the order of their ids.
  */
-public interface Handler {
+public interface Handler extends Lock {
     /** True until it was committed. */
     boolean active();
 
@@ -20,11 +24,25 @@ public interface Handler {
     /** Commits to the operation and returns what takes its result. */
     Completion commit();
 
-    /** Locks the claim. */
-    void lock();
+    @Override
+    default void lockInterruptibly() {
+        throw new UnsupportedOperationException("A handler is locked by lock().");
+    }
 
-    /** Unlocks the claim. */
-    void unlock();
+    @Override
+    default boolean tryLock() {
+        throw new UnsupportedOperationException("A handler is locked by lock().");
+    }
+
+    @Override
+    default boolean tryLock(long time, TimeUnit unit) {
+        throw new UnsupportedOperationException("A handler is locked by lock().");
+    }
+
+    @Override
+    default Condition newCondition() {
+        throw new UnsupportedOperationException("A handler has no conditions.");
+    }
 
     /** Takes the result of an operation that was queued. */
     @FunctionalInterface

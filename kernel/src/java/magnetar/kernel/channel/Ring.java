@@ -55,7 +55,7 @@ abstract sealed class Ring extends Buffer {
     }
 
     @Override
-    protected Object remove() {
+    public Object remove() {
         return removeFirst();
     }
 
@@ -75,7 +75,7 @@ abstract sealed class Ring extends Buffer {
     }
 
     @Override
-    protected final Object[] snapshot() {
+    public final Object[] snapshot() {
         Object[] from = values;
         Object[] copy = new Object[from == null ? 0 : Math.min(count, from.length)];
         for (int i = 0; i < copy.length; i++) {
@@ -101,7 +101,7 @@ abstract sealed class Ring extends Buffer {
         }
 
         @Override
-        protected void insert(Object value) {
+        public void insert(Object value) {
             addLast(value);
         }
     }
@@ -113,7 +113,7 @@ abstract sealed class Ring extends Buffer {
         }
 
         @Override
-        protected void insert(Object value) {
+        public void insert(Object value) {
             if (size() < capacity) {
                 addLast(value);
             }
@@ -127,7 +127,7 @@ abstract sealed class Ring extends Buffer {
         }
 
         @Override
-        protected void insert(Object value) {
+        public void insert(Object value) {
             if (size() == capacity && capacity > 0) {
                 removeFirst();
             }
@@ -149,7 +149,7 @@ abstract sealed class Ring extends Buffer {
         }
 
         @Override
-        protected void insert(Object value) {
+        public void insert(Object value) {
             addLast(value);
         }
     }

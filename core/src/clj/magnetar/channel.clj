@@ -1,0 +1,207 @@
+(ns magnetar.channel
+  "Channels in our own words: the same objects as in magnetar.async, with time limits, and with closing for a cause.
+
+  chan                     makes one
+  put take select          wait; {:timeout ..} or {:deadline ..} limits the wait
+  try-put try-take         never wait
+  close closed? cause      end it, with a cause if something went wrong
+  info                     what is in it and who waits
+
+  A duration is a number of milliseconds, a java.time.Duration or :infinity; a deadline is a java.time.Instant. Closed is a value:
+  `put` answers false, `take` nil; but once what is left was taken, `take` from a channel that was closed for a cause throws it.
+  Require it with an alias: `[magnetar.channel :as channel]`."
+  (:refer-clojure :exclude [take])
+  (:require [magnetar.impl.chans :as chans]
+            [magnetar.impl.errors :as errors]
+            [magnetar.impl.ports :as ports]
+            [magnetar.impl.runtime])
+  (:import (java.time Duration Instant)
+           (magnetar.kernel.channel Buffer Channel ChannelInfo)
+           (magnetar.kernel.time Durations)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private buffers
+  {:fixed (fn [n] (Buffer/fixed n))
+   :dropping (fn [n] (Buffer/dropping n))
+   :sliding (fn [n] (Buffer/sliding n))
+   :unbounded (fn [_] (Buffer/unbounded))
+   :promise (fn [_] (Buffer/promise))})
+
+(defn- misuse [reason message data]
+  (throw (errors/illegal-argument reason message data)))
+
+(defn- buffer-of [{:keys [buffer size] :or {buffer :fixed} :as options}]
+  (let [make (or (buffers buffer)
+                 (misuse :magnetar/unknown-buffer
+                         (str "A channel's :buffer is one of " (sort (keys buffers)) "; this is " (pr-str buffer) ".") options))]
+    (cond
+      (#{:unbounded :promise} buffer) (make nil)
+      (pos-int? size) (make size)
+      (and (nil? size) (= :fixed buffer)) nil
+      :else (misuse :magnetar/bad-size
+                    (str "A channel's :size is a whole number from 1 up; this is " (pr-str size) ".") options))))
+
+(defn chan
+  "A channel: without a :size each put meets a take.
+
+  Options: :size, how many values it holds; :buffer, what happens when it is full: :fixed (a put waits, the default), :dropping
+  (the newest is dropped), :sliding (the oldest is dropped); or :unbounded, or :promise (the first value, for every taker);
+  :xform, a transducer that values pass on their way into the buffer; :on-error, a function of what that throws, whose value,
+  unless nil, is put instead. Fails with an IllegalArgumentException on other values.
+
+    (chan)  (chan {:size 10})  (chan {:size 1 :buffer :sliding})
+
+  In core.async: chan, promise-chan. See also `put`, `take`."
+  ([] (chan {}))
+  ([{:keys [xform on-error] :as options}]
+   (let [buffer (buffer-of options)]
+     (when (and xform (nil? buffer))
+       (misuse :magnetar/no-buffer "A channel with an :xform needs a :size, since a value may become many." options))
+     (chans/chan buffer xform on-error))))
+
+(defn- until ^long [deadline]
+  (if (instance? Instant deadline)
+    (let [left (Duration/between (Instant/now) deadline)]
+      (if (.isNegative left) 0 (Durations/nanos left)))
+    (misuse :magnetar/bad-deadline
+            (str "A :deadline is a java.time.Instant; this is " (pr-str deadline) ". For a duration use :timeout.")
+            {:deadline deadline})))
+
+(defn- duration ^long [timeout]
+  (try
+    (Durations/nanos timeout)
+    (catch IllegalArgumentException e
+      (misuse :magnetar/bad-timeout (str "Bad :timeout. " (ex-message e)) {:timeout timeout}))))
+
+(defn- within
+  "How many nanoseconds an operation may wait."
+  ^long [{:keys [timeout deadline]}]
+  (let [relative (duration timeout)]
+    (if (some? deadline) (min relative (until deadline)) relative)))
+
+(defn- channel ^Channel [x operation]
+  (if (instance? Channel x)
+    x
+    (misuse :magnetar/not-a-channel
+            (str "`" operation "` wants a channel of Magnetar; this is " (pr-str x)
+                 (when (some? x) (str " of " (.getName (class x)))) ". Make one with magnetar.channel/chan.")
+            {:operation operation :value x})))
+
+(defn- or-else [answer options]
+  (if (ports/pending? answer) (:else options) answer))
+
+(defn put
+  "Puts value on ch: true, or false if ch is closed; waits while nobody takes it and there is no room.
+
+  Options: :timeout, :deadline; when time runs out nothing was put, and the answer is :else (nil if not given).
+  Fails with an IllegalArgumentException for nil. Interrupted, it throws InterruptedException; cancelled, Cancelled; either way
+  nothing was put.
+
+    (put ch :job {:timeout 50}) ;=> true, false, or nil after 50 ms
+
+  In core.async: >!!"
+  ([ch value] (put ch value nil))
+  ([ch value options]
+   (when (nil? value)
+     (misuse :magnetar/nil-value "nil cannot be put on a channel, since it means closed: put a keyword instead." {:channel ch}))
+   (or-else (.sendWithin (channel ch "put") value (within options)) options)))
+
+(defn- closed-for
+  "Nil, the answer of a closed channel; throws if it was closed for a cause."
+  [^Channel ch]
+  (when-some [cause (.cause ch)]
+    (throw (ex-info (str "The channel was closed for a cause: " (if (instance? Throwable cause) (ex-message cause) (pr-str cause)))
+                    {:magnetar/reason :magnetar/closed-for-cause :cause cause}
+                    (when (instance? Throwable cause) cause)))))
+
+(defn- taken [ch answer options]
+  (cond
+    (ports/pending? answer) (:else options)
+    (nil? answer) (closed-for ch)
+    :else answer))
+
+(defn take
+  "Takes a value from ch, or nil if ch is closed and drained; waits while there is none.
+
+  Options: :timeout, :deadline; when time runs out nothing was taken, and the answer is :else (nil if not given). Throws an
+  ExceptionInfo if ch was closed for a cause and is drained. Interrupted, it throws InterruptedException; cancelled, Cancelled;
+  either way nothing was taken.
+
+    (take ch {:timeout 50 :else :late})
+
+  In core.async: <!!"
+  ([ch] (take ch nil))
+  ([ch options]
+   (taken ch (.receiveWithin (channel ch "take") (within options)) options)))
+
+(defn try-put
+  "Puts value on ch if that is possible now: true, false if ch is closed, nil if it would wait.
+
+  In core.async: offer!"
+  [ch value]
+  (put ch value {:timeout 0}))
+
+(defn try-take
+  "Takes a value from ch if there is one now, else nil. Throws as `take` does.
+
+  In core.async: poll!"
+  [ch]
+  (take ch {:timeout 0}))
+
+(defn select
+  "Does one of several operations and returns [value port]; waits while none can be done.
+
+  clauses is a collection of channels to take from and of [channel value] to put. One of several that are ready is chosen at
+  random, or the earlier one with {:priority true}. Options: :timeout, :deadline; when time runs out none was done, and the
+  answer is [else nil]. Interrupted or cancelled, none was done.
+
+    (select [in [out x]] {:timeout 50})
+
+  In core.async: alts!!. In Go: select."
+  ([clauses] (select clauses nil))
+  ([clauses options]
+   (when (empty? clauses)
+     (misuse :magnetar/no-clauses "`select` needs at least one channel or [channel value] pair." {:clauses clauses}))
+   (or (ports/alts-within clauses (:priority options) (within options))
+       [(:else options) nil])))
+
+(defn close
+  "Closes ch; returns nil. With a cause, a Throwable or data, takers learn of it once what is left was taken.
+
+  The first close counts. Puts that wait can still be taken.
+
+    (close ch (ex-info \"feed lost\" {:feed 3}))
+
+  In core.async: close!"
+  ([ch] (close ch nil))
+  ([ch cause] (.close (channel ch "close") cause)))
+
+(defn closed?
+  "True once ch is closed, though values may be left to take."
+  [ch]
+  (.isClosed (channel ch "closed?")))
+
+(defn cause
+  "What ch was closed for, or nil."
+  [ch]
+  (.cause (channel ch "cause")))
+
+(defn- waiting [threads]
+  (mapv (fn [^Thread t] (if t (.getName t) "callback")) threads))
+
+(defn info
+  "The state of ch now: {:closed? :cause :count :capacity :takers :putters}.
+
+  :capacity is 0 without a buffer and nil for any number; :takers and :putters name the fibers that wait, longest first.
+
+    (info (chan {:size 2})) ;=> {:closed? false, :cause nil, :count 0, :capacity 2, :takers [], :putters []}"
+  [ch]
+  (let [^ChannelInfo i (.info (channel ch "info"))
+        capacity (.capacity i)]
+    {:closed? (.closed i)
+     :cause (.cause i)
+     :count (.count i)
+     :capacity (when-not (neg? capacity) capacity)
+     :takers (waiting (.takers i))
+     :putters (waiting (.putters i))}))

@@ -1,0 +1,37 @@
+package magnetar.kernel.inspect;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.park.Fibers;
+import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.park.World;
+
+/**
+ * What a fiber does at one instant. Read from outside, without its co-operation: a parked thread's blocker is its waiter.
+ *
+ * @param thread the thread itself
+ * @param reason why it is parked in the kernel, or null if it is not
+ * @param on the object it waits on, or null
+ * @param waitedNanos how long it has waited, or 0
+ */
+public record FiberInfo(Thread thread, WaitReason reason, Object on, long waitedNanos) {
+
+    /** What this thread does; it need not be a fiber. */
+    public static FiberInfo of(Thread thread) {
+        return LockSupport.getBlocker(thread) instanceof Parked p
+                ? new FiberInfo(thread, p.reason(), p.on(), Math.max(0, World.REAL.nanoTime() - p.since()))
+                : new FiberInfo(thread, null, null, 0);
+    }
+
+    /** All fibers that have not ended. */
+    public static List<FiberInfo> all() {
+        List<Thread> threads = Fibers.threads();
+        List<FiberInfo> all = new ArrayList<>(threads.size());
+        for (Thread t : threads) {
+            all.add(of(t));
+        }
+        return all;
+    }
+}
