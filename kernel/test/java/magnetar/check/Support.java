@@ -1,0 +1,123 @@
+package magnetar.check;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import magnetar.kernel.channel.Channel;
+import magnetar.kernel.park.Fibers;
+import magnetar.kernel.park.World;
+
+/** What the checks share. A check throws an {@code AssertionError} that says what it saw. */
+final class Support {
+    private Support() {}
+
+    interface Body {
+        void run() throws Throwable;
+    }
+
+    /** A world that stops at switch points now and then, so that interleavings happen which are rare on two cores. */
+    static final class Noisy extends World {
+        private final int oneIn;
+        private final long nanos;
+
+        Noisy(int oneIn, long nanos) {
+            this.oneIn = oneIn;
+            this.nanos = nanos;
+        }
+
+        @Override
+        protected void reachSwitchPoint() {
+            ThreadLocalRandom chance = ThreadLocalRandom.current();
+            if (chance.nextInt(oneIn) == 0) {
+                pause(chance.nextLong(nanos));
+            }
+        }
+
+        private static void pause(long nanos) {
+            for (long end = System.nanoTime() + nanos; System.nanoTime() < end; ) {
+                Thread.onSpinWait();
+            }
+        }
+    }
+
+    /** Starts a virtual thread in this world; a failure of the body is printed and ends the JVM's check as red. */
+    static Thread fiber(World world, Body body) {
+        return start(Thread.ofVirtual().unstarted(() -> guarded(body)), world);
+    }
+
+    /** Starts a platform thread in this world. */
+    static Thread platform(World world, Body body) {
+        return start(Thread.ofPlatform().daemon().unstarted(() -> guarded(body)), world);
+    }
+
+    private static Thread start(Thread t, World world) {
+        Fibers.adopt(t, world);
+        t.start();
+        return t;
+    }
+
+    static volatile Throwable failure;
+
+    private static void guarded(Body body) {
+        try {
+            body.run();
+        } catch (Throwable t) {
+            failure = t;
+        }
+    }
+
+    /** Waits until the condition holds, for ten seconds at most. */
+    static void until(String what, BooleanSupplier condition) {
+        until(what, 10, condition);
+    }
+
+    static void until(String what, int seconds, BooleanSupplier condition) {
+        for (long end = System.nanoTime() + seconds * 1_000_000_000L; !condition.getAsBoolean(); ) {
+            require(System.nanoTime() < end, "did not happen within " + seconds + " s: " + what);
+            LockSupport.parkNanos(20_000);
+        }
+    }
+
+    /** Waits for the end of the thread; says what it waits for if it does not end. */
+    static void join(Thread t) throws InterruptedException {
+        if (!t.join(java.time.Duration.ofSeconds(10))) {
+            throw new AssertionError("a thread hangs: " + t + " blocked on " + LockSupport.getBlocker(t));
+        }
+        if (failure != null) {
+            throw new AssertionError("a thread failed: " + failure, failure);
+        }
+    }
+
+    static void require(boolean holds, String what) {
+        if (!holds) {
+            throw new AssertionError(what);
+        }
+    }
+
+    /** Nodes in the channel's two queues, those of waiters that were claimed included: info() hides them. */
+    static int nodes(Channel<?> channel) {
+        return size(channel, "takers") + size(channel, "putters");
+    }
+
+    private static int size(Channel<?> channel, String queue) {
+        try {
+            Field field = Channel.class.getDeclaredField(queue);
+            field.setAccessible(true);
+            Object q = field.get(channel);
+            Method size = q.getClass().getDeclaredMethod("size");
+            size.setAccessible(true);
+            return (int) size.invoke(q);
+        } catch (ReflectiveOperationException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** Has the thread parked with a kernel waiter as its blocker? */
+    static boolean parked(Thread t) {
+        Thread.State s = t.getState();
+        return LockSupport.getBlocker(t) instanceof magnetar.kernel.park.Parked
+                && (s == Thread.State.WAITING || s == Thread.State.TIMED_WAITING);
+    }
+}
