@@ -13,8 +13,7 @@
             [crawler.summary :as summary]
             [crawler.table :as table]
             [magnetar.async :as a])
-  (:import (java.io File)
-           (java.net URI)))
+  (:import (java.io File)))
 
 (set! *warn-on-reflection* true)
 
@@ -38,7 +37,7 @@
 (defn- mirrors-of
   "Returns how often `n` pages must appear for a thousand fetches to be in flight at once."
   [n]
-  (max 1 (quot (+ (* 2 in-flight) (dec n)) n)))
+  (max 1 (quot (+ in-flight 300 (dec n)) n)))
 
 (defn- start-servers
   "Starts the three servers over `folder`: a large site far away, the same site once, and its pages very slow."
@@ -50,20 +49,10 @@
 
 ;; The crawl.
 
-(defn- entrance
-  "Returns the address of the index of the folder on the server `site`."
-  [site]
-  (str (:url site) "m0/index.html"))
-
-(defn- crawl-site
-  "Crawls the server `site` once, without its failing pages and in silence; returns the outcomes."
-  [site]
-  (:outcomes (crawl/crawl (entrance site) {:concurrency in-flight, :depth 100, :keep-pages true})))
-
 (defn- crawl-large
   "Crawls the server `large` and shows how, also when Ctrl-C ends it early; returns false then, else true."
   [large]
-  (let [{:keys [summary cancel]} (crawl/start (:url large) {:concurrency in-flight, :depth 100, :timeout 4000
+  (let [{:keys [summary cancel]} (crawl/start (:url large) {:concurrency in-flight, :depth 100, :timeout 5000
                                                             :on-progress (progress/reporter)})]
     (interrupt/call-interruptible
      cancel
@@ -83,42 +72,26 @@
   [folder n]
   (take n (cycle (map #(str "/m0/" %) (sort (server/pages folder))))))
 
-(defn- latency-of [{:keys [seed latency]} path]
-  (server/latency seed latency path))
+(defn- entrance
+  "Returns the address of the index of the folder on the server `site`."
+  [site]
+  (str (:url site) "m0/index.html"))
 
 (defn- address [{:keys [url]} path]
   (str url (subs path 1)))
 
-(defn- chain-ms
-  "Returns the sum of latencies on the way from the site's index to the page of `outcome`."
-  [site by-url outcome]
-  (->> outcome
-       (iterate #(by-url (:via %)))
-       (take-while #(and % (:url %)))
-       (map #(.getPath (URI. (:url %))))
-       (take-while #(str/starts-with? % "/m0/"))
-       (map #(latency-of site %))
-       (reduce +)))
-
-(defn- longest-chain
-  "Returns how long the longest chain of pages takes on `site`, each found on the one before, as a crawl with these
-  `outcomes` met them: no crawler can be faster than its slowest chain."
-  [site outcomes]
-  (let [by-url (into {} (map (juxt :url identity)) outcomes)]
-    (reduce max 0 (map #(chain-ms site by-url %) (filter #(= :ok (:outcome %)) outcomes)))))
-
 (defn- context
   "Returns what the experiments need to know, as data."
-  [{:keys [site slow]} folder outcomes]
+  [{:keys [site slow]} folder]
   (let [slow-paths (paths folder 20)
         site-paths (paths folder 90)]
     {:site             (entrance site)
+     :site-latency     (select-keys site [:seed :latency])
      :quick-page       (address site "/trouble/unruly")
      :slow-pages       (mapv #(address slow %) slow-paths)
-     :slowest-page     (reduce max (map #(latency-of slow %) slow-paths))
+     :slowest-page     (reduce max (map #(server/latency slow %) slow-paths))
      :pages            (mapv #(address site %) site-paths)
-     :slowest-of-pages (reduce max (map #(latency-of site %) site-paths))
-     :longest-chain    (longest-chain site outcomes)}))
+     :slowest-of-pages (reduce max (map #(server/latency site %) site-paths))}))
 
 (defn- measure
   "Runs the experiments in `lane`, saying what is measured; returns the results by row."
@@ -145,12 +118,11 @@
 
 (defn- tell
   "Runs the whole story over `folder` with `lanes` that are loading meanwhile."
-  [folder lanes {:keys [site large] :as servers}]
+  [folder lanes {:keys [large] :as servers}]
   (introduce folder servers)
   (run! lanes/await-ready lanes)
-  (let [outcomes (crawl-site site)]
-    (when (crawl-large large)
-      (compare-libraries lanes (context servers folder outcomes)))))
+  (when (crawl-large large)
+    (compare-libraries lanes (context servers folder))))
 
 (defn run
   "Runs the demo over the HTML in `folder` (a File); nil for the project's own papers, found at `root`, rendered

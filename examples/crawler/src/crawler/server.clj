@@ -86,13 +86,17 @@
         :when (and (.isFile file) (str/ends-with? (.getName file) ".html"))]
     (str (.relativize (.toPath folder) (.toPath file)))))
 
+(defn- map-of
+  "Returns a list of links to every page of every mirror, so that a crawler knows at once how much there is."
+  [{:keys [folder mirrors]}]
+  (str/join (for [n    (range mirrors)
+                  page (if folder (cons "index.html" (pages folder)) ["index.html"])]
+              (str "<li><a href='/m" n "/" page "'>" page "</a>"))))
+
 (defn- entrance
-  "Returns the first page: links to each mirror of the folder and to the troubles."
-  [mirrors]
-  (str "<!doctype html><title>Demo site</title><ul>"
-       (str/join (for [n (range mirrors)]
-                   (str "<li><a href='/m" n "/index.html'>mirror " n "</a>")))
-       (trouble-links) "</ul>"))
+  "Returns the first page: a map of the site, and links to the troubles."
+  [server]
+  (str "<!doctype html><title>Demo site</title><ul>" (trouble-links) (map-of server) "</ul>"))
 
 (defn- file-of
   "Returns the readable file that `path` (/mN/..) means below `folder`, nil when there is none inside it."
@@ -111,8 +115,8 @@
     "application/octet-stream"))
 
 (defn latency
-  "Returns the milliseconds that the page at `path` takes: between the two numbers of `range`, the same each time."
-  [seed [low high] path]
+  "Returns the milliseconds that a server of this `:seed` and `:latency` takes for the page at `path`."
+  [{[low high] :latency, :keys [seed]} path]
   (+ low (mod (hash [seed path]) (inc (- high low)))))
 
 (defn- contents
@@ -125,13 +129,13 @@
 
 (defn- serve-file
   "Answers `exchange` with the file at `path`, after its latency."
-  [exchange {:keys [folder seed mirrors] pause :latency} path]
-  (Thread/sleep (long (latency seed pause path)))
+  [exchange {:keys [folder] :as server} path]
+  (Thread/sleep (long (latency server path)))
   (if (= "/" path)
-    (respond exchange 200 html (entrance mirrors))
+    (respond exchange 200 html (entrance server))
     (if-let [^File file (file-of folder path)]
       (respond exchange 200 {"Content-Type" (content-type file)} (java.nio.file.Files/readAllBytes (.toPath file)))
-      (if (re-matches #"/m\d+/index\.html" path)
+      (if (and folder (re-matches #"/m\d+/index\.html" path))
         (respond exchange 200 html (contents folder))
         (respond exchange 404 html "<h1>Not here</h1>")))))
 

