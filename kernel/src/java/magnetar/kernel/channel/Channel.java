@@ -3,6 +3,8 @@ package magnetar.kernel.channel;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
+import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Spin;
@@ -142,7 +144,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
         boolean completed = false;
         try {
-            completed = nanos == Durations.INFINITE ? waiter.await() : awaitWithin(fiber.world(), waiter, nanos);
+            completed = awaitWithin(fiber.world(), waiter, nanos);
         } finally {
             if (!completed) {
                 remove(node);
@@ -152,7 +154,11 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     static boolean awaitWithin(World world, Parked waiter, long nanos) throws InterruptedException {
-        Expiry expiry = new Expiry(waiter, Durations.deadline(world.nanoTime(), nanos));
+        long deadline = Durations.deadline(world.nanoTime(), nanos);
+        if (deadline == Durations.INFINITE) {
+            return waiter.await();
+        }
+        Expiry expiry = new Expiry(waiter, deadline);
         Wheel wheel = Wheel.of(world);
         wheel.add(expiry);
         try {
@@ -256,7 +262,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         for (Node n = takers.first; n != null; n = takers.first) {
             takers.remove(n);
             if (n.waiter.claim()) {
-                finish(n, hasValue() ? buffer.remove() : null);
+                finish(n, hasValue() ? removeFor(n) : null);
             }
         }
         if (buffer != null) {
@@ -288,7 +294,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         lock();
         try {
             if (closed) {
-                return own == null || own.claim() ? Boolean.FALSE : GONE;
+                return own == null || own.claimMine() ? Boolean.FALSE : GONE;
             }
             if (buffer == null || buffer.isTransparent() && isDirect()) {
                 Node taker = match(takers, own);
@@ -298,11 +304,10 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                 }
             }
             if (buffer != null && !buffer.isFull()) {
-                if (own != null && !own.claim()) {
+                if (own != null && !own.claimMine()) {
                     return GONE;
                 }
-                accept(value);
-                serveTakers();
+                acceptAndServe(value);
                 return Boolean.TRUE;
             }
             enqueue(putters, node);
@@ -318,7 +323,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         lock();
         try {
             if (hasValue() || closed && flush() && hasValue()) {
-                return own == null || own.claim() ? takeBuffered() : GONE;
+                return own == null || own.claimMine() ? takeBuffered() : GONE;
             }
             Node putter = match(putters, own);
             if (putter != null) {
@@ -327,12 +332,20 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                 return value;
             }
             if (closed) {
-                return own == null || own.claim() ? null : GONE;
+                return own == null || own.claimMine() ? null : GONE;
             }
             enqueue(takers, node);
             return PENDING;
         } finally {
             unlock();
+        }
+    }
+
+    private void acceptAndServe(Object value) {
+        try {
+            accept(value);
+        } finally {
+            serveTakers(); // also when a transform gave some values and then threw
         }
     }
 
@@ -357,7 +370,17 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             if (taker == null) {
                 return;
             }
-            finish(taker, buffer.remove());
+            finish(taker, removeFor(taker));
+        }
+    }
+
+    /** The next value for a claimed taker; if a buffer of the program's own throws, that is reported and the taker gets null. */
+    private Object removeFor(Node taker) {
+        try {
+            return buffer.remove();
+        } catch (Throwable t) {
+            Failures.report(Thread.currentThread(), t);
+            return null;
         }
     }
 
@@ -394,7 +417,6 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             throw tooMany(queue);
         }
         queue.add(node);
-        afterEnqueue();
     }
 
     private AssertionError tooMany(NodeQueue queue) {
@@ -410,7 +432,6 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         try {
             if (node.queue != null) {
                 node.queue.remove(node);
-                afterRemove();
             }
         } finally {
             unlock();
@@ -436,8 +457,12 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     /** Puts the value of a putter that had waited into the buffer; its put has been answered. */
-    void acceptQueued(Object value) {
-        buffer.insert(value);
+    final void acceptQueued(Object value) {
+        try {
+            accept(value);
+        } catch (Throwable t) {
+            Failures.report(Thread.currentThread(), t);
+        }
     }
 
     /** False if a value has to pass the buffer even when a taker waits. */
@@ -456,11 +481,8 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     /** Called before each operation, without the lock. */
     void beforeOperation() {}
 
-    /** Called under the lock when a waiter was queued. */
-    void afterEnqueue() {}
-
-    /** Called under the lock when a waiter gave up. */
-    void afterRemove() {}
+    /** Called after each section under the lock, without the lock. */
+    void afterUnlock() {}
 
     // ---------------------------------------------------------------- the lock
 
@@ -482,6 +504,20 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         } while (!LOCK.compareAndSet(this, 0, 1));
     }
 
+    /** What the question answers under the lock; it must not call an operation. */
+    final boolean underLock(BooleanSupplier question) {
+        lock();
+        try {
+            return question.getAsBoolean();
+        } finally {
+            if (mutex == null) {
+                LOCK.setRelease(this, 0);
+            } else {
+                mutex.unlock();
+            }
+        }
+    }
+
     /** Releases the lock, then completes what was finished under it. */
     private void unlock() {
         if (mutex != null && mutex.getHoldCount() > 1) {
@@ -497,15 +533,30 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         } else {
             mutex.unlock();
         }
-        complete(first);
+        afterUnlock();
+        if (first != null) {
+            complete(first);
+        }
     }
 
+    /** Wakes the parked ones first: a callback is user code and may wait for them. */
     private static void complete(Node first) {
+        Node callbacks = null;
+        Node lastCallback = null;
         for (Node n = first; n != null; ) {
             Node next = n.next;
             n.next = null;
-            n.waiter.complete(n, n.item);
+            if (!n.waiter.isCallback()) {
+                n.waiter.complete(n, n.item);
+            } else if (callbacks == null) {
+                callbacks = lastCallback = n;
+            } else {
+                lastCallback = lastCallback.next = n;
+            }
             n = next;
+        }
+        for (Node n = callbacks; n != null; n = n.next) {
+            n.waiter.complete(n, n.item);
         }
     }
 
@@ -518,6 +569,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     /** The state of the channel now, as data. */
     public ChannelInfo info() {
+        beforeOperation();
         lock();
         try {
             return ChannelInfo.of(closed, cause, buffer, takers, putters);

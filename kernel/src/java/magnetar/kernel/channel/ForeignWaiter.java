@@ -1,6 +1,5 @@
 package magnetar.kernel.channel;
 
-import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Waiter;
 
 /**
@@ -66,6 +65,6 @@ final class ForeignWaiter extends Waiter {
 
     @Override
     public void complete(Object source, Object result) {
-        Fiber.current().call(() -> completion.complete(result));
+        Callback.run(completion, result, true);
     }
 }

@@ -63,6 +63,9 @@ final class NodeHandler implements Handler {
 
     @Override
     public Completion commit() {
+        if (!locked && !waiter().acquire()) {
+            return r -> {}; // a port that commits without the lock, too late
+        }
         locked = false;
         waiter().commit();
         return this::complete;

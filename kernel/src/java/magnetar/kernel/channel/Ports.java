@@ -3,7 +3,6 @@ package magnetar.kernel.channel;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
-import magnetar.kernel.time.Durations;
 
 /** The operations of {@link Channel} for ports of any kind. */
 public final class Ports {
@@ -33,10 +32,7 @@ public final class Ports {
         if (r != Port.PENDING || nanos <= 0) {
             return r;
         }
-        boolean completed = nanos == Durations.INFINITE
-                ? waiter.await()
-                : Channel.awaitWithin(fiber.world(), waiter, nanos);
-        return completed ? waiter.result() : Port.PENDING;
+        return Channel.awaitWithin(fiber.world(), waiter, nanos) ? waiter.result() : Port.PENDING;
     }
 
     private static Object start(Object port, Object item, Handler handler) {

@@ -1,5 +1,7 @@
 package magnetar.kernel.channel;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.util.Collection;
 import java.util.List;
 import magnetar.kernel.park.Failures;
@@ -24,6 +26,9 @@ import magnetar.kernel.time.Durations;
  * <p>A take and a put on one channel without a buffer meet each other, as in core.async and unlike Go.
  */
 public final class Select {
+    // A select that calls back: whoever claims it and whoever queues its nodes each see what the other has done.
+    private static final VarHandle NODE = MethodHandles.arrayElementVarHandle(Node[].class);
+
     private final Operation[] operations;
     private boolean inOrder;
 
@@ -176,9 +181,7 @@ public final class Select {
             if (now != null) {
                 return now;
             }
-            boolean completed = nanos == Durations.INFINITE
-                    ? waiter.await()
-                    : Channel.awaitWithin(fiber.world(), waiter, nanos);
+            boolean completed = Channel.awaitWithin(fiber.world(), waiter, nanos);
             winner = completed ? (Node) waiter.source() : null;
             return completed ? new Chosen(winner.index, waiter.result()) : null;
         } finally {
@@ -191,7 +194,7 @@ public final class Select {
         try {
             for (int i : order) {
                 Node node = new Node(waiter, i, operations[i].item);
-                nodes[i] = node;
+                NODE.setVolatile(nodes, i, node);
                 Object r = queueOne(operations[i], waiter, node);
                 if (r == Channel.GONE || !waiter.isOpen() && r == Port.PENDING) {
                     return null;
@@ -202,7 +205,7 @@ public final class Select {
             }
             return null;
         } catch (Throwable t) {
-            if (waiter.claim()) {
+            if (waiter.isMine() || waiter.claim()) {
                 throw t;
             }
             Failures.report(Thread.currentThread(), t); // another branch has happened already: that is the answer
@@ -220,7 +223,8 @@ public final class Select {
     }
 
     private void removeAll(Node[] nodes, Node winner) {
-        for (Node n : nodes) {
+        for (int i = 0; i < nodes.length; i++) {
+            Node n = (Node) NODE.getVolatile(nodes, i);
             if (n != null && n != winner && operations[n.index].port instanceof Channel<?> c) {
                 c.remove(n);
             }

@@ -9,15 +9,24 @@ import magnetar.kernel.time.Wheel;
 /**
  * A channel that closes by itself at an instant. It belongs to its caller alone.
  *
- * <p>Invariant: the wheel holds it only while somebody waits on it. Otherwise each operation looks at the clock first, so one
- * that nobody waits on costs no timer and can be collected before its time.
+ * <p>Invariants:
+ * <ol>
+ *   <li>The wheel holds it only while somebody waits on it. Otherwise each operation looks at the clock first, so one that nobody
+ *       waits on costs no timer and can be collected before its time.
+ *   <li>Whoever changes whether somebody waits adjusts the timer afterwards, under the monitor, to what is true by then. So the
+ *       last to adjust leaves it right.
+ * </ol>
+ *
+ * <p>Lock order: the monitor, then the channel; the monitor, then the wheel.
  */
 public final class TimeoutChannel extends Channel<Object> {
+    private static final long NOW = Long.MIN_VALUE;
+
     private final World world;
     private final long dueNanos;
 
-    // Guarded by the channel's lock.
-    private Closing closing;
+    // Written under the monitor, read by any thread.
+    private volatile Closing closing;
 
     private TimeoutChannel(World world, long dueNanos) {
         super(null, false);
@@ -28,8 +37,7 @@ public final class TimeoutChannel extends Channel<Object> {
     /** A channel that closes after so many nanoseconds; at once if none. */
     public static Channel<Object> after(long nanos) {
         World world = Fiber.current().world();
-        long due = nanos <= 0 ? Long.MIN_VALUE : Durations.deadline(world.nanoTime(), nanos);
-        return new TimeoutChannel(world, due);
+        return new TimeoutChannel(world, nanos <= 0 ? NOW : Durations.deadline(world.nanoTime(), nanos));
     }
 
     @Override
@@ -40,29 +48,32 @@ public final class TimeoutChannel extends Channel<Object> {
 
     @Override
     void beforeOperation() {
-        if (!super.isClosed() && (dueNanos == Long.MIN_VALUE || world.nanoTime() - dueNanos >= 0 && dueNanos != Durations.INFINITE)) {
+        if (!super.isClosed() && isDue()) {
             close(null);
         }
     }
 
+    private boolean isDue() {
+        return dueNanos == NOW || dueNanos != Durations.INFINITE && world.nanoTime() - dueNanos >= 0;
+    }
+
     @Override
-    void afterEnqueue() {
-        if (closing == null && dueNanos != Durations.INFINITE) {
+    void afterUnlock() {
+        if (dueNanos != Durations.INFINITE && isAwaited() != (closing != null)) {
+            adjust();
+        }
+    }
+
+    private boolean isAwaited() {
+        return !super.isClosed() && !(takers.isEmpty() && putters.isEmpty());
+    }
+
+    private synchronized void adjust() {
+        boolean awaited = underLock(this::isAwaited);
+        if (awaited && closing == null) {
             closing = new Closing();
             Wheel.of(world).add(closing);
-        }
-    }
-
-    @Override
-    void afterRemove() {
-        if (takers.isEmpty() && putters.isEmpty()) {
-            afterClose();
-        }
-    }
-
-    @Override
-    void afterClose() {
-        if (closing != null) {
+        } else if (!awaited && closing != null) {
             Wheel.of(world).cancel(closing);
             closing = null;
         }

@@ -39,15 +39,6 @@ public final class TransformChannel<T> extends Channel<T> {
         }
     }
 
-    @Override
-    void acceptQueued(Object value) {
-        try {
-            accept(value);
-        } catch (Throwable t) {
-            Failures.report(Thread.currentThread(), t);
-        }
-    }
-
     private void abort() {
         for (Node putter = match(putters, null); putter != null; putter = match(putters, null)) {
             finish(putter, Boolean.TRUE);

@@ -26,6 +26,7 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     /** Kernel operations that a fiber may do without parking before it lets others run. */
     public static final int BUDGET = 1000;
 
+    private static final int STEP_ASIDE = 16;
     private static final int ID_BLOCK = 256;
     private static final int CALLBACK_DEPTH = 64;
     private static final ThreadLocal<Fiber> SLOW = new ThreadLocal<>();
@@ -55,6 +56,8 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     // The rest is only accessed by the owner thread.
     private int budget = BUDGET;
     private int shields;
+    private boolean interruptLater;
+    private int yields;
     private long random;
     private long nextId;
     private long lastId;
@@ -121,18 +124,30 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         }
     }
 
-    /** Runs the clean-up with the cause masked, and the interrupt that came with it put off. */
+    /** Runs the clean-up with the cause masked, and the interrupt that comes with it put off. */
     public void shield(Runnable cleanUp) {
         shields++;
-        boolean interrupted = cause != null && Thread.interrupted();
+        if (cause != null && Thread.interrupted()) {
+            interruptLater = true;
+        }
         try {
             cleanUp.run();
         } finally {
             shields--;
-            if (interrupted) {
+            if (shields == 0 && interruptLater) {
+                interruptLater = false;
                 Thread.currentThread().interrupt();
             }
         }
+    }
+
+    /** If the interrupt came with a cause that a shield masks: withdraws it until the shield ends. */
+    boolean putOffInterrupt() {
+        boolean masked = shields > 0 && cause != null;
+        if (masked && Thread.interrupted()) {
+            interruptLater = true;
+        }
+        return masked;
     }
 
     /** Entry of a kernel operation: throws the cause, spends the budget, and at zero lets others run. */
@@ -140,6 +155,15 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         check();
         if (--budget <= 0) {
             budget = BUDGET;
+            letOthersRun();
+        }
+    }
+
+    /** Yields, and now and then steps aside: see {@link Spin}. */
+    private void letOthersRun() {
+        if (++yields % STEP_ASIDE == 0) {
+            Spin.stepAside();
+        } else {
             Thread.yield();
         }
     }

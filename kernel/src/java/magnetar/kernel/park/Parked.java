@@ -101,7 +101,7 @@ public final class Parked extends Waiter {
             if (expired && claim()) {
                 return false;
             }
-            if (thread.isInterrupted() || fiber.isDoomed()) {
+            if (fiber.isDoomed() || thread.isInterrupted() && !fiber.putOffInterrupt()) {
                 abandon();
             }
             World.switchPoint();
@@ -111,7 +111,7 @@ public final class Parked extends Waiter {
         return true;
     }
 
-    /** Takes the own claim and throws; returns once the result is there if the claim was lost. */
+    /** Takes the own claim and throws; if the claim was lost, parks until the result is there, the interrupt put off so long. */
     private void abandon() throws InterruptedException {
         if (claim()) {
             fiber.check();
@@ -119,12 +119,13 @@ public final class Parked extends Waiter {
             throw new InterruptedException(
                     "interrupted while it waited: " + reason.words() + ". The operation had no effect");
         }
-        awaitReady();
-    }
-
-    /** The claimer is between claim and publication: a few instructions. */
-    public void awaitReady() {
-        for (int turns = 0; !isReady(); turns = Spin.turn(turns)) {}
+        boolean interrupted = Thread.interrupted();
+        while (!isReady()) {
+            fiber.world().park(this);
+        }
+        if (interrupted) {
+            thread.interrupt();
+        }
     }
 
     @Override

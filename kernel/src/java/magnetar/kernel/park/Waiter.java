@@ -40,6 +40,9 @@ public abstract class Waiter {
     // Set or read by any thread.
     private volatile int state;
 
+    // Only accessed by the thread that waits: the claim was taken by its own operation.
+    private boolean mine;
+
     /** The order in which two claims are taken together; unique among waiters that can meet. */
     public abstract long id();
 
@@ -83,6 +86,17 @@ public abstract class Waiter {
             return true;
         }
         return acquire() && commitAcquired();
+    }
+
+    /** Takes the claim for the waiting thread's own operation, which is about to happen. */
+    public final boolean claimMine() {
+        mine = claim();
+        return mine;
+    }
+
+    /** True if {@link #claimMine} took the claim. */
+    public final boolean isMine() {
+        return mine;
     }
 
     private boolean commitAcquired() {

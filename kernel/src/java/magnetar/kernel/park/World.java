@@ -15,7 +15,8 @@ import java.util.function.Supplier;
  *
  * <p>Invariants:
  * <ol>
- *   <li>The kernel asks no clock, no random source and no {@link LockSupport} but through the world of its fiber.
+ *   <li>A fiber asks no clock, no random source and no {@link LockSupport} but through its world. Fibers of two worlds share
+ *       no channel.
  *   <li>{@link #switchPoint} stands before each compare-and-set and each publication. While no simulation runs it is a
  *       constant false to the compiler, and folds away.
  * </ol>

@@ -24,7 +24,7 @@ public final class Durations {
             return positive(d.isNegative(), duration, d.compareTo(Duration.ofNanos(INFINITE)) >= 0 ? INFINITE : d.toNanos());
         }
         if (duration instanceof Number n) {
-            return positive(n.doubleValue() < 0, duration, millis(n));
+            return positive(!(n.doubleValue() >= 0), duration, millis(n));
         }
         throw refuse(duration);
     }
@@ -37,8 +37,8 @@ public final class Durations {
         return whole ? n.longValue() * 1_000_000 : (long) (n.doubleValue() * 1_000_000);
     }
 
-    private static long positive(boolean negative, Object duration, long nanos) {
-        if (negative) {
+    private static long positive(boolean refused, Object duration, long nanos) {
+        if (refused) {
             throw refuse(duration);
         }
         return nanos;
@@ -49,8 +49,9 @@ public final class Durations {
                 + duration + " of " + duration.getClass().getName() + ".");
     }
 
-    /** The instant that lies this many nanoseconds after now; never overflows. */
+    /** The instant that lies this many nanoseconds after now; {@link #INFINITE} if that is too far to count. */
     public static long deadline(long now, long nanos) {
-        return nanos == INFINITE ? INFINITE : Math.max(now, now + nanos);
+        long instant = now + nanos;
+        return nanos == INFINITE || instant < now ? INFINITE : instant;
     }
 }

@@ -3,6 +3,7 @@ package magnetar.kernel.time;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import magnetar.kernel.park.Failures;
+import magnetar.kernel.park.Fibers;
 import magnetar.kernel.park.World;
 
 /**
@@ -273,6 +274,7 @@ public final class Wheel {
         WheelThread(Wheel wheel) {
             super(null, null, "magnetar-timer", 0, false);
             this.wheel = wheel;
+            Fibers.adopt(this, wheel.world);
             setDaemon(true);
         }
 
