@@ -11,7 +11,7 @@
     (when (< feature 25)
       (throw (ex-info (str "Magnetar's kernel needs JDK 25 or newer to compile; this is "
                            (System/getProperty "java.version") " at " (System/getProperty "java.home")
-                           ". Point JAVA_HOME, or the `java` on the PATH, at a JDK 25 and run it again.")
+                           ". Put the `java` of a JDK 25 first on the PATH and run it again.")
                       {:magnetar/reason :magnetar/java-too-old})))))
 
 (defn compile-kernel

@@ -60,8 +60,9 @@
   "Runs one test; counts it as passed or failed in `running`."
   [test-var]
   (swap! running assoc :test test-var :deadline (deadline test-var))
-  (let [before (failures @t/*report-counters*)]
-    (t/test-vars [test-var])
+  (let [before (failures @t/*report-counters*)
+        each (t/join-fixtures (::t/each-fixtures (meta (:ns (meta test-var)))))]
+    (each #(t/test-var test-var))
     (swap! running (fn [counts]
                      (-> (dissoc counts :test)
                          (update (if (= before (failures @t/*report-counters*)) :pass-tests :fail-tests) inc))))))
@@ -125,6 +126,6 @@
     (reset! running {:pass-tests 0 :fail-tests 0})
     (start-watchdog counts-file)
     (println (str "Suite " suite))
-    (binding [t/*test-out* *out*]
+    (binding [t/*test-out* *out*, t/*stack-trace-depth* 25]
       (run! run-namespace (if (seq chosen) (map symbol chosen) (test-namespaces (words folders)))))
     (finish suite counts-file start)))

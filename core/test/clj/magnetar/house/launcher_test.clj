@@ -4,7 +4,7 @@
    [clojure.java.io :as io]
    [clojure.string :as str]
    [clojure.test :refer [are deftest is testing]]
-   [magnetar.house.processes :refer [home launcher magnetar start temporary-folder write]]))
+   [magnetar.dev.processes :refer [home launcher magnetar start temporary-folder write]]))
 
 (defn- refusal [{:keys [exit out err]}]
   [exit out err])

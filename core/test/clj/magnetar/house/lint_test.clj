@@ -10,7 +10,7 @@
    [magnetar.dev.lint.reflection :as reflection]
    [magnetar.dev.lint.shell :as shell]
    [magnetar.dev.lint.sources :as sources]
-   [magnetar.house.processes :refer [temporary-folder write]]))
+   [magnetar.dev.processes :refer [temporary-folder write]]))
 
 (defmacro ^:private planted
   "Runs `body` with lint looking at a folder that holds `files`, a map of paths to texts."

@@ -5,7 +5,7 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.dev.lint.layers :as layers]
    [magnetar.dev.lint.sources :as sources]
-   [magnetar.house.processes :refer [home jdks start]]
+   [magnetar.dev.processes :refer [home jdks start]]
    [magnetar.impl.runtime :as runtime]))
 
 (defn- message [java]

@@ -1,4 +1,4 @@
-(ns magnetar.house.processes
+(ns magnetar.dev.processes
   "Starts programs as a user does: what they print and how they end, as data."
   (:require
    [clojure.java.io :as io]
