@@ -1,0 +1,134 @@
+package magnetar.check;
+
+import static magnetar.check.Support.require;
+
+import java.lang.ref.WeakReference;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.channel.Buffer;
+import magnetar.kernel.channel.Channel;
+import magnetar.kernel.channel.Select;
+import magnetar.kernel.park.Fibers;
+import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.WaitReason;
+
+/** How long fibers live, who runs, and what they say while they wait. */
+final class Life {
+    private Life() {}
+
+    /** An abandoned weak fiber, parked on a channel nobody can reach, is collected; a strong one is not. */
+    static void reachability() throws Exception {
+        List<WeakReference<Thread>> weak = abandoned(Fibers.Hold.WEAK);
+        List<WeakReference<Thread>> strong = abandoned(Fibers.Hold.STRONG);
+        Support.until("the weak fibers are collected", () -> {
+            System.gc();
+            return weak.stream().allMatch(r -> r.get() == null);
+        });
+        require(strong.stream().noneMatch(r -> r.get() == null), "a strong fiber was collected");
+        Support.until("the list forgets the collected ones", () -> Fibers.count() == strong.size());
+        strong.forEach(r -> r.get().interrupt());
+    }
+
+    private static List<WeakReference<Thread>> abandoned(Fibers.Hold hold) {
+        List<WeakReference<Thread>> threads = new ArrayList<>();
+        for (int i = 0; i < 20; i++) {
+            boolean selects = i % 2 == 0;
+            AtomicReference<WeakReference<Thread>> self = new AtomicReference<>();
+            Fibers.start("abandoned", hold, () -> {
+                self.set(new WeakReference<>(Thread.currentThread()));
+                try {
+                    wait(selects);
+                } catch (InterruptedException e) {
+                    // the strong ones end so
+                }
+            });
+            Support.until("it waits", () -> self.get() != null && self.get().get() != null && Support.parked(self.get().get()));
+            threads.add(self.get());
+        }
+        return threads;
+    }
+
+    private static void wait(boolean selects) throws InterruptedException {
+        Channel<Integer> a = Channel.rendezvous();
+        if (selects) {
+            Select.of(Select.take(a), Select.take(Channel.<Integer>rendezvous())).await();
+        } else {
+            a.receive();
+        }
+    }
+
+    /** One flooded loop more than there are cores: a quiet fiber, started and woken from outside, makes progress. */
+    static void fairness() throws Exception {
+        AtomicBoolean stop = new AtomicBoolean();
+        int loops = Runtime.getRuntime().availableProcessors() + 1;
+        CountDownLatch flooding = new CountDownLatch(Math.min(loops, Runtime.getRuntime().availableProcessors()));
+        for (int i = 0; i < loops; i++) {
+            Channel<Integer> c = Channel.of(Buffer.fixed(10));
+            Fibers.start("flood", Fibers.Hold.STRONG, () -> {
+                for (int n = 0; !stop.get(); n++) {
+                    c.trySend(n);
+                    c.tryReceive();
+                    if (n == 10_000) {
+                        flooding.countDown();
+                    }
+                }
+            });
+        }
+        require(flooding.await(10, TimeUnit.SECONDS), "the loops run");
+        Channel<Integer> quiet = Channel.rendezvous();
+        CountDownLatch progress = new CountDownLatch(20);
+        Fibers.start("quiet", Fibers.Hold.STRONG, () -> {
+            try {
+                while (quiet.receive() != null) {
+                    progress.countDown();
+                }
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            }
+        });
+        long begin = System.nanoTime();
+        for (int i = 0; i < 20; i++) {
+            quiet.sendWithin(i, 5_000_000_000L);
+        }
+        boolean made = progress.await(5, TimeUnit.SECONDS);
+        stop.set(true);
+        require(made, "among " + loops + " flooded loops the quiet fiber made " + (20 - progress.getCount()) + " of 20 steps");
+        require(System.nanoTime() - begin < 4_000_000_000L, "the quiet fiber needed " + (System.nanoTime() - begin) / 1_000_000 + " ms");
+        quiet.close();
+    }
+
+    /** Each of many parked fibers says why it waits, on what and since when, through its blocker alone. */
+    static void blockers(int fibers) throws Exception {
+        Channel<Integer> c = Channel.rendezvous();
+        long before = System.nanoTime();
+        for (int i = 0; i < fibers; i++) {
+            Fibers.start("waits", Fibers.Hold.STRONG, () -> {
+                try {
+                    c.receive();
+                } catch (InterruptedException e) {
+                    throw new AssertionError(e);
+                }
+            });
+        }
+        Support.until("all wait", 60, () -> c.info().takers().size() == fibers);
+        Support.until("all say what they wait for", 60, () -> described(c, before) == fibers);
+        c.close();
+        Support.until("all end", 60, () -> Fibers.count() == 0);
+    }
+
+    private static int described(Channel<?> c, long before) {
+        int n = 0;
+        for (Thread t : Fibers.threads()) {
+            if (LockSupport.getBlocker(t) instanceof Parked p && p.reason() == WaitReason.CHANNEL_TAKE && p.on() == c
+                    && p.since() - before >= 0 && p.since() - System.nanoTime() <= 0) {
+                n++;
+            }
+        }
+        return n;
+    }
+}

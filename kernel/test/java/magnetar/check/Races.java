@@ -1,0 +1,327 @@
+package magnetar.check;
+
+import static magnetar.check.Support.require;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import magnetar.kernel.channel.Buffer;
+import magnetar.kernel.channel.Channel;
+import magnetar.kernel.channel.Port;
+import magnetar.kernel.channel.Select;
+import magnetar.kernel.park.Cancelled;
+import magnetar.kernel.park.Cause;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.park.World;
+
+/** Races that are led to happen, each with one known good end. */
+final class Races {
+    private Races() {}
+
+    /** A world whose park returns at once, as the contract of park allows: the waiter looks for its result all the time. */
+    static final class Awake extends World {
+        @Override
+        public void park(Object blocker) {
+            Thread.onSpinWait();
+        }
+
+        @Override
+        public void unpark(Thread thread) {}
+    }
+
+    /** What an operation hands over is there when it returns, though the waiter never sleeps. */
+    static void publication() throws Exception {
+        World awake = new Awake();
+        AtomicReference<Parked> waiting = new AtomicReference<>();
+        AtomicInteger wrong = new AtomicInteger();
+        int rounds = 300_000;
+        Thread owner = Support.platform(awake, () -> {
+            for (int i = 1; i <= rounds; i++) {
+                Parked p = new Parked(Fiber.current(), WaitReason.CHANNEL_TAKE, null);
+                waiting.set(p);
+                p.await();
+                if (!Integer.valueOf(i).equals(p.result())) {
+                    wrong.incrementAndGet();
+                }
+            }
+        });
+        for (int i = 1; i <= rounds; i++) {
+            Integer value = Integer.valueOf(i);
+            Parked p;
+            while ((p = waiting.getAndSet(null)) == null) {
+                Thread.onSpinWait();
+            }
+            p.claim();
+            p.complete(value, value);
+        }
+        Support.join(owner);
+        require(wrong.get() == 0, wrong + " of " + rounds + " results were not there when the waiter was ready");
+    }
+
+    /** A waiter that is woken has been completed: nobody sleeps on with its result. */
+    static void wakeUp() throws Exception {
+        World.simulate(true);
+        World slow = new Support.Noisy(1, 100_000);
+        Channel<Integer> c = Channel.rendezvous();
+        Thread taker = Support.fiber(slow, () -> {
+            for (int i = 0; i < 300; i++) {
+                c.receive();
+            }
+        });
+        Thread putter = Support.fiber(slow, () -> {
+            for (int i = 0; i < 300; i++) {
+                c.send(i);
+            }
+        });
+        Support.join(taker);
+        Support.join(putter);
+        World.simulate(false);
+    }
+
+    /** Two fibers, each of which selects a take from one channel and a put on the other, crosswise: every round ends. */
+    static void crossing() throws Exception {
+        World.simulate(true);
+        World noisy = new Support.Noisy(4, 3_000);
+        Channel<Integer> a = Channel.rendezvous();
+        Channel<Integer> b = Channel.rendezvous();
+        AtomicInteger sent = new AtomicInteger();
+        AtomicInteger got = new AtomicInteger();
+        int rounds = 20_000;
+        Thread one = Support.fiber(noisy, () -> cross(rounds, a, b, sent, got));
+        Thread two = Support.fiber(noisy, () -> cross(rounds, b, a, sent, got));
+        Support.join(one);
+        Support.join(two);
+        World.simulate(false);
+        require(sent.get() == got.get(), sent + " puts met " + got + " takes");
+        require(sent.get() == rounds, rounds + " rounds made " + sent + " transfers");
+        require(Support.nodes(a) == 0 && Support.nodes(b) == 0, "nodes were left behind");
+    }
+
+    private static void cross(int rounds, Channel<Integer> in, Channel<Integer> out, AtomicInteger sent, AtomicInteger got)
+            throws InterruptedException {
+        for (int i = 0; i < rounds; i++) {
+            Select.Chosen chosen = Select.of(Select.take(in), Select.put(out, i)).await();
+            (chosen.index() == 0 ? got : sent).incrementAndGet();
+        }
+    }
+
+    /** Four selects over three channels claim each other in all orders: no transfer is made twice and none is halved. */
+    static void ring() throws Exception {
+        World.simulate(true);
+        World noisy = new Support.Noisy(4, 3_000);
+        List<Channel<Integer>> channels = List.of(Channel.rendezvous(), Channel.rendezvous(), Channel.rendezvous());
+        AtomicInteger sent = new AtomicInteger();
+        AtomicInteger got = new AtomicInteger();
+        List<Thread> threads = new ArrayList<>();
+        for (int t = 0; t < 4; t++) {
+            threads.add(Support.fiber(noisy, () -> {
+                for (int i = 0; i < 8_000; i++) {
+                    int c = ThreadLocalRandom.current().nextInt(3);
+                    Select.Chosen chosen = Select.of(Select.take(channels.get(c)), Select.put(channels.get((c + 1) % 3), i),
+                            Select.take(channels.get((c + 2) % 3))).awaitWithin(2_000_000);
+                    if (chosen != null) {
+                        (chosen.index() == 1 ? sent : got).incrementAndGet();
+                    }
+                }
+            }));
+        }
+        for (Thread t : threads) {
+            Support.join(t);
+        }
+        World.simulate(false);
+        require(sent.get() == got.get() && sent.get() > 0, sent + " puts met " + got + " takes");
+        channels.forEach(c -> require(Support.nodes(c) == 0, "nodes were left behind"));
+    }
+
+    /** An event that won the claim is delivered in spite of an interrupt, which stays for the next operation. */
+    static void interruptAfterClaim() throws Exception {
+        AtomicReference<Parked> waiting = new AtomicReference<>();
+        AtomicReference<Object> seen = new AtomicReference<>();
+        Thread owner = Support.fiber(World.REAL, () -> {
+            Parked p = new Parked(Fiber.current(), WaitReason.CHANNEL_TAKE, null);
+            waiting.set(p);
+            boolean completed = p.await();
+            seen.set(completed + " " + p.result() + " " + Thread.currentThread().isInterrupted());
+        });
+        Support.until("the fiber waits", () -> waiting.get() != null && Support.parked(owner));
+        require(waiting.get().claim(), "the claim was free");
+        owner.interrupt();
+        waiting.get().complete(null, "value");
+        Support.join(owner);
+        require("true value true".equals(seen.get()), "completed, result, still interrupted: " + seen);
+    }
+
+    /** A time-out that comes after the claim was lost does not end the wait: the result does. */
+    static void expiryAfterClaim() throws Exception {
+        AtomicReference<Parked> waiting = new AtomicReference<>();
+        AtomicReference<Object> seen = new AtomicReference<>();
+        Thread owner = Support.fiber(World.REAL, () -> {
+            Parked p = new Parked(Fiber.current(), WaitReason.CHANNEL_TAKE, null);
+            waiting.set(p);
+            seen.set(p.await() + " " + p.result());
+        });
+        Support.until("the fiber waits", () -> waiting.get() != null && Support.parked(owner));
+        require(waiting.get().claim(), "the claim was free");
+        waiting.get().expire();
+        Support.until("the fiber sleeps again", () -> Support.parked(owner) || !owner.isAlive());
+        waiting.get().complete(null, "value");
+        Support.join(owner);
+        require("true value".equals(seen.get()), "completed, result: " + seen);
+    }
+
+    /** Whoever is woken by the interrupt of a cause finds the cause. */
+    static void causeFirst() throws Exception {
+        World.simulate(true);
+        World slow = new Support.Noisy(1, 3_000_000);
+        for (int i = 0; i < 20; i++) {
+            AtomicReference<Object> ended = new AtomicReference<>();
+            AtomicReference<Fiber> fiber = new AtomicReference<>();
+            Thread victim = Support.fiber(World.REAL, () -> {
+                fiber.set(Fiber.current());
+                try {
+                    Channel.rendezvous().receive();
+                } catch (Cancelled | InterruptedException e) {
+                    ended.set(e);
+                }
+            });
+            Support.until("the fiber waits", () -> Support.parked(victim));
+            Support.join(Support.fiber(slow, () -> fiber.get().doom(new Cause.Cancel("test"))));
+            Support.join(victim);
+            require(ended.get() instanceof Cancelled, "the interrupt came before its cause: " + ended);
+        }
+        World.simulate(false);
+    }
+
+    /** A doomed fiber throws its cause at each operation, also when it has swallowed the interrupt. */
+    static void levelTriggered() throws Exception {
+        AtomicInteger thrown = new AtomicInteger();
+        AtomicReference<Fiber> fiber = new AtomicReference<>();
+        Thread victim = Support.fiber(World.REAL, () -> {
+            fiber.set(Fiber.current());
+            for (int i = 0; i < 3; i++) {
+                try {
+                    Channel.of(Buffer.fixed(1)).receive();
+                } catch (Cancelled e) {
+                    thrown.incrementAndGet();
+                    Thread.interrupted();
+                }
+            }
+            Fiber.current().shield(() -> require(Channel.of(Buffer.fixed(1)).trySend("in clean-up"), "a shield masks the cause"));
+        });
+        Support.until("the fiber waits", () -> Support.parked(victim));
+        fiber.get().doom(new Cause.Cancel(null));
+        Support.join(victim);
+        require(thrown.get() == 3, "three operations threw " + thrown + " times");
+    }
+
+    /** A cause that comes while a shield is up does not disturb the clean-up that waits behind it. */
+    static void shielded() throws Exception {
+        Channel<Object> c = Channel.rendezvous();
+        AtomicReference<Object> seen = new AtomicReference<>();
+        AtomicReference<Fiber> fiber = new AtomicReference<>();
+        Thread victim = Support.fiber(World.REAL, () -> {
+            fiber.set(Fiber.current());
+            Fiber.current().shield(() -> {
+                try {
+                    seen.set(c.receive());
+                } catch (InterruptedException e) {
+                    seen.set(e);
+                }
+            });
+            try {
+                c.poll();
+            } catch (Cancelled e) {
+                seen.set(seen.get() + ", then cancelled");
+            }
+        });
+        Support.until("the clean-up waits", () -> Support.parked(victim));
+        fiber.get().doom(new Cause.Cancel(null));
+        require(c.send("cleaned"), "somebody takes");
+        Support.join(victim);
+        require("cleaned, then cancelled".equals(seen.get()), "the clean-up saw: " + seen);
+    }
+
+    /** An interrupted taker, putter or selector leaves no node and no value. */
+    static void ghosts() throws Exception {
+        Channel<Integer> a = Channel.rendezvous();
+        Channel<Integer> b = Channel.rendezvous();
+        List<Support.Body> waits = List.of(() -> a.receive(), () -> a.send(1), () -> a.receiveWithin(3600_000_000_000L),
+                () -> Select.of(Select.take(a), Select.put(b, 1)).await());
+        for (Support.Body wait : waits) {
+            Thread t = Support.fiber(World.REAL, () -> {
+                try {
+                    wait.run();
+                } catch (InterruptedException e) {
+                    return;
+                }
+                throw new AssertionError("it was not interrupted");
+            });
+            Support.until("it waits", () -> Support.parked(t));
+            t.interrupt();
+            Support.join(t);
+            require(Support.nodes(a) == 0 && Support.nodes(b) == 0, "an interrupted wait left a node");
+        }
+        require(a.receiveWithin(1_000_000) == Port.PENDING && a.sendWithin(1, 1_000_000) == Port.PENDING, "the time runs out");
+        require(Support.nodes(a) == 0, "a wait that ran out of time left a node");
+        Thread t = Support.fiber(World.REAL, () -> Select.of(Select.take(a), Select.take(b)).await());
+        Support.until("it waits", () -> Support.parked(t));
+        require(a.send(1), "somebody takes");
+        Support.join(t);
+        require(Support.nodes(a) == 0 && Support.nodes(b) == 0, "the branch that lost left a node");
+    }
+
+    /** Closing releases every taker, keeps waiting puts, and is seen by who only looks. */
+    static void close() throws Exception {
+        Channel<Integer> c = Channel.rendezvous();
+        List<Thread> takers = new ArrayList<>();
+        AtomicInteger released = new AtomicInteger();
+        for (int i = 0; i < 5; i++) {
+            takers.add(Support.fiber(World.REAL, () -> {
+                if (c.receive() == null) {
+                    released.incrementAndGet();
+                }
+            }));
+        }
+        Support.until("five wait", () -> c.info().takers().size() == 5);
+        c.close();
+        for (Thread t : takers) {
+            Support.join(t);
+        }
+        require(released.get() == 5 && !c.send(1) && c.receive() == null, "all takers are released with null, puts are refused");
+        Channel<Integer> full = Channel.of(Buffer.fixed(1));
+        full.send(1);
+        Thread putter = Support.fiber(World.REAL, () -> require(full.send(2), "a waiting put stays"));
+        Support.until("it waits", () -> full.info().putters().size() == 1);
+        full.close();
+        require(full.receive() == 1 && full.receive() == 2 && full.receive() == null, "what was put before can be taken");
+        Support.join(putter);
+    }
+
+    /** A thread that does nothing but look sees the close. */
+    static void closeIsVisible() throws Exception {
+        for (int i = 0; i < 3; i++) {
+            Channel<Integer> c = Channel.rendezvous();
+            Thread looker = Support.platform(World.REAL, () -> {
+                while (!c.isClosed()) {}
+            });
+            Thread.sleep(300); // the loop has to be compiled before the close: that is the point
+            c.close();
+            Support.join(looker);
+        }
+    }
+
+    /** The value of a putter that waits moves into the room that a take makes. */
+    static void refill() throws Exception {
+        Channel<Integer> c = Channel.of(Buffer.fixed(1));
+        c.send(1);
+        Thread putter = Support.fiber(World.REAL, () -> c.send(2));
+        Support.until("it waits", () -> c.info().putters().size() == 1);
+        require(Integer.valueOf(1).equals(c.poll()), "the first value comes first");
+        Support.join(putter);
+        require(Integer.valueOf(2).equals(c.poll()), "the value of the waiting put was lost");
+    }
+}

@@ -1,0 +1,210 @@
+package magnetar.check;
+
+import static magnetar.check.Support.require;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.channel.Callback;
+import magnetar.kernel.channel.Channel;
+import magnetar.kernel.channel.Port;
+import magnetar.kernel.channel.TimeoutChannel;
+import magnetar.kernel.park.World;
+import magnetar.kernel.time.Timer;
+import magnetar.kernel.time.Wheel;
+
+/** The wheel: never early, none forgotten, asleep when idle, and no code of the program on its thread. */
+final class Timing {
+    private Timing() {}
+
+    private static final class Probe extends Timer {
+        final World world;
+        final long due;
+        final AtomicLong firedAt = new AtomicLong();
+        final CountDownLatch fired;
+
+        Probe(World world, long due, CountDownLatch fired) {
+            super(due);
+            this.world = world;
+            this.due = due;
+            this.fired = fired;
+        }
+
+        @Override
+        protected void expire() {
+            firedAt.set(world.nanoTime());
+            fired.countDown();
+        }
+    }
+
+    /** A clock that stands until it is moved. */
+    static final class Clock extends World {
+        private final AtomicLong now = new AtomicLong(System.nanoTime());
+
+        @Override
+        public long nanoTime() {
+            return now.get();
+        }
+
+        /** Moves the clock and lets the wheel's thread look at it. */
+        void advance(long nanos) {
+            now.addAndGet(nanos);
+            LockSupport.unpark(thread());
+        }
+
+        /** The thread of this world's wheel: the one that sleeps on it. */
+        Thread thread() {
+            AtomicReference<Thread> found = new AtomicReference<>();
+            Support.until("the timer thread sleeps", () -> {
+                for (Thread t : Thread.getAllStackTraces().keySet()) {
+                    if (LockSupport.getBlocker(t) == Wheel.of(this)) {
+                        found.set(t);
+                    }
+                }
+                return found.get() != null;
+            });
+            return found.get();
+        }
+    }
+
+    /** Hundreds of timers on the real clock: none early, none lost. */
+    static void neverEarly() throws Exception {
+        Wheel wheel = Wheel.of(World.REAL);
+        Random chance = new Random(7);
+        int n = 400;
+        CountDownLatch fired = new CountDownLatch(n);
+        List<Probe> probes = new ArrayList<>();
+        for (int i = 0; i < n; i++) {
+            probes.add(new Probe(World.REAL, System.nanoTime() + chance.nextInt(300_000_000), fired));
+            wheel.add(probes.get(i));
+        }
+        require(fired.await(3, TimeUnit.SECONDS), fired.getCount() + " timers were forgotten");
+        for (Probe p : probes) {
+            require(p.firedAt.get() >= p.due, "a timer expired " + (p.due - p.firedAt.get()) + " ns early");
+        }
+    }
+
+    /** A timer that is due before the one the thread sleeps for wakes it. */
+    static void earlierTimer() throws Exception {
+        Wheel wheel = Wheel.of(World.REAL);
+        Probe far = new Probe(World.REAL, System.nanoTime() + 20_000_000_000L, new CountDownLatch(1));
+        wheel.add(far);
+        Support.until("the timer thread sleeps", () -> sleeping(Thread.State.TIMED_WAITING));
+        Probe near = new Probe(World.REAL, System.nanoTime() + 10_000_000, new CountDownLatch(1));
+        wheel.add(near);
+        require(near.fired.await(3, TimeUnit.SECONDS), "the earlier timer waits for the later one");
+        require(wheel.cancel(far) && !wheel.cancel(near), "what has expired cannot be cancelled, what waits can");
+    }
+
+    private static boolean sleeping(Thread.State state) {
+        for (Thread t : Thread.getAllStackTraces().keySet()) {
+            if (LockSupport.getBlocker(t) == Wheel.of(World.REAL)) {
+                return t.getState() == state;
+            }
+        }
+        return false;
+    }
+
+    /** On a clock that is moved by hand: order, cascades over all levels, far timers; nothing before its time. */
+    static void wheelOnClock() throws Exception {
+        Clock clock = new Clock();
+        Wheel wheel = Wheel.of(clock);
+        long ms = 1_000_000;
+        long[] after = {1, 2, 63, 64, 65, 70, 71, 72, 4095, 4096, 4100, 4101, 300_000, 300_001, 20_000_000L, 1L << 33, 1L << 37};
+        List<Probe> probes = new ArrayList<>();
+        long begin = clock.nanoTime();
+        for (long a : after) {
+            probes.add(new Probe(clock, begin + a * ms, new CountDownLatch(1)));
+            wheel.add(probes.getLast());
+        }
+        require(wheel.size() == after.length, "all are in the wheel");
+        for (int i = 0; i < after.length; i++) {
+            clock.advance(begin + after[i] * ms - 1 - clock.nanoTime());
+            clock.thread();
+            require(probes.get(i).fired.getCount() == 1, "the timer of " + after[i] + " ms expired early");
+            clock.advance(1);
+            require(probes.get(i).fired.await(2, TimeUnit.SECONDS), "the timer of " + after[i] + " ms was forgotten");
+        }
+        require(wheel.size() == 0, "the wheel is empty");
+    }
+
+    /** With nothing to wait for, the thread sleeps without limit. */
+    static void idle() throws Exception {
+        Channel<Integer> c = Channel.rendezvous();
+        require(c.receiveWithin(2_000_000) == Port.PENDING, "the time runs out");
+        Support.until("the idle timer thread sleeps without limit", () -> sleeping(Thread.State.WAITING));
+        require(Wheel.of(World.REAL).size() == 0, "the wheel is empty");
+    }
+
+    /** A wait that was served in time takes its timer along; a timeout channel has a timer only while somebody waits. */
+    static void released() throws Exception {
+        Wheel wheel = Wheel.of(World.REAL);
+        Channel<Integer> c = Channel.rendezvous();
+        Thread t = Support.fiber(World.REAL, () -> c.receiveWithin(3600_000_000_000L));
+        Support.until("it waits", () -> Support.parked(t) && wheel.size() == 1);
+        require(c.send(1), "somebody takes");
+        Support.join(t);
+        require(wheel.size() == 0, "a served wait left its timer");
+        Channel<Object> hour = TimeoutChannel.after(3600_000_000_000L);
+        require(wheel.size() == 0, "a timeout channel nobody waits on is held by the wheel");
+        Thread u = Support.fiber(World.REAL, () -> hour.receive());
+        Support.until("it waits", () -> Support.parked(u) && wheel.size() == 1);
+        require(hour.send("early"), "somebody takes");
+        Support.join(u);
+        require(wheel.size() == 0, "a timeout channel whose taker was served is held by the wheel");
+        Thread v = Support.fiber(World.REAL, () -> require(TimeoutChannel.after(2_000_000).receive() == null, "it closes"));
+        Support.join(v);
+    }
+
+    /** Fibers come and go on one timeout channel: the last one is released in time. */
+    static void sharedTimeout() throws Exception {
+        World.simulate(true);
+        World noisy = new Support.Noisy(3, 20_000);
+        for (int round = 0; round < 60; round++) {
+            AtomicReference<Channel<Object>> shared = new AtomicReference<>();
+            Support.join(Support.fiber(noisy, () -> shared.set(TimeoutChannel.after(25_000_000))));
+            List<Thread> takers = new ArrayList<>();
+            for (int i = 0; i < 3; i++) {
+                takers.add(Support.fiber(noisy, () -> {
+                    for (int n = 0; n < 200 && !shared.get().isClosed(); n++) {
+                        Callback c = new Callback(r -> {}, true);
+                        shared.get().take(c);
+                        c.cancel();
+                    }
+                    shared.get().receive();
+                }));
+            }
+            for (Thread t : takers) {
+                Support.join(t);
+            }
+        }
+        World.simulate(false);
+    }
+
+    /** A callback on a timeout channel, whoever asked for which thread, does not run on the timer thread. */
+    static void notOnTimerThread() throws Exception {
+        AtomicReference<Boolean> onTimer = new AtomicReference<>();
+        CountDownLatch called = new CountDownLatch(1);
+        Object now = TimeoutChannel.after(50_000_000).take(new Callback(r -> {
+            onTimer.set(Wheel.isTimerThread());
+            called.countDown();
+        }, true));
+        require(now == Port.PENDING, "the callback has to wait");
+        require(called.await(5, TimeUnit.SECONDS), "the callback comes");
+        require(!onTimer.get(), "code of the program ran on the timer thread");
+        AtomicInteger foreign = new AtomicInteger();
+        CountDownLatch completed = new CountDownLatch(1);
+        TimeoutChannel.after(50_000_000).take(new Foreign(r -> {
+            foreign.set(Wheel.isTimerThread() ? 1 : 2);
+            completed.countDown();
+        }));
+        require(completed.await(5, TimeUnit.SECONDS), "the completion comes");
+        require(foreign.get() == 2, "code of another library ran on the timer thread");
+    }
+}
