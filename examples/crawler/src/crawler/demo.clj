@@ -44,7 +44,7 @@
   [^File folder]
   (let [n (count (server/pages folder))]
     {:large (server/start {:folder folder, :seed seed, :latency [500 1500], :mirrors (mirrors-of n)})
-     :site  (server/start {:folder folder, :seed seed, :latency [50 250]})
+     :site  (server/start {:folder folder, :seed seed, :latency [30 150]})
      :slow  (server/start {:folder folder, :seed seed, :latency [760 990]})}))
 
 ;; The crawl.
@@ -52,7 +52,7 @@
 (defn- crawl-large
   "Crawls the server `large` and shows how, also when Ctrl-C ends it early; returns false then, else true."
   [large]
-  (let [{:keys [summary cancel]} (crawl/start (:url large) {:concurrency in-flight, :depth 100, :timeout 5000
+  (let [{:keys [summary cancel]} (crawl/start (:url large) {:concurrency in-flight, :depth 100, :timeout 4000
                                                             :on-progress (progress/reporter)})]
     (interrupt/call-interruptible
      cancel
@@ -117,10 +117,9 @@
        " times over on loopback, each after 500 to 1,500 ms."))
 
 (defn- tell
-  "Runs the whole story over `folder` with `lanes` that are loading meanwhile."
+  "Runs the story over `folder` with the `lanes` and `servers`."
   [folder lanes {:keys [large] :as servers}]
   (introduce folder servers)
-  (run! lanes/await-ready lanes)
   (when (crawl-large large)
     (compare-libraries lanes (context servers folder))))
 
@@ -129,9 +128,11 @@
   below `root`/.cache. Prints as it goes; blocks under a minute."
   [{:keys [folder root]}]
   (let [start   (System/nanoTime)
-        lanes   (mapv lanes/launch lanes/libraries)
-        folder  (or folder (site/build root (io/file root ".cache")))
-        servers (start-servers folder)]
+        cache   (io/file root ".cache")
+        loading (a/thread (lanes/launch-all cache))
+        folder  (or folder (site/build root cache))
+        servers (start-servers folder)
+        lanes   (a/<!! loading)]
     (try
       (tell folder lanes servers)
       (say (format "\nAll in %.0f s." (/ (- (System/nanoTime) start) 1e9)))

@@ -200,5 +200,4 @@
     (warm-up context)
     (doseq [row (sort-by #(boolean (:late %)) rows)
             :when (not (contains? skip (:id row)))]
-      (System/gc)
       (report (measure context row)))))

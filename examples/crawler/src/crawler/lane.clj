@@ -12,6 +12,14 @@
   "What runs on the library under test, in the order of need."
   ["crawler/crawl.clj" "crawler/experiments.clj"])
 
+(defn- load-library
+  "Loads `library`. Compiles it into the folder of the property crawler.compile-into, where there is one."
+  [library]
+  (let [folder (System/getProperty "crawler.compile-into")]
+    (binding [*compile-files* (some? folder)
+              *compile-path*  folder]
+      (require (symbol library)))))
+
 (defn- load-on
   "Loads the source file `path` with its `require` of Magnetar replaced by one of `library`."
   [library path]
@@ -28,6 +36,7 @@
   [library]
   (let [out *out*]
     (binding [*out* *err*]
+      (load-library library)
       (run! #(load-on library %) programs)
       (say out {:ready true})
       (when-some [context (some-> (read-line) edn/read-string)]

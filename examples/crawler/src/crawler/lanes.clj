@@ -3,37 +3,42 @@
   (:require [clojure.edn :as edn]
             [clojure.java.io :as io]
             [clojure.string :as str])
-  (:import (java.io BufferedReader IOException)
+  (:import (java.io BufferedReader File IOException)
+           (java.lang ProcessBuilder$Redirect ProcessHandle)
            (java.lang.management ManagementFactory)
            (java.util List)
            (java.util.concurrent TimeUnit)))
 
 (set! *warn-on-reflection* true)
 
-(def libraries
-  "In the order of the table's columns, whose heads have two lines. A fixed pool of 8 would need 12.5 s for the 10,000 sleeps: left out."
-  [{:title ["" "Magnetar"], :library "magnetar.async"}
-   {:title ["core.async 1.9.865" "as shipped"], :library "clojure.core.async"}
-   {:title ["fixed pool of 8:" "core.async before 1.8"], :library "clojure.core.async", :skip #{:a1-10000}
-    :properties ["-Dclojure.core.async.executor-factory=crawler.pool-of-8/executor"]}])
+(def ^:private magnetar
+  {:title ["" "Magnetar"], :library "magnetar.async"})
+
+(def ^:private as-shipped
+  {:title ["core.async 1.9.865" "as shipped"], :library "clojure.core.async"})
+
+(def ^:private pool-of-8
+  "Eight threads would need 12.5 s for 10,000 sleeps: left out."
+  {:title ["fixed pool of 8:" "core.async before 1.8"], :library "clojure.core.async", :skip #{:a1-10000}
+   :properties ["-Dclojure.core.async.executor-factory=crawler.pool-of-8/executor"]})
 
 (defn- own-arguments
   "Returns the options this JVM was started with, so that all lanes run under them."
   []
   (remove #(re-find #"^-Xmx|^-agentlib" %) (.getInputArguments (ManagementFactory/getRuntimeMXBean))))
 
-(defn- command [{:keys [library properties]}]
+(defn- command [{:keys [library properties]} ^File classes]
   (concat [(str (System/getProperty "java.home") "/bin/java")]
           (own-arguments)
-          ["-Xmx2g" "-cp" (System/getProperty "java.class.path")]
+          ["-Xmx2g" "-cp" (str classes File/pathSeparator (System/getProperty "java.class.path"))]
           properties
           ["clojure.main" "-m" "crawler.lane" library]))
 
-(defn launch
-  "Starts a JVM for `library` (one of `libraries`) that loads and then waits for `run`. Returns the lane."
-  [library]
-  (let [process (-> (ProcessBuilder. ^List (vec (command library)))
-                    (.redirectError java.lang.ProcessBuilder$Redirect/INHERIT)
+(defn- launch
+  "Starts a JVM for `library` that loads, with the compiled `classes` first, and then waits for `run`."
+  [library classes]
+  (let [process (-> (ProcessBuilder. ^List (vec (command library classes)))
+                    (.redirectError ProcessBuilder$Redirect/INHERIT)
                     .start)]
     (assoc library :process process, :answers (io/reader (.getInputStream process)))))
 
@@ -53,11 +58,12 @@
       (.flush))
     (catch IOException _ nil)))
 
-(defn await-ready
-  "Blocks until `lane` has loaded what it needs. Fails when it ended instead."
+(defn- await-ready
+  "Blocks until `lane` has loaded what it needs; returns it. Fails when it ended instead."
   [{:keys [title] :as lane}]
-  (when-not (:ready (next-answer lane))
-    (throw (ex-info (str "The JVM for " (str/join " " title) " ended before it was ready; its complaint is above.") {:lane title}))))
+  (if (:ready (next-answer lane))
+    lane
+    (throw (ex-info (str "The JVM for " (str/trim (str/join " " title)) " ended before it was ready.") {:lane title}))))
 
 (defn stop
   "Ends the JVM of `lane`, whatever it does."
@@ -81,3 +87,35 @@
       (do (on-result result)
           (recur (assoc results id result)))
       results)))
+
+;; core.async takes long to compile, and two lanes need it. The first of them to do so keeps the classes.
+
+(defn- classes-folder
+  "Returns the folder below `cache` for the compiled classes of this class path."
+  ^File [cache]
+  (io/file cache (str "demo-classes-" (Integer/toHexString (hash (System/getProperty "java.class.path"))))))
+
+(defn- compiling-into
+  "Returns `library` with the order to compile itself into the `folder`."
+  [library ^File folder]
+  (.mkdirs folder)
+  (update library :properties conj (str "-Dcrawler.compile-into=" folder)))
+
+(defn- launch-compiling
+  "Returns a ready lane for `library`, after its compiled classes were put into the folder `classes`."
+  [library ^File classes]
+  (let [unfinished (io/file (str classes "." (.pid (ProcessHandle/current))))
+        lane       (await-ready (launch (compiling-into library unfinished) unfinished))]
+    (.renameTo unfinished classes)
+    lane))
+
+(defn launch-all
+  "Returns the ready lanes, in the order of the table's columns. Blocks while they load."
+  [cache]
+  (let [classes (classes-folder cache)
+        ours    (launch magnetar classes)
+        theirs  (if (.isDirectory classes)
+                  (await-ready (launch as-shipped classes))
+                  (launch-compiling as-shipped classes))
+        before  (launch pool-of-8 classes)]
+    [(await-ready ours) theirs (await-ready before)]))
