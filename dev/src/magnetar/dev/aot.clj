@@ -31,10 +31,16 @@
        (map ns-name-of)
        sort))
 
+;; A bridge to a library that is not on the class path cannot be compiled; it stays a source in the jar.
+(defn- try-compile [ns-sym]
+  (try (compile ns-sym)
+       (catch Throwable e
+         (println ns-sym "stays a source:" (ex-message (or (ex-cause e) e))))))
+
 (defn- compile-into [folder ns-syms]
   (.mkdirs (io/file folder))
   (binding [*compile-path* (str folder)]
-    (run! compile ns-syms)))
+    (run! try-compile ns-syms)))
 
 ;; Clojure prefers a source that is newer than its class, and jar times have steps of two seconds.
 (defn- entry-time [^String path]

@@ -9,7 +9,7 @@
   (:import
    (java.io PushbackReader StringReader)
    (java.net ServerSocket)
-   (org.jline.reader Candidate Completer EOFError EndOfFileException LineReader LineReaderBuilder ParsedLine Parser Parser$ParseContext UserInterruptException)
+   (org.jline.reader Candidate Completer CompletingParsedLine EOFError EndOfFileException LineReader LineReaderBuilder ParsedLine Parser Parser$ParseContext UserInterruptException)
    (org.jline.terminal Terminal Terminal$Signal Terminal$SignalHandler TerminalBuilder)))
 
 (set! *warn-on-reflection* true)
@@ -54,7 +54,10 @@
 
 (defn- parsed [line cursor]
   (let [word (word-before line cursor)]
-    (reify ParsedLine
+    (reify CompletingParsedLine
+      (escape [_ candidate _] candidate)
+      (rawWordCursor [_] (count word))
+      (rawWordLength [_] (count word))
       (word [_] word)
       (wordCursor [_] (count word))
       (wordIndex [_] 0)
@@ -90,7 +93,7 @@
         (.add candidates (Candidate. name name nil nil nil nil (not (str/ends-with? name "/"))))))))
 
 (defn- history-file []
-  (io/file (System/getProperty "user.home") ".magnetar_history"))
+  (io/file (or (System/getenv "HOME") (System/getProperty "user.home")) ".magnetar_history"))
 
 (defn- line-reader ^LineReader [terminal]
   (-> (LineReaderBuilder/builder)

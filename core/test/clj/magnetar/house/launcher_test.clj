@@ -149,3 +149,57 @@
 (deftest a-prompt-option-that-is-no-port-is-refused
   (is (= [2 "magnetar: `high` is not a port: repl --socket [PORT]"]
          ((juxt :exit :err) (magnetar "repl" "--socket" "high")))))
+
+(defn- primed-launcher
+  "A copied launcher that already knows where this checkout's libraries are."
+  []
+  (let [checkout (copied-launcher)]
+    (start {} "cp" "-R" (str home "/.cache/cp") (str (doto (io/file checkout ".cache") .mkdirs)))
+    checkout))
+
+(deftest two-launchers-at-once-make-one-kernel
+  (let [checkout (primed-launcher)
+        launch #(start {} (str checkout "/bin/magnetar") "classpath")
+        other (future (launch))
+        results [(launch) @other]]
+    (is (= [0 0] (map :exit results)) (str/join (map :err results)))
+    (is (= 1 (count (distinct (map :out results)))))
+    (is (.exists (io/file checkout "kernel/target/classes/Kernel.class")))
+    (is (= 1 (count (.list (io/file checkout ".cache/kernel")))))))
+
+(deftest an-edit-of-the-kernel-compiles-it-anew-and-leaves-no-old-class
+  (let [checkout (primed-launcher)
+        launch #(start {} (str checkout "/bin/magnetar") "classpath")]
+    (launch)
+    (.delete (io/file checkout "kernel/src/java/Kernel.java"))
+    (write checkout "kernel/src/java/Other.java" "public class Other {}")
+    (launch)
+    (is (= ["Other.class"] (vec (.list (io/file checkout "kernel/target/classes")))))
+    (write checkout "kernel/src/java/Other.java" "public class Other {")
+    (let [{:keys [exit err]} (launch)]
+      (is (= 2 exit))
+      (is (str/ends-with? err (str "magnetar: the Java below " (.getCanonicalPath checkout)
+                                   "/kernel/src/java does not compile; javac's messages are above."))))))
+
+(defn- ask
+  "What a socket REPL answers to the line of input, up to the next prompt."
+  [port line]
+  (with-open [socket (java.net.Socket. "127.0.0.1" (int port))
+              out (io/writer socket)
+              in (io/reader socket)]
+    (.write out (str line "\n:repl/quit\n"))
+    (.flush out)
+    (slurp in)))
+
+(deftest the-socket-prompt-serves-editors-and-writes-its-port
+  (let [folder (temporary-folder)
+        builder (doto (ProcessBuilder. ^java.util.List [launcher "repl" "--socket"]) (.directory folder))
+        process (.start builder)]
+    (try
+      (let [line (.readLine (io/reader (.getInputStream process)))
+            [_ port] (re-find #"Socket REPL on 127\.0\.0\.1:(\d+), port in \.socket-repl-port" line)]
+        (is (= port (str/trim (slurp (io/file folder ".socket-repl-port")))))
+        (is (str/includes? (ask (parse-long port) "(a/<!! (a/go 41))") "41")))
+      (finally (.destroy process)))
+    (.waitFor process)
+    (is (not (.exists (io/file folder ".socket-repl-port"))))))

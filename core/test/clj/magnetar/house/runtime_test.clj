@@ -34,9 +34,8 @@
   (is (nil? (runtime/complaint {:specification "25", :kernel? true})))
   (is (nil? (runtime/complaint (runtime/this-java)))))
 
-(defn- clojure-jars []
-  (filter #(re-find #"/(clojure|spec\.alpha|core\.specs\.alpha)-[^/]*\.jar$" %)
-          (str/split (System/getProperty "java.class.path") #":")))
+(defn- jars []
+  (filter #(str/ends-with? % ".jar") (str/split (System/getProperty "java.class.path") #":")))
 
 (def ^:private kernel
   (first (filter #(str/includes? % "/kernel/") (str/split (System/getProperty "java.class.path") #":"))))
@@ -44,7 +43,7 @@
 (defn- require-all
   "What the Java at `jdk` prints for each namespace when it alone is required, with `folders` on the class path."
   [jdk folders ns-syms]
-  (start {} (str jdk "/bin/java") "-cp" (str/join ":" (concat (clojure-jars) folders)) "clojure.main" "-e"
+  (start {} (str jdk "/bin/java") "-cp" (str/join ":" (concat (jars) folders)) "clojure.main" "-e"
          (pr-str `(doseq [n# '~ns-syms]
                     (try (require n#)
                          (println n# "loaded")

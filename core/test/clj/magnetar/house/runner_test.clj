@@ -1,0 +1,50 @@
+(ns magnetar.house.runner-test
+  "The test runner itself: what it counts, and how a hang ends."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is]]
+   [magnetar.dev.processes :refer [start temporary-folder write]]))
+
+(defn- run-suite
+  "Runs a suite whose only folder holds `files`, a map of paths to texts, in a JVM of its own."
+  [files]
+  (let [folder (str (temporary-folder))
+        counts (str folder "/counts")]
+    (doseq [[path text] files] (write folder path text))
+    (assoc (start {} (str (System/getProperty "java.home") "/bin/java")
+                  "-cp" (str (System/getProperty "java.class.path") ":" folder)
+                  "clojure.main" "-m" "magnetar.dev.test" "planted" counts folder)
+           :counts (str/trim (slurp counts)))))
+
+(deftest passed-and-failed-tests-are-counted
+  (let [{:keys [exit out counts]} (run-suite {"a_test.clj" "(ns a-test (:require [clojure.test :refer :all])) (deftest good (is true) (is true)) (deftest bad (is (= 1 2)) (is (= 1 3))) (deftest worse (throw (Exception. \"planted\")))"
+                                              "b/c_test.clj" "(ns b.c-test (:require [clojure.test :refer :all])) (deftest good (is true))"})]
+    (is (= [1 "2 2"] [exit counts]))
+    (is (re-find #"planted: 2 passed, 2 failed in " out))
+    (is (re-find #"b\.c-test +\d+\.\d s" out))))
+
+(deftest fixtures-wrap-as-in-clojure-test
+  (let [{:keys [exit counts out]}
+        (run-suite {"f_test.clj" (str "(ns f-test (:require [clojure.test :refer :all]))"
+                                      "(def log (atom []))"
+                                      "(use-fixtures :once #(do (swap! log conj :open) (%) (println \"LOG\" (conj @log :shut))))"
+                                      "(use-fixtures :each #(do (swap! log conj :each) (%)))"
+                                      "(deftest one (is true)) (deftest two (is true))")})]
+    (is (= [0 "2 0"] [exit counts]))
+    (is (str/includes? out "LOG [:open :each :each :shut]"))))
+
+(deftest a-namespace-that-does-not-load-is-a-failure
+  (let [{:keys [exit counts out]} (run-suite {"broken_test.clj" "(ns broken-test)\n(no-such-thing)"})]
+    (is (= [1 "0 1"] [exit counts]))
+    (is (str/includes? out "FAIL broken-test does not load"))
+    (is (str/includes? out "broken_test.clj:2:1"))))
+
+(deftest a-hang-ends-with-the-stacks-of-all-threads-virtual-ones-included
+  (let [{:keys [exit counts out]}
+        (run-suite {"hang_test.clj" (str "(ns hang-test (:require [clojure.test :refer :all]))"
+                                         "(defn wait-in-vain [] @(promise))"
+                                         "(deftest good (is true))"
+                                         "(deftest ^{:limit 1000} stuck (.join (Thread/startVirtualThread wait-in-vain)))")})]
+    (is (= [1 "1 1"] [exit counts]))
+    (is (str/includes? out "hang_test$wait_in_vain.invoke"))
+    (is (str/includes? out "HUNG hang-test/stuck did not end within 1000 ms; the stacks of all threads are above."))))
