@@ -162,29 +162,54 @@ final class Timing {
         Support.join(v);
     }
 
-    /** Fibers come and go on one timeout channel: the last one is released in time. */
+    /** One waiter leaves a timeout channel while another comes: the one that stays has its timer. */
     static void sharedTimeout() throws Exception {
-        World.simulate(true);
-        World noisy = new Support.Noisy(3, 20_000);
-        for (int round = 0; round < 60; round++) {
-            AtomicReference<Channel<Object>> shared = new AtomicReference<>();
-            Support.join(Support.fiber(noisy, () -> shared.set(TimeoutChannel.after(25_000_000))));
-            List<Thread> takers = new ArrayList<>();
-            for (int i = 0; i < 3; i++) {
-                takers.add(Support.fiber(noisy, () -> {
-                    for (int n = 0; n < 200 && !shared.get().isClosed(); n++) {
-                        Callback c = new Callback(r -> {}, true);
-                        shared.get().take(c);
-                        c.cancel();
-                    }
-                    shared.get().receive();
-                }));
+        Channel<Object> hour = TimeoutChannel.after(3600_000_000_000L);
+        Wheel wheel = Wheel.of(World.REAL);
+        int rounds = 15_000;
+        CyclicSpin barrier = new CyclicSpin();
+        Thread other = Support.platform(World.REAL, () -> {
+            for (int i = 0; i < rounds; i++) {
+                Callback leaving = new Callback(r -> {}, true);
+                hour.take(leaving);
+                barrier.await();
+                leaving.cancel();
+                barrier.await();
+                barrier.await();
             }
-            for (Thread t : takers) {
-                Support.join(t);
+        });
+        Support.join(Support.platform(World.REAL, () -> {
+            for (int i = 0; i < rounds; i++) {
+                barrier.await();
+                Foreign staying = new Foreign(r -> {});
+                for (int n = i % 64; n > 0; n--) {
+                    Thread.onSpinWait();
+                }
+                hour.take(staying);
+                barrier.await();
+                require(wheel.size() == 1, "round " + i + ": somebody waits on the timeout channel, and its timer is gone");
+                require(hour.offer(i) == Boolean.TRUE, "the one that stays is served");
+                barrier.await();
+            }
+        }));
+        Support.join(other);
+        require(wheel.size() == 0, "nobody waits");
+    }
+
+    /** Two threads meet again and again. */
+    private static final class CyclicSpin {
+        private final AtomicInteger arrived = new AtomicInteger();
+
+        void await() {
+            int turn = arrived.getAndIncrement() / 2;
+            for (int n = 0; arrived.get() / 2 == turn; n++) {
+                if (n % 10_000 == 9_999) {
+                    require(Support.failure == null, "the other failed: " + Support.failure);
+                    Thread.yield();
+                }
+                Thread.onSpinWait();
             }
         }
-        World.simulate(false);
     }
 
     /** A callback on a timeout channel, whoever asked for which thread, does not run on the timer thread. */
