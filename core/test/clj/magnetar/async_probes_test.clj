@@ -12,7 +12,10 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private probes-file "conformance/async-probes.clj")
+(defn- file-of [path]
+  (io/file (System/getProperty "magnetar.home") path))
+
+(def ^:private conformance "core/test/resources/conformance/")
 
 (def ^:private blocks-for-ever
   "Probes that wait, as they should, for what will not come: they end by this test's limit."
@@ -22,15 +25,15 @@
 
 ;; ---- the probes, in this JVM: all forms of the script but the last, which writes files and ends the JVM
 
-(defn- forms-of [resource]
-  (let [reader (LineNumberingPushbackReader. (io/reader (io/resource resource)))]
+(defn- forms-of [file]
+  (let [reader (LineNumberingPushbackReader. (io/reader file))]
     (doall (take-while #(not= ::end %) (repeatedly #(read {:eof ::end} reader))))))
 
 (defn- load-script []
   (binding [*ns* (create-ns 'magnetar.async-probes)
             *command-line-args* ["magnetar.async"]]
     (refer-clojure)
-    (run! eval (butlast (forms-of probes-file)))
+    (run! eval (butlast (forms-of (file-of (str conformance "async-probes.clj")))))
     {:run @(resolve 'compat.probes/run1)
      :probes @(resolve 'compat.probes/probes)}))
 
@@ -71,14 +74,14 @@
 (defn- listed
   "The differences that the page lists: probe -> {:golden :ours :why}."
   []
-  (into {} (for [[_ n golden ours why] (re-seq row (slurp (io/file (System/getProperty "magnetar.home") page)))]
+  (into {} (for [[_ n golden ours why] (re-seq row (slurp (file-of page)))]
              [(symbol n) {:golden (edn/read-string golden), :ours (edn/read-string ours), :why why}])))
 
 (def ^:private reasons
   #"^(a defect that the contract names|the kind of thread|`<!` anywhere)(: .+)?$")
 
 (defn- golden []
-  (edn/read-string (slurp (io/resource "conformance/async-golden.edn"))))
+  (edn/read-string (slurp (file-of (str conformance "async-golden.edn")))))
 
 (def ^:private outcome
   "What the run found: {:results :golden :listed}."
