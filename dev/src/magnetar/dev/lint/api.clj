@@ -67,7 +67,9 @@
 (defn findings
   "Differences between api.edn and the public namespaces."
   []
-  (differences (written) (published)))
+  (if (sources/exists? file)
+    (differences (written) (published))
+    [{:file file :message "is missing; `bin/magnetar lint --write-api` writes it"}]))
 
 (defn- keep-since [real listed]
   (into (sorted-map)
