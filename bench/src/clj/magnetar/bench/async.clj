@@ -51,7 +51,7 @@
   "Settings of a full run: about seven minutes on two cores.
 
   Example: (:rounds full) => 3"
-  {:rounds 3 :warm-ups 3 :warm-up-ms 700 :iterations 5 :iteration-ms 300
+  {:rounds 3 :warm-ups 3 :warm-up-ms 1000 :iterations 5 :iteration-ms 300
    :memory-rounds 3 :start-rounds 9
    :jvm-flags ["-Xms1g" "-Xmx2g"]})
 
@@ -59,7 +59,7 @@
   "Settings of a quick run: only what has a target, about two minutes.
 
   Example: (:rounds quick) => 2"
-  (assoc full :quick true :rounds 2 :warm-ups 2 :warm-up-ms 400 :iteration-ms 150 :memory-rounds 1 :start-rounds 5))
+  (assoc full :quick true :rounds 2 :warm-ups 2 :warm-up-ms 800 :iteration-ms 150 :memory-rounds 1 :start-rounds 5))
 
 (defn- selected
   "The groups to run, without what a quick run leaves out."

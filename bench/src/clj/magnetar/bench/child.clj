@@ -2,6 +2,7 @@
   "Child processes: start one, wait for it, read what it printed."
   (:require [clojure.java.io :as io])
   (:import [java.io File]
+           [java.lang ProcessBuilder$Redirect]
            [java.util List]
            [java.util.concurrent TimeUnit]))
 
@@ -15,6 +16,15 @@
   [message command exit]
   (throw (ex-info (str message ": " (first command) " .. " (last command)) {:command command :exit exit})))
 
+(defn program
+  "Returns a new file with the text of a Clojure program; it is deleted when this JVM ends.
+
+  Example: (program \"(println 1)\")"
+  ^File [text]
+  (doto (File/createTempFile "magnetar-bench" ".clj")
+    (.deleteOnExit)
+    (spit text)))
+
 (defn output
   "Runs a command and returns what it wrote to standard output; its standard error goes to ours.
 
@@ -22,7 +32,7 @@
 
   Example: (output [\"java\" \"-version\"])"
   [command]
-  (let [process (.start (.redirectError (process-builder command) java.lang.ProcessBuilder$Redirect/INHERIT))
+  (let [process (.start (.redirectError (process-builder command) ProcessBuilder$Redirect/INHERIT))
         text (slurp (.getInputStream process))
         exit (.waitFor process)]
     (if (zero? exit) text (fail "A measured program failed" command exit))))
@@ -41,7 +51,7 @@
 
   Example: (wall-ms [\"true\"]) => 1.3"
   ^double [command]
-  (let [sink (java.lang.ProcessBuilder$Redirect/to (io/file (File/separator) "dev" "null"))
+  (let [sink (ProcessBuilder$Redirect/to (io/file (File/separator) "dev" "null"))
         start (System/nanoTime)
         process (.start (.redirectError (.redirectOutput (process-builder command) sink) sink))]
     (when-not (.waitFor process 60 TimeUnit/SECONDS)

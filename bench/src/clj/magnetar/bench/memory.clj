@@ -3,7 +3,8 @@
 
   The child parks 100,000 fibers, each on a channel of its own, waits until nothing moves, collects garbage, and reads the
   Java heap and the process's resident set. Both are differences to the same reading before, so that JVM and library do not
-  count; channel and result channel of each fiber do."
+  count; channel and result channel of each fiber do. It runs as a program file, as under `bin/magnetar run FILE`: with the
+  dynamic bindings that Clojure has while it loads one, which both libraries convey."
   (:require [clojure.edn :as edn]
             [magnetar.bench.child :as child]
             [magnetar.bench.machine :as machine])
@@ -53,14 +54,17 @@
     (Reference/reachabilityFence warm)
     (assoc (per-fiber before after n) :woken woken)))
 
-(defn -main
+(defn print-parked
   "The child: prints bytes per parked fiber as EDN.
 
-  Example: (-main \"core-async\" \"park-go\" \"100000\")"
+  Example: (print-parked \"core-async\" \"park-go\" \"100000\")"
   [library workload n]
   (prn (measure library workload (parse-long n)))
   (flush)
   (System/exit 0))
+
+(def ^:private program-text
+  "(require 'magnetar.bench.memory)\n(apply (resolve 'magnetar.bench.memory/print-parked) *command-line-args*)\n")
 
 (defn parked
   "Returns the bytes per parked fiber of one kind, as {:heap b :rss b}, measured in a fresh JVM.
@@ -73,7 +77,7 @@
                 (child/output
                  (concat [(machine/java-command)] flags extra-flags
                          ["-cp" (System/getProperty "java.class.path")
-                          "clojure.main" "-m" "magnetar.bench.memory" library workload n])))]
+                          "clojure.main" (child/program program-text) library workload n])))]
     (when-not (= n (:woken result))
       (throw (ex-info (str library " lost parked fibers: " (:woken result) " of " n " were there.") result)))
     (dissoc result :woken)))
