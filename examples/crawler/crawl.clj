@@ -3,13 +3,14 @@
 
   Crawls a web site and says what it found. Exit codes: 0 done, 1 not one page could be read, 2 nonsense on
   the command line, 130 interrupted."
-  (:require [crawler.cli :as cli]
-            [crawler.crawl :as crawl]
-            [crawler.interrupt :as interrupt]
-            [crawler.progress :as progress]
-            [crawler.save :as save]
-            [crawler.summary :as summary]
-            [magnetar.async :as a]))
+  (:require
+   [crawler.cli :as cli]
+   [crawler.crawl :as crawl]
+   [crawler.interrupt :as interrupt]
+   [crawler.progress :as progress]
+   [crawler.save :as save]
+   [crawler.summary :as summary]
+   [magnetar.async :as a]))
 
 (defn- crawl-options [{:keys [out] :as options}]
   (assoc options :keep-pages (some? out), :on-progress (progress/reporter)))
@@ -28,14 +29,14 @@
   [{:keys [address] {:keys [out] :as options} :options}]
   (let [crawl (crawl/start address (crawl-options options))]
     (interrupt/call-interruptible
-     (:cancel crawl)
-     (fn [interrupted?]
-       (let [{:keys [ok] :as summary} (a/<!! (:summary crawl))]
-         (show summary (interrupted?))
-         (when (and out (not (interrupted?)))
-           (save/write-edn out (dissoc summary :samples)))
-         ((:cancel crawl))
-         (if (pos? ok) 0 1))))))
+      (:cancel crawl)
+      (fn [interrupted?]
+        (let [{:keys [ok] :as summary} (a/<!! (:summary crawl))]
+          (show summary (interrupted?))
+          (when (and out (not (interrupted?)))
+            (save/write-edn out (dissoc summary :samples)))
+          ((:cancel crawl))
+          (if (pos? ok) 0 1))))))
 
 (defn- complain [sentence]
   (binding [*out* *err*]

@@ -3,8 +3,9 @@
 
   Serves the HTML below DIR (by default the project's own papers) on loopback, crawls it with a thousand fetches
   in flight, and measures five old experiments on Magnetar, on core.async, and on core.async as it once was."
-  (:require [clojure.java.io :as io]
-            [crawler.demo :as demo]))
+  (:require
+   [clojure.java.io :as io]
+   [crawler.demo :as demo]))
 
 (defn- complaint
   "Returns a sentence that says what is wrong with the words `args`, nil when nothing is."

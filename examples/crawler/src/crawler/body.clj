@@ -3,12 +3,13 @@
 
   `HttpClient/send` bounds the wait for an answer's head only. A body may still be endless, or trickle
   for ever, so these subscribers stop reading at a size and at a time, and drop the connection."
-  (:import (java.io ByteArrayOutputStream)
-           (java.net.http HttpResponse$BodyHandler HttpResponse$BodySubscriber HttpResponse$ResponseInfo)
-           (java.nio ByteBuffer)
-           (java.util List)
-           (java.util.concurrent CompletableFuture CompletionStage Flow$Subscription TimeUnit)
-           (java.util.function BiConsumer)))
+  (:import
+   (java.io ByteArrayOutputStream)
+   (java.net.http HttpResponse$BodyHandler HttpResponse$BodySubscriber HttpResponse$ResponseInfo)
+   (java.nio ByteBuffer)
+   (java.util List)
+   (java.util.concurrent CompletableFuture CompletionStage Flow$Subscription TimeUnit)
+   (java.util.function BiConsumer)))
 
 (set! *warn-on-reflection* true)
 

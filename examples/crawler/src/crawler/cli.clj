@@ -1,7 +1,8 @@
 (ns crawler.cli
   "The crawler's command line: words in, a plan or a sentence out."
-  (:require [clojure.tools.cli :as cli]
-            [crawler.save :as save]))
+  (:require
+   [clojure.tools.cli :as cli]
+   [crawler.save :as save]))
 
 (defn- between? [low high]
   #(and (int? %) (<= low % high)))

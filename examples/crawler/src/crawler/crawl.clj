@@ -7,12 +7,13 @@
   `alts!`, so the ring of channels cannot lock up however small its buffers. Each stage is blocking code.
   Nothing here is special to Magnetar: change the one `require` below to `clojure.core.async`, and the same
   program runs on that (the demo does it, to compare the two)."
-  (:require [crawler.fetch :as fetch]
-            [crawler.frontier :as frontier]
-            [crawler.page :as page]
-            [crawler.summary :as summary]
-            [crawler.url :as url]
-            [magnetar.async :as a]))
+  (:require
+   [crawler.fetch :as fetch]
+   [crawler.frontier :as frontier]
+   [crawler.page :as page]
+   [crawler.summary :as summary]
+   [crawler.url :as url]
+   [magnetar.async :as a]))
 
 (def default-options
   "What `start` assumes. `:any-host` lets the crawl leave the host it starts on."

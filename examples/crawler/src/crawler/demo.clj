@@ -1,19 +1,22 @@
 (ns crawler.demo
   "The story that `bin/magnetar demo` tells: a site on loopback, a crawl of it with a thousand fetches in flight,
   and five old experiments on three libraries, measured side by side."
-  (:require [clojure.java.io :as io]
-            [clojure.string :as str]
-            [crawler.crawl :as crawl]
-            [crawler.experiments :as experiments]
-            [crawler.interrupt :as interrupt]
-            [crawler.lanes :as lanes]
-            [crawler.progress :as progress]
-            [crawler.server :as server]
-            [crawler.site :as site]
-            [crawler.summary :as summary]
-            [crawler.table :as table]
-            [magnetar.async :as a])
-  (:import (java.io File)))
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [crawler.crawl :as crawl]
+   [crawler.experiments :as experiments]
+   [crawler.interrupt :as interrupt]
+   [crawler.lanes :as lanes]
+   [crawler.progress :as progress]
+   [crawler.server :as server]
+   [crawler.site :as site]
+   [crawler.summary :as summary]
+   [crawler.table :as table]
+   [crawler.words :refer [fill]]
+   [magnetar.async :as a])
+  (:import
+   (java.io File)))
 
 (set! *warn-on-reflection* true)
 
@@ -49,21 +52,23 @@
 
 ;; The crawl.
 
+(def ^:private crawl-options
+  {:concurrency in-flight, :depth 100, :timeout 4000, :max-bytes 1000000})
+
 (defn- crawl-large
   "Crawls the server `large` and shows how, also when Ctrl-C ends it early; returns false then, else true."
   [large]
-  (let [{:keys [summary cancel]} (crawl/start (:url large) {:concurrency in-flight, :depth 100, :timeout 4000
-                                                            :on-progress (progress/reporter)})]
+  (let [{:keys [summary cancel]} (crawl/start (:url large) (assoc crawl-options :on-progress (progress/reporter)))]
     (interrupt/call-interruptible
-     cancel
-     (fn [interrupted?]
-       (let [summary (a/<!! summary)]
-         (progress/clear)
-         (when (interrupted?)
-           (say "Interrupted. So far:"))
-         (say (summary/text summary))
-         (say "At most " (server/peak large) " fetches were in flight at once.\n")
-         (not (interrupted?)))))))
+      cancel
+      (fn [interrupted?]
+        (let [summary (a/<!! summary)]
+          (progress/clear)
+          (when (interrupted?)
+            (say "Interrupted. So far:"))
+          (say (summary/text summary))
+          (say "At most " (server/peak large) " fetches were in flight at once.\n")
+          (not (interrupted?)))))))
 
 ;; The experiments.
 
@@ -96,19 +101,29 @@
 (defn- measure
   "Runs the experiments in `lane`, saying what is measured; returns the results by row."
   [context {:keys [title] :as lane}]
-  (say "Measuring " (str/trim (str/join " " title)) " ..")
-  (lanes/run lane context patience-per-lane-ms (fn [_])))
+  (let [library (str/trim (str/join " " title))]
+    (say "Measuring " library " ..")
+    (try
+      (lanes/run lane context patience-per-lane-ms (progress/counter (count experiments/rows)))
+      (finally (progress/clear)))))
+
+(defn- measure-all
+  "Returns the results of each of `lanes`, nothing for those that come after an interrupt."
+  [context lanes interrupted?]
+  (mapv #(when-not (interrupted?) (measure context %)) lanes))
 
 (defn- compare-libraries
-  "Measures each of `lanes` and prints the table; on Ctrl-C the part of it that is known."
+  "Measures each of `lanes` and prints the table, when Ctrl-C ends it early the part that is known; returns false
+  then, else true."
   [lanes context]
   (interrupt/call-interruptible
-   #(run! lanes/stop lanes)
-   (fn [interrupted?]
-     (let [results (mapv #(measure context %) lanes)
-           titles  (map :title lanes)]
-       (say "\n" (when (interrupted?) "Interrupted. So far:\n") (table/text experiments/rows titles results))
-       (run! say (table/failures titles results))))))
+    #(run! lanes/stop lanes)
+    (fn [interrupted?]
+      (let [results (measure-all context lanes interrupted?)
+            titles  (map :title lanes)]
+        (say "\n" (when (interrupted?) "Interrupted. So far:\n") (table/text experiments/rows titles results))
+        (run! say (table/failures titles results))
+        (not (interrupted?))))))
 
 ;; The whole.
 
@@ -117,11 +132,11 @@
        " times over on loopback, each after 500 to 1,500 ms."))
 
 (defn- tell
-  "Runs the story over `folder` with the `lanes` and `servers`."
+  "Runs the story over `folder` with the `lanes` and `servers`; returns true when it was told to the end."
   [folder lanes {:keys [large] :as servers}]
   (introduce folder servers)
-  (when (crawl-large large)
-    (compare-libraries lanes (context servers folder))))
+  (and (crawl-large large)
+       (compare-libraries lanes (context servers folder))))
 
 (defn run
   "Runs the demo over the HTML in `folder` (a File); nil for the project's own papers, found at `root`, rendered
@@ -129,13 +144,13 @@
   [{:keys [folder root]}]
   (let [start   (System/nanoTime)
         cache   (io/file root ".cache")
-        loading (a/thread (lanes/launch-all cache))
+        loading (future (lanes/launch-all cache))
         folder  (or folder (site/build root cache))
         servers (start-servers folder)
-        lanes   (a/<!! loading)]
+        lanes   @loading]
     (try
-      (tell folder lanes servers)
-      (say (format "\nAll in %.0f s." (/ (- (System/nanoTime) start) 1e9)))
+      (when (tell folder lanes servers)
+        (say (fill "\nAll in %.0f s." (/ (- (System/nanoTime) start) 1e9))))
       (finally
         (run! lanes/stop lanes)
         (run! server/stop (vals servers))))))

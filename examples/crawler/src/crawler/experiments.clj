@@ -3,13 +3,15 @@
 
   The program is the same for every library; only the `require` below differs between the columns of the
   demo's table."
-  (:require [crawler.crawl :as crawl]
-            [crawler.fetch :as fetch]
-            [crawler.server :as server]
-            [magnetar.async :as a])
-  (:import (java.net URI)
-           (java.net.http HttpClient HttpRequest HttpResponse$BodyHandlers)
-           (java.util.function BiConsumer)))
+  (:require
+   [crawler.crawl :as crawl]
+   [crawler.fetch :as fetch]
+   [crawler.server :as server]
+   [magnetar.async :as a])
+  (:import
+   (java.net URI)
+   (java.net.http HttpClient HttpRequest HttpResponse$BodyHandlers)
+   (java.util.function BiConsumer)))
 
 (set! *warn-on-reflection* true)
 

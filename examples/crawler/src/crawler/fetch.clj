@@ -4,17 +4,18 @@
   An outcome is a map with `:url`, `:depth`, `:outcome` (`:ok`, or the name of what went wrong), and what
   is known besides: `:status`, `:final-url`, `:content-type`, `:body`, `:detail`. `fetch` never throws and
   never hangs: each address gets exactly one outcome."
-  (:require [clojure.string :as str]
-            [crawler.body :as body]
-            [crawler.url :as url])
-  (:import (java.io EOFException IOException)
-           (java.net ConnectException NoRouteToHostException SocketException URI UnknownHostException)
-           (java.net.http HttpClient HttpClient$Redirect HttpClient$Version HttpConnectTimeoutException
-                          HttpHeaders HttpRequest HttpResponse HttpTimeoutException)
-           (java.nio.channels ClosedChannelException UnresolvedAddressException)
-           (java.time Duration)
-           (java.util.concurrent Executors TimeoutException)
-           (javax.net.ssl SSLException)))
+  (:require
+   [clojure.string :as str]
+   [crawler.body :as body]
+   [crawler.url :as url])
+  (:import
+   (java.io EOFException IOException)
+   (java.net ConnectException NoRouteToHostException SocketException URI UnknownHostException)
+   (java.net.http HttpClient HttpClient$Redirect HttpClient$Version HttpConnectTimeoutException HttpHeaders HttpRequest HttpResponse HttpTimeoutException)
+   (java.nio.channels ClosedChannelException UnresolvedAddressException)
+   (java.time Duration)
+   (java.util.concurrent Executors TimeoutException)
+   (javax.net.ssl SSLException)))
 
 (set! *warn-on-reflection* true)
 

@@ -3,8 +3,10 @@
 
   Every address that enters leaves with exactly one outcome: `seen = waiting + in-flight + finished`, at all
   times."
-  (:require [crawler.url :as url])
-  (:import (clojure.lang PersistentQueue)))
+  (:require
+   [crawler.url :as url])
+  (:import
+   (clojure.lang PersistentQueue)))
 
 (defn- wanted?
   "True when `link` belongs to the crawl: a page of its hosts, or an address nobody understands."
@@ -29,7 +31,7 @@
   the set of hosts to stay on, nil for any."
   [text {:keys [depth hosts]}]
   (let [link (url/parse text)]
-    (discover {:depth depth, :hosts hosts, :known #{}, :waiting PersistentQueue/EMPTY,
+    (discover {:depth depth, :hosts hosts, :known #{}, :waiting PersistentQueue/EMPTY
                :in-flight 0, :finished 0, :seen 0}
               (if (:url link) link {:bad text, :why (:why link)})
               0

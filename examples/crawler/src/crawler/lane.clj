@@ -4,9 +4,10 @@
   It says `{:ready true}` on stdout when it has loaded everything, reads the experiments' context as EDN from
   stdin, and answers with a line of EDN for each result. It ends when its stdin does, so it never outlives
   the demo."
-  (:require [clojure.edn :as edn]
-            [clojure.java.io :as io]
-            [clojure.string :as str]))
+  (:require
+   [clojure.edn :as edn]
+   [clojure.java.io :as io]
+   [clojure.string :as str]))
 
 (def ^:private programs
   "What runs on the library under test, in the order of need."

@@ -1,13 +1,15 @@
 (ns crawler.lanes
   "The libraries that the demo compares, and the JVMs that measure them, one after the other."
-  (:require [clojure.edn :as edn]
-            [clojure.java.io :as io]
-            [clojure.string :as str])
-  (:import (java.io BufferedReader File IOException)
-           (java.lang ProcessBuilder$Redirect ProcessHandle)
-           (java.lang.management ManagementFactory)
-           (java.util List)
-           (java.util.concurrent TimeUnit)))
+  (:require
+   [clojure.edn :as edn]
+   [clojure.java.io :as io]
+   [clojure.string :as str])
+  (:import
+   (java.io BufferedReader File IOException)
+   (java.lang ProcessBuilder$Redirect ProcessHandle)
+   (java.lang.management ManagementFactory)
+   (java.util List)
+   (java.util.concurrent TimeUnit)))
 
 (set! *warn-on-reflection* true)
 

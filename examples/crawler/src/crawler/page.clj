@@ -1,10 +1,12 @@
 (ns crawler.page
   "HTML, parsed by jsoup as forgivingly as a browser would."
-  (:require [crawler.url :as url])
-  (:import (java.io ByteArrayInputStream)
-           (java.nio.charset Charset)
-           (org.jsoup Jsoup)
-           (org.jsoup.nodes Document Element)))
+  (:require
+   [crawler.url :as url])
+  (:import
+   (java.io ByteArrayInputStream)
+   (java.nio.charset Charset)
+   (org.jsoup Jsoup)
+   (org.jsoup.nodes Document Element)))
 
 (set! *warn-on-reflection* true)
 

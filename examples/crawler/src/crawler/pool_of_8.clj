@@ -3,7 +3,8 @@
 
   core.async asks the function that the property `clojure.core.async.executor-factory` names for its executors,
   once per kind of work."
-  (:import (java.util.concurrent Executors ThreadFactory)))
+  (:import
+   (java.util.concurrent Executors ThreadFactory)))
 
 (defn- daemon [work]
   (doto (Thread. ^Runnable work)

@@ -1,8 +1,10 @@
 (ns crawler.save
   "Files that are there whole or not at all."
-  (:require [clojure.java.io :as io])
-  (:import (java.io File)
-           (java.nio.file CopyOption Files StandardCopyOption)))
+  (:require
+   [clojure.java.io :as io])
+  (:import
+   (java.io File)
+   (java.nio.file CopyOption Files StandardCopyOption)))
 
 (set! *warn-on-reflection* true)
 

@@ -3,14 +3,16 @@
   that fail in every way a page can.
 
   Latency is drawn from a seed and the path, so a page takes equally long for everyone who asks."
-  (:require [clojure.java.io :as io]
-            [clojure.string :as str])
-  (:import (com.sun.net.httpserver Headers HttpExchange HttpHandler HttpServer)
-           (java.io File)
-           (java.net InetAddress InetSocketAddress)
-           (java.util.concurrent CountDownLatch Executors)
-           (java.util.concurrent.atomic AtomicLong)
-           (java.util.function LongBinaryOperator)))
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str])
+  (:import
+   (com.sun.net.httpserver Headers HttpExchange HttpHandler HttpServer)
+   (java.io File)
+   (java.net InetAddress InetSocketAddress)
+   (java.util.concurrent CountDownLatch Executors)
+   (java.util.concurrent.atomic AtomicLong)
+   (java.util.function LongBinaryOperator)))
 
 (set! *warn-on-reflection* true)
 

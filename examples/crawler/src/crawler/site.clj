@@ -1,13 +1,15 @@
 (ns crawler.site
   "A site of this project's own papers: its Markdown pages rendered, and the Javadoc of its kernel with all
   cross references. Built once, kept in a folder, built anew when a source is newer."
-  (:require [clojure.java.io :as io]
-            [clojure.string :as str])
-  (:import (java.io File PrintWriter StringWriter)
-           (java.util Optional)
-           (java.util.spi ToolProvider)
-           (org.commonmark.parser Parser)
-           (org.commonmark.renderer.html HtmlRenderer)))
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str])
+  (:import
+   (java.io File PrintWriter StringWriter)
+   (java.util Optional)
+   (java.util.spi ToolProvider)
+   (org.commonmark.parser Parser)
+   (org.commonmark.renderer.html HtmlRenderer)))
 
 (set! *warn-on-reflection* true)
 

@@ -1,7 +1,9 @@
 (ns crawler.summary
   "What a crawl amounts to: a fold over outcomes, and its text."
-  (:require [clojure.string :as str]
-            [crawler.fetch :as fetch]))
+  (:require
+   [clojure.string :as str]
+   [crawler.fetch :as fetch]
+   [crawler.words :refer [fill]]))
 
 (def ^:private samples-per-reason 3)
 
@@ -53,15 +55,15 @@
   (str "          " (or url bad) (when via (str " on " via)) (when detail (str ": " detail))))
 
 (defn- failure-lines [samples [reason n]]
-  (cons (format "  %6d  %-20s %s" n (name reason) (meaning reason))
+  (cons (fill "  %6d  %-20s %s" n (name reason) (meaning reason))
         (map sample-line (samples reason))))
 
 (defn text
   "Returns `summary` in words, a line per kind of outcome."
   [{:keys [seen pages lost ok bytes links failures samples ms]}]
   (str/join
-   \newline
-   (concat
-    [(format "%d pages seen, %d outcomes, %d lost, in %.1f s" seen pages lost (/ ms 1000.0))
-     (format "  %6d  %-20s %d bytes, %d links" ok "ok" bytes links)]
-    (mapcat #(failure-lines samples %) (sort-by (comp - val) failures)))))
+    \newline
+    (concat
+      [(fill "%d pages seen, %d outcomes, %d lost, in %.1f s" seen pages lost (/ ms 1000.0))
+       (fill "  %6d  %-20s %d bytes, %d links" ok "ok" bytes links)]
+      (mapcat #(failure-lines samples %) (sort-by (comp - val) failures)))))

@@ -1,11 +1,13 @@
 (ns crawler.table
   "Results in columns."
-  (:require [clojure.string :as str]))
+  (:require
+   [clojure.string :as str]
+   [crawler.words :refer [fill]]))
 
 (defn- milliseconds
   "Returns `ms` as text; more digits than a noisy machine can tell apart are left out."
   [ms]
-  (if (< ms 100) (format "%.1f" (double ms)) (format "%,d" (Math/round (double ms)))))
+  (if (< ms 100) (fill "%.1f" (double ms)) (fill "%,d" (Math/round (double ms)))))
 
 (defn- cell [{:keys [ms failed] :as result}]
   (cond
@@ -26,8 +28,8 @@
     (concat [title] (map cell results) [(ideal results)])))
 
 (defn- pad [widths texts]
-  (str/join "  " (cons (format (str "%-" (first widths) "s") (first texts))
-                       (map #(format (str "%" %1 "s") %2) (rest widths) (rest texts)))))
+  (str/join "  " (cons (fill (str "%-" (first widths) "s") (first texts))
+                       (map #(fill (str "%" %1 "s") %2) (rest widths) (rest texts)))))
 
 (defn- heads
   "Returns the two lines above the columns."
@@ -43,7 +45,7 @@
         widths (apply map (fn [& column] (apply max (map count column))) lines)
         rule   (map #(str/join (repeat % "-")) widths)
         [above below & body] lines]
-    (str/join \newline (map #(pad widths %) (list* above below rule body)))))
+    (str/join \newline (map #(str/trimr (pad widths %)) (list* above below rule body)))))
 
 (defn failures
   "Returns a sentence per row and lane that failed."

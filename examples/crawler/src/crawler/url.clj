@@ -3,10 +3,12 @@
 
   Pages of the wild hold addresses with blanks, umlauts, stray percent signs and worse.
   `resolve-link` repairs what a browser would repair and names what nobody can repair."
-  (:require [clojure.string :as str])
-  (:import (java.net URI URISyntaxException)
-           (java.nio.charset StandardCharsets)
-           (java.util HexFormat)))
+  (:require
+   [clojure.string :as str])
+  (:import
+   (java.net URI URISyntaxException)
+   (java.nio.charset StandardCharsets)
+   (java.util HexFormat)))
 
 (set! *warn-on-reflection* true)
 

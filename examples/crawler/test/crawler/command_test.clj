@@ -1,15 +1,17 @@
 (ns crawler.command-test
   "The command `crawl.clj` from outside: words, exit codes, files, Ctrl-C."
-  (:require [clojure.edn :as edn]
-            [clojure.java.io :as io]
-            [clojure.string :as str]
-            [clojure.test :refer [are deftest is]]
-            [crawler.cli :as cli]
-            [crawler.server :as server])
-  (:import (java.io File)
-           (java.nio.file Files)
-           (java.nio.file.attribute FileAttribute)
-           (java.util.concurrent TimeUnit)))
+  (:require
+   [clojure.edn :as edn]
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [are deftest is]]
+   [crawler.cli :as cli]
+   [crawler.server :as server])
+  (:import
+   (java.io File)
+   (java.nio.file Files)
+   (java.nio.file.attribute FileAttribute)
+   (java.util.concurrent TimeUnit)))
 
 (deftest nonsense-on-the-command-line-is-answered-in-a-sentence
   (are [args sentence] (str/includes? (:error (cli/plan args)) sentence)

@@ -1,12 +1,14 @@
 (ns crawler.crawl-test
-  (:require [clojure.java.io :as io]
-            [clojure.test :refer [deftest is testing]]
-            [crawler.crawl :as crawl]
-            [crawler.server :as server]
-            [crawler.summary :as summary]
-            [magnetar.async :as a])
-  (:import (java.nio.file Files)
-           (java.nio.file.attribute FileAttribute)))
+  (:require
+   [clojure.java.io :as io]
+   [clojure.test :refer [deftest is testing]]
+   [crawler.crawl :as crawl]
+   [crawler.server :as server]
+   [crawler.summary :as summary]
+   [magnetar.async :as a])
+  (:import
+   (java.nio.file Files)
+   (java.nio.file.attribute FileAttribute)))
 
 (defn- temporary-folder []
   (.toFile (Files/createTempDirectory "crawler" (make-array FileAttribute 0))))
@@ -52,7 +54,7 @@
   (with-server {}
     (fn [server]
       (let [{:keys [failures lost seen ok]} (crawl-all server {:timeout 4000})]
-        (is (= {:http-500 1, :http-404 4, :no-answer 1, :body-timeout 1, :too-large 1, :redirect-loop 1,
+        (is (= {:http-500 1, :http-404 4, :no-answer 1, :body-timeout 1, :too-large 1, :redirect-loop 1
                 :not-html 1, :empty 1, :bad-url 1}
                failures))
         (is (= [0 seen] [lost (apply + ok (vals failures))]))))))

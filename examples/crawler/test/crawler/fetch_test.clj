@@ -1,10 +1,11 @@
 (ns crawler.fetch-test
-  (:require [clojure.string :as str]
-            [clojure.test :refer [are deftest is testing use-fixtures]]
-            [crawler.fetch :as fetch]
-            [crawler.nasty :as nasty]
-            [crawler.page :as page]
-            [crawler.server :as server]))
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [are deftest is testing use-fixtures]]
+   [crawler.fetch :as fetch]
+   [crawler.nasty :as nasty]
+   [crawler.page :as page]
+   [crawler.server :as server]))
 
 (def ^:dynamic *server* nil)
 

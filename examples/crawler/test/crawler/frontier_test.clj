@@ -1,6 +1,7 @@
 (ns crawler.frontier-test
-  (:require [clojure.test :refer [deftest is testing]]
-            [crawler.frontier :as frontier]))
+  (:require
+   [clojure.test :refer [deftest is testing]]
+   [crawler.frontier :as frontier]))
 
 (defn- page [n]
   {:url (str "http://host/" n)})

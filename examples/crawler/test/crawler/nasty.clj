@@ -1,7 +1,8 @@
 (ns crawler.nasty
   "A loopback server that answers every connection with the same raw bytes, sensible or not."
-  (:import (java.net InetAddress ServerSocket Socket SocketException)
-           (java.nio.charset StandardCharsets)))
+  (:import
+   (java.net InetAddress ServerSocket Socket SocketException)
+   (java.nio.charset StandardCharsets)))
 
 (set! *warn-on-reflection* true)
 

@@ -1,6 +1,7 @@
 (ns crawler.url-test
-  (:require [clojure.test :refer [are deftest is testing]]
-            [crawler.url :as url]))
+  (:require
+   [clojure.test :refer [are deftest is testing]]
+   [crawler.url :as url]))
 
 (def ^:private base "http://host/docs/page.html?old=1")
 
