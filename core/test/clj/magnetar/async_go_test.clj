@@ -1,0 +1,280 @@
+(ns magnetar.async-go-test
+  "What go, thread and io-thread start, what they see of their caller, and where their failures go."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.async :as a]
+   [magnetar.dev.processes :refer [home start]]
+   [magnetar.inspect :as inspect]
+   [magnetar.support :refer [collected? eventually message-of taken value-of waiting-takers with-err with-failures]])
+  (:import
+   (java.lang.ref WeakReference)
+   (java.util.concurrent CountDownLatch)
+   (java.util.concurrent.atomic AtomicBoolean)
+   (magnetar.kernel.park Cancelled Cause$Cancel Fiber)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:dynamic *dynamic* :root)
+
+;; ---- starting
+
+(deftest go-runs-on-a-virtual-thread-that-is-named-after-its-line
+  (let [[virtual? name] (taken (a/go [(.isVirtual (Thread/currentThread)) (.getName (Thread/currentThread))]))]
+    (is virtual?)
+    (is (re-matches #"go magnetar/async_go_test\.clj:\d+" name)))
+  (is (re-matches #"go-loop magnetar/async_go_test\.clj:\d+" (taken (a/go-loop [] (.getName (Thread/currentThread))))))
+  (is (re-matches #"io-thread magnetar/async_go_test\.clj:\d+" (taken (a/io-thread (.getName (Thread/currentThread)))))))
+
+(deftest thread-and-its-workloads-run-on-the-kind-of-thread-that-core-async-gives
+  (let [virtual? #(.isVirtual (Thread/currentThread))]
+    (is (= [false false false true true]
+           [(taken (a/thread (virtual?)))
+            (taken (a/thread-call virtual?))
+            (taken (a/thread-call virtual? :compute))
+            (taken (a/thread-call virtual? :io))
+            (taken (a/io-thread (virtual?)))]))
+    (is (= true (taken (a/thread (.isDaemon (Thread/currentThread))))))))
+
+(deftest a-workload-that-does-not-exist-is-refused
+  (is (thrown-with-msg? IllegalArgumentException #"No matching clause: :bogus" (a/thread-call (fn [] 1) :bogus))))
+
+(deftest a-body-that-gives-nil-just-closes-its-channel
+  (is (= [nil nil nil] [(taken (a/go nil)) (taken (a/thread nil)) (taken (a/io-thread nil))]))
+  (is (= [false false] [(taken (a/go false)) (taken (a/thread false))])))
+
+(deftest a-go-body-may-be-of-any-size
+  (let [c (gensym "c")]
+    (is (= 1500 (taken (eval `(a/go (let [~c (a/chan 1)]
+                                      ~@(repeat 750 `(do (a/>! ~c 1) (a/<! ~c)))
+                                      1500))))))))
+
+(deftest a-go-body-may-do-what-any-code-may
+  (testing "functions, lazy sequences and loops that take"
+    (is (= [1 2 3] (taken (a/go (vec (for [c (mapv #(a/go %) [1 2 3])] (a/<! c))))))))
+  (testing "holding a lock while it waits"
+    (is (= 1 (taken (a/go (let [o (Object.)] (locking o (a/<! (a/go 1)))))))))
+  (testing "try, catch and finally around a wait"
+    (let [ended (promise)]
+      (is (= "boom" (taken (a/go (try (a/<! (a/go 1)) (throw (ex-info "boom" {}))
+                                   (catch Exception e (ex-message e))
+                                   (finally (deliver ended true)))))))
+      (is (= true (value-of ended))))))
+
+(deftest closing-the-channel-of-a-go-does-not-stop-it
+  (let [gate (a/chan)
+        ended (promise)
+        c (a/go (a/<! gate) (deliver ended true) :lost)]
+    (a/close! c)
+    (a/>!! gate 1)
+    (is (= true (value-of ended)))
+    (is (nil? (taken c)))))
+
+(deftest ^{:spec ["C32"]} endless-loops-in-thread-do-not-delay-a-go
+  (let [stop (AtomicBoolean.)
+        n (* 2 (.availableProcessors (Runtime/getRuntime)))
+        spinning (CountDownLatch. n)]
+    (dotimes [_ n]
+      (a/thread
+        (.countDown spinning)
+        (while (not (.get stop)) (Thread/onSpinWait))))
+    (.await spinning)
+    (let [begin (System/nanoTime)]
+      (is (= 1 (taken (a/go (a/<! (a/go 1))))))
+      (is (< (quot (- (System/nanoTime) begin) 1000000) 2000)))
+    (.set stop true)))
+
+(defn- flood
+  "Takes and puts on a channel of its own without ever waiting, until told to stop; like the other loops, it fills a carrier."
+  [^AtomicBoolean stop]
+  (a/go (let [c (a/chan 1)]
+          (while (not (.get stop))
+            (a/>! c 1)
+            (a/<! c)))))
+
+(deftest ^{:spec ["C31"]} loops-that-never-wait-let-a-quiet-fiber-make-progress
+  (let [stop (AtomicBoolean.)
+        loops (doall (repeatedly (inc (.availableProcessors (Runtime/getRuntime))) #(flood stop)))]
+    (is (= :quiet (taken (a/go (dotimes [_ 3] (a/<! (a/go 1))) :quiet))))
+    (.set stop true)
+    (run! taken loops)))
+
+;; ---- bindings
+
+(deftest bindings-travel
+  (binding [*dynamic* :bound]
+    (is (= [:bound :bound :bound]
+           [(taken (a/go *dynamic*)) (taken (a/thread *dynamic*)) (taken (a/io-thread *dynamic*))]))
+    (is (= :bound (taken (a/go (a/<! (a/go *dynamic*))))))
+    (is (= :inner (taken (a/go (binding [*dynamic* :inner] (a/<! (a/timeout 1)) *dynamic*)))))))
+
+(deftest callbacks-see-root-bindings-as-upstream
+  (binding [*dynamic* :bound]
+    (let [c (a/chan 1)
+          seen (promise)]
+      (a/take! c (fn [_] (deliver seen *dynamic*)) false)
+      (a/>!! c 1)
+      (is (= :root (value-of seen))))))
+
+(deftest set!-changes-the-copy-of-thread-and-io-thread
+  (binding [*dynamic* :bound]
+    (is (= :changed (taken (a/thread (set! *dynamic* :changed) *dynamic*))))
+    (is (= :changed (taken (a/io-thread (set! *dynamic* :changed) *dynamic*))))
+    (is (= :bound *dynamic*) "the caller's stays")))
+
+(deftest in-ns-and-ns-work-in-thread-and-io-thread
+  (binding [*ns* (the-ns 'clojure.string)]
+    (let [enter #(do (in-ns 'magnetar.async-go-test.entered) (ns-name *ns*))
+          declare-ns #(do (ns magnetar.async-go-test.declared) (ns-name *ns*))]
+      (is (= 'magnetar.async-go-test.entered (taken (a/thread (enter)))))
+      (is (= 'magnetar.async-go-test.entered (taken (a/io-thread (enter)))))
+      (is (= 'magnetar.async-go-test.declared (taken (a/thread (declare-ns)))))
+      (is (= 'magnetar.async-go-test.declared (taken (a/io-thread (declare-ns)))))
+      (is (= 'clojure.string (ns-name *ns*))))))
+
+;; ---- failures
+
+(defn- broken [x]
+  (throw (ex-info "boom" {:x x})))
+
+(deftest ^{:spec ["C27"]} each-failure-reaches-the-hook-once-with-the-line-that-started-it
+  (with-failures [failures]
+    (is (nil? (taken (a/go (broken 1)))))
+    (is (nil? (taken (a/thread (broken 2)))))
+    (is (nil? (taken (a/io-thread (broken 3)))))
+    (is (eventually (= 3 (count @failures))))
+    (is (= [{:x 1} {:x 2} {:x 3}] (map (comp ex-data :error) (sort-by (comp :x ex-data :error) @failures))))
+    (is (= ["go" "thread" "io-thread"]
+           (map #(second (re-matches #"(\S+) magnetar/async_go_test\.clj:\d+" (:site %)))
+                (sort-by (comp :x ex-data :error) @failures))))
+    (is (every? #(instance? Thread (:thread %)) @failures))))
+
+(deftest ^{:spec ["C27"]} a-callback-that-fails-later-is-reported-and-the-operation-stands
+  (with-failures [failures]
+    (let [c (a/chan)]
+      (a/take! c broken)
+      (is (= true (a/>!! c 1)))
+      (is (eventually (= ["boom"] (map message-of @failures)))))))
+
+(deftest ^{:spec ["C23"]} a-callback-that-fails-at-once-throws-to-its-caller
+  (with-failures [failures]
+    (let [c (doto (a/chan 1) (a/>!! 1))]
+      (is (thrown-with-msg? clojure.lang.ExceptionInfo #"boom" (a/take! c broken)))
+      (is (= [] @failures)))))
+
+(deftest ^{:spec ["C27"]} cancellation-is-no-failure
+  (with-failures [failures]
+    (is (nil? (taken (a/go (throw (Cancelled. "no longer wanted"))))))
+    (let [waits (a/chan)
+          fiber (promise)
+          c (a/go (deliver fiber (Fiber/current)) (a/<! waits))]
+      (is (eventually (pos? (waiting-takers waits))))
+      (is (.doom ^Fiber (value-of fiber) (Cause$Cancel. "no longer wanted")))
+      (is (nil? (taken c)))
+      (is (zero? (waiting-takers waits))))
+    (is (nil? (taken (a/go (broken :last)))))
+    (is (eventually (seq @failures)))
+    (is (= ["boom"] (map message-of @failures)))))
+
+(defn- with-default-handler [handler f]
+  (let [before (Thread/getDefaultUncaughtExceptionHandler)]
+    (Thread/setDefaultUncaughtExceptionHandler handler)
+    (try (f) (finally (Thread/setDefaultUncaughtExceptionHandler before)))))
+
+(deftest ^{:spec ["C28"]} without-a-hook-a-default-handler-of-the-program-gets-the-failure-once
+  (with-err
+    (fn [printed]
+      (let [seen (atom [])]
+        (with-default-handler
+          (reify Thread$UncaughtExceptionHandler
+            (uncaughtException [_ _ e] (swap! seen conj (ex-data e))))
+          (fn []
+            (is (nil? (taken (a/go (broken 1)))))
+            (is (nil? (taken (a/thread (broken 2)))))
+            (is (nil? (taken (a/io-thread (broken 3)))))
+            (is (eventually (= 3 (count @seen))))
+            (is (= #{{:x 1} {:x 2} {:x 3}} (set @seen)))))
+        (is (= "" (printed)))))))
+
+(def ^:private golden-report
+  (str "Uncaught in go magnetar/async_go_test.clj:LINE: clojure.lang.ExceptionInfo: boom {:x 1}\n"
+       "    at magnetar.async_go_test$broken.invokeStatic(async_go_test.clj:LINE)\n"
+       "    at magnetar.async_go_test$broken.invoke(async_go_test.clj:LINE)\n"
+       "    at magnetar.async_go_test$fn.invoke(async_go_test.clj:LINE)\n"
+       "    (and N frames of Clojure, Magnetar and the JDK)\n"))
+
+(defn- without-numbers [text]
+  (-> text
+      (str/replace #"\.clj:\d+" ".clj:LINE")
+      (str/replace #"and \d+ frames" "and N frames")
+      (str/replace #"\$fn__\d+(\$fn__\d+)*" "\\$fn")))
+
+(deftest ^{:spec ["C28"]} without-any-handler-the-report-names-the-line-and-the-own-frames-first
+  (with-default-handler nil
+    (fn []
+      (with-err
+        (fn [printed]
+          (is (nil? (taken (a/go (broken 1)))))
+          (is (eventually (str/ends-with? (printed) "JDK)\n")))
+          (is (= golden-report (without-numbers (printed)))))))))
+
+(deftest ^{:spec ["C27"]} a-hook-that-fails-is-printed-with-what-it-failed-on
+  (with-err
+    (fn [printed]
+      (try
+        (inspect/set-failure-hook (fn [_] (throw (ex-info "in the hook" {}))))
+        (is (nil? (taken (a/go (broken 1)))))
+        (is (eventually (str/includes? (printed) "in the hook")))
+        (finally (inspect/set-failure-hook nil))))))
+
+;; ---- reachability
+
+(defn- go-that-nobody-can-reach
+  "A weak reference to what a go holds that waits on a channel which nobody else knows."
+  []
+  (let [held (byte-array 1000)
+        waiting (promise)
+        c (a/chan)]
+    (a/go (deliver waiting true) (a/<! c) (alength held))
+    (value-of waiting)
+    (is (eventually (pos? (waiting-takers c))))
+    (WeakReference. held)))
+
+(deftest ^{:spec ["C29"]} a-go-that-waits-on-channels-which-nobody-can-reach-is-collected
+  (is (collected? (go-that-nobody-can-reach))))
+
+(deftest ^{:spec ["C29"]} a-go-whose-channel-somebody-holds-is-kept
+  (let [c (a/chan)
+        result (a/go (a/<! c))]
+    (is (eventually (pos? (waiting-takers c))))
+    (dotimes [_ 3] (System/gc))
+    (a/>!! c :kept)
+    (is (= :kept (taken result)))))
+
+;; ---- reloading
+
+(def ^:private reloading
+  '(do
+     (require '[magnetar.async :as a] '[magnetar.channel :as channel])
+     (let [waits (a/chan) out (a/chan 10) source (a/chan) mixed (a/chan)
+           m (a/mult source) tapped (a/tap m (a/chan 10))
+           x (a/mix out)
+           p (a/pub (a/tap m (a/chan)) odd?) sub (a/sub p true (a/chan 10))
+           result (a/go (a/<! waits))]
+       (a/admix x mixed)
+       (require 'magnetar.channel 'magnetar.inspect 'magnetar.async :reload-all)
+       (let [taken #(channel/take % {:timeout 5000 :else :late})
+             late-tap (a/tap m (a/chan 10))]
+         (a/>!! waits 1)
+         (a/>!! mixed 2)
+         (a/>!! source 3)
+         (a/toggle x {mixed {:mute true}})
+         (a/unmix x mixed)
+         (prn [(taken result) (taken out) (taken tapped) (taken sub) (taken late-tap)
+               (taken (a/go (a/alt! waits :no :default :default)))])))))
+
+(deftest reloading-everything-leaves-living-channels-mults-and-mixes-working
+  (let [java (str (System/getProperty "java.home") "/bin/java")
+        class-path (System/getProperty "java.class.path")
+        {:keys [out err exit]} (start {:folder home} java "-Xmx128m" "-cp" class-path "clojure.main" "-e" (pr-str reloading))]
+    (is (= ["[1 2 3 3 3 :default]" 0] [(last (str/split-lines out)) exit]) err)))
