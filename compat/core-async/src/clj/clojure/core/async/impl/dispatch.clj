@@ -54,8 +54,8 @@
 (defn counted-thread-factory
   "A ThreadFactory of threads that are named by the format name-format and a counter, daemons or not.
   Option :init-fn is called first on each new thread."
-  ([name-format daemon] (counted-thread-factory name-format daemon nil))
-  ([name-format daemon {:keys [init-fn]}]
+  (^ThreadFactory [name-format daemon] (counted-thread-factory name-format daemon nil))
+  (^ThreadFactory [name-format daemon {:keys [init-fn]}]
    (let [counter (AtomicLong.)]
      (reify ThreadFactory
        (newThread [_ task]

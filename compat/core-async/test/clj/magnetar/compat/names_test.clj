@@ -1,0 +1,79 @@
+(ns magnetar.compat.names-test
+  "The names of core.async, required, referred, reified and extended as programs do."
+  (:require
+   [clojure.core.async :as a :refer [<! <!! >! alt! go go-loop]]
+   [clojure.core.async.lab :as lab]
+   [clojure.test :refer [deftest is]]
+   [magnetar.async]
+   [magnetar.async.lab]))
+
+(set! *warn-on-reflection* true)
+
+(deftest each-name-is-that-of-magnetar-async
+  (doseq [[theirs ours] '[[clojure.core.async magnetar.async] [clojure.core.async.lab magnetar.async.lab]]]
+    (is (= (set (keys (ns-publics theirs))) (set (keys (ns-publics ours)))))
+    (doseq [[sym shown] (ns-publics theirs)
+            :let [source (ns-resolve ours sym)]]
+      (is (identical? @shown @source) (str sym))
+      (is (= (select-keys (meta shown) [:arglists :macro :doc :deprecated])
+             (select-keys (meta source) [:arglists :macro :doc :deprecated])) (str sym)))))
+
+(deftest core-async-has-88-names-and-its-lab-4
+  (is (= 88 (count (ns-publics 'clojure.core.async))))
+  (is (= 4 (count (ns-publics 'clojure.core.async.lab)))))
+
+(deftest macros-work-by-alias-and-by-reference
+  (is (= 3 (<!! (go (+ (<! (a/go 1)) (<! (a/go-loop [n 0] (if (= n 2) n (recur (inc n))))))))))
+  (is (= [:put true] (let [c (a/chan 1)] (<!! (go (alt! [[c 1]] ([done _] [:put done])))))))
+  (is (= :none (a/alt!! (a/chan) :some :default :none)))
+  (is (= [1 2] [(<!! (a/thread 1)) (<!! (a/io-thread 2))])))
+
+(deftest a-fiber-is-named-after-the-line-of-the-go-form
+  (is (re-find #"^go .*names_test\.clj:\d+$" (<!! (go (.getName (Thread/currentThread))))))
+  (is (re-find #"^go-loop .*names_test\.clj:\d+$" (<!! (go-loop [] (.getName (Thread/currentThread)))))))
+
+(deftest the-protocols-can-be-reified
+  (let [m (reify
+            a/Mux
+            (muxch* [_] :source)
+            a/Mult
+            (tap* [_ ch close?] [ch close?])
+            (untap* [_ ch] [:without ch])
+            (untap-all* [_] :without-any))]
+    (is (satisfies? a/Mult m))
+    (is (= :source (a/muxch* m)))
+    (is (= :tap (a/tap m :tap)))
+    (is (= [[:without :tap] :without-any] [(a/untap m :tap) (a/untap-all m)]))))
+
+(deftype ^:private Desk []
+  a/Mix
+  (admix* [_ ch] [:in ch])
+  (unmix* [_ ch] [:out ch])
+  (unmix-all* [_] :none)
+  (toggle* [_ modes] modes)
+  (solo-mode* [_ mode] mode))
+
+(deftest the-protocols-can-be-implemented-by-types
+  (let [desk (Desk.)]
+    (is (= [[:in 1] [:out 1] :none {1 {:solo true}} :mute]
+           [(a/admix desk 1) (a/unmix desk 1) (a/unmix-all desk) (a/toggle desk {1 {:solo true}}) (a/solo-mode desk :mute)]))))
+
+(defrecord ^:private Board [])
+
+(deftest the-protocols-can-be-extended
+  (is (not (satisfies? a/Pub (->Board))))
+  (extend-protocol a/Pub
+    Board
+    (sub* [_ topic ch _] [topic ch])
+    (unsub* [_ topic ch] [:not topic ch])
+    (unsub-all* ([_] :none) ([_ topic] [:none topic])))
+  (is (satisfies? a/Pub (->Board)))
+  (is (= [[:t :c] [:not :t :c] :none [:none :t]]
+         [(a/sub (->Board) :t :c) (a/unsub (->Board) :t :c) (a/unsub-all (->Board)) (a/unsub-all (->Board) :t)]))
+  (is (= [:t :c] (magnetar.async/sub (->Board) :t :c)) "seen under our own names too"))
+
+(deftest the-ports-of-the-lab-work
+  (let [[x y] (repeatedly #(a/chan 1))]
+    (is (= [true :v :v] [(a/>!! (lab/broadcast x y) :v) (<!! x) (<!! y)]))
+    (go (>! y :later))
+    (is (= :later (<!! (lab/multiplex x y))))))
