@@ -311,14 +311,14 @@
 
     (<! (go (+ 1 (<! (go 1))))) ;=> 2"
   [& body]
-  `(fibers/start-go ~(fibers/site "go" &form) (^:once fn* [] ~@body)))
+  `(background ~(fibers/site "go" &form) ~@body))
 
 (defmacro go-loop
   "Like (go (loop bindings ..body)).
 
     (go-loop [n 0] (if (<! in) (recur (inc n)) n))"
   [bindings & body]
-  `(fibers/start-go ~(fibers/site "go-loop" &form) (^:once fn* [] (loop ~bindings ~@body))))
+  `(background ~(fibers/site "go-loop" &form) (loop ~bindings ~@body)))
 
 (defn thread-call
   "Calls f on another thread; returns a channel that gives its value, then closes.
@@ -687,14 +687,13 @@
 (defn- each-value
   "Calls f with each value of ch on a fiber, then closes out; closes it too when f throws."
   [what ch out f]
-  (fibers/start-go what
-                   (fn []
-                     (closing out
-                       (loop []
-                         (when-some [v (<! ch)]
-                           (f v)
-                           (recur)))
-                       (close! out))))
+  (background what
+    (closing out
+      (loop []
+        (when-some [v (<! ch)]
+          (f v)
+          (recur)))
+      (close! out)))
   out)
 
 (defn- mapped-handler

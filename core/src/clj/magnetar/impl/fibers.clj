@@ -4,7 +4,7 @@
   (:require [magnetar.impl.runtime]
             [magnetar.impl.threads :as threads])
   (:import (clojure.lang Var)
-           (magnetar.kernel.channel Buffer Channel)
+           (magnetar.kernel.channel Buffer Channel GoBody)
            (magnetar.kernel.park Failures Fibers Fibers$Hold)))
 
 (set! *warn-on-reflection* true)
@@ -47,19 +47,18 @@
 
 (defn start-go
   "Runs `f` on a fiber named `site` that nobody holds; returns the channel of its result."
-  [^String site f]
-  (let [out (result-channel)
-        bindings (frame)]
-    (Fibers/start site Fibers$Hold/WEAK
-                  (^:once fn* []
-                    (install bindings)
-                    (yield f out)))
+  [^String site ^Callable f]
+  (let [out (result-channel)]
+    (Fibers/start site Fibers$Hold/WEAK (GoBody. f out))
     out))
 
 (defmacro background
-  "Runs `body` on a fiber that is named `what`; returns the channel of its result."
+  "Runs `body` on a fiber that is named `what`, with the bindings of this thread; returns the channel of its result."
   [what & body]
-  `(start-go ~what (^:once fn* [] ~@body)))
+  `(let [bindings# (frame)]
+     (start-go ~what (^:once fn* []
+                       (install bindings#)
+                       ~@body))))
 
 (defn- on-platform-thread [site f ^Channel out workload]
   (.execute (threads/executor-for workload)
@@ -69,10 +68,10 @@
                 (catch Throwable e
                   (Failures/report site (Thread/currentThread) e))))))
 
-(defn- on-io-thread [^String site f out]
+(defn- on-io-thread [^String site ^Callable f out]
   (if-let [executor (threads/custom-executor :io)]
     (.execute ^java.util.concurrent.Executor executor #(yield f out))
-    (Fibers/start site Fibers$Hold/STRONG (^:once fn* [] (yield f out)))))
+    (Fibers/start site Fibers$Hold/STRONG (GoBody. f out))))
 
 (defn start-thread
   "Runs `f` on a thread for `workload`, with a copy of the bindings that `set!` may change; returns the channel of its result."
@@ -88,4 +87,4 @@
 (defn dispatch
   "Runs `f` on a fiber of its own."
   [^String site f]
-  (Fibers/start site Fibers$Hold/STRONG f))
+  (Fibers/start site Fibers$Hold/STRONG ^Runnable f))

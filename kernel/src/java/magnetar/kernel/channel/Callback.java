@@ -76,7 +76,8 @@ public final class Callback extends Waiter {
         if (onCaller && !Wheel.isTimerThread()) {
             Fiber.current().call(() -> guarded(target, result));
         } else {
-            Fibers.start("callback", Fibers.Hold.STRONG, () -> target.complete(result));
+            Runnable task = () -> target.complete(result);
+            Fibers.start("callback", Fibers.Hold.STRONG, task);
         }
     }
 

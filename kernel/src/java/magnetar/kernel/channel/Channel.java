@@ -104,7 +104,11 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      * @throws InterruptedException if interrupted while it waited; the value was not put
      */
     public boolean send(T value) throws InterruptedException {
-        return (boolean) sendWithin(value, Durations.INFINITE);
+        requireValue(value);
+        Fiber fiber = Fiber.current();
+        fiber.enter();
+        Object r = putNow(value, null, null);
+        return (boolean) (r != PENDING ? r : waitFor(fiber, WaitReason.CHANNEL_PUT, value, Durations.INFINITE));
     }
 
     /**
@@ -115,7 +119,10 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      */
     @SuppressWarnings("unchecked")
     public T receive() throws InterruptedException {
-        return (T) receiveWithin(Durations.INFINITE);
+        Fiber fiber = Fiber.current();
+        fiber.enter();
+        Object r = takeNow(null, null);
+        return (T) (r != PENDING ? r : waitFor(fiber, WaitReason.CHANNEL_TAKE, null, Durations.INFINITE));
     }
 
     /** Like {@link #send}, but answers {@link Port#PENDING} if it had to wait longer than this. */
@@ -144,7 +151,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
         boolean completed = false;
         try {
-            completed = awaitWithin(fiber.world(), waiter, nanos);
+            completed = nanos == Durations.INFINITE ? waiter.await() : awaitWithin(fiber.world(), waiter, nanos);
         } finally {
             if (!completed) {
                 remove(node);

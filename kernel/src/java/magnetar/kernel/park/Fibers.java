@@ -3,8 +3,8 @@ package magnetar.kernel.park;
 import java.lang.ref.ReferenceQueue;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.ThreadFactory;
 import java.util.function.Consumer;
 
 /**
@@ -45,23 +45,27 @@ public final class Fibers {
 
     /** Starts a fiber in the world of the current one. */
     public static Fiber start(String name, Hold hold, Runnable body) {
+        return start(name, hold, FiberBody.of(body));
+    }
+
+    /** Starts a fiber in the world of the current one. */
+    public static Fiber start(String name, Hold hold, FiberBody body) {
         World world = Fiber.current().world();
         return hold == Hold.WEAK ? startWeak(world, name, body) : startStrong(world, name, body);
     }
 
-    private static Fiber startStrong(World world, String name, Runnable body) {
-        Task task = new Task(body, null);
-        Thread thread = world.newThread(name, task);
-        Fiber fiber = enroll(thread, world, task);
+    private static Fiber startStrong(World world, String name, FiberBody body) {
+        Thread thread = world.newThread(name, body);
+        Fiber fiber = enroll(thread, world, body);
         fiber.hold(thread);
         thread.start();
         return fiber;
     }
 
-    private static Fiber startWeak(World world, String name, Runnable body) {
-        OwnExecutor own = new OwnExecutor(world, name);
-        ExecutorService executor = Executors.newThreadPerTaskExecutor(own);
-        executor.execute(new Task(body, executor).in(own));
+    private static Fiber startWeak(World world, String name, FiberBody body) {
+        OwnExecutor own = new OwnExecutor(world, name, body);
+        body.executor = Executors.newThreadPerTaskExecutor(own);
+        body.executor.execute(body);
         return own.fiber;
     }
 
@@ -72,9 +76,9 @@ public final class Fibers {
         return fiber;
     }
 
-    private static Fiber enroll(Thread thread, World world, Task task) {
+    private static Fiber enroll(Thread thread, World world, FiberBody body) {
         Fiber fiber = adopt(thread, world);
-        task.fiber = fiber;
+        body.fiber = fiber;
         forgetCollected();
         SHARDS[(int) thread.threadId() & (SHARDS.length - 1)].add(fiber);
         return fiber;
@@ -86,7 +90,7 @@ public final class Fibers {
         }
     }
 
-    private static void forget(Fiber fiber) {
+    static void forget(Fiber fiber) {
         if (fiber.shard != null) {
             fiber.shard.remove(fiber);
         }
@@ -126,61 +130,23 @@ public final class Fibers {
         return n;
     }
 
-    /** The body of a fiber with its last acts. */
-    private static final class Task implements Runnable {
-        // Only accessed by the fiber once it runs; cleared so that a parked body can be collected piece by piece.
-        private Runnable body;
-        private ExecutorService executor;
-        private Fiber fiber;
-
-        Task(Runnable body, ExecutorService executor) {
-            this.body = body;
-            this.executor = executor;
-        }
-
-        Task in(OwnExecutor own) {
-            own.task = this;
-            return this;
-        }
-
-        @Override
-        public void run() {
-            Runnable b = body;
-            body = null;
-            try {
-                b.run();
-            } catch (Throwable t) {
-                Failures.report(Thread.currentThread(), t);
-            } finally {
-                end();
-            }
-        }
-
-        private void end() {
-            fiber.held = null;
-            forget(fiber);
-            if (executor != null) {
-                executor.shutdown();
-            }
-        }
-    }
-
     /** Makes the one thread of an executor, and its fiber. */
-    private static final class OwnExecutor implements java.util.concurrent.ThreadFactory {
+    private static final class OwnExecutor implements ThreadFactory {
         private final World world;
         private final String name;
-        private Task task;
+        private final FiberBody body;
         private Fiber fiber;
 
-        OwnExecutor(World world, String name) {
+        OwnExecutor(World world, String name, FiberBody body) {
             this.world = world;
             this.name = name;
+            this.body = body;
         }
 
         @Override
         public Thread newThread(Runnable r) {
             Thread thread = world.newThread(name, r);
-            fiber = enroll(thread, world, task);
+            fiber = enroll(thread, world, body);
             return thread;
         }
     }

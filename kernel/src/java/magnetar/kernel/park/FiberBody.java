@@ -1,0 +1,53 @@
+package magnetar.kernel.park;
+
+import java.util.concurrent.ExecutorService;
+
+/**
+ * What a fiber does, and its last acts: a failure is reported, the fiber leaves the list, its executor is shut down.
+ *
+ * <p>A class and not a wrapper of a {@code Runnable}, since each frame of a parked fiber costs a hundred bytes.
+ */
+public abstract class FiberBody implements Runnable {
+    // Set by the starter, only accessed by the fiber once it runs.
+    Fiber fiber;
+    ExecutorService executor;
+
+    /** For subclasses. */
+    protected FiberBody() {}
+
+    /** The body that runs this. */
+    static FiberBody of(Runnable run) {
+        return new FiberBody() {
+            private Runnable left = run;
+
+            @Override
+            protected void execute() {
+                Runnable r = left;
+                left = null; // so that what the body closes over can be collected while it runs
+                r.run();
+            }
+        };
+    }
+
+    /** The work. What it throws is reported. */
+    protected abstract void execute() throws Throwable;
+
+    @Override
+    public final void run() {
+        try {
+            execute();
+        } catch (Throwable t) {
+            Failures.report(Thread.currentThread(), t);
+        } finally {
+            end();
+        }
+    }
+
+    private void end() {
+        fiber.held = null;
+        Fibers.forget(fiber);
+        if (executor != null) {
+            executor.shutdown();
+        }
+    }
+}
