@@ -519,7 +519,7 @@
   ([mult ch close?] (tap* mult ch close?) ch))
 
 (defn untap
-  "Removes ch from mult. A value that it had not accepted yet is taken back, and the others go on."
+  "Removes ch from mult. A value that it had not accepted yet is left for whoever takes from ch; the others go on."
   [mult ch]
   (untap* mult ch))
 

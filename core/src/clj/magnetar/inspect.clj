@@ -66,7 +66,7 @@
 (defn fibers
   "A vector of `fiber-info` of all fibers that have not ended, in the order they were started.
 
-  Takes milliseconds for 100,000 fibers. In Erlang: processes/0 with process_info/1."
+  Asks nothing of the fibers themselves. In Erlang: processes/0 with process_info/1."
   []
   (into [] (map info-data) (sort-by #(.threadId (.thread ^FiberInfo %)) (FiberInfo/all))))
 

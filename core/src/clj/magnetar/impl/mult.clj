@@ -3,21 +3,25 @@
   {:no-doc true}
   (:require [magnetar.impl.fibers :refer [background]]
             [magnetar.impl.ports :as ports])
-  (:import (java.util.concurrent.atomic AtomicInteger)
-           (magnetar.kernel.channel Callback)))
+  (:import (java.util.concurrent.atomic AtomicBoolean AtomicInteger)
+           (magnetar.kernel.channel Callback Channel)))
 
 (set! *warn-on-reflection* true)
 
-;; State: channel -> {:close? .., :pending the Callback of a put that waits, with the function that counts it as done}.
+;; State: channel -> {:close? .., :done ..}, the latter while the tap has not settled: the function that counts it as settled.
 
-(defn- tapped? [state ch]
-  (contains? @state ch))
+(defn- settle-once
+  "A function of no arguments that counts `left` down the first time it is called, and closes `all` at zero."
+  [^AtomicInteger left all]
+  (let [open (AtomicBoolean. true)]
+    #(when (.compareAndSet open true false)
+       (when (zero? (.decrementAndGet left))
+         (ports/close all)))))
 
 (defn- give-up
-  "Takes back a put that waits for a tap which was removed meanwhile."
-  [{:keys [^Callback callback done]}]
-  (when (and callback (.cancel callback))
-    (done)))
+  "Waits no longer for a tap that was removed; the value it has not taken yet is left for who takes from it."
+  [{:keys [done]}]
+  (when done (done)))
 
 (defn tap [state ch close?]
   (swap! state assoc-in [ch :close?] close?)
@@ -25,40 +29,39 @@
 
 (defn untap [state ch]
   (let [[before _] (swap-vals! state dissoc ch)]
-    (give-up (:pending (before ch))))
+    (give-up (before ch)))
   nil)
 
 (defn untap-all [state]
   (let [[before _] (reset-vals! state {})]
-    (run! (comp give-up :pending) (vals before)))
+    (run! give-up (vals before)))
   nil)
 
-(defn- note-pending [taps ch pending]
-  (cond-> taps (contains? taps ch) (assoc-in [ch :pending] pending)))
+(defn- note [taps ch done]
+  (cond-> taps (contains? taps ch) (assoc-in [ch :done] done)))
 
 (defn- settle [state ch accepted? done]
   (when-not accepted? (untap state ch))
   (done))
 
 (defn- give
-  "Puts the value on one tap; calls `done` once, when it was accepted, refused or taken back."
+  "Puts the value on one tap; calls `done` once it was accepted or refused, or the tap was removed."
   [state ch value done]
-  (let [callback (Callback. (ports/completion (fn [accepted?] (settle state ch accepted? done))) true)]
-    (swap! state note-pending ch {:callback callback :done done})
-    (let [answer (ports/put-later ch value callback)]
-      (cond
-        (not (ports/pending? answer)) (settle state ch answer done)
-        (not (tapped? state ch)) (give-up {:callback callback :done done})))))
+  (if (contains? (swap! state note ch done) ch)
+    (let [later (ports/completion (fn [accepted?] (settle state ch accepted? done)))
+          answer (ports/put-later ch value (Callback. later true))]
+      (when-not (ports/pending? answer)
+        (settle state ch answer done)))
+    (done)))
 
 (defn- distribute
   "Gives the value to all taps and waits until each has settled."
   [state value]
   (when-some [chs (keys @state)]
     (let [left (AtomicInteger. (count chs))
-          all (magnetar.impl.fibers/result-channel)
-          done #(when (zero? (.decrementAndGet left)) (ports/close all))]
+          all (Channel/rendezvous)]
       (doseq [ch chs]
-        (give state ch value done))
+        (give state ch value (settle-once left all)))
       (ports/take all))))
 
 (defn- close-taps [state]

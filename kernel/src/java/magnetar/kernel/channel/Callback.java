@@ -19,10 +19,6 @@ public final class Callback extends Waiter {
     private final boolean onCaller;
     private Select.Losers losers;
 
-    // Set before the callback is queued, by the thread that queues it; where it waits.
-    private Channel<?> channel;
-    private Node node;
-
     /** Hands the result to {@code target}. */
     public Callback(Handler.Completion target, boolean onCaller) {
         this.target = target;
@@ -32,23 +28,6 @@ public final class Callback extends Waiter {
     Callback forSelect(Select.Losers losers) {
         this.losers = losers;
         return this;
-    }
-
-    Node in(Channel<?> where, Object item) {
-        channel = where;
-        node = new Node(this, 0, item);
-        return node;
-    }
-
-    /** Takes the operation back: it will have no effect and the function is not called. False if it has happened. */
-    public boolean cancel() {
-        if (!claim()) {
-            return false;
-        }
-        if (channel != null) {
-            channel.remove(node);
-        }
-        return true;
     }
 
     @Override

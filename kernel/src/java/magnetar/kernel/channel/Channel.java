@@ -207,14 +207,14 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         requireValue(value);
         Fiber.current().enter();
         Object r = putNow(value, null, null);
-        return r != PENDING ? r : putNow(value, null, callback.in(this, value));
+        return r != PENDING ? r : putNow(value, null, new Node(callback, 0, value));
     }
 
     /** Takes a value now, or queues the callback: the value, null if closed, {@link Port#PENDING} if queued. */
     public Object take(Callback callback) {
         Fiber.current().enter();
         Object r = takeNow(null, null);
-        return r != PENDING ? r : takeNow(null, callback.in(this, null));
+        return r != PENDING ? r : takeNow(null, new Node(callback, 0, null));
     }
 
     @Override

@@ -13,8 +13,8 @@ import magnetar.kernel.time.Wheel;
  * <ol>
  *   <li>The wheel holds it only while somebody waits on it. Otherwise each operation looks at the clock first, so one that nobody
  *       waits on costs no timer and can be collected before its time.
- *   <li>Whoever changes whether somebody waits adjusts the timer afterwards, under the monitor, to what is true by then. So the
- *       last to adjust leaves it right.
+ *   <li>Whoever changes whether somebody waits, and then finds the timer otherwise, adjusts it under the monitor, until it finds
+ *       it right after its own change.
  * </ol>
  *
  * <p>Lock order: the monitor, then the channel; the monitor, then the wheel.
@@ -69,13 +69,15 @@ public final class TimeoutChannel extends Channel<Object> {
     }
 
     private synchronized void adjust() {
-        boolean awaited = underLock(this::isAwaited);
-        if (awaited && closing == null) {
-            closing = new Closing();
-            Wheel.of(world).add(closing);
-        } else if (!awaited && closing != null) {
-            Wheel.of(world).cancel(closing);
-            closing = null;
+        // Looks again after each change: whoever saw the timer as it was before relies on it.
+        for (boolean awaited = underLock(this::isAwaited); awaited != (closing != null); awaited = underLock(this::isAwaited)) {
+            if (awaited) {
+                closing = new Closing();
+                Wheel.of(world).add(closing);
+            } else {
+                Wheel.of(world).cancel(closing);
+                closing = null;
+            }
         }
     }
 

@@ -103,6 +103,7 @@ public final class Parked extends Waiter {
             }
             if (fiber.isDoomed() || thread.isInterrupted() && !fiber.putOffInterrupt()) {
                 abandon();
+                continue;
             }
             World.switchPoint();
             fiber.world().park(this);

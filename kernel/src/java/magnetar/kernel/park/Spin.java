@@ -31,6 +31,10 @@ public final class Spin {
 
     /** Lets every runnable fiber run before this one goes on, those too that a yield does not let pass. */
     static void stepAside() {
+        boolean interrupted = Thread.interrupted(); // an interrupted thread would not park
         LockSupport.parkNanos(1);
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
     }
 }
