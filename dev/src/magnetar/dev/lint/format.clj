@@ -38,7 +38,7 @@
   (let [message (str "the formatter " package " could not be installed with npm")]
     (if (= "true" (System/getenv "CI"))
       [{:file "package" :message message}]
-      (println (str "  (" message "; formatting is not checked)")))))
+      (with-meta [] {:skipped message}))))
 
 (defn- check []
   (let [{:keys [exit out err]} (standard-clj "check" "--log-level" "ignore-already-formatted")]
@@ -58,4 +58,4 @@
     (let [{:keys [exit out err]} (standard-clj "fix" "--log-level" "ignore-already-formatted")]
       (print (plain (str out err)))
       exit)
-    (do (missing) 1)))
+    (do (println (str "magnetar: the formatter " package " could not be installed with npm")) 1)))
