@@ -1,8 +1,9 @@
 (ns clojure.core.async.impl.channels
   "Makes channels, which are Magnetar's, and the references that ports answer with."
-  (:require [magnetar.async]
-            [magnetar.impl.chans :as chans]
-            [magnetar.impl.ports :as ports]))
+  (:require
+   [magnetar.async]
+   [magnetar.impl.chans :as chans]
+   [magnetar.impl.ports :as ports]))
 
 (set! *warn-on-reflection* true)
 
