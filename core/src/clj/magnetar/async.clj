@@ -37,8 +37,9 @@
 
     (chan (buffer 10))"
   [n]
-  (assert (pos? n) "fixed buffers must have size > 0")
-  (Buffer/fixed n))
+  (let [n (long n)]
+    (assert (pos? n) "fixed buffers must have size > 0")
+    (Buffer/fixed n)))
 
 (defn dropping-buffer
   "A buffer of n values that drops the newest when it is full; a put never waits and returns true.
@@ -450,7 +451,7 @@
   ([ch coll close?] (background "onto-chan!" (put-all ch coll close?))))
 
 (defn- channel-for [coll]
-  (let [n (bounded-count 100 coll)]
+  (let [n (long (bounded-count 100 coll))]
     (if (pos? n) (chan n) (doto (chan) (close!)))))
 
 (defn to-chan!

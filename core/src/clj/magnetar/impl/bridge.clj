@@ -5,7 +5,8 @@
   (:require [clojure.core.async.impl.protocols :as impl]
             [magnetar.impl.chans :as chans]
             [magnetar.impl.fibers :as fibers]
-            [magnetar.impl.ports :as ports])
+            [magnetar.impl.ports :as ports]
+            [magnetar.impl.runtime])
   (:import (clojure.lang IDeref)
            (java.util.concurrent.locks Lock)
            (magnetar.kernel.channel Buffer Handler Port ReadPort WritePort)))
