@@ -53,7 +53,7 @@
 ;; The crawl.
 
 (def ^:private crawl-options
-  {:concurrency in-flight, :depth 100, :timeout 4000, :max-bytes 1000000})
+  {:concurrency in-flight, :depth 100, :timeout 5000, :max-bytes 1000000})
 
 (defn- crawl-large
   "Crawls the server `large` and shows how, also when Ctrl-C ends it early; returns false then, else true."
