@@ -154,6 +154,13 @@
   [ch]
   (take ch {:timeout 0}))
 
+(defn- check-clause [clause]
+  (let [[ch value] (if (vector? clause) clause [clause])]
+    (when (vector? clause) (refuse-nil ch value))
+    (when-not (ports/port? ch)
+      (misuse :magnetar/not-a-channel
+              (str "`select` wants channels and [channel value] pairs; this is " (pr-str clause) ".") {:clause clause}))))
+
 (defn select
   "Does one of several operations and returns [value port]; waits while none can be done.
 
@@ -166,9 +173,9 @@
   In core.async: alts!!. In Go: select."
   ([clauses] (select clauses nil))
   ([clauses options]
-   (when (empty? clauses)
+   (when-not (and (coll? clauses) (seq clauses))
      (misuse :magnetar/no-clauses "`select` needs at least one channel or [channel value] pair." {:clauses clauses}))
-   (doseq [[ch value] (filter vector? clauses)] (refuse-nil ch value))
+   (run! check-clause clauses)
    (or (ports/alts-within clauses (:priority options) (within options))
        [(:else options) nil])))
 

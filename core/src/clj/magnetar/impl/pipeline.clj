@@ -111,7 +111,7 @@
 (defn on-platform-thread
   "Starts a worker on a platform thread."
   [f]
-  (fibers/start-thread "pipeline worker" f :compute))
+  (fibers/start-thread "pipeline worker" f :mixed))
 
 (defn on-fiber
   "Starts a worker on a fiber."
