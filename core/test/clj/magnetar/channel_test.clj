@@ -407,6 +407,10 @@
     "`select` needs at least one channel or [channel value] pair."
     {:magnetar/reason :magnetar/no-clauses :clauses []}
 
+    (select [(chan) :nope])
+    "`select` wants channels and [channel value] pairs; this is :nope."
+    {:magnetar/reason :magnetar/not-a-channel :clause :nope}
+
     (channel/take (chan) {:deadline 5})
     "A :deadline is a java.time.Instant; this is 5. For a duration use :timeout."
     {:magnetar/reason :magnetar/bad-deadline :deadline 5}))
