@@ -69,7 +69,7 @@
       (when-let [checks (compiled "the checks" [(source "test/java")] [kernel])]
         (prove-checks kernel checks quick?)
         (prove-mutants root checks))
-      (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 120 600)
+      (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 300 900)
                      ["-Xmx1g"] "magnetar.lincheck.Main" (if quick? "quick" "full"))
       (prove-program kernel (source "stress/java") "jcstress" (if quick? 150 900)
                      ["-Xmx512m"] "magnetar.stress.Main" (if quick? "quick" "full")))))

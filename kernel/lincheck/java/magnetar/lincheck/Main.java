@@ -40,7 +40,7 @@ public final class Main {
 
     private static void selects() {
         holds("Lincheck, model checking: selects that cross", Selects.Crossing.class, Selects.CrossingModel.class,
-                new ModelCheckingOptions().iterations(quick ? 15 : 100).invocationsPerIteration(quick ? 200 : 2_000)
+                new ModelCheckingOptions().iterations(quick ? 8 : 80).invocationsPerIteration(quick ? 150 : 1_000)
                         .threads(3).actorsPerThread(1).actorsBefore(1).actorsAfter(2).verifier(SerializabilityVerifier.class));
         holds("Lincheck, stress: selects that cross", Selects.Crossing.class, Selects.CrossingModel.class,
                 new StressOptions().iterations(quick ? 10 : 100).invocationsPerIteration(quick ? 500 : 5_000)
