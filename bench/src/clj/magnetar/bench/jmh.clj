@@ -18,8 +18,7 @@
             (.include (.getName AsyncBenchmark))
             (.param "library" (strings [library]))
             (.param "workload" (strings [workload]))
-            (.param "n" (strings [n]))
-            (.operationsPerInvocation (int n)))
+            (.param "n" (strings [n])))
     profiler (.addProfiler ^String profiler "")))
 
 (defn- milliseconds
@@ -46,13 +45,18 @@
         iteration (.getIterationResults fork)]
     iteration))
 
+(defn- median-sample
+  ^double [^IterationResult iteration]
+  (.getPercentile (.getStatistics (.getPrimaryResult iteration)) 50.0))
+
 (defn fork
-  "Runs one workload in a fresh JVM and returns the nanoseconds per operation of each measured iteration.
+  "Runs one workload in a fresh JVM and returns the nanoseconds per operation of each measured iteration: the median of its
+  invocations.
 
   `run` has :library, :workload, :n, :warm-ups, :warm-up-ms, :iterations, :iteration-ms and :jvm-flags. Blocks until the fork
   has ended; fails with JMH's RunnerException when the workload does, or takes longer than 120 s for one iteration.
 
   Example: (fork {:library 'core-async :workload 'ping-pong-go :n 10000 ..}) => [10432.1 ..]"
-  [run]
-  (mapv #(.getScore (.getPrimaryResult ^IterationResult %))
+  [{:keys [n] :as run}]
+  (mapv #(/ (median-sample %) (double n))
         (mapcat iterations-of (.run (Runner. (options run))))))

@@ -72,7 +72,7 @@
    (concat ["# magnetar.async beside clojure.core.async" ""
             "Written by `bin/magnetar bench async`; the raw numbers are in `async.edn`."
             "A ratio is time or memory, ours / theirs, one per round of alternating forks: the median of the rounds, the least and the greatest."
-            "Time is the median of a fork's iterations; the spreads of the columns ours and theirs are over the forks. What each line does: `bench/README.md`." ""]
+            "Time is a fork's median; the spreads of the columns ours and theirs are over the forks. What each line does: `bench/README.md`." ""]
            (table result)
            ["" "## Machine and settings" ""]
            (facts result)
