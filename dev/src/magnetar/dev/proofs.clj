@@ -39,9 +39,9 @@
   (doseq [name (check-names quick?)]
     (note (str "check " name) (mutants/check kernel checks name 30))))
 
-(defn- prove-mutants [root checks]
+(defn- prove-mutants [root sources checks]
   (doseq [mutant (mutants/mutants root)]
-    (note (str "mutant `" (:name mutant) "` is caught by " (:check mutant)) (mutants/survives root checks mutant))))
+    (note (str "mutant `" (:name mutant) "` is caught by " (:check mutant)) (mutants/survives sources checks mutant))))
 
 ;; --- programs with a line per proof
 
@@ -64,11 +64,13 @@
     (note-lines title (apply child/run (list* kernel classes (library-path)) seconds (concat options [main] args)))))
 
 (defn- prove-all [root quick?]
-  (let [source #(io/file root "kernel" %)]
-    (when-let [kernel (compiled "the kernel" [(source "src/java")] [])]
+  (let [source #(io/file root "kernel" %)
+        ;; one state of the sources for the whole run, whoever edits meanwhile
+        sources (mutants/copy-tree (source "src/java") (child/temp-folder "sources"))]
+    (when-let [kernel (compiled "the kernel" [sources] [])]
       (when-let [checks (compiled "the checks" [(source "test/java")] [kernel])]
         (prove-checks kernel checks quick?)
-        (prove-mutants root checks))
+        (prove-mutants root sources checks))
       (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 300 900)
                      ["-Xmx1g"] "magnetar.lincheck.Main" (if quick? "quick" "full"))
       (prove-program kernel (source "stress/java") "jcstress" (if quick? 150 900)

@@ -27,7 +27,7 @@
   [seconds & words]
   (let [options (filter #(str/starts-with? % "-") words)
         names (remove #(str/starts-with? % "-") words)
-        {:keys [exit out]} (apply run seconds (concat ["-Xmx600m"] options ["magnetar.check.Main"] names))]
+        {:keys [exit out]} (apply run seconds (concat ["-Xmx600m" "-Dmagnetar.check.seconds=25"] options ["magnetar.check.Main"] names))]
     (is (= 0 exit) out)
     (doseq [name names]
       (is (str/includes? out (str "green " name " ")) out))))
