@@ -1,8 +1,8 @@
 (ns magnetar.kernel.timing-test
   "Invariants of Wheel and TimeoutChannel, and decision 10."
   (:require
-   [magnetar.impl.runtime]
    [clojure.test :refer [deftest is testing]]
+   [magnetar.impl.runtime]
    [magnetar.kernel.checks :refer [green?]])
   (:import
    (java.time Duration)
