@@ -77,7 +77,12 @@ final class Claims {
     /** However two threads claim one or pair two of three waiters, nobody's claim is another's, and one of them succeeds. */
     static void pairs() throws Exception {
         World.simulate(true);
-        World noisy = new Support.Noisy(2, 15_000);
+        World noisy = new World() {
+            @Override
+            protected void reachSwitchPoint() {
+                Support.doze();
+            }
+        };
         AtomicReference<Round> round = new AtomicReference<>();
         Meeting meeting = new Meeting();
         Thread second = Support.platform(noisy, () -> {
@@ -131,11 +136,9 @@ final class Claims {
     static void endings() throws Exception {
         World.simulate(true);
         World noisy = new Races.Awake() {
-            private final Support.Noisy noise = new Support.Noisy(2, 15_000);
-
             @Override
             protected void reachSwitchPoint() {
-                noise.reachSwitchPoint();
+                Support.doze();
             }
         };
         AtomicReference<Parked> waiting = new AtomicReference<>();
