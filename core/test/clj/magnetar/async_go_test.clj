@@ -153,7 +153,9 @@
     (is (= ["go" "thread" "io-thread"]
            (map #(second (re-matches #"(\S+) magnetar/async_go_test\.clj:\d+" (:site %)))
                 (sort-by (comp :x ex-data :error) @failures))))
-    (is (every? #(instance? Thread (:thread %)) @failures))))
+    (is (every? #(instance? Thread (:thread %)) @failures))
+    (is (nil? (taken (a/go (broken 4)))))
+    (is (eventually (= 4 (count @failures))) "nothing was reported twice")))
 
 (deftest ^{:spec ["C27"]} a-callback-that-fails-later-is-reported-and-the-operation-stands
   (with-failures [failures]
@@ -285,14 +287,20 @@
                          (identical? their-interface (:on-interface @their-port))])
          (dotimes [_ 3]
            (run! taken [(a/thread 1) (a/io-thread 1) (a/thread-call (fn [] 1) :compute)]))
-         (prn :asked (sort @asked))))))
+         (prn :asked (sort @asked))
+         (let [c (a/chan)
+               held (let [held (Object.)] (a/go (a/<! c) (str held)) (java.lang.ref.WeakReference. held))]
+           (while (empty? (:takers (channel/info c))) (Thread/yield))
+           (def weak held))))
+     (dotimes [_ 50] (System/gc))
+     (prn :collected (nil? (.get weak)))))
 
 (def ^:private printed
   "The lines that the program prints."
   (delay
     (let [java (str (System/getProperty "java.home") "/bin/java")
           {:keys [out err exit]} (start {:folder home} java "-Xmx128m" "-XX:TieredStopAtLevel=1" "-XX:+UseSerialGC"
-                                        "-Dclojure.core.async.executor-factory=user/executor"
+                                        "-Dclojure.core.async.executor-factory=user/executor" "-Djdk.trackAllThreads=false"
                                         "-cp" (System/getProperty "java.class.path") "clojure.main" "-e" (pr-str program))]
       {:lines (set (str/split-lines out)), :err err, :exit exit})))
 
@@ -303,3 +311,6 @@
 
 (deftest the-executor-factory-of-the-program-is-asked-once-for-each-workload
   (is (contains? (:lines @printed) ":asked (:compute :io :mixed)") (str (:lines @printed))))
+
+(deftest ^{:spec ["C29"]} a-go-that-nobody-can-reach-is-collected-also-when-the-jvm-does-not-track-its-threads
+  (is (contains? (:lines @printed) ":collected true") (str (:lines @printed))))
