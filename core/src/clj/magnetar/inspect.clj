@@ -39,7 +39,7 @@
     (.port operation)))
 
 (defn- waited-on [on]
-  (if (instance? java.util.List on) (mapv operation-data on) on))
+  (if (some-> on class .isArray) (mapv operation-data on) on))
 
 (defn- info-data [^FiberInfo info]
   (let [thread (.thread info)

@@ -2,8 +2,6 @@ package magnetar.kernel.channel;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
-import java.util.Collection;
-import java.util.List;
 import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Parked;
@@ -30,6 +28,7 @@ public final class Select {
     private static final VarHandle NODE = MethodHandles.arrayElementVarHandle(Node[].class);
 
     private final Operation[] operations;
+    private final boolean hasPut;
     private boolean inOrder;
 
     private Select(Operation[] operations) {
@@ -37,10 +36,24 @@ public final class Select {
             throw new IllegalArgumentException("A select needs at least one operation.");
         }
         this.operations = operations;
+        this.hasPut = hasPut(operations);
+    }
+
+    private static boolean hasPut(Operation[] operations) {
+        for (Operation o : operations) {
+            if (o.item != null) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /** One branch: a take if the item is null, else a put of the item. */
-    public record Operation(Object port, Object item) {}
+    public record Operation(Object port, Object item) {
+        private boolean looksEmpty() {
+            return item == null && port instanceof Channel<?> c && c.looksEmpty();
+        }
+    }
 
     /** The branch that happened, and what it yielded: the value taken (null: closed), or true or false for a put. */
     public record Chosen(int index, Object value) {}
@@ -60,9 +73,9 @@ public final class Select {
         return new Select(operations.clone());
     }
 
-    /** A select over these branches; it is used once. */
-    public static Select of(Collection<Operation> operations) {
-        return new Select(operations.toArray(new Operation[0]));
+    /** A select over these branches, whose array the caller leaves to it; it is used once. */
+    public static Select over(Operation[] operations) {
+        return new Select(operations);
     }
 
     /** Prefers the earlier of two branches that are both ready. */
@@ -75,7 +88,7 @@ public final class Select {
     public Chosen now() {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        return tryAll(order(fiber));
+        return tryAll(order(fiber), true);
     }
 
     /**
@@ -92,7 +105,7 @@ public final class Select {
         Fiber fiber = Fiber.current();
         fiber.enter();
         int[] order = order(fiber);
-        Chosen now = tryAll(order);
+        Chosen now = tryAll(order, nanos <= 0);
         return now != null || nanos <= 0 ? now : waitForFirst(fiber, order, nanos);
     }
 
@@ -101,7 +114,7 @@ public final class Select {
         Fiber fiber = Fiber.current();
         fiber.enter();
         int[] order = order(fiber);
-        Chosen now = tryAll(order);
+        Chosen now = tryAll(order, false);
         if (now != null) {
             return now;
         }
@@ -126,14 +139,16 @@ public final class Select {
         return order;
     }
 
-    private Chosen tryAll(int[] order) {
+    /** The first branch that can happen. If the answer is not final, channels that look empty are passed by without their lock. */
+    private Chosen tryAll(int[] order, boolean isFinal) {
         for (int k = 0; k < order.length; k++) {
             int i = order[k];
-            Object r = tryOne(operations[i]);
+            Operation o = operations[i];
+            Object r = !isFinal && o.looksEmpty() ? Port.PENDING : tryOne(o);
             if (r != Port.PENDING) {
                 return new Chosen(i, r);
             }
-            if (meetsEarlier(order, k)) {
+            if (hasPut && meetsEarlier(order, k)) {
                 return meeting(order, k);
             }
         }
@@ -173,7 +188,7 @@ public final class Select {
     }
 
     private Chosen waitForFirst(Fiber fiber, int[] order, long nanos) throws InterruptedException {
-        Parked waiter = new Parked(fiber, WaitReason.SELECT, List.of(operations));
+        Parked waiter = new Parked(fiber, WaitReason.SELECT, operations);
         Node[] nodes = new Node[operations.length];
         Node winner = null;
         try {
