@@ -156,14 +156,14 @@
 
 (deftest ^{:spec ["C2" "C3" "C5" "C6" "C8" "C9" "C10" "C11" "C12" "C13" "C14"]}
   random-programs-over-one-channel-give-the-same-answers-and-callbacks-as-core-async
-  (check-programs 2000 program-generator))
+  (check-programs 1000 program-generator))
 
 (deftest ^{:spec ["C15" "C16"]} random-programs-with-selects-over-three-channels-give-the-same-as-core-async
-  (check-programs 2000 select-program-generator))
+  (check-programs 1000 select-program-generator))
 
 (deftest a-planted-fault-is-found
   (doseq [fault [{:offer! ours/put!}
                  {:close! (fn [_] nil)}
                  {:do-alts (fn [f ports opts] (ours/do-alts f (reverse ports) opts))}]]
     (let [libraries (update libraries 1 merge fault)]
-      (is (false? (:pass? (check/quick-check 2000 (properties/for-all [program select-program-generator] (same? libraries program)))))))))
+      (is (false? (:pass? (check/quick-check 1000 (properties/for-all [program select-program-generator] (same? libraries program)))))))))
