@@ -91,6 +91,7 @@ public final class Controls {
             if (!own.compareAndSet(0, 1)) {
                 return 0;
             }
+            hesitate();
             if (!peer.compareAndSet(0, 1)) {
                 own.set(0);
                 return 0;

@@ -77,12 +77,7 @@ final class Claims {
     /** However two threads claim one or pair two of three waiters, nobody's claim is another's, and one of them succeeds. */
     static void pairs() throws Exception {
         World.simulate(true);
-        World noisy = new World() {
-            @Override
-            protected void reachSwitchPoint() {
-                Support.doze();
-            }
-        };
+        World noisy = new Races.Dozing();
         AtomicReference<Round> round = new AtomicReference<>();
         Meeting meeting = new Meeting();
         Thread second = Support.platform(noisy, () -> {
@@ -135,12 +130,7 @@ final class Claims {
     /** A waiter that was told that its time is up, or interrupted, while somebody claims it: either the wait ends, or the event counts. */
     static void endings() throws Exception {
         World.simulate(true);
-        World noisy = new Races.Awake() {
-            @Override
-            protected void reachSwitchPoint() {
-                Support.doze();
-            }
-        };
+        World noisy = new Races.Dozing();
         AtomicReference<Parked> waiting = new AtomicReference<>();
         AtomicReference<Thread> owner = new AtomicReference<>();
         AtomicInteger claimed = new AtomicInteger();

@@ -23,7 +23,7 @@ final class Races {
     private Races() {}
 
     /** A world whose park returns at once, as the contract of park allows: the waiter looks for its result all the time. */
-    static class Awake extends World {
+    private static class Awake extends World {
         @Override
         public void park(Object blocker) {
             Thread.onSpinWait();
@@ -33,9 +33,18 @@ final class Races {
         public void unpark(Thread thread) {}
     }
 
+    /** One that dozes at switch points besides. */
+    static final class Dozing extends Awake {
+        @Override
+        protected void reachSwitchPoint() {
+            Support.doze();
+        }
+    }
+
     /** What an operation hands over is there when it returns, though the waiter never sleeps. */
     static void publication() throws Exception {
-        World awake = new Awake();
+        World.simulate(true);
+        World awake = new Dozing();
         AtomicReference<Parked> waiting = new AtomicReference<>();
         Claims.Meeting meeting = new Claims.Meeting();
         Thread event = Support.platform(awake, () -> {
@@ -57,6 +66,7 @@ final class Races {
             }
         }));
         Support.join(event);
+        World.simulate(false);
     }
 
     /** A waiter that is woken has been completed: nobody sleeps on with its result. */
