@@ -73,7 +73,7 @@
   [& arguments]
   (let [code (try (dispatch arguments)
                   (catch Exception e
-                    (binding [*out* *err*] (println (ex-message e) (or (ex-data e) "")) (.printStackTrace e))
+                    (.printStackTrace e)
                     1))]
     (shutdown-agents)
     (System/exit code)))
