@@ -21,10 +21,10 @@
   [{:group "ping-pong" :n 5000
     :rows [{:name "ping-pong, go / go" :ours 'ping-pong-go :theirs 'ping-pong-go :target 0.1}
            {:name "ping-pong, go / io-thread" :ours 'ping-pong-go :theirs 'ping-pong-io :target 0.5}
-           {:name "ping-pong, io-thread / io-thread" :ours 'ping-pong-io :theirs 'ping-pong-io}]}
+           {:name "ping-pong, io-thread / io-thread" :ours 'ping-pong-io :theirs 'ping-pong-io :target 0.5}]}
    {:group "fan-in" :n 50000
     :rows [{:name "4 -> 1, buffer 1024, go / io-thread" :ours 'fan-in-4-go :theirs 'fan-in-4-io :target 0.25}
-           {:name "4 -> 1, buffer 1024, io-thread / io-thread" :ours 'fan-in-4-io :theirs 'fan-in-4-io}
+           {:name "4 -> 1, buffer 1024, io-thread / io-thread" :ours 'fan-in-4-io :theirs 'fan-in-4-io :target 0.25}
            {:name "4 -> 1, buffer 1024, go / go" :ours 'fan-in-4-go :theirs 'fan-in-4-go}]}
    {:group "alts!! of 10" :n 5000
     :rows [{:name "alts!! over 10, unbuffered, io-thread" :ours 'select-10-io :theirs 'select-10-io :target 0.5}]}
