@@ -3,11 +3,12 @@
 
   A comparison is a ratio of time or memory, ours to theirs. The variants of a group run fork by fork in alternation, the order
   turned round from one round to the next, and each round gives one ratio: a slow minute of the machine then hits both sides."
-  (:require [magnetar.bench.jmh :as jmh]
-            [magnetar.bench.machine :as machine]
-            [magnetar.bench.memory :as memory]
-            [magnetar.bench.startup :as startup]
-            [magnetar.bench.statistics :as statistics]))
+  (:require
+   [magnetar.bench.jmh :as jmh]
+   [magnetar.bench.machine :as machine]
+   [magnetar.bench.memory :as memory]
+   [magnetar.bench.startup :as startup]
+   [magnetar.bench.statistics :as statistics]))
 
 (set! *warn-on-reflection* true)
 
@@ -48,7 +49,7 @@
           {:name "parked go block / core.async io-thread" :ours 'park-go :theirs 'park-io :target 0.25}]})
 
 (def full
-  "Settings of a full run: about seven minutes on two cores.
+  "Settings of a full run: about eight minutes on two quiet cores.
 
   Example: (:rounds full) => 3"
   {:rounds 3 :warm-ups 3 :warm-up-ms 1000 :iterations 5 :iteration-ms 300
@@ -113,13 +114,13 @@
 (defn- time-rows
   [settings]
   (reduce
-   (fn [result group]
-     (let [runs (run-group settings group)]
-       (-> result
-           (update :rows into (map #(compare-by (comp statistics/median :scores) runs %)) (:rows group))
-           (update :raw into runs))))
-   {:unit "ns/op" :rows [] :raw []}
-   (selected settings)))
+    (fn [result group]
+      (let [runs (run-group settings group)]
+        (-> result
+            (update :rows into (map #(compare-by (comp statistics/median :scores) runs %)) (:rows group))
+            (update :raw into runs))))
+    {:unit "ns/op" :rows [] :raw []}
+    (selected settings)))
 
 (defn- weighed
   [{:keys [open-flags]} variant round]

@@ -1,10 +1,11 @@
 (ns magnetar.bench.jmh
   "JMH as a function: one fork of one workload in, its scores out."
-  (:import [java.util.concurrent TimeUnit]
-           [magnetar.bench AsyncBenchmark]
-           [org.openjdk.jmh.results BenchmarkResult IterationResult RunResult]
-           [org.openjdk.jmh.runner Runner]
-           [org.openjdk.jmh.runner.options ChainedOptionsBuilder Options OptionsBuilder TimeValue VerboseMode]))
+  (:import
+   (java.util.concurrent TimeUnit)
+   (magnetar.bench AsyncBenchmark)
+   (org.openjdk.jmh.results BenchmarkResult IterationResult RunResult)
+   (org.openjdk.jmh.runner Runner)
+   (org.openjdk.jmh.runner.options ChainedOptionsBuilder Options OptionsBuilder TimeValue VerboseMode)))
 
 (set! *warn-on-reflection* true)
 
@@ -28,16 +29,16 @@
 (defn- options
   ^Options [{:keys [warm-ups warm-up-ms iterations iteration-ms jvm-flags verbose] :as run}]
   (.build
-   (doto (with-workload run)
-     (.forks 1)
-     (.warmupIterations (int warm-ups))
-     (.warmupTime (milliseconds warm-up-ms))
-     (.measurementIterations (int iterations))
-     (.measurementTime (milliseconds iteration-ms))
-     (.timeout (TimeValue/seconds 120))
-     (.jvmArgs (strings jvm-flags))
-     (.verbosity (if verbose VerboseMode/NORMAL VerboseMode/SILENT))
-     (.shouldFailOnError true))))
+    (doto (with-workload run)
+      (.forks 1)
+      (.warmupIterations (int warm-ups))
+      (.warmupTime (milliseconds warm-up-ms))
+      (.measurementIterations (int iterations))
+      (.measurementTime (milliseconds iteration-ms))
+      (.timeout (TimeValue/seconds 120))
+      (.jvmArgs (strings jvm-flags))
+      (.verbosity (if verbose VerboseMode/NORMAL VerboseMode/SILENT))
+      (.shouldFailOnError true))))
 
 (defn- iterations-of
   [^RunResult result]
