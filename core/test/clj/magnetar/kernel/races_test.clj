@@ -8,6 +8,10 @@
 (deftest a-waiter-is-claimed-once-and-crossing-selects-neither-lock-up-nor-halve-a-transfer
   (green? 40 "pairs" "crossing" "ring"))
 
+;; ForeignWaiter
+(deftest a-select-that-crosses-a-choice-of-another-library-makes-one-transfer-a-round
+  (green? 40 "crossing-foreign"))
+
 ;; Waiter, invariant 4
 (deftest a-result-is-there-before-its-waiter-is-woken
   (green? 40 "publication" "wake-up"))

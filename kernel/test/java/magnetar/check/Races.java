@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Port;
@@ -114,6 +115,51 @@ final class Races {
             Select.Chosen chosen = Select.of(Select.take(in), Select.put(out, i)).await();
             (chosen.index() == 0 ? got : sent).incrementAndGet();
         }
+    }
+
+    /** A select of ours crosses a choice of another library on two channels: every round is one transfer. */
+    static void crossingForeign() throws Exception {
+        World.simulate(true);
+        World noisy = new Support.Noisy(4, 3_000);
+        Channel<Integer> a = Channel.rendezvous();
+        Channel<Integer> b = Channel.rendezvous();
+        AtomicInteger sent = new AtomicInteger();
+        AtomicInteger got = new AtomicInteger();
+        int rounds = 5_000;
+        Thread ours = Support.fiber(noisy, () -> cross(rounds, a, b, sent, got));
+        Thread theirs = Support.fiber(noisy, () -> {
+            for (int i = 0; i < rounds; i++) {
+                (choose(a, b, i) ? sent : got).incrementAndGet();
+            }
+        });
+        Support.join(ours);
+        Support.join(theirs);
+        World.simulate(false);
+        require(sent.get() == rounds && got.get() == rounds, rounds + " rounds made " + sent + " puts and " + got + " takes");
+    }
+
+    /** Puts on one or takes from the other, through handlers of one flag; true if it put. */
+    private static boolean choose(Channel<Integer> out, Channel<Integer> in, int value) throws InterruptedException {
+        Foreign.Flag flag = new Foreign.Flag();
+        AtomicReference<Boolean> chosen = new AtomicReference<>();
+        Thread self = Thread.currentThread();
+        if (out.put((Object) value, choice(flag, chosen, true, self)) != Port.PENDING) {
+            return true;
+        }
+        if (flag.active && in.take(choice(flag, chosen, false, self)) != Port.PENDING) {
+            return false;
+        }
+        while (chosen.get() == null) {
+            LockSupport.park();
+        }
+        return chosen.get();
+    }
+
+    private static Foreign choice(Foreign.Flag flag, AtomicReference<Boolean> chosen, boolean put, Thread waiting) {
+        return new Foreign(flag, r -> {
+            require(chosen.compareAndSet(null, put), "completed twice");
+            LockSupport.unpark(waiting);
+        });
     }
 
     /** Four selects over three channels claim each other in all orders: no transfer is made twice and none is halved. */
