@@ -8,7 +8,7 @@
             [magnetar.impl.runtime])
   (:import (java.util.function Consumer)
            (magnetar.kernel.inspect FiberInfo)
-           (magnetar.kernel.channel Select$Operation)
+           (magnetar.kernel.channel Select Select$Operation)
            (magnetar.kernel.park Failures Failures$Failure Fibers WaitReason World)
            (magnetar.kernel.time Wheel)))
 
@@ -39,7 +39,7 @@
     (.port operation)))
 
 (defn- waited-on [on]
-  (if (some-> on class .isArray) (mapv operation-data on) on))
+  (if (instance? Select on) (mapv operation-data (.operations ^Select on)) on))
 
 (defn- info-data [^FiberInfo info]
   (let [thread (.thread info)

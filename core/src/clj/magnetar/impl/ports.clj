@@ -5,7 +5,7 @@
   (:require [magnetar.impl.runtime])
   (:import (clojure.lang IDeref)
            (magnetar.kernel.channel Callback Channel Handler$Completion Port Ports ReadPort Select Select$Chosen
-                                    Select$Operation WritePort)))
+                                    WritePort)))
 
 (set! *warn-on-reflection* true)
 
@@ -79,24 +79,16 @@
 
 ;; ---- select
 
-(defn- operation [clause]
-  (if (vector? clause)
-    (Select$Operation. (Ports/writePort (nth clause 0)) (nth clause 1))
-    (Select$Operation. (Ports/readPort clause) nil)))
-
-(defn- operations ^"[Lmagnetar.kernel.channel.Select$Operation;" [ports]
-  (let [n (count ports)
-        all (make-array Select$Operation n)]
-    (dotimes [i n]
-      (let [port (nth ports i)]
-        (when (vector? port)
-          (assert (some? (port 1)) "can't put nil on channel"))
-        (aset ^objects all i (operation port))))
-    all))
+(defn- check-values [ports]
+  (dotimes [i (count ports)]
+    (let [port (nth ports i)]
+      (when (vector? port)
+        (assert (some? (port 1)) "can't put nil on channel")))))
 
 (defn- select ^Select [ports priority?]
   (assert (pos? (count ports)) "alts must have at least one channel operation")
-  (let [select (Select/over (operations ports))]
+  (check-values ports)
+  (let [select (Select/over ^java.util.List ports)]
     (if priority? (.inOrder select) select)))
 
 (defn- answer [ports ^Select$Chosen chosen]

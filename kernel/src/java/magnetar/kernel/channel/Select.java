@@ -2,6 +2,8 @@ package magnetar.kernel.channel;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.util.Arrays;
+import java.util.List;
 import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Parked;
@@ -27,33 +29,42 @@ public final class Select {
     // A select that calls back: whoever claims it and whoever queues its nodes each see what the other has done.
     private static final VarHandle NODE = MethodHandles.arrayElementVarHandle(Node[].class);
 
-    private final Operation[] operations;
+    // Each is an Operation, or the port itself for a take.
+    private final Object[] branches;
     private final boolean hasPut;
     private boolean inOrder;
 
-    private Select(Operation[] operations) {
-        if (operations.length == 0) {
+    private Select(Object[] branches) {
+        if (branches.length == 0) {
             throw new IllegalArgumentException("A select needs at least one operation.");
         }
-        this.operations = operations;
-        this.hasPut = hasPut(operations);
+        this.branches = branches;
+        this.hasPut = hasPut(branches);
     }
 
-    private static boolean hasPut(Operation[] operations) {
-        for (Operation o : operations) {
-            if (o.item != null) {
+    private static boolean hasPut(Object[] branches) {
+        for (Object b : branches) {
+            if (itemOf(b) != null) {
                 return true;
             }
         }
         return false;
     }
 
-    /** One branch: a take if the item is null, else a put of the item. */
-    public record Operation(Object port, Object item) {
-        private boolean looksEmpty() {
-            return item == null && port instanceof Channel<?> c && c.looksEmpty();
-        }
+    private static Object portOf(Object branch) {
+        return branch instanceof Operation o ? o.port : branch;
     }
+
+    private static Object itemOf(Object branch) {
+        return branch instanceof Operation o ? o.item : null;
+    }
+
+    private static boolean looksEmpty(Object branch) {
+        return portOf(branch) instanceof Channel<?> c && itemOf(branch) == null && c.looksEmpty();
+    }
+
+    /** One branch: a take if the item is null, else a put of the item. */
+    public record Operation(Object port, Object item) {}
 
     /** The branch that happened, and what it yielded: the value taken (null: closed), or true or false for a put. */
     public record Chosen(int index, Object value) {}
@@ -70,12 +81,24 @@ public final class Select {
 
     /** A select over these branches; it is used once. */
     public static Select of(Operation... operations) {
-        return new Select(operations.clone());
+        return new Select(Arrays.copyOf(operations, operations.length, Object[].class));
     }
 
-    /** A select over these branches, whose array the caller leaves to it; it is used once. */
-    public static Select over(Operation[] operations) {
-        return new Select(operations);
+    /** A select over these clauses, as core.async writes them: a port to take from, or a list of a port and the value to put on it. */
+    public static Select over(List<?> clauses) {
+        Object[] branches = new Object[clauses.size()];
+        for (int i = 0; i < branches.length; i++) {
+            Object clause = clauses.get(i);
+            branches[i] = clause instanceof List<?> pair
+                    ? new Operation(Ports.writePort(pair.get(0)), pair.get(1))
+                    : Ports.readPort(clause);
+        }
+        return new Select(branches);
+    }
+
+    /** Its branches, for dumps. */
+    public List<Operation> operations() {
+        return Arrays.stream(branches).map(b -> new Operation(portOf(b), itemOf(b))).toList();
     }
 
     /** Prefers the earlier of two branches that are both ready. */
@@ -88,7 +111,7 @@ public final class Select {
     public Chosen now() {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        return tryAll(order(fiber), true);
+        return tryAll(fiber, new int[branches.length], true);
     }
 
     /**
@@ -104,8 +127,8 @@ public final class Select {
     public Chosen awaitWithin(long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        int[] order = order(fiber);
-        Chosen now = tryAll(order, nanos <= 0);
+        int[] order = new int[branches.length];
+        Chosen now = tryAll(fiber, order, nanos <= 0);
         return now != null || nanos <= 0 ? now : waitForFirst(fiber, order, nanos);
     }
 
@@ -113,8 +136,8 @@ public final class Select {
     public Chosen whenChosen(Handler.Completion target, boolean onCaller) {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        int[] order = order(fiber);
-        Chosen now = tryAll(order, false);
+        int[] order = new int[branches.length];
+        Chosen now = tryAll(fiber, order, false);
         if (now != null) {
             return now;
         }
@@ -129,22 +152,21 @@ public final class Select {
         }
     }
 
-    private int[] order(Fiber fiber) {
-        int[] order = new int[operations.length];
-        for (int i = 1; i < order.length; i++) {
-            int j = inOrder ? i : fiber.random(i + 1);
-            order[i] = order[j];
-            order[j] = i;
-        }
-        return order;
+    /** Draws the k-th branch from those not drawn yet. The order holds each drawn index plus 1; 0 stands for its own index plus 1. */
+    private int draw(Fiber fiber, int[] order, int k) {
+        int j = inOrder ? k : k + fiber.random(order.length - k);
+        int drawn = order[j] == 0 ? j : order[j] - 1;
+        order[j] = order[k] == 0 ? k + 1 : order[k];
+        order[k] = drawn + 1;
+        return drawn;
     }
 
     /** The first branch that can happen. If the answer is not final, channels that look empty are passed by without their lock. */
-    private Chosen tryAll(int[] order, boolean isFinal) {
+    private Chosen tryAll(Fiber fiber, int[] order, boolean isFinal) {
         for (int k = 0; k < order.length; k++) {
-            int i = order[k];
-            Operation o = operations[i];
-            Object r = !isFinal && o.looksEmpty() ? Port.PENDING : tryOne(o);
+            int i = draw(fiber, order, k);
+            Object b = branches[i];
+            Object r = !isFinal && looksEmpty(b) ? Port.PENDING : tryOne(b);
             if (r != Port.PENDING) {
                 return new Chosen(i, r);
             }
@@ -155,13 +177,14 @@ public final class Select {
         return null;
     }
 
-    private static Object tryOne(Operation o) {
-        if (o.port instanceof Channel<?> c) {
-            return o.item == null ? c.takeNow(null, null) : c.putNow(o.item, null, null);
+    private static Object tryOne(Object branch) {
+        Object item = itemOf(branch);
+        if (portOf(branch) instanceof Channel<?> c) {
+            return item == null ? c.takeNow(null, null) : c.putNow(item, null, null);
         }
-        return o.item == null
-                ? ((ReadPort) o.port).take(NodeHandler.NOW)
-                : ((WritePort) o.port).put(o.item, NodeHandler.NOW);
+        return item == null
+                ? ((ReadPort) portOf(branch)).take(NodeHandler.NOW)
+                : ((WritePort) portOf(branch)).put(item, NodeHandler.NOW);
     }
 
     /** True if an earlier branch is the other half of a transfer through a channel without a buffer. */
@@ -170,12 +193,12 @@ public final class Select {
     }
 
     private int earlierPartner(int[] order, int k) {
-        Operation o = operations[order[k]];
-        if (o.port instanceof Channel<?> c && c.buffer == null) {
+        Object b = branches[order[k] - 1];
+        if (portOf(b) instanceof Channel<?> c && c.buffer == null) {
             for (int e = 0; e < k; e++) {
-                Operation other = operations[order[e]];
-                if (other.port == c && (other.item == null) != (o.item == null)) {
-                    return order[e];
+                Object other = branches[order[e] - 1];
+                if (portOf(other) == c && (itemOf(other) == null) != (itemOf(b) == null)) {
+                    return order[e] - 1;
                 }
             }
         }
@@ -183,13 +206,14 @@ public final class Select {
     }
 
     private Chosen meeting(int[] order, int k) {
-        int i = order[k];
-        return new Chosen(i, operations[i].item == null ? operations[earlierPartner(order, k)].item : Boolean.TRUE);
+        int i = order[k] - 1;
+        boolean isTake = itemOf(branches[i]) == null;
+        return new Chosen(i, isTake ? itemOf(branches[earlierPartner(order, k)]) : Boolean.TRUE);
     }
 
     private Chosen waitForFirst(Fiber fiber, int[] order, long nanos) throws InterruptedException {
-        Parked waiter = new Parked(fiber, WaitReason.SELECT, operations);
-        Node[] nodes = new Node[operations.length];
+        Parked waiter = new Parked(fiber, WaitReason.SELECT, this);
+        Node[] nodes = new Node[branches.length];
         Node winner = null;
         try {
             Chosen now = queueAll(waiter, nodes, order);
@@ -207,10 +231,11 @@ public final class Select {
     /** Queues a node for each branch until one can happen, which is returned, or the waiter is claimed. */
     private Chosen queueAll(Waiter waiter, Node[] nodes, int[] order) {
         try {
-            for (int i : order) {
-                Node node = new Node(waiter, i, operations[i].item);
+            for (int drawn : order) {
+                int i = drawn - 1;
+                Node node = new Node(waiter, i, itemOf(branches[i]));
                 NODE.setVolatile(nodes, i, node);
-                Object r = queueOne(operations[i], waiter, node);
+                Object r = queueOne(portOf(branches[i]), waiter, node);
                 if (r == Channel.GONE || !waiter.isOpen() && r == Port.PENDING) {
                     return null;
                 }
@@ -228,19 +253,20 @@ public final class Select {
         }
     }
 
-    private static Object queueOne(Operation o, Waiter waiter, Node node) {
-        if (o.port instanceof Channel<?> c) {
-            return o.item == null ? c.takeNow(waiter, node) : c.putNow(o.item, waiter, node);
+    private static Object queueOne(Object port, Waiter waiter, Node node) {
+        Object item = node.item;
+        if (port instanceof Channel<?> c) {
+            return item == null ? c.takeNow(waiter, node) : c.putNow(item, waiter, node);
         }
-        return o.item == null
-                ? ((ReadPort) o.port).take(new NodeHandler(node))
-                : ((WritePort) o.port).put(o.item, new NodeHandler(node));
+        return item == null
+                ? ((ReadPort) port).take(new NodeHandler(node))
+                : ((WritePort) port).put(item, new NodeHandler(node));
     }
 
     private void removeAll(Node[] nodes, Node winner) {
         for (int i = 0; i < nodes.length; i++) {
             Node n = (Node) NODE.getVolatile(nodes, i);
-            if (n != null && n != winner && operations[n.index].port instanceof Channel<?> c) {
+            if (n != null && n != winner && portOf(branches[n.index]) instanceof Channel<?> c) {
                 c.remove(n);
             }
         }
@@ -253,7 +279,7 @@ public final class Select {
 
         Losers(Select select) {
             this.select = select;
-            this.nodes = new Node[select.operations.length];
+            this.nodes = new Node[select.branches.length];
         }
 
         void remove() {
