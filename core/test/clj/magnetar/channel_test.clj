@@ -441,3 +441,11 @@
                 "Make one with (buffer n), (dropping-buffer n) or (sliding-buffer n).")
            message))
     (is (= {:magnetar/reason :magnetar/not-a-buffer :buffer :many} data))))
+
+(deftest a-mistyped-option-is-refused-and-not-ignored
+  (doseq [[operation call] {"take" #(channel/take (channel/chan) {:timeuot 5})
+                            "chan" #(channel/chan {:bufer 1})
+                            "select" #(channel/select [(channel/chan)] {:priorty true})}]
+    (is (thrown-with-msg? IllegalArgumentException
+          (re-pattern (str "`" operation "` does not know :[a-z]+; its options are "))
+          (call)))))

@@ -403,7 +403,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     /** Without the lock: false if a take would surely or perhaps not wait. For the first look of a select, which looks again. */
     final boolean looksEmpty() {
         beforeOperation();
-        return !closed && putters.isEmpty() && !hasValue();
+        return mutex == null && !closed && putters.isEmpty() && !hasValue();
     }
 
     final boolean hasValue() {
