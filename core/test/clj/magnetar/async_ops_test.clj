@@ -339,3 +339,7 @@
     (is (= [:none :default] (a/alts!! [in] :default :none)))
     (is (= [true out] (a/alts!! [[out 2]])))
     (is (= 2 (taken y)))))
+
+(deftest a-pipeline-from-what-is-no-port-is-refused-at-once
+  (is (thrown? IllegalArgumentException (a/pipeline 1 (a/chan) (map inc) nil)))
+  (is (thrown? IllegalArgumentException (a/pipeline-async 1 nil (fn [_ ch] (a/close! ch)) (a/chan)))))
