@@ -51,6 +51,7 @@
   (let [lines (keep #(re-matches #"(ok|FAIL) +(.*)" %) (str/split-lines out))]
     (doseq [[_ verdict text] lines]
       (note text (when (= "FAIL" verdict) "see above")))
+    (when-not (= 0 exit) (println out))
     (when (or (empty? lines) (not= 0 exit))
       (note title (str "it ended with " exit ": " (last (str/split-lines (str "nothing printed\n" out))))))))
 

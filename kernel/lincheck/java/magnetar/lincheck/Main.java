@@ -44,7 +44,7 @@ public final class Main {
                         .threads(3).actorsPerThread(1).actorsBefore(1).actorsAfter(2).verifier(SerializabilityVerifier.class));
         holds("Lincheck, stress: selects that cross", Selects.Crossing.class, Selects.CrossingModel.class,
                 new StressOptions().iterations(quick ? 10 : 50).invocationsPerIteration(quick ? 500 : 3_000)
-                        .threads(3).actorsPerThread(2).actorsBefore(1).actorsAfter(2).verifier(SerializabilityVerifier.class));
+                        .threads(3).actorsPerThread(1).actorsBefore(1).actorsAfter(2).verifier(SerializabilityVerifier.class));
     }
 
     private static void control(String title, Class<?> subject, Class<?> specification) {
