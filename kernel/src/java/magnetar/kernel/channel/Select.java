@@ -23,6 +23,9 @@ import magnetar.kernel.time.Durations;
  * claim needs no care. Second pass: queues one node after the other, trying again under each channel's lock, now with its claim
  * (see {@link Waiter#pair}). Then parks. Afterwards, however it ended, the other nodes are taken out: a select leaves no ghost.
  *
+ * <p>A select looks at its ports one after another, in both passes, and not at one instant, as core.async does and Go does not: what
+ * happens meanwhile to a port that it has passed, or not reached, is seen by the waiting that follows, or is too late.
+ *
  * <p>A take and a put on one channel without a buffer meet each other, as in core.async and unlike Go.
  */
 public final class Select {
