@@ -36,6 +36,9 @@
 (defn- check-options
   "Refuses options that `operation` does not know: one that is mistyped would be ignored, and a wait last for ever."
   [operation known options]
+  (when-not (or (nil? options) (map? options))
+    (misuse :magnetar/bad-options
+            (str "`" operation "` takes its options as a map; this is " (pr-str options) ".") {:options options}))
   (when-let [unknown (seq (remove known (keys options)))]
     (misuse :magnetar/unknown-option
             (str "`" operation "` does not know " (apply str (interpose ", " (map pr-str unknown))) "; its options are "
@@ -47,6 +50,8 @@
                  (misuse :magnetar/unknown-buffer
                          (str "A channel's :buffer is one of " (sort (keys buffers)) "; this is " (pr-str buffer) ".") options))]
     (cond
+      (and size (#{:unbounded :promise} buffer))
+      (misuse :magnetar/bad-size (str "A channel with :buffer " buffer " takes no :size; this gives " (pr-str size) ".") options)
       (#{:unbounded :promise} buffer) (make nil)
       (pos-int? size) (make size)
       (and (nil? size) (= :fixed buffer)) nil
@@ -65,9 +70,10 @@
 
   In core.async: chan, promise-chan. See also `put`, `take`."
   ([] (chan {}))
-  ([{:keys [xform on-error] :as options}]
+  ([options]
    (check-options "chan" #{:size :buffer :xform :on-error} options)
-   (let [buffer (buffer-of options)]
+   (let [{:keys [xform on-error]} options
+         buffer (buffer-of options)]
      (when (and xform (nil? buffer))
        (misuse :magnetar/no-buffer "A channel with an :xform needs a :size, since a value may become many." options))
      (chans/chan buffer xform on-error))))
@@ -88,9 +94,10 @@
 
 (defn- within
   "How many nanoseconds `operation` may wait."
-  ^long [operation {:keys [timeout deadline] :as options}]
+  ^long [operation options]
   (check-options operation #{:timeout :deadline :else :priority} options)
-  (let [relative (duration timeout)]
+  (let [{:keys [timeout deadline]} options
+        relative (duration timeout)]
     (if (some? deadline) (min relative (until deadline)) relative)))
 
 (defn- channel ^Channel [x operation]

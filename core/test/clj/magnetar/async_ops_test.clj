@@ -343,3 +343,12 @@
 (deftest a-pipeline-from-what-is-no-port-is-refused-at-once
   (is (thrown? IllegalArgumentException (a/pipeline 1 (a/chan) (map inc) nil)))
   (is (thrown? IllegalArgumentException (a/pipeline-async 1 nil (fn [_ ch] (a/close! ch)) (a/chan)))))
+
+(deftest a-tap-that-takes-no-more-callbacks-is-removed-and-the-others-go-on
+  (let [in (a/chan) m (a/mult in) full (a/chan) well (a/chan 5)]
+    (dotimes [i 1024] (a/put! full i))
+    (a/tap m full)
+    (a/tap m well)
+    (a/put! in :x)
+    (a/put! in :y)
+    (is (= [:x :y] [(a/<!! well) (a/<!! well)]))))

@@ -449,3 +449,7 @@
     (is (thrown-with-msg? IllegalArgumentException
           (re-pattern (str "`" operation "` does not know :[a-z]+; its options are "))
           (call)))))
+
+(deftest options-that-are-no-map-are-refused
+  (doseq [call [#(channel/chan 3) #(channel/put (channel/chan) 1 100) #(channel/chan {:size 3 :buffer :promise})]]
+    (is (thrown? IllegalArgumentException (call)))))

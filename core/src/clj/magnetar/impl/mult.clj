@@ -5,7 +5,8 @@
             [magnetar.impl.ports :as ports]
             [magnetar.impl.runtime])
   (:import (java.util.concurrent.atomic AtomicBoolean AtomicInteger)
-           (magnetar.kernel.channel Callback Channel)))
+           (magnetar.kernel.channel Callback Channel)
+           (magnetar.kernel.park Failures)))
 
 (set! *warn-on-reflection* true)
 
@@ -45,12 +46,21 @@
   (when-not accepted? (untap state ch))
   (done))
 
+(defn- put-or-report
+  "False, so that the tap is removed, if it refuses with an error: too many callbacks wait on it, or its own code threw."
+  [ch value callback]
+  (try
+    (ports/put-later ch value callback)
+    (catch Throwable e
+      (Failures/report (Thread/currentThread) e)
+      false)))
+
 (defn- give
   "Puts the value on one tap; calls `done` once it was accepted or refused, or the tap was removed."
   [state ch value done]
   (if (contains? (swap! state note ch done) ch)
     (let [later (ports/completion (fn [accepted?] (settle state ch accepted? done)))
-          answer (ports/put-later ch value (Callback. later true))]
+          answer (put-or-report ch value (Callback. later true))]
       (when-not (ports/pending? answer)
         (settle state ch answer done)))
     (done)))

@@ -79,6 +79,12 @@ abstract sealed class Ring extends Buffer {
         return false;
     }
 
+    /** One that holds nothing drops the value also when a taker waits, as in core.async. */
+    @Override
+    public boolean isTransparent() {
+        return capacity() != 0;
+    }
+
     @Override
     public final Object[] snapshot() {
         Object[] from = values;
