@@ -53,7 +53,12 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     // Set by the starter, cleared by the fiber at its end: keeps the thread reachable.
     Thread held;
 
+    // Set by the starter, then only accessed by the owner thread.
+    private Object context;
+    private Object home;
+
     // The rest is only accessed by the owner thread.
+    private Region region;
     private int budget = BUDGET;
     private int shields;
     private boolean interruptLater;
@@ -68,6 +73,13 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         super(thread, Fibers.COLLECTED);
         this.world = world;
         this.random = world.seed() | 1;
+    }
+
+    /** What a fiber takes from the one that starts it. */
+    Fiber inherit(Fiber starter, Object owner) {
+        context = starter.context;
+        home = owner;
+        return this;
     }
 
     /** The fiber of the current thread; a thread that the kernel did not start gets one at its first operation. */
@@ -90,9 +102,60 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         return world;
     }
 
+    /** The context values of this fiber, an immutable map of the face's own; null if there are none. */
+    public Object context() {
+        return context;
+    }
+
+    /** Replaces the context values; the caller puts the former ones back. */
+    public void setContext(Object values) {
+        context = values;
+    }
+
+    /** The scope that owns this fiber, or null. */
+    public Object home() {
+        return home;
+    }
+
+    /** The innermost region that this, the current, fiber is in, or null. */
+    public Region region() {
+        return region;
+    }
+
+    /** Enters a region. */
+    public void enterRegion(Region inner) {
+        inner.outer = region;
+        inner.fiber = this;
+        region = inner;
+    }
+
+    /** Leaves the innermost region; the interrupt that came with its cause is withdrawn. */
+    public void leaveRegion() {
+        boolean doomed = region.cause() != null;
+        region = region.outer;
+        if (doomed && cause == null && regionCause() == null) {
+            interruptLater = false;
+            Thread.interrupted();
+        }
+    }
+
+    private Cause regionCause() {
+        for (Region r = region; r != null; r = r.outer) {
+            if (r.cause() != null) {
+                return r.cause();
+            }
+        }
+        return null;
+    }
+
     /** Why this fiber has to end, or null. */
     public Cause cause() {
         return cause;
+    }
+
+    /** Why this, the current, fiber has to end what it does now: its own cause, or that of a region it is in. */
+    private Cause anyCause() {
+        return cause != null ? cause : region == null ? null : regionCause();
     }
 
     /** Gives the fiber a cause to end, then interrupts it. A second cause is ignored, but for a kill. False if ignored. */
@@ -114,20 +177,20 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
 
     /** True if the next kernel operation throws. */
     public boolean isDoomed() {
-        return cause != null && shields == 0;
+        return shields == 0 && anyCause() != null;
     }
 
     /** Throws the cause, if there is one and no shield masks it. */
     public void check() {
         if (isDoomed()) {
-            throw cause.toError();
+            throw anyCause().toError();
         }
     }
 
     /** Runs the clean-up with the cause masked, and the interrupt that comes with it put off. */
     public void shield(Runnable cleanUp) {
         shields++;
-        if (cause != null && Thread.interrupted()) {
+        if (anyCause() != null && Thread.interrupted()) {
             interruptLater = true;
         }
         try {
@@ -143,7 +206,7 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
 
     /** If the interrupt came with a cause that a shield masks: withdraws it until the shield ends. */
     boolean putOffInterrupt() {
-        boolean masked = shields > 0 && cause != null;
+        boolean masked = shields > 0 && anyCause() != null;
         if (masked && Thread.interrupted()) {
             interruptLater = true;
         }
