@@ -16,6 +16,7 @@
   (:require [clojure.core :as core]
             [clojure.java.io :as io]
             [magnetar.impl.chans :as chans]
+            [magnetar.impl.durable :refer [durable]]
             [magnetar.impl.fibers :as fibers :refer [background]]
             [magnetar.impl.mix :as mix]
             [magnetar.impl.mult :as mult]
@@ -23,7 +24,8 @@
             [magnetar.impl.ports :as ports]
             [magnetar.impl.pub :as pub]
             [magnetar.impl.runtime])
-  (:import (magnetar.kernel.channel Buffer Callback Channel Handler Port ReadPort TimeoutChannel WritePort)
+  (:import (java.util.concurrent.atomic AtomicInteger)
+           (magnetar.kernel.channel Buffer Callback Channel Handler Port ReadPort TimeoutChannel WritePort)
            (magnetar.kernel.park Fiber)))
 
 (set! *warn-on-reflection* true)
@@ -37,8 +39,9 @@
 
     (chan (buffer 10))"
   [n]
-  (assert (pos? n) "fixed buffers must have size > 0")
-  (Buffer/fixed n))
+  (let [n (long n)]
+    (assert (pos? n) "fixed buffers must have size > 0")
+    (Buffer/fixed (min n Integer/MAX_VALUE))))
 
 (defn dropping-buffer
   "A buffer of n values that drops the newest when it is full; a put never waits and returns true.
@@ -59,7 +62,7 @@
 
     (unblocking-buffer? (sliding-buffer 1)) ;=> true"
   [buff]
-  (and (instance? Buffer buff) (.isUnblocking ^Buffer buff)))
+  (chans/unblocking? buff))
 
 (defn chan
   "A channel: without a buffer each put meets a take; with one, puts wait only while it is full.
@@ -94,7 +97,7 @@
 
     (alts! [c (timeout 100)])"
   [^long msecs]
-  (TimeoutChannel/after (* 1000000 (min msecs 9000000000000))))
+  (TimeoutChannel/after (* 1000000 (max 0 (min msecs 9000000000000)))))
 
 (defn close!
   "Closes a channel; returns nil.
@@ -450,7 +453,7 @@
   ([ch coll close?] (background "onto-chan!" (put-all ch coll close?))))
 
 (defn- channel-for [coll]
-  (let [n (bounded-count 100 coll)]
+  (let [n (long (bounded-count 100 coll))]
     (if (pos? n) (chan n) (doto (chan) (close!)))))
 
 (defn to-chan!
@@ -505,11 +508,13 @@
   is no tap are dropped. A tap that is closed is removed."
   [ch]
   (let [taps (atom {})
-        m (with-meta {:source ch :taps taps}
-            {`muxch* (fn [_] ch)
-             `tap* (fn [_ tap close?] (mult/tap taps tap close?))
-             `untap* (fn [_ tap] (mult/untap taps tap))
-             `untap-all* (fn [_] (mult/untap-all taps))})]
+        m (durable
+           Mux
+           (muxch* [_] ch)
+           Mult
+           (tap* [_ tap close?] (mult/tap taps tap close?))
+           (untap* [_ tap] (mult/untap taps tap))
+           (untap-all* [_] (mult/untap-all taps)))]
     (mult/start ch taps)
     m))
 
@@ -544,13 +549,15 @@
   inputs are heard, and the others are muted or paused as `solo-mode` says."
   [out]
   (let [state (mix/state)
-        m (with-meta {:out out :inputs (:inputs state)}
-            {`muxch* (fn [_] out)
-             `admix* (fn [_ ch] (mix/change-inputs state assoc ch {}))
-             `unmix* (fn [_ ch] (mix/change-inputs state dissoc ch))
-             `unmix-all* (fn [_] (mix/change-inputs state empty))
-             `toggle* (fn [_ modes] (mix/change-inputs state (partial merge-with core/merge) modes))
-             `solo-mode* (fn [_ mode] (mix/change-solo-mode state mode))})]
+        m (durable
+           Mux
+           (muxch* [_] out)
+           Mix
+           (admix* [_ ch] (mix/change-inputs state assoc ch {}))
+           (unmix* [_ ch] (mix/change-inputs state dissoc ch))
+           (unmix-all* [_] (mix/change-inputs state empty))
+           (toggle* [_ modes] (mix/change-inputs state (partial merge-with core/merge) modes))
+           (solo-mode* [_ mode] (mix/change-solo-mode state mode)))]
     (mix/start state out)
     m))
 
@@ -599,13 +606,14 @@
   ([ch topic-fn] (pub ch topic-fn (constantly nil)))
   ([ch topic-fn buf-fn]
    (let [mults (atom {})
-         p (with-meta {:source ch :topics mults}
-             {`muxch* (fn [_] ch)
-              `sub* (fn [_ topic sub close?] (tap (ensure-mult mults buf-fn topic) sub close?))
-              `unsub* (fn [_ topic sub] (when-let [m (get @mults topic)] (untap m sub)))
-              `unsub-all* (fn
-                            ([_] (reset! mults {}))
-                            ([_ topic] (swap! mults dissoc topic)))})]
+         p (durable
+            Mux
+            (muxch* [_] ch)
+            Pub
+            (sub* [_ topic sub close?] (tap (ensure-mult mults buf-fn topic) sub close?))
+            (unsub* [_ topic sub] (when-let [m (get @mults topic)] (untap m sub)))
+            (unsub-all* [_] (reset! mults {}))
+            (unsub-all* [_ topic] (swap! mults dissoc topic)))]
      (pub/start ch topic-fn mults muxch*)
      p)))
 
@@ -626,6 +634,19 @@
 
 ;; ---- names of clojure.core, last, so that nothing above means these by accident
 
+(defn- take-from-each
+  "The next value of each channel, taken from all of them at once."
+  [chs]
+  (let [values (object-array (count chs))
+        left (AtomicInteger. (count chs))
+        all (chan)]
+    (dotimes [i (count chs)]
+      (take! (nth chs i) (fn [v]
+                           (aset values i v)
+                           (when (zero? (.decrementAndGet left)) (close! all)))))
+    (<! all)
+    (vec values)))
+
 (defn map
   "A channel of f applied to the first values of all chs, then to the second ones, until one of chs is closed.
 
@@ -639,10 +660,11 @@
        (background "map"
          (closing out
            (loop []
-             (let [values (mapv <! chs)]
-               (if (or (some nil? values) (not (>! out (apply f values))))
+             (let [values (take-from-each chs)]
+               (if (some nil? values)
                  (close! out)
-                 (recur)))))))
+                 (do (>! out (apply f values))
+                     (recur))))))))
      out)))
 
 (defn merge
@@ -656,7 +678,8 @@
            (let [[v c] (alts! cs)]
              (if (nil? v)
                (recur (filterv #(not= c %) cs))
-               (when (>! out v) (recur cs))))
+               (do (>! out v)
+                   (recur cs))))
            (close! out))))
      out)))
 
@@ -674,11 +697,12 @@
    (let [out (chan buf-or-n)]
      (background "take"
        (closing out
-         (loop [i 0]
-           (when (< i (long n))
-             (when-some [v (<! ch)]
-               (>! out v)
-               (recur (inc i)))))
+         (let [n (double n)]
+           (loop [i 0]
+             (when (< i n)
+               (when-some [v (<! ch)]
+                 (>! out v)
+                 (recur (inc i))))))
          (close! out)))
      out)))
 
@@ -815,13 +839,19 @@
   "Deprecated: use `partition-all`. A channel of vectors of n values of ch; the last may be shorter."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([n ch] (partition n ch nil))
-  ([n ch buf-or-n] (pipe ch (chan (or buf-or-n 1) (partition-all n)))))
+  ([n ch buf-or-n]
+   (let [out (chan (or buf-or-n 1) (partition-all n))]
+     (each-value "partition" ch out #(>! out %)))))
 
 (defn partition-by
   "Deprecated: use `clojure.core/partition-by` as a transducer. A channel of vectors of neighbours with the same value of f."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([f ch] (partition-by f ch nil))
-  ([f ch buf-or-n] (pipe ch (chan (or buf-or-n 1) (core/partition-by f)))))
+  ([f ch buf-or-n]
+   (let [out (chan (or buf-or-n 1) (core/partition-by f))]
+     (each-value "partition-by" ch out #(>! out %)))))
 
 (when (or (io/resource "clojure/core/async/impl/protocols.clj") (io/resource "clojure/core/async/impl/protocols__init.class"))
+  (when-not (find-ns 'clojure.core.async.impl.protocols)
+    (require 'clojure.core.async.impl.protocols)) ; never again: :reload-all would define core.async's protocols anew
   (require 'magnetar.impl.bridge))

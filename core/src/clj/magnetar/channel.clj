@@ -11,13 +11,15 @@
   `put` answers false, `take` nil; but once what is left was taken, `take` from a channel that was closed for a cause throws it.
   Require it with an alias: `[magnetar.channel :as channel]`."
   (:refer-clojure :exclude [take])
-  (:require [magnetar.impl.chans :as chans]
-            [magnetar.impl.errors :as errors]
-            [magnetar.impl.ports :as ports]
-            [magnetar.impl.runtime])
-  (:import (java.time Duration Instant)
-           (magnetar.kernel.channel Buffer Channel ChannelInfo)
-           (magnetar.kernel.time Durations)))
+  (:require
+   [magnetar.impl.chans :as chans]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.ports :as ports]
+   [magnetar.impl.runtime])
+  (:import
+   (java.time Duration Instant)
+   (magnetar.kernel.channel Buffer Channel ChannelInfo)
+   (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
 
@@ -88,6 +90,10 @@
                  (when (some? x) (str " of " (.getName (class x)))) ". Make one with magnetar.channel/chan.")
             {:operation operation :value x})))
 
+(defn- refuse-nil [ch value]
+  (when (nil? value)
+    (misuse :magnetar/nil-value "nil cannot be put on a channel, since it means closed: put a keyword instead." {:channel ch})))
+
 (defn- or-else [answer options]
   (if (ports/pending? answer) (:else options) answer))
 
@@ -103,8 +109,7 @@
   In core.async: >!!"
   ([ch value] (put ch value nil))
   ([ch value options]
-   (when (nil? value)
-     (misuse :magnetar/nil-value "nil cannot be put on a channel, since it means closed: put a keyword instead." {:channel ch}))
+   (refuse-nil ch value)
    (or-else (.sendWithin (channel ch "put") value (within options)) options)))
 
 (defn- closed-for
@@ -149,6 +154,13 @@
   [ch]
   (take ch {:timeout 0}))
 
+(defn- check-clause [clause]
+  (let [[ch value] (if (vector? clause) clause [clause])]
+    (when (vector? clause) (refuse-nil ch value))
+    (when-not (ports/port? ch)
+      (misuse :magnetar/not-a-channel
+              (str "`select` wants channels and [channel value] pairs; this is " (pr-str clause) ".") {:clause clause}))))
+
 (defn select
   "Does one of several operations and returns [value port]; waits while none can be done.
 
@@ -161,8 +173,9 @@
   In core.async: alts!!. In Go: select."
   ([clauses] (select clauses nil))
   ([clauses options]
-   (when (empty? clauses)
+   (when-not (and (coll? clauses) (seq clauses))
      (misuse :magnetar/no-clauses "`select` needs at least one channel or [channel value] pair." {:clauses clauses}))
+   (run! check-clause clauses)
    (or (ports/alts-within clauses (:priority options) (within options))
        [(:else options) nil])))
 

@@ -19,7 +19,7 @@
 
 (def ^:private blocks-for-ever
   "Probes that wait, as they should, for what will not come: they end by this test's limit."
-  '#{>!-outside alt!-outside mult-untap-blocked-tap})
+  '#{>!-outside alt!-outside})
 
 (def ^:private limit-ms 2000)
 

@@ -32,13 +32,21 @@
 (defn- line-of [{:keys [file line message]}]
   (str file ":" (or line 1) ": " message))
 
+(defn- broken [^Throwable e]
+  [{:file "dev/src/magnetar/dev/lint.clj" :message (str "the gate itself failed: " (ex-message (or (ex-cause e) e)))}])
+
+(defn- verdict [findings]
+  (cond
+    (:skipped (meta findings)) (str "not checked, " (:skipped (meta findings)))
+    (seq findings) (str (count findings) " findings")
+    :else "ok"))
+
 (defn- run-gate [[gate-name gate]]
-  (let [lines (try (mapv line-of (gate))
-                   (catch Throwable e [(str gate-name ":1: the gate itself failed: " (ex-message (or (ex-cause e) e)))]))]
-    (run! println lines)
-    (println (str "  " gate-name ": " (if (seq lines) (str (count lines) " findings") "ok")))
+  (let [findings (try (gate) (catch Throwable e (broken e)))]
+    (run! (comp println line-of) findings)
+    (println (str "  " gate-name ": " (verdict findings)))
     (flush)
-    (count lines)))
+    (count findings)))
 
 (defn- leave [status]
   (flush)

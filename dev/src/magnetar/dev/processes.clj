@@ -65,3 +65,21 @@
               [_ feature] (when (.exists release) (re-find #"JAVA_VERSION=\"(\d+)" (slurp release)))]
         :when (and feature (good? (parse-long feature)) (.canExecute (io/file folder "bin/java")))]
     (.getPath (.getCanonicalFile folder))))
+
+(defn copied-launcher
+  "A checkout of its own with the launcher and the build files, and one Java class as its kernel."
+  []
+  (let [folder (temporary-folder)]
+    (doseq [path ["bin/magnetar" "deps.edn" "pom.xml"]]
+      (io/make-parents (io/file folder path))
+      (io/copy (io/file home path) (io/file folder path)))
+    (.setExecutable (io/file folder "bin/magnetar") true)
+    (write folder "kernel/src/java/Kernel.java" "public class Kernel {}")
+    folder))
+
+(defn primed-launcher
+  "A copied launcher that already knows where this checkout's libraries are."
+  []
+  (let [checkout (copied-launcher)]
+    (start {} "cp" "-R" (str home "/.cache/cp") (str (doto (io/file checkout ".cache") .mkdirs)))
+    checkout))

@@ -53,7 +53,7 @@
 ;; The crawl.
 
 (def ^:private crawl-options
-  {:concurrency in-flight, :depth 100, :timeout 4000, :max-bytes 1000000})
+  {:concurrency in-flight, :depth 100, :timeout 5000, :max-bytes 1000000})
 
 (defn- crawl-large
   "Crawls the server `large` and shows how, also when Ctrl-C ends it early; returns false then, else true."
@@ -77,25 +77,17 @@
   [folder n]
   (take n (cycle (map #(str "/m0/" %) (sort (server/pages folder))))))
 
-(defn- entrance
-  "Returns the address of the index of the folder on the server `site`."
-  [site]
-  (str (:url site) "m0/index.html"))
-
-(defn- address [{:keys [url]} path]
-  (str url (subs path 1)))
-
 (defn- context
   "Returns what the experiments need to know, as data."
   [{:keys [site slow]} folder]
   (let [slow-paths (paths folder 20)
         site-paths (paths folder 90)]
-    {:site             (entrance site)
+    {:site             (server/address site "/m0/index.html")
      :site-latency     (select-keys site [:seed :latency])
-     :quick-page       (address site "/trouble/unruly")
-     :slow-pages       (mapv #(address slow %) slow-paths)
+     :quick-page       (server/address site "/trouble/unruly")
+     :slow-pages       (mapv #(server/address slow %) slow-paths)
      :slowest-page     (reduce max (map #(server/latency slow %) slow-paths))
-     :pages            (mapv #(address site %) site-paths)
+     :pages            (mapv #(server/address site %) site-paths)
      :slowest-of-pages (reduce max (map #(server/latency site %) site-paths))}))
 
 (defn- measure

@@ -81,8 +81,15 @@
     (or (str/blank? content-type)
         (boolean (re-find #"(?i)^\s*(text/html|application/xhtml\+xml)\b" content-type)))))
 
+(defn- encoding
+  "Returns the name of the encoding that makes a body unreadable to us, nil when there is none. We ask for none."
+  [headers]
+  (when-let [encoding (header headers "content-encoding")]
+    (when-not (contains? #{"" "identity"} (str/lower-case (str/trim encoding)))
+      encoding)))
+
 (defn- worth-reading? [status headers]
-  (and (= 200 status) (html? headers)))
+  (and (= 200 status) (html? headers) (not (encoding headers))))
 
 (defn- exchange
   "Sends one GET and blocks until the answer's body is here, or its absence is decided."
@@ -105,6 +112,7 @@
     (cond
       (not= 200 status)      {:outcome (keyword (str "http-" status))}
       (not (html? headers))  {:outcome :not-html, :detail (header headers "content-type")}
+      (encoding headers)     {:outcome :unparsable, :detail (str "encoded as " (encoding headers))}
       (zero? (alength body)) {:outcome :empty}
       :else                  {:outcome :ok, :body body, :content-type (header headers "content-type")})))
 

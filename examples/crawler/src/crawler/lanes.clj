@@ -32,12 +32,12 @@
 (defn- command [{:keys [library properties]} ^File classes]
   (concat [(str (System/getProperty "java.home") "/bin/java")]
           (own-arguments)
-          ["-Xmx2g" "-cp" (str classes File/pathSeparator (System/getProperty "java.class.path"))]
+          ["-Xmx2g" "-cp" (str (System/getProperty "java.class.path") File/pathSeparator classes)]
           properties
           ["clojure.main" "-m" "crawler.lane" library]))
 
 (defn- launch
-  "Starts a JVM for `library` that loads, with the compiled `classes` first, and then waits for `run`."
+  "Starts a JVM for `library` that loads, from the compiled `classes` where it can, and then waits for `run`."
   [library classes]
   (let [process (-> (ProcessBuilder. ^List (vec (command library classes)))
                     (.redirectError ProcessBuilder$Redirect/INHERIT)
@@ -93,9 +93,10 @@
 ;; core.async takes long to compile, and two lanes need it. The first of them to do so keeps the classes.
 
 (defn- classes-folder
-  "Returns the folder below `cache` for the compiled classes of this class path."
+  "Returns the folder below `cache` for the compiled classes of the core.async on this class path."
   ^File [cache]
-  (io/file cache (str "demo-classes-" (Integer/toHexString (hash (System/getProperty "java.class.path"))))))
+  (let [version [(str (io/resource "clojure/core/async.clj")) (clojure-version)]]
+    (io/file cache (str "demo-classes-" (Integer/toHexString (hash version))))))
 
 (defn- compiling-into
   "Returns `library` with the order to compile itself into the `folder`."

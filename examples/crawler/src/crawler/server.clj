@@ -9,7 +9,7 @@
   (:import
    (com.sun.net.httpserver Headers HttpExchange HttpHandler HttpServer)
    (java.io File)
-   (java.net InetAddress InetSocketAddress)
+   (java.net InetAddress InetSocketAddress URI)
    (java.util.concurrent CountDownLatch Executors)
    (java.util.concurrent.atomic AtomicLong)
    (java.util.function LongBinaryOperator)))
@@ -75,10 +75,6 @@
   "The ones the demo's index links to, one of them to a page that is not there."
   ["broken" "missing" "slow" "silent" "trickle" "huge" "round" "picture" "empty" "unruly"])
 
-(defn- trouble-links []
-  (str/join (for [trouble demo-troubles]
-              (str "<li><a href='/trouble/" trouble "'>" trouble "</a>"))))
-
 ;; Pages that work.
 
 (defn pages
@@ -88,17 +84,27 @@
         :when (and (.isFile file) (str/ends-with? (.getName file) ".html"))]
     (str (.relativize (.toPath folder) (.toPath file)))))
 
+(defn- encoded
+  "Returns `path` as it must be written in an address."
+  [path]
+  (.toASCIIString (URI. nil nil path nil)))
+
+(defn- link
+  "Returns a list item that leads to `path`."
+  [path]
+  (str "<li><a href=\"" (encoded path) "\">" (encoded path) "</a>"))
+
 (defn- map-of
   "Returns a list of links to every page of every mirror, so that a crawler knows at once how much there is."
   [{:keys [folder mirrors]}]
   (str/join (for [n    (range mirrors)
                   page (if folder (cons "index.html" (pages folder)) ["index.html"])]
-              (str "<li><a href='/m" n "/" page "'>" page "</a>"))))
+              (link (str "/m" n "/" page)))))
 
 (defn- entrance
   "Returns the first page: a map of the site, and links to the troubles."
   [server]
-  (str "<!doctype html><title>Demo site</title><ul>" (trouble-links) (map-of server) "</ul>"))
+  (str "<!doctype html><title>Demo site</title><ul>" (str/join (map #(link (str "/trouble/" %)) demo-troubles)) (map-of server) "</ul>"))
 
 (defn- file-of
   "Returns the readable file that `path` (/mN/..) means below `folder`, nil when there is none inside it."
@@ -124,10 +130,7 @@
 (defn- contents
   "Returns an index of all HTML files below `folder`, for folders that have none."
   [^File folder]
-  (str "<!doctype html><title>Contents</title><ul>"
-       (str/join (for [file  (pages folder)]
-                   (str "<li><a href='" file "'>" file "</a>")))
-       "</ul>"))
+  (str "<!doctype html><title>Contents</title><ul>" (str/join (map #(link (str "./" %)) (pages folder))) "</ul>"))
 
 (defn- serve-file
   "Answers `exchange` with the file at `path`, after its latency."
@@ -179,6 +182,11 @@
     (.createContext http "/" (handler server))
     (.start http)
     server))
+
+(defn address
+  "Returns the address of the page at `path` (which starts with a slash) on `server`."
+  [{:keys [url]} path]
+  (str url (subs (encoded path) 1)))
 
 (defn peak
   "Returns the highest number of requests that were under way at once."

@@ -14,9 +14,9 @@
     keep-pages (assoc :outcomes [])))
 
 (defn- sample
-  "Keeps `outcome` as an example of its reason while there are few."
+  "Keeps `failed` as an example of its reason while there are few; a cancelled page says nothing."
   [samples {:keys [outcome] :as failed}]
-  (if (< (count (samples outcome)) samples-per-reason)
+  (if (and (not= :cancelled outcome) (< (count (samples outcome)) samples-per-reason))
     (update samples outcome (fnil conj []) (select-keys failed [:url :bad :via :detail]))
     samples))
 

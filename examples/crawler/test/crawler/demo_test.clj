@@ -3,6 +3,7 @@
    [clojure.java.io :as io]
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
+   [crawler.crawl :as crawl]
    [crawler.demo :as demo]
    [crawler.experiments :as experiments]
    [crawler.server :as server]
@@ -60,11 +61,20 @@
   (let [server (server/start {:folder (folder-with {"a.html" "<p>a", "b/c.html" "<p>c"}), :mirrors 2})]
     (try
       (is (= [200 "<p>c"] (get-page server "m1/b/c.html")))
-      (is (str/includes? (second (get-page server "m0/index.html")) "href='b/c.html'"))
-      (is (= 2 (count (re-seq #"href='/m\d/a.html'" (second (get-page server ""))))))
+      (is (str/includes? (second (get-page server "m0/index.html")) "href=\"./b/c.html\""))
+      (is (= 2 (count (re-seq #"href=\"/m\d/a.html\"" (second (get-page server ""))))))
       (testing "and serves nothing outside"
         (is (= 404 (first (get-page server "m0/../../../etc/passwd"))))
         (is (= 404 (first (get-page server "m0/%2e%2e/%2e%2e/etc/passwd")))))
+      (finally (server/stop server)))))
+
+(deftest names-that-no-address-can-hold-are-served-all-the-same
+  (let [names  ["it's.html" "a b.html" "ä.html" "100%.html" "q?.html" "h#.html"]
+        server (server/start {:folder (folder-with (zipmap names (repeat "<p>here")))})]
+    (try
+      (let [{:keys [outcomes]} (crawl/crawl (server/address server "/m0/index.html") {:keep-pages true})]
+        (is (= (set (cons "/m0/index.html" (map #(str "/m0/" %) names)))
+               (set (map #(.getPath (URI. (:url %))) (filter #(= :ok (:outcome %)) outcomes))))))
       (finally (server/stop server)))))
 
 (deftest latency-is-the-same-for-everyone-who-asks

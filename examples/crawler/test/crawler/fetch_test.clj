@@ -80,6 +80,17 @@
 (deftest a-header-without-a-colon-does-no-harm
   (is (= :ok (:outcome (answered-with "HTTP/1.1 200 OK\r\nno colon here\r\n\r\nhello")))))
 
+(deftest a-redirect-that-leads-nowhere-is-named
+  (are [location] (= :bad-redirect (:outcome (answered-with (str "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n" location "\r\n"))))
+    ""
+    "Location: http://[\r\n"
+    "Location: mailto:me@host\r\n"
+    "Location: http://host:99999/\r\n"))
+
+(deftest a-page-in-an-encoding-we-did-not-ask-for-is-named
+  (let [page (answered-with "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nxyz")]
+    (is (= [:unparsable "encoded as gzip"] ((juxt :outcome :detail) page)))))
+
 (deftest a-server-without-tls-cannot-be-reached-over-tls
   (nasty/with-server "HTTP/1.1 400 Bad Request\r\n\r\n"
     #(is (= :tls-error (:outcome (fetch-with limits (str/replace % "http:" "https:")))))))

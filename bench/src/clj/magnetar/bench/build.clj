@@ -1,10 +1,12 @@
 (ns magnetar.bench.build
   "Compiles the benchmarks into `bench/target/classes`: the JMH shells with their generated code, and the workloads ahead of
-  time, so that a fork starts in a second instead of compiling core.async first."
+  time, so that a fork starts in a second instead of compiling core.async first. The folders of the class path are copied there
+  too: a run of minutes then measures one state of the sources, whatever is edited meanwhile."
   (:require [clojure.java.io :as io]
             [clojure.string :as str]
             [magnetar.bench.machine :as machine])
   (:import [java.io File]
+           [java.nio.file CopyOption Files StandardCopyOption]
            [javax.tools JavaCompiler ToolProvider]))
 
 (set! *warn-on-reflection* true)
@@ -44,6 +46,33 @@
   (run! #(.delete ^File %) (reverse (file-seq folder)))
   (.mkdirs folder))
 
+(defn- of-benchmarks?
+  "True of the folders that are not copied: the benchmarks themselves find their project through them."
+  [folder]
+  (.startsWith (.toPath ^File (.getAbsoluteFile ^File folder)) (.toPath (io/file (machine/home) "bench"))))
+
+(defn- folders-to-copy
+  []
+  (filter #(and (.isDirectory ^File %) (not (of-benchmarks? %))) (machine/class-path)))
+
+(defn- copy-below
+  "Keeps the times of the files: Clojure loads a class only if it is newer than its source."
+  [^File folder]
+  (doseq [^File file (files-below folder)
+          :let [copy (io/file (target) (str (.relativize (.toPath folder) (.toPath file))))]]
+    (io/make-parents copy)
+    (Files/copy (.toPath file) (.toPath copy)
+                ^"[Ljava.nio.file.CopyOption;" (into-array CopyOption [StandardCopyOption/COPY_ATTRIBUTES
+                                                                      StandardCopyOption/REPLACE_EXISTING]))))
+
+(defn class-path
+  "Returns the class path, as one string, of a JVM that runs what was built: the copies instead of the folders.
+
+  Example: (class-path) => \"bench/target/classes:clojure-1.12.6.jar:..\""
+  []
+  (str/join File/pathSeparator
+            (cons (target) (remove (set (folders-to-copy)) (machine/class-path)))))
+
 (defn- javac-arguments
   "JDK 23 and later run no annotation processor unless told to: without `-proc:full` JMH finds no benchmark and says nothing."
   []
@@ -71,7 +100,7 @@
     (compile 'magnetar.bench.workload.core-async)))
 
 (defn ensure-built
-  "Compiles shells and workloads when a file of the class path is newer than the last time, and returns the folder.
+  "Compiles shells and workloads when a file of the class path is newer than the last time, and returns `class-path`.
 
   Fails with javac's or Clojure's message when a source does not compile.
 
@@ -80,7 +109,8 @@
   (when (stale?)
     (println "compiling the benchmarks ..")
     (clear (target))
+    (run! copy-below (folders-to-copy))
     (compile-shells)
     (compile-workloads)
     (spit (stamp) (System/getProperty "java.class.path")))
-  (target))
+  (class-path))

@@ -5,8 +5,7 @@
             [clojure.string :as str]
             [magnetar.bench.build :as build]
             [magnetar.bench.child :as child]
-            [magnetar.bench.machine :as machine])
-  (:import [java.io File]))
+            [magnetar.bench.machine :as machine]))
 
 (set! *warn-on-reflection* true)
 
@@ -27,11 +26,10 @@
 (defn- run-built
   "The JMH runner lists its benchmarks by its own class loader: it needs them on the class path from the start."
   [arguments]
-  (let [class-path (str (build/ensure-built) File/pathSeparator (System/getProperty "java.class.path"))]
-    (child/run-through
-     (concat [(machine/java-command)] quiet-flags
-             ["-Xmx512m" "-cp" class-path "clojure.main" "-m" "magnetar.bench.main"]
-             arguments))))
+  (child/run-through
+   (concat [(machine/java-command)] quiet-flags
+           ["-Xmx512m" "-cp" (build/ensure-built) "clojure.main" "-m" "magnetar.bench.main"]
+           arguments)))
 
 (defn- settings
   [options groups]

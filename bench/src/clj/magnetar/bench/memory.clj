@@ -25,6 +25,7 @@
            (re-find #"VmRSS:\s+(\d+)")
            second
            parse-long
+           long
            (* 1024)))
 
 (defn- at-rest

@@ -1,7 +1,8 @@
 (ns magnetar.async.lab
   "The four names of clojure.core.async.lab: ports that stand for several, experimental as there."
   (:require [magnetar.async :as a]
-            [magnetar.impl.ports :as ports])
+            [magnetar.impl.ports :as ports]
+            [magnetar.impl.runtime])
   (:import (magnetar.kernel.channel Handler Port ReadPort WritePort)))
 
 (set! *warn-on-reflection* true)

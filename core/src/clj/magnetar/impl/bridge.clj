@@ -2,10 +2,11 @@
   "Joins our channels and those of core.async: each library's ports work in the other's operations.
   Loaded when core.async's protocols are on the class path, its own or those of magnetar-core-async."
   {:no-doc true}
-  (:require [clojure.core.async.impl.protocols :as impl]
+  (:require [clojure.core.async.impl.protocols :as-alias impl]
             [magnetar.impl.chans :as chans]
             [magnetar.impl.fibers :as fibers]
-            [magnetar.impl.ports :as ports])
+            [magnetar.impl.ports :as ports]
+            [magnetar.impl.runtime])
   (:import (clojure.lang IDeref)
            (java.util.concurrent.locks Lock)
            (magnetar.kernel.channel Buffer Handler Port ReadPort WritePort)))
@@ -67,18 +68,28 @@
       (isUnblocking [] (satisfies? impl/UnblockingBuffer x))
       (isTransparent [] false)
       (runsUserCode [] true)
+      (original [] x)
       (snapshot [] (object-array 0)))))
+
+(defn take-by-handler
+  "Takes a value from a port of ours for a handler of core.async's."
+  [^ReadPort port handler]
+  (boxed (.take port (our-handler handler))))
+
+(defn put-by-handler
+  "Puts a value on a port of ours for a handler of core.async's."
+  [^WritePort port value handler]
+  (when (nil? value)
+    (throw (IllegalArgumentException. "Can't put nil on channel")))
+  (boxed (.put port value (our-handler handler))))
 
 (extend-protocol impl/ReadPort
   ReadPort
-  (take! [port handler] (boxed (.take port (our-handler handler)))))
+  (take! [port handler] (take-by-handler port handler)))
 
 (extend-protocol impl/WritePort
   WritePort
-  (put! [port value handler]
-    (when (nil? value)
-      (throw (IllegalArgumentException. "Can't put nil on channel")))
-    (boxed (.put port value (our-handler handler)))))
+  (put! [port value handler] (put-by-handler port value handler)))
 
 (extend-protocol impl/Channel
   Port

@@ -15,8 +15,8 @@
   (atom (constantly nil)))
 
 (defn- as-buffer ^Buffer [buffer]
-  (if (or (nil? buffer) (instance? Buffer buffer))
-    buffer
+  (if (or (not buffer) (instance? Buffer buffer))
+    (or buffer nil)
     (or (@buffer-adapter buffer)
         (throw (errors/illegal-argument
                 :magnetar/not-a-buffer
@@ -59,8 +59,16 @@
     (TransformChannel/of (as-buffer buffer) (transform xform ex-handler))
     (Channel/of (as-buffer buffer))))
 
+(defn unblocking?
+  "True if a put on a channel with this buffer never waits."
+  [buffer]
+  (boolean (when-some [^Buffer known (if (instance? Buffer buffer) buffer (@buffer-adapter buffer))]
+             (.isUnblocking known))))
+
 (defn- buffer-type [^Buffer buffer]
-  (symbol (str (.getSimpleName (class buffer)) "Buffer")))
+  (let [original (.original buffer)
+        name (.getSimpleName (class original))]
+    (symbol (if (identical? original buffer) (str name "Buffer") name))))
 
 (defn- buffer-data [^Buffer buffer]
   {:type (buffer-type buffer)

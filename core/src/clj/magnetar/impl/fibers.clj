@@ -60,7 +60,7 @@
                        (install bindings#)
                        ~@body))))
 
-(defn- on-platform-thread [site f ^Channel out workload]
+(defn- on-executor [site f ^Channel out workload]
   (.execute (threads/executor-for workload)
             (^:once fn* []
               (try
@@ -68,10 +68,11 @@
                 (catch Throwable e
                   (Failures/report site (Thread/currentThread) e))))))
 
-(defn- on-io-thread [^String site ^Callable f out]
-  (if-let [executor (threads/custom-executor :io)]
-    (.execute ^java.util.concurrent.Executor executor #(yield f out))
-    (Fibers/start site Fibers$Hold/STRONG (GoBody. f out))))
+(defn- on-held-fiber [^String site ^Callable f out]
+  (Fibers/start site Fibers$Hold/STRONG (GoBody. f out)))
+
+(defn- on-fiber? [workload]
+  (and (= :io workload) (nil? (threads/custom-executor :io))))
 
 (defn start-thread
   "Runs `f` on a thread for `workload`, with a copy of the bindings that `set!` may change; returns the channel of its result."
@@ -79,9 +80,9 @@
   (let [out (result-channel)
         bindings (get-thread-bindings)
         bound (^:once fn* [] (with-bindings* bindings f))]
-    (case workload
-      (:mixed :compute) (on-platform-thread site bound out workload)
-      :io (on-io-thread site bound out))
+    (if (on-fiber? workload)
+      (on-held-fiber site bound out)
+      (on-executor site bound out workload))
     out))
 
 (defn dispatch

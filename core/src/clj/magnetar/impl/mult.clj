@@ -2,7 +2,8 @@
   "Copies each value of a channel to many."
   {:no-doc true}
   (:require [magnetar.impl.fibers :refer [background]]
-            [magnetar.impl.ports :as ports])
+            [magnetar.impl.ports :as ports]
+            [magnetar.impl.runtime])
   (:import (java.util.concurrent.atomic AtomicBoolean AtomicInteger)
            (magnetar.kernel.channel Callback Channel)))
 

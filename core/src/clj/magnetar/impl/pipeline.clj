@@ -3,7 +3,8 @@
   {:no-doc true}
   (:require [magnetar.impl.chans :as chans]
             [magnetar.impl.fibers :as fibers :refer [background]]
-            [magnetar.impl.ports :as ports])
+            [magnetar.impl.ports :as ports]
+            [magnetar.impl.runtime])
   (:import (magnetar.kernel.channel Buffer Channel)
            (magnetar.kernel.park Failures)))
 
@@ -85,10 +86,14 @@
       (when (give-out place to)
         (recur)))))
 
+(defn- check-parallelism [n]
+  (let [n (long n)]
+    (assert (pos? n))))
+
 (defn start
   "Starts `n` workers by `start-worker`, which takes a function to run; returns a channel that closes when all is done."
   [n to from close? start-job start-worker]
-  (assert (pos? n))
+  (check-parallelism n)
   (let [jobs (channel n)
         results (channel n)
         stopped (Channel/rendezvous)]
@@ -106,7 +111,7 @@
 (defn on-platform-thread
   "Starts a worker on a platform thread."
   [f]
-  (fibers/start-thread "pipeline worker" f :compute))
+  (fibers/start-thread "pipeline worker" f :mixed))
 
 (defn on-fiber
   "Starts a worker on a fiber."

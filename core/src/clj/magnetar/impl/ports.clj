@@ -131,10 +131,25 @@
   (let [clause (nth ports (.index chosen))]
     [(.value chosen) (if (vector? clause) (nth clause 0) clause)]))
 
+(defn port?
+  "True for ports of ours and of other libraries."
+  [x]
+  (boolean (or (instance? ReadPort x) (instance? WritePort x) (@adapter x))))
+
+(defn- as-clauses [ports]
+  (if (seqable? ports)
+    (vec ports)
+    (throw (IllegalArgumentException. (str "alts! takes a collection of ports; this is " ports ": write it in a vector.")))))
+
+(defn- check-options [opts]
+  (when-not (or (nil? opts) (map? opts))
+    (throw (IllegalArgumentException. (str "No value supplied for key: " opts)))))
+
 (defn alts
   "Waits for the first of several operations; see `magnetar.async/alts!`."
   [ports {:keys [priority] :as opts}]
-  (let [ports (vec ports)
+  (check-options opts)
+  (let [ports (as-clauses ports)
         select (select ports priority)]
     (if (contains? opts :default)
       (if-some [chosen (.now select)]

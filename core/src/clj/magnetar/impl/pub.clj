@@ -2,7 +2,8 @@
   "Sends each value of a channel to the subscribers of its topic."
   {:no-doc true}
   (:require [magnetar.impl.fibers :refer [background]]
-            [magnetar.impl.ports :as ports])
+            [magnetar.impl.ports :as ports]
+            [magnetar.impl.runtime])
   (:import (magnetar.kernel.park Failures)))
 
 (set! *warn-on-reflection* true)

@@ -1,6 +1,7 @@
 (ns magnetar.impl.threads
   "Platform threads for work that virtual threads cannot give back: one cached pool for each kind of workload."
   {:no-doc true}
+  (:require [magnetar.impl.runtime])
   (:import (java.util.concurrent Executor Executors ThreadFactory)
            (java.util.concurrent.atomic AtomicLong)))
 
@@ -26,24 +27,33 @@
     :mixed (cached-pool :mixed)
     :io (virtual-threads)))
 
-(defn custom-executor
-  "The executor that the program's own factory gives for a workload, or nil. The factory is the function that the system
-  property `clojure.core.async.executor-factory` names, as in core.async."
-  [workload]
+(defn- ask-factory [workload]
   (when-let [factory (System/getProperty "clojure.core.async.executor-factory")]
     ((requiring-resolve (symbol factory)) workload)))
 
-(defonce ^:private executors (atom {}))
+(defonce ^:private answers (atom {}))
+
+(defn- once
+  "The value of (f k), computed once for each k, nil included."
+  [cache k f]
+  (when-not (contains? @cache k)
+    (locking cache
+      (when-not (contains? @cache k)
+        (swap! cache assoc k (f k)))))
+  (@cache k))
+
+(defn custom-executor
+  "The executor that the program's own factory gives for a workload, or nil; asked once for each. The factory is the function that
+  the system property `clojure.core.async.executor-factory` names, as in core.async."
+  ^Executor [workload]
+  (once answers workload ask-factory))
+
+(defonce ^:private pools (atom {}))
 
 (defn executor-for
-  "The executor of a workload, :io, :compute or :mixed; the same one each time."
+  "The executor of a workload, :io, :compute or :mixed, or one that the program's factory knows; the same one each time."
   ^Executor [workload]
-  (or (@executors workload)
-      (locking executors
-        (or (@executors workload)
-            (let [executor (or (custom-executor workload)
-                               (if (= workload :core-async-dispatch)
-                                 (executor-for :io)
-                                 (default-executor workload)))]
-              (swap! executors assoc workload executor)
-              executor)))))
+  (or (custom-executor workload)
+      (if (= workload :core-async-dispatch)
+        (executor-for :io)
+        (once pools workload default-executor))))

@@ -4,7 +4,7 @@
    [clojure.java.io :as io]
    [clojure.string :as str]
    [clojure.test :refer [are deftest is testing]]
-   [magnetar.dev.processes :refer [home launcher magnetar start temporary-folder write]]))
+   [magnetar.dev.processes :refer [copied-launcher launcher magnetar primed-launcher start temporary-folder write]]))
 
 (defn- refusal [{:keys [exit out err]}]
   [exit out err])
@@ -46,17 +46,6 @@
   (let [folder (str (temporary-folder))]
     (is (= [2 "" (str "magnetar: MAGNETAR_JAVA_HOME is " folder ", which is not a JDK 25 or newer.")]
            (refusal (magnetar {:environment {"MAGNETAR_JAVA_HOME" folder}} "classpath"))))))
-
-(defn- copied-launcher
-  "A checkout of its own with the launcher and the build files, and one Java class as its kernel."
-  []
-  (let [folder (temporary-folder)]
-    (doseq [path ["bin/magnetar" "deps.edn" "pom.xml"]]
-      (io/make-parents (io/file folder path))
-      (io/copy (io/file home path) (io/file folder path)))
-    (.setExecutable (io/file folder "bin/magnetar") true)
-    (write folder "kernel/src/java/Kernel.java" "public class Kernel {}")
-    folder))
 
 (defn- fake-jdk
   "A folder that looks like a JDK of the version, as far as a release file and javac go."
@@ -150,13 +139,6 @@
   (is (= [2 "magnetar: `high` is not a port: repl --socket [PORT]"]
          ((juxt :exit :err) (magnetar "repl" "--socket" "high")))))
 
-(defn- primed-launcher
-  "A copied launcher that already knows where this checkout's libraries are."
-  []
-  (let [checkout (copied-launcher)]
-    (start {} "cp" "-R" (str home "/.cache/cp") (str (doto (io/file checkout ".cache") .mkdirs)))
-    checkout))
-
 (deftest two-launchers-at-once-make-one-kernel
   (let [checkout (primed-launcher)
         launch #(start {} (str checkout "/bin/magnetar") "classpath")
@@ -180,6 +162,17 @@
       (is (= 2 exit))
       (is (str/ends-with? err (str "magnetar: the Java below " (.getCanonicalPath checkout)
                                    "/kernel/src/java does not compile; javac's messages are above."))))))
+
+(deftest where-clojure-is-installed-it-resolves-the-libraries
+  (let [checkout (copied-launcher)
+        tools (temporary-folder)
+        jar (first (filter #(str/ends-with? % ".jar") (str/split (System/getProperty "java.class.path") #":")))
+        clojure (write tools "clojure" (str "#!/bin/sh\necho \"$@\" >" tools "/seen\necho src:" jar ":classes\n"))]
+    (.setExecutable (io/file clojure) true)
+    (is (= jar (first (str/split (:out (start {:environment {"PATH" (str tools ":/usr/bin:/bin")}}
+                                              (str checkout "/bin/magnetar") "classpath" "run" "test"))
+                                 #":"))))
+    (is (= "-Spath -A:run:test" (str/trim (slurp (io/file tools "seen")))))))
 
 (defn- ask
   "What a socket REPL answers to the line of input, up to the next prompt."

@@ -23,7 +23,7 @@ final class Races {
     private Races() {}
 
     /** A world whose park returns at once, as the contract of park allows: the waiter looks for its result all the time. */
-    static final class Awake extends World {
+    static class Awake extends World {
         @Override
         public void park(Object blocker) {
             Thread.onSpinWait();
@@ -150,6 +150,7 @@ final class Races {
         Support.until("the fiber waits", () -> waiting.get() != null && Support.parked(owner));
         require(waiting.get().claim(), "the claim was free");
         owner.interrupt();
+        Support.until("it sleeps again, the interrupt put off", () -> !owner.isInterrupted() && Support.parked(owner));
         waiting.get().complete(null, "value");
         Support.join(owner);
         require("true value true".equals(seen.get()), "completed, result, still interrupted: " + seen);
@@ -240,7 +241,7 @@ final class Races {
         });
         Support.until("the clean-up waits", () -> Support.parked(victim));
         fiber.get().doom(new Cause.Cancel(null));
-        require(c.send("cleaned"), "somebody takes");
+        require(c.sendWithin("cleaned", 3_000_000_000L) == Boolean.TRUE, "the clean-up waits on");
         Support.join(victim);
         require("cleaned, then cancelled".equals(seen.get()), "the clean-up saw: " + seen);
     }

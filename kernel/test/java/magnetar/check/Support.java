@@ -68,9 +68,12 @@ final class Support {
         }
     }
 
-    /** Waits until the condition holds, for ten seconds at most. */
+    /** How long a check waits for what happens at once where all is well. */
+    private static final int SECONDS = Integer.getInteger("magnetar.check.seconds", 10);
+
+    /** Waits until the condition holds, for {@code SECONDS} at most. */
     static void until(String what, BooleanSupplier condition) {
-        until(what, 10, condition);
+        until(what, SECONDS, condition);
     }
 
     static void until(String what, int seconds, BooleanSupplier condition) {
@@ -82,7 +85,7 @@ final class Support {
 
     /** Waits for the end of the thread; says what it waits for if it does not end. */
     static void join(Thread t) throws InterruptedException {
-        if (!t.join(java.time.Duration.ofSeconds(10))) {
+        if (!t.join(java.time.Duration.ofSeconds(SECONDS))) {
             throw new AssertionError("a thread hangs: " + t + " blocked on " + LockSupport.getBlocker(t));
         }
         if (failure != null) {

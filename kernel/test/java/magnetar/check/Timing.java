@@ -16,6 +16,7 @@ import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.TimeoutChannel;
 import magnetar.kernel.park.World;
+import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Wheel;
 
@@ -167,13 +168,12 @@ final class Timing {
         Channel<Object> hour = TimeoutChannel.after(3600_000_000_000L);
         Wheel wheel = Wheel.of(World.REAL);
         int rounds = 15_000;
-        CyclicSpin barrier = new CyclicSpin();
+        Claims.Meeting barrier = new Claims.Meeting();
         Thread other = Support.platform(World.REAL, () -> {
             for (int i = 0; i < rounds; i++) {
-                Callback leaving = new Callback(r -> {}, true);
-                hour.take(leaving);
+                hour.take(new Foreign(r -> {})); // the one that leaves: the first is served first
                 barrier.await();
-                leaving.cancel();
+                require(hour.offer(i) == Boolean.TRUE, "the first is served");
                 barrier.await();
                 barrier.await();
             }
@@ -181,11 +181,10 @@ final class Timing {
         Support.join(Support.platform(World.REAL, () -> {
             for (int i = 0; i < rounds; i++) {
                 barrier.await();
-                Foreign staying = new Foreign(r -> {});
                 for (int n = i % 64; n > 0; n--) {
                     Thread.onSpinWait();
                 }
-                hour.take(staying);
+                hour.take(new Foreign(r -> {}));
                 barrier.await();
                 require(wheel.size() == 1, "round " + i + ": somebody waits on the timeout channel, and its timer is gone");
                 require(hour.offer(i) == Boolean.TRUE, "the one that stays is served");
@@ -196,20 +195,19 @@ final class Timing {
         require(wheel.size() == 0, "nobody waits");
     }
 
-    /** Two threads meet again and again. */
-    private static final class CyclicSpin {
-        private final AtomicInteger arrived = new AtomicInteger();
-
-        void await() {
-            int turn = arrived.getAndIncrement() / 2;
-            for (int n = 0; arrived.get() / 2 == turn; n++) {
-                if (n % 10_000 == 9_999) {
-                    require(Support.failure == null, "the other failed: " + Support.failure);
-                    Thread.yield();
-                }
-                Thread.onSpinWait();
-            }
-        }
+    /** A wait that is longer than the clock can count does not end. */
+    static void durations() throws Exception {
+        Channel<Integer> c = Channel.rendezvous();
+        Thread t = Support.fiber(World.REAL, () -> c.receiveWithin(Long.MAX_VALUE - 1));
+        Support.until("it waits", () -> Support.parked(t) || !t.isAlive());
+        require(t.isAlive(), "a wait of 292 years was over at once");
+        c.close();
+        Support.join(t);
+        long now = System.nanoTime();
+        require(Durations.deadline(now, Durations.INFINITE) == Durations.INFINITE, "no limit");
+        require(Durations.deadline(now, Durations.INFINITE - 1) == Durations.INFINITE, "too far to count is no limit");
+        require(Durations.deadline(now, 5) == now + 5, "near");
+        require(Durations.deadline(-5, 10) == 5, "the clock may be below zero");
     }
 
     /** A callback on a timeout channel, whoever asked for which thread, does not run on the timer thread. */

@@ -3,8 +3,10 @@
 
   Put magnetar-core-async on the class path instead of core.async. A program of your own better requires `magnetar.async`."
   (:refer-clojure :exclude [into map merge partition partition-by reduce take transduce])
-  (:require [magnetar.async]
-            [magnetar.compat.vars :as vars]))
+  (:require
+   [clojure.core.async.impl.channels]
+   [magnetar.async]
+   [magnetar.compat.vars :as vars]))
 
 (set! *warn-on-reflection* true)
 

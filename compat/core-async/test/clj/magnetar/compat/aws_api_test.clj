@@ -34,7 +34,7 @@
                :region "us-east-1"
                :http-client http-client
                :credentials-provider (credentials/basic-credentials-provider
-                                      {:access-key-id "key", :secret-access-key "secret"})
+                                       {:access-key-id "key", :secret-access-key "secret"})
                :endpoint-override {:protocol :http, :hostname "localhost", :port port}}))
 
 (def ^:private http-clients '[cognitect.aws.http.java/create cognitect.aws.http.cognitect/create])
@@ -51,7 +51,7 @@
           (is (= "hello" (slurp (:Body (aws/invoke s3 {:op :GetObject, :request {:Bucket "red", :Key "greeting"}})))))
           (is (= :cognitect.anomalies/not-found
                  (:cognitect.anomalies/category
-                  (aws/invoke s3 {:op :GetObject, :request {:Bucket "red", :Key "other"}})))))))))
+                   (aws/invoke s3 {:op :GetObject, :request {:Bucket "red", :Key "other"}})))))))))
 
 (deftest invoke-in-the-background-gives-a-channel
   (with-server [port storage]

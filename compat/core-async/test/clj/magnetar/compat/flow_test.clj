@@ -4,12 +4,14 @@
    [clojure.core.async :as a :refer [<!! >!!]]
    [clojure.datafy :as datafy]
    [clojure.test :refer [deftest is]]
-   [magnetar.compat.flow-from-jar]
-   [clojure.core.async.flow :as flow])
+   [magnetar.compat.flow-from-jar])
   (:import
    (java.util.concurrent Future TimeUnit)))
 
 (set! *warn-on-reflection* true)
+
+;; Not in the ns form: it is found only after flow-from-jar has loaded it.
+(require '[clojure.core.async.flow :as flow])
 
 (defn- within-5-s [port]
   (let [[value from] (a/alts!! [port (a/timeout 5000)])]
@@ -29,9 +31,9 @@
   "A flow in which the values put on [:step :in] pass f and arrive on the channel out."
   [f workload out]
   (flow/create-flow
-   {:procs {:step {:proc (flow/process (flow/lift1->step f) {:workload workload})}
-            :sink {:proc (flow/process #'sink), :args {:out out}}}
-    :conns [[[:step :out] [:sink :in]]]}))
+    {:procs {:step {:proc (flow/process (flow/lift1->step f) {:workload workload})}
+             :sink {:proc (flow/process #'sink), :args {:out out}}}
+     :conns [[[:step :out] [:sink :in]]]}))
 
 (defmacro ^:private with-flow
   "Does body with the flow started and resumed, and chans bound to its report and error channels; stops it."
@@ -93,10 +95,10 @@
   (let [left (a/chan 10)
         right (a/chan 10)
         g (flow/create-flow
-           {:procs {:step {:proc (flow/process (flow/lift*->step #(repeat % %)))}
-                    :left {:proc (flow/process #'sink), :args {:out left}}
-                    :right {:proc (flow/process #'sink), :args {:out right}}}
-            :conns [[[:step :out] [:left :in]] [[:step :out] [:right :in]]]})
+            {:procs {:step {:proc (flow/process (flow/lift*->step #(repeat % %)))}
+                     :left {:proc (flow/process #'sink), :args {:out left}}
+                     :right {:proc (flow/process #'sink), :args {:out right}}}
+             :conns [[[:step :out] [:left :in]] [[:step :out] [:right :in]]]})
         {:keys [report-chan error-chan]} (flow/start g)]
     (flow/resume g)
     (done (flow/inject g [:step :in] [2 1]))
@@ -121,10 +123,10 @@
                                :init (fn [{:keys [from]}] {::flow/in-ports {:from from}})
                                :transform (fn [state _ value] [state (when value {:out [value]})])})
         g (flow/create-flow
-           {:procs {:relay {:proc (flow/process relay), :args {:from in}}
-                    :sink {:proc (flow/process #'sink), :args {:out out}
-                           :chan-opts {:in {:buf-or-n 4, :xform (map #(if (= % 0) (throw (ex-info "zero" {})) (/ 12 %)))}}}}
-            :conns [[[:relay :out] [:sink :in]]]})]
+            {:procs {:relay {:proc (flow/process relay), :args {:from in}}
+                     :sink {:proc (flow/process #'sink), :args {:out out}
+                            :chan-opts {:in {:buf-or-n 4, :xform (map #(if (= % 0) (throw (ex-info "zero" {})) (/ 12 %)))}}}}
+             :conns [[[:relay :out] [:sink :in]]]})]
     (with-flow [g chans]
       (run! #(>!! in %) [3 0 4])
       (is (= [4 3] [(within-5-s out) (within-5-s out)]))

@@ -72,6 +72,11 @@ public abstract class Buffer extends AbstractCollection<Object> {
         return false;
     }
 
+    /** The buffer of another library that this one stands for, else itself. */
+    public Object original() {
+        return this;
+    }
+
     /** A snapshot: made while the channel works, it may miss or repeat a value. */
     @Override
     public Iterator<Object> iterator() {

@@ -79,6 +79,11 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     private Node done;
     private Node lastDone;
 
+    /** For a {@link ChannelMaker}; programs take {@link #of}. */
+    protected Channel(Buffer buffer) {
+        this(buffer, buffer != null && buffer.runsUserCode());
+    }
+
     Channel(Buffer buffer, boolean runsUserCode) {
         this.buffer = buffer;
         this.mutex = runsUserCode ? new ReentrantLock() : null;
@@ -86,12 +91,12 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     /** A channel without a buffer: each put meets a take. */
     public static <T> Channel<T> rendezvous() {
-        return new Channel<>(null, false);
+        return of(null);
     }
 
     /** A channel with this buffer, or without one for null. A buffer belongs to one channel. */
     public static <T> Channel<T> of(Buffer buffer) {
-        return new Channel<>(buffer, buffer != null && buffer.runsUserCode());
+        return ChannelMaker.current().channel(buffer);
     }
 
     // ---------------------------------------------------------------- operations that wait
@@ -102,7 +107,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      * @return true if it was accepted, false if the channel is closed
      * @throws InterruptedException if interrupted while it waited; the value was not put
      */
-    public boolean send(T value) throws InterruptedException {
+    public final boolean send(T value) throws InterruptedException {
         requireValue(value);
         Fiber fiber = Fiber.current();
         fiber.enter();
@@ -117,7 +122,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      * @throws InterruptedException if interrupted while it waited; no value was taken
      */
     @SuppressWarnings("unchecked")
-    public T receive() throws InterruptedException {
+    public final T receive() throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
         Object r = takeNow(null, null);
@@ -125,7 +130,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     /** Like {@link #send}, but answers {@link Port#PENDING} if it had to wait longer than this. */
-    public Object sendWithin(Object value, long nanos) throws InterruptedException {
+    public final Object sendWithin(Object value, long nanos) throws InterruptedException {
         requireValue(value);
         Fiber fiber = Fiber.current();
         fiber.enter();
@@ -134,7 +139,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     /** Like {@link #receive}, but answers {@link Port#PENDING} if it had to wait longer than this. */
-    public Object receiveWithin(long nanos) throws InterruptedException {
+    public final Object receiveWithin(long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
         Object r = takeNow(null, null);
@@ -162,32 +167,32 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     // ---------------------------------------------------------------- operations that do not wait
 
     /** Puts a value if that is possible now: true if accepted, false if closed, {@link Port#PENDING} if it would wait. */
-    public Object offer(Object value) {
+    public final Object offer(Object value) {
         requireValue(value);
         Fiber.current().enter();
         return putNow(value, null, null);
     }
 
     /** Takes a value if there is one now: the value, null if closed and drained, {@link Port#PENDING} if it would wait. */
-    public Object poll() {
+    public final Object poll() {
         Fiber.current().enter();
         return takeNow(null, null);
     }
 
     /** True if the value was accepted now. */
-    public boolean trySend(T value) {
+    public final boolean trySend(T value) {
         return offer(value) == Boolean.TRUE;
     }
 
     /** The value if there was one now, else null. */
     @SuppressWarnings("unchecked")
-    public T tryReceive() {
+    public final T tryReceive() {
         Object v = poll();
         return v == PENDING ? null : (T) v;
     }
 
     /** Puts a value now, or queues the callback: true, false if closed, {@link Port#PENDING} if queued. */
-    public Object put(Object value, Callback callback) {
+    public final Object put(Object value, Callback callback) {
         requireValue(value);
         Fiber.current().enter();
         Object r = putNow(value, null, null);
@@ -195,14 +200,14 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     /** Takes a value now, or queues the callback: the value, null if closed, {@link Port#PENDING} if queued. */
-    public Object take(Callback callback) {
+    public final Object take(Callback callback) {
         Fiber.current().enter();
         Object r = takeNow(null, null);
         return r != PENDING ? r : takeNow(null, new Node(callback, 0, null));
     }
 
     @Override
-    public Object put(Object value, Handler handler) {
+    public final Object put(Object value, Handler handler) {
         requireValue(value);
         ForeignWaiter own = new ForeignWaiter(handler);
         Object r = putNow(value, own, handler.blockable() ? new Node(own, 0, value) : null);
@@ -210,7 +215,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     @Override
-    public Object take(Handler handler) {
+    public final Object take(Handler handler) {
         ForeignWaiter own = new ForeignWaiter(handler);
         Object r = takeNow(own, handler.blockable() ? new Node(own, 0, null) : null);
         return r == GONE ? PENDING : r;
@@ -226,12 +231,12 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     /** Closes the channel: later puts are refused, takers are released with null once nothing is left. */
     @Override
-    public void close() {
+    public final void close() {
         close(null);
     }
 
     /** Closes the channel for a cause, which {@link #cause} shows. The first close counts. */
-    public void close(Object why) {
+    public final void close(Object why) {
         lock();
         try {
             closeLocked(why);
@@ -554,12 +559,12 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     // ---------------------------------------------------------------- views
 
     /** Its buffer, or null. */
-    public Buffer buffer() {
+    public final Buffer buffer() {
         return buffer;
     }
 
     /** The state of the channel now, as data. */
-    public ChannelInfo info() {
+    public final ChannelInfo info() {
         beforeOperation();
         lock();
         try {

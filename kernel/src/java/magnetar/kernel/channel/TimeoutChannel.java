@@ -19,7 +19,7 @@ import magnetar.kernel.time.Wheel;
  *
  * <p>Lock order: the monitor, then the channel; the monitor, then the wheel.
  */
-public final class TimeoutChannel extends Channel<Object> {
+public class TimeoutChannel extends Channel<Object> {
     private static final long NOW = Long.MIN_VALUE;
 
     private final World world;
@@ -28,7 +28,8 @@ public final class TimeoutChannel extends Channel<Object> {
     // Written under the monitor, read by any thread.
     private volatile Closing closing;
 
-    private TimeoutChannel(World world, long dueNanos) {
+    /** For a {@link ChannelMaker}; programs take {@link #after}. */
+    protected TimeoutChannel(World world, long dueNanos) {
         super(null, false);
         this.world = world;
         this.dueNanos = dueNanos;
@@ -37,7 +38,7 @@ public final class TimeoutChannel extends Channel<Object> {
     /** A channel that closes after so many nanoseconds; at once if none. */
     public static Channel<Object> after(long nanos) {
         World world = Fiber.current().world();
-        return new TimeoutChannel(world, nanos <= 0 ? NOW : Durations.deadline(world.nanoTime(), nanos));
+        return ChannelMaker.current().timeout(world, nanos <= 0 ? NOW : Durations.deadline(world.nanoTime(), nanos));
     }
 
     @Override

@@ -11,11 +11,12 @@ import magnetar.kernel.park.Failures;
  * waiting puts are released with true, their values dropped (core.async's contract). What the transform throws goes to whoever
  * put the value; if that put was answered before, to the failure hook. Either way the lock is released.
  */
-public final class TransformChannel<T> extends Channel<T> {
+public class TransformChannel<T> extends Channel<T> {
     private final Transform transform;
     private final Consumer<Object> sink;
 
-    private TransformChannel(Buffer buffer, Transform transform) {
+    /** For a {@link ChannelMaker}; programs take {@link #of}. */
+    protected TransformChannel(Buffer buffer, Transform transform) {
         super(buffer, true);
         this.transform = transform;
         this.sink = buffer::insert;
@@ -23,7 +24,7 @@ public final class TransformChannel<T> extends Channel<T> {
 
     /** A channel with this buffer behind this transform. */
     public static <T> Channel<T> of(Buffer buffer, Transform transform) {
-        return new TransformChannel<>(buffer, transform);
+        return ChannelMaker.current().transforming(buffer, transform);
     }
 
     @Override

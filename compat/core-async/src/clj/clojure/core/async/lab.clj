@@ -1,8 +1,9 @@
 (ns clojure.core.async.lab
   "The names of core.async's lab, which are those of `magnetar.async.lab`."
-  (:require [clojure.core.async]
-            [magnetar.async.lab]
-            [magnetar.compat.vars :as vars]))
+  (:require
+   [clojure.core.async]
+   [magnetar.async.lab]
+   [magnetar.compat.vars :as vars]))
 
 (set! *warn-on-reflection* true)
 

@@ -1,7 +1,10 @@
 (ns clojure.core.async.impl.buffers
   "Makes buffers, which are Magnetar's; they fulfil `clojure.core.async.impl.protocols/Buffer`."
-  (:require [magnetar.async])
-  (:import (magnetar.kernel.channel Buffer)))
+  (:require
+   [magnetar.async]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.channel Buffer)))
 
 (set! *warn-on-reflection* true)
 

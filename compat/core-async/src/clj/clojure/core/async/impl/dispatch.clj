@@ -1,10 +1,12 @@
 (ns clojure.core.async.impl.dispatch
   "Where core.async runs code: executors for workloads, which are Magnetar's."
-  (:require [magnetar.impl.runtime]
-            [magnetar.impl.threads :as threads])
-  (:import (java.util.concurrent Executor ThreadFactory)
-           (java.util.concurrent.atomic AtomicLong)
-           (magnetar.kernel.park Failures)))
+  (:require
+   [magnetar.impl.runtime]
+   [magnetar.impl.threads :as threads])
+  (:import
+   (java.util.concurrent Executor ThreadFactory)
+   (java.util.concurrent.atomic AtomicLong)
+   (magnetar.kernel.park Failures)))
 
 (set! *warn-on-reflection* true)
 

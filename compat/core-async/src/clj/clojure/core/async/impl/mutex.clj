@@ -1,6 +1,7 @@
 (ns clojure.core.async.impl.mutex
   "Locks for handlers that programs write themselves."
-  (:import (java.util.concurrent.locks ReentrantLock)))
+  (:import
+   (java.util.concurrent.locks ReentrantLock)))
 
 (set! *warn-on-reflection* true)
 

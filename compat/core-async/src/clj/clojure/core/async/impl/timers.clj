@@ -1,6 +1,7 @@
 (ns clojure.core.async.impl.timers
   "Channels that close by themselves, which are Magnetar's."
-  (:require [magnetar.async :as a]))
+  (:require
+   [magnetar.async :as a]))
 
 (set! *warn-on-reflection* true)
 

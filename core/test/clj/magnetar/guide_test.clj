@@ -1,0 +1,54 @@
+(ns magnetar.guide-test
+  "The examples of the guide give what it says they give."
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.inspect :as inspect])
+  (:import
+   (java.io File)))
+
+(set! *warn-on-reflection* true)
+
+(defn- pages []
+  (->> (file-seq (io/file (System/getProperty "magnetar.home") "docs/guide"))
+       (filter #(str/ends-with? (.getName ^File %) ".md"))))
+
+(defn- examples
+  "The examples in a text: [code expected] for each arrow, in order; expected is nil for code that is only run."
+  [text]
+  (for [[_ block] (re-seq #"(?s)```clojure\n(.*?)```" text)
+        part (str/split (str block "\n") #"(?<=;=>[^\n]{1,500})\n")
+        :let [[code expected] (str/split part #";=> ?")]
+        :when (not (str/blank? code))]
+    [(str/trim code) expected]))
+
+(defn- forms [code]
+  (read-string (str "[" code "\n]")))
+
+(defn- check [[code expected]]
+  (let [value (last (mapv eval (forms code)))]
+    (when expected
+      (is (= (read-string expected) value) code))))
+
+(defn- run-page
+  "Runs the examples of a page, one after the other, in a namespace of their own; returns how many have a result."
+  [page]
+  (let [examples (examples (slurp page))
+        scratch (create-ns (gensym "magnetar.guide-test.page"))]
+    (binding [*ns* scratch]
+      (refer-clojure)
+      (run! check examples))
+    (remove-ns (ns-name scratch))
+    (count (keep second examples))))
+
+(deftest examples-are-found-with-what-they-give
+  (is (= [["(def x 1)\n(inc x)" "2"] ["x" "1"] ["(f)" nil]]
+         (examples "text\n```clojure\n(def x 1)\n(inc x) ;=> 2\nx ;=> 1\n(f)\n```\n"))))
+
+(deftest each-example-of-the-guide-gives-what-it-says
+  (try
+    (doseq [page (pages)]
+      (testing (str page)
+        (is (pos? (long (run-page page))))))
+    (finally (inspect/set-failure-hook nil))))

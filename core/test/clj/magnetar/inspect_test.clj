@@ -1,0 +1,83 @@
+(ns magnetar.inspect-test
+  "What the program is doing now: the runtime, the fibers, and what each waits for."
+  (:require
+   [clojure.test :refer [deftest is]]
+   [magnetar.async :as a]
+   [magnetar.channel :as channel]
+   [magnetar.inspect :as inspect]
+   [magnetar.support :refer [eventually start-thread taken value-of waiting-takers]]))
+
+(set! *warn-on-reflection* true)
+
+(deftest runtime-says-what-magnetar-runs-on
+  (let [{:keys [wake-up jdk java-home clojure carriers fibers timers] :as all} (inspect/runtime)]
+    (is (= 7 (count all)))
+    (is (contains? #{:unpark :hand-off} wake-up))
+    (is (= [(System/getProperty "java.version") (System/getProperty "java.home") (clojure-version)] [jdk java-home clojure]))
+    (is (pos-int? carriers))
+    (is (every? nat-int? [fibers timers]))))
+
+(defn- fiber-of
+  "Starts f on a go and returns what `inspect` says of it once it waits."
+  [f]
+  (let [thread (promise)]
+    (a/go (deliver thread (Thread/currentThread)) (f))
+    (let [thread (value-of thread)]
+      (is (eventually (:waits-for (inspect/fiber-info thread))))
+      (inspect/fiber-info thread))))
+
+(deftest ^{:spec ["C33"]} a-fiber-that-waits-says-for-what-on-which-channel-since-when
+  (let [c (channel/chan)
+        d (channel/chan)]
+    (let [{:keys [name id state waits-for on since-ms]} (fiber-of #(channel/take c))]
+      (is (re-matches #"go magnetar/inspect_test\.clj:\d+" name))
+      (is (pos-int? id))
+      (is (= [:waiting c] [state on]))
+      (is (string? waits-for))
+      (is (nat-int? since-ms)))
+    (is (= d (:on (fiber-of #(channel/put d 1)))))
+    (is (= [c [d :x]] (:on (fiber-of #(channel/select [c [d :x]])))) "a select names its clauses")
+    (is (= 3 (count (set (map :waits-for [(fiber-of #(channel/take c)) (fiber-of #(channel/put d 1)) (fiber-of #(channel/select [c]))])))))
+    (channel/close c)))
+
+(deftest a-thread-that-waits-for-nothing-of-ours-says-only-who-it-is
+  (is (= #{:name :id :state} (set (keys (inspect/fiber-info (Thread/currentThread)))))))
+
+(deftest ^{:spec ["C33"]} a-platform-thread-that-waits-is-seen-too
+  (let [c (channel/chan)
+        [thread outcome] (start-thread :platform #(channel/take c))]
+    (is (eventually (= c (:on (inspect/fiber-info thread)))))
+    (channel/put c 1)
+    (is (= 1 (value-of outcome)))))
+
+(deftest fibers-lists-those-that-have-not-ended-in-the-order-of-their-start
+  (let [c (channel/chan)
+        results (doall (repeatedly 100 #(a/go (channel/take c))))
+        mine #(filter (fn [fiber] (= c (:on fiber))) (inspect/fibers))]
+    (is (eventually (= 100 (count (mine)))))
+    (is (apply < (map :id (mine))))
+    (is (<= 100 (long (:fibers (inspect/runtime)))))
+    (channel/close c)
+    (run! taken results)
+    (is (eventually (empty? (mine))))))
+
+(deftest a-fiber-that-has-ended-leaves-the-list
+  (let [thread (promise)
+        c (a/go (deliver thread (Thread/currentThread)))
+        id (.threadId ^Thread (value-of thread))]
+    (taken c)
+    (is (eventually (not-any? #(= id (:id %)) (inspect/fibers))))))
+
+(deftest listing-ten-thousand-fibers-takes-no-time-to-speak-of
+  (let [c (channel/chan)]
+    (dotimes [_ 10000] (a/go (channel/take c)))
+    (is (eventually (= 10000 (waiting-takers c))))
+    (let [begin (System/nanoTime)]
+      (is (<= 10000 (count (inspect/fibers))))
+      (is (< (quot (- (System/nanoTime) begin) 1000000) 2000)))
+    (channel/close c)))
+
+(deftest misuse-of-fiber-info-is-told-with-data
+  (let [e (try (inspect/fiber-info :me) (catch IllegalArgumentException e e))]
+    (is (= "`fiber-info` wants a Thread; this is :me." (ex-message e)))
+    (is (= {:magnetar/reason :magnetar/not-a-thread :value :me} (ex-data e)))))

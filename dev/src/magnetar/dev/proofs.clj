@@ -1,0 +1,84 @@
+(ns magnetar.dev.proofs
+  "bin/magnetar proofs [--quick]: checks of the kernel, mutants that they must catch, Lincheck, jcstress."
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [magnetar.dev.child :as child]
+   [magnetar.dev.mutants :as mutants]))
+
+(set! *warn-on-reflection* true)
+
+;; {:passed n :failed n}
+(def ^:private counts (atom {:passed 0 :failed 0}))
+
+(defn- note
+  "Counts one proof and prints its line; `complaint` is nil if it holds."
+  [title complaint]
+  (swap! counts update (if complaint :failed :passed) inc)
+  (println (str (if complaint "FAIL " "ok   ") title (when complaint (str ": " complaint))))
+  (flush))
+
+(defn- compiled
+  "The folder with the classes of `from`, made now; notes a failure and returns nil if it does not compile."
+  [title from class-path & options]
+  (let [classes (child/temp-folder "proofs")
+        complaint (apply child/compile-java from classes class-path options)]
+    (if complaint
+      (note (str title " compiles") complaint)
+      classes)))
+
+;; --- checks and mutants
+
+(defn- check-names [quick?]
+  (let [slow #{"stress-long" "stress-10000" "blockers-100000"}
+        text (slurp (io/file (System/getProperty "magnetar.home") "kernel/test/java/magnetar/check/Main.java"))
+        all (map second (re-seq #"Map\.entry\(\"([a-z0-9-]+)\"" text))]
+    (if quick? (remove slow all) all)))
+
+(defn- prove-checks [kernel checks quick?]
+  (doseq [name (check-names quick?)]
+    (note (str "check " name) (mutants/check kernel checks name 30))))
+
+(defn- prove-mutants [root checks]
+  (doseq [mutant (mutants/mutants root)]
+    (note (str "mutant `" (:name mutant) "` is caught by " (:check mutant)) (mutants/survives root checks mutant))))
+
+;; --- programs with a line per proof
+
+(defn- note-lines
+  "Counts the lines `ok TITLE` and `FAIL TITLE: WHY` that a program printed; a program without any has failed."
+  [title {:keys [exit out]}]
+  (let [lines (keep #(re-matches #"(ok|FAIL) +(.*)" %) (str/split-lines out))]
+    (doseq [[_ verdict text] lines]
+      (note text (when (= "FAIL" verdict) "see above")))
+    (when (or (empty? lines) (not= 0 exit))
+      (note title (str "it ended with " exit ": " (last (str/split-lines (str "nothing printed\n" out))))))))
+
+(defn- library-path []
+  (remove str/blank? (str/split (System/getProperty "java.class.path") #":")))
+
+(defn- prove-program
+  "Compiles the Java below `folder` and runs its main class."
+  [kernel folder title seconds options main & args]
+  (when-let [classes (compiled title [folder] (cons kernel (library-path)) "-proc:full")]
+    (note-lines title (apply child/run (list* kernel classes (library-path)) seconds (concat options [main] args)))))
+
+(defn- prove-all [root quick?]
+  (let [source #(io/file root "kernel" %)]
+    (when-let [kernel (compiled "the kernel" [(source "src/java")] [])]
+      (when-let [checks (compiled "the checks" [(source "test/java")] [kernel])]
+        (prove-checks kernel checks quick?)
+        (prove-mutants root checks))
+      (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 120 600)
+                     ["-Xmx1g"] "magnetar.lincheck.Main" (if quick? "quick" "full"))
+      (prove-program kernel (source "stress/java") "jcstress" (if quick? 150 900)
+                     ["-Xmx512m"] "magnetar.stress.Main" (if quick? "quick" "full")))))
+
+(defn -main
+  "Runs every proof and ends with their number; exit 1 if one failed. `--quick` keeps to a few minutes."
+  [& [option]]
+  (prove-all (System/getProperty "magnetar.home") (= "--quick" option))
+  (let [{:keys [passed failed]} @counts]
+    (println (str "proofs: " passed " passed, " failed " failed"))
+    (flush)
+    (System/exit (if (zero? (long failed)) 0 1))))

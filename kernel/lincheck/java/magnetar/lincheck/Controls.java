@@ -1,0 +1,67 @@
+package magnetar.lincheck;
+
+import java.util.ArrayDeque;
+import java.util.Deque;
+import org.jetbrains.lincheck.datastructures.IntGen;
+import org.jetbrains.lincheck.datastructures.Operation;
+import org.jetbrains.lincheck.datastructures.Param;
+
+/** Channels that are wrong on purpose: Lincheck has to find out, or its silence about the others means nothing. */
+public final class Controls {
+    private Controls() {}
+
+    /** A fixed buffer of one value that looks for room, and puts the value, under two locks. */
+    @Param(name = "value", gen = IntGen.class, conf = "1:3")
+    public static final class ForgetfulFixed {
+        private final Deque<Integer> values = new ArrayDeque<>();
+        private volatile boolean closed;
+
+        @Operation
+        public String offer(@Param(name = "value") int value) {
+            if (closed) {
+                return "false";
+            }
+            synchronized (this) {
+                if (!values.isEmpty()) {
+                    return "PENDING";
+                }
+            }
+            synchronized (this) {
+                values.add(value);
+                return "true";
+            }
+        }
+
+        @Operation
+        public synchronized String poll() {
+            return values.isEmpty() ? closed ? "null" : "PENDING" : String.valueOf(values.poll());
+        }
+
+        @Operation
+        public void close() {
+            closed = true;
+        }
+    }
+
+    /** A rendezvous whose waiting take is handed a value without a claim: two puts may find the same one. */
+    @Param(name = "value", gen = IntGen.class, conf = "1:3")
+    public static final class Unclaimed {
+        private volatile Model.Party waiting;
+
+        @Operation
+        public String take() {
+            waiting = new Model.Party();
+            return "PENDING";
+        }
+
+        @Operation
+        public String offer(@Param(name = "value") int value) {
+            Model.Party taker = waiting;
+            if (taker == null) {
+                return "PENDING";
+            }
+            waiting = null;
+            return "true";
+        }
+    }
+}

@@ -1,0 +1,76 @@
+package magnetar.lincheck;
+
+import org.jetbrains.lincheck.datastructures.ModelCheckingOptions;
+import org.jetbrains.lincheck.datastructures.Options;
+import org.jetbrains.lincheck.datastructures.StressOptions;
+import org.jetbrains.lincheck.datastructures.verifier.SerializabilityVerifier;
+
+/** Runs every Lincheck test, {@code quick} or {@code full}; prints {@code ok TITLE} or {@code FAIL TITLE} for each. */
+public final class Main {
+    private static boolean quick;
+    private static boolean failed;
+
+    private Main() {}
+
+    public static void main(String[] args) {
+        quick = args.length == 0 || args[0].equals("quick");
+        control("a buffer that forgets to lock", Controls.ForgetfulFixed.class, Channels.FixedModel.class);
+        control("a take without a claim", Controls.Unclaimed.class, Channels.RendezvousModel.class);
+        channel("rendezvous", Channels.Rendezvous.class, Channels.RendezvousModel.class);
+        channel("fixed", Channels.Fixed.class, Channels.FixedModel.class);
+        channel("dropping", Channels.Dropping.class, Channels.DroppingModel.class);
+        channel("sliding", Channels.Sliding.class, Channels.SlidingModel.class);
+        channel("promise", Channels.Promised.class, Channels.PromisedModel.class);
+        channel("unbounded", Channels.Unbounded.class, Channels.UnboundedModel.class);
+        selects();
+        System.exit(failed ? 1 : 0);
+    }
+
+    private static void channel(String title, Class<?> subject, Class<?> specification) {
+        holds("Lincheck, model checking: " + title + " channel", subject, specification,
+                new ModelCheckingOptions().iterations(quick ? 5 : 50).invocationsPerIteration(quick ? 100 : 1_000)
+                        .threads(2).actorsPerThread(3).actorsBefore(2).actorsAfter(2));
+        if (quick && subject != Channels.Rendezvous.class) {
+            return;
+        }
+        holds("Lincheck, stress: " + title + " channel", subject, specification,
+                new StressOptions().iterations(quick ? 5 : 50).invocationsPerIteration(quick ? 500 : 5_000)
+                        .threads(2).actorsPerThread(3).actorsBefore(2).actorsAfter(2));
+    }
+
+    private static void selects() {
+        holds("Lincheck, model checking: selects that cross", Selects.Crossing.class, Selects.CrossingModel.class,
+                new ModelCheckingOptions().iterations(quick ? 15 : 100).invocationsPerIteration(quick ? 200 : 2_000)
+                        .threads(3).actorsPerThread(1).actorsBefore(1).actorsAfter(2).verifier(SerializabilityVerifier.class));
+        holds("Lincheck, stress: selects that cross", Selects.Crossing.class, Selects.CrossingModel.class,
+                new StressOptions().iterations(quick ? 10 : 100).invocationsPerIteration(quick ? 500 : 5_000)
+                        .threads(3).actorsPerThread(2).actorsBefore(1).actorsAfter(2).verifier(SerializabilityVerifier.class));
+    }
+
+    private static void control(String title, Class<?> subject, Class<?> specification) {
+        Throwable found = failure(subject, specification,
+                new ModelCheckingOptions().iterations(30).invocationsPerIteration(500).threads(2).actorsPerThread(2));
+        report("Lincheck finds the control: " + title, found == null ? new AssertionError("it passed") : null);
+    }
+
+    private static void holds(String title, Class<?> subject, Class<?> specification, Options<?, ?> options) {
+        report(title, failure(subject, specification, options));
+    }
+
+    private static Throwable failure(Class<?> subject, Class<?> specification, Options<?, ?> options) {
+        long begin = System.nanoTime();
+        try {
+            options.sequentialSpecification(specification).check(subject);
+            return null;
+        } catch (Throwable t) {
+            return t;
+        } finally {
+            System.out.println((System.nanoTime() - begin) / 1_000_000 + " ms");
+        }
+    }
+
+    private static void report(String title, Throwable failure) {
+        failed |= failure != null;
+        System.out.println(failure == null ? "ok " + title : failure + "\nFAIL " + title);
+    }
+}

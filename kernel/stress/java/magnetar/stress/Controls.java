@@ -1,0 +1,163 @@
+package magnetar.stress;
+
+import static org.openjdk.jcstress.annotations.Expect.ACCEPTABLE;
+import static org.openjdk.jcstress.annotations.Expect.FORBIDDEN;
+
+import java.util.concurrent.atomic.AtomicInteger;
+import org.openjdk.jcstress.annotations.Actor;
+import org.openjdk.jcstress.annotations.Arbiter;
+import org.openjdk.jcstress.annotations.JCStressTest;
+import org.openjdk.jcstress.annotations.Outcome;
+import org.openjdk.jcstress.annotations.State;
+import org.openjdk.jcstress.infra.results.II_Result;
+import org.openjdk.jcstress.infra.results.I_Result;
+
+/** The same claims about code that breaks them on purpose: each of these has to fail, or the others prove nothing. */
+public final class Controls {
+    private Controls() {}
+
+    /** READY is published before the result. */
+    @JCStressTest
+    @State
+    @Outcome(id = {"-1", "1"}, expect = ACCEPTABLE, desc = "Not ready, or ready with its result.")
+    @Outcome(id = "0", expect = FORBIDDEN, desc = "Ready, and the result is missing.")
+    public static class ReadyBeforeResult {
+        private Object result;
+        private volatile boolean ready;
+
+        @Actor
+        public void event() {
+            ready = true;
+            result = "result";
+        }
+
+        @Actor
+        public void owner(I_Result r) {
+            r.r1 = ready ? result == null ? 0 : 1 : -1;
+        }
+    }
+
+    /** A box is handed over before it is filled. */
+    @JCStressTest
+    @State
+    @Outcome(id = {"-1", "1"}, expect = ACCEPTABLE, desc = "Nothing, or the box and its content.")
+    @Outcome(id = "0", expect = FORBIDDEN, desc = "The box without its content.")
+    public static class EmptyBox {
+        private volatile Channels.Box handed;
+
+        @Actor
+        public void sender() {
+            Channels.Box box = new Channels.Box();
+            handed = box;
+            box.content = 1;
+        }
+
+        @Actor
+        public void receiver(I_Result r) {
+            Channels.Box box = handed;
+            r.r1 = box == null ? -1 : box.content;
+        }
+    }
+
+    /** Two selects that cross take the two claims without an order, and give back what they got if the other is gone. */
+    @JCStressTest
+    @State
+    @Outcome(id = {"1, 0", "0, 1"}, expect = ACCEPTABLE, desc = "One pairs.")
+    @Outcome(expect = FORBIDDEN, desc = "Both, or none.")
+    public static class UnorderedPairs {
+        private final AtomicInteger a = new AtomicInteger();
+        private final AtomicInteger b = new AtomicInteger();
+
+        @Actor
+        public void first(II_Result r) {
+            r.r1 = pair(a, b);
+        }
+
+        @Actor
+        public void second(II_Result r) {
+            r.r2 = pair(b, a);
+        }
+
+        private static int pair(AtomicInteger own, AtomicInteger peer) {
+            if (!own.compareAndSet(0, 1)) {
+                return 0;
+            }
+            if (!peer.compareAndSet(0, 1)) {
+                own.set(0);
+                return 0;
+            }
+            return 1;
+        }
+    }
+
+    /** A wait that ends by time without asking for the claim. */
+    @JCStressTest
+    @State
+    @Outcome(id = {"1, 1", "0, 0"}, expect = ACCEPTABLE, desc = "The event and the wait agree.")
+    @Outcome(expect = FORBIDDEN, desc = "Lost, or made up.")
+    public static class ExpiryWithoutClaim {
+        private final AtomicInteger claimed = new AtomicInteger();
+
+        @Actor
+        public void event(II_Result r) {
+            r.r1 = claimed.compareAndSet(0, 1) ? 1 : 0;
+        }
+
+        @Actor
+        public void owner(II_Result r) {
+            r.r2 = claimed.get(); // and away
+        }
+    }
+
+    /** A close that looks at the waiting takers before it says that it is closed. */
+    @JCStressTest
+    @State
+    @Outcome(id = {"1, 0", "0, 1"}, expect = ACCEPTABLE, desc = "The take ended once.")
+    @Outcome(expect = FORBIDDEN, desc = "Never, or twice.")
+    public static class CloseTooLate {
+        private volatile boolean closed;
+        private final AtomicInteger waiting = new AtomicInteger();
+        private volatile int released;
+
+        @Actor
+        public void closer() {
+            released = waiting.getAndSet(0);
+            closed = true;
+        }
+
+        @Actor
+        public void taker(II_Result r) {
+            if (closed) {
+                r.r1 = 1;
+            } else {
+                waiting.incrementAndGet();
+            }
+        }
+
+        @Arbiter
+        public void rest(II_Result r) {
+            r.r2 = released;
+        }
+    }
+
+    /** The interrupt comes before its cause. */
+    @JCStressTest
+    @State
+    @Outcome(id = {"-1", "1"}, expect = ACCEPTABLE, desc = "Not interrupted, or with a cause.")
+    @Outcome(id = "0", expect = FORBIDDEN, desc = "Interrupted without a cause.")
+    public static class InterruptBeforeCause {
+        private final Thread thread = Thread.ofPlatform().unstarted(() -> {});
+        private volatile Object cause;
+
+        @Actor
+        public void doom() {
+            thread.interrupt();
+            cause = "why";
+        }
+
+        @Actor
+        public void look(I_Result r) {
+            r.r1 = thread.isInterrupted() ? cause == null ? 0 : 1 : -1;
+        }
+    }
+}

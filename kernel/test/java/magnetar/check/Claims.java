@@ -1,0 +1,174 @@
+package magnetar.check;
+
+import static magnetar.check.Support.require;
+
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.park.Waiter;
+import magnetar.kernel.park.Waiter.Pairing;
+import magnetar.kernel.park.World;
+
+/** The claim alone: two threads race for it in every combination, thousands of times. */
+final class Claims {
+    private static final int ROUNDS = 30_000;
+
+    private Claims() {}
+
+    /** Two threads meet again and again; ends when the other has failed. */
+    static final class Meeting {
+        private final AtomicInteger arrived = new AtomicInteger();
+
+        void await() {
+            int turn = arrived.getAndIncrement() / 2;
+            for (int n = 1; arrived.get() / 2 == turn; n++) {
+                if (n % 10_000 == 0) {
+                    require(Support.failure == null, "the other failed: " + Support.failure);
+                    Thread.yield();
+                }
+                Thread.onSpinWait();
+            }
+        }
+    }
+
+    private static final class Plain extends Waiter {
+        private final long id;
+
+        Plain(long id) {
+            this.id = id;
+        }
+
+        @Override
+        public long id() {
+            return id;
+        }
+
+        @Override
+        public void complete(Object source, Object result) {}
+    }
+
+    /** Three waiters of one round, and what each thread got of them. */
+    private static final class Round {
+        final Waiter a = new Plain(1);
+        final Waiter b = new Plain(2);
+        final Waiter c = new Plain(3);
+
+        // Written by one thread each before they meet: bits of a, b and c that it claimed.
+        int first;
+        int second;
+    }
+
+    /** However two threads claim one or pair two of three waiters, nobody's claim is another's, and one of them succeeds. */
+    static void pairs() throws Exception {
+        World.simulate(true);
+        World noisy = new Support.Noisy(2, 1_500);
+        AtomicReference<Round> round = new AtomicReference<>();
+        Meeting meeting = new Meeting();
+        Thread second = Support.platform(noisy, () -> {
+            for (int i = 0; i < ROUNDS; i++) {
+                meeting.await();
+                Round r = round.get();
+                r.second = attempt(r, i % 5);
+                meeting.await();
+            }
+        });
+        Thread first = Support.platform(noisy, () -> {
+            for (int i = 0; i < ROUNDS; i++) {
+                Round r = new Round();
+                round.set(r);
+                meeting.await();
+                r.first = pair(r.a, r.b, 3);
+                meeting.await();
+                judge(r, i % 5);
+            }
+        });
+        Support.join(first);
+        Support.join(second);
+        World.simulate(false);
+    }
+
+    private static int attempt(Round r, int how) {
+        return switch (how) {
+            case 0 -> pair(r.b, r.a, 3);
+            case 1 -> r.b.claim() ? 2 : 0;
+            case 2 -> r.a.claim() ? 1 : 0;
+            case 3 -> pair(r.b, r.c, 6);
+            default -> pair(r.c, r.b, 6);
+        };
+    }
+
+    private static int pair(Waiter own, Waiter peer, int bits) {
+        return Waiter.pair(own, peer) == Pairing.PAIRED ? bits : 0;
+    }
+
+    private static void judge(Round r, int how) {
+        String what = "attempt " + how + ": the first thread got " + r.first + ", the second " + r.second;
+        require((r.first & r.second) == 0, what + ": a waiter was claimed twice");
+        require((r.first | r.second) != 0, what + ": each gave way to the other");
+        int got = r.first | r.second;
+        require(r.a.isOpen() == ((got & 1) == 0) && r.b.isOpen() == ((got & 2) == 0) && r.c.isOpen() == ((got & 4) == 0),
+                what + ": a waiter is open though claimed, or closed though nobody has it");
+        require(!r.a.isOpen() || r.a.claim(), what + ": an open claim stayed locked");
+    }
+
+    /** A waiter that was told that its time is up, or interrupted, while somebody claims it: either the wait ends, or the event counts. */
+    static void endings() throws Exception {
+        World.simulate(true);
+        World noisy = new Races.Awake() {
+            private final Support.Noisy noise = new Support.Noisy(2, 1_500);
+
+            @Override
+            protected void reachSwitchPoint() {
+                noise.reachSwitchPoint();
+            }
+        };
+        AtomicReference<Parked> waiting = new AtomicReference<>();
+        AtomicReference<Thread> owner = new AtomicReference<>();
+        AtomicInteger claimed = new AtomicInteger();
+        AtomicInteger completed = new AtomicInteger();
+        Meeting meeting = new Meeting();
+        Thread events = Support.platform(noisy, () -> {
+            for (int i = 0; i < ROUNDS; i++) {
+                meeting.await();
+                if (i % 2 == 0) {
+                    waiting.get().expire();
+                } else {
+                    owner.get().interrupt();
+                }
+                if (waiting.get().claim()) {
+                    waiting.get().complete(null, i);
+                    claimed.incrementAndGet();
+                }
+                meeting.await();
+            }
+        });
+        owner.set(Support.platform(noisy, () -> {
+            for (int i = 0; i < ROUNDS; i++) {
+                Parked p = new Parked(Fiber.current(), WaitReason.CHANNEL_TAKE, null);
+                waiting.set(p);
+                meeting.await();
+                if (awaitQuietly(p)) {
+                    completed.incrementAndGet();
+                    require(p.result().equals(i), "round " + i + " brought " + p.result());
+                }
+                meeting.await();
+                Thread.interrupted();
+                require(claimed.get() == completed.get(),
+                        "round " + i + ": " + claimed + " events were delivered, " + completed + " arrived");
+            }
+        }));
+        Support.join(owner.get());
+        Support.join(events);
+        World.simulate(false);
+    }
+
+    private static boolean awaitQuietly(Parked p) {
+        try {
+            return p.await();
+        } catch (InterruptedException e) {
+            return false;
+        }
+    }
+}
