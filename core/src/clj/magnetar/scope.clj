@@ -25,11 +25,13 @@
             [magnetar.impl.runtime])
   (:import (clojure.lang Compiler)
            (java.lang ScopedValue ScopedValue$CallableOp ScopedValue$Carrier)
+           (java.net SocketException)
+           (java.nio.channels ClosedByInterruptException)
            (java.time Instant)
            (java.util.concurrent CompletableFuture CompletionException CompletionStage)
            (java.util.function BiConsumer)
-           (magnetar.kernel.channel Channel)
-           (magnetar.kernel.park Cancelled Fiber Gate WaitReason)
+           (magnetar.kernel.channel Callback Channel)
+           (magnetar.kernel.park Cancelled Fiber Gate WaitReason Waiter)
            (magnetar.kernel.scope Fork Joiner Scope)
            (magnetar.kernel.time Durations Waits)))
 
@@ -46,11 +48,34 @@
 
 ;; ---- outcomes
 
+(defn- interruption?
+  "True if the error is how an operation answers a cancellation, or the interrupt that comes with it."
+  [^Throwable error]
+  (or (instance? Cancelled error)
+      (instance? InterruptedException error)
+      (instance? ClosedByInterruptException error)
+      (and (instance? SocketException error) (= "Closed by interrupt" (ex-message error)))))
+
+(defn- by-cancellation? [error]
+  (boolean (some interruption? (take 16 (take-while some? (iterate ex-cause error))))))
+
+(defn- doomed? [^Fork fork]
+  (or (some? (.cause (.fiber fork)))
+      (.isCancelled (.scope fork))))
+
+(defn- failure-in
+  "The failure of a clean-up that a cancellation carries with it, else the error itself."
+  [^Throwable error]
+  (or (when (instance? Cancelled error)
+        (first (remove by-cancellation? (.getSuppressed error))))
+      error))
+
 (defn- outcome [^Fork fork]
-  (let [error (.error fork)
+  (let [error (some-> (.error fork) failure-in)
         status (cond
                  (nil? error) :success
                  (instance? Cancelled error) :cancelled
+                 (and (doomed? fork) (by-cancellation? error)) :cancelled
                  :else :failure)]
     (cond-> {:status status :site (.site fork) :fork fork}
       (= :success status) (assoc :value (.value fork))
@@ -124,18 +149,24 @@
                (failed? winner) (throw (fork-failed [winner]))
                :else (:value winner)))})
 
+(defn- stepped
+  "The state of a joiner after the outcome of a fork. A daemon matters only if it fails; a step that throws is the last."
+  [step {:keys [value done?] :as state} outcome ^Fork fork]
+  (let [next (cond
+               done? value
+               (and (.isDaemon fork) (not (failed? outcome))) value
+               :else (try (step value outcome) (catch Throwable e (reduced {::broken e}))))]
+    (cond-> (assoc state :value (unreduced next) :done? (or done? (reduced? next)))
+      (failed? outcome) (update :failures conj outcome))))
+
 (defn- joining
   "The kernel's joiner of `joiner`; keeps its state and the failures in the volatile `state`."
   [{:keys [step]} state]
   (reify Joiner
     (ended [_ fork]
-      (let [{:keys [value done? failures]} @state
-            outcome (outcome fork)
-            next (if done? value (step value outcome))]
-        (vreset! state {:value (unreduced next)
-                        :done? (or done? (reduced? next))
-                        :failures (cond-> failures (failed? outcome) (conj outcome))})
-        (reduced? next)))))
+      (let [before (:done? @state)]
+        (vswap! state #(stepped step % (outcome fork) fork))
+        (and (not before) (boolean (:done? @state)))))))
 
 ;; ---- scopes
 
@@ -149,9 +180,16 @@
     (instance? Instant deadline) (* 1000000 (max 0 (- (.toEpochMilli ^Instant deadline) (System/currentTimeMillis))))
     :else (nanos :deadline deadline)))
 
+(defn- check-inherit [scoped-values]
+  (when-not (and (or (nil? scoped-values) (sequential? scoped-values) (set? scoped-values))
+                 (every? #(instance? ScopedValue %) scoped-values))
+    (misuse :magnetar/not-a-scoped-value
+            (str ":inherit is a collection of java.lang.ScopedValue; this is " (pr-str scoped-values) ".") {:inherit scoped-values})))
+
 (defn- capture
   "The values that this thread has for ScopedValues, as a function that calls another with them."
   [scoped-values]
+  (check-inherit scoped-values)
   (let [carrier (reduce (fn [carrier ^ScopedValue sv]
                           (cond
                             (not (.isBound sv)) carrier
@@ -192,25 +230,45 @@
   [^Scope scope joiner {:keys [value failures]} {body-value :value :keys [error]}]
   (let [why (.why scope)]
     (cond
-      (instance? Fork why) ((:result joiner) value body-value failures)
-      (nil? error) ((:result joiner) value body-value failures)
+      (::broken value) (throw (suppress (::broken value) (map :error failures)))
+      (or (nil? error) (instance? Fork why)) ((:result joiner) value body-value failures)
       (identical? why error) (throw (suppress error (map :error failures)))
       :else (throw (suppress (cancelled-error scope) (map :error failures))))))
 
+(defn- settled
+  "{:value v} or {:error e} of a scope that has closed; the cancellation of what is around it comes first."
+  [scope joiner state body]
+  (try
+    (.check (Fiber/current))
+    {:value (settle scope joiner state body)}
+    (catch Throwable e {:error e})))
+
+(defn- own-failure [{:keys [error]}]
+  (let [error (some-> error failure-in)]
+    (when-not (by-cancellation? error) error)))
+
+(defn- conclude
+  "Returns or throws what the scope comes to; no failure of its body or its clean-ups is lost."
+  [scope joiner state body thrown]
+  (let [{:keys [value error]} (settled scope joiner state body)
+        [e & others] (remove nil? (list* error (own-failure body) thrown))]
+    (if e
+      (throw (suppress e others))
+      value)))
+
 (defn scope*
   "Calls f with a scope, as `with-scope` does with its body."
-  [site {:keys [deadline joiner inherit] :or {joiner all}} f]
+  [site {:keys [deadline joiner inherit patience] :or {joiner all}} f]
   (check-joiner joiner)
   (let [state (volatile! {:value (:init joiner) :failures []})
-        scope (Scope/open site (joining joiner state) (if (some? deadline) (time-left deadline) Durations/INFINITE))
-        _ (.attach scope (capture inherit))
-        body (run-body scope f)
-        thrown (.close scope)]
-    (.check (Fiber/current))
-    (try
-      (let [value (settle scope joiner @state body)]
-        (if (seq thrown) (throw (suppress (first thrown) (rest thrown))) value))
-      (catch Throwable e (throw (suppress e thrown))))))
+        carry (capture inherit)
+        patience (if (nil? patience) Scope/PATIENCE_NANOS (nanos :patience patience))
+        scope (Scope/open site (joining joiner state) (if (nil? deadline) Durations/INFINITE (time-left deadline)))]
+    (.attach scope carry)
+    (.setPatience scope patience)
+    (let [body (run-body scope f)
+          thrown (.close scope)]
+      (conclude scope joiner @state body thrown))))
 
 (defmacro with-scope
   "Does body with s bound to a new scope, and returns its value once all forks have ended.
@@ -222,8 +280,9 @@
     :deadline  a duration from now (ms, a Duration) or an Instant; an enclosing scope's counts as well
     :joiner    `all` (the default), `any`, `race` or your own
     :inherit   ScopedValues of the JDK that forks shall see as they are bound here
+    :patience  how long a fork may go on after its cancellation before the failure hook of magnetar.inspect names it, with its stack: 5 s
 
-  A scope waits for its forks however long that takes; one that does not react to its cancellation is named after 5 s.
+  A scope waits for its forks however long that takes. A fork that ends by the interrupt of its cancellation has not failed.
 
     (with-scope [s {:joiner race}] (fork s ask primary) (fork s ask replica))
 
@@ -231,10 +290,13 @@
   [[s options] & body]
   `(scope* ~(fibers/site "scope" &form) ~options (fn [~s] ~@body)))
 
+(defn- scope-ended [^Scope scope]
+  (misuse :magnetar/scope-ended
+          (str "A fork in the " (.site scope) ", which has ended: fork inside the body of with-scope.") {:site (.site scope)}))
+
 (defn- refuse-fork [^Scope scope]
   (cond
-    (.isClosed scope) (misuse :magnetar/scope-ended
-                              (str "A fork in the " (.site scope) ", which has ended: fork inside the body of with-scope.") {:site (.site scope)})
+    (.isClosed scope) (scope-ended scope)
     (not (.admits scope (Fiber/current))) (misuse :magnetar/outside-scope
                                                   (str "A fork in the " (.site scope) " by a fiber that it does not own, "
                                                        (.getName (Thread/currentThread)) ": open a scope there, or fork that work too.")
@@ -249,7 +311,9 @@
                                     (fibers/install bindings)
                                     (carry #(apply f args))))
         (do (.check (Fiber/current))
-            (throw (cancelled-error scope))))))
+            (if (.isCancelled scope)
+              (throw (cancelled-error scope))
+              (scope-ended scope))))))
 
 (defn ^:no-doc fork-at [site s f args]
   (start s site false f args))
@@ -285,19 +349,32 @@
   [s f & args]
   (daemon-at "daemon (line unknown)" s f args))
 
+(defn- close-after
+  "Closes the channel when the fork has ended: one that is cancelled before it begins never comes to do so."
+  [^Fork fork ^Channel out]
+  (when-not (.add fork (proxy [Waiter] []
+                         (id [] 0)
+                         (complete [_ _] (.close out))))
+    (.close out)))
+
 (defn ^:no-doc go-at [site s f]
   (let [^Channel out (fibers/result-channel)]
-    (start s site false
-           (fn []
-             (try
-               (let [value (f)]
-                 (when (some? value) (.offer out value)))
-               (finally (.close out))))
-           nil)
+    (close-after (start s site false
+                        (fn []
+                          (try
+                            (let [value (f)]
+                              (when (some? value) (.offer out value)))
+                            (finally (.close out))))
+                        nil)
+                 out)
     out))
 
 (defmacro go
-  "Like `magnetar.async/go`, but owned by the scope s: returns a channel of the value of body; a failure cancels the scope."
+  "Like `magnetar.async/go`, but owned by the scope s: returns a channel of the value of body; a failure cancels the scope.
+
+  The channel closes when the body has ended, cancelled before it began or not.
+
+    (go s (fetch-user id))"
   [s & body]
   `(go-at ~(fibers/site "scope/go" &form) ~s (fn [] ~@body)))
 
@@ -426,12 +503,26 @@
                              (.close out error))))
     out))
 
+(defn- fulfil
+  "Completes the stage with what was taken from ch: null if that is closed, its cause if it was closed for one."
+  [^CompletableFuture stage ch value]
+  (let [cause (when (and (nil? value) (instance? Channel ch)) (.cause ^Channel ch))]
+    (if (nil? cause)
+      (.complete stage value)
+      (.completeExceptionally stage (if (instance? Throwable cause)
+                                      cause
+                                      (ex-info (str "The channel was closed for a cause: " (pr-str cause)) {:cause cause}))))))
+
 (defn chan->stage
-  "A CompletableFuture of the next value of a channel, null if that is closed."
+  "A CompletableFuture of the next value of a channel, null if that is closed. Cancelled before, it takes nothing.
+
+    (.thenAccept (chan->stage answers) println)"
   ^CompletableFuture [ch]
-  (let [stage (CompletableFuture.)]
-    (fibers/background "chan->stage"
-      (try
-        (.complete stage (ports/take ch))
-        (catch Throwable e (.completeExceptionally stage e))))
+  (let [stage (CompletableFuture.)
+        callback (Callback. (ports/completion #(fulfil stage ch %)) false)
+        value (ports/take-later ch callback)]
+    (if (ports/pending? value)
+      (.whenComplete stage (reify BiConsumer
+                             (accept [_ _ _] (.claim callback))))
+      (fulfil stage ch value))
     stage))

@@ -38,11 +38,13 @@ import magnetar.kernel.time.Wheel;
  * <p>Lock order: the scope's lock is a leaf, but for the joiner, which is called under it and must not call the scope.
  */
 public final class Scope extends Region {
-    private static final long PATIENCE_NANOS = 5_000_000_000L;
+    /** How long a fork may go on after its cancellation before it is named, unless the owner says otherwise. */
+    public static final long PATIENCE_NANOS = 5_000_000_000L;
 
     private enum State {
         OPEN,
         CANCELLED,
+        ENDING,
         CLOSED
     }
 
@@ -50,10 +52,12 @@ public final class Scope extends Region {
     private final Joiner joiner;
     private final ReentrantLock lock = new ReentrantLock();
     private final Fiber owner;
+    private final Scope outer;
     private final long deadline;
 
     // Set by the owner before the first fork: the face's own.
     private Object attachment;
+    private long patience = PATIENCE_NANOS;
 
     // Guarded by the lock.
     private State state = State.OPEN;
@@ -67,11 +71,12 @@ public final class Scope extends Region {
     // Only accessed by the owner.
     private Timer alarm;
 
-    private Scope(String site, Joiner joiner, Fiber owner, long deadline) {
+    private Scope(String site, Joiner joiner, Fiber owner, long own) {
         this.site = site;
         this.joiner = joiner;
         this.owner = owner;
-        this.deadline = deadline;
+        this.outer = enclosing(owner);
+        this.deadline = outer == null ? own : earlier(own, outer.deadline);
     }
 
     /**
@@ -82,11 +87,12 @@ public final class Scope extends Region {
     public static Scope open(String site, Joiner joiner, long nanos) {
         Fiber owner = Fiber.current();
         owner.check();
-        Scope outer = enclosing(owner);
         long own = Durations.deadline(owner.world().nanoTime(), nanos);
-        Scope scope = new Scope(site, joiner, owner, outer == null ? own : earlier(own, outer.deadline));
+        Scope scope = new Scope(site, joiner, owner, own);
         owner.enterRegion(scope);
-        if (own != Durations.INFINITE) {
+        if (nanos <= 0) {
+            scope.cancel(DEADLINE);
+        } else if (own != Durations.INFINITE) {
             scope.alarm = scope.new Alarm(own);
             Wheel.of(owner.world()).add(scope.alarm);
         }
@@ -122,17 +128,30 @@ public final class Scope extends Region {
         attachment = thing;
     }
 
-    /** True if this fiber may fork here: the owner, and fibers that the scope owns, also through inner scopes. */
+    /** Sets how many nanoseconds a fork may go on after its cancellation before it is named. */
+    public void setPatience(long nanos) {
+        patience = nanos;
+    }
+
+    /** True if this fiber may fork here: the owner, and fibers that the scope owns, also through scopes that lie inside it. */
     public boolean admits(Fiber fiber) {
         if (fiber == owner) {
             return true;
         }
-        for (Scope s = (Scope) fiber.home(); s != null; s = (Scope) s.owner.home()) {
-            if (s == this) {
-                return true;
-            }
+        Scope s = (Scope) fiber.home();
+        while (s != null && s != this) {
+            s = s.outer;
         }
-        return false;
+        return s == this;
+    }
+
+    /** True if the fiber owns a scope that the other fiber works in, so that it waits for the other. */
+    static boolean waitsFor(Fiber fiber, Fiber other) {
+        Scope s = (Scope) other.home();
+        while (s != null && s.owner != fiber) {
+            s = s.outer;
+        }
+        return s != null;
     }
 
     /** True once it has ended. */
@@ -214,7 +233,7 @@ public final class Scope extends Region {
         lock.lock();
         try {
             remove(fork);
-            stop = joiner.ended(fork) && state == State.OPEN;
+            stop = decides(fork) && state == State.OPEN;
             if (idle != null && (state == State.CANCELLED ? listed : awaited) == 0) {
                 nowIdle = idle;
             }
@@ -226,6 +245,16 @@ public final class Scope extends Region {
         }
         if (nowIdle != null) {
             nowIdle.open();
+        }
+    }
+
+    /** Asks the joiner. One that fails ends the scope, and is reported: the gates have to open all the same. */
+    private boolean decides(Fork fork) {
+        try {
+            return joiner.ended(fork);
+        } catch (Throwable t) {
+            Failures.report(site, Thread.currentThread(), t);
+            return true;
         }
     }
 
@@ -306,14 +335,13 @@ public final class Scope extends Region {
 
     /**
      * Ends the scope, as the owner: cancels what is left, waits until it has ended however long that takes, runs the clean-ups, and
-     * withdraws the interrupt. A fork that has not ended {@value #PATIENCE_NANOS} nanoseconds after its cancellation is named through the
-     * failure hook.
+     * withdraws the interrupt. A fork that goes on for longer than the scope's patience is named through the failure hook.
      *
      * @return what the clean-ups threw
      */
     public List<Throwable> close() {
         List<Throwable> thrown = new ArrayList<>();
-        if (!live().isEmpty()) {
+        if (!endIfIdle()) {
             cancel("its scope has ended");
         }
         owner.shield(() -> {
@@ -327,6 +355,19 @@ public final class Scope extends Region {
         }
         owner.leaveRegion();
         return thrown;
+    }
+
+    /** Takes no forks any more, if there are none: the clean-ups may not start one. */
+    private boolean endIfIdle() {
+        lock.lock();
+        try {
+            if (listed == 0 && state == State.OPEN) {
+                state = State.ENDING;
+            }
+            return listed == 0;
+        } finally {
+            lock.unlock();
+        }
     }
 
     /** The next clean-up; null if there is none, and then the scope is closed. */
@@ -354,7 +395,7 @@ public final class Scope extends Region {
         boolean named = false;
         for (Gate gate = gate(true); gate != null; gate = gate(true)) {
             try {
-                if (!Waits.await(gate, WaitReason.SCOPE_JOIN, this, named ? Durations.INFINITE : PATIENCE_NANOS)) {
+                if (!Waits.await(gate, WaitReason.SCOPE_JOIN, this, named ? Durations.INFINITE : patience)) {
                     named = true;
                     live().forEach(this::name);
                 }
@@ -369,8 +410,8 @@ public final class Scope extends Region {
 
     private void name(Fork fork) {
         Thread thread = fork.fiber().get();
-        Stuck stuck = new Stuck(fork.site() + " does not end: it was cancelled " + PATIENCE_NANOS / 1_000_000_000
-                + " s ago, and the scope of " + site + " waits for it. It has to return, or to let the interrupt through.");
+        Stuck stuck = new Stuck(fork.site() + " does not end: it was cancelled " + patience / 1_000_000
+                + " ms ago, and the " + site + " waits for it. It has to return, or to let the interrupt through.");
         if (thread != null) {
             stuck.setStackTrace(thread.getStackTrace());
             Failures.report(site, thread, stuck);
