@@ -61,6 +61,7 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     private Region region;
     private int budget = BUDGET;
     private int shields;
+    private Region masked; // by the innermost shield: this region and those around it
     private boolean interruptLater;
     private int yields;
     private long random;
@@ -133,14 +134,14 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     public void leaveRegion() {
         boolean doomed = region.cause() != null;
         region = region.outer;
-        if (doomed && cause == null && regionCause() == null) {
-            interruptLater = false;
-            Thread.interrupted();
+        if (doomed && !isDoomed()) {
+            boolean interrupted = Thread.interrupted();
+            interruptLater = anyCause() != null && (interruptLater || interrupted);
         }
     }
 
-    private Cause regionCause() {
-        for (Region r = region; r != null; r = r.outer) {
+    private Cause regionCause(Region end) {
+        for (Region r = region; r != end; r = r.outer) {
             if (r.cause() != null) {
                 return r.cause();
             }
@@ -155,7 +156,12 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
 
     /** Why this, the current, fiber has to end what it does now: its own cause, or that of a region it is in. */
     private Cause anyCause() {
-        return cause != null ? cause : region == null ? null : regionCause();
+        return cause != null ? cause : region == null ? null : regionCause(null);
+    }
+
+    /** The same, but for what a shield masks: the fiber's own cause, and those of the regions that the shield was raised in. */
+    private Cause openCause() {
+        return shields == 0 ? anyCause() : regionCause(masked);
     }
 
     /** Gives the fiber a cause to end, then interrupts it. A second cause is ignored, but for a kill. False if ignored. */
@@ -177,18 +183,24 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
 
     /** True if the next kernel operation throws. */
     public boolean isDoomed() {
-        return shields == 0 && anyCause() != null;
+        return openCause() != null;
     }
 
     /** Throws the cause, if there is one and no shield masks it. */
     public void check() {
-        if (isDoomed()) {
-            throw anyCause().toError();
+        Cause why = openCause();
+        if (why != null) {
+            throw why.toError();
         }
     }
 
-    /** Runs the clean-up with the cause masked, and the interrupt that comes with it put off. */
+    /**
+     * Runs the clean-up with the cause masked, and the interrupt that comes with it put off. A region that the clean-up enters can be
+     * doomed as ever: a scope of its own limits it.
+     */
     public void shield(Runnable cleanUp) {
+        Region before = masked;
+        masked = region;
         shields++;
         if (anyCause() != null && Thread.interrupted()) {
             interruptLater = true;
@@ -197,7 +209,8 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
             cleanUp.run();
         } finally {
             shields--;
-            if (shields == 0 && interruptLater) {
+            masked = before;
+            if (interruptLater && (shields == 0 || isDoomed())) {
                 interruptLater = false;
                 Thread.currentThread().interrupt();
             }

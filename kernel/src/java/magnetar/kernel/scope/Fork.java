@@ -112,10 +112,20 @@ public final class Fork extends Gate implements Future<Object> {
 
     /** Waits until it has ended, for so many nanoseconds; true if it has. */
     public boolean await(long nanos) throws InterruptedException {
-        if (Fiber.current() == fiber) {
-            throw new IllegalStateException(site + " waits for its own end, which would never come.");
+        if (!isOpen()) {
+            refuseOwn(Fiber.current());
         }
         return Waits.await(this, WaitReason.FORK_JOIN, this, nanos);
+    }
+
+    private void refuseOwn(Fiber current) {
+        if (current == fiber) {
+            throw new IllegalStateException("The " + site + " waits for its own end, which would never come: join it outside of it.");
+        }
+        if (Scope.waitsFor(fiber, current)) {
+            throw new IllegalStateException("The " + Thread.currentThread().getName() + " waits for the end of the " + site
+                    + ", which waits for it, in a scope of its own: join it outside of that scope.");
+        }
     }
 
     private Object outcome() throws ExecutionException {
@@ -159,5 +169,10 @@ public final class Fork extends Gate implements Future<Object> {
             scope.ended(Fork.this);
             open();
         }
+    }
+
+    @Override
+    public String toString() {
+        return "#<Fork " + site + ">";
     }
 }
