@@ -350,6 +350,11 @@
          (with-scope [_ {:deadline 1000000}]
            [(reason (error-of (with-scope [s {:deadline 1}] (fork s for-ever)))) :outer-goes-on]))))
 
+(deftest a-deadline-in-the-past-cancels-at-once
+  (dotimes [_ 50]
+    (is (= :magnetar/deadline (reason (error-of (with-scope [s {:deadline (.minusSeconds (Instant/now) 5)}] @(fork s inc 1)))))))
+  (is (= :magnetar/deadline (reason (error-of (with-scope [_ {:deadline 0}] 1))))))
+
 (deftest a-deadline-that-is-no-duration-is-refused-with-a-sentence
   (let [e (error-of (with-scope [_ {:deadline -5}] :ran))]
     (is (= :magnetar/bad-duration (reason e)))
@@ -417,6 +422,38 @@
                 (scope/cancel s)
                 (scope/shield (channel/put go-on :not-disturbed))))
     (is (= :not-disturbed @got))))
+
+(deftest a-scope-inside-a-shield-limits-the-clean-up
+  (let [outcome (promise)]
+    (cancelled-while (fn []
+                       (try (for-ever)
+                         (finally
+                           (deliver outcome (scope/shield (error-of (with-scope [_ {:deadline 5}] (for-ever)))))))))
+    (is (= :magnetar/deadline (reason @outcome))))
+  (is (= "boom" (ex-message (ex-cause (error-of (scope/shield (with-scope [s] (fork s fail "boom") (for-ever)))))))
+      "a failing fork reaches a body inside a shield")
+  (let [seen (promise)]
+    (error-of (with-scope [s]
+                (scope/on-exit s #(deliver seen (error-of (with-scope [_ {:deadline 5}] (Thread/sleep 100000)))))
+                (scope/cancel s)))
+    (is (= :magnetar/deadline (reason (value-of seen))))))
+
+(deftest a-shield-inside-a-scope-inside-a-shield-masks-both
+  (let [said (promise)]
+    (is (= :magnetar/cancelled
+           (reason (scope/shield
+                    (error-of (with-scope [s]
+                                (scope/cancel s)
+                                (deliver said (scope/shield (scope/sleep 1) :said))
+                                (for-ever)))))))
+    (is (= :said @said))
+    (is (nil? (scope/sleep 1)))))
+
+(deftest a-clean-up-cannot-start-a-fork
+  (let [seen (promise)]
+    (with-scope [s]
+      (scope/on-exit s #(deliver seen (error-of (fork s for-ever)))))
+    (is (= :magnetar/scope-ended (reason @seen)))))
 
 ;; ---- daemons
 
@@ -524,6 +561,14 @@
   (testing "also through scopes of its own"
     (is (= 3 (with-scope [s] @(fork s (fn [] (with-scope [t] @(fork t (fn [] @(fork s inc 2)))))))))))
 
+(deftest a-fork-of-an-inner-scope-may-fork-in-the-scope-around-it
+  (is (= 2 (with-scope [outer] (with-scope [inner] @(fork inner (fn [] @(fork outer inc 1))))))))
+
+(deftest a-fork-in-an-inner-scope-by-a-fork-of-the-outer-one-is-refused
+  (with-scope [outer]
+    (with-scope [inner]
+      (is (= :magnetar/outside-scope (reason @(fork outer #(error-of (fork inner inc 1)))))))))
+
 (deftest a-fork-from-outside-is-refused-with-a-sentence
   (with-scope [s]
     (let [[_ outcome] (start-thread :virtual #(error-of (fork s inc 1)))
@@ -577,6 +622,18 @@
           f (fork s #(error-of (scope/join @me)))]
       (deliver me f)
       (is (re-find #"waits for its own end, which would never come" (ex-message @f))))))
+
+(deftest a-fork-that-is-joined-from-inside-itself-says-so
+  (let [me (promise)
+        seen (promise)]
+    (with-scope [s]
+      (deliver me (fork s (fn [] (with-scope [t] (fork t #(deliver seen (error-of (deref @me))))))))
+      (is (instance? IllegalStateException (value-of seen)))
+      (is (re-find #"waits for the end of the fork .*, which waits for it" (ex-message (value-of seen)))))))
+
+(deftest a-fork-prints-as-its-line
+  (with-scope [s]
+    (is (re-matches #"#<Fork fork magnetar/scope_test\.clj:\d+>" (str (fork s inc 1))))))
 
 ;; ---- completion stages
 
