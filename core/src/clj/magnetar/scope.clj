@@ -23,7 +23,7 @@
             [magnetar.impl.fibers :as fibers]
             [magnetar.impl.ports :as ports]
             [magnetar.impl.runtime])
-  (:import (clojure.lang Compiler)
+  (:import (clojure.lang Compiler Var)
            (java.lang ScopedValue ScopedValue$CallableOp ScopedValue$Carrier)
            (java.net SocketException)
            (java.nio.channels ClosedByInterruptException)
@@ -32,7 +32,7 @@
            (java.util.function BiConsumer)
            (magnetar.kernel.channel Callback Channel)
            (magnetar.kernel.park Cancelled Fiber Gate WaitReason Waiter)
-           (magnetar.kernel.scope Fork Joiner Scope)
+           (magnetar.kernel.scope Fork Joiner Offload Scope)
            (magnetar.kernel.time Durations Waits)))
 
 (set! *warn-on-reflection* true)
@@ -492,6 +492,29 @@
        (let [value (join-stage answer (nanos :timeout timeout) ::late)]
          (if (identical? value ::late) else value))
        (finally (.cancel answer false))))))
+
+(defn ^:no-doc offload-on
+  "Calls f on one of the threads of `pool`; see `offload`."
+  [^Offload pool f]
+  (let [frame (Var/cloneThreadBindingFrame)]
+    (.run pool (^:once fn* []
+                 (let [before (Var/getThreadBindingFrame)]
+                   (Var/resetThreadBindingFrame frame)
+                   (try
+                     (f)
+                     (finally (Var/resetThreadBindingFrame before))))))))
+
+(defn offload
+  "Calls f with args on a platform thread, and parks until it has ended; returns its value, or throws what it threw.
+
+  For what a virtual thread cannot give its carrier back in: reading and writing files, native calls, long computations. At most 4 threads for
+  each core and at least 8 work at a time, or as many as the system property magnetar.offload.threads says; the rest is queued,
+  see `magnetar.inspect/offload`. f sees the context values and the dynamic bindings of the caller, and may fork in its scopes. Cancelled or
+  interrupted, it interrupts f and waits until f has ended.
+
+    (offload slurp \"big.edn\")"
+  [f & args]
+  (offload-on Offload/SHARED #(apply f args)))
 
 (defn stage->chan
   "A channel of the value of a CompletionStage; it closes after it. What the stage failed with closes it for that cause."

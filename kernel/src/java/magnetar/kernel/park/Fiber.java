@@ -258,6 +258,11 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         return nextId++;
     }
 
+    /** Differs after each wait of this fiber; another thread may learn of it late. */
+    public long waits() {
+        return nextId;
+    }
+
     /** A random number below the bound; from the seed in a simulated world. */
     public int random(int bound) {
         random ^= random << 13;

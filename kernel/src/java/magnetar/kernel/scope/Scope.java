@@ -103,9 +103,16 @@ public final class Scope extends Region {
         return a == Durations.INFINITE || b != Durations.INFINITE && b - a < 0 ? b : a;
     }
 
-    /** The innermost scope that this fiber is in: one that it owns, or the one that owns it; or null. */
+    /**
+     * The innermost scope that this, the current, fiber is in: one that it owns, or that whoever offloaded its work is in, or the one that
+     * owns it; or null.
+     */
     public static Scope enclosing(Fiber fiber) {
-        return fiber.region() instanceof Scope s ? s : (Scope) fiber.home();
+        return switch (fiber.region()) {
+            case Scope s -> s;
+            case Offload.Call c -> c.scope;
+            case null, default -> (Scope) fiber.home();
+        };
     }
 
     /** The source line that opened it. */
@@ -133,21 +140,18 @@ public final class Scope extends Region {
         patience = nanos;
     }
 
-    /** True if this fiber may fork here: the owner, and fibers that the scope owns, also through scopes that lie inside it. */
+    /** True if this, the current, fiber may fork here: the owner, and fibers that the scope owns, also through scopes that lie inside it. */
     public boolean admits(Fiber fiber) {
-        if (fiber == owner) {
-            return true;
-        }
-        Scope s = (Scope) fiber.home();
+        Scope s = enclosing(fiber);
         while (s != null && s != this) {
             s = s.outer;
         }
         return s == this;
     }
 
-    /** True if the fiber owns a scope that the other fiber works in, so that it waits for the other. */
+    /** True if the fiber owns a scope that the other, the current, fiber works in, so that it waits for the other. */
     static boolean waitsFor(Fiber fiber, Fiber other) {
-        Scope s = (Scope) other.home();
+        Scope s = enclosing(other);
         while (s != null && s.owner != fiber) {
             s = s.outer;
         }
