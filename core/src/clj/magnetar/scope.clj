@@ -399,11 +399,15 @@
   (.isCancelled (scope-of s "cancelled?")))
 
 (defn deadline
-  "The milliseconds that are left to the scope or an enclosing one, or nil if there is no limit."
-  [s]
-  (let [due (.deadline (scope-of s "deadline"))]
-    (when-not (= due Durations/INFINITE)
-      (max 0 (quot (- due (.nanoTime (.world (Fiber/current)))) 1000000)))))
+  "The milliseconds that are left to the scope, or to the innermost one that this fiber works in; nil if there is no limit. An enclosing
+  scope's deadline counts as well.
+
+    (deadline) ;=> 480"
+  ([] (some-> (Scope/enclosing (Fiber/current)) deadline))
+  ([s]
+   (let [due (.deadline (scope-of s "deadline"))]
+     (when-not (= due Durations/INFINITE)
+       (max 0 (quot (- due (.nanoTime (.world (Fiber/current)))) 1000000))))))
 
 (defn on-exit
   "Calls f without arguments when all forks of the scope have ended, the last one that was added first; returns nil.
