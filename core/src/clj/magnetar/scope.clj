@@ -349,7 +349,7 @@
   [s f & args]
   (daemon-at "daemon (line unknown)" s f args))
 
-(defn- close-after
+(defn ^:no-doc close-after
   "Closes the channel when the fork has ended: one that is cancelled before it begins never comes to do so."
   [^Fork fork ^Channel out]
   (when-not (.add fork (proxy [Waiter] []

@@ -39,7 +39,7 @@
   (let [out (channel/chan {:size size})
         run (fn [] (body #(stage out) in out))]
     (if scope
-      (scope/daemon-at site scope run nil)
+      (scope/close-after (scope/daemon-at site scope run nil) out)
       (fibers/background site (run)))
     out))
 
@@ -110,21 +110,30 @@
 (defn- give-window [out held]
   (flush-into out (mapv peek held)))
 
+(defn- next-end
+  "The end of the window that an instant is in, given the end of an earlier one."
+  [^long earlier ^long every ^long at]
+  (+ earlier (* every (inc (quot (- at earlier) every)))))
+
 (defn time-window
   "Vectors of the values of the last `length` nanoseconds, one every `every` nanoseconds from the first value on; none without values."
   [in ^long length ^long every out]
-  (loop [held [] due nil fresh? false]
-    (let [value (channel/take in (when due {:timeout (time-to due) :else ::due}))]
+  (loop [held [] end nil fresh? false]
+    (let [value (channel/take in (when (seq held) {:timeout (time-to end) :else ::due}))]
       (cond
         (nil? value) (when fresh? (give-window out held))
         (identical? value ::due)
         (when (give-window out held)
-          (let [next-due (+ (long due) every)
-                held (within-length held (- next-due length))]
-            (recur held (when (seq held) next-due) false)))
+          (let [next (+ (long end) every)]
+            (recur (within-length held (- next length)) next false)))
         :else
         (let [at (now)]
-          (recur (conj held [at value]) (or due (+ at every)) true))))))
+          (recur (conj held [at value])
+                 (cond
+                   (seq held) end
+                   end (next-end (- (long end) every) every at)
+                   :else (+ at every))
+                 true))))))
 
 ;; ---- throttle
 
