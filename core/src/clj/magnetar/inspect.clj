@@ -6,14 +6,16 @@
   offload             the threads for work that virtual threads cannot give back
   start-watchdog      names fibers that hold their carrier
   set-failure-hook    where failures go that nobody caught"
-  (:require [magnetar.impl.errors :as errors]
-            [magnetar.impl.runtime])
-  (:import (java.util.function Consumer)
-           (magnetar.kernel.inspect FiberInfo Watchdog Watchdog$Holding)
-           (magnetar.kernel.channel Select$Operation)
-           (magnetar.kernel.park Failures Failures$Failure Fibers WaitReason World)
-           (magnetar.kernel.scope Offload)
-           (magnetar.kernel.time Durations Wheel)))
+  (:require
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util.function Consumer)
+   (magnetar.kernel.channel Select$Operation)
+   (magnetar.kernel.inspect FiberInfo Watchdog Watchdog$Holding)
+   (magnetar.kernel.park Failures Failures$Failure Fibers WaitReason World)
+   (magnetar.kernel.scope Offload)
+   (magnetar.kernel.time Durations Wheel)))
 
 (set! *warn-on-reflection* true)
 
@@ -116,8 +118,8 @@
 (defn- report-holding [{:keys [site ^Thread thread held-ms carrier stack]}]
   (let [^Throwable error
         (ex-info (str "The " site " has held its carrier, " carrier ", for " held-ms
-                            " ms: let it wait in a way that gives it back, or run it with magnetar.scope/offload.")
-                       {:magnetar/reason :magnetar/holds-carrier :site site :held-ms held-ms :carrier carrier})]
+                   " ms: let it wait in a way that gives it back, or run it with magnetar.scope/offload.")
+          {:magnetar/reason :magnetar/holds-carrier :site site :held-ms held-ms :carrier carrier})]
     (.setStackTrace error (into-array StackTraceElement stack))
     (Failures/report site thread error)))
 

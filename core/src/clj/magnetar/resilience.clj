@@ -14,15 +14,17 @@
   A policy is a function of a function without arguments, as retry and its like make it: `(policy f)` calls f, or does not. Those with a
   state show it: `@breaker`. Time is the clock of the fiber's world, chance its random numbers. Every wait can be cancelled; cancellation and
   interrupts are no failures, and are never retried or counted. Learn from Failsafe and resilience4j what each is for; their words are used here."
-  (:require [magnetar.channel :as channel]
-            [magnetar.impl.errors :as errors]
-            [magnetar.impl.runtime]
-            [magnetar.resilience.stages :as stages]
-            [magnetar.scope :as scope])
-  (:import (clojure.lang IDeref IFn)
-           (java.util.concurrent ExecutionException)
-           (magnetar.kernel.park Cancelled Exit Fiber)
-           (magnetar.kernel.time Durations)))
+  (:require
+   [magnetar.channel :as channel]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.runtime]
+   [magnetar.resilience.stages :as stages]
+   [magnetar.scope :as scope])
+  (:import
+   (clojure.lang IDeref IFn)
+   (java.util.concurrent ExecutionException)
+   (magnetar.kernel.park Cancelled Exit Fiber)
+   (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
 
@@ -56,7 +58,7 @@
     n
     (misuse :magnetar/bad-option (str what " is a whole number from 1 up; this is " (pr-str n) ".") {what n})))
 
-(defn- millis [^long nanos]
+(defn- millis ^long [^long nanos]
   (quot (+ nanos 999999) 1000000))
 
 (defn- sleep-nanos [^long nanos]
@@ -76,11 +78,14 @@
     :else (misuse :magnetar/bad-option (str "What counts as a failure is a class, a predicate or several; this is " (pr-str option) ".")
                   {:value option})))
 
-(deftype ^:private Policy [run look]
-  IFn
-  (invoke [_ f] (run f))
-  IDeref
-  (deref [_] (look)))
+(defn- policy
+  "A policy whose state can be looked at."
+  [run look]
+  (reify
+    IFn
+    (invoke [_ f] (run f))
+    IDeref
+    (deref [_] (look))))
 
 (defn call
   "Calls f with args under a policy, or under several, the first one outermost; returns what f returned.
@@ -305,7 +310,7 @@
               :fail-on (failing fail-on)
               :on-state-change (or on-state-change (fn [_ _]))}
          breaker (atom {:state :closed :epoch 0 :since 0 :results [] :trials 0})]
-     (Policy. #(guarded breaker how %) #(breaker-data @breaker)))))
+     (policy #(guarded breaker how %) #(breaker-data @breaker)))))
 
 ;; ---- rate limiter
 
@@ -368,8 +373,8 @@
   (check-options "rate-limiter" options [:rate :per :burst :timeout])
   (let [how (limits options)
         limiter (atom {:full-at nil})]
-    (Policy. (fn [f] (acquire limiter how) (f))
-             #(limiter-data @limiter how))))
+    (policy (fn [f] (acquire limiter how) (f))
+      #(limiter-data @limiter how))))
 
 ;; ---- bulkhead
 
@@ -390,14 +395,14 @@
   (let [running (channel/chan {:size (from-one :max max)})
         timeout (or timeout :infinity)]
     (nanos :timeout timeout)
-    (Policy. (fn [f]
-               (when-not (channel/put running true {:timeout timeout})
-                 (throw (bulkhead-full max)))
-               (try
-                 (f)
-                 (finally (scope/shield (channel/try-take running)))))
-             #(let [{:keys [count putters]} (channel/info running)]
-                {:max max :running count :waiting (clojure.core/count putters)}))))
+    (policy (fn [f]
+              (when-not (channel/put running true {:timeout timeout})
+                (throw (bulkhead-full max)))
+              (try
+                (f)
+                (finally (scope/shield (channel/try-take running)))))
+      #(let [{:keys [count putters]} (channel/info running)]
+         {:max max :running count :waiting (clojure.core/count putters)}))))
 
 ;; ---- hedge
 

@@ -18,22 +18,24 @@
   fiber wherever it waits, on a channel or in a blocking call of the JDK, as `magnetar.kernel.park.Cancelled`, an Error that
   (catch Exception ..) does not swallow; every later operation throws it again. An interrupt closes the socket or file channel that a
   fiber blocks on. Require it with an alias: `[magnetar.scope :as scope :refer [with-scope fork]]`."
-  (:require [magnetar.impl.chans]
-            [magnetar.impl.errors :as errors]
-            [magnetar.impl.fibers :as fibers]
-            [magnetar.impl.ports :as ports]
-            [magnetar.impl.runtime])
-  (:import (clojure.lang Compiler Var)
-           (java.lang ScopedValue ScopedValue$CallableOp ScopedValue$Carrier)
-           (java.net SocketException)
-           (java.nio.channels ClosedByInterruptException)
-           (java.time Instant)
-           (java.util.concurrent CompletableFuture CompletionException CompletionStage)
-           (java.util.function BiConsumer)
-           (magnetar.kernel.channel Callback Channel)
-           (magnetar.kernel.park Cancelled Fiber Gate WaitReason Waiter)
-           (magnetar.kernel.scope Fork Joiner Offload Scope)
-           (magnetar.kernel.time Durations Waits)))
+  (:require
+   [magnetar.impl.chans]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.ports :as ports]
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.lang Compiler Var)
+   (java.lang ScopedValue ScopedValue$CallableOp ScopedValue$Carrier)
+   (java.net SocketException)
+   (java.nio.channels ClosedByInterruptException)
+   (java.time Instant)
+   (java.util.concurrent CompletableFuture CompletionException CompletionStage)
+   (java.util.function BiConsumer)
+   (magnetar.kernel.channel Callback Channel)
+   (magnetar.kernel.park Cancelled Fiber Gate WaitReason)
+   (magnetar.kernel.scope Fork Joiner Offload Scope)
+   (magnetar.kernel.time Durations Waits)))
 
 (set! *warn-on-reflection* true)
 
@@ -352,10 +354,7 @@
 (defn ^:no-doc close-after
   "Closes the channel when the fork has ended: one that is cancelled before it begins never comes to do so."
   [^Fork fork ^Channel out]
-  (when-not (.add fork (proxy [Waiter] []
-                         (id [] 0)
-                         (complete [_ _] (.close out))))
-    (.close out)))
+  (.whenEnded fork #(.close out)))
 
 (defn ^:no-doc go-at [site s f]
   (let [^Channel out (fibers/result-channel)]

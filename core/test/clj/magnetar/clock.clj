@@ -1,6 +1,8 @@
 (ns magnetar.clock
   "A world whose clock a test moves: time passes when all of its fibers wait, and then at once."
   (:import
+   (java.util Queue)
+   (java.util.concurrent ConcurrentLinkedQueue)
    (java.util.concurrent.atomic AtomicLong)
    (java.util.concurrent.locks LockSupport)
    (magnetar.kernel.park Fiber Fibers Fibers$Hold Parked World)
@@ -14,8 +16,9 @@
 (def ^:private looks 5)
 
 (defn- world
-  "A world; `turns` counts how often its wheel has looked at the clock, and `wheel` is then the wheel's thread."
-  ^World [^AtomicLong clock ^AtomicLong turns wheel]
+  "A world; `turns` counts how often its wheel has looked at the clock, and `wheel` is then the wheel's thread; `threads` are those of its
+  fibers: a fiber leaves the kernel's list before its very last acts, which wake others."
+  ^World [^AtomicLong clock ^AtomicLong turns wheel ^Queue threads]
   (proxy [World] []
     (nanoTime []
       (when (Wheel/isTimerThread)
@@ -23,17 +26,24 @@
         (.incrementAndGet turns))
       (.get clock))
     (coarseNanos [] (.get clock))
+    (newThread [name task]
+      (let [thread (.unstarted (.name (Thread/ofVirtual) ^String name) task)]
+        (.add threads thread)
+        thread))
     (seed [] 4711)))
 
-(defn- fibers-of [world]
-  (filter (fn [^Thread t]
-            (let [handler (.getUncaughtExceptionHandler t)]
-              (and (instance? Fiber handler) (identical? world (.world ^Fiber handler)))))
-          (Fibers/threads)))
+(defn- waits?
+  "True of a thread that waits in the kernel, was not started yet, or has ended."
+  [^Thread thread]
+  (condp = (.getState thread)
+    Thread$State/WAITING (instance? Parked (LockSupport/getBlocker thread))
+    Thread$State/NEW true
+    Thread$State/TERMINATED true
+    false))
 
-(defn- waits? [^Thread thread]
-  (and (instance? Parked (LockSupport/getBlocker thread))
-       (= Thread$State/WAITING (.getState thread))))
+(defn- all-wait? [^Queue threads]
+  (.removeIf threads #(= Thread$State/TERMINATED (.getState ^Thread %)))
+  (every? waits? threads))
 
 (defn- pass-time
   "Moves the clock by a millisecond, and returns when the wheel has woken whom that concerns."
@@ -62,11 +72,12 @@
   (let [clock (AtomicLong.)
         turns (AtomicLong.)
         wheel (promise)
-        world (world clock turns wheel)
+        threads (ConcurrentLinkedQueue.)
+        world (world clock turns wheel threads)
         outcome (run-in world f)
         deadline (+ (System/nanoTime) 30000000000)]
     (while (and (not (realized? outcome)) (< (System/nanoTime) deadline))
-      (if (every? waits? (fibers-of world))
+      (if (all-wait? threads)
         (pass-time world clock turns wheel)
         (Thread/yield)))
     (let [{:keys [value error]} (deref outcome 0 {:error (ex-info "The simulated test did not end." {})})]

@@ -6,7 +6,7 @@
    [magnetar.async :as a]
    [magnetar.channel :as channel]
    [magnetar.inspect :as inspect]
-   [magnetar.scope :as scope :refer [with-scope fork offload offload-on]]
+   [magnetar.scope :as scope :refer [fork offload offload-on with-scope]]
    [magnetar.scope.context :refer [defcontext with-context]]
    [magnetar.support :refer [eventually start-thread taken value-of]])
   (:import
@@ -93,14 +93,14 @@
         seen (promise)
         c (channel/chan {:size 1})
         [_ outcome] (start-thread
-                     :virtual
-                     #(error-of (with-scope [s]
-                                  (fork s offload (fn []
-                                                    (deliver started true)
-                                                    (loop [] (when-not (try (.await release) true (catch InterruptedException _)) (recur)))
-                                                    (deliver seen (error-of (channel/put c 1)))))
-                                  (value-of started)
-                                  (throw (ex-info "body" {})))))]
+                      :virtual
+                      #(error-of (with-scope [s]
+                                   (fork s offload (fn []
+                                                     (deliver started true)
+                                                     (loop [] (when-not (try (.await release) true (catch InterruptedException _)) (recur)))
+                                                     (deliver seen (error-of (channel/put c 1)))))
+                                   (value-of started)
+                                   (throw (ex-info "body" {})))))]
     (value-of started)
     (is (= :not-yet (deref outcome 20 :not-yet)))
     (.countDown release)
@@ -141,8 +141,8 @@
   (let [ended (promise)
         started (promise)
         [^Thread thread outcome] (start-thread :virtual #(error-of (offload (fn []
-                                                                             (deliver started true)
-                                                                             (try (Thread/sleep 100000) (finally (deliver ended true)))))))]
+                                                                              (deliver started true)
+                                                                              (try (Thread/sleep 100000) (finally (deliver ended true)))))))]
     (value-of started)
     (.interrupt thread)
     (is (instance? InterruptedException (value-of outcome)))

@@ -4,7 +4,7 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.async :as a]
    [magnetar.channel :as channel]
-   [magnetar.scope :as scope :refer [with-scope fork]]
+   [magnetar.scope :as scope :refer [fork with-scope]]
    [magnetar.scope.context :as context :refer [defcontext with-context]]
    [magnetar.support :refer [taken value-of]])
   (:import

@@ -5,7 +5,7 @@
    [clojure.test :refer [deftest is testing use-fixtures]]
    [magnetar.channel :as channel]
    [magnetar.inspect :as inspect]
-   [magnetar.scope :as scope :refer [with-scope fork]]
+   [magnetar.scope :as scope :refer [fork with-scope]]
    [magnetar.support :refer [eventually message-of start-thread taken value-of waiting-putters waiting-takers with-failures]])
   (:import
    (java.net InetAddress ServerSocket Socket)
@@ -79,25 +79,25 @@
         cancelled (promise)]
     (is (= :forked
            (reason
-            (error-of
-             (with-scope [s {:joiner {:step (fn [_ _]) :result (fn [_ v _] v)}}]
-               (let [f (fork s channel/take gate)
-                     good (fork s inc 1)
-                     bad (fork s fail "boom")
-                     gone (fork s for-ever)]
-                 (is (= :running (:status (scope/result f))))
-                 (channel/put gate 42)
-                 (is (= 42 @f))
-                 (is (= {:status :success :value 42} (select-keys (scope/result f) [:status :value :error])))
-                 (is (str/starts-with? (:site (scope/result f)) "fork magnetar/scope_test.clj:"))
-                 (is (identical? f (:fork (scope/result f))))
-                 (is (= 2 @good))
-                 (is (thrown? ExecutionException @bad))
-                 (is (= [:failure "boom"] ((juxt :status (comp ex-message :error)) (scope/result bad))))
-                 (scope/cancel gone :enough)
-                 (is (thrown? ExecutionException @gone))
-                 (deliver cancelled (scope/result gone))
-                 (throw (ex-info "out" {:magnetar/reason :forked}))))))))
+             (error-of
+               (with-scope [s {:joiner {:step (fn [_ _]) :result (fn [_ v _] v)}}]
+                 (let [f (fork s channel/take gate)
+                       good (fork s inc 1)
+                       bad (fork s fail "boom")
+                       gone (fork s for-ever)]
+                   (is (= :running (:status (scope/result f))))
+                   (channel/put gate 42)
+                   (is (= 42 @f))
+                   (is (= {:status :success :value 42} (select-keys (scope/result f) [:status :value :error])))
+                   (is (str/starts-with? (:site (scope/result f)) "fork magnetar/scope_test.clj:"))
+                   (is (identical? f (:fork (scope/result f))))
+                   (is (= 2 @good))
+                   (is (thrown? ExecutionException @bad))
+                   (is (= [:failure "boom"] ((juxt :status (comp ex-message :error)) (scope/result bad))))
+                   (scope/cancel gone :enough)
+                   (is (thrown? ExecutionException @gone))
+                   (deliver cancelled (scope/result gone))
+                   (throw (ex-info "out" {:magnetar/reason :forked}))))))))
     (is (= :cancelled (:status @cancelled)))
     (is (= :enough (.why ^Cancelled (:error @cancelled))))))
 
@@ -442,10 +442,10 @@
   (let [said (promise)]
     (is (= :magnetar/cancelled
            (reason (scope/shield
-                    (error-of (with-scope [s]
-                                (scope/cancel s)
-                                (deliver said (scope/shield (scope/sleep 1) :said))
-                                (for-ever)))))))
+                     (error-of (with-scope [s]
+                                 (scope/cancel s)
+                                 (deliver said (scope/shield (scope/sleep 1) :said))
+                                 (for-ever)))))))
     (is (= :said @said))
     (is (nil? (scope/sleep 1)))))
 

@@ -5,7 +5,7 @@
    [clojure.test :refer [deftest is]]
    [magnetar.async :as a]
    [magnetar.inspect :as inspect]
-   [magnetar.scope :as scope :refer [with-scope fork]]
+   [magnetar.scope :as scope :refer [fork with-scope]]
    [magnetar.support :refer [eventually taken with-failures]])
   (:import
    (java.io File FileInputStream FileOutputStream)
@@ -84,7 +84,7 @@
 (defn- fifo ^File []
   (let [file (File/createTempFile "magnetar" ".fifo")]
     (.delete file)
-    (when (try (zero? (.waitFor (.start (ProcessBuilder. ["mkfifo" (str file)])))) (catch java.io.IOException _ false))
+    (when (try (zero? (.waitFor (.start (ProcessBuilder. ^"[Ljava.lang.String;" (into-array String ["mkfifo" (str file)]))))) (catch java.io.IOException _ false))
       file)))
 
 (deftest a-fiber-that-reads-a-file-which-does-not-answer-is-named

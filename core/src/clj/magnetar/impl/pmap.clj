@@ -86,9 +86,11 @@
 (defn- do-chunk [^Job job ^Chunk chunk]
   (loop []
     (when-some [^objects xs (next-slice job chunk)]
-      (let [start (+ (.-offset job) (.position chunk 0))]
-        (dotimes [i (alength xs)]
-          (do-one job (+ start i) (aget xs i)))
+      (let [to (.to chunk)]
+        (loop [i (.from chunk)]
+          (when (< i to)
+            (do-one job (+ (.-offset job) (.position chunk i)) (aget xs i))
+            (recur (inc i))))
         (recur)))))
 
 (def ^:private always (constantly true))

@@ -1,13 +1,15 @@
 (ns magnetar.resilience.stages
   "The loops behind the channel functions of magnetar.resilience: each takes from one channel and gives to another."
   {:no-doc true}
-  (:require [magnetar.channel :as channel]
-            [magnetar.impl.fibers :as fibers]
-            [magnetar.impl.runtime]
-            [magnetar.scope :as scope])
-  (:import (java.time Duration)
-           (magnetar.kernel.park Fiber)
-           (magnetar.kernel.time Durations)))
+  (:require
+   [magnetar.channel :as channel]
+   [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.runtime]
+   [magnetar.scope :as scope])
+  (:import
+   (java.time Duration)
+   (magnetar.kernel.park Fiber)
+   (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
 

@@ -7,18 +7,20 @@
 
   A fiber takes the values of the one that starts it by reference: it costs one pointer however many values there are. A plain
   argument is clearer where it can be passed; a dynamic var is right where Clojure's own tools look for one, such as *out*."
-  (:require [magnetar.impl.errors :as errors]
-            [magnetar.impl.runtime])
-  (:import (clojure.lang IDeref)
-           (magnetar.kernel.park Fiber)))
+  (:require
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.lang IDeref)
+   (magnetar.kernel.park Fiber)))
 
 (set! *warn-on-reflection* true)
 
 (defn- unbound [sym]
   (errors/illegal-argument
-   :magnetar/unbound-context
-   (str "The context value " sym " has no value here and no default: bind it with (with-context [" (name sym) " ..] ..).")
-   {:context sym}))
+    :magnetar/unbound-context
+    (str "The context value " sym " has no value here and no default: bind it with (with-context [" (name sym) " ..] ..).")
+    {:context sym}))
 
 (defn- value-of [sym default]
   (let [value (get (.context (Fiber/current)) sym default)]

@@ -12,6 +12,7 @@ import magnetar.kernel.park.FiberBody;
 import magnetar.kernel.park.Fibers;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.park.Waiter;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Waits;
 
@@ -116,6 +117,24 @@ public final class Fork extends Gate implements Future<Object> {
             refuseOwn(Fiber.current());
         }
         return Waits.await(this, WaitReason.FORK_JOIN, this, nanos);
+    }
+
+    /** Runs the callback when it has ended, on its fiber, or at once if it has. It has to be short, and not to fail. */
+    public void whenEnded(Runnable callback) {
+        boolean added = add(new Waiter() {
+            @Override
+            public long id() {
+                return 0; // claimed alone, so in no order
+            }
+
+            @Override
+            public void complete(Object source, Object result) {
+                callback.run();
+            }
+        });
+        if (!added) {
+            callback.run();
+        }
     }
 
     private void refuseOwn(Fiber current) {
