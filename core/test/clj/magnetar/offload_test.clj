@@ -70,6 +70,14 @@
     (is (= 2 @most))
     (is (eventually (= {:threads 2 :running 0 :queued 0} (info p))))))
 
+(deftest any-amount-of-work-can-be-queued
+  (let [p (pool 2)
+        n 5000]
+    (is (= (reduce + (range n))
+           (with-scope [s] (reduce + (mapv deref (mapv (fn [i] (fork s offload-on p (fn [] i))) (range n)))))))
+    (is (<= (:threads (info p)) 2))
+    (is (= 0 (:queued (info p))))))
+
 (deftest cancelling-interrupts-the-work-and-waits-until-it-has-ended
   (let [started (promise)
         ended (promise)

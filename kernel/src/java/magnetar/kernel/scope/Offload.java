@@ -19,7 +19,9 @@ import magnetar.kernel.park.Region;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.World;
 import magnetar.kernel.time.Durations;
+import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Waits;
+import magnetar.kernel.time.Wheel;
 
 /**
  * Platform threads for work that a virtual thread cannot give its carrier back in: file IO, native calls, loops that only compute.
@@ -35,7 +37,7 @@ import magnetar.kernel.time.Waits;
  *
  * <p>Refused: an executor of the JDK (its bound makes nested work deadlock), a thread per call (a start costs 60 us).
  *
- * <p>Lock order: a call's monitor, then the pool's lock.
+ * <p>Lock order: a call's monitor, the pool's lock, the wheel's.
  */
 public final class Offload {
     private static final long KEEP_ALIVE_NANOS = 10_000_000_000L;
@@ -54,6 +56,7 @@ public final class Offload {
     private final List<Worker> workers = new ArrayList<>();
     private int idle;
     private int started;
+    private boolean watched;
 
     /** A set of so many threads. */
     public Offload(int limit) {
@@ -90,9 +93,7 @@ public final class Offload {
         Call call = new Call(work, fiber);
         submit(call);
         try {
-            while (!Waits.await(call.ended, WaitReason.OFFLOAD, call, call.begun ? Durations.INFINITE : LOOK_AGAIN_NANOS)) {
-                addThread();
-            }
+            Waits.await(call.ended, WaitReason.OFFLOAD, call, Durations.INFINITE);
         } catch (Cancelled | Exit | InterruptedException e) {
             call.cancel(e);
             fiber.shield(() -> awaitEnd(call));
@@ -125,23 +126,41 @@ public final class Offload {
         try {
             queue.add(call);
             queued.signal();
+            addThreads();
         } finally {
             lock.unlock();
         }
-        addThread();
     }
 
-    /** Adds a thread if there is work for it and the limit allows it. */
-    private void addThread() {
-        lock.lock();
-        try {
-            if (queue.size() > idle && workers.size() - waiting() < limit) {
-                Worker worker = new Worker(null, World.REAL, Integer.toString(++started));
-                workers.add(worker);
-                worker.start();
+    /** Adds threads if there is work for them and the limit allows it. While work is queued, looks again: a thread may have begun to wait. */
+    private void addThreads() {
+        int room = limit - workers.size() + waiting();
+        for (int missing = Math.min(room, queue.size() - idle); missing > 0; missing--) {
+            Worker worker = new Worker(null, World.REAL, Integer.toString(++started));
+            workers.add(worker);
+            worker.start();
+        }
+        if (queue.size() > idle && !watched) {
+            watched = true;
+            Wheel.of(World.REAL).add(new Look());
+        }
+    }
+
+    /** The next look at a queue that is not empty. */
+    private final class Look extends Timer {
+        Look() {
+            super(World.REAL.nanoTime() + LOOK_AGAIN_NANOS);
+        }
+
+        @Override
+        protected void expire() {
+            lock.lock();
+            try {
+                watched = false;
+                addThreads();
+            } finally {
+                lock.unlock();
             }
-        } finally {
-            lock.unlock();
         }
     }
 
@@ -224,8 +243,8 @@ public final class Offload {
         /** The scope that the caller works in, or null. */
         final Scope scope;
 
-        // Guarded by the monitor; begun may be read by any thread.
-        private volatile boolean begun;
+        // Guarded by the monitor.
+        private boolean begun;
         private boolean over;
         private boolean doomed;
 
@@ -298,7 +317,7 @@ public final class Offload {
         }
 
         @Override
-        public String toString() {
+        public synchronized String toString() {
             return "#<Offload of " + work.getClass().getName() + (begun ? " on " + fiber().get() : ", queued") + ">";
         }
     }
