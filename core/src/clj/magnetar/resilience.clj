@@ -18,6 +18,7 @@
    [magnetar.channel :as channel]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
+   [magnetar.resilience.breaker :as breaker]
    [magnetar.resilience.stages :as stages]
    [magnetar.scope :as scope])
   (:import
@@ -65,7 +66,10 @@
   (scope/sleep (java.time.Duration/ofNanos nanos)))
 
 (defn- cancellation? [error]
-  (or (instance? Cancelled error) (instance? Exit error) (instance? InterruptedException error)))
+  (or (instance? Cancelled error)
+      (instance? Exit error)
+      (instance? InterruptedException error)
+      (and (.isDoomed (Fiber/current)) (scope/by-cancellation? error))))
 
 (defn- failing
   "The predicate that an option stands for: nil, a class, a predicate, or several of them."
@@ -214,45 +218,6 @@
 
 ;; ---- circuit breaker
 
-(defn- turned [breaker state at]
-  (-> (select-keys breaker [:epoch])
-      (update :epoch inc)
-      (assoc :state state :since at :results [] :trials 0)))
-
-(defn- admit
-  "The breaker after a call has asked to pass; :pass? says whether it may."
-  [{:keys [state ^long since trials] :as breaker} {:keys [delay success-threshold]} ^long at]
-  (cond
-    (= :closed state) (assoc breaker :pass? true)
-    (and (= :open state) (< (- at since) (long delay))) (assoc breaker :pass? false)
-    (= :open state) (assoc (turned breaker :half-open at) :trials 1 :pass? true)
-    :else (let [pass? (< (+ (long trials) (count (:results breaker))) (long success-threshold))]
-            (cond-> (assoc breaker :pass? pass?)
-              pass? (update :trials inc)))))
-
-(defn- settle-closed [{:keys [results] :as breaker} {:keys [failure-threshold]} good? at]
-  (let [[limit window] failure-threshold
-        results (vec (take-last window (conj results good?)))]
-    (if (<= (long limit) (count (remove true? results)))
-      (turned breaker :open at)
-      (assoc breaker :results results))))
-
-(defn- settle-half-open [{:keys [results] :as breaker} {:keys [success-threshold]} good? at]
-  (let [breaker (-> breaker (update :trials dec) (update :results conj good?))]
-    (cond
-      (not good?) (turned breaker :open at)
-      (<= (long success-threshold) (inc (count results))) (turned breaker :closed at)
-      :else breaker)))
-
-(defn- settle
-  "The breaker after a call that it let pass in this epoch has ended; good? is nil for one that was cancelled."
-  [{:keys [state] :as breaker} how epoch good? at]
-  (cond
-    (not= epoch (:epoch breaker)) breaker
-    (nil? good?) (cond-> breaker (= :half-open state) (update :trials dec))
-    (= :closed state) (settle-closed breaker how good? at)
-    :else (settle-half-open breaker how good? at)))
-
 (defn- circuit-open [{:keys [state ^long since]} {:keys [^long delay]}]
   (let [left (if (= :open state) (millis (max 0 (- (+ since delay) (stages/now)))) 0)]
     (ex-info (str "The circuit breaker is " (name state) ": the call was refused"
@@ -268,16 +233,16 @@
     after))
 
 (defn- guarded [breaker {:keys [fail-on] :as how} f]
-  (let [{:keys [pass? epoch] :as admitted} (move breaker how #(admit % how (stages/now)))]
+  (let [{:keys [pass? epoch] :as admitted} (move breaker how #(breaker/admit % how (stages/now)))]
     (when-not pass?
       (throw (circuit-open admitted how)))
     (let [{:keys [value error]} (attempt-once f)
           good? (cond (cancellation? error) nil (nil? error) true :else (not (fail-on error)))]
-      (move breaker how #(settle % how epoch good? (stages/now)))
+      (move breaker how #(breaker/settle % how epoch good? (stages/now)))
       (if error (throw error) value))))
 
-(defn- breaker-data [{:keys [state results trials]}]
-  {:state state :calls (count results) :failures (count (remove true? results)) :trials trials})
+(defn- breaker-data [{:keys [state results trials] :as breaker}]
+  {:state state :calls (count results) :failures (breaker/failures breaker) :trials trials})
 
 (defn- threshold [option]
   (let [[limit window] (if (vector? option) option [option option])]
@@ -290,7 +255,8 @@
   "A policy that refuses calls while most fail, with an ExceptionInfo of :magnetar/circuit-open that says when to come back.
 
   Closed, it lets calls pass; when too many of the last ones failed it opens and refuses; after a delay it is half-open and lets a few pass on trial:
-  they close it, or one failure opens it again. `@breaker` ;=> {:state :closed, :calls 7, :failures 1, :trials 0}. Share one among all that
+  they close it, or one failure opens it again. A call that is cancelled counts for nothing, so a `timeout` belongs
+  inside the breaker. `@breaker` ;=> {:state :closed, :calls 7, :failures 1, :trials 0}. Share one among all that
   call the same thing. Options:
 
     :failure-threshold  5 in a row; [failures calls] for so many among the last calls
@@ -309,7 +275,7 @@
               :delay (nanos :delay (or delay 30000))
               :fail-on (failing fail-on)
               :on-state-change (or on-state-change (fn [_ _]))}
-         breaker (atom {:state :closed :epoch 0 :since 0 :results [] :trials 0})]
+         breaker (atom breaker/closed)]
      (policy #(guarded breaker how %) #(breaker-data @breaker)))))
 
 ;; ---- rate limiter

@@ -58,7 +58,9 @@
       (instance? ClosedByInterruptException error)
       (and (instance? SocketException error) (= "Closed by interrupt" (ex-message error)))))
 
-(defn- by-cancellation? [error]
+(defn ^:no-doc by-cancellation?
+  "True if the error, or a cause of it, is an interruption."
+  [error]
   (boolean (some interruption? (take 16 (take-while some? (iterate ex-cause error))))))
 
 (defn- doomed? [^Fork fork]

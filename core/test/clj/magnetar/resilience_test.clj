@@ -224,6 +224,22 @@
           @slow
           (is (= :closed (:state @breaker))))))))
 
+(deftest a-call-that-ends-by-the-interrupt-of-its-cancellation-counts-for-nothing
+  (let [breaker (r/circuit-breaker {:failure-threshold 1})
+        retries (atom 0)]
+    (with-open [server (java.net.ServerSocket. 0 1 (java.net.InetAddress/getLoopbackAddress))]
+      (error-of (with-scope [_ {:deadline 20}]
+                  (call [(r/retry {:on-retry (fn [_] (swap! retries inc))}) breaker] #(.accept server)))))
+    (is (= [:closed 0] [(:state @breaker) @retries]))))
+
+(deftest a-time-out-inside-a-breaker-counts-and-one-around-it-does-not
+  (simulated
+    (let [inner (r/circuit-breaker {:failure-threshold 1})
+          outer (r/circuit-breaker {:failure-threshold 1})]
+      (error-of (call [inner (r/timeout 10)] #(scope/sleep 100)))
+      (error-of (call [(r/timeout 10) outer] #(scope/sleep 100)))
+      (is (= [:open :closed] [(:state @inner) (:state @outer)])))))
+
 (deftest only-what-is-a-failure-counts
   (let [breaker (r/circuit-breaker {:failure-threshold 1 :fail-on java.io.IOException})]
     (error-of (call breaker fail))

@@ -4,6 +4,7 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]
    [magnetar.async :as a]
+   [magnetar.dev.processes :refer [start]]
    [magnetar.inspect :as inspect]
    [magnetar.scope :as scope :refer [fork with-scope]]
    [magnetar.support :refer [eventually taken with-failures]])
@@ -130,6 +131,18 @@
       (inspect/stop-watchdog dog)
       (run! taken fibers)
       (is (= "bad report" (ex-message (:error (first @failures))))))))
+
+(deftest a-program-that-asks-by-the-system-property-has-a-watchdog
+  (let [java (str (System/getProperty "java.home") "/bin/java")
+        program '(do (require 'magnetar.inspect '[magnetar.async :as a])
+                     (let [named (promise)]
+                       (magnetar.inspect/set-failure-hook #(deliver named (:magnetar/reason (ex-data (:error %)))))
+                       (a/go (while (not (realized? named)) (Thread/onSpinWait)))
+                       (println (deref named 20000 :nothing))))
+        run (fn [& options]
+              (:out (apply start {} java (concat options ["-Xmx128m" "-XX:+UseSerialGC" "-XX:TieredStopAtLevel=1" "-cp" (System/getProperty "java.class.path")
+                                                          "clojure.main" "-e" (pr-str program)]))))]
+    (is (= ":magnetar/holds-carrier" (run "-Dmagnetar.watchdog=20")))))
 
 (deftest bad-arguments-are-refused-with-a-sentence
   (doseq [limit [0 -1 "soon" :infinity]]
