@@ -33,6 +33,13 @@
   (impl/transduce site (assoc (checks/options "fold/transduce" #{:parallelism :chunk} options) :place "fold/transduce")
                   xform combinef reducef coll))
 
+(defn ^:no-doc transduce-4
+  "With options, a map or nil, one function reduces, combines and completes; without, there are two."
+  [site a b c coll]
+  (if (or (nil? a) (map? a))
+    (c (transduce-at site a b c c coll))
+    (transduce-at site nil a b c coll)))
+
 (defn ^:no-doc line
   "Where the compiler is: the name of what starts there."
   [what]
@@ -75,12 +82,13 @@
     (transduce {:parallelism 4} (mapcat words) (partial merge-with +) count-word (lines \"book.txt\"))
 
   Counterpart: clojure.core/transduce."
-  {:inline (fn ([x f coll] `(let [f# ~f] (f# (transduce-at ~(line "transduce") nil ~x f# f# ~coll))))
-             ([x c f coll] `(transduce-at ~(line "transduce") nil ~x ~c ~f ~coll))
+  {:inline (fn ([x f coll] `(transduce-4 ~(line "transduce") nil ~x ~f ~coll))
+             ([a b c d] `(transduce-4 ~(line "transduce") ~a ~b ~c ~d))
              ([o x c f coll] `(transduce-at ~(line "transduce") ~o ~x ~c ~f ~coll)))
+   :arglists '([xform f coll] [xform combinef reducef coll] [options xform f coll] [options xform combinef reducef coll])
    :inline-arities #{3 4 5}}
-  ([xform f coll] (f (transduce-at "transduce" nil xform f f coll)))
-  ([xform combinef reducef coll] (transduce-at "transduce" nil xform combinef reducef coll))
+  ([xform f coll] (transduce-4 "transduce" nil xform f coll))
+  ([xform combinef reducef coll] (transduce-4 "transduce" xform combinef reducef coll))
   ([options xform combinef reducef coll] (transduce-at "transduce" options xform combinef reducef coll)))
 
 (defn map

@@ -23,11 +23,11 @@
 
 (defn- fold-base
   "Folds what is below the pipelines: by itself if the program has taught it to, else by the engine."
-  [site options combinef reducef {:keys [coll pairs]}]
+  [site {:keys [place] :as options} combinef reducef {:keys [coll pairs]}]
   (if (sources/own-fold coll)
     (reducers/coll-fold coll (:chunk options 512) combinef reducef)
     (let [settings (settings options)]
-      (engine/run site (sources/source site coll settings) combinef (if pairs (taking-pairs reducef) reducef) settings))))
+      (engine/run site (sources/source place coll settings) combinef (if pairs (taking-pairs reducef) reducef) settings))))
 
 (defn fold [site {:keys [place] :as options} combinef reducef coll]
   (checks/combining place combinef)
@@ -49,4 +49,4 @@
                                                    (if stateful (in-order xform coll) coll)
                                                    (if stateful identity xform)
                                                    false)]
-      (fold-base site options combinef (xform (completing reducef)) base))))
+      (fold-base site options combinef (xform reducef) base))))

@@ -70,7 +70,7 @@
   (let [value (try
                 ((.-f job) element)
                 (catch Throwable e (failed job position element e)))]
-    (.put ^Sink (.-sink job) position value)))
+    (.put ^Sink (.-sink job) (- position (.-offset job)) value)))
 
 (defn- source-failed [^Job job ^Chunk chunk ^Throwable e]
   (when (.isDoomed (Fiber/current)) (throw e))
@@ -103,8 +103,8 @@
                   (do-chunk job chunk)
                   (start-next job)))))
 
-(defn- run [site kind {:keys [parallelism] :as options} offset f coll]
-  (let [{:keys [source daemon close]} (sources/source site coll (merge {:chunk 1} options {:one-by-one true}))
+(defn- run [site kind {:keys [place parallelism] :as options} offset f coll]
+  (let [{:keys [source daemon close]} (sources/source place coll (merge {:chunk 1} options {:one-by-one true}))
         sink ^Sink (sink kind)
         frame (fibers/frame)]
     (try
@@ -133,8 +133,9 @@
 (def ^:private fibers-per-core 64)
 
 (defn- settings [place options]
-  (update (checks/options place #{:parallelism :chunk :lazy} options)
-          :parallelism #(or % (* (long fibers-per-core) (owned/cores)))))
+  (-> (checks/options place #{:parallelism :chunk :lazy} options)
+      (update :parallelism #(or % (* (long fibers-per-core) (owned/cores))))
+      (assoc :place place)))
 
 (defn- arguments
   "{:options :f :colls}: options are a map that comes before a function and a collection."

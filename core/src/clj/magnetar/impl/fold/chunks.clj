@@ -2,7 +2,7 @@
   "Cuts a collection into chunks that are numbered in its order, and each chunk into slices, which are arrays."
   {:no-doc true}
   (:import (clojure.lang Counted Indexed LongRange PersistentVector)
-           (java.util Arrays Iterator List RandomAccess)
+           (java.util Iterator List RandomAccess)
            (java.util.concurrent.atomic AtomicLong)
            (java.util.concurrent.locks ReentrantLock)))
 
@@ -11,34 +11,41 @@
 
 (definterface Chunk
   (^long index [])
-  (slice [])                  ; an array of the next elements, null at the end; throws what reading them threw
-  (^long position [^long i])) ; of the i-th element of the last slice, in the collection; for -1 of what could not be read
+  (slice [])                  ; an array with the next elements, null at the end; throws what reading them threw
+  (^long from [])             ; where in the array they begin
+  (^long to [])               ; and end
+  (^long position [^long i])) ; in the collection, of the element at i in the array; for -1 of what could not be read
 
 ;; `claim` is called with a chunk's number before anything is read for it; false: nobody needs it.
 (definterface Source
   (next [claim]))
 
-(def ^:private ^:const slice-size 1024)
-
 ;; ---- what can be entered anywhere
 
-(definterface Fill
-  (fill [^long from ^long to]))
+(def ^:private ^:const slice-size 256)
+
+;; Arrays that are there already are walked where they are: to copy them takes as long as to reduce them (decision 10).
+(definterface Elements
+  (^long upto [^long from ^long to])  ; the end of what one array holds from `from` on
+  (array [^long from ^long to])       ; that array
+  (^long offset [^long from]))        ; where in it
 
 ;; A chunk belongs to one worker: its fields need no care.
-(deftype Part [^long number ^Fill elements ^long end ^:unsynchronized-mutable ^long from ^:unsynchronized-mutable ^long begin]
+(deftype Part [^long number ^Elements elements ^long end ^:unsynchronized-mutable ^long next ^:unsynchronized-mutable ^long begin]
   Chunk
   (index [_] number)
-  (position [_ i] (if (neg? i) from (+ begin i)))
+  (from [_] (.offset elements begin))
+  (to [_] (+ (.offset elements begin) (- next begin)))
+  (position [this i] (if (neg? i) next (+ begin (- i (.from this)))))
   (slice [_]
-    (when (< from end)
-      (let [to (min end (+ from slice-size))
-            xs (.fill elements from to)]
-        (set! begin from)
-        (set! from to)
+    (when (< next end)
+      (let [upto (.upto elements next end)
+            xs (.array elements next upto)]
+        (set! begin next)
+        (set! next upto)
         xs))))
 
-(deftype Parts [^Fill elements ^long size ^long chunk ^AtomicLong counter]
+(deftype Parts [^Elements elements ^long size ^long chunk ^AtomicLong counter]
   Source
   (next [_ claim]
     (let [i (.getAndIncrement counter)
@@ -53,14 +60,16 @@
     (long chunk)
     (max 1 (quot size (* 16 (long parallelism))))))
 
-(defn- parts [size fill options]
-  (Parts. fill size (share size options) (AtomicLong.)))
+(defn- parts [size elements options]
+  (Parts. elements size (share size options) (AtomicLong.)))
 
 (defmacro ^:private each
-  "A Fill that makes an array of the values of body for each i."
+  "Elements that are the values of body for each i."
   [[i] & body]
-  `(reify Fill
-     (fill [~'_ from# to#]
+  `(reify Elements
+     (upto [~'_ from# to#] (min to# (+ from# slice-size)))
+     (offset [~'_ from#] 0)
+     (array [~'_ from# to#]
        (let [xs# (object-array (- to# from#))]
          (loop [~i from#]
            (when (< ~i to#)
@@ -68,24 +77,17 @@
              (recur (inc ~i))))
          xs#))))
 
-(defn- copy-leaves [^PersistentVector v ^objects xs ^long from ^long to]
-  (loop [i from]
-    (when (< i to)
-      (let [in-leaf (bit-and i 31)
-            n (min (- 32 in-leaf) (- to i))]
-        (System/arraycopy (.arrayFor v (int i)) (int in-leaf) xs (int (- i from)) (int n))
-        (recur (+ i n))))))
-
 (defn- of-vector [^PersistentVector v]
-  (reify Fill
-    (fill [_ from to]
-      (let [xs (object-array (- to from))]
-        (copy-leaves v xs from to)
-        xs))))
+  (reify Elements
+    (upto [_ from to] (min to (inc (bit-or from 31))))
+    (offset [_ from] (bit-and from 31))
+    (array [_ from _] (.arrayFor v (int from)))))
 
 (defn- of-objects [^objects a]
-  (reify Fill
-    (fill [_ from to] (Arrays/copyOfRange a (int from) (int to) (class (object-array 0))))))
+  (reify Elements
+    (upto [_ _ to] to)
+    (offset [_ from] from)
+    (array [_ _ _] a)))
 
 (defn- of-range [r]
   (let [start (long (first r))
@@ -120,6 +122,8 @@
 (deftype Batch [^long number ^long start ^long size ^:unsynchronized-mutable xs failure]
   Chunk
   (index [_] number)
+  (from [_] 0)
+  (to [_] size)
   (position [_ i] (+ start (if (neg? i) size i)))
   (slice [_]
     (let [answer xs]

@@ -108,13 +108,12 @@
 
 (definterface Walk
   (^long index [])
-  (^long step [])
-  (^boolean breathe [])
-  (walk [xs ^long from ^long to f acc]))
+  (^long left [])                                    ; elements until the next look round
+  (^Object walk [xs ^long from ^long to f acc]))
 
 (def ^:private ^:const quick-nanos 250000)
 (def ^:private ^:const slow-nanos 1000000)
-(def ^:private ^:const longest-step 4096)
+(def ^:private ^:const longest-step 65536)
 
 ;; Decision 4: a yield does not let those pass who were made runnable from outside the carrier; a park of a nanosecond does.
 (defn- let-others-run [^long yields]
@@ -122,57 +121,70 @@
     (LockSupport/parkNanos 1)
     (Thread/yield)))
 
-;; Belongs to one worker. `on-late` is called once, when `late` nanoseconds have passed.
+(defn- next-step ^long [^long step ^long spent]
+  (cond
+    (< spent quick-nanos) (min longest-step (* 2 step))
+    (> spent slow-nanos) (max 1 (quot step 2))
+    :else step))
+
+;; Belongs to one worker; `at` is the index of the element that it is at. `on-late` is called once, after the instant `late`.
 (deftype Pace [^Fiber fiber virtual on-late ^:unsynchronized-mutable ^long late ^:unsynchronized-mutable ^long last
-               ^:unsynchronized-mutable ^long size ^:unsynchronized-mutable ^long yields ^:unsynchronized-mutable ^long at]
+               ^:unsynchronized-mutable ^long step ^:unsynchronized-mutable ^long left ^:unsynchronized-mutable ^long yields
+               ^:unsynchronized-mutable ^long at]
   Walk
   (index [_] at)
-  (step [_] size)
+  (left [_] left)
   (walk [_ xs from to f acc]
+    (set! left (- left (- to from)))
     (let [^objects xs xs]
       (loop [i from
              acc acc]
         (if (< i to)
           (do (set! at i)
-              (let [acc (f acc (aget xs i))]
+              (let [acc (f acc (aget xs (unchecked-int i)))]
                 (if (reduced? acc) acc (recur (inc i) acc))))
           acc))))
-  (breathe [_]
+  Runnable
+  (run [_]
     (.check fiber)
     (let [now (System/nanoTime)
           spent (- now last)]
-      (set! last now)
-      (cond
-        (< spent quick-nanos) (set! size (min longest-step (* 2 size)))
-        (> spent slow-nanos) (set! size (max 1 (quot size 2))))
+      (set! step (next-step step spent))
+      (set! left step)
       (when (and virtual (> spent quick-nanos))
         (set! yields (inc yields))
         (let-others-run yields))
       (when (> now late)
         (set! late Long/MAX_VALUE)
-        (on-late)))
-    true))
+        (on-late))
+      (set! last (System/nanoTime)))))
 
-(defn- pace [on-late ^long late]
+(defn- pace [on-late ^long patience]
   (let [now (System/nanoTime)]
-    (Pace. (Fiber/current) (.isVirtual (Thread/currentThread)) on-late (if (= late Long/MAX_VALUE) late (+ now late)) now 1 0 0)))
+    (Pace. (Fiber/current) (.isVirtual (Thread/currentThread)) on-late
+           (if (= patience Long/MAX_VALUE) patience (+ now patience)) now 1 1 0 0)))
 
 ;; ---- one chunk
 
 (def ^:private dropped (reduced ::dropped))
 
-(defn- reduce-slice [^Run run ^Pace pace ^Chunk chunk ^objects xs acc]
+(defn- look-round
+  "What goes on being reduced: acc, or the mark of a chunk that nobody needs any more."
+  [run ^Pace pace ^Chunk chunk acc]
+  (.run pace)
+  (if (or (reduced? acc) (needed? run (.index chunk))) acc dropped))
+
+(defn- reduce-slice [^Run run ^Pace pace ^Chunk chunk xs acc]
   (let [f (.-reducef run)
-        n (alength xs)]
-    (loop [from 0
+        end (.to chunk)]
+    (loop [from (.from chunk)
            acc acc]
-      (cond
-        (or (= from n) (reduced? acc)) acc
-        (not (needed? run (.index chunk))) dropped
-        :else (let [to (min n (+ from (.step pace)))
-                    acc (.walk pace xs from to f acc)]
-                (.breathe pace)
-                (recur to acc))))))
+      (let [to (min end (+ from (.left pace)))
+            acc (.walk pace xs from to f acc)
+            acc (if (zero? (.left pace)) (look-round run pace chunk acc) acc)]
+        (if (or (= to end) (reduced? acc))
+          acc
+          (recur to acc))))))
 
 (defn- reduce-guarded [^Run run ^Pace pace ^Chunk chunk ^objects xs acc]
   (try

@@ -79,21 +79,25 @@
           :else from)))))
 
 (deftype Part [^long number ^MemorySegment file ^Charset charset ^long end
-               ^:unsynchronized-mutable ^long from ^:unsynchronized-mutable ^long begin]
+               ^:unsynchronized-mutable ^long next ^:unsynchronized-mutable ^long begin ^:unsynchronized-mutable ^long size]
   Chunk
   (index [_] number)
+  (from [_] 0)
+  (to [_] size)
   (position [_ i] (+ (count-newlines file begin) (max 0 i)))
   (slice [_]
     (let [lines (ArrayList.)]
-      (set! begin from)
+      (set! begin next)
       (loop [block block-size]
-        (when (< from end)
-          (let [n (min block (- (.byteSize file) from))
-                next (long (read-lines (copy file from n) (= n (- (.byteSize file) from)) (- end from) charset lines))]
-            (if (zero? next)
+        (when (< next end)
+          (let [left (- (.byteSize file) next)
+                n (min block left)
+                read (long (read-lines (copy file next n) (= n left) (- end next) charset lines))]
+            (if (zero? read)
               (recur (* 2 block))
-              (set! from (+ from next))))))
-      (when (pos? (.size lines))
+              (set! next (+ next read))))))
+      (set! size (long (.size lines)))
+      (when (pos? size)
         (.toArray lines)))))
 
 (deftype Parts [^MemorySegment file charset ^long chunk ^AtomicLong counter]
@@ -103,7 +107,7 @@
           from (* i chunk)
           size (.byteSize file)]
       (when (and (< from size) (claim i))
-        (Part. i file charset (min size (+ from chunk)) (first-line file from) 0)))))
+        (Part. i file charset (min size (+ from chunk)) (first-line file from) 0 0)))))
 
 ;; ---- the file
 

@@ -108,6 +108,27 @@
     (instance? Map coll) (chunks/iterated (.iterator (.entrySet ^Map coll)))
     (nil? coll) (chunks/iterated (Collections/emptyIterator))))
 
+(defn- drained
+  "What a reader reads, as a reducible."
+  [^Reader reader]
+  (reify IReduceInit
+    (reduce [_ f init]
+      (loop [acc init]
+        (let [xs (ArrayList. 1)]
+          (.read reader 1 xs)
+          (if (.isEmpty xs)
+            acc
+            (let [acc (f acc (.get xs 0))]
+              (if (reduced? acc) @acc (recur acc)))))))))
+
+(defn- for-reduce
+  "The same collection, as one that Clojure's reduce takes."
+  [coll]
+  (cond
+    (instance? Eduction coll) (Eduction. (.-xform ^Eduction coll) (for-reduce (.-coll ^Eduction coll)))
+    (or (instance? Iterable coll) (reducible? coll)) coll
+    :else (if-some [reader (reader coll)] (drained reader) coll)))
+
 (defn- not-foldable [place coll]
   (checks/misuse :magnetar/not-foldable
                  (str "`" place "` wants a collection, an array, a stream, a channel, lines of a file or something reducible; this is "
@@ -127,7 +148,7 @@
       (if-some [reader (or (reader coll) (when-not (reducible? coll) (some-> (adapted coll) of-channel)))]
         {:source (chunks/batches reader options)}
         (if (reducible? coll)
-          (pumped coll options)
+          (pumped (for-reduce coll) options)
           (not-foldable place coll))))))
 
 ;; ---- foldables of a program
