@@ -25,7 +25,7 @@
             [magnetar.impl.pub :as pub]
             [magnetar.impl.runtime])
   (:import (java.util.concurrent.atomic AtomicInteger)
-           (magnetar.kernel.channel Buffer Callback Channel Handler Port ReadPort TimeoutChannel WritePort)
+           (magnetar.kernel.channel Buffer Callback Channel Handler Port Ports ReadPort TimeoutChannel WritePort)
            (magnetar.kernel.park Fiber)))
 
 (set! *warn-on-reflection* true)
@@ -116,10 +116,9 @@
   InterruptedException and has taken nothing. `<!` is the same function.
 
     (<!! (go 1)) ;=> 1"
+  {:inline (fn [port] `(Ports/take ~port))}
   [port]
-  (if (instance? Channel port)
-    (.receive ^Channel port)
-    (ports/take port)))
+  (Ports/take port))
 
 (defn >!!
   "Puts val on port; waits while nobody takes it and there is no room. Returns true, or false if the port is closed.
@@ -128,18 +127,17 @@
   InterruptedException and has put nothing. nil fails with an IllegalArgumentException. `>!` is the same function.
 
     (>!! (chan 1) :x) ;=> true"
+  {:inline (fn [port val] `(Ports/put ~port ~val))}
   [port val]
-  (if (instance? Channel port)
-    (.send ^Channel port val)
-    (ports/put port val)))
+  (Ports/put port val))
 
-(def ^{:arglists '([port])} <!
+(def ^{:arglists '([port]), :inline (fn [port] `(Ports/take ~port))} <!
   "Takes a value from port; waits while there is none. Returns nil once the port is closed and drained.
 
   The same function as `<!!`: works in any function on any thread, also outside of `go`."
   <!!)
 
-(def ^{:arglists '([port val])} >!
+(def ^{:arglists '([port val]), :inline (fn [port val] `(Ports/put ~port ~val))} >!
   "Puts val on port; waits while nobody takes it and there is no room. Returns true, or false if the port is closed.
 
   The same function as `>!!`: works in any function on any thread, also outside of `go`."
@@ -743,10 +741,10 @@
     (isClosed [_] (ports/closed? ch))
     ReadPort
     (take [_ handler]
-      (let [v (.take (ports/read-port ch) ^Handler (mapped-handler handler f))]
+      (let [v (.take (Ports/readPort ch) ^Handler (mapped-handler handler f))]
         (if (or (nil? v) (ports/pending? v)) v (f v))))
     WritePort
-    (put [_ v handler] (.put (ports/write-port ch) v ^Handler handler))))
+    (put [_ v handler] (.put (Ports/writePort ch) v ^Handler handler))))
 
 (defn map>
   "Deprecated: use a transducer. A port that puts f of the value on ch."
@@ -757,9 +755,9 @@
     (close [_] (close! ch))
     (isClosed [_] (ports/closed? ch))
     ReadPort
-    (take [_ handler] (.take (ports/read-port ch) ^Handler handler))
+    (take [_ handler] (.take (Ports/readPort ch) ^Handler handler))
     WritePort
-    (put [_ v handler] (.put (ports/write-port ch) (f v) ^Handler handler))))
+    (put [_ v handler] (.put (Ports/writePort ch) (f v) ^Handler handler))))
 
 (defn filter>
   "Deprecated: use a transducer. A port that puts the value on ch if p is true of it."
@@ -770,11 +768,11 @@
     (close [_] (close! ch))
     (isClosed [_] (ports/closed? ch))
     ReadPort
-    (take [_ handler] (.take (ports/read-port ch) ^Handler handler))
+    (take [_ handler] (.take (Ports/readPort ch) ^Handler handler))
     WritePort
     (put [_ v handler]
       (if (p v)
-        (.put (ports/write-port ch) v ^Handler handler)
+        (.put (Ports/writePort ch) v ^Handler handler)
         (not (ports/closed? ch))))))
 
 (defn remove>

@@ -33,6 +33,15 @@
 (defn- misuse [reason message data]
   (throw (errors/illegal-argument reason message data)))
 
+(defn- check-options
+  "Refuses options that `operation` does not know: one that is mistyped would be ignored, and a wait last for ever."
+  [operation known options]
+  (when-let [unknown (seq (remove known (keys options)))]
+    (misuse :magnetar/unknown-option
+            (str "`" operation "` does not know " (apply str (interpose ", " (map pr-str unknown))) "; its options are "
+                 (apply str (interpose ", " (map pr-str (sort known)))) ".")
+            {:unknown (vec unknown) :options options})))
+
 (defn- buffer-of [{:keys [buffer size] :or {buffer :fixed} :as options}]
   (let [make (or (buffers buffer)
                  (misuse :magnetar/unknown-buffer
@@ -57,6 +66,7 @@
   In core.async: chan, promise-chan. See also `put`, `take`."
   ([] (chan {}))
   ([{:keys [xform on-error] :as options}]
+   (check-options "chan" #{:size :buffer :xform :on-error} options)
    (let [buffer (buffer-of options)]
      (when (and xform (nil? buffer))
        (misuse :magnetar/no-buffer "A channel with an :xform needs a :size, since a value may become many." options))
@@ -77,8 +87,9 @@
       (misuse :magnetar/bad-timeout (str "Bad :timeout. " (ex-message e)) {:timeout timeout}))))
 
 (defn- within
-  "How many nanoseconds an operation may wait."
-  ^long [{:keys [timeout deadline]}]
+  "How many nanoseconds `operation` may wait."
+  ^long [operation {:keys [timeout deadline] :as options}]
+  (check-options operation #{:timeout :deadline :else :priority} options)
   (let [relative (duration timeout)]
     (if (some? deadline) (min relative (until deadline)) relative)))
 
@@ -110,7 +121,7 @@
   ([ch value] (put ch value nil))
   ([ch value options]
    (refuse-nil ch value)
-   (or-else (.sendWithin (channel ch "put") value (within options)) options)))
+   (or-else (.sendWithin (channel ch "put") value (within "put" options)) options)))
 
 (defn- closed-for
   "Nil, the answer of a closed channel; throws if it was closed for a cause."
@@ -138,7 +149,7 @@
   In core.async: <!!"
   ([ch] (take ch nil))
   ([ch options]
-   (taken ch (.receiveWithin (channel ch "take") (within options)) options)))
+   (taken ch (.receiveWithin (channel ch "take") (within "take" options)) options)))
 
 (defn try-put
   "Puts value on ch if that is possible now: true, false if ch is closed, nil if it would wait.
@@ -176,7 +187,7 @@
    (when-not (and (coll? clauses) (seq clauses))
      (misuse :magnetar/no-clauses "`select` needs at least one channel or [channel value] pair." {:clauses clauses}))
    (run! check-clause clauses)
-   (or (ports/alts-within clauses (:priority options) (within options))
+   (or (ports/alts-within clauses (:priority options) (within "select" options))
        [(:else options) nil])))
 
 (defn close

@@ -11,7 +11,7 @@
    [magnetar.impl.runtime])
   (:import
    (java.util.function Consumer)
-   (magnetar.kernel.channel Select$Operation)
+   (magnetar.kernel.channel Select Select$Operation)
    (magnetar.kernel.inspect FiberInfo Watchdog Watchdog$Holding)
    (magnetar.kernel.park Failures Failures$Failure Fibers WaitReason World)
    (magnetar.kernel.scope Offload)
@@ -44,7 +44,7 @@
     (.port operation)))
 
 (defn- waited-on [on]
-  (if (instance? java.util.List on) (mapv operation-data on) on))
+  (if (instance? Select on) (mapv operation-data (.operations ^Select on)) on))
 
 (defn- info-data [^FiberInfo info]
   (let [thread (.thread info)

@@ -111,6 +111,13 @@
       (is (= [[1] []] [(drained yes) (drained no)]))
       (is (eventually (= ["boom"] (map message-of @failures)))))))
 
+(deftest the-deprecated-operations-close-their-output-when-the-function-throws
+  (with-failures [failures]
+    (doseq [op [#(a/mapcat< (comp vector (throwing-on 2)) %) #(a/filter< (comp some? (throwing-on 2)) %)
+                #(a/partition-by (comp some? (throwing-on :none)) %)]]
+      (is (not (some #{:late} (drained (op (a/to-chan! [1 2 3])))))))
+    (is (eventually (= ["boom" "boom"] (map message-of @failures))))))
+
 (deftest a-value-that-pipeline-cannot-transform-is-left-out-and-reported
   (with-failures [failures]
     (let [to (a/chan 5)]

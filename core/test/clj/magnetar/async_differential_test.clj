@@ -1,5 +1,5 @@
 (ns magnetar.async-differential-test
-  "Random programs over one channel, run on core.async and on magnetar.async: answers and callbacks must be equal."
+  "Random programs over one channel and over three, run on core.async and on magnetar.async: answers and callbacks must be equal."
   (:require
    [clojure.core.async :as theirs]
    [clojure.datafy :refer [datafy]]
@@ -16,7 +16,7 @@
 (defmacro ^:private library
   "The operations that programs use, of the namespace with this alias."
   [alias]
-  (into {} (for [n '[chan promise-chan buffer dropping-buffer sliding-buffer put! take! offer! poll! close! alts!!]]
+  (into {} (for [n '[chan promise-chan buffer dropping-buffer sliding-buffer put! take! offer! poll! close! alts!! do-alts]]
              [(keyword n) (symbol (name alias) (name n))])))
 
 (def ^:private libraries [(library theirs) (library ours)])
@@ -49,18 +49,31 @@
             handler (gen/elements [:nil :value])]
     {:kind kind, :size size, :xform xform, :handler handler}))
 
+(def ^:private value-generator (gen/choose 0 9))
+
 (def ^:private operation-generator
-  (gen/frequency [[6 (gen/tuple (gen/return :put!) (gen/choose 0 9))]
+  (gen/frequency [[6 (gen/tuple (gen/return :put!) value-generator)]
                   [6 (gen/return [:take!])]
-                  [2 (gen/tuple (gen/return :offer!) (gen/choose 0 9))]
+                  [2 (gen/tuple (gen/return :offer!) value-generator)]
                   [2 (gen/return [:poll!])]
                   [2 (gen/return [:alts-take])]
-                  [2 (gen/tuple (gen/return :alts-put) (gen/choose 0 9))]
+                  [2 (gen/tuple (gen/return :alts-put) value-generator)]
                   [1 (gen/return [:state])]
                   [1 (gen/return [:close!])]]))
 
+(def ^:private step-generator
+  "An operation on one of three channels, or a select over several that calls back; no channel twice in one select."
+  (gen/frequency [[3 (gen/tuple (gen/choose 0 2) operation-generator)]
+                  [2 (gen/fmap (fn [clauses] [:select (vals (into {} (map (juxt first identity)) clauses))])
+                               (gen/vector (gen/one-of [(gen/tuple (gen/choose 0 2)) (gen/tuple (gen/choose 0 2) value-generator)]) 1 4))]]))
+
 (def ^:private program-generator
-  (gen/tuple channel-generator (gen/vector operation-generator 1 40)))
+  (gen/tuple (gen/vector channel-generator 1)
+             (gen/vector (gen/fmap #(vector 0 %) operation-generator) 1 40)))
+
+(def ^:private select-program-generator
+  (gen/tuple (gen/vector channel-generator 3)
+             (gen/vector step-generator 1 40)))
 
 ;; ---- running one
 
@@ -85,19 +98,34 @@
   [{:keys [buffer] :as state}]
   (cond-> (dissoc state :put-count :take-count) (= 'PromiseBuffer (:type buffer)) (dissoc :buffer)))
 
+(defn- operate
+  "What the operation on one channel answers."
+  [{:keys [put! take! offer! poll! close! alts!!]} c called [operation value]]
+  (case operation
+    :put! (put! c value called)
+    :take! (take! c called)
+    :offer! (offer! c value)
+    :poll! (poll! c)
+    :alts-take (first (alts!! [c] :default :none))
+    :alts-put (first (alts!! [[c value]] :default :none))
+    :state (comparable (datafy c))
+    :close! (close! c)))
+
+(defn- select
+  "What a select answers, if it can do something now; else it calls back."
+  [{:keys [do-alts]} channels called clauses]
+  (let [index-of (zipmap channels (range))
+        plain (fn [[value port]] [value (index-of port)])
+        ports (mapv (fn [[i value]] (if value [(channels i) value] (channels i))) clauses)]
+    (some-> (do-alts (with-meta (comp called plain) {:on-caller? true}) ports {:priority true}) deref plain)))
+
 (defn- answer-of
-  "What the operation answers; a callback that it leaves is written into the log as [:called index result]."
-  [{:keys [put! take! offer! poll! close! alts!!]} c log i [operation value]]
+  "What the step answers; a callback that it leaves is written into the log as [:called index result]."
+  [library channels log i [where what]]
   (let [called #(swap! log conj [:called i %])]
-    (case operation
-      :put! (put! c value called)
-      :take! (take! c called)
-      :offer! (offer! c value)
-      :poll! (poll! c)
-      :alts-take (first (alts!! [c] :default :none))
-      :alts-put (first (alts!! [[c value]] :default :none))
-      :state (comparable (datafy c))
-      :close! (close! c))))
+    (if (= :select where)
+      (select library channels called what)
+      (operate library (channels where) called what))))
 
 (defn- ordered
   "The log with the callbacks of one step in the order in which they were left: who is called first is nobody's promise."
@@ -106,23 +134,36 @@
 
 (defn- run-program
   "The log of a program: the answer of each step, after the callbacks that it caused."
-  [library [channel operations]]
-  (let [c (make-channel library channel)
+  [library [channels steps]]
+  (let [channels (mapv #(make-channel library %) channels)
         log (atom [])]
-    (doseq [[i operation] (map-indexed vector operations)]
-      (let [answer (try (answer-of library c log i operation)
+    (doseq [[i step] (map-indexed vector steps)]
+      (let [answer (try (answer-of library channels log i step)
                         (catch Throwable e [:threw (ex-message e)]))]
         (swap! log conj [:answered i answer])))
     (ordered @log)))
 
-(defn- same? [program]
+(defn- same? [libraries program]
   (apply = (map #(run-program % program) libraries)))
 
 (defn- report [program]
   (with-out-str
     (pprint {:program program, :core.async (run-program (first libraries) program), :magnetar (run-program (second libraries) program)})))
 
-(deftest ^{:spec ["C2" "C3" "C5" "C6" "C8" "C9" "C10" "C11" "C12" "C13" "C14"]}
-  random-programs-give-the-same-answers-and-callbacks-as-core-async
-  (let [{:keys [pass? shrunk seed]} (check/quick-check 2000 (properties/for-all [program program-generator] (same? program)))]
+(defn- check-programs [n generator]
+  (let [{:keys [pass? shrunk seed]} (check/quick-check n (properties/for-all [program generator] (same? libraries program)))]
     (is (true? pass?) (str "seed " seed "\n" (some-> shrunk :smallest first report str/trim)))))
+
+(deftest ^{:spec ["C2" "C3" "C5" "C6" "C8" "C9" "C10" "C11" "C12" "C13" "C14"]}
+  random-programs-over-one-channel-give-the-same-answers-and-callbacks-as-core-async
+  (check-programs 1000 program-generator))
+
+(deftest ^{:spec ["C15" "C16"]} random-programs-with-selects-over-three-channels-give-the-same-as-core-async
+  (check-programs 1000 select-program-generator))
+
+(deftest a-planted-fault-is-found
+  (doseq [fault [{:offer! ours/put!}
+                 {:close! (fn [_] nil)}
+                 {:do-alts (fn [f ports opts] (ours/do-alts f (reverse ports) opts))}]]
+    (let [libraries (update libraries 1 merge fault)]
+      (is (false? (:pass? (check/quick-check 1000 (properties/for-all [program select-program-generator] (same? libraries program)))))))))

@@ -122,6 +122,12 @@
     (is (= :changed (taken (a/io-thread (set! *dynamic* :changed) *dynamic*))))
     (is (= :bound *dynamic*) "the caller's stays")))
 
+(deftest set!-of-a-conveyed-binding-fails-in-go-as-upstream
+  (binding [*dynamic* :bound]
+    (is (re-find #"Can't set!: \*dynamic\* from non-binding thread"
+                 (taken (a/go (try (set! *dynamic* :changed) (catch IllegalStateException e (ex-message e)))))))
+    (is (= :own (taken (a/go (binding [*dynamic* :inner] (set! *dynamic* :own) *dynamic*)))))))
+
 (deftest in-ns-and-ns-work-in-thread-and-io-thread
   (binding [*ns* (the-ns 'clojure.string)]
     (let [enter #(do (in-ns 'magnetar.async-go-test.entered) (ns-name *ns*))
@@ -147,7 +153,9 @@
     (is (= ["go" "thread" "io-thread"]
            (map #(second (re-matches #"(\S+) magnetar/async_go_test\.clj:\d+" (:site %)))
                 (sort-by (comp :x ex-data :error) @failures))))
-    (is (every? #(instance? Thread (:thread %)) @failures))))
+    (is (every? #(instance? Thread (:thread %)) @failures))
+    (is (nil? (taken (a/go (broken 4)))))
+    (is (eventually (= 4 (count @failures))) "nothing was reported twice")))
 
 (deftest ^{:spec ["C27"]} a-callback-that-fails-later-is-reported-and-the-operation-stands
   (with-failures [failures]
@@ -251,30 +259,58 @@
     (a/>!! c :kept)
     (is (= :kept (taken result)))))
 
-;; ---- reloading
+;; ---- reloading, and executors of the program; in a JVM of their own
 
-(def ^:private reloading
+(def ^:private program
   '(do
+     (def asked (atom []))
+     (defn executor [workload] (swap! asked conj workload) nil)
      (require '[magnetar.async :as a] '[magnetar.channel :as channel])
      (let [waits (a/chan) out (a/chan 10) source (a/chan) mixed (a/chan)
            m (a/mult source) tapped (a/tap m (a/chan 10))
            x (a/mix out)
            p (a/pub (a/tap m (a/chan)) odd?) sub (a/sub p true (a/chan 10))
-           result (a/go (a/<! waits))]
+           result (a/go (a/<! waits))
+           their-port (resolve 'clojure.core.async.impl.protocols/ReadPort)
+           their-interface (:on-interface @their-port)]
        (a/admix x mixed)
        (require 'magnetar.channel 'magnetar.inspect 'magnetar.async :reload-all)
-       (let [taken #(channel/take % {:timeout 5000 :else :late})
+       (let [taken (fn [ch] (channel/take ch {:timeout 5000 :else :late}))
              late-tap (a/tap m (a/chan 10))]
          (a/>!! waits 1)
          (a/>!! mixed 2)
          (a/>!! source 3)
          (a/toggle x {mixed {:mute true}})
          (a/unmix x mixed)
-         (prn [(taken result) (taken out) (taken tapped) (taken sub) (taken late-tap)
-               (taken (a/go (a/alt! waits :no :default :default)))])))))
+         (prn :reloaded [(taken result) (taken out) (taken tapped) (taken sub) (taken late-tap)
+                         (taken (a/go (a/alt! waits :no :default :default)))
+                         (identical? their-interface (:on-interface @their-port))])
+         (dotimes [_ 3]
+           (run! taken [(a/thread 1) (a/io-thread 1) (a/thread-call (fn [] 1) :compute)]))
+         (prn :asked (sort @asked))
+         (let [c (a/chan)
+               held (let [held (Object.)] (a/go (a/<! c) (str held)) (java.lang.ref.WeakReference. held))]
+           (while (empty? (:takers (channel/info c))) (Thread/yield))
+           (def weak held))))
+     (dotimes [_ 50] (System/gc))
+     (prn :collected (nil? (.get weak)))))
 
-(deftest reloading-everything-leaves-living-channels-mults-and-mixes-working
-  (let [java (str (System/getProperty "java.home") "/bin/java")
-        class-path (System/getProperty "java.class.path")
-        {:keys [out err exit]} (start {:folder home} java "-Xmx128m" "-cp" class-path "clojure.main" "-e" (pr-str reloading))]
-    (is (= ["[1 2 3 3 3 :default]" 0] [(last (str/split-lines out)) exit]) err)))
+(def ^:private printed
+  "The lines that the program prints."
+  (delay
+    (let [java (str (System/getProperty "java.home") "/bin/java")
+          {:keys [out err exit]} (start {:folder home} java "-Xmx128m" "-XX:TieredStopAtLevel=1" "-XX:+UseSerialGC"
+                                        "-Dclojure.core.async.executor-factory=user/executor" "-Djdk.trackAllThreads=false"
+                                        "-cp" (System/getProperty "java.class.path") "clojure.main" "-e" (pr-str program))]
+      {:lines (set (str/split-lines out)), :err err, :exit exit})))
+
+(deftest reloading-everything-leaves-living-channels-mults-and-mixes-and-core-async-itself-working
+  (let [{:keys [lines err exit]} @printed]
+    (is (contains? lines ":reloaded [1 2 3 3 3 :default true]") err)
+    (is (zero? exit))))
+
+(deftest the-executor-factory-of-the-program-is-asked-once-for-each-workload
+  (is (contains? (:lines @printed) ":asked (:compute :io :mixed)") (str (:lines @printed))))
+
+(deftest ^{:spec ["C29"]} a-go-that-nobody-can-reach-is-collected-also-when-the-jvm-does-not-track-its-threads
+  (is (contains? (:lines @printed) ":collected true") (str (:lines @printed))))

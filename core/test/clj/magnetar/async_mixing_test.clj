@@ -2,9 +2,10 @@
   "Channels of core.async in our operations, and ours in theirs."
   (:require
    [clojure.core.async :as theirs]
+   [clojure.datafy :refer [datafy]]
    [clojure.test :refer [deftest is testing]]
    [magnetar.async :as a]
-   [magnetar.support :refer [counter drained eventually taken value-of waiting-putters waiting-takers]])
+   [magnetar.support :refer [counter drained eventually start-thread taken value-of waiting-putters waiting-takers]])
   (:import
    (java.util.concurrent.atomic AtomicInteger)))
 
@@ -127,6 +128,15 @@
     (is (= true (a/offer! c :reaches-the-callback)))
     (is (nil? (a/offer! c :nobody)))
     (is (eventually (zero? (waiting-takers c))))))
+
+(deftest ^{:spec ["C18" "C34"]} our-operations-leave-nothing-behind-in-their-channels-when-interrupted
+  (doseq [operation [a/<!! #(a/alts!! [(a/chan) %]) #(a/>!! % :ghost) #(a/alts!! [(a/chan) [% :ghost]])]]
+    (let [c (theirs/chan)
+          [^Thread thread outcome] (start-thread :virtual #(operation c))]
+      (is (eventually (= 1 (+ (long (:put-count (datafy c))) (long (:take-count (datafy c)))))))
+      (.interrupt thread)
+      (is (instance? InterruptedException (value-of outcome)))
+      (is (= [nil nil] [(theirs/poll! c) (theirs/offer! c 1)])))))
 
 ;; ---- nothing is lost in a crossing run
 

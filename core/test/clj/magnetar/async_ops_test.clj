@@ -183,7 +183,36 @@
       (is (= [3] (drained c)))
       (is (nil? (taken (onto c (range)))) "a closed target ends it"))))
 
+(deftest map-takes-from-all-sources-at-once
+  (let [[x y] (repeatedly a/chan)
+        out (a/map vector [x y])]
+    (is (= [true true] [(value-of (future (a/>!! y 2))) (value-of (future (a/>!! x 1)))]))
+    (is (= [1 2] (taken out)))))
+
+(deftest map-and-merge-go-on-when-nobody-listens
+  (doseq [start [#(a/map identity [%1] %2) #(a/merge [%1] %2)]]
+    (let [from (a/chan)
+          out (start from 1)]
+      (a/close! out)
+      (is (= [true true true] (value-of (future (mapv #(a/>!! from %) [1 2 3]))))))))
+
 ;; ---- one to many, many to one
+
+(deftest what-makes-a-mult-a-mix-or-a-pub-satisfies-its-protocol
+  (is (every? true? (for [[protocol x] [[a/Mult (a/mult (a/chan))] [a/Mix (a/mix (a/chan))] [a/Pub (a/pub (a/chan) odd?)]]]
+                      (and (satisfies? protocol x) (satisfies? a/Mux x))))))
+
+(deftest a-program-may-make-its-own-mult
+  (let [tapped (atom [])
+        m (reify a/Mult
+            (tap* [_ ch close?] (swap! tapped conj [ch close?]))
+            (untap* [_ ch] (swap! tapped (partial filterv #(not= ch (first %)))))
+            (untap-all* [_] (reset! tapped [])))
+        c (a/chan)]
+    (is (= c (a/tap m c false)))
+    (is (= [[c false]] @tapped))
+    (a/untap m c)
+    (is (= [] @tapped))))
 
 (deftest mult-gives-every-tap-every-value
   (let [c (a/chan)
@@ -206,11 +235,13 @@
         n (a/sub p nil (a/chan 5))]
     (is (= c (a/muxch* p)))
     (run! #(a/>!! c %) [{:topic :a :n 1} {:topic :b} {:n 2} {:topic :a :n 3}])
+    (is (= [1 3] [(:n (taken x)) (:n (taken x))]))
     (is (= [nil nil] [(a/unsub p :a x) (a/unsub p :nobody x)]))
     (a/>!! c {:topic :a :n 4})
-    (a/sub p :a x)
     (a/close! c)
-    (is (= [[1 3] [2]] [(map :n (drained x)) (map :n (drained n))]))))
+    (is (= [2] (map :n (drained n))))
+    (is (nil? (a/poll! x)))
+    (is (not (channel/closed? x)))))
 
 (deftest pub-takes-buffers-of-topics
   (let [c (a/chan)
@@ -308,3 +339,7 @@
     (is (= [:none :default] (a/alts!! [in] :default :none)))
     (is (= [true out] (a/alts!! [[out 2]])))
     (is (= 2 (taken y)))))
+
+(deftest a-pipeline-from-what-is-no-port-is-refused-at-once
+  (is (thrown? IllegalArgumentException (a/pipeline 1 (a/chan) (map inc) nil)))
+  (is (thrown? IllegalArgumentException (a/pipeline-async 1 nil (fn [_ ch] (a/close! ch)) (a/chan)))))

@@ -5,7 +5,8 @@
    [clojure.java.io :as io]
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]
-   [magnetar.async])
+   [magnetar.async]
+   [magnetar.async.lab])
   (:import
    (clojure.lang LineNumberingPushbackReader)
    (java.util.concurrent Callable ExecutorService Executors Future)))
@@ -127,3 +128,7 @@
           :when (not (contains? blocks-for-ever n))
           :let [timed-out? #(str/includes? (pr-str %) "TIMEOUT")]]
     (is (or (timed-out? golden) (not (timed-out? ours))) (str n " gives " (pr-str ours)))))
+
+(deftest the-page-names-every-public-name
+  (let [named (set (map second (re-seq #"`([^` ]+)`" (slurp (file-of page)))))]
+    (is (= [] (remove named (map str (mapcat (comp keys ns-publics) '[magnetar.async magnetar.async.lab])))))))

@@ -31,6 +31,14 @@
         (when-not (.call (.getTask compiler complaint files nil options nil units))
           (str complaint))))))
 
+(defn temp-folder
+  "A new folder that goes when the JVM ends."
+  ^File [prefix]
+  (let [folder (.toFile (java.nio.file.Files/createTempDirectory prefix (make-array java.nio.file.attribute.FileAttribute 0)))]
+    (.addShutdownHook (Runtime/getRuntime)
+                      (Thread. ^Runnable #(run! io/delete-file (reverse (file-seq folder)))))
+    folder))
+
 (defn- java-command []
   (str (io/file (System/getProperty "java.home") "bin" "java")))
 
@@ -44,7 +52,7 @@
         process (.start (doto (ProcessBuilder. words)
                           (.redirectErrorStream true)
                           (.redirectOutput (ProcessBuilder$Redirect/to out))
-                          (.directory (.getParentFile out))))
+                          (.directory (temp-folder "run"))))
         ended (.waitFor process (long seconds) TimeUnit/SECONDS)]
     (when-not ended
       (run! #(.destroyForcibly ^java.lang.ProcessHandle %) (iterator-seq (.iterator (.descendants process))))
@@ -54,11 +62,3 @@
        :out (slurp out)
        :ms (quot (- (System/nanoTime) begin) 1000000)}
       (finally (.delete out)))))
-
-(defn temp-folder
-  "A new folder that goes when the JVM ends."
-  ^File [prefix]
-  (let [folder (.toFile (java.nio.file.Files/createTempDirectory prefix (make-array java.nio.file.attribute.FileAttribute 0)))]
-    (.addShutdownHook (Runtime/getRuntime)
-                      (Thread. ^Runnable #(run! io/delete-file (reverse (file-seq folder)))))
-    folder))

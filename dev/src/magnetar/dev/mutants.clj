@@ -33,11 +33,14 @@
           (slurp (io/file source "magnetar/kernel" file))
           (cons mutant also)))
 
-(defn- copy-tree [^File from ^File to]
+(defn copy-tree
+  "Copies the Java below `from` to the folder `to`; returns `to`."
+  [^File from ^File to]
   (doseq [^File f (child/java-files from)]
     (let [target (io/file to (str (.relativize (.toPath from) (.toPath f))))]
       (io/make-parents target)
-      (io/copy f target))))
+      (io/copy f target)))
+  to)
 
 (defn- compile-mutant
   "Compiles the kernel with the defect in it into a new folder below `work`; returns the folder."
@@ -63,10 +66,10 @@
       :else (throw (ex-info (str "The check `" name "` could not run: " out) {:check name :exit exit})))))
 
 (defn survives
-  "Nil if the mutant's check finds it, else the reason, as a line."
-  [root checks mutant]
+  "Nil if the mutant's check finds it in the kernel below `source`, else the reason."
+  [source checks mutant]
   (try
-    (let [kernel (compile-mutant (io/file root "kernel/src/java") (child/temp-folder "mutant") mutant)]
+    (let [kernel (compile-mutant source (child/temp-folder "mutant") mutant)]
       ;; twice: a race need not happen the first time
       (when-not (or (check kernel checks (:check mutant) 4) (check kernel checks (:check mutant) 4))
         (str "the check `" (:check mutant) "` does not see it")))

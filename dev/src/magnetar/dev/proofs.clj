@@ -39,9 +39,9 @@
   (doseq [name (check-names quick?)]
     (note (str "check " name) (mutants/check kernel checks name 30))))
 
-(defn- prove-mutants [root checks]
+(defn- prove-mutants [root sources checks]
   (doseq [mutant (mutants/mutants root)]
-    (note (str "mutant `" (:name mutant) "` is caught by " (:check mutant)) (mutants/survives root checks mutant))))
+    (note (str "mutant `" (:name mutant) "` is caught by " (:check mutant)) (mutants/survives sources checks mutant))))
 
 ;; --- programs with a line per proof
 
@@ -51,6 +51,7 @@
   (let [lines (keep #(re-matches #"(ok|FAIL) +(.*)" %) (str/split-lines out))]
     (doseq [[_ verdict text] lines]
       (note text (when (= "FAIL" verdict) "see above")))
+    (when-not (= 0 exit) (println out))
     (when (or (empty? lines) (not= 0 exit))
       (note title (str "it ended with " exit ": " (last (str/split-lines (str "nothing printed\n" out))))))))
 
@@ -64,12 +65,14 @@
     (note-lines title (apply child/run (list* kernel classes (library-path)) seconds (concat options [main] args)))))
 
 (defn- prove-all [root quick?]
-  (let [source #(io/file root "kernel" %)]
-    (when-let [kernel (compiled "the kernel" [(source "src/java")] [])]
+  (let [source #(io/file root "kernel" %)
+        ;; one state of the sources for the whole run, whoever edits meanwhile
+        sources (mutants/copy-tree (source "src/java") (child/temp-folder "sources"))]
+    (when-let [kernel (compiled "the kernel" [sources] [])]
       (when-let [checks (compiled "the checks" [(source "test/java")] [kernel])]
         (prove-checks kernel checks quick?)
-        (prove-mutants root checks))
-      (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 120 600)
+        (prove-mutants root sources checks))
+      (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 300 900)
                      ["-Xmx1g"] "magnetar.lincheck.Main" (if quick? "quick" "full"))
       (prove-program kernel (source "stress/java") "jcstress" (if quick? 150 900)
                      ["-Xmx512m"] "magnetar.stress.Main" (if quick? "quick" "full")))))

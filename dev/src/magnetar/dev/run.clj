@@ -44,8 +44,13 @@
     (binding [*print-length* 20 *print-level* 5]
       [(str "    data: " (pr-str data))])))
 
+(defn- known-class
+  "The class of `e`, or for a proxy the one that it stands for."
+  ^Class [e]
+  (if (instance? clojure.lang.IProxy e) (.getSuperclass (class e)) (class e)))
+
 (defn- headline [^Throwable e]
-  (str (or (ex-message e) "No message") " (" (.getSimpleName (class e)) ")"))
+  (str (or (ex-message e) "No message") " (" (.getSimpleName (known-class e)) ")"))
 
 (defn- describe [e]
   (concat [(headline e)] (data-line e) (user-frames e)))
@@ -70,10 +75,6 @@
         (let [[top & causes] (map describe (take-while some? (iterate ex-cause e)))]
           (concat top (mapcat (fn [[headline & more]] (cons (str "caused by: " headline) more)) causes))))))
 
-(defn- wait-for-owned
-  "Where a program waits for its named processes and scopes; nothing of that kind exists yet."
-  [])
-
 (defn- leave [status]
   (flush)
   (shutdown-agents)
@@ -87,14 +88,11 @@
 
 (defn -main
   "Runs the file with its arguments. The JVM ends with 0, 1 when the program throws, or as the program says."
-  [& args]
-  (let [no-wait? (= "--no-wait" (first args))
-        [path & args] (if no-wait? (rest args) args)]
-    (leave (try
-             (load-program path args)
-             (when-not no-wait? (wait-for-owned))
-             0
-             (catch Throwable e
-               (flush)
-               (binding [*out* *err*] (run! println (report e)) (flush))
-               1)))))
+  [path & args]
+  (leave (try
+           (load-program path args)
+           0
+           (catch Throwable e
+             (flush)
+             (binding [*out* *err*] (run! println (report e)) (flush))
+             1))))

@@ -16,6 +16,7 @@
    [crawler.words :refer [fill]]
    [magnetar.async :as a])
   (:import
+   (clojure.lang ExceptionInfo)
    (java.io File)))
 
 (set! *warn-on-reflection* true)
@@ -104,6 +105,15 @@
   [context lanes interrupted?]
   (mapv #(when-not (interrupted?) (measure context %)) lanes))
 
+(defn- await-lanes
+  "Blocks until all of `lanes` are ready. Fails when one cannot be, unless it was stopped by an interrupt."
+  [lanes interrupted?]
+  (try
+    (run! lanes/await-ready lanes)
+    (catch ExceptionInfo e
+      (when-not (interrupted?)
+        (throw e)))))
+
 (defn- compare-libraries
   "Measures each of `lanes` and prints the table, when Ctrl-C ends it early the part that is known; returns false
   then, else true."
@@ -111,6 +121,7 @@
   (interrupt/call-interruptible
     #(run! lanes/stop lanes)
     (fn [interrupted?]
+      (await-lanes lanes interrupted?)
       (let [results (measure-all context lanes interrupted?)
             titles  (map :title lanes)]
         (say "\n" (when (interrupted?) "Interrupted. So far:\n") (table/text experiments/rows titles results))

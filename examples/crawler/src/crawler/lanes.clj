@@ -36,14 +36,6 @@
           properties
           ["clojure.main" "-m" "crawler.lane" library]))
 
-(defn- launch
-  "Starts a JVM for `library` that loads, from the compiled `classes` where it can, and then waits for `run`."
-  [library classes]
-  (let [process (-> (ProcessBuilder. ^List (vec (command library classes)))
-                    (.redirectError ProcessBuilder$Redirect/INHERIT)
-                    .start)]
-    (assoc library :process process, :answers (io/reader (.getInputStream process)))))
-
 (defn- next-answer
   "Blocks for the lane's next line; nil when it has ended or was stopped."
   [{:keys [^BufferedReader answers]}]
@@ -60,10 +52,19 @@
       (.flush))
     (catch IOException _ nil)))
 
-(defn- await-ready
+(defn- launch
+  "Starts a JVM for `library` that loads, from the compiled `classes` where it can, and then waits for `run`."
+  [library classes]
+  (let [process (-> (ProcessBuilder. ^List (vec (command library classes)))
+                    (.redirectError ProcessBuilder$Redirect/INHERIT)
+                    .start)
+        lane    (assoc library :process process, :answers (io/reader (.getInputStream process)))]
+    (assoc lane :ready (delay (:ready (next-answer lane))))))
+
+(defn await-ready
   "Blocks until `lane` has loaded what it needs; returns it. Fails when it ended instead."
-  [{:keys [title] :as lane}]
-  (if (:ready (next-answer lane))
+  [{:keys [title ready] :as lane}]
+  (if @ready
     lane
     (throw (ex-info (str "The JVM for " (str/trim (str/join " " title)) " ended before it was ready.") {:lane title}))))
 
@@ -113,12 +114,11 @@
     lane))
 
 (defn launch-all
-  "Returns the ready lanes, in the order of the table's columns. Blocks while they load."
+  "Returns the lanes, in the order of the table's columns. Blocks while they load, but not for the last of them."
   [cache]
   (let [classes (classes-folder cache)
         ours    (launch magnetar classes)
         theirs  (if (.isDirectory classes)
                   (await-ready (launch as-shipped classes))
-                  (launch-compiling as-shipped classes))
-        before  (launch pool-of-8 classes)]
-    [(await-ready ours) theirs (await-ready before)]))
+                  (launch-compiling as-shipped classes))]
+    [(await-ready ours) theirs (launch pool-of-8 classes)]))

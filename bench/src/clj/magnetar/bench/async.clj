@@ -3,11 +3,12 @@
 
   A comparison is a ratio of time or memory, ours to theirs. The variants of a group run fork by fork in alternation, the order
   turned round from one round to the next, and each round gives one ratio: a slow minute of the machine then hits both sides."
-  (:require [magnetar.bench.jmh :as jmh]
-            [magnetar.bench.machine :as machine]
-            [magnetar.bench.memory :as memory]
-            [magnetar.bench.startup :as startup]
-            [magnetar.bench.statistics :as statistics]))
+  (:require
+   [magnetar.bench.jmh :as jmh]
+   [magnetar.bench.machine :as machine]
+   [magnetar.bench.memory :as memory]
+   [magnetar.bench.startup :as startup]
+   [magnetar.bench.statistics :as statistics]))
 
 (set! *warn-on-reflection* true)
 
@@ -18,24 +19,24 @@
   "What is timed: groups of comparisons that share their forks; `:n` is operations per invocation; no `:target`: for information.
 
   Example: (:group (first comparisons)) => \"ping-pong\""
-  [{:group "ping-pong" :n 10000
+  [{:group "ping-pong" :n 5000
     :rows [{:name "ping-pong, go / go" :ours 'ping-pong-go :theirs 'ping-pong-go :target 0.1}
            {:name "ping-pong, go / io-thread" :ours 'ping-pong-go :theirs 'ping-pong-io :target 0.5}
            {:name "ping-pong, io-thread / io-thread" :ours 'ping-pong-io :theirs 'ping-pong-io :target 0.5}]}
-   {:group "fan-in" :n 200000
+   {:group "fan-in" :n 50000
     :rows [{:name "4 -> 1, buffer 1024, go / io-thread" :ours 'fan-in-4-go :theirs 'fan-in-4-io :target 0.25}
            {:name "4 -> 1, buffer 1024, io-thread / io-thread" :ours 'fan-in-4-io :theirs 'fan-in-4-io :target 0.25}
            {:name "4 -> 1, buffer 1024, go / go" :ours 'fan-in-4-go :theirs 'fan-in-4-go}]}
-   {:group "alts!! of 10" :n 20000
+   {:group "alts!! of 10" :n 5000
     :rows [{:name "alts!! over 10, unbuffered, io-thread" :ours 'select-10-io :theirs 'select-10-io :target 0.5}]}
-   {:group "alts!! of 10, buffered" :n 20000
+   {:group "alts!! of 10, buffered" :n 5000
     :rows [{:name "alts!! over 10, buffer 64, io-thread" :ours 'select-10-buffered-io :theirs 'select-10-buffered-io :target 0.5}]}
    {:group "spawn" :n 100000
     :rows [{:name "spawn go and take its result, 100,000" :ours 'spawn-go :theirs 'spawn-go :target 0.2}]}
-   {:group "rendezvous" :n 10000
+   {:group "rendezvous" :n 5000
     :rows [{:name "rendezvous, go / go" :ours 'rendezvous-go :theirs 'rendezvous-go}
            {:name "rendezvous, io-thread / io-thread" :ours 'rendezvous-io :theirs 'rendezvous-io}]}
-   {:group "one to one" :n 200000
+   {:group "one to one" :n 50000
     :rows [{:name "1 -> 1, buffer 1024, go / go" :ours 'one-to-one-go :theirs 'one-to-one-go}
            {:name "1 -> 1, buffer 1024, io-thread / io-thread" :ours 'one-to-one-io :theirs 'one-to-one-io}]}])
 
@@ -48,7 +49,7 @@
           {:name "parked go block / core.async io-thread" :ours 'park-go :theirs 'park-io :target 0.25}]})
 
 (def full
-  "Settings of a full run: about seven minutes on two cores.
+  "Settings of a full run: about eight minutes on two quiet cores.
 
   Example: (:rounds full) => 3"
   {:rounds 3 :warm-ups 3 :warm-up-ms 1000 :iterations 5 :iteration-ms 300
@@ -113,13 +114,13 @@
 (defn- time-rows
   [settings]
   (reduce
-   (fn [result group]
-     (let [runs (run-group settings group)]
-       (-> result
-           (update :rows into (map #(compare-by (comp statistics/median :scores) runs %)) (:rows group))
-           (update :raw into runs))))
-   {:unit "ns/op" :rows [] :raw []}
-   (selected settings)))
+    (fn [result group]
+      (let [runs (run-group settings group)]
+        (-> result
+            (update :rows into (map #(compare-by (comp statistics/median :scores) runs %)) (:rows group))
+            (update :raw into runs))))
+    {:unit "ns/op" :rows [] :raw []}
+    (selected settings)))
 
 (defn- weighed
   [{:keys [open-flags]} variant round]

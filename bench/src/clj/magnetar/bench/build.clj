@@ -2,12 +2,14 @@
   "Compiles the benchmarks into `bench/target/classes`: the JMH shells with their generated code, and the workloads ahead of
   time, so that a fork starts in a second instead of compiling core.async first. The folders of the class path are copied there
   too: a run of minutes then measures one state of the sources, whatever is edited meanwhile."
-  (:require [clojure.java.io :as io]
-            [clojure.string :as str]
-            [magnetar.bench.machine :as machine])
-  (:import [java.io File]
-           [java.nio.file CopyOption Files StandardCopyOption]
-           [javax.tools JavaCompiler ToolProvider]))
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [magnetar.bench.machine :as machine])
+  (:import
+   (java.io File)
+   (java.nio.file CopyOption Files StandardCopyOption)
+   (javax.tools JavaCompiler ToolProvider)))
 
 (set! *warn-on-reflection* true)
 
@@ -63,7 +65,7 @@
     (io/make-parents copy)
     (Files/copy (.toPath file) (.toPath copy)
                 ^"[Ljava.nio.file.CopyOption;" (into-array CopyOption [StandardCopyOption/COPY_ATTRIBUTES
-                                                                      StandardCopyOption/REPLACE_EXISTING]))))
+                                                                       StandardCopyOption/REPLACE_EXISTING]))))
 
 (defn class-path
   "Returns the class path, as one string, of a JVM that runs what was built: the copies instead of the folders.

@@ -1,10 +1,12 @@
 (ns magnetar.bench.child
   "Child processes: start one, wait for it, read what it printed."
-  (:require [clojure.java.io :as io])
-  (:import [java.io File]
-           [java.lang ProcessBuilder$Redirect]
-           [java.util List]
-           [java.util.concurrent TimeUnit]))
+  (:require
+   [clojure.java.io :as io])
+  (:import
+   (java.io File)
+   (java.lang ProcessBuilder$Redirect)
+   (java.util List)
+   (java.util.concurrent TimeUnit)))
 
 (set! *warn-on-reflection* true)
 

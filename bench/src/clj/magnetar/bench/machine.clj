@@ -1,12 +1,14 @@
 (ns magnetar.bench.machine
   "Facts about the machine and the process that a result needs to be read."
-  (:require [clojure.java.io :as io]
-            [clojure.string :as str])
-  (:import [com.sun.management OperatingSystemMXBean]
-           [java.io File]
-           [java.lang.management ManagementFactory]
-           [java.nio.file Files Path]
-           [java.util Properties]))
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str])
+  (:import
+   (com.sun.management OperatingSystemMXBean)
+   (java.io File)
+   (java.lang.management ManagementFactory)
+   (java.nio.file Files Path)
+   (java.util Properties)))
 
 (set! *warn-on-reflection* true)
 

@@ -1,11 +1,12 @@
 (ns magnetar.bench.main
   "`bin/magnetar bench async [--quick] [--open] [--no-write] [GROUP..]`: builds the benchmarks, runs them in a JVM that has them on
   its class path, prints the table and writes it to `bench/results`."
-  (:require [clojure.java.io :as io]
-            [clojure.string :as str]
-            [magnetar.bench.build :as build]
-            [magnetar.bench.child :as child]
-            [magnetar.bench.machine :as machine]))
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [magnetar.bench.build :as build]
+   [magnetar.bench.child :as child]
+   [magnetar.bench.machine :as machine]))
 
 (set! *warn-on-reflection* true)
 
@@ -27,9 +28,9 @@
   "The JMH runner lists its benchmarks by its own class loader: it needs them on the class path from the start."
   [arguments]
   (child/run-through
-   (concat [(machine/java-command)] quiet-flags
-           ["-Xmx512m" "-cp" (build/ensure-built) "clojure.main" "-m" "magnetar.bench.main"]
-           arguments)))
+    (concat [(machine/java-command)] quiet-flags
+            ["-Xmx512m" "-cp" (build/ensure-built) "clojure.main" "-m" "magnetar.bench.main"]
+            arguments)))
 
 (defn- settings
   [options groups]
@@ -73,7 +74,7 @@
   [& arguments]
   (let [code (try (dispatch arguments)
                   (catch Exception e
-                    (binding [*out* *err*] (println (ex-message e) (or (ex-data e) "")) (.printStackTrace e))
+                    (.printStackTrace e)
                     1))]
     (shutdown-agents)
     (System/exit code)))

@@ -5,10 +5,12 @@
   Java heap and the process's resident set. Both are differences to the same reading before, so that JVM and library do not
   count; channel and result channel of each fiber do. It runs as a program file, as under `bin/magnetar run FILE`: with the
   dynamic bindings that Clojure has while it loads one, which both libraries convey."
-  (:require [clojure.edn :as edn]
-            [magnetar.bench.child :as child]
-            [magnetar.bench.machine :as machine])
-  (:import [java.lang.ref Reference]))
+  (:require
+   [clojure.edn :as edn]
+   [magnetar.bench.child :as child]
+   [magnetar.bench.machine :as machine])
+  (:import
+   (java.lang.ref Reference)))
 
 (set! *warn-on-reflection* true)
 
@@ -21,12 +23,8 @@
 (defn- resident
   "Nil where there is no /proc."
   []
-  (some->> (machine/kernel-file "/proc/self/status")
-           (re-find #"VmRSS:\s+(\d+)")
-           second
-           parse-long
-           long
-           (* 1024)))
+  (when-let [status (machine/kernel-file "/proc/self/status")]
+    (* 1024 (long (parse-long (second (re-find #"VmRSS:\s+(\d+)" status)))))))
 
 (defn- at-rest
   []
@@ -75,10 +73,10 @@
   Example: (parked {:library 'core-async :workload 'park-go} 100000 [])"
   [{:keys [library workload]} n extra-flags]
   (let [result (edn/read-string
-                (child/output
-                 (concat [(machine/java-command)] flags extra-flags
-                         ["-cp" (System/getProperty "java.class.path")
-                          "clojure.main" (child/program program-text) library workload n])))]
+                 (child/output
+                   (concat [(machine/java-command)] flags extra-flags
+                           ["-cp" (System/getProperty "java.class.path")
+                            "clojure.main" (child/program program-text) library workload n])))]
     (when-not (= n (:woken result))
       (throw (ex-info (str library " lost parked fibers: " (:woken result) " of " n " were there.") result)))
     (dissoc result :woken)))

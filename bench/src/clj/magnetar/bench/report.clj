@@ -1,10 +1,12 @@
 (ns magnetar.bench.report
   "A result as a table: for the terminal, for Markdown, and as EDN."
-  (:require [clojure.java.io :as io]
-            [clojure.pprint :as pprint]
-            [clojure.string :as str]
-            [magnetar.bench.machine :as machine])
-  (:import [java.io File]))
+  (:require
+   [clojure.java.io :as io]
+   [clojure.pprint :as pprint]
+   [clojure.string :as str]
+   [magnetar.bench.machine :as machine])
+  (:import
+   (java.io File)))
 
 (set! *warn-on-reflection* true)
 
@@ -68,15 +70,15 @@
   Example: (spit \"async.md\" (markdown result))"
   [result]
   (str/join
-   "\n"
-   (concat ["# magnetar.async beside clojure.core.async" ""
-            "Written by `bin/magnetar bench async`; the raw numbers are in `async.edn`."
-            "A ratio is time or memory, ours / theirs, one per round of alternating forks: the median of the rounds, the least and the greatest."
-            "Time is the median of a fork's iterations; the spreads of the columns ours and theirs are over the forks. What each line does: `bench/README.md`." ""]
-           (table result)
-           ["" "## Machine and settings" ""]
-           (facts result)
-           [""])))
+    "\n"
+    (concat ["# magnetar.async beside clojure.core.async" ""
+             "Written by `bin/magnetar bench async`; the raw numbers are in `async.edn`."
+             "A ratio is time or memory, ours / theirs, one per round of alternating forks: the median of the rounds, the least and the greatest."
+             "Time is a fork's median; the spreads of the columns ours and theirs are over the forks. What each line does: `bench/README.md`." ""]
+            (table result)
+            ["" "## Machine and settings" ""]
+            (facts result)
+            [""])))
 
 (defn- folder
   ^File []

@@ -1,9 +1,10 @@
 (ns magnetar.bench.startup
   "Wall clock of `bin/magnetar run FILE` for a file that requires the library, and for an empty one."
-  (:require [clojure.java.io :as io]
-            [magnetar.bench.child :as child]
-            [magnetar.bench.machine :as machine]
-            [magnetar.bench.statistics :as statistics]))
+  (:require
+   [clojure.java.io :as io]
+   [magnetar.bench.child :as child]
+   [magnetar.bench.machine :as machine]
+   [magnetar.bench.statistics :as statistics]))
 
 (set! *warn-on-reflection* true)
 

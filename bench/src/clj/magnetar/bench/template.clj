@@ -5,7 +5,8 @@
   `take`, `put` and `alts` become the names that suit the kind of fiber. So both sides run the same source, each through its
   own macros. A workload is a function of `n` that does `n` operations and returns how many it did; it is called on a
   platform thread, starts its fibers and waits for them."
-  (:require [clojure.walk :as walk]))
+  (:require
+   [clojure.walk :as walk]))
 
 (def ^:private go-words
   '{start async/go, take async/<!, put async/>!, alts async/alts!})
@@ -82,11 +83,11 @@
 (defn- in-library
   [library form]
   (walk/postwalk
-   (fn [x]
-     (if (and (symbol? x) (= "async" (namespace x)))
-       (symbol (name library) (name x))
-       x))
-   form))
+    (fn [x]
+      (if (and (symbol? x) (= "async" (namespace x)))
+        (symbol (name library) (name x))
+        x))
+    form))
 
 (defn- definition
   [library [workload body] [kind words]]

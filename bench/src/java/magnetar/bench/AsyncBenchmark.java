@@ -15,11 +15,12 @@ import org.openjdk.jmh.annotations.State;
 /**
  * One workload of one library, run by JMH through the Clojure var that holds it.
  *
- * <p>A workload is a function of {@code n} that does {@code n} operations and returns how many it did. The number of
- * operations per invocation is set by the runner to the same {@code n}, so that the score is the time of one operation.
+ * <p>A workload is a function of {@code n} that does {@code n} operations and returns how many it did. The time of
+ * each invocation is a sample, and the runner reads their median: on a shared machine a neighbour's time slice falls into some
+ * invocations, and would be spread over all by a mean.
  */
 @State(Scope.Benchmark)
-@BenchmarkMode(Mode.AverageTime)
+@BenchmarkMode(Mode.SampleTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
 public class AsyncBenchmark {
 

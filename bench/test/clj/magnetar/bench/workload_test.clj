@@ -1,9 +1,10 @@
 (ns magnetar.bench.workload-test
-  (:require [clojure.test :refer [deftest is testing]]
-            [magnetar.bench.report :as report]
-            [magnetar.bench.statistics :as statistics]
-            [magnetar.bench.workload.core-async]
-            [magnetar.bench.workload.magnetar]))
+  (:require
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.bench.report :as report]
+   [magnetar.bench.statistics :as statistics]
+   [magnetar.bench.workload.core-async]
+   [magnetar.bench.workload.magnetar]))
 
 (def ^:private libraries
   '[magnetar core-async])

@@ -3,7 +3,7 @@
   (:require [magnetar.async :as a]
             [magnetar.impl.ports :as ports]
             [magnetar.impl.runtime])
-  (:import (magnetar.kernel.channel Handler Port ReadPort WritePort)))
+  (:import (magnetar.kernel.channel Handler Port Ports ReadPort WritePort)))
 
 (set! *warn-on-reflection* true)
 
@@ -56,7 +56,7 @@
 
 (defn- put-rest [left value ^Handler handler]
   (if (= 1 (count left))
-    (.put (ports/write-port (first left)) value handler)
+    (.put (Ports/writePort (first left)) value handler)
     (let [later (fn [[_ port]]
                   (let [answer (put-rest (disj left port) value handler)]
                     (when-not (ports/pending? answer) (finish handler answer))))

@@ -9,7 +9,7 @@
             [magnetar.impl.runtime])
   (:import (clojure.lang IDeref)
            (java.util.concurrent.locks Lock)
-           (magnetar.kernel.channel Buffer Handler Port ReadPort WritePort)))
+           (magnetar.kernel.channel Buffer Handler Port Ports ReadPort WritePort)))
 
 (set! *warn-on-reflection* true)
 
@@ -119,5 +119,5 @@
 (doseq [unblocking [(Buffer/dropping 1) (Buffer/sliding 1) (Buffer/promise) (Buffer/unbounded)]]
   (extend (class unblocking) impl/UnblockingBuffer {}))
 
-(reset! ports/adapter port-of)
+(Ports/adapt port-of)
 (reset! chans/buffer-adapter buffer-of)

@@ -73,7 +73,7 @@
 (defn- buffer-data [^Buffer buffer]
   {:type (buffer-type buffer)
    :count (count buffer)
-   :capacity (.capacity buffer)})
+   :capacity (let [n (.capacity buffer)] (when-not (neg? n) n))})
 
 (defn- channel-data [^Channel channel]
   (let [^ChannelInfo info (.info channel)

@@ -5,7 +5,7 @@
             [magnetar.impl.fibers :as fibers :refer [background]]
             [magnetar.impl.ports :as ports]
             [magnetar.impl.runtime])
-  (:import (magnetar.kernel.channel Buffer Channel)
+  (:import (magnetar.kernel.channel Buffer Channel Ports)
            (magnetar.kernel.park Failures)))
 
 (set! *warn-on-reflection* true)
@@ -94,19 +94,25 @@
   "Starts `n` workers by `start-worker`, which takes a function to run; returns a channel that closes when all is done."
   [n to from close? start-job start-worker]
   (check-parallelism n)
+  (Ports/readPort from)
+  (Ports/writePort to)
   (let [jobs (channel n)
         results (channel n)
         stopped (Channel/rendezvous)]
     (dotimes [_ n]
       (start-worker #(work jobs start-job)))
     (background "pipeline, input"
-      (take-in from jobs results stopped)
-      (ports/close jobs)
-      (ports/close results))
+      (try
+        (take-in from jobs results stopped)
+        (finally
+          (ports/close jobs)
+          (ports/close results))))
     (background "pipeline, output"
-      (give-all-out results to)
-      (ports/close stopped)
-      (when close? (ports/close to)))))
+      (try
+        (give-all-out results to)
+        (finally
+          (ports/close stopped)
+          (when close? (ports/close to)))))))
 
 (defn on-platform-thread
   "Starts a worker on a platform thread."

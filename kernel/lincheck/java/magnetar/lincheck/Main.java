@@ -28,23 +28,23 @@ public final class Main {
 
     private static void channel(String title, Class<?> subject, Class<?> specification) {
         holds("Lincheck, model checking: " + title + " channel", subject, specification,
-                new ModelCheckingOptions().iterations(quick ? 5 : 50).invocationsPerIteration(quick ? 100 : 1_000)
+                new ModelCheckingOptions().iterations(quick ? 5 : 25).invocationsPerIteration(quick ? 100 : 500)
                         .threads(2).actorsPerThread(3).actorsBefore(2).actorsAfter(2));
         if (quick && subject != Channels.Rendezvous.class) {
             return;
         }
         holds("Lincheck, stress: " + title + " channel", subject, specification,
-                new StressOptions().iterations(quick ? 5 : 50).invocationsPerIteration(quick ? 500 : 5_000)
+                new StressOptions().iterations(quick ? 5 : 25).invocationsPerIteration(quick ? 500 : 3_000)
                         .threads(2).actorsPerThread(3).actorsBefore(2).actorsAfter(2));
     }
 
     private static void selects() {
         holds("Lincheck, model checking: selects that cross", Selects.Crossing.class, Selects.CrossingModel.class,
-                new ModelCheckingOptions().iterations(quick ? 15 : 100).invocationsPerIteration(quick ? 200 : 2_000)
+                new ModelCheckingOptions().iterations(quick ? 8 : 40).invocationsPerIteration(quick ? 150 : 500)
                         .threads(3).actorsPerThread(1).actorsBefore(1).actorsAfter(2).verifier(SerializabilityVerifier.class));
         holds("Lincheck, stress: selects that cross", Selects.Crossing.class, Selects.CrossingModel.class,
-                new StressOptions().iterations(quick ? 10 : 100).invocationsPerIteration(quick ? 500 : 5_000)
-                        .threads(3).actorsPerThread(2).actorsBefore(1).actorsAfter(2).verifier(SerializabilityVerifier.class));
+                new StressOptions().iterations(quick ? 10 : 50).invocationsPerIteration(quick ? 500 : 3_000)
+                        .threads(3).actorsPerThread(1).actorsBefore(1).actorsAfter(2).verifier(SerializabilityVerifier.class));
     }
 
     private static void control(String title, Class<?> subject, Class<?> specification) {

@@ -16,6 +16,13 @@ import org.openjdk.jcstress.infra.results.I_Result;
 public final class Controls {
     private Controls() {}
 
+    /** Makes the mistake easy to see, on a busy machine too. */
+    private static void hesitate() {
+        for (int i = 0; i < 10; i++) {
+            Thread.onSpinWait();
+        }
+    }
+
     /** READY is published before the result. */
     @JCStressTest
     @State
@@ -28,6 +35,7 @@ public final class Controls {
         @Actor
         public void event() {
             ready = true;
+            hesitate();
             result = "result";
         }
 
@@ -49,6 +57,7 @@ public final class Controls {
         public void sender() {
             Channels.Box box = new Channels.Box();
             handed = box;
+            hesitate();
             box.content = 1;
         }
 
@@ -82,6 +91,7 @@ public final class Controls {
             if (!own.compareAndSet(0, 1)) {
                 return 0;
             }
+            hesitate();
             if (!peer.compareAndSet(0, 1)) {
                 own.set(0);
                 return 0;

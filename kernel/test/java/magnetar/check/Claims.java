@@ -13,18 +13,32 @@ import magnetar.kernel.park.World;
 
 /** The claim alone: two threads race for it in every combination, thousands of times. */
 final class Claims {
-    private static final int ROUNDS = 30_000;
-
     private Claims() {}
 
-    /** Two threads meet again and again; ends when the other has failed. */
+    /** Two threads meet again and again, for two seconds at most; ends when the other has failed. */
     static final class Meeting {
+        private static final int ROUNDS = 30_000;
+        private static final int LEAST = 100;
+
+        private final long end = System.nanoTime() + 2_000_000_000L;
         private final AtomicInteger arrived = new AtomicInteger();
+        private volatile int last = ROUNDS;
+
+        /** Does the round take place? Both are told the same, if they meet in each round. */
+        boolean more(int round) {
+            if (round >= last) {
+                return false;
+            }
+            if (round > LEAST && System.nanoTime() > end) {
+                last = round + 1;
+            }
+            return true;
+        }
 
         void await() {
             int turn = arrived.getAndIncrement() / 2;
             for (int n = 1; arrived.get() / 2 == turn; n++) {
-                if (n % 10_000 == 0) {
+                if (n % 500 == 0) {
                     require(Support.failure == null, "the other failed: " + Support.failure);
                     Thread.yield();
                 }
@@ -63,11 +77,11 @@ final class Claims {
     /** However two threads claim one or pair two of three waiters, nobody's claim is another's, and one of them succeeds. */
     static void pairs() throws Exception {
         World.simulate(true);
-        World noisy = new Support.Noisy(2, 1_500);
+        World noisy = new Races.Dozing();
         AtomicReference<Round> round = new AtomicReference<>();
         Meeting meeting = new Meeting();
         Thread second = Support.platform(noisy, () -> {
-            for (int i = 0; i < ROUNDS; i++) {
+            for (int i = 0; meeting.more(i); i++) {
                 meeting.await();
                 Round r = round.get();
                 r.second = attempt(r, i % 5);
@@ -75,7 +89,7 @@ final class Claims {
             }
         });
         Thread first = Support.platform(noisy, () -> {
-            for (int i = 0; i < ROUNDS; i++) {
+            for (int i = 0; meeting.more(i); i++) {
                 Round r = new Round();
                 round.set(r);
                 meeting.await();
@@ -116,21 +130,14 @@ final class Claims {
     /** A waiter that was told that its time is up, or interrupted, while somebody claims it: either the wait ends, or the event counts. */
     static void endings() throws Exception {
         World.simulate(true);
-        World noisy = new Races.Awake() {
-            private final Support.Noisy noise = new Support.Noisy(2, 1_500);
-
-            @Override
-            protected void reachSwitchPoint() {
-                noise.reachSwitchPoint();
-            }
-        };
+        World noisy = new Races.Dozing();
         AtomicReference<Parked> waiting = new AtomicReference<>();
         AtomicReference<Thread> owner = new AtomicReference<>();
         AtomicInteger claimed = new AtomicInteger();
         AtomicInteger completed = new AtomicInteger();
         Meeting meeting = new Meeting();
         Thread events = Support.platform(noisy, () -> {
-            for (int i = 0; i < ROUNDS; i++) {
+            for (int i = 0; meeting.more(i); i++) {
                 meeting.await();
                 if (i % 2 == 0) {
                     waiting.get().expire();
@@ -145,7 +152,7 @@ final class Claims {
             }
         });
         owner.set(Support.platform(noisy, () -> {
-            for (int i = 0; i < ROUNDS; i++) {
+            for (int i = 0; meeting.more(i); i++) {
                 Parked p = new Parked(Fiber.current(), WaitReason.CHANNEL_TAKE, null);
                 waiting.set(p);
                 meeting.await();

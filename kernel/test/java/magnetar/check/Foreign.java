@@ -1,26 +1,37 @@
 package magnetar.check;
 
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
 import magnetar.kernel.channel.Handler;
 
-/** A handler as another library would make it. */
+/** A handler as another library would make it. Handlers of one flag are branches of one choice. */
 final class Foreign implements Handler {
-    private static final java.util.concurrent.atomic.AtomicLong IDS = new java.util.concurrent.atomic.AtomicLong();
+    /** What is committed once, whichever branch it is. */
+    static final class Flag {
+        private static final AtomicLong IDS = new AtomicLong();
 
-    private final long id = IDS.incrementAndGet();
-    private final ReentrantLock lock = new ReentrantLock();
+        private final long id = IDS.incrementAndGet();
+        private final ReentrantLock lock = new ReentrantLock();
+
+        // Written under the lock, read by any thread.
+        volatile boolean active = true;
+    }
+
+    private final Flag flag;
     private final Completion completion;
 
-    // Guarded by the lock.
-    private volatile boolean active = true;
-
     Foreign(Completion completion) {
+        this(new Flag(), completion);
+    }
+
+    Foreign(Flag flag, Completion completion) {
+        this.flag = flag;
         this.completion = completion;
     }
 
     @Override
     public boolean active() {
-        return active;
+        return flag.active;
     }
 
     @Override
@@ -30,25 +41,24 @@ final class Foreign implements Handler {
 
     @Override
     public long lockId() {
-        return id;
+        return flag.id;
     }
 
     @Override
     public Completion commit() {
-        if (!active) {
-            throw new IllegalStateException("committed twice");
-        }
-        active = false;
+        Support.require(flag.lock.isHeldByCurrentThread(), "committed without the lock");
+        Support.require(flag.active, "committed twice");
+        flag.active = false;
         return completion;
     }
 
     @Override
     public void lock() {
-        lock.lock();
+        flag.lock.lock();
     }
 
     @Override
     public void unlock() {
-        lock.unlock();
+        flag.lock.unlock();
     }
 }

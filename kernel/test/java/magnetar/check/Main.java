@@ -13,6 +13,7 @@ public final class Main {
             Map.entry("publication", Races::publication),
             Map.entry("wake-up", Races::wakeUp),
             Map.entry("crossing", Races::crossing),
+            Map.entry("crossing-foreign", Races::crossingForeign),
             Map.entry("ring", Races::ring),
             Map.entry("interrupt-after-claim", Races::interruptAfterClaim),
             Map.entry("expiry-after-claim", Races::expiryAfterClaim),

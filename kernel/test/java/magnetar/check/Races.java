@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Port;
@@ -23,7 +24,7 @@ final class Races {
     private Races() {}
 
     /** A world whose park returns at once, as the contract of park allows: the waiter looks for its result all the time. */
-    static class Awake extends World {
+    private static class Awake extends World {
         @Override
         public void park(Object blocker) {
             Thread.onSpinWait();
@@ -33,33 +34,40 @@ final class Races {
         public void unpark(Thread thread) {}
     }
 
+    /** One that dozes at switch points besides. */
+    static final class Dozing extends Awake {
+        @Override
+        protected void reachSwitchPoint() {
+            Support.doze();
+        }
+    }
+
     /** What an operation hands over is there when it returns, though the waiter never sleeps. */
     static void publication() throws Exception {
-        World awake = new Awake();
+        World.simulate(true);
+        World awake = new Dozing();
         AtomicReference<Parked> waiting = new AtomicReference<>();
-        AtomicInteger wrong = new AtomicInteger();
-        int rounds = 300_000;
-        Thread owner = Support.platform(awake, () -> {
-            for (int i = 1; i <= rounds; i++) {
-                Parked p = new Parked(Fiber.current(), WaitReason.CHANNEL_TAKE, null);
-                waiting.set(p);
-                p.await();
-                if (!Integer.valueOf(i).equals(p.result())) {
-                    wrong.incrementAndGet();
-                }
+        Claims.Meeting meeting = new Claims.Meeting();
+        Thread event = Support.platform(awake, () -> {
+            for (int i = 0; meeting.more(i); i++) {
+                meeting.await();
+                waiting.get().claim();
+                waiting.get().complete(null, i);
+                meeting.await();
             }
         });
-        for (int i = 1; i <= rounds; i++) {
-            Integer value = Integer.valueOf(i);
-            Parked p;
-            while ((p = waiting.getAndSet(null)) == null) {
-                Thread.onSpinWait();
+        Support.join(Support.platform(awake, () -> {
+            for (int i = 0; meeting.more(i); i++) {
+                Parked p = new Parked(Fiber.current(), WaitReason.CHANNEL_TAKE, null);
+                waiting.set(p);
+                meeting.await();
+                p.await();
+                require(Integer.valueOf(i).equals(p.result()), "round " + i + ": ready, and the result is " + p.result());
+                meeting.await();
             }
-            p.claim();
-            p.complete(value, value);
-        }
-        Support.join(owner);
-        require(wrong.get() == 0, wrong + " of " + rounds + " results were not there when the waiter was ready");
+        }));
+        Support.join(event);
+        World.simulate(false);
     }
 
     /** A waiter that is woken has been completed: nobody sleeps on with its result. */
@@ -90,7 +98,7 @@ final class Races {
         Channel<Integer> b = Channel.rendezvous();
         AtomicInteger sent = new AtomicInteger();
         AtomicInteger got = new AtomicInteger();
-        int rounds = 20_000;
+        int rounds = 5_000;
         Thread one = Support.fiber(noisy, () -> cross(rounds, a, b, sent, got));
         Thread two = Support.fiber(noisy, () -> cross(rounds, b, a, sent, got));
         Support.join(one);
@@ -109,6 +117,51 @@ final class Races {
         }
     }
 
+    /** A select of ours crosses a choice of another library on two channels: every round is one transfer. */
+    static void crossingForeign() throws Exception {
+        World.simulate(true);
+        World noisy = new Support.Noisy(4, 3_000);
+        Channel<Integer> a = Channel.rendezvous();
+        Channel<Integer> b = Channel.rendezvous();
+        AtomicInteger sent = new AtomicInteger();
+        AtomicInteger got = new AtomicInteger();
+        int rounds = 5_000;
+        Thread ours = Support.fiber(noisy, () -> cross(rounds, a, b, sent, got));
+        Thread theirs = Support.fiber(noisy, () -> {
+            for (int i = 0; i < rounds; i++) {
+                (choose(a, b, i) ? sent : got).incrementAndGet();
+            }
+        });
+        Support.join(ours);
+        Support.join(theirs);
+        World.simulate(false);
+        require(sent.get() == rounds && got.get() == rounds, rounds + " rounds made " + sent + " puts and " + got + " takes");
+    }
+
+    /** Puts on one or takes from the other, through handlers of one flag; true if it put. */
+    private static boolean choose(Channel<Integer> out, Channel<Integer> in, int value) throws InterruptedException {
+        Foreign.Flag flag = new Foreign.Flag();
+        AtomicReference<Boolean> chosen = new AtomicReference<>();
+        Thread self = Thread.currentThread();
+        if (out.put((Object) value, choice(flag, chosen, true, self)) != Port.PENDING) {
+            return true;
+        }
+        if (flag.active && in.take(choice(flag, chosen, false, self)) != Port.PENDING) {
+            return false;
+        }
+        while (chosen.get() == null) {
+            LockSupport.park();
+        }
+        return chosen.get();
+    }
+
+    private static Foreign choice(Foreign.Flag flag, AtomicReference<Boolean> chosen, boolean put, Thread waiting) {
+        return new Foreign(flag, r -> {
+            require(chosen.compareAndSet(null, put), "completed twice");
+            LockSupport.unpark(waiting);
+        });
+    }
+
     /** Four selects over three channels claim each other in all orders: no transfer is made twice and none is halved. */
     static void ring() throws Exception {
         World.simulate(true);
@@ -119,7 +172,7 @@ final class Races {
         List<Thread> threads = new ArrayList<>();
         for (int t = 0; t < 4; t++) {
             threads.add(Support.fiber(noisy, () -> {
-                for (int i = 0; i < 8_000; i++) {
+                for (int i = 0; i < 3_000; i++) {
                     int c = ThreadLocalRandom.current().nextInt(3);
                     Select.Chosen chosen = Select.of(Select.take(channels.get(c)), Select.put(channels.get((c + 1) % 3), i),
                             Select.take(channels.get((c + 2) % 3))).awaitWithin(2_000_000);

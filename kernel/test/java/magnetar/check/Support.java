@@ -42,6 +42,17 @@ final class Support {
         }
     }
 
+    /** Lets another thread run for a moment: interleavings then do not depend on a free core. For platform threads. */
+    static void doze() {
+        if (ThreadLocalRandom.current().nextInt(2) == 0) {
+            try {
+                Thread.sleep(java.time.Duration.ofNanos(1_000));
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
     /** Starts a virtual thread in this world; a failure of the body is printed and ends the JVM's check as red. */
     static Thread fiber(World world, Body body) {
         return start(Thread.ofVirtual().unstarted(() -> guarded(body)), world);

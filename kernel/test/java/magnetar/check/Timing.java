@@ -167,10 +167,9 @@ final class Timing {
     static void sharedTimeout() throws Exception {
         Channel<Object> hour = TimeoutChannel.after(3600_000_000_000L);
         Wheel wheel = Wheel.of(World.REAL);
-        int rounds = 15_000;
         Claims.Meeting barrier = new Claims.Meeting();
         Thread other = Support.platform(World.REAL, () -> {
-            for (int i = 0; i < rounds; i++) {
+            for (int i = 0; barrier.more(i); i++) {
                 hour.take(new Foreign(r -> {})); // the one that leaves: the first is served first
                 barrier.await();
                 require(hour.offer(i) == Boolean.TRUE, "the first is served");
@@ -179,7 +178,7 @@ final class Timing {
             }
         });
         Support.join(Support.platform(World.REAL, () -> {
-            for (int i = 0; i < rounds; i++) {
+            for (int i = 0; barrier.more(i); i++) {
                 barrier.await();
                 for (int n = i % 64; n > 0; n--) {
                     Thread.onSpinWait();

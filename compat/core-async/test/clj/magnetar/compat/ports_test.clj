@@ -8,6 +8,7 @@
    [clojure.core.async.impl.mutex :as mutex]
    [clojure.core.async.impl.protocols :as impl]
    [clojure.core.async.impl.timers :as timers]
+   [clojure.datafy :as datafy]
    [clojure.test :refer [deftest is]])
   (:import
    (java.util LinkedList)
@@ -133,6 +134,24 @@
                         [(a/chan (last-in-first-out 3) (map -)) [-3 -2 -1]]]]
     (is (= [true true true nil] (map #(a/offer! c %) [1 2 3 4])))
     (is (= expected (repeatedly 3 #(<!! c))))))
+
+(deftype ^:private Latest [values]
+  impl/UnblockingBuffer
+  impl/Buffer
+  (full? [_] false)
+  (remove! [_] (first (reset-vals! values nil)))
+  (add!* [this v] (reset! values v) this)
+  (close-buf! [_])
+  clojure.lang.Counted
+  (count [_] (if (nil? @values) 0 1)))
+
+(deftest a-buffer-of-a-program-that-never-blocks-is-known-as-one
+  (let [latest (Latest. (atom nil))
+        c (a/chan latest)]
+    (is (a/unblocking-buffer? latest))
+    (is (not (a/unblocking-buffer? (last-in-first-out 1))))
+    (is (= [true true true 3 nil] [(>!! c 1) (>!! c 2) (>!! c 3) (<!! c) (a/poll! c)]))
+    (is (= 'Latest (get-in (datafy/datafy c) [:buffer :type])))))
 
 (deftest buffers-of-ours-fulfil-the-protocol
   (let [[fixed dropping sliding] [(buffers/fixed-buffer 2) (buffers/dropping-buffer 2) (buffers/sliding-buffer 2)]]

@@ -74,8 +74,8 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     private volatile Object cause;
 
     // Guarded by the lock.
-    final NodeQueue takers = new NodeQueue();
-    final NodeQueue putters = new NodeQueue();
+    NodeQueue takers = NodeQueue.NONE;
+    NodeQueue putters = NodeQueue.NONE;
     private Node done;
     private Node lastDone;
 
@@ -221,7 +221,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return r == GONE ? PENDING : r;
     }
 
-    private static void requireValue(Object value) {
+    static void requireValue(Object value) {
         if (value == null) {
             throw new IllegalArgumentException("Can't put nil on channel");
         }
@@ -306,7 +306,9 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                 acceptAndServe(value);
                 return Boolean.TRUE;
             }
-            enqueue(putters, node);
+            if (node != null) {
+                putters = enqueue(putters, node);
+            }
             return PENDING;
         } finally {
             unlock();
@@ -330,7 +332,9 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             if (closed) {
                 return own == null || own.claimMine() ? null : GONE;
             }
-            enqueue(takers, node);
+            if (node != null) {
+                takers = enqueue(takers, node);
+            }
             return PENDING;
         } finally {
             unlock();
@@ -380,6 +384,12 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
+    /** Without the lock: false if a take would surely or perhaps not wait. For the first look of a select, which looks again. */
+    final boolean looksEmpty() {
+        beforeOperation();
+        return mutex == null && !closed && putters.isEmpty() && !hasValue();
+    }
+
     final boolean hasValue() {
         return buffer != null && buffer.size() > 0;
     }
@@ -405,14 +415,13 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return null;
     }
 
-    private void enqueue(NodeQueue queue, Node node) {
-        if (node == null) {
-            return;
-        }
+    private NodeQueue enqueue(NodeQueue queue, Node node) {
         if (!queue.accepts(node)) {
             throw tooMany(queue);
         }
-        queue.add(node);
+        NodeQueue q = queue == NodeQueue.NONE ? new NodeQueue() : queue;
+        q.add(node);
+        return q;
     }
 
     private AssertionError tooMany(NodeQueue queue) {

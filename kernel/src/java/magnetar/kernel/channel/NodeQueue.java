@@ -5,6 +5,9 @@ final class NodeQueue {
     /** The number of callbacks that may wait on one side of a channel, as in core.async. */
     static final int CALLBACK_LIMIT = 1024;
 
+    /** The queue of a channel on which nobody has waited yet; never added to. */
+    static final NodeQueue NONE = new NodeQueue();
+
     Node first;
     private Node last;
     private int size;

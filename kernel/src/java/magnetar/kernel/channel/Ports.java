@@ -1,13 +1,67 @@
 package magnetar.kernel.channel;
 
+import java.util.function.Function;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Waits;
 
 /** The operations of {@link Channel} for ports of any kind. */
 public final class Ports {
+    // Makes a port of ours of another library's, or gives null. Written when a bridge to that library is loaded.
+    private static volatile Function<Object, Object> adapter = x -> null;
+
     private Ports() {}
+
+    /** Sets what makes ports of those of other libraries. */
+    public static void adapt(Function<Object, Object> adapter) {
+        Ports.adapter = adapter;
+    }
+
+    /** The port of ours that stands for x, or null. */
+    public static Object adapted(Object x) {
+        return adapter.apply(x);
+    }
+
+    private static Object orAdapted(Class<?> kind, Object x) {
+        return kind.isInstance(x) ? x : adapted(x);
+    }
+
+    /** x as a port to take from. */
+    public static ReadPort readPort(Object x) {
+        return orAdapted(ReadPort.class, x) instanceof ReadPort p ? p : refuse("take!", "ReadPort", x);
+    }
+
+    /** x as a port to put on. */
+    public static WritePort writePort(Object x) {
+        return orAdapted(WritePort.class, x) instanceof WritePort p ? p : refuse("put!", "WritePort", x);
+    }
+
+    /** x as a port to close. */
+    public static Port port(Object x) {
+        return orAdapted(Port.class, x) instanceof Port p ? p : refuse("close!", "Channel", x);
+    }
+
+    // The words of core.async, whose names the face of these operations has.
+    private static <T> T refuse(String operation, String protocol, Object x) {
+        throw new IllegalArgumentException("No implementation of method: :" + operation
+                + " of protocol: #'clojure.core.async.impl.protocols/" + protocol + " found for class: "
+                + (x == null ? "nil" : x.getClass().getName()));
+    }
+
+    /** Takes a value from a port of any kind; waits while there is none. Null if closed. */
+    public static Object take(Object x) throws InterruptedException {
+        return x instanceof Channel<?> c ? c.receive() : await(readPort(x), null, Durations.INFINITE);
+    }
+
+    /** Puts a value on a port of any kind; waits while there is no room. False if closed. */
+    public static Object put(Object x, Object value) throws InterruptedException {
+        Channel.requireValue(value);
+        return x instanceof Channel<?> c
+                ? c.sendWithin(value, Durations.INFINITE)
+                : await(writePort(x), value, Durations.INFINITE);
+    }
 
     /** Takes a value from a port; waits while there is none. Null if closed, {@link Port#PENDING} if time ran out. */
     public static Object take(ReadPort port, long nanos) throws InterruptedException {

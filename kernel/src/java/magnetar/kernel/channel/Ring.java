@@ -1,5 +1,7 @@
 package magnetar.kernel.channel;
 
+import java.util.NoSuchElementException;
+
 /**
  * A first-in-first-out buffer in a ring of a power of two.
  *
@@ -33,6 +35,9 @@ abstract sealed class Ring extends Buffer {
     }
 
     final Object removeFirst() {
+        if (count == 0) {
+            throw new NoSuchElementException("The buffer is empty.");
+        }
         Object value = values[head];
         values[head] = null;
         head = (head + 1) & (values.length - 1);

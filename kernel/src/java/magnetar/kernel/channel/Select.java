@@ -2,7 +2,7 @@ package magnetar.kernel.channel;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
-import java.util.Collection;
+import java.util.Arrays;
 import java.util.List;
 import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
@@ -24,20 +24,47 @@ import magnetar.kernel.time.Waits;
  * claim needs no care. Second pass: queues one node after the other, trying again under each channel's lock, now with its claim
  * (see {@link Waiter#pair}). Then parks. Afterwards, however it ended, the other nodes are taken out: a select leaves no ghost.
  *
+ * <p>A select looks at its ports one after another, in both passes, and not at one instant, as core.async does and Go does not: what
+ * happens meanwhile to a port that it has passed, or not reached, is seen by the waiting that follows, or is too late.
+ *
  * <p>A take and a put on one channel without a buffer meet each other, as in core.async and unlike Go.
  */
 public final class Select {
     // A select that calls back: whoever claims it and whoever queues its nodes each see what the other has done.
     private static final VarHandle NODE = MethodHandles.arrayElementVarHandle(Node[].class);
 
-    private final Operation[] operations;
+    // Each is an Operation, or the port itself for a take.
+    private final Object[] branches;
+    private final boolean hasPut;
     private boolean inOrder;
 
-    private Select(Operation[] operations) {
-        if (operations.length == 0) {
+    private Select(Object[] branches) {
+        if (branches.length == 0) {
             throw new IllegalArgumentException("A select needs at least one operation.");
         }
-        this.operations = operations;
+        this.branches = branches;
+        this.hasPut = hasPut(branches);
+    }
+
+    private static boolean hasPut(Object[] branches) {
+        for (Object b : branches) {
+            if (itemOf(b) != null) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static Object portOf(Object branch) {
+        return branch instanceof Operation o ? o.port : branch;
+    }
+
+    private static Object itemOf(Object branch) {
+        return branch instanceof Operation o ? o.item : null;
+    }
+
+    private static boolean looksEmpty(Object branch) {
+        return portOf(branch) instanceof Channel<?> c && itemOf(branch) == null && c.looksEmpty();
     }
 
     /** One branch: a take if the item is null, else a put of the item. */
@@ -58,12 +85,24 @@ public final class Select {
 
     /** A select over these branches; it is used once. */
     public static Select of(Operation... operations) {
-        return new Select(operations.clone());
+        return new Select(Arrays.copyOf(operations, operations.length, Object[].class));
     }
 
-    /** A select over these branches; it is used once. */
-    public static Select of(Collection<Operation> operations) {
-        return new Select(operations.toArray(new Operation[0]));
+    /** A select over these clauses, as core.async writes them: a port to take from, or a list of a port and the value to put on it. */
+    public static Select over(List<?> clauses) {
+        Object[] branches = new Object[clauses.size()];
+        for (int i = 0; i < branches.length; i++) {
+            Object clause = clauses.get(i);
+            branches[i] = clause instanceof List<?> pair
+                    ? new Operation(Ports.writePort(pair.get(0)), pair.get(1))
+                    : Ports.readPort(clause);
+        }
+        return new Select(branches);
+    }
+
+    /** Its branches, for dumps. */
+    public List<Operation> operations() {
+        return Arrays.stream(branches).map(b -> new Operation(portOf(b), itemOf(b))).toList();
     }
 
     /** Prefers the earlier of two branches that are both ready. */
@@ -76,7 +115,7 @@ public final class Select {
     public Chosen now() {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        return tryAll(order(fiber));
+        return tryAll(fiber, new int[branches.length], true);
     }
 
     /**
@@ -92,8 +131,8 @@ public final class Select {
     public Chosen awaitWithin(long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        int[] order = order(fiber);
-        Chosen now = tryAll(order);
+        int[] order = new int[branches.length];
+        Chosen now = tryAll(fiber, order, nanos <= 0);
         return now != null || nanos <= 0 ? now : waitForFirst(fiber, order, nanos);
     }
 
@@ -101,8 +140,8 @@ public final class Select {
     public Chosen whenChosen(Handler.Completion target, boolean onCaller) {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        int[] order = order(fiber);
-        Chosen now = tryAll(order);
+        int[] order = new int[branches.length];
+        Chosen now = tryAll(fiber, order, false);
         if (now != null) {
             return now;
         }
@@ -117,37 +156,39 @@ public final class Select {
         }
     }
 
-    private int[] order(Fiber fiber) {
-        int[] order = new int[operations.length];
-        for (int i = 1; i < order.length; i++) {
-            int j = inOrder ? i : fiber.random(i + 1);
-            order[i] = order[j];
-            order[j] = i;
-        }
-        return order;
+    /** Draws the k-th branch from those not drawn yet. The order holds each drawn index plus 1; 0 stands for its own index plus 1. */
+    private int draw(Fiber fiber, int[] order, int k) {
+        int j = inOrder ? k : k + fiber.random(order.length - k);
+        int drawn = order[j] == 0 ? j : order[j] - 1;
+        order[j] = order[k] == 0 ? k + 1 : order[k];
+        order[k] = drawn + 1;
+        return drawn;
     }
 
-    private Chosen tryAll(int[] order) {
+    /** The first branch that can happen. If the answer is not final, channels that look empty are passed by without their lock. */
+    private Chosen tryAll(Fiber fiber, int[] order, boolean isFinal) {
         for (int k = 0; k < order.length; k++) {
-            int i = order[k];
-            Object r = tryOne(operations[i]);
+            int i = draw(fiber, order, k);
+            Object b = branches[i];
+            Object r = !isFinal && looksEmpty(b) ? Port.PENDING : tryOne(b);
             if (r != Port.PENDING) {
                 return new Chosen(i, r);
             }
-            if (meetsEarlier(order, k)) {
+            if (hasPut && meetsEarlier(order, k)) {
                 return meeting(order, k);
             }
         }
         return null;
     }
 
-    private static Object tryOne(Operation o) {
-        if (o.port instanceof Channel<?> c) {
-            return o.item == null ? c.takeNow(null, null) : c.putNow(o.item, null, null);
+    private static Object tryOne(Object branch) {
+        Object item = itemOf(branch);
+        if (portOf(branch) instanceof Channel<?> c) {
+            return item == null ? c.takeNow(null, null) : c.putNow(item, null, null);
         }
-        return o.item == null
-                ? ((ReadPort) o.port).take(NodeHandler.NOW)
-                : ((WritePort) o.port).put(o.item, NodeHandler.NOW);
+        return item == null
+                ? ((ReadPort) portOf(branch)).take(NodeHandler.NOW)
+                : ((WritePort) portOf(branch)).put(item, NodeHandler.NOW);
     }
 
     /** True if an earlier branch is the other half of a transfer through a channel without a buffer. */
@@ -156,12 +197,12 @@ public final class Select {
     }
 
     private int earlierPartner(int[] order, int k) {
-        Operation o = operations[order[k]];
-        if (o.port instanceof Channel<?> c && c.buffer == null) {
+        Object b = branches[order[k] - 1];
+        if (portOf(b) instanceof Channel<?> c && c.buffer == null) {
             for (int e = 0; e < k; e++) {
-                Operation other = operations[order[e]];
-                if (other.port == c && (other.item == null) != (o.item == null)) {
-                    return order[e];
+                Object other = branches[order[e] - 1];
+                if (portOf(other) == c && (itemOf(other) == null) != (itemOf(b) == null)) {
+                    return order[e] - 1;
                 }
             }
         }
@@ -169,13 +210,14 @@ public final class Select {
     }
 
     private Chosen meeting(int[] order, int k) {
-        int i = order[k];
-        return new Chosen(i, operations[i].item == null ? operations[earlierPartner(order, k)].item : Boolean.TRUE);
+        int i = order[k] - 1;
+        boolean isTake = itemOf(branches[i]) == null;
+        return new Chosen(i, isTake ? itemOf(branches[earlierPartner(order, k)]) : Boolean.TRUE);
     }
 
     private Chosen waitForFirst(Fiber fiber, int[] order, long nanos) throws InterruptedException {
-        Parked waiter = new Parked(fiber, WaitReason.SELECT, List.of(operations));
-        Node[] nodes = new Node[operations.length];
+        Parked waiter = new Parked(fiber, WaitReason.SELECT, this);
+        Node[] nodes = new Node[branches.length];
         Node winner = null;
         try {
             Chosen now = queueAll(waiter, nodes, order);
@@ -193,10 +235,11 @@ public final class Select {
     /** Queues a node for each branch until one can happen, which is returned, or the waiter is claimed. */
     private Chosen queueAll(Waiter waiter, Node[] nodes, int[] order) {
         try {
-            for (int i : order) {
-                Node node = new Node(waiter, i, operations[i].item);
+            for (int drawn : order) {
+                int i = drawn - 1;
+                Node node = new Node(waiter, i, itemOf(branches[i]));
                 NODE.setVolatile(nodes, i, node);
-                Object r = queueOne(operations[i], waiter, node);
+                Object r = queueOne(portOf(branches[i]), waiter, node);
                 if (r == Channel.GONE || !waiter.isOpen() && r == Port.PENDING) {
                     return null;
                 }
@@ -214,19 +257,20 @@ public final class Select {
         }
     }
 
-    private static Object queueOne(Operation o, Waiter waiter, Node node) {
-        if (o.port instanceof Channel<?> c) {
-            return o.item == null ? c.takeNow(waiter, node) : c.putNow(o.item, waiter, node);
+    private static Object queueOne(Object port, Waiter waiter, Node node) {
+        Object item = node.item;
+        if (port instanceof Channel<?> c) {
+            return item == null ? c.takeNow(waiter, node) : c.putNow(item, waiter, node);
         }
-        return o.item == null
-                ? ((ReadPort) o.port).take(new NodeHandler(node))
-                : ((WritePort) o.port).put(o.item, new NodeHandler(node));
+        return item == null
+                ? ((ReadPort) port).take(new NodeHandler(node))
+                : ((WritePort) port).put(item, new NodeHandler(node));
     }
 
     private void removeAll(Node[] nodes, Node winner) {
         for (int i = 0; i < nodes.length; i++) {
             Node n = (Node) NODE.getVolatile(nodes, i);
-            if (n != null && n != winner && operations[n.index].port instanceof Channel<?> c) {
+            if (n != null && n != winner && portOf(branches[n.index]) instanceof Channel<?> c) {
                 c.remove(n);
             }
         }
@@ -239,7 +283,7 @@ public final class Select {
 
         Losers(Select select) {
             this.select = select;
-            this.nodes = new Node[select.operations.length];
+            this.nodes = new Node[select.branches.length];
         }
 
         void remove() {

@@ -2,7 +2,10 @@ package magnetar.kernel.park;
 
 import java.lang.Thread.UncaughtExceptionHandler;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.IdentityHashMap;
 import java.util.List;
+import java.util.Set;
 import java.util.function.Consumer;
 
 /**
@@ -46,8 +49,10 @@ public final class Failures {
         try {
             hand(new Failure(site, thread, error));
         } catch (Throwable inHook) {
-            inHook.addSuppressed(error);
-            print(site, inHook);
+            if (inHook != error) {
+                print(site + ", in the hook of failures", inHook);
+            }
+            print(site, error);
         }
     }
 
@@ -78,11 +83,20 @@ public final class Failures {
     /** The failure as text: who failed, of what, the user's own frames, and the causes below. */
     public static String describe(String site, Throwable failure) {
         StringBuilder text = new StringBuilder("Uncaught in ").append(site.isEmpty() ? "an unnamed thread" : site);
-        for (Throwable t = failure; t != null; t = t.getCause()) {
-            text.append(t == failure ? ": " : "\nCaused by: ").append(t);
-            appendFrames(text, t.getStackTrace());
-        }
+        append(text, ": ", failure, Collections.newSetFromMap(new IdentityHashMap<>()));
         return text.toString();
+    }
+
+    private static void append(StringBuilder text, String before, Throwable t, Set<Throwable> seen) {
+        if (t == null || !seen.add(t)) {
+            return;
+        }
+        text.append(before).append(t);
+        appendFrames(text, t.getStackTrace());
+        for (Throwable s : t.getSuppressed()) {
+            append(text, "\nSuppressed: ", s, seen);
+        }
+        append(text, "\nCaused by: ", t.getCause(), seen);
     }
 
     private static void appendFrames(StringBuilder text, StackTraceElement[] frames) {

@@ -86,13 +86,14 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     /** The fiber of the current thread; a thread that the kernel did not start gets one at its first operation. */
     public static Fiber current() {
         Thread t = Thread.currentThread();
-        return t.getUncaughtExceptionHandler() instanceof Fiber f && f.refersTo(t) ? f : currentSlow(t);
+        UncaughtExceptionHandler h = t.getUncaughtExceptionHandler();
+        return h instanceof Fiber f && f.refersTo(t) ? f : currentSlow(t, h);
     }
 
-    private static Fiber currentSlow(Thread t) {
+    private static Fiber currentSlow(Thread t, UncaughtExceptionHandler set) {
         Fiber f = SLOW.get();
         if (f == null) {
-            f = Fibers.find(t);
+            f = set instanceof ThreadGroup ? null : Fibers.find(t); // a thread without a handler of its own was not started here
             SLOW.set(f == null ? f = new Fiber(t, World.REAL) : f);
         }
         return f;

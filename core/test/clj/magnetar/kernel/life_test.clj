@@ -1,0 +1,17 @@
+(ns magnetar.kernel.life-test
+  "Decisions 6, 7 and 12."
+  (:require
+   [clojure.test :refer [deftest]]
+   [magnetar.kernel.checks :refer [green?]]))
+
+(deftest an-abandoned-fiber-that-nobody-can-reach-is-collected-and-an-owned-one-is-not
+  (green? 30 "reachability"))
+
+(deftest it-is-collected-also-where-the-jvm-does-not-track-all-threads
+  (green? 30 "-Djdk.trackAllThreads=false" "reachability"))
+
+(deftest a-quiet-fiber-makes-progress-among-more-flooded-loops-than-cores
+  (green? 30 "fairness"))
+
+(deftest each-of-100000-parked-fibers-says-what-it-waits-for-on-which-object-and-since-when
+  (green? 60 "blockers-100000"))

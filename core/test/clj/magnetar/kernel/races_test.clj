@@ -1,0 +1,37 @@
+(ns magnetar.kernel.races-test
+  "Invariants of Waiter, Parked, Fiber, Channel and Select, each led to the race that would break it."
+  (:require
+   [clojure.test :refer [deftest]]
+   [magnetar.kernel.checks :refer [green?]]))
+
+;; Waiter, invariants 1 to 3
+(deftest a-waiter-is-claimed-once-and-crossing-selects-neither-lock-up-nor-halve-a-transfer
+  (green? 40 "pairs" "crossing" "ring"))
+
+;; ForeignWaiter
+(deftest a-select-that-crosses-a-choice-of-another-library-makes-one-transfer-a-round
+  (green? 40 "crossing-foreign"))
+
+;; Waiter, invariant 4
+(deftest a-result-is-there-before-its-waiter-is-woken
+  (green? 40 "publication" "wake-up"))
+
+;; Parked, invariants 2 and 3
+(deftest an-event-that-won-the-claim-is-delivered-in-spite-of-interrupt-and-time-out
+  (green? 40 "interrupt-after-claim" "expiry-after-claim" "endings"))
+
+;; Channel, invariant 4
+(deftest an-interrupted-taker-putter-or-selector-leaves-nothing-behind
+  (green? 30 "ghosts"))
+
+;; Channel, invariant 5
+(deftest closing-releases-the-takers-keeps-the-waiting-puts-and-is-seen
+  (green? 30 "close" "close-is-visible"))
+
+;; Channel, invariants 2 and 3
+(deftest the-value-of-a-waiting-put-moves-into-the-room-a-take-makes
+  (green? 20 "refill"))
+
+;; Decision 1
+(deftest the-cause-comes-before-the-interrupt-is-thrown-at-each-operation-and-masked-by-a-shield
+  (green? 30 "cause-first" "level-triggered" "shielded"))
