@@ -262,7 +262,7 @@
       (scope/daemon s #(loop [] (scope/sleep 1) (.incrementAndGet ticks) (recur)))
       (let [until (+ (System/nanoTime) 400000000)]
         (fold/transduce {:parallelism 8} (map (fn [x] (loop [] (when (< (System/nanoTime) (+ (long x) 300000)) (recur))) x))
-                        (fn ([] 0) ([_ _] 0))
+                        (fn ([] 0) ([x] x) ([_ _] 0))
                         (eduction (map (fn [_] (System/nanoTime))) (take-while (fn [_] (< (System/nanoTime) until))) (range)))))
     (is (< 5 (.get ticks)))))
 

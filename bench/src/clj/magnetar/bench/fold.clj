@@ -69,7 +69,10 @@
 
 (defn- smallest-factor ^long [^long n]
   (loop [i 2]
-    (if (zero? (rem n i)) i (recur (inc i)))))
+    (cond
+      (< n (* i i)) n
+      (zero? (rem n i)) i
+      :else (recur (inc i)))))
 
 (defn- largest-factor [^long n]
   (loop [n n]
@@ -77,11 +80,11 @@
       (if (= i n) n (recur (quot n i))))))
 
 (defn factors
-  "n computations of about a millisecond each over a lazy seq, which reducers do not run in parallel.
+  "n computations over a lazy seq, which reducers do not run in parallel.
 
   Example: (factors 1000 {:rounds 5})"
   [n settings]
-  (let [numbers #(map identity (repeat n (* 29 982451)))
+  (let [numbers #(map identity (repeat n (* 29 982451653)))
         step (fn [acc x] (update acc (largest-factor x) (fnil inc 0)))
         both (r/monoid (partial merge-with +) hash-map)]
     (println "factors of" n "numbers of a lazy seq")

@@ -21,25 +21,26 @@
   (^void put [^long position value])
   (all []))
 
+(def ^:private nothing (Object.))
+
 ;; Grows without copying and without a lock: segment k holds the positions from 2^k - 1 on. Read after all fibers have ended.
-(defn- segment [^AtomicReferenceArray segments ^long k]
-  (or (.get segments k)
-      (do (.compareAndSet segments k nil (object-array (bit-shift-left 1 k)))
-          (.get segments k))))
+(defn- add-segment [^AtomicReferenceArray segments ^long k]
+  (let [fresh (object-array (bit-shift-left 1 k))]
+    (java.util.Arrays/fill fresh nothing)
+    (.compareAndSet segments k nil fresh)
+    (.get segments k)))
 
 (defn- ordered []
-  (let [segments (AtomicReferenceArray. 31)
-        last-position (java.util.concurrent.atomic.LongAccumulator.
-                       (reify java.util.function.LongBinaryOperator (applyAsLong [_ a b] (max a b))) -1)]
+  (let [segments (AtomicReferenceArray. 31)]
     (reify Sink
       (put [_ position value]
         (let [i (inc position)
-              k (- 63 (Long/numberOfLeadingZeros i))]
-          (aset ^objects (segment segments k) (- i (bit-shift-left 1 k)) value)
-          (.accumulate last-position position)))
+              k (- 63 (Long/numberOfLeadingZeros i))
+              ^objects values (or (.get segments k) (add-segment segments k))]
+          (aset values (- i (bit-shift-left 1 k)) value)))
       (all [_]
-        (into [] (comp cat (take (inc (.get last-position))))
-              (take-while some? (map #(.get segments %) (range 31))))))))
+        (into [] (comp (take-while some?) cat (take-while #(not (identical? nothing %))))
+              (map #(.get segments %) (range 31)))))))
 
 (defn- as-they-come []
   (let [values (ConcurrentLinkedQueue.)]
