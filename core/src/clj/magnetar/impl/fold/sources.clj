@@ -15,7 +15,7 @@
            (java.util.stream BaseStream)
            (magnetar.impl.fold.chunks Reader)
            (magnetar.impl.fold.lines Lines)
-           (magnetar.kernel.channel Buffer Channel ReadPort)))
+           (magnetar.kernel.channel Buffer Channel ReadPort Ports)))
 
 (set! *warn-on-reflection* true)
 
@@ -135,7 +135,7 @@
                       (checks/show coll) ".") {:coll coll}))
 
 (defn- adapted [coll]
-  (try (ports/read-port coll) (catch IllegalArgumentException _ nil)))
+  (Ports/adapted coll))
 
 (defn source
   "{:source, :close, :daemon} of a collection; :source alone if nothing has to be closed, and no fiber to feed it. The lines of a file
