@@ -228,8 +228,8 @@
   (let [breaker (r/circuit-breaker {:failure-threshold 1})
         retries (atom 0)]
     (with-open [server (java.net.ServerSocket. 0 1 (java.net.InetAddress/getLoopbackAddress))]
-      (error-of (with-scope [_ {:deadline 20}]
-                  (call [(r/retry {:on-retry (fn [_] (swap! retries inc))}) breaker] #(.accept server)))))
+      (error-of (with-scope [s {:deadline 20}]
+                  (fork s call [(r/retry {:on-retry (fn [_] (swap! retries inc))}) breaker] #(.accept server)))))
     (is (= [:closed 0] [(:state @breaker) @retries]))))
 
 (deftest a-time-out-inside-a-breaker-counts-and-one-around-it-does-not
