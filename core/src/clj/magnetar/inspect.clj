@@ -3,14 +3,19 @@
 
   runtime             what Magnetar runs on
   fibers, fiber-info  who is there, and what each waits for
+  offload             the threads for work that virtual threads cannot give back
+  start-watchdog      names fibers that hold their carrier
   set-failure-hook    where failures go that nobody caught"
-  (:require [magnetar.impl.errors :as errors]
-            [magnetar.impl.runtime])
-  (:import (java.util.function Consumer)
-           (magnetar.kernel.inspect FiberInfo)
-           (magnetar.kernel.channel Select Select$Operation)
-           (magnetar.kernel.park Failures Failures$Failure Fibers WaitReason World)
-           (magnetar.kernel.time Wheel)))
+  (:require
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util.function Consumer)
+   (magnetar.kernel.channel Select Select$Operation)
+   (magnetar.kernel.inspect FiberInfo Watchdog Watchdog$Holding)
+   (magnetar.kernel.park Failures Failures$Failure Fibers WaitReason World)
+   (magnetar.kernel.scope Offload)
+   (magnetar.kernel.time Durations Wheel)))
 
 (set! *warn-on-reflection* true)
 
@@ -70,6 +75,19 @@
   []
   (into [] (map info-data) (sort-by #(.threadId (.thread ^FiberInfo %)) (FiberInfo/all))))
 
+(defn offload
+  "The threads of `magnetar.scope/offload` now: {:limit :threads :running :queued}.
+
+  :limit is how many may work at a time; of :threads that there are, :running have work, and :queued pieces of work wait for one.
+
+    (offload) ;=> {:limit 8, :threads 2, :running 1, :queued 0}"
+  []
+  (let [info (.info Offload/SHARED)]
+    {:limit (.limit info)
+     :threads (.threads info)
+     :running (.running info)
+     :queued (.queued info)}))
+
 (defn- failure-data [^Failures$Failure failure]
   {:site (.site failure)
    :thread (.thread failure)
@@ -89,3 +107,54 @@
                       (reify Consumer
                         (accept [_ failure] (f (failure-data failure))))))
   nil)
+
+(defn- holding-data [^Watchdog$Holding holding]
+  {:site (.site holding)
+   :thread (.thread holding)
+   :carrier (.carrier holding)
+   :held-ms (quot (.nanos holding) 1000000)
+   :stack (vec (.stack holding))})
+
+(defn- report-holding [{:keys [site ^Thread thread held-ms carrier stack]}]
+  (let [^Throwable error
+        (ex-info (str "The " site " has held its carrier, " carrier ", for " held-ms
+                   " ms: let it wait in a way that gives it back, or run it with magnetar.scope/offload.")
+          {:magnetar/reason :magnetar/holds-carrier :site site :held-ms held-ms :carrier carrier})]
+    (.setStackTrace error (into-array StackTraceElement stack))
+    (Failures/report site thread error)))
+
+(defn- limit-nanos ^long [limit]
+  (let [nanos (try (Durations/nanos limit) (catch IllegalArgumentException _ 0))]
+    (if (< 0 nanos Durations/INFINITE)
+      nanos
+      (throw (errors/illegal-argument :magnetar/bad-duration
+                                      (str "The :limit of a watchdog is a duration above 0; this is " (pr-str limit) ".") {:limit limit})))))
+
+(defn start-watchdog
+  "Starts a watchdog that names fibers which hold their carrier for longer than a limit; returns it.
+
+  Such a fiber computes, or waits in a call that a virtual thread cannot give its carrier back in: reading a file, native code, the initializer
+  of a class. It is named once for each time: :report is called on the watchdog's thread with {:site :thread :carrier :held-ms :stack}; the default
+  hands a failure with that stack to the failure hook. Judged by looking eight times within the limit. Options: :limit, 100 ms, and :report. A program that is started with
+  the system property magnetar.watchdog, in milliseconds, has one from the moment that this namespace is loaded. End it with `stop-watchdog`.
+
+    (start-watchdog {:limit 50 :report (fn [{:keys [site held-ms]}] (println site \"held its carrier for\" held-ms \"ms\"))})
+
+  In Go: the preemption requests of sysmon; in Erlang: long_schedule of system_monitor/2."
+  ([] (start-watchdog nil))
+  ([{:keys [limit report] :or {limit 100 report report-holding}}]
+   (doto (Watchdog. (limit-nanos limit) (reify Consumer (accept [_ holding] (report (holding-data holding)))))
+     (.start))))
+
+(defn stop-watchdog
+  "Ends a watchdog; returns nil.
+
+    (stop-watchdog (start-watchdog))"
+  [watchdog]
+  (when-not (instance? Watchdog watchdog)
+    (throw (errors/illegal-argument :magnetar/not-a-watchdog
+                                    (str "`stop-watchdog` wants what `start-watchdog` returned; this is " (pr-str watchdog) ".") {:value watchdog})))
+  (.close ^Watchdog watchdog))
+
+(defonce ^:private watchdog-of-the-property
+  (some->> (Long/getLong "magnetar.watchdog") (hash-map :limit) start-watchdog))

@@ -15,6 +15,7 @@ import magnetar.kernel.time.Wheel;
  */
 public final class Callback extends Waiter {
     private final long id = Fiber.current().nextId();
+    private final Object context = Fiber.current().context();
     private final Handler.Completion target;
     private final boolean onCaller;
     private Select.Losers losers;
@@ -43,10 +44,22 @@ public final class Callback extends Waiter {
     @Override
     public void complete(Object source, Object result) {
         if (losers == null) {
-            run(target, result, onCaller);
+            run(this::deliver, result, onCaller);
         } else {
             losers.remove();
-            run(target, new Select.Chosen(((Node) source).index, result), onCaller);
+            run(this::deliver, new Select.Chosen(((Node) source).index, result), onCaller);
+        }
+    }
+
+    /** With the context values of whoever queued it. */
+    private void deliver(Object result) {
+        Fiber fiber = Fiber.current();
+        Object before = fiber.context();
+        fiber.setContext(context);
+        try {
+            target.complete(result);
+        } finally {
+            fiber.setContext(before);
         }
     }
 

@@ -12,8 +12,7 @@ import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
 import magnetar.kernel.time.Durations;
-import magnetar.kernel.time.Expiry;
-import magnetar.kernel.time.Wheel;
+import magnetar.kernel.time.Waits;
 
 /**
  * A queue between fibers: a put waits for a taker or for room in the buffer, a take waits for a value.
@@ -156,28 +155,13 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
         boolean completed = false;
         try {
-            completed = nanos == Durations.INFINITE ? waiter.await() : awaitWithin(fiber.world(), waiter, nanos);
+            completed = nanos == Durations.INFINITE ? waiter.await() : Waits.await(fiber.world(), waiter, nanos);
         } finally {
             if (!completed) {
                 remove(node);
             }
         }
         return completed ? waiter.result() : PENDING;
-    }
-
-    static boolean awaitWithin(World world, Parked waiter, long nanos) throws InterruptedException {
-        long deadline = Durations.deadline(world.nanoTime(), nanos);
-        if (deadline == Durations.INFINITE) {
-            return waiter.await();
-        }
-        Expiry expiry = new Expiry(waiter, deadline);
-        Wheel wheel = Wheel.of(world);
-        wheel.add(expiry);
-        try {
-            return waiter.await();
-        } finally {
-            wheel.cancel(expiry);
-        }
     }
 
     // ---------------------------------------------------------------- operations that do not wait

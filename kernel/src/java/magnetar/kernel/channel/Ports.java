@@ -5,6 +5,7 @@ import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.time.Durations;
+import magnetar.kernel.time.Waits;
 
 /** The operations of {@link Channel} for ports of any kind. */
 public final class Ports {
@@ -86,7 +87,7 @@ public final class Ports {
         if (r != Port.PENDING || nanos <= 0) {
             return r;
         }
-        return Channel.awaitWithin(fiber.world(), waiter, nanos) ? waiter.result() : Port.PENDING;
+        return Waits.await(fiber.world(), waiter, nanos) ? waiter.result() : Port.PENDING;
     }
 
     private static Object start(Object port, Object item, Handler handler) {

@@ -10,6 +10,7 @@ import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.time.Durations;
+import magnetar.kernel.time.Waits;
 
 /**
  * Waits for the first of several operations, takes and puts, and does exactly one of them.
@@ -223,7 +224,7 @@ public final class Select {
             if (now != null) {
                 return now;
             }
-            boolean completed = Channel.awaitWithin(fiber.world(), waiter, nanos);
+            boolean completed = Waits.await(fiber.world(), waiter, nanos);
             winner = completed ? (Node) waiter.source() : null;
             return completed ? new Chosen(winner.index, waiter.result()) : null;
         } finally {

@@ -53,9 +53,15 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     // Set by the starter, cleared by the fiber at its end: keeps the thread reachable.
     Thread held;
 
+    // Set by the starter, then only accessed by the owner thread.
+    private Object context;
+    private Object home;
+
     // The rest is only accessed by the owner thread.
+    private Region region;
     private int budget = BUDGET;
     private int shields;
+    private Region masked; // by the innermost shield: this region and those around it
     private boolean interruptLater;
     private int yields;
     private long random;
@@ -68,6 +74,13 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         super(thread, Fibers.COLLECTED);
         this.world = world;
         this.random = world.seed() | 1;
+    }
+
+    /** What a fiber takes from the one that starts it. */
+    Fiber inherit(Fiber starter, Object owner) {
+        context = starter.context;
+        home = owner;
+        return this;
     }
 
     /** The fiber of the current thread; a thread that the kernel did not start gets one at its first operation. */
@@ -91,9 +104,65 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         return world;
     }
 
+    /** The context values of this fiber, an immutable map of the face's own; null if there are none. */
+    public Object context() {
+        return context;
+    }
+
+    /** Replaces the context values; the caller puts the former ones back. */
+    public void setContext(Object values) {
+        context = values;
+    }
+
+    /** The scope that owns this fiber, or null. */
+    public Object home() {
+        return home;
+    }
+
+    /** The innermost region that this, the current, fiber is in, or null. */
+    public Region region() {
+        return region;
+    }
+
+    /** Enters a region. */
+    public void enterRegion(Region inner) {
+        inner.outer = region;
+        inner.fiber = this;
+        region = inner;
+    }
+
+    /** Leaves the innermost region; the interrupt that came with its cause is withdrawn. */
+    public void leaveRegion() {
+        boolean doomed = region.cause() != null;
+        region = region.outer;
+        if (doomed && !isDoomed()) {
+            boolean interrupted = Thread.interrupted();
+            interruptLater = anyCause() != null && (interruptLater || interrupted);
+        }
+    }
+
+    private Cause regionCause(Region end) {
+        for (Region r = region; r != end; r = r.outer) {
+            if (r.cause() != null) {
+                return r.cause();
+            }
+        }
+        return null;
+    }
+
     /** Why this fiber has to end, or null. */
     public Cause cause() {
         return cause;
+    }
+
+    /** Why this, the current, fiber has to end what it does now: its own cause, or that of a region it is in. */
+    private Cause anyCause() {
+        return cause != null ? cause : region == null ? null : regionCause(null);
+    }
+
+    /** The same, but for what a shield masks: the fiber's own cause, and those of the regions that the shield was raised in. */
+    private Cause openCause() {
+        return shields == 0 ? anyCause() : regionCause(masked);
     }
 
     /** Gives the fiber a cause to end, then interrupts it. A second cause is ignored, but for a kill. False if ignored. */
@@ -115,27 +184,34 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
 
     /** True if the next kernel operation throws. */
     public boolean isDoomed() {
-        return cause != null && shields == 0;
+        return openCause() != null;
     }
 
     /** Throws the cause, if there is one and no shield masks it. */
     public void check() {
-        if (isDoomed()) {
-            throw cause.toError();
+        Cause why = openCause();
+        if (why != null) {
+            throw why.toError();
         }
     }
 
-    /** Runs the clean-up with the cause masked, and the interrupt that comes with it put off. */
+    /**
+     * Runs the clean-up with the cause masked, and the interrupt that comes with it put off. A region that the clean-up enters can be
+     * doomed as ever: a scope of its own limits it.
+     */
     public void shield(Runnable cleanUp) {
+        Region before = masked;
+        masked = region;
         shields++;
-        if (cause != null && Thread.interrupted()) {
+        if (anyCause() != null && Thread.interrupted()) {
             interruptLater = true;
         }
         try {
             cleanUp.run();
         } finally {
             shields--;
-            if (shields == 0 && interruptLater) {
+            masked = before;
+            if (interruptLater && (shields == 0 || isDoomed())) {
                 interruptLater = false;
                 Thread.currentThread().interrupt();
             }
@@ -144,7 +220,7 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
 
     /** If the interrupt came with a cause that a shield masks: withdraws it until the shield ends. */
     boolean putOffInterrupt() {
-        boolean masked = shields > 0 && cause != null;
+        boolean masked = shields > 0 && anyCause() != null;
         if (masked && Thread.interrupted()) {
             interruptLater = true;
         }
@@ -181,6 +257,11 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
             lastId = nextId + ID_BLOCK;
         }
         return nextId++;
+    }
+
+    /** Differs after each wait of this fiber; another thread may learn of it late. */
+    public long waits() {
+        return nextId;
     }
 
     /** A random number below the bound; from the seed in a simulated world. */

@@ -49,5 +49,14 @@ public abstract class FiberBody implements Runnable {
         if (executor != null) {
             executor.shutdown();
         }
+        ended();
+    }
+
+    /** Called when the fiber has left the list, as the very last. */
+    protected void ended() {}
+
+    /** The fiber that runs this. */
+    protected final Fiber fiber() {
+        return fiber;
     }
 }

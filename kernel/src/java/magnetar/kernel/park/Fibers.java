@@ -50,20 +50,40 @@ public final class Fibers {
 
     /** Starts a fiber in the world of the current one. */
     public static Fiber start(String name, Hold hold, FiberBody body) {
-        World world = Fiber.current().world();
-        return hold == Hold.WEAK ? startWeak(world, name, body) : startStrong(world, name, body);
-    }
-
-    private static Fiber startStrong(World world, String name, FiberBody body) {
-        Thread thread = world.newThread(name, body);
-        Fiber fiber = enroll(thread, world, body);
-        fiber.hold(thread);
-        thread.start();
+        Fiber starter = Fiber.current();
+        if (hold == Hold.WEAK) {
+            return startWeak(starter, name, body);
+        }
+        Fiber fiber = prepare(starter, name, null, body);
+        fiber.held.start();
         return fiber;
     }
 
-    private static Fiber startWeak(World world, String name, FiberBody body) {
-        OwnExecutor own = new OwnExecutor(world, name, body);
+    /** A fiber that is listed and held, and has yet to be started by {@link #begin}: its owner can doom it before it runs. */
+    public static Fiber prepare(String name, Object owner, FiberBody body) {
+        return prepare(Fiber.current(), name, owner, body);
+    }
+
+    /** Starts a prepared fiber. */
+    public static void begin(Fiber fiber) {
+        fiber.held.start();
+    }
+
+    /** Drops a prepared fiber that will not be started. */
+    public static void discard(Fiber fiber) {
+        fiber.held = null;
+        forget(fiber);
+    }
+
+    private static Fiber prepare(Fiber starter, String name, Object owner, FiberBody body) {
+        Thread thread = starter.world().newThread(name, body);
+        Fiber fiber = enroll(thread, starter.world(), body).inherit(starter, owner);
+        fiber.hold(thread);
+        return fiber;
+    }
+
+    private static Fiber startWeak(Fiber starter, String name, FiberBody body) {
+        OwnExecutor own = new OwnExecutor(starter, name, body);
         body.executor = Executors.newThreadPerTaskExecutor(own);
         body.executor.execute(body);
         return own.fiber;
@@ -132,21 +152,21 @@ public final class Fibers {
 
     /** Makes the one thread of an executor, and its fiber. */
     private static final class OwnExecutor implements ThreadFactory {
-        private final World world;
+        private final Fiber starter;
         private final String name;
         private final FiberBody body;
         private Fiber fiber;
 
-        OwnExecutor(World world, String name, FiberBody body) {
-            this.world = world;
+        OwnExecutor(Fiber starter, String name, FiberBody body) {
+            this.starter = starter;
             this.name = name;
             this.body = body;
         }
 
         @Override
         public Thread newThread(Runnable r) {
-            Thread thread = world.newThread(name, r);
-            fiber = enroll(thread, world, body);
+            Thread thread = starter.world().newThread(name, r);
+            fiber = enroll(thread, starter.world(), body).inherit(starter, null);
             return thread;
         }
     }

@@ -10,6 +10,16 @@ public enum WaitReason {
     CHANNEL_PUT("put on a channel"),
     /** Waits for the first of several channel operations. */
     SELECT("select over channels"),
+    /** Waits until a fork has ended. */
+    FORK_JOIN("end of a fork"),
+    /** Waits until all forks of its scope have ended. */
+    SCOPE_JOIN("end of the forks of a scope"),
+    /** Waits until a callback is called. */
+    CALLBACK("call of a callback"),
+    /** Waits until work on a platform thread has ended. */
+    OFFLOAD("end of offloaded work"),
+    /** Waits for time to pass. */
+    SLEEP("time to pass"),
     /** Waits for a port of another library, through a handler. */
     FOREIGN_PORT("operation on a port of another library");
 

@@ -1,0 +1,183 @@
+(ns magnetar.fold
+  "Data parallelism: folds and maps over any collection, that are ordered, bounded, cancellable, and say where they failed.
+
+  fold transduce           reduce chunks in parallel and combine their results in order
+  map filter lines         what to fold: pipelines, and the lines of a file
+  pmap pkeep               the values of a function, each call on a fiber of its own, in order
+  pmap-unordered           the same, in the order in which they are ready
+  pfor-each                for side effects
+
+  `fold` and `transduce` are for computing: as many chunks at a time as there are cores. `pmap` and its kin are for calls that wait:
+  64 at a time for each core, unless :parallelism says otherwise. All of them are scopes: they do not return before the fibers they
+  have started have ended, cancelling the caller cancels these, and the dynamic bindings and context values of the caller are theirs.
+
+  Collections are vectors, maps, sets, ranges, arrays, strings, Lists, Iterables, Iterators, Spliterators, Streams, lazy seqs, channels
+  (up to their end), `lines` of a file, eductions, pipelines of clojure.core.reducers, and whatever else is reducible. What can be
+  entered anywhere is cut; the rest is read in order, a batch at a time, while batches before it are reduced.
+  Some names shadow Clojure's: require it with an alias, `[magnetar.fold :as fold]`."
+  (:refer-clojure :exclude [filter map pmap transduce])
+  (:require [clojure.core :as core]
+            [magnetar.impl.fold :as impl]
+            [magnetar.impl.fold.checks :as checks]
+            [magnetar.impl.fold.lines :as file]
+            [magnetar.impl.pmap :as pmap])
+  (:import (clojure.lang Compiler)))
+
+(set! *warn-on-reflection* true)
+
+(defn ^:no-doc fold-at [site n combinef reducef coll]
+  (checks/options "fold/fold" #{:chunk} {:chunk n})
+  (impl/fold site (cond-> {:place "fold/fold"} n (assoc :chunk n)) combinef reducef coll))
+
+(defn ^:no-doc transduce-at [site options xform combinef reducef coll]
+  (impl/transduce site (assoc (checks/options "fold/transduce" #{:parallelism :chunk} options) :place "fold/transduce")
+                  xform combinef reducef coll))
+
+(defn ^:no-doc transduce-4
+  "With options, a map or nil, one function reduces, combines and completes; without, there are two."
+  [site a b c coll]
+  (if (or (nil? a) (map? a))
+    (c (transduce-at site a b c c coll))
+    (transduce-at site nil a b c coll)))
+
+(defn ^:no-doc line
+  "Where the compiler is: the name of what starts there."
+  [what]
+  (str what " " *file* ":" @Compiler/LINE))
+
+(defn fold
+  "Reduces coll in parallel: each chunk with reducef, from the value of (combinef), and the results with combinef, in order.
+
+  Returns what clojure.core.reducers/fold would, for an associative combinef. Its pipelines are accepted, over a map reducef takes key and
+  value, and n is the number of elements of a chunk; without n the chunks suit the collection. `reduced` ends the fold as it ends a
+  reduction: what comes later does not count. Blocks until all is done. Fails as the reduction in order would, with an ExceptionInfo of
+  :magnetar/reason :magnetar/fold-failed, :position and :element, the failure as its cause; what was later is cancelled. Cancelled, it
+  cancels its fibers and throws.
+
+    (fold + (vec (range 1000000)))
+    (fold (partial merge-with +) (fn [m x] (update m (class x) (fnil inc 0))) coll)
+
+  Counterpart: clojure.core.reducers/fold. See also `transduce`."
+  {:inline (fn ([f coll] `(let [f# ~f] (fold-at ~(line "fold") nil f# f# ~coll)))
+             ([c f coll] `(fold-at ~(line "fold") nil ~c ~f ~coll))
+             ([n c f coll] `(fold-at ~(line "fold") (or ~n 0) ~c ~f ~coll)))
+   :inline-arities #{2 3 4}}
+  ([reducef coll] (fold-at "fold" nil reducef reducef coll))
+  ([combinef reducef coll] (fold-at "fold" nil combinef reducef coll))
+  ([n combinef reducef coll] (fold-at "fold" (or n 0) combinef reducef coll)))
+
+(defn transduce
+  "Like `fold`, of what the transducer xform makes of coll; the entries of a map are elements.
+
+  Returns (core/transduce xform (completing reducef) (combinef) coll), for an associative combinef, and with one function f for both also
+  its completion, (f result). A transducer that keeps state from one element to the next, such as (take 10) or (partition-by f), is run in
+  order, by one fiber, and what it makes is reduced in parallel; if only a part of the pipeline has state, put that part around the
+  collection: (transduce (map work) + (eduction (take 10) coll)). Functions given to map and filter are called by several fibers
+  at a time. Blocks, fails and is cancelled as `fold`. Options, before all else:
+
+    :parallelism  chunks at a time; as many as there are cores
+    :chunk        elements of a chunk
+
+    (transduce (comp (core/filter even?) (core/map inc)) + (vec (range 1000000)))
+    (transduce {:parallelism 4} (mapcat words) (partial merge-with +) count-word (lines \"book.txt\"))
+
+  Counterpart: clojure.core/transduce."
+  {:inline (fn ([x f coll] `(transduce-4 ~(line "transduce") nil ~x ~f ~coll))
+             ([a b c d] `(transduce-4 ~(line "transduce") ~a ~b ~c ~d))
+             ([o x c f coll] `(transduce-at ~(line "transduce") ~o ~x ~c ~f ~coll)))
+   :arglists '([xform f coll] [xform combinef reducef coll] [options xform f coll] [options xform combinef reducef coll])
+   :inline-arities #{3 4 5}}
+  ([xform f coll] (transduce-4 "transduce" nil xform f coll))
+  ([xform combinef reducef coll] (transduce-4 "transduce" xform combinef reducef coll))
+  ([options xform combinef reducef coll] (transduce-at "transduce" options xform combinef reducef coll)))
+
+(defn map
+  "What f makes of the elements of coll, when it is folded or reduced; without coll, a transducer. Computes nothing itself.
+
+    (fold + (map inc v))
+
+  Counterpart: clojure.core.reducers/map; here f takes the entries of a map as elements."
+  ([f] (core/map f))
+  ([f coll] (eduction (core/map f) coll)))
+
+(defn filter
+  "The elements of coll that pred holds for, when it is folded or reduced; without coll, a transducer. Computes nothing itself.
+
+    (fold + (filter even? v))
+
+  Counterpart: clojure.core.reducers/filter; here pred takes the entries of a map as elements."
+  ([pred] (core/filter pred))
+  ([pred coll] (eduction (core/filter pred) coll)))
+
+(defn lines
+  "The lines of a file, to be folded or reduced: it is mapped into memory, and cut at newlines, so its size does not matter.
+
+  file is a name, a File or a Path; charset (UTF-8) one whose newline is a byte. A line ends with \\n or \\r\\n. The :position of a failure
+  is the number of the line, from 0. Fails with an IllegalArgumentException if the file cannot be read. The fibers that touch a part
+  of the file that is not in memory yet hold their cores meanwhile.
+
+    (transduce (core/map count) + (lines \"big.log\"))
+
+  Counterpart: clojure.core/line-seq."
+  ([file] (lines file "UTF-8"))
+  ([file charset] (file/lines file charset)))
+
+(defn pmap
+  "A vector of (f x) for each x of coll, in order; each call runs on a fiber of its own.
+
+  With several collections f takes an element of each, up to the end of the shortest. Blocks until all is done. If a call fails the others
+  are cancelled, and it throws an ExceptionInfo of :magnetar/reason :magnetar/element-failed, :position and :element, the failure as its
+  cause. Cancelled, it cancels its fibers and throws. Options, before all else:
+
+    :parallelism  calls at a time; 64 for each core
+    :chunk        elements that one fiber takes, one after the other; 1
+    :lazy         true: a lazy seq, which works when it is looked at, a window of :parallelism elements at a time, and never otherwise
+
+    (pmap fetch urls)
+    (pmap {:parallelism 8} fetch urls)
+
+  Counterpart: clojure.core/pmap."
+  {:arglists '([f coll] [f coll & colls] [options f coll & colls])
+   :inline (fn [& args] `(pmap/call ~(line "pmap") "fold/pmap" :ordered [~@args]))
+   :inline-arities #(<= 2 (long %))}
+  [& args]
+  (pmap/call "pmap" "fold/pmap" :ordered args))
+
+(defn pmap-unordered
+  "Like `pmap`, but the values come in the order in which they are ready.
+
+    (pmap-unordered fetch urls)"
+  {:arglists '([f coll] [f coll & colls] [options f coll & colls])
+   :inline (fn [& args] `(pmap/call ~(line "pmap-unordered") "fold/pmap-unordered" :unordered [~@args]))
+   :inline-arities #(<= 2 (long %))}
+  [& args]
+  (pmap/call "pmap-unordered" "fold/pmap-unordered" :unordered args))
+
+(defn ^:no-doc kept
+  "The values without the nils: of a vector a vector, of a lazy seq a lazy seq."
+  [values]
+  (if (vector? values) (filterv some? values) (core/filter some? values)))
+
+(defn pkeep
+  "Like `pmap`, without the nils.
+
+    (pkeep find-user ids)
+
+  Counterpart: clojure.core/keep."
+  {:arglists '([f coll] [f coll & colls] [options f coll & colls])
+   :inline (fn [& args] `(kept (pmap/call ~(line "pkeep") "fold/pkeep" :ordered [~@args])))
+   :inline-arities #(<= 2 (long %))}
+  [& args]
+  (kept (pmap/call "pkeep" "fold/pkeep" :ordered args)))
+
+(defn pfor-each
+  "Calls f on each element of coll for its effect, as `pmap` does; returns nil. Keeps nothing: coll may be larger than the memory.
+
+    (pfor-each {:parallelism 8} upload files)
+
+  Counterpart: clojure.core/run!."
+  {:arglists '([f coll] [f coll & colls] [options f coll & colls])
+   :inline (fn [& args] `(pmap/call ~(line "pfor-each") "fold/pfor-each" :none [~@args]))
+   :inline-arities #(<= 2 (long %))}
+  [& args]
+  (pmap/call "pfor-each" "fold/pfor-each" :none args))

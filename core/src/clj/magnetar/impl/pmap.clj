@@ -1,0 +1,163 @@
+(ns magnetar.impl.pmap
+  "Calls a function on each element, each call on a fiber of its own."
+  {:no-doc true}
+  (:require [magnetar.impl.fibers :as fibers]
+            [magnetar.impl.fold.checks :as checks]
+            [magnetar.impl.fold.chunks]
+            [magnetar.impl.fold.owned :as owned]
+            [magnetar.impl.fold.sources :as sources])
+  (:import (java.util ArrayList)
+           (java.util.concurrent ConcurrentLinkedQueue)
+           (java.util.concurrent.atomic AtomicReferenceArray)
+           (magnetar.impl.fold.chunks Chunk Source)
+           (magnetar.kernel.park Fiber)))
+
+(set! *warn-on-reflection* true)
+(set! *unchecked-math* :warn-on-boxed)
+
+;; ---- where results go
+
+(definterface Sink
+  (^void put [^long position value])
+  (all []))
+
+(def ^:private nothing (Object.))
+
+;; Grows without copying and without a lock: segment k holds the positions from 2^k - 1 on. Read after all fibers have ended.
+(defn- add-segment [^AtomicReferenceArray segments ^long k]
+  (let [fresh (object-array (bit-shift-left 1 k))]
+    (java.util.Arrays/fill fresh nothing)
+    (.compareAndSet segments k nil fresh)
+    (.get segments k)))
+
+(defn- ordered []
+  (let [segments (AtomicReferenceArray. 31)]
+    (reify Sink
+      (put [_ position value]
+        (let [i (inc position)
+              k (- 63 (Long/numberOfLeadingZeros i))
+              ^objects values (or (.get segments k) (add-segment segments k))]
+          (aset values (- i (bit-shift-left 1 k)) value)))
+      (all [_]
+        (into [] (comp (take-while some?) cat (take-while #(not (identical? nothing %))))
+              (map #(.get segments %) (range 31)))))))
+
+(defn- as-they-come []
+  (let [values (ConcurrentLinkedQueue.)]
+    (reify Sink
+      (put [_ _ value] (.add values [value]))
+      (all [_] (into [] cat values)))))
+
+(def ^:private nowhere
+  (reify Sink
+    (put [_ _ _])
+    (all [_])))
+
+(defn- sink [kind]
+  (case kind
+    :ordered (ordered)
+    :unordered (as-they-come)
+    :none nowhere))
+
+;; ---- running
+
+(deftype Job [site f ^Source source ^Sink sink ^long offset scope frame])
+
+(defn- failed [^Job job position element ^Throwable e]
+  (when (.isDoomed (Fiber/current)) (throw e))
+  (throw (owned/failed-at :magnetar/element-failed (.-site job) position element e)))
+
+(defn- do-one [^Job job ^long position element]
+  (let [value (try
+                ((.-f job) element)
+                (catch Throwable e (failed job position element e)))]
+    (.put ^Sink (.-sink job) (- position (.-offset job)) value)))
+
+(defn- source-failed [^Job job ^Chunk chunk ^Throwable e]
+  (when (.isDoomed (Fiber/current)) (throw e))
+  (let [position (+ (.-offset job) (.position chunk -1))]
+    (throw (ex-info (str "The " (.-site job) " failed as it read the collection at position " position ": " (or (ex-message e) (class e)))
+                    {:magnetar/reason :magnetar/source-failed :site (.-site job) :position position} e))))
+
+(defn- next-slice [job ^Chunk chunk]
+  (try
+    (.slice chunk)
+    (catch Throwable e (source-failed job chunk e))))
+
+(defn- do-chunk [^Job job ^Chunk chunk]
+  (loop []
+    (when-some [^objects xs (next-slice job chunk)]
+      (let [to (.to chunk)]
+        (loop [i (.from chunk)]
+          (when (< i to)
+            (do-one job (+ (.-offset job) (.position chunk i)) (aget xs i))
+            (recur (inc i))))
+        (recur)))))
+
+(def ^:private always (constantly true))
+
+;; A fiber starts the next one as its last act: nobody has to be woken for that, and no more than the first ones run at a time.
+(defn- start-next [^Job job]
+  (when-some [chunk (.next ^Source (.-source job) always)]
+    (owned/fork (.-scope job) (.-site job) false (.-frame job)
+                (fn []
+                  (do-chunk job chunk)
+                  (start-next job)))))
+
+(defn- run [site kind {:keys [place parallelism] :as options} offset f coll]
+  (let [{:keys [source daemon close]} (sources/source place coll (merge {:chunk 1} options {:one-by-one true}))
+        sink ^Sink (sink kind)
+        frame (fibers/frame)]
+    (try
+      (owned/in-scope site
+        (fn [scope]
+          (when daemon
+            (owned/fork scope (str site ", reading") true frame daemon))
+          (let [job (Job. site f source sink (long offset) scope frame)]
+            (dotimes [_ parallelism]
+              (start-next job)))))
+      (.all sink)
+      (finally (when close (close))))))
+
+;; ---- lazily: a window at a time, so that nothing runs while nobody looks
+
+(defn- windows [site kind {:keys [parallelism chunk] :as options} offset f coll]
+  (let [size (max 32 (* (long parallelism) (long (or chunk 1))))]
+    (lazy-seq
+     (when-some [coll (seq coll)]
+       (let [[window more] (split-at size coll)]
+         (concat (run site kind options offset f (vec window))
+                 (windows site kind options (+ (long offset) size) f more)))))))
+
+;; ---- what the program gives
+
+(def ^:private fibers-per-core 64)
+
+(defn- settings [place options]
+  (-> (checks/options place #{:parallelism :chunk :lazy} options)
+      (update :parallelism #(or % (* (long fibers-per-core) (owned/cores))))
+      (assoc :place place)))
+
+(defn- arguments
+  "{:options :f :colls}: options are a map that comes before a function and a collection."
+  [[a & more :as args]]
+  (if (and (map? a) (next more))
+    {:options a :f (first more) :colls (rest more)}
+    {:options nil :f a :colls (rest args)}))
+
+(defn- check-function [place f n]
+  (checks/function place (if (= n 1) "a function of one argument" (str "a function of " n " arguments")) f n
+                   "A transducer goes to fold/transduce, or around the collection: (eduction xform coll)."))
+
+(defn call
+  "The values of f on the elements of one or several collections: :ordered, :unordered or, as nil, :none."
+  [site place kind args]
+  (let [{:keys [options f colls]} (arguments args)
+        options (settings place options)
+        n (count colls)]
+    (check-function place f n)
+    (let [f (if (= n 1) f #(apply f %))
+          coll (if (= n 1) (first colls) (apply map vector colls))]
+      (if (:lazy options)
+        (windows site kind options 0 f coll)
+        (run site kind options 0 f coll)))))

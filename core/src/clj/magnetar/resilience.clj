@@ -1,0 +1,470 @@
+(ns magnetar.resilience
+  "Calls and streams that stand failures, slowness and too much of everything.
+
+  call             a function under one policy or several
+  retry            again after a failure; exponential, constant: the pauses between
+  timeout          so long at most
+  circuit-breaker  not at all while most calls fail
+  rate-limiter     so many in a time
+  bulkhead         so many at once
+  hedge            a second time in parallel if the first is slow
+
+  throttle debounce batch window    channels from channels
+
+  A policy is a function of a function without arguments, as retry and its like make it: `(policy f)` calls f, or does not. Those with a
+  state show it: `@breaker`. Time is the clock of the fiber's world, chance its random numbers. Every wait can be cancelled; cancellation and
+  interrupts are no failures, and are never retried or counted. Learn from Failsafe and resilience4j what each is for; their words are used here."
+  (:require
+   [magnetar.channel :as channel]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.runtime]
+   [magnetar.resilience.breaker :as breaker]
+   [magnetar.resilience.stages :as stages]
+   [magnetar.scope :as scope])
+  (:import
+   (clojure.lang IDeref IFn)
+   (java.util.concurrent ExecutionException)
+   (magnetar.kernel.park Cancelled Exit Fiber)
+   (magnetar.kernel.time Durations)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- options
+
+(defn- misuse [reason message data]
+  (throw (errors/illegal-argument reason message data)))
+
+(defn- check-options [what options known]
+  (when-not (or (nil? options) (map? options))
+    (misuse :magnetar/bad-option (str "`" what "` takes a map of options; this is " (pr-str options) ".") {:options options}))
+  (when-let [unknown (seq (remove (set known) (keys options)))]
+    (misuse :magnetar/bad-option
+            (str "`" what "` has no option " (pr-str (first unknown)) "; it has " (apply str (interpose ", " known)) ".")
+            {:unknown (vec unknown) :known (vec known)})))
+
+(defn- nanos ^long [what duration]
+  (try
+    (Durations/nanos duration)
+    (catch IllegalArgumentException e
+      (misuse :magnetar/bad-duration (str "Bad " what ". " (ex-message e)) {what duration}))))
+
+(defn- period ^long [what duration]
+  (let [period (nanos what duration)]
+    (if (< 0 period Durations/INFINITE)
+      period
+      (misuse :magnetar/bad-duration (str what " is a duration above 0; this is " (pr-str duration) ".") {what duration}))))
+
+(defn- from-one ^long [what n]
+  (if (and (int? n) (pos? (long n)))
+    n
+    (misuse :magnetar/bad-option (str what " is a whole number from 1 up; this is " (pr-str n) ".") {what n})))
+
+(defn- millis ^long [^long nanos]
+  (quot (+ nanos 999999) 1000000))
+
+(defn- sleep-nanos [^long nanos]
+  (scope/sleep (java.time.Duration/ofNanos nanos)))
+
+(defn- cancellation? [error]
+  (or (instance? Cancelled error)
+      (instance? Exit error)
+      (instance? InterruptedException error)
+      (and (.isDoomed (Fiber/current)) (scope/by-cancellation? error))))
+
+(defn- failing
+  "The predicate that an option stands for: nil, a class, a predicate, or several of them."
+  [option]
+  (cond
+    (nil? option) #(instance? Exception %)
+    (class? option) #(instance? option %)
+    (coll? option) (let [predicates (mapv failing option)] (fn [error] (some #(% error) predicates)))
+    (ifn? option) option
+    :else (misuse :magnetar/bad-option (str "What counts as a failure is a class, a predicate or several; this is " (pr-str option) ".")
+                  {:value option})))
+
+(defn- policy
+  "A policy whose state can be looked at."
+  [run look]
+  (reify
+    IFn
+    (invoke [_ f] (run f))
+    IDeref
+    (deref [_] (look))))
+
+(defn call
+  "Calls f with args under a policy, or under several, the first one outermost; returns what f returned.
+
+    (call [(retry {:max-attempts 3}) breaker (timeout 200)] fetch url)
+
+  In Failsafe: Failsafe.with(retry, breaker, timeout).get(..)"
+  [policies f & args]
+  (let [policies (if (sequential? policies) policies [policies])]
+    ((reduce (fn [f policy] (fn [] (policy f)))
+             (fn [] (apply f args))
+             (reverse policies)))))
+
+;; ---- retry
+
+(defn- jittered ^double [^double millis ^double jitter]
+  (let [chance (/ (.random (Fiber/current) 1000001) 1000000.0)]
+    (* millis (+ 1.0 (* jitter (- (* 2.0 chance) 1.0))))))
+
+(defn constant
+  "A back-off that always pauses for the same milliseconds. A back-off is a function of the number of the attempt that failed, from 1 up.
+
+    (retry {:backoff (constant 100)})"
+  [millis]
+  (nanos :delay millis)
+  (fn [_] millis))
+
+(defn exponential
+  "A back-off that grows: :initial ms (100) after the first failure, :factor (2) times as long after each further one, :max ms (60000) at
+  most, and each pause longer or shorter by chance, by up to the share :jitter (0.5).
+
+    (retry {:backoff (exponential {:initial 50 :max 2000})})
+
+  In resilience4j: IntervalFunction.ofExponentialRandomBackoff"
+  ([] (exponential nil))
+  ([{:keys [initial factor max jitter] :or {initial 100 factor 2 max 60000 jitter 0.5} :as options}]
+   (check-options "exponential" options [:initial :factor :max :jitter])
+   (nanos :initial initial)
+   (nanos :max max)
+   (fn [attempt]
+     (min (double max)
+          (jittered (min (double max) (* (double initial) (Math/pow factor (dec (long attempt))))) jitter)))))
+
+(defn- gave-up [attempts error why]
+  (ex-info (str "Gave up after " attempts (if (= 1 attempts) " attempt" " attempts") why ": " (or (ex-message error) (class error)))
+           {:magnetar/reason :magnetar/retries-exhausted :attempts attempts}
+           error))
+
+(defn- too-late? [pause]
+  (when-some [left (scope/deadline)]
+    (<= (long left) (millis (nanos :backoff pause)))))
+
+(defn- attempt-once [f]
+  (try {:value (f)} (catch Throwable e {:error e})))
+
+(defn- verdict
+  "What to do after an attempt: :return, :throw, or :retry."
+  [{:keys [retry-on retry-if]} {:keys [value error]}]
+  (cond
+    (cancellation? error) :throw
+    error (if (retry-on error) :retry :throw)
+    (retry-if value) :retry
+    :else :return))
+
+(defn- last-attempt [attempts {:keys [value error]} why]
+  (if error
+    (throw (gave-up attempts error why))
+    value))
+
+(defn- retrying [{:keys [^long max-attempts backoff on-retry] :as how} f]
+  (loop [n 1]
+    (let [{:keys [value error] :as outcome} (attempt-once f)]
+      (case (verdict how outcome)
+        :return value
+        :throw (throw error)
+        :retry (let [pause (when (< n max-attempts) (backoff n))]
+                 (cond
+                   (nil? pause) (last-attempt n outcome nil)
+                   (too-late? pause) (last-attempt n outcome ", since the next one would come after the deadline")
+                   :else (do (on-retry (assoc outcome :attempt n :pause pause))
+                             (scope/sleep pause)
+                             (recur (inc n)))))))))
+
+(defn retry
+  "A policy that calls again after a failure, with a pause before; returns what the first good attempt returned.
+
+  When attempts run out it throws an ExceptionInfo of :magnetar/retries-exhausted, with the last failure as its cause; it does so at once if the next
+  attempt would begin after the deadline of the scope. An error that is not to be retried is thrown as it is. Options:
+
+    :max-attempts  3, the first one counted
+    :backoff       a function of the number of the failed attempt to a duration; `(exponential)`
+    :retry-on      which errors are failures: a class, a predicate or several; Exception
+    :retry-if      which values are failures, a predicate; none. The last value is returned in the end
+    :on-retry      a function of {:attempt n :error e :pause ms}, or with :value, called before each pause
+
+    (call (retry {:max-attempts 5 :retry-on java.io.IOException}) fetch url)"
+  ([] (retry nil))
+  ([{:keys [max-attempts backoff retry-on retry-if on-retry] :as options}]
+   (check-options "retry" options [:max-attempts :backoff :retry-on :retry-if :on-retry])
+   (let [how {:max-attempts (from-one :max-attempts (or max-attempts 3))
+              :backoff (or backoff (exponential))
+              :retry-on (failing retry-on)
+              :retry-if (or retry-if (fn [_] false))
+              :on-retry (or on-retry (fn [_]))}]
+     (fn [f] (retrying how f)))))
+
+;; ---- timeout
+
+(defn timeout
+  "A policy that gives a call so long at most, then cancels it and throws an ExceptionInfo of :magnetar/timeout.
+
+  The call runs on the fiber of the caller; it is over when it has reacted to its cancellation, as any body of a scope.
+
+    (call (timeout 200) fetch url)"
+  [duration]
+  (nanos :timeout duration)
+  (fn [f]
+    (let [site (str "timeout of " (pr-str duration))]
+      (try
+        (scope/scope* site {:deadline duration} (fn [_] (f)))
+        (catch clojure.lang.ExceptionInfo e
+          (throw (if (and (= :magnetar/deadline (:magnetar/reason (ex-data e))) (identical? site (:site (ex-data e))))
+                   (ex-info (str "The call did not end within its time-out, " (millis (nanos :timeout duration)) " ms.")
+                            {:magnetar/reason :magnetar/timeout :timeout duration})
+                   e)))))))
+
+;; ---- circuit breaker
+
+(defn- circuit-open [{:keys [state ^long since]} {:keys [^long delay]}]
+  (let [left (if (= :open state) (millis (max 0 (- (+ since delay) (stages/now)))) 0)]
+    (ex-info (str "The circuit breaker is " (name state) ": the call was refused"
+                  (if (pos? (long left)) (str ", calls are tried again in " left " ms.") ", other calls are on trial."))
+             {:magnetar/reason :magnetar/circuit-open :state state :retry-after-ms left})))
+
+(defn- move
+  "Swaps the breaker by f and tells of a change of its state; returns the breaker then."
+  [breaker {:keys [on-state-change]} f]
+  (let [[before after] (swap-vals! breaker f)]
+    (when-not (= (:state before) (:state after))
+      (on-state-change (:state before) (:state after)))
+    after))
+
+(defn- guarded [breaker {:keys [fail-on] :as how} f]
+  (let [{:keys [pass? epoch] :as admitted} (move breaker how #(breaker/admit % how (stages/now)))]
+    (when-not pass?
+      (throw (circuit-open admitted how)))
+    (let [{:keys [value error]} (attempt-once f)
+          good? (cond (cancellation? error) nil (nil? error) true :else (not (fail-on error)))]
+      (move breaker how #(breaker/settle % how epoch good? (stages/now)))
+      (if error (throw error) value))))
+
+(defn- breaker-data [{:keys [state results trials] :as breaker}]
+  {:state state :calls (count results) :failures (breaker/failures breaker) :trials trials})
+
+(defn- threshold [option]
+  (let [[limit window] (if (vector? option) option [option option])]
+    (when-not (<= (from-one :failure-threshold limit) (from-one :failure-threshold window))
+      (misuse :magnetar/bad-option (str ":failure-threshold is a number, or [failures calls] with failures no more than calls; this is " option ".")
+              {:failure-threshold option}))
+    [limit window]))
+
+(defn circuit-breaker
+  "A policy that refuses calls while most fail, with an ExceptionInfo of :magnetar/circuit-open that says when to come back.
+
+  Closed, it lets calls pass; when too many of the last ones failed it opens and refuses; after a delay it is half-open and lets a few pass on trial:
+  they close it, or one failure opens it again. A call that is cancelled counts for nothing, so a `timeout` belongs
+  inside the breaker. `@breaker` ;=> {:state :closed, :calls 7, :failures 1, :trials 0}. Share one among all that
+  call the same thing. Options:
+
+    :failure-threshold  5 in a row; [failures calls] for so many among the last calls
+    :success-threshold  1, the trials that have to succeed
+    :delay              30000, how long it stays open
+    :fail-on            which errors are failures: a class, a predicate or several; Exception
+    :on-state-change    a function of the state before and after, called by the fiber that changed it
+
+    (def breaker (circuit-breaker {:failure-threshold [5 20] :delay 10000}))
+    (call breaker fetch url)"
+  ([] (circuit-breaker nil))
+  ([{:keys [failure-threshold success-threshold delay fail-on on-state-change] :as options}]
+   (check-options "circuit-breaker" options [:failure-threshold :success-threshold :delay :fail-on :on-state-change])
+   (let [how {:failure-threshold (threshold (or failure-threshold 5))
+              :success-threshold (from-one :success-threshold (or success-threshold 1))
+              :delay (nanos :delay (or delay 30000))
+              :fail-on (failing fail-on)
+              :on-state-change (or on-state-change (fn [_ _]))}
+         breaker (atom breaker/closed)]
+     (policy #(guarded breaker how %) #(breaker-data @breaker)))))
+
+;; ---- rate limiter
+
+;; The generic cell rate algorithm: one number, the instant at which the bucket is full again, is the whole state.
+
+(defn- reserve
+  "The state after a call has reserved its turn: {:full-at :wait}, or with :refused? if it would wait for too long."
+  [{:keys [full-at]} {:keys [^long interval ^long burst ^long timeout]} ^long at]
+  (let [free-at (if full-at (max at (long full-at)) at)
+        wait (max 0 (- free-at at (* interval (dec burst))))]
+    (if (< timeout wait)
+      {:full-at full-at :wait wait :refused? true}
+      {:full-at (+ free-at interval) :wait wait})))
+
+(defn- give-back
+  "The state without the turn of a call that was cancelled, unless a later call has reserved one."
+  [reserved now {:keys [^long interval]}]
+  (if (= reserved now)
+    (update now :full-at #(- (long %) interval))
+    now))
+
+(defn- rate-limited [wait]
+  (ex-info (str "The rate limiter refused the call: its turn would come in " (millis wait) " ms.")
+           {:magnetar/reason :magnetar/rate-limited :retry-after-ms (millis wait)}))
+
+(defn- acquire [limiter how]
+  (let [{:keys [wait refused?] :as reserved} (swap! limiter reserve how (stages/now))]
+    (when refused?
+      (throw (rate-limited wait)))
+    (try
+      (sleep-nanos wait)
+      (catch Throwable e
+        (swap! limiter #(give-back reserved % how))
+        (throw e)))))
+
+(defn- limits [{:keys [rate per burst timeout]}]
+  {:interval (max 1 (quot (period :per (if (nil? per) 1000 per)) (from-one :rate rate)))
+   :burst (from-one :burst (or burst 1))
+   :timeout (nanos :timeout timeout)})
+
+(defn- limiter-data [{:keys [full-at]} {:keys [^long interval ^long burst]}]
+  (let [behind (if full-at (max 0 (- (long full-at) (stages/now))) 0)]
+    {:available (max 0 (- burst (quot (+ behind (dec interval)) interval)))
+     :wait-ms (millis (max 0 (- behind (* interval (dec burst)))))}))
+
+(defn rate-limiter
+  "A policy that lets so many calls begin in a time, and makes others wait for their turn, in the order in which they came.
+
+  `@limiter` ;=> {:available 2, :wait-ms 0}. Options:
+
+    :rate     how many calls (there is no default)
+    :per      in which time; 1000
+    :burst    how many may begin at once after a quiet time; 1, so that calls are evenly spaced
+    :timeout  how long a call waits at most; :infinity. One whose turn would come later is refused at once with an ExceptionInfo of
+              :magnetar/rate-limited, and 0 refuses whoever would wait
+
+    (def limiter (rate-limiter {:rate 10 :burst 5}))
+    (call limiter fetch url)"
+  [options]
+  (check-options "rate-limiter" options [:rate :per :burst :timeout])
+  (let [how (limits options)
+        limiter (atom {:full-at nil})]
+    (policy (fn [f] (acquire limiter how) (f))
+      #(limiter-data @limiter how))))
+
+;; ---- bulkhead
+
+(defn- bulkhead-full [max]
+  (ex-info (str "The bulkhead refused the call: " max (if (= 1 max) " call runs" " calls run") ", and none ended in time.")
+           {:magnetar/reason :magnetar/bulkhead-full :max max}))
+
+(defn bulkhead
+  "A policy that lets so many calls run at once, and makes others wait, in the order in which they came.
+
+  `@bulkhead` ;=> {:max 2, :running 1, :waiting 0}. Options: :max, the number of calls, without default, and :timeout, how long one waits at most
+  before it is refused with an ExceptionInfo of :magnetar/bulkhead-full; :infinity, and 0 refuses whoever would wait.
+
+    (def two (bulkhead {:max 2}))
+    (call two fetch url)"
+  [{:keys [max timeout] :as options}]
+  (check-options "bulkhead" options [:max :timeout])
+  (let [running (channel/chan {:size (from-one :max max)})
+        timeout (or timeout :infinity)]
+    (nanos :timeout timeout)
+    (policy (fn [f]
+              (when-not (channel/put running true {:timeout timeout})
+                (throw (bulkhead-full max)))
+              (try
+                (f)
+                (finally (scope/shield (channel/try-take running)))))
+      #(let [{:keys [count putters]} (channel/info running)]
+         {:max max :running count :waiting (clojure.core/count putters)}))))
+
+;; ---- hedge
+
+(defn- ended-within? [fork after]
+  (try
+    (scope/join fork {:timeout after :else nil})
+    (catch ExecutionException _)))
+
+(defn- hedged [after ^long max-calls f]
+  (scope/with-scope [s {:joiner scope/any}]
+    (loop [n 1]
+      (let [fork (scope/fork s f)]
+        (when (< n max-calls)
+          (ended-within? fork after)
+          (recur (inc n)))))))
+
+(defn hedge
+  "A policy that calls a second time, in parallel, if the first call has not ended in time or has failed: the first success counts, the
+  others are cancelled. If all fail, the first failure is thrown, the others suppressed. For calls that may happen twice. Options:
+
+    :after      how long to wait before the next call (there is no default)
+    :max-calls  2, all together
+
+    (call (hedge {:after 50}) fetch url)"
+  [{:keys [after max-calls] :as options}]
+  (check-options "hedge" options [:after :max-calls])
+  (when (nil? after)
+    (misuse :magnetar/bad-option "`hedge` needs :after, the time to wait before the next call." {:options options}))
+  (nanos :after after)
+  (let [max-calls (from-one :max-calls (or max-calls 2))]
+    (fn [f] (hedged after max-calls f))))
+
+;; ---- channels
+
+(def ^:private stage-options [:scope :size])
+
+(defn throttle
+  "A channel of the values of ch, of which so many pass in a time; the others wait, and so do those who put them. Options: those of
+  `rate-limiter` but :timeout, and:
+
+    :scope  a scope that owns the fiber behind the channel, as a daemon; else nobody does, and it ends when ch or the channel is closed
+    :size   the size of the channel's buffer; 0
+
+  It closes when ch is closed, for the same cause.
+
+    (throttle ch {:rate 100})"
+  [ch options]
+  (check-options "throttle" options (into [:rate :per :burst] stage-options))
+  (let [how (limits options)
+        limiter (atom {:full-at nil})]
+    (stages/start "throttle" ch options #(stages/throttle ch (fn [] (acquire limiter how)) %))))
+
+(defn debounce
+  "A channel of the latest value of ch, once that has been silent for a duration; earlier ones are dropped. What is left when ch closes
+  comes at once. Options: :scope and :size, see `throttle`.
+
+    (debounce keystrokes 200)"
+  ([ch silence] (debounce ch silence nil))
+  ([ch silence options]
+   (check-options "debounce" options stage-options)
+   (nanos :silence silence)
+   (stages/start "debounce" ch options #(stages/debounce ch silence %))))
+
+(defn batch
+  "A channel of vectors of the values of ch: of :size values, or of those that came :within a duration after the first one, whichever comes
+  first. At least one of the two is needed. What is left when ch closes comes at once. Also :scope; see `throttle`.
+
+    (batch rows {:size 500 :within 100})"
+  [ch {:keys [size within] :as options}]
+  (check-options "batch" options [:size :within :scope])
+  (when-not (or size within)
+    (misuse :magnetar/bad-option "`batch` needs a :size or a time :within, or both." {:options options}))
+  (let [size (if size (from-one :size size) Long/MAX_VALUE)
+        within (nanos :within within)]
+    (stages/start "batch" ch (select-keys options [:scope]) #(stages/batch ch size within %))))
+
+(defn window
+  "A channel of vectors of the last values of ch, which tumble, or slide and overlap. Either of a number or of a time:
+
+    {:size 10}               10 values each, none twice; what is left when ch closes comes last
+    {:size 10 :step 5}       the last 10 values, after each 5
+    {:length 1000}           the values of each second, counted from the first value on; none where there are no values
+    {:length 1000 :every 100}  the values of the last second, each tenth of a second while there are any
+
+  Also :scope; see `throttle`.
+
+    (window samples {:length 1000 :every 100})"
+  [ch {:keys [size step length every] :as options}]
+  (check-options "window" options [:size :step :length :every :scope])
+  (when-not (= 1 (count (filter some? [size length])))
+    (misuse :magnetar/bad-option "`window` needs either a :size or a :length." {:options options}))
+  (let [owner (select-keys options [:scope])]
+    (if size
+      (let [size (from-one :size size)
+            step (from-one :step (or step size))]
+        (stages/start "window" ch owner #(stages/count-window ch size step %)))
+      (let [every (period :every (or every length))
+            length (period :length length)]
+        (stages/start "window" ch owner #(stages/time-window ch length every %))))))

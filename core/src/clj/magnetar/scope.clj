@@ -1,0 +1,556 @@
+(ns magnetar.scope
+  "Structured concurrency: whoever starts work owns it, and work ends when its owner does.
+
+    (with-scope [s {:deadline 500}]
+      (let [user   (fork s fetch-user id)
+            orders (fork s fetch-orders id)]
+        {:user @user :orders @orders}))
+
+  with-scope        opens a scope, and does not return before all that was started in it has ended
+  fork daemon go    start work in it
+  join result       wait for a fork, look at it
+  cancel            end a scope or a fork, with a cause
+  all any race      joiners: when a scope has what it wants
+  shield on-exit    clean up
+  await-callback, offload, sleep   wait for what is no fiber
+
+  A failing fork cancels its siblings and the body, and the owner sees the first failure, the others suppressed. Cancellation reaches a
+  fiber wherever it waits, on a channel or in a blocking call of the JDK, as `magnetar.kernel.park.Cancelled`, an Error that
+  (catch Exception ..) does not swallow; every later operation throws it again. An interrupt closes the socket or file channel that a
+  fiber blocks on. Require it with an alias: `[magnetar.scope :as scope :refer [with-scope fork]]`."
+  (:require
+   [magnetar.impl.chans]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.ports :as ports]
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.lang Compiler Var)
+   (java.lang ScopedValue ScopedValue$CallableOp ScopedValue$Carrier)
+   (java.net SocketException)
+   (java.nio.channels ClosedByInterruptException)
+   (java.time Instant)
+   (java.util.concurrent CompletableFuture CompletionException CompletionStage)
+   (java.util.function BiConsumer)
+   (magnetar.kernel.channel Callback Channel)
+   (magnetar.kernel.park Cancelled Fiber Gate WaitReason)
+   (magnetar.kernel.scope Fork Joiner Offload Scope)
+   (magnetar.kernel.time Durations Waits)))
+
+(set! *warn-on-reflection* true)
+
+(defn- misuse [reason message data]
+  (throw (errors/illegal-argument reason message data)))
+
+(defn- nanos ^long [what duration]
+  (try
+    (Durations/nanos duration)
+    (catch IllegalArgumentException e
+      (misuse :magnetar/bad-duration (str "Bad " what ". " (ex-message e)) {what duration}))))
+
+;; ---- outcomes
+
+(defn- interruption?
+  "True if the error is how an operation answers a cancellation, or the interrupt that comes with it."
+  [^Throwable error]
+  (or (instance? Cancelled error)
+      (instance? InterruptedException error)
+      (instance? ClosedByInterruptException error)
+      (and (instance? SocketException error) (= "Closed by interrupt" (ex-message error)))))
+
+(defn ^:no-doc by-cancellation?
+  "True if the error, or a cause of it, is an interruption."
+  [error]
+  (boolean (some interruption? (take 16 (take-while some? (iterate ex-cause error))))))
+
+(defn- doomed? [^Fork fork]
+  (or (some? (.cause (.fiber fork)))
+      (.isCancelled (.scope fork))))
+
+(defn- failure-in
+  "The failure of a clean-up that a cancellation carries with it, else the error itself."
+  [^Throwable error]
+  (or (when (instance? Cancelled error)
+        (first (remove by-cancellation? (.getSuppressed error))))
+      error))
+
+(defn- outcome [^Fork fork]
+  (let [error (some-> (.error fork) failure-in)
+        status (cond
+                 (nil? error) :success
+                 (instance? Cancelled error) :cancelled
+                 (and (doomed? fork) (by-cancellation? error)) :cancelled
+                 :else :failure)]
+    (cond-> {:status status :site (.site fork) :fork fork}
+      (= :success status) (assoc :value (.value fork))
+      error (assoc :error error))))
+
+(defn result
+  "What has become of a fork, as data; never waits.
+
+  {:status :running} or {:status :success :value v}, {:status :failure :error e}, {:status :cancelled :error e}, each with :site and :fork.
+
+    (result f) ;=> {:status :success, :value 42, :site \"fork app.clj:7\", ..}"
+  [^Fork fork]
+  (if (.isOpen fork)
+    (outcome fork)
+    {:status :running :site (.site fork) :fork fork}))
+
+(defn- failed? [{:keys [status]}]
+  (= :failure status))
+
+(defn- suppress [^Throwable e others]
+  (doseq [^Throwable other others :when (not (identical? e other))]
+    (.addSuppressed e other))
+  e)
+
+(defn- fork-failed
+  "The error of a scope whose forks failed: the first one, the others suppressed, the lines of all in the message."
+  [[{:keys [site error]} & others]]
+  (let [also (when others (str " (and so did " (apply str (interpose ", " (map :site others))) ")"))]
+    (suppress (ex-info (str "The " site " failed: " (or (ex-message error) (class error)) also)
+                       {:magnetar/reason :magnetar/fork-failed :site site :also (mapv :site others)}
+                       error)
+              (map :error others))))
+
+;; ---- joiners
+
+(def all
+  "The joiner that wants all forks to succeed, the default: the first failure cancels the others and is thrown; else the scope has the
+  value of its body.
+
+  A joiner is a map: :init, a state; :step, a function of the state and the outcome of a fork that has ended (as `result` gives it), which
+  returns the next state, `reduced` if the others are to be cancelled; :result, a function of the state, the value of the body and the
+  failures so far, which returns or throws. :step is called under a lock, on the fiber of the fork: keep it short."
+  {:init nil
+   :step (fn [state outcome] (if (failed? outcome) (reduced state) state))
+   :result (fn [_ value failures]
+             (if (seq failures) (throw (fork-failed failures)) value))})
+
+(defn- nothing-forked []
+  (ex-info "The scope has no result: nothing was forked in it, and its joiner takes the value of a fork."
+           {:magnetar/reason :magnetar/no-fork}))
+
+(def any
+  "The joiner that wants one fork to succeed: the scope has the value of the first that does, and the others are cancelled. If all fail, the
+  first failure is thrown. See `all` for what a joiner is."
+  {:init nil
+   :step (fn [state {:keys [status] :as outcome}] (if (= :success status) (reduced outcome) state))
+   :result (fn [winner _ failures]
+             (cond
+               winner (:value winner)
+               (seq failures) (throw (fork-failed failures))
+               :else (throw (nothing-forked))))})
+
+(def race
+  "The joiner that wants one fork to end: the scope has its value, or throws its failure, and the others are cancelled. See `all` for what a
+  joiner is."
+  {:init nil
+   :step (fn [state {:keys [status] :as outcome}] (if (= :cancelled status) state (reduced outcome)))
+   :result (fn [winner _ _]
+             (cond
+               (nil? winner) (throw (nothing-forked))
+               (failed? winner) (throw (fork-failed [winner]))
+               :else (:value winner)))})
+
+(defn- stepped
+  "The state of a joiner after the outcome of a fork. A daemon matters only if it fails; a step that throws is the last."
+  [step {:keys [value done?] :as state} outcome ^Fork fork]
+  (let [next (cond
+               done? value
+               (and (.isDaemon fork) (not (failed? outcome))) value
+               :else (try (step value outcome) (catch Throwable e (reduced {::broken e}))))]
+    (cond-> (assoc state :value (unreduced next) :done? (or done? (reduced? next)))
+      (failed? outcome) (update :failures conj outcome))))
+
+(defn- joining
+  "The kernel's joiner of `joiner`; keeps its state and the failures in the volatile `state`."
+  [{:keys [step]} state]
+  (reify Joiner
+    (ended [_ fork]
+      (let [before (:done? @state)]
+        (vswap! state #(stepped step % (outcome fork) fork))
+        (and (not before) (boolean (:done? @state)))))))
+
+;; ---- scopes
+
+(defn- check-joiner [joiner]
+  (when-not (and (map? joiner) (ifn? (:step joiner)) (ifn? (:result joiner)))
+    (misuse :magnetar/not-a-joiner
+            (str "A :joiner is `all`, `any`, `race` or a map with :step and :result; this is " (pr-str joiner) ".") {:joiner joiner})))
+
+(defn- time-left ^long [deadline]
+  (cond
+    (instance? Instant deadline) (* 1000000 (max 0 (- (.toEpochMilli ^Instant deadline) (System/currentTimeMillis))))
+    :else (nanos :deadline deadline)))
+
+(defn- check-inherit [scoped-values]
+  (when-not (and (or (nil? scoped-values) (sequential? scoped-values) (set? scoped-values))
+                 (every? #(instance? ScopedValue %) scoped-values))
+    (misuse :magnetar/not-a-scoped-value
+            (str ":inherit is a collection of java.lang.ScopedValue; this is " (pr-str scoped-values) ".") {:inherit scoped-values})))
+
+(defn- capture
+  "The values that this thread has for ScopedValues, as a function that calls another with them."
+  [scoped-values]
+  (check-inherit scoped-values)
+  (let [carrier (reduce (fn [carrier ^ScopedValue sv]
+                          (cond
+                            (not (.isBound sv)) carrier
+                            carrier (.where ^ScopedValue$Carrier carrier sv (.get sv))
+                            :else (ScopedValue/where sv (.get sv))))
+                        nil scoped-values)]
+    (if carrier
+      (fn [f] (.call ^ScopedValue$Carrier carrier (reify ScopedValue$CallableOp (call [_] (f)))))
+      (fn [f] (f)))))
+
+(defn- scope-of ^Scope [x what]
+  (if (instance? Scope x)
+    x
+    (misuse :magnetar/not-a-scope (str "`" what "` wants a scope, as with-scope binds it; this is " (pr-str x) ".") {:value x})))
+
+(defn- cancelled-error [^Scope scope]
+  (let [why (.why scope)]
+    (if (identical? why Scope/DEADLINE)
+      (ex-info (str "The " (.site scope) " ran out of time: its deadline has passed.")
+               {:magnetar/reason :magnetar/deadline :site (.site scope)})
+      (ex-info (str "The " (.site scope) " was cancelled: " (if (instance? Throwable why) (ex-message why) (pr-str why)))
+               {:magnetar/reason :magnetar/cancelled :site (.site scope) :cause why}
+               (when (instance? Throwable why) why)))))
+
+(defn- run-body
+  "The outcome of the body and of joining its forks: {:value v} or {:error e}."
+  [^Scope scope f]
+  (try
+    (let [value (f scope)]
+      (.join scope)
+      {:value value})
+    (catch Throwable e
+      (.cancel scope ^Object e)
+      {:error e})))
+
+(defn- settle
+  "The value of the scope, or throws."
+  [^Scope scope joiner {:keys [value failures]} {body-value :value :keys [error]}]
+  (let [why (.why scope)]
+    (cond
+      (::broken value) (throw (suppress (::broken value) (map :error failures)))
+      (or (nil? error) (instance? Fork why)) ((:result joiner) value body-value failures)
+      (identical? why error) (throw (suppress error (map :error failures)))
+      :else (throw (suppress (cancelled-error scope) (map :error failures))))))
+
+(defn- settled
+  "{:value v} or {:error e} of a scope that has closed; the cancellation of what is around it comes first."
+  [scope joiner state body]
+  (try
+    (.check (Fiber/current))
+    {:value (settle scope joiner state body)}
+    (catch Throwable e {:error e})))
+
+(defn- own-failure [{:keys [error]}]
+  (let [error (some-> error failure-in)]
+    (when-not (by-cancellation? error) error)))
+
+(defn- conclude
+  "Returns or throws what the scope comes to; no failure of its body or its clean-ups is lost."
+  [scope joiner state body thrown]
+  (let [{:keys [value error]} (settled scope joiner state body)
+        [e & others] (remove nil? (list* error (own-failure body) thrown))]
+    (if e
+      (throw (suppress e others))
+      value)))
+
+(defn scope*
+  "Calls f with a scope, as `with-scope` does with its body."
+  [site {:keys [deadline joiner inherit patience] :or {joiner all}} f]
+  (check-joiner joiner)
+  (let [state (volatile! {:value (:init joiner) :failures []})
+        carry (capture inherit)
+        patience (if (nil? patience) Scope/PATIENCE_NANOS (nanos :patience patience))
+        scope (Scope/open site (joining joiner state) (if (nil? deadline) Durations/INFINITE (time-left deadline)))]
+    (.attach scope carry)
+    (.setPatience scope patience)
+    (let [body (run-body scope f)
+          thrown (.close scope)]
+      (conclude scope joiner @state body thrown))))
+
+(defmacro with-scope
+  "Does body with s bound to a new scope, and returns its value once all forks have ended.
+
+  If a fork fails, or the body, what is left is cancelled and the first failure is thrown, an ExceptionInfo whose message and :site name the
+  fork, the other failures suppressed. If the deadline passes, or the scope is cancelled, it throws an ExceptionInfo with that
+  :magnetar/reason. Options:
+
+    :deadline  a duration from now (ms, a Duration) or an Instant; an enclosing scope's counts as well
+    :joiner    `all` (the default), `any`, `race` or your own
+    :inherit   ScopedValues of the JDK that forks shall see as they are bound here
+    :patience  how long a fork may go on after its cancellation before the failure hook of magnetar.inspect names it, with its stack: 5 s
+
+  A scope waits for its forks however long that takes. A fork that ends by the interrupt of its cancellation has not failed.
+
+    (with-scope [s {:joiner race}] (fork s ask primary) (fork s ask replica))
+
+  In Erlang: links between a process and the workers it starts."
+  [[s options] & body]
+  `(scope* ~(fibers/site "scope" &form) ~options (fn [~s] ~@body)))
+
+(defn- scope-ended [^Scope scope]
+  (misuse :magnetar/scope-ended
+          (str "A fork in the " (.site scope) ", which has ended: fork inside the body of with-scope.") {:site (.site scope)}))
+
+(defn- refuse-fork [^Scope scope]
+  (cond
+    (.isClosed scope) (scope-ended scope)
+    (not (.admits scope (Fiber/current))) (misuse :magnetar/outside-scope
+                                                  (str "A fork in the " (.site scope) " by a fiber that it does not own, "
+                                                       (.getName (Thread/currentThread)) ": open a scope there, or fork that work too.")
+                                                  {:site (.site scope)})))
+
+(defn- start [s ^String site daemon? f args]
+  (let [scope (scope-of s "fork")
+        carry (.attachment scope)
+        bindings (fibers/frame)]
+    (refuse-fork scope)
+    (or (.fork scope site daemon? (^:once fn* []
+                                    (fibers/install bindings)
+                                    (carry #(apply f args))))
+        (do (.check (Fiber/current))
+            (if (.isCancelled scope)
+              (throw (cancelled-error scope))
+              (scope-ended scope))))))
+
+(defn ^:no-doc fork-at [site s f args]
+  (start s site false f args))
+
+(defn ^:no-doc daemon-at [site s f args]
+  (start s site true f args))
+
+(defn ^:no-doc line
+  "Where the compiler is: the name of what starts there."
+  [what]
+  (str what " " *file* ":" @Compiler/LINE))
+
+(defn fork
+  "Starts (f & args) on a fiber that the scope s owns; returns the fork.
+
+  `@fork` and `join` wait for it; a failure cancels the scope. The fiber sees the context values and the dynamic bindings of the caller. Fails with
+  an IllegalArgumentException in a scope that has ended, and by a fiber that the scope does not own.
+
+    (fork s fetch-user id)
+
+  In Erlang: spawn_link."
+  {:inline (fn [s f & args] `(fork-at ~(line "fork") ~s ~f [~@args]))
+   :inline-arities #(<= 2 (long %))}
+  [s f & args]
+  (fork-at "fork (line unknown)" s f args))
+
+(defn daemon
+  "Like `fork`, for work that the scope does not wait for: it is cancelled when the others have ended.
+
+    (daemon s tick-every 1000)"
+  {:inline (fn [s f & args] `(daemon-at ~(line "daemon") ~s ~f [~@args]))
+   :inline-arities #(<= 2 (long %))}
+  [s f & args]
+  (daemon-at "daemon (line unknown)" s f args))
+
+(defn ^:no-doc close-after
+  "Closes the channel when the fork has ended: one that is cancelled before it begins never comes to do so."
+  [^Fork fork ^Channel out]
+  (.whenEnded fork #(.close out)))
+
+(defn ^:no-doc go-at [site s f]
+  (let [^Channel out (fibers/result-channel)]
+    (close-after (start s site false
+                        (fn []
+                          (try
+                            (let [value (f)]
+                              (when (some? value) (.offer out value)))
+                            (finally (.close out))))
+                        nil)
+                 out)
+    out))
+
+(defmacro go
+  "Like `magnetar.async/go`, but owned by the scope s: returns a channel of the value of body; a failure cancels the scope.
+
+  The channel closes when the body has ended, cancelled before it began or not.
+
+    (go s (fetch-user id))"
+  [s & body]
+  `(go-at ~(fibers/site "scope/go" &form) ~s (fn [] ~@body)))
+
+(defn cancel
+  "Ends a scope, with its body and all its forks, or a single fork, or a CompletionStage; returns nil at once.
+
+  The first call counts. cause is data or a Throwable, and is named by the error that the scope throws. What is cancelled ends where it
+  waits next, or waits now.
+
+    (cancel s :user-left)"
+  ([x] (cancel x nil))
+  ([x cause]
+   (cond
+     (instance? Fork x) (.cancel ^Fork x ^Object cause)
+     (instance? CompletionStage x) (.cancel (.toCompletableFuture ^CompletionStage x) true)
+     :else (.cancel (scope-of x "cancel") cause))
+   nil))
+
+(defn cancelled?
+  "True once the scope was cancelled, for whatever reason."
+  [s]
+  (.isCancelled (scope-of s "cancelled?")))
+
+(defn deadline
+  "The milliseconds that are left to the scope, or to the innermost one that this fiber works in; nil if there is no limit. An enclosing
+  scope's deadline counts as well.
+
+    (deadline) ;=> 480"
+  ([] (some-> (Scope/enclosing (Fiber/current)) deadline))
+  ([s]
+   (let [due (.deadline (scope-of s "deadline"))]
+     (when-not (= due Durations/INFINITE)
+       (max 0 (quot (- due (.nanoTime (.world (Fiber/current)))) 1000000))))))
+
+(defn on-exit
+  "Calls f without arguments when all forks of the scope have ended, the last one that was added first; returns nil.
+
+  Cancellation is masked meanwhile. What f throws is suppressed by the scope's failure, or is the failure.
+
+    (let [c (open-connection)] (on-exit s #(.close c)) ..)"
+  [s f]
+  (when-not (.onExit (scope-of s "on-exit") f)
+    (misuse :magnetar/scope-ended "on-exit in a scope that has ended: add it inside the body of with-scope." {}))
+  nil)
+
+(defn shield*
+  "Calls f with cancellation masked; see `shield`."
+  [f]
+  (let [value (volatile! nil)]
+    (.shield (Fiber/current) #(vreset! value (f)))
+    @value))
+
+(defmacro shield
+  "Does body with the cancellation of this fiber masked, so that clean-up may wait: limit it with a scope of its own.
+
+    (finally (shield (with-scope [s {:deadline 100}] (say-goodbye))))"
+  [& body]
+  `(shield* (fn [] ~@body)))
+
+(defn sleep
+  "Parks the fiber for a duration; returns nil. Cancelled, it throws at once. In a simulation it takes no time.
+
+    (sleep 50)"
+  [duration]
+  (Waits/sleep (nanos :duration duration))
+  nil)
+
+;; ---- what is no fiber
+
+(defn- join-stage [^CompletionStage stage ^long limit else]
+  (let [gate (Gate.)
+        future (.toCompletableFuture stage)]
+    (.whenComplete stage (reify BiConsumer (accept [_ _ _] (.open gate))))
+    (try
+      (if (Waits/await gate WaitReason/CALLBACK stage limit)
+        (.join future)
+        else)
+      (catch CompletionException e (throw (or (ex-cause e) e)))
+      (catch Cancelled e
+        (.cancel future true)
+        (throw e)))))
+
+(defn join
+  "Waits until a fork has ended, or a CompletionStage is complete, and returns its value.
+
+  If it failed, throws: for a fork an ExecutionException that names it, with the failure as its cause; for a stage the failure itself. With
+  {:timeout ms} it waits so long at most and returns :else. If the fiber is cancelled while it waits for a stage, the stage is cancelled.
+
+    (join (.sendAsync client request handler))"
+  ([x] (join x nil))
+  ([x {:keys [timeout else]}]
+   (let [limit (nanos :timeout timeout)]
+     (cond
+       (instance? Fork x) (if (.await ^Fork x limit) (.get ^Fork x) else)
+       (instance? CompletionStage x) (join-stage x limit else)
+       :else (misuse :magnetar/not-joinable (str "`join` wants a fork or a CompletionStage; this is " (pr-str x) ".") {:value x})))))
+
+(defonce ^:private late-calls (java.util.concurrent.atomic.AtomicLong.))
+
+(defn late-callbacks
+  "How often a callback of `await-callback` was called after it had been called, or after its time."
+  []
+  (.get ^java.util.concurrent.atomic.AtomicLong late-calls))
+
+(defn await-callback
+  "Calls f with two functions, resolve and reject, and parks until one of them is called: returns what resolve was called with, or throws what
+  reject was called with.
+
+  A second call is ignored and counted (`late-callbacks`). With {:timeout ms} it waits so long at most and returns :else.
+
+    (await-callback (fn [resolve reject] (.get client url (handler resolve reject))) {:timeout 500})"
+  ([f] (await-callback f nil))
+  ([f {:keys [timeout else]}]
+   (let [answer (CompletableFuture.)
+         once (fn [accepted?] (when-not accepted? (.incrementAndGet ^java.util.concurrent.atomic.AtomicLong late-calls)) nil)]
+     (f #(once (.complete answer %))
+        #(once (.completeExceptionally answer (if (instance? Throwable %) % (ex-info "rejected" {:reason %})))))
+     (try
+       (let [value (join-stage answer (nanos :timeout timeout) ::late)]
+         (if (identical? value ::late) else value))
+       (finally (.cancel answer false))))))
+
+(defn ^:no-doc offload-on
+  "Calls f on one of the threads of `pool`; see `offload`."
+  [^Offload pool f]
+  (let [frame (Var/cloneThreadBindingFrame)]
+    (.run pool (^:once fn* []
+                 (let [before (Var/getThreadBindingFrame)]
+                   (Var/resetThreadBindingFrame frame)
+                   (try
+                     (f)
+                     (finally (Var/resetThreadBindingFrame before))))))))
+
+(defn offload
+  "Calls f with args on a platform thread, and parks until it has ended; returns its value, or throws what it threw.
+
+  For what a virtual thread cannot give its carrier back in: reading and writing files, native calls, long computations. At most 4 threads for
+  each core and at least 8 work at a time, or as many as the system property magnetar.offload.threads says; the rest is queued,
+  see `magnetar.inspect/offload`. f sees the context values and the dynamic bindings of the caller, and may fork in its scopes. Cancelled or
+  interrupted, it interrupts f and waits until f has ended.
+
+    (offload slurp \"big.edn\")"
+  [f & args]
+  (offload-on Offload/SHARED #(apply f args)))
+
+(defn stage->chan
+  "A channel of the value of a CompletionStage; it closes after it. What the stage failed with closes it for that cause."
+  [^CompletionStage stage]
+  (let [^Channel out (fibers/result-channel)]
+    (.whenComplete stage (reify BiConsumer
+                           (accept [_ value error]
+                             (when (some? value) (.offer out value))
+                             (.close out error))))
+    out))
+
+(defn- fulfil
+  "Completes the stage with what was taken from ch: null if that is closed, its cause if it was closed for one."
+  [^CompletableFuture stage ch value]
+  (let [cause (when (and (nil? value) (instance? Channel ch)) (.cause ^Channel ch))]
+    (if (nil? cause)
+      (.complete stage value)
+      (.completeExceptionally stage (if (instance? Throwable cause)
+                                      cause
+                                      (ex-info (str "The channel was closed for a cause: " (pr-str cause)) {:cause cause}))))))
+
+(defn chan->stage
+  "A CompletableFuture of the next value of a channel, null if that is closed. Cancelled before, it takes nothing.
+
+    (.thenAccept (chan->stage answers) println)"
+  ^CompletableFuture [ch]
+  (let [stage (CompletableFuture.)
+        callback (Callback. (ports/completion #(fulfil stage ch %)) false)
+        value (ports/take-later ch callback)]
+    (if (ports/pending? value)
+      (.whenComplete stage (reify BiConsumer
+                             (accept [_ _ _] (.claim callback))))
+      (fulfil stage ch value))
+    stage))

@@ -1,0 +1,95 @@
+(ns magnetar.clock
+  "A world whose clock a test moves: time passes when all of its fibers wait, and then at once."
+  (:import
+   (java.util Queue)
+   (java.util.concurrent ConcurrentLinkedQueue)
+   (java.util.concurrent.atomic AtomicLong)
+   (java.util.concurrent.locks LockSupport)
+   (magnetar.kernel.park Fiber Fibers Fibers$Hold Parked World)
+   (magnetar.kernel.time Wheel)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private tick 1000000)
+
+;; A turn of the wheel looks at the clock once or twice. The first looks may belong to a turn that began before the clock was moved.
+(def ^:private looks 5)
+
+(defn- world
+  "A world; `turns` counts how often its wheel has looked at the clock, and `wheel` is then the wheel's thread; `threads` are those of its
+  fibers: a fiber leaves the kernel's list before its very last acts, which wake others."
+  ^World [^AtomicLong clock ^AtomicLong turns wheel ^Queue threads]
+  (proxy [World] []
+    (nanoTime []
+      (when (Wheel/isTimerThread)
+        (deliver wheel (Thread/currentThread))
+        (.incrementAndGet turns))
+      (.get clock))
+    (coarseNanos [] (.get clock))
+    (newThread [name task]
+      (let [thread (.unstarted (.name (Thread/ofVirtual) ^String name) task)]
+        (.add threads thread)
+        thread))
+    (seed [] 4711)))
+
+(defn- waits?
+  "True of a thread that waits in the kernel, was not started yet, or has ended."
+  [^Thread thread]
+  (condp = (.getState thread)
+    Thread$State/WAITING (instance? Parked (LockSupport/getBlocker thread))
+    Thread$State/NEW true
+    Thread$State/TERMINATED true
+    false))
+
+(defn- all-wait? [^Queue threads]
+  (.removeIf threads #(= Thread$State/TERMINATED (.getState ^Thread %)))
+  (every? waits? threads))
+
+(defn- pass-time
+  "Moves the clock by a millisecond, and returns when the wheel has woken whom that concerns."
+  [^World world ^AtomicLong clock ^AtomicLong turns wheel]
+  (let [timers? (pos? (.size (Wheel/of world)))
+        enough (+ looks (.get turns))]
+    (.addAndGet clock tick)
+    (while (and timers? (< (.get turns) (long enough)))
+      (LockSupport/unpark @wheel)
+      (Thread/yield))))
+
+(defn- run-in
+  "Calls f on a fiber of the world; returns a promise of its outcome."
+  [world f]
+  (let [outcome (promise)
+        body (bound-fn* #(deliver outcome (try {:value (f)} (catch Throwable e {:error e}))))
+        starter (Thread. #(Fibers/start "simulated" Fibers$Hold/STRONG ^Runnable body))]
+    (Fibers/adopt starter world)
+    (.start starter)
+    (.join starter)
+    outcome))
+
+(defn simulated*
+  "Calls f in a world of its own; see `simulated`."
+  [f]
+  (let [clock (AtomicLong.)
+        turns (AtomicLong.)
+        wheel (promise)
+        threads (ConcurrentLinkedQueue.)
+        world (world clock turns wheel threads)
+        outcome (run-in world f)
+        deadline (+ (System/nanoTime) 30000000000)]
+    (while (and (not (realized? outcome)) (< (System/nanoTime) deadline))
+      (if (all-wait? threads)
+        (pass-time world clock turns wheel)
+        (Thread/yield)))
+    (let [{:keys [value error]} (deref outcome 0 {:error (ex-info "The simulated test did not end." {})})]
+      (if error (throw error) value))))
+
+(defmacro simulated
+  "Does body on a fiber whose time, and that of all it starts, passes only when they all wait: no test has to sleep, and every
+  duration is exact."
+  [& body]
+  `(simulated* (fn [] ~@body)))
+
+(defn now
+  "Milliseconds of the simulated time that have passed."
+  []
+  (quot (.nanoTime (.world (Fiber/current))) tick))

@@ -1,0 +1,399 @@
+(ns magnetar.fold-test
+  "Folds and pmaps: the answer of the reduction in order, over every kind of collection; failures, cancellation, misuse."
+  (:require
+   [clojure.core.reducers :as r]
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [clojure.test.check :as tc]
+   [clojure.test.check.generators :as gen]
+   [clojure.test.check.properties :as prop]
+   [magnetar.async :as a]
+   [magnetar.fold :as fold]
+   [magnetar.inspect :as inspect]
+   [magnetar.scope :as scope :refer [with-scope]]
+   [magnetar.scope.context :refer [defcontext with-context]]
+   [magnetar.support :refer [eventually value-of]])
+  (:import
+   (java.io File)
+   (java.util ArrayList HashMap LinkedList TreeMap)
+   (java.util.concurrent CountDownLatch)
+   (java.util.concurrent.atomic AtomicInteger)
+   (java.util.stream IntStream)
+   (magnetar.kernel.park Cancelled)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:dynamic *dynamic* :root)
+(defcontext user)
+
+(defn- fibers-named [part]
+  (filter #(str/includes? (:name %) part) (inspect/fibers)))
+
+(defn- nothing-left? []
+  (eventually (empty? (fibers-named "fold_test"))))
+
+(defn- failure [f]
+  (try (f) (catch Exception e e)))
+
+(defn- data [f]
+  (dissoc (ex-data (failure f)) :site))
+
+(defn- reducible
+  "A thing that can be reduced, and nothing else."
+  [coll]
+  (reify clojure.lang.IReduceInit
+    (reduce [_ f init] (reduce f init coll))))
+
+(defn- file-of ^File [text]
+  (doto (File/createTempFile "lines" ".txt")
+    (.deleteOnExit)
+    (spit text)))
+
+;; ---- the answer is that of the reduction in order
+
+(def ^:private shapes
+  {:vector vec
+   :subvec #(subvec (into [:x] %) 1)
+   :seq #(map identity %)
+   :list #(apply list %)
+   :array object-array
+   :array-list #(ArrayList. ^java.util.Collection %)
+   :linked-list #(LinkedList. ^java.util.Collection %)
+   :iterator #(.iterator ^Iterable (vec %))
+   :spliterator #(.spliterator ^Iterable (vec %))
+   :stream #(.stream ^java.util.Collection (vec %))
+   :eduction #(eduction (map identity) %)
+   :stateful-eduction #(eduction (drop 1) (cons :x %))
+   :r-map #(r/map identity (vec %))
+   :reducer #(r/take 100000 %)
+   :reducible reducible
+   :channel a/to-chan!})
+
+(def ^:private xforms
+  {:none identity
+   :map (map inc)
+   :filter (filter even?)
+   :both (comp (filter even?) (map inc))
+   :cat (mapcat #(range (mod % 4)))
+   :keep (keep #(when (odd? %) %))
+   :take-while (take-while #(< % 900))
+   :take (take 50)
+   :drop (comp (map inc) (drop 30))
+   :dedupe (comp (map #(quot % 3)) (dedupe))
+   :partition (comp (partition-by #(quot % 10)) (map count))
+   :partition-all (comp (partition-all 7) (map count))
+   :indexed (map-indexed +)
+   :distinct (comp (map #(mod % 100)) (distinct))
+   :interpose (interpose 0)
+   :halt (comp (halt-when #(= 999999 %)) (map inc))})
+
+(def ^:private answers-as-in-order
+  (prop/for-all [coll (gen/vector gen/small-integer 0 300)
+                 repeats (gen/elements [1 20])
+                 shape (gen/elements (keys shapes))
+                 xform (gen/elements (keys xforms))
+                 options (gen/elements [{} {:chunk 1} {:chunk 7} {:parallelism 1} {:parallelism 5 :chunk 3}])]
+    (let [coll (vec (mapcat (fn [i] (map #(+ i %) coll)) (range repeats)))]
+      (= (transduce (xforms xform) conj [] coll)
+         (fold/transduce options (xforms xform) into conj ((shapes shape) coll))))))
+
+(deftest ^{:limit 180000} transduce-answers-as-the-reduction-in-order
+  (let [{:keys [pass?] :as outcome} (tc/quick-check 300 answers-as-in-order)]
+    (is pass? (str (:shrunk outcome)))))
+
+(deftest every-transducer-over-every-shape
+  (let [coll (vec (range 2000))]
+    (doseq [[shape of] shapes, [name xform] xforms]
+      (is (= (transduce xform conj [] coll) (fold/transduce xform into conj (of coll))) (str shape " " name)))))
+
+(deftest fold-has-the-arities-and-pipelines-of-reducers
+  (let [v (vec (range 5000))]
+    (is (= 12497500 (fold/fold + v) (fold/fold + + v) (fold/fold 100 + + v) (apply fold/fold [+ v])))
+    (is (= (r/fold + (r/map inc (r/filter even? v))) (fold/fold + (r/map inc (r/filter even? v)))))
+    (is (= (r/fold + (r/mapcat range (r/remove even? (vec (range 100))))) (fold/fold + (r/mapcat range (r/remove even? (vec (range 100)))))))
+    (is (= (range 1 5001) (fold/fold (r/monoid into vector) conj (fold/map inc v))))
+    (is (= (filter even? v) (fold/fold into conj (fold/filter even? v))))
+    (is (= [0 0 [] ""] [(fold/fold + nil) (fold/fold + []) (fold/fold into conj #{}) (fold/fold str "")]))))
+
+(deftest maps-sets-ranges-strings-and-arrays
+  (let [m (zipmap (range 3000) (range 1 3001))]
+    (is (= (reduce + (vals m)) (fold/fold + (fn [acc _ v] (+ acc v)) m) (fold/fold + (fn [acc _ v] (+ acc v)) (HashMap. ^java.util.Map m))))
+    (is (= (reduce + (vals m)) (fold/fold + (r/map (fn [_ v] v) m)) (fold/transduce (map val) + m) (fold/fold + (fold/map val m))))
+    (is (= (seq m) (fold/transduce (map identity) into conj m)))
+    (is (= (vec (TreeMap. ^java.util.Map m)) (fold/transduce (map identity) into conj (TreeMap. ^java.util.Map m)))))
+  (is (= 4950 (fold/fold + (set (range 100))) (fold/fold + (range 100)) (fold/fold + (range 99 -1 -1)) (fold/fold + (IntStream/range 0 100))))
+  (is (= [10 7 4 1] (fold/transduce (map identity) into conj (range 10 0 -3))))
+  (is (= 4950.0 (fold/fold + (double-array (range 100))) (fold/fold + (range 0.0 100.0)) (fold/fold + (float-array (range 100)))))
+  (is (= 4950 (fold/fold + (long-array (range 100))) (fold/fold + (int-array (range 100))) (fold/fold + (byte-array (range 100)))
+         (fold/fold + (short-array (range 100))) (fold/fold + (vec (long-array (range 100)))) (fold/fold + (apply vector-of :int (range 100)))))
+  (is (= "hello" (fold/fold str "hello") (fold/fold str (char-array "hello")))))
+
+(deftype Own [coll]
+  r/CollFold
+  (coll-fold [_ n combinef reducef] (combinef [:own n] (reduce reducef (combinef) coll))))
+
+(deftest a-collection-that-folds-itself-does
+  (is (= [:own 512 1 2] (fold/fold into conj (Own. [1 2]))))
+  (is (= [:own 3 2 3] (fold/transduce {:chunk 3} (map inc) into conj (Own. [1 2])))))
+
+(deftest nothing-of-the-order-is-lost-when-chunks-take-their-time
+  (is (= (range 200) (fold/transduce {:parallelism 8 :chunk 1} (map #(do (when (zero? (mod % 7)) (scope/sleep 2)) %)) into conj (range 200)))))
+
+(deftest the-same-collection-is-grouped-in-the-same-way
+  (let [grouping #(fold/fold (fn ([] ()) ([a b] (list a b))) (fn [acc x] (if (= () acc) x acc)) %)]
+    (is (= 1 (count (set (repeatedly 20 #(grouping (vec (range 1000))))))))
+    (is (= 1 (count (set (repeatedly 20 #(grouping (map identity (range 1000))))))))))
+
+;; ---- reduced
+
+(deftest reduced-ends-the-fold-where-it-ends-the-reduction
+  (is (= (range 500) (fold/transduce (take-while #(< % 500)) into conj (range))))
+  (let [small #(fn ([] []) ([a b] (into a b)))
+        until (fn [acc x] (if (= x 77) (reduced (conj acc :end)) (conj acc x)))]
+    (is (= (conj (vec (range 77)) :end) (fold/fold (small) until (vec (range 10000)))))
+    (is (= (conj (vec (range 77)) :end) (fold/fold 10 (small) until (map identity (range 10000)))))))
+
+(deftest reduced-interrupts-the-workers-that-are-beyond-it
+  (let [parked (promise)]
+    (is (= [0 :end] (fold/transduce {:parallelism 2 :chunk 1}
+                                    (map identity) into
+                                    (fn [acc x]
+                                      (case (long x)
+                                        0 (conj acc x)
+                                        1 (do @parked (reduced (conj acc :end)))
+                                        (do (deliver parked true) (scope/sleep 1000000))))
+                                    (range 100)))))
+  (is (nothing-left?)))
+
+(deftest a-failure-beyond-the-end-is-none
+  (is (= [0] (fold/transduce {:parallelism 2 :chunk 1} (map identity) into
+                             (fn [acc x] (if (zero? x) (do (scope/sleep 20) (reduced [0])) (throw (ex-info "beyond" {}))))
+                             (range 100)))))
+
+;; ---- failures
+
+(deftest a-failure-says-where-it-was
+  (let [work #(if (= 5000 %) (throw (ex-info "boom" {})) %)]
+    (doseq [[shape of] (dissoc shapes :stateful-eduction)]
+      (is (= {:magnetar/reason :magnetar/fold-failed :position 5000 :element 5000}
+             (data #(fold/transduce (map work) + (of (range 10000))))) shape)))
+  (let [e (failure #(fold/fold + (fold/map (fn [x] (/ 1 x)) (range 3 -3 -1))))]
+    (is (re-matches #"The fold magnetar/fold_test.clj:\d+ failed at position 3, on 0: Divide by zero" (ex-message e)))
+    (is (instance? ArithmeticException (ex-cause e))))
+  (is (nothing-left?)))
+
+(deftest of-several-failures-the-first-in-the-order-of-the-collection-is-thrown
+  (dotimes [_ 20]
+    (is (= 100 (:position (data #(fold/transduce {:parallelism 4 :chunk 5} (map (fn [x] (if (<= 100 x) (throw (ex-info "boom" {})) x)))
+                                                 + (vec (range 1000)))))))))
+
+(deftest a-collection-that-fails-and-a-combine-that-fails
+  (is (= {:magnetar/reason :magnetar/source-failed :position 300}
+         (data #(fold/fold + (reducible (eduction (map (fn [x] (if (= x 300) (throw (ex-info "read" {})) x))) (range 1000)))))))
+  (is (= {:magnetar/reason :magnetar/combine-failed}
+         (data #(fold/fold (fn ([] 0) ([_ _] (throw (ex-info "combine" {})))) + (range 1000))))))
+
+;; ---- lines
+
+(deftest lines-are-those-of-the-file
+  (doseq [text ["" "a" "a\n" "a\nb" "\n\n" "ä\r\nö\n" (str/join "\n" (map #(str "line " %) (range 50000)))
+                (str (str/join (repeat 200000 "x")) "\nshort\n" (str/join (repeat 70000 "y")))]]
+    (let [file (file-of text)
+          expected (with-open [reader (io/reader file)] (vec (line-seq reader)))]
+      (is (= expected (fold/transduce (map identity) into conj (fold/lines file))))
+      (is (= expected (fold/transduce {:chunk 1 :parallelism 3} (map identity) into conj (fold/lines (str file)))))
+      (is (= expected (into [] (fold/lines (.toPath file))) (fold/pmap identity (fold/lines file))))
+      (is (= (take 2 expected) (fold/transduce (take 2) into conj (fold/lines file)))))))
+
+(deftest the-position-of-a-line-is-its-number
+  (let [file (file-of (str/join "\n" (map #(str "line " %) (range 50000))))]
+    (is (= {:magnetar/reason :magnetar/fold-failed :position 33333 :element "line 33333"}
+           (data #(fold/transduce (map (fn [line] (when (= "line 33333" line) (throw (ex-info "boom" {}))) 1)) + (fold/lines file)))))))
+
+(deftest lines-of-what-is-no-file
+  (is (thrown-with-msg? IllegalArgumentException #"`lines` cannot read /no/such: there is no such file" (fold/lines "/no/such")))
+  (is (thrown-with-msg? IllegalArgumentException #"it is a folder" (fold/lines ".")))
+  (is (thrown-with-msg? IllegalArgumentException #"finds newlines by their byte, which UTF-16 does not have" (fold/lines (file-of "") "UTF-16"))))
+
+;; ---- what workers see, and when they end
+
+(deftest workers-see-bindings-and-context-of-the-caller
+  (binding [*dynamic* :bound]
+    (with-context [user "ada"]
+      (let [seen (fn [_] [*dynamic* @user])]
+        (is (= #{[:bound "ada"]}
+               (set (fold/pmap seen (range 50)))
+               (set (fold/transduce {:parallelism 4} (map seen) into conj (range 50)))
+               (set (fold/transduce {:parallelism 4} (map seen) into conj (reducible (range 50))))))))))
+
+(deftest small-folds-start-no-fiber
+  (let [thread (Thread/currentThread)]
+    (is (some #{#{thread}} (repeatedly 1000 #(set (fold/transduce (map (fn [_] (Thread/currentThread))) into conj [1 2 3])))))))
+
+(defn- cancelled-while
+  "Cancels a scope once f, in a fork of it, has called the function it is given; returns what came of the fork."
+  [f]
+  (let [started (promise)]
+    (with-scope [s {:joiner (assoc scope/all :step (fn [state _] state))}]
+      (let [fork (scope/fork s f #(deliver started true))]
+        (value-of started)
+        (scope/cancel fork :enough)
+        (try (scope/join fork) (catch Exception _))
+        (:status (scope/result fork))))))
+
+(deftest cancelling-the-caller-ends-all-workers
+  (let [forever (fn [started] (fn [_] (started) (scope/sleep 1000000)))]
+    (is (= :cancelled (cancelled-while #(fold/pmap (forever %) (range 1000)))))
+    (is (= :cancelled (cancelled-while #(fold/pfor-each (forever %) (range)))))
+    (is (= :cancelled (cancelled-while #(fold/pmap (forever %) (reducible (range))))))
+    (is (= :cancelled (cancelled-while #(fold/transduce {:parallelism 4} (map (forever %)) + (range 1000)))))
+    (is (= :cancelled (cancelled-while #(fold/fold + (fold/map (fn [x] (%) x) (range))))))
+    (is (= :cancelled (cancelled-while #(let [ch (a/chan)] (%) (fold/fold + ch))))))
+  (is (nothing-left?)))
+
+(deftest a-deadline-ends-a-fold
+  (is (thrown-with-msg? Exception #"deadline" (with-scope [_ {:deadline 30}] (fold/fold + (fold/map identity (range))))))
+  (is (nothing-left?)))
+
+(deftest a-fold-that-computes-lets-others-run
+  (let [ticks (AtomicInteger.)]
+    (with-scope [s]
+      (scope/daemon s #(loop [] (scope/sleep 1) (.incrementAndGet ticks) (recur)))
+      (let [until (+ (System/nanoTime) 400000000)]
+        (fold/transduce {:parallelism 8} (map (fn [x] (loop [] (when (< (System/nanoTime) (+ (long x) 300000)) (recur))) x))
+                        (fn ([] 0) ([x] x) ([_ _] 0))
+                        (eduction (map (fn [_] (System/nanoTime))) (take-while (fn [_] (< (System/nanoTime) until))) (range)))))
+    (is (< 5 (.get ticks)))))
+
+;; ---- pmap
+
+(deftest pmap-and-its-kin
+  (let [v (vec (range 3000))]
+    (doseq [[shape of] shapes, options [{} {:parallelism 1} {:chunk 10} {:parallelism 3 :chunk 2000}]]
+      (is (= (map inc v) (fold/pmap options inc (of v))) (str shape options)))
+    (is (= [[1 4] [2 5]] (fold/pmap vector [1 2 3] [4 5])))
+    (is (= [5] (fold/pmap {:parallelism 2} + [1] [4])))
+    (is (= (map inc v) (sort (fold/pmap-unordered inc v))))
+    (is (= #{nil false 1} (set (fold/pmap-unordered identity [1 nil false]))))
+    (is (= (filter even? v) (fold/pkeep #(when (even? %) %) v)))
+    (is (= (filter even? v) (fold/pkeep {:lazy true} #(when (even? %) %) v)))
+    (is (= [] (fold/pmap inc nil) (fold/pmap inc []) (fold/pmap-unordered inc #{})))
+    (is (= (map inc v) (apply fold/pmap [inc v])))
+    (let [sum (AtomicInteger.)]
+      (is (nil? (fold/pfor-each #(.addAndGet sum (int %)) v)))
+      (is (= (reduce + v) (.get sum))))))
+
+(deftest unordered-values-come-when-they-are-ready
+  (let [second-done (promise)]
+    (is (= [2 1] (fold/pmap-unordered {:parallelism 2} #(if (= 1 %) (do @second-done (scope/sleep 20) 1) (do (deliver second-done 1) 2)) [1 2])))))
+
+(deftest each-element-has-its-own-fiber-and-no-more-than-allowed-run-at-a-time
+  (let [running (AtomicInteger.)
+        most (AtomicInteger.)
+        names (fold/pmap {:parallelism 3}
+                         (fn [_]
+                           (let [now (.incrementAndGet running)]
+                             (.accumulateAndGet most now (reify java.util.function.IntBinaryOperator (applyAsInt [_ a b] (max a b))))
+                             (scope/sleep 1)
+                             (.decrementAndGet running)
+                             [(.threadId (Thread/currentThread)) (.getName (Thread/currentThread))]))
+                         (range 40))]
+    (is (= 40 (count (set (map first names)))))
+    (is (re-matches #"pmap magnetar/fold_test\.clj:\d+" (second (first names))))
+    (is (<= 1 (.get most) 3))))
+
+(deftest all-calls-that-are-allowed-run-together
+  (let [all-there (CountDownLatch. 100)]
+    (is (= (range 100) (fold/pmap {:parallelism 100} #(do (.countDown all-there) (.await all-there) %) (range 100))))))
+
+(deftest a-failing-call-cancels-the-others
+  (dotimes [_ 20]
+    (is (= {:magnetar/reason :magnetar/element-failed :position 7 :element :seven}
+           (data #(fold/pmap (fn [x] (if (= :seven x) (throw (ex-info "boom" {})) (scope/sleep 1000000)))
+                             [0 1 2 3 4 5 6 :seven 8 9])))))
+  (is (= {:magnetar/reason :magnetar/element-failed :position 7 :element 7}
+         (data #(fold/pmap {:chunk 5} (fn [x] (if (= 7 x) (throw (ex-info "boom" {})) x)) (map identity (range 20))))
+         (data #(doall (fold/pmap {:lazy true :parallelism 2} (fn [x] (if (= 7 x) (throw (ex-info "boom" {})) x)) (range))))))
+  (is (= {:magnetar/reason :magnetar/source-failed :position 3}
+         (data #(fold/pmap identity (reducible (eduction (map (fn [x] (if (= x 3) (throw (ex-info "read" {})) x))) (range)))))))
+  (is (nothing-left?)))
+
+(deftest a-lazy-pmap-works-when-it-is-looked-at
+  (let [calls (AtomicInteger.)
+        values (fold/pmap {:lazy true :parallelism 4} #(do (.incrementAndGet calls) %) (range))]
+    (is (= 0 (.get calls)))
+    (is (= (range 10) (take 10 values)))
+    (is (= 32 (.get calls)))
+    (is (= (range 100) (take 100 values)))
+    (is (nothing-left?))))
+
+(deftest a-pmap-in-a-pmap
+  (is (= (for [x (range 20)] (map #(+ x %) (range 20)))
+         (fold/pmap {:parallelism 2} (fn [x] (fold/pmap {:parallelism 2} #(+ x %) (range 20))) (range 20)))))
+
+;; ---- misuse
+
+(defn- refused [f]
+  (let [e (failure f)]
+    (is (instance? IllegalArgumentException e))
+    [(:magnetar/reason (ex-data e)) (ex-message e)]))
+
+(defn- refused-with [reason pattern f]
+  (let [[actual message] (refused f)]
+    (is (= reason actual))
+    (is (re-find pattern message))))
+
+(deftest parallelism-and-chunk-are-whole-numbers-from-1-up
+  (doseq [n [0 -1 1.5 "2"]]
+    (refused-with :magnetar/bad-option #"`fold/pmap` wants a whole number from 1 up for :parallelism; this is"
+                  #(fold/pmap {:parallelism n} inc [1]))
+    (refused-with :magnetar/bad-option #"`fold/transduce` wants a whole number from 1 up for :chunk; this is"
+                  #(fold/transduce {:chunk n} (map inc) + + [1])))
+  (refused-with :magnetar/bad-option #"`fold/fold` wants .* for :chunk; this is 0\." #(fold/fold 0 + + [1]))
+  (refused-with :magnetar/unknown-option #"`fold/pmap` knows the options :chunk, :lazy, :parallelism; this is :n\."
+                #(fold/pmap {:n 1} inc [1])))
+
+(deftest a-transducer-where-a-function-belongs
+  (refused-with :magnetar/not-a-function #"`fold/fold` wants a reducing function of two arguments; this is a transducer\. A transducer goes first"
+                #(fold/fold + (map inc) [1]))
+  (refused-with :magnetar/not-a-function #"wants a combine function of two arguments; this is a transducer" #(fold/fold (map inc) [1]))
+  (doseq [xform [(map inc) (comp (filter even?) (map inc)) cat (take 1) (mapcat range) (dedupe)]]
+    (refused-with :magnetar/not-a-function #"`fold/pmap` wants a function of one argument; this is a transducer\." #(fold/pmap xform [1]))))
+
+(deftest a-function-where-a-transducer-belongs
+  (refused-with :magnetar/not-a-transducer #"wants a transducer, such as \(map f\); this is clojure.core/inc, which fails on a reducing function"
+                #(fold/transduce inc + [1]))
+  (refused-with :magnetar/not-a-transducer #"wants a transducer, such as \(map f\); this is 5\." #(fold/transduce 5 + [1])))
+
+(deftest a-function-of-the-wrong-number-of-arguments
+  (refused-with :magnetar/not-a-function #"wants a reducing function of two arguments; this is .*, which does not take 2\."
+                #(fold/fold + (fn [x] x) [1]))
+  (refused-with :magnetar/not-a-function #"`fold/pmap` wants a function of 2 arguments" #(fold/pmap (fn [x] x) [1] [2]))
+  (refused-with :magnetar/not-a-function #"wants a function of one argument; this is 7\." #(fold/pmap 7 [1])))
+
+(deftest a-combine-function-without-identity
+  (refused-with :magnetar/no-identity #"`fold/fold` starts each chunk with the value of the combine function without arguments, and clojure.core/max has none\."
+                #(fold/fold max [1 2]))
+  (refused-with :magnetar/no-identity #"has none" #(fold/fold (fn [a b] (+ a b)) + [1 2]))
+  (refused-with :magnetar/not-associative #"cannot combine with conj.*Combine with into" #(fold/fold conj [1 2])))
+
+(deftest what-cannot-be-folded
+  (refused-with :magnetar/not-foldable #"`fold/fold` wants a collection, .*; this is 5\." #(fold/fold + 5))
+  (refused-with :magnetar/not-foldable #"this is :x\." #(fold/pmap inc :x)))
+
+(deftest state-is-found-wherever-it-is
+  (let [stateful? (requiring-resolve 'magnetar.impl.fold.checks/stateful?)
+        counter (atom 0)]
+    (testing "what each use makes for itself"
+      (doseq [xform [(take 1) (drop 1) (dedupe) (distinct) (partition-all 2) (partition-by odd?) (map-indexed vector) (keep-indexed vector)
+                     (take-nth 2) (drop-while odd?) (interpose 0) (halt-when odd?) (comp (map inc) (take 1)) (comp (take 1) (map inc))
+                     (fn [rf] (let [n (atom 0)] (fn ([acc] (rf acc)) ([acc x] (swap! n inc) (rf acc x)))))
+                     (fn [rf] (let [state {:n (volatile! 0)}] (fn ([acc] (rf acc)) ([acc x] (rf acc (vswap! (:n state) + x))))))
+                     (fn [rf] (let [seen (ArrayList.)] (fn ([acc] (rf acc)) ([acc x] (.add seen x) (rf acc x)))))]]
+        (is (stateful? "test" xform))))
+    (testing "not what they share"
+      (doseq [xform [(map inc) (filter even?) (remove even?) cat (mapcat range) (keep identity) (take-while odd?) (replace {1 2})
+                     (random-sample 0.5) identity (comp (map inc) (filter even?)) (map (memoize inc)) (map #(do (swap! counter inc) %))
+                     (fn [rf] (let [n (+ 1000 (rand-int 9))] (fn ([acc] (rf acc)) ([acc x] (rf acc (+ n x))))))]]
+        (is (not (stateful? "test" xform)))))))

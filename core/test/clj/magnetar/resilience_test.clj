@@ -1,0 +1,471 @@
+(ns magnetar.resilience-test
+  "Policies of calls and stages of channels, in simulated time."
+  (:require
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.channel :as channel]
+   [magnetar.clock :refer [now simulated]]
+   [magnetar.resilience :as r :refer [call]]
+   [magnetar.scope :as scope :refer [fork with-scope]]
+   [magnetar.support :refer [eventually]])
+  (:import
+   (java.time Duration)
+   (magnetar.kernel.park Cancelled)))
+
+(set! *warn-on-reflection* true)
+
+(defmacro error-of [& body]
+  `(try [:no-error (do ~@body)] (catch Throwable e# e#)))
+
+(defn- reason [error]
+  (:magnetar/reason (ex-data error)))
+
+(defn- flaky
+  "A function that fails so many times before it returns :value; keeps in `calls` when it was called."
+  [failures calls]
+  (fn []
+    (swap! calls conj (now))
+    (if (<= (count @calls) failures)
+      (throw (java.io.IOException. (str "failure " (count @calls))))
+      :value)))
+
+;; ---- call
+
+(deftest policies-are-nested-the-first-one-outermost
+  (let [mark (fn [k] (fn [f] [k (f)]))]
+    (is (= [:a [:b 3]] (call [(mark :a) (mark :b)] + 1 2)))
+    (is (= [:a 3] (call (mark :a) + 1 2)))
+    (is (= 3 (call [] + 1 2)))))
+
+;; ---- retry
+
+(deftest a-call-is-repeated-after-a-failure-with-pauses-that-grow
+  (simulated
+    (let [calls (atom [])]
+      (is (= :value (call (r/retry {:max-attempts 5 :backoff (r/exponential {:initial 100 :jitter 0})}) (flaky 3 calls))))
+      (is (= [0 100 300 700] @calls)))))
+
+(deftest a-back-off-has-a-limit-and-may-be-any-function
+  (simulated
+    (let [calls (atom [])]
+      (call (r/retry {:max-attempts 6 :backoff (r/exponential {:initial 10 :factor 10 :max 50 :jitter 0})}) (flaky 4 calls))
+      (is (= [0 10 60 110 160] @calls))))
+  (simulated
+    (let [calls (atom [])]
+      (call (r/retry {:backoff #(* 7 (long %))}) (flaky 2 calls))
+      (is (= [0 7 21] @calls))))
+  (simulated
+    (let [calls (atom [])]
+      (call (r/retry {:backoff (r/constant (Duration/ofMillis 5))}) (flaky 2 calls))
+      (is (= [0 5 10] @calls)))))
+
+(deftest jitter-is-the-chance-of-the-fibers-world
+  (let [pauses (fn [] (simulated (mapv (r/exponential {:initial 100 :jitter 0.5}) (repeat 20 1))))]
+    (is (= (pauses) (pauses)) "the same in each simulation")
+    (is (every? #(<= 50 % 150) (pauses)))
+    (is (< 10 (count (set (pauses)))))))
+
+(deftest when-attempts-run-out-the-last-failure-is-the-cause
+  (simulated
+    (let [e (error-of (call (r/retry {:backoff (r/constant 1)}) (flaky 99 (atom []))))]
+      (is (= {:magnetar/reason :magnetar/retries-exhausted :attempts 3} (ex-data e)))
+      (is (= "Gave up after 3 attempts: failure 3" (ex-message e)))
+      (is (instance? java.io.IOException (ex-cause e))))))
+
+(deftest only-what-is-to-be-retried-is
+  (let [attempts (fn [options error]
+                   (simulated
+                     (let [n (atom 0)]
+                       (error-of (call (r/retry (merge {:backoff (r/constant 1)} options)) #(do (swap! n inc) (throw error))))
+                       @n)))]
+    (is (= 3 (attempts {} (ex-info "x" {}))))
+    (is (= 1 (attempts {} (StackOverflowError.))))
+    (is (= 1 (attempts {:retry-on java.io.IOException} (ex-info "x" {}))))
+    (is (= 3 (attempts {:retry-on [java.io.IOException #(= "x" (ex-message %))]} (ex-info "x" {}))))
+    (is (= 1 (attempts {} (InterruptedException.))) "an interrupt is no failure")
+    (is (= 1 (attempts {:retry-on (fn [_] true)} (Cancelled. nil))) "nor is a cancellation")))
+
+(deftest an-error-that-is-not-retried-is-thrown-as-it-is
+  (let [e (ex-info "x" {})]
+    (is (identical? e (error-of (call (r/retry {:retry-on ArithmeticException}) #(throw e)))))))
+
+(deftest a-value-can-be-a-failure-too
+  (simulated
+    (let [answers (atom [:busy :busy :ok])
+          next #(let [[a] @answers] (swap! answers rest) a)]
+      (is (= :ok (call (r/retry {:retry-if #{:busy} :backoff (r/constant 1)}) next)))))
+  (is (= :busy (simulated (call (r/retry {:retry-if #{:busy} :backoff (r/constant 1)}) (fn [] :busy)))) "in the end it is returned"))
+
+(deftest each-retry-is-told
+  (simulated
+    (let [told (atom [])]
+      (call (r/retry {:backoff (r/constant 5) :on-retry #(swap! told conj [(:attempt %) (ex-message (:error %)) (:pause %)])}) (flaky 2 (atom [])))
+      (is (= [[1 "failure 1" 5] [2 "failure 2" 5]] @told)))))
+
+(deftest a-retry-that-would-begin-after-the-deadline-is-not-waited-for
+  (simulated
+    (let [calls (atom [])
+          e (error-of (with-scope [_ {:deadline 250}]
+                        (call (r/retry {:max-attempts 10 :backoff (r/constant 100)}) (flaky 99 calls))))]
+      (is (= [0 100 200] @calls))
+      (is (= 200 (now)))
+      (is (= :magnetar/retries-exhausted (reason e)))
+      (is (= "Gave up after 3 attempts, since the next one would come after the deadline: failure 3" (ex-message e))))))
+
+(deftest a-cancelled-retry-does-not-go-on
+  (simulated
+    (let [calls (atom [])]
+      (error-of (with-scope [s]
+                  (fork s call (r/retry {:max-attempts 100 :backoff (r/constant 10)}) (flaky 99 calls))
+                  (scope/sleep 25)
+                  (scope/cancel s)))
+      (is (= [0 10 20] @calls))
+      (is (= 25 (now))))))
+
+;; ---- timeout
+
+(deftest a-call-may-take-so-long-at-most
+  (simulated
+    (is (= :in-time (call (r/timeout 100) #(do (scope/sleep 99) :in-time))))
+    (let [e (error-of (call (r/timeout 100) #(scope/sleep 101)))]
+      (is (= {:magnetar/reason :magnetar/timeout :timeout 100} (ex-data e)))
+      (is (= "The call did not end within its time-out, 100 ms." (ex-message e)))
+      (is (= 199 (now))))
+    (is (= 5 (call (r/timeout (Duration/ofMillis 100)) (fn [] 5))))))
+
+(deftest the-shorter-of-two-time-outs-counts
+  (simulated
+    (is (= 10 (:timeout (ex-data (error-of (call [(r/timeout 100) (r/timeout 10)] #(scope/sleep 1000)))))))
+    (is (= 10 (:timeout (ex-data (error-of (call [(r/timeout 10) (r/timeout 100)] #(scope/sleep 1000)))))))
+    (is (= :magnetar/deadline (reason (error-of (with-scope [_ {:deadline 5}] (call (r/timeout 10) #(scope/sleep 1000)))))))))
+
+(deftest a-time-out-of-each-attempt-is-retried
+  (simulated
+    (let [n (atom 0)]
+      (is (= :third (call [(r/retry {:backoff (r/constant 1)}) (r/timeout 10)]
+                          #(if (= 3 (swap! n inc)) :third (scope/sleep 1000)))))
+      (is (= 22 (now))))))
+
+;; ---- circuit breaker
+
+(defn- fail [] (throw (ex-info "down" {})))
+
+(deftest a-breaker-opens-after-failures-refuses-and-closes-after-a-good-trial
+  (simulated
+    (let [changes (atom [])
+          breaker (r/circuit-breaker {:failure-threshold 3 :delay 1000 :on-state-change #(swap! changes conj [%1 %2 (now)])})]
+      (is (= {:state :closed :calls 0 :failures 0 :trials 0} @breaker))
+      (dotimes [_ 2] (is (= "down" (ex-message (error-of (call breaker fail))))))
+      (is (= 1 (call breaker (fn [] 1))))
+      (dotimes [_ 3] (error-of (call breaker fail)))
+      (is (= :open (:state @breaker)))
+      (scope/sleep 400)
+      (let [e (error-of (call breaker (fn [] (is false "must not be called"))))]
+        (is (= {:magnetar/reason :magnetar/circuit-open :state :open :retry-after-ms 600} (ex-data e)))
+        (is (= "The circuit breaker is open: the call was refused, calls are tried again in 600 ms." (ex-message e))))
+      (scope/sleep 600)
+      (is (= "down" (ex-message (error-of (call breaker fail)))) "a trial")
+      (is (= :open (:state @breaker)))
+      (scope/sleep 1000)
+      (is (= :ok (call breaker (fn [] :ok))))
+      (is (= :closed (:state @breaker)))
+      (is (= [[:closed :open 0] [:open :half-open 1000] [:half-open :open 1000] [:open :half-open 2000] [:half-open :closed 2000]]
+             @changes)))))
+
+(deftest a-breaker-may-count-failures-among-the-last-calls
+  (let [breaker (r/circuit-breaker {:failure-threshold [2 4]})
+        good #(call breaker (fn [] 1))
+        bad #(error-of (call breaker fail))]
+    (run! #(%) [bad good good good bad good good good])
+    (is (= {:state :closed :calls 4 :failures 1 :trials 0} @breaker))
+    (bad)
+    (is (= :closed (:state @breaker)) "the failure before is the fifth last now")
+    (bad)
+    (is (= :open (:state @breaker)))))
+
+(deftest a-half-open-breaker-lets-so-many-trials-pass
+  (simulated
+    (let [breaker (r/circuit-breaker {:failure-threshold 1 :success-threshold 2 :delay 10})
+          gate (channel/chan)]
+      (error-of (call breaker fail))
+      (scope/sleep 10)
+      (with-scope [s]
+        (let [trials (mapv (fn [_] (fork s call breaker channel/take gate)) [1 2])]
+          (scope/sleep 1)
+          (is (= {:state :half-open :calls 0 :failures 0 :trials 2} @breaker))
+          (is (= "The circuit breaker is half-open: the call was refused, other calls are on trial."
+                 (ex-message (error-of (call breaker fail)))))
+          (channel/put gate 1)
+          (scope/sleep 1)
+          (is (= {:state :half-open :calls 1 :failures 0 :trials 1} @breaker))
+          (channel/put gate 2)
+          (run! deref trials)
+          (is (= :closed (:state @breaker))))))))
+
+(deftest a-cancelled-trial-gives-its-place-back-and-counts-for-nothing
+  (simulated
+    (let [breaker (r/circuit-breaker {:failure-threshold 1 :delay 10})]
+      (error-of (call breaker fail))
+      (scope/sleep 10)
+      (error-of (with-scope [_ {:deadline 5}] (call breaker #(scope/sleep 1000))))
+      (is (= {:state :half-open :calls 0 :failures 0 :trials 0} @breaker))
+      (is (= :ok (call breaker (fn [] :ok))))
+      (is (= :closed (:state @breaker))))))
+
+(deftest what-a-call-of-an-earlier-state-comes-to-does-not-count
+  (simulated
+    (let [breaker (r/circuit-breaker {:failure-threshold 1 :delay 10})]
+      (with-scope [s]
+        (let [slow (fork s #(error-of (call breaker (fn [] (scope/sleep 50) (fail)))))]
+          (scope/sleep 1)
+          (error-of (call breaker fail))
+          (scope/sleep 20)
+          (call breaker (fn [] :ok))
+          (is (= :closed (:state @breaker)))
+          @slow
+          (is (= :closed (:state @breaker))))))))
+
+(deftest a-call-that-ends-by-the-interrupt-of-its-cancellation-counts-for-nothing
+  (let [breaker (r/circuit-breaker {:failure-threshold 1})
+        retries (atom 0)]
+    (with-open [server (java.net.ServerSocket. 0 1 (java.net.InetAddress/getLoopbackAddress))]
+      (error-of (with-scope [s {:deadline 20}]
+                  (fork s call [(r/retry {:on-retry (fn [_] (swap! retries inc))}) breaker] #(.accept server)))))
+    (is (= [:closed 0] [(:state @breaker) @retries]))))
+
+(deftest a-time-out-inside-a-breaker-counts-and-one-around-it-does-not
+  (simulated
+    (let [inner (r/circuit-breaker {:failure-threshold 1})
+          outer (r/circuit-breaker {:failure-threshold 1})]
+      (error-of (call [inner (r/timeout 10)] #(scope/sleep 100)))
+      (error-of (call [(r/timeout 10) outer] #(scope/sleep 100)))
+      (is (= [:open :closed] [(:state @inner) (:state @outer)])))))
+
+(deftest only-what-is-a-failure-counts
+  (let [breaker (r/circuit-breaker {:failure-threshold 1 :fail-on java.io.IOException})]
+    (error-of (call breaker fail))
+    (is (= :closed (:state @breaker)))
+    (error-of (call breaker #(throw (java.io.IOException.))))
+    (is (= :open (:state @breaker)))))
+
+;; ---- rate limiter
+
+(deftest a-limiter-spaces-calls-evenly
+  (simulated
+    (let [limiter (r/rate-limiter {:rate 10})]
+      (is (= [0 100 200 300] (vec (repeatedly 4 #(call limiter now)))))
+      (scope/sleep 1000)
+      (is (= [1300 1400] [(call limiter now) (call limiter now)]) "quiet time is not saved up"))))
+
+(deftest a-limiter-may-let-a-burst-pass
+  (simulated
+    (let [limiter (r/rate-limiter {:rate 10 :burst 3})]
+      (is (= {:available 3 :wait-ms 0} @limiter))
+      (is (= [0 0 0 100 200] (vec (repeatedly 5 #(call limiter now)))))
+      (is (= {:available 0 :wait-ms 100} @limiter))
+      (scope/sleep 250)
+      (is (= 2 (:available @limiter)))
+      (scope/sleep 1000)
+      (is (= 3 (:available @limiter))))))
+
+(deftest those-who-wait-are-served-in-the-order-in-which-they-came
+  (simulated
+    (let [limiter (r/rate-limiter {:rate 1 :per 10})
+          order (atom [])]
+      (with-scope [s]
+        (doseq [n (range 5)]
+          (fork s call limiter #(swap! order conj n))
+          (scope/sleep 1)))
+      (is (= [0 1 2 3 4] @order))
+      (is (= 40 (now))))))
+
+(deftest a-limiter-may-refuse
+  (simulated
+    (let [limiter (r/rate-limiter {:rate 10 :timeout 150})]
+      (with-scope [s]
+        (let [calls (mapv (fn [_] (fork s #(error-of (call limiter now)))) (range 4))]
+          (is (= #{[:no-error 0] [:no-error 100]} (set (filter vector? (map deref calls)))))
+          (is (= [{:magnetar/reason :magnetar/rate-limited :retry-after-ms 200}] (distinct (keep (comp ex-data deref) calls))))))))
+  (let [limiter (r/rate-limiter {:rate 1 :per 100000 :timeout 0})]
+    (is (= 1 (call limiter (fn [] 1))))
+    (is (re-find #"The rate limiter refused the call: its turn would come in \d+ ms\." (ex-message (error-of (call limiter (fn [] 1))))))))
+
+(deftest a-cancelled-call-gives-its-turn-back
+  (simulated
+    (let [limiter (r/rate-limiter {:rate 10})]
+      (call limiter now)
+      (error-of (with-scope [_ {:deadline 50}] (call limiter now)))
+      (is (= 100 (call limiter now))))))
+
+;; ---- bulkhead
+
+(deftest a-bulkhead-lets-so-many-run-and-serves-the-others-in-order
+  (simulated
+    (let [two (r/bulkhead {:max 2})
+          started (atom [])]
+      (with-scope [s]
+        (doseq [n (range 5)]
+          (fork s call two #(do (swap! started conj [n (now)]) (scope/sleep 100)))
+          (scope/sleep 1))
+        (is (= {:max 2 :running 2 :waiting 3} @two)))
+      (is (= [[0 0] [1 1] [2 100] [3 101] [4 200]] @started))
+      (is (= {:max 2 :running 0 :waiting 0} @two)))))
+
+(deftest a-full-bulkhead-may-refuse
+  (simulated
+    (let [one (r/bulkhead {:max 1 :timeout 10})]
+      (with-scope [s]
+        (fork s call one #(scope/sleep 100))
+        (scope/sleep 1)
+        (let [e (error-of (call one now))]
+          (is (= {:magnetar/reason :magnetar/bulkhead-full :max 1} (ex-data e)))
+          (is (= "The bulkhead refused the call: 1 call runs, and none ended in time." (ex-message e)))
+          (is (= 11 (now))))))))
+
+(deftest a-place-in-a-bulkhead-comes-back-however-the-call-ends
+  (simulated
+    (let [one (r/bulkhead {:max 1})]
+      (error-of (call one fail))
+      (error-of (with-scope [_ {:deadline 5}] (call one #(scope/sleep 100))))
+      (error-of (with-scope [s]
+                  (fork s call one #(scope/sleep 100))
+                  (fork s call one #(scope/sleep 100))
+                  (scope/sleep 1)
+                  (scope/cancel s)))
+      (is (= {:max 1 :running 0 :waiting 0} @one)))))
+
+;; ---- hedge
+
+(deftest a-slow-call-is-made-a-second-time-and-the-loser-is-cancelled
+  (simulated
+    (let [calls (atom [])
+          ended (atom [])
+          f (fn []
+              (let [n (count (swap! calls conj (now)))]
+                (try (scope/sleep (if (= 1 n) 1000 10)) n (finally (swap! ended conj n)))))]
+      (is (= 2 (call (r/hedge {:after 50}) f)))
+      (is (= [0 50] @calls))
+      (is (= 60 (now)))
+      (is (= #{1 2} (set @ended)) "the loser has ended too"))))
+
+(deftest a-fast-call-is-made-once
+  (simulated
+    (let [calls (atom 0)]
+      (is (= :v (call (r/hedge {:after 50}) #(do (swap! calls inc) (scope/sleep 49) :v))))
+      (is (= [1 49] [@calls (now)])))))
+
+(deftest a-failed-call-is-made-again-at-once-and-if-all-fail-the-first-failure-is-thrown
+  (simulated
+    (let [calls (atom [])]
+      (is (= :value (call (r/hedge {:after 50}) (flaky 1 calls))))
+      (is (= [0 0] @calls)))
+    (let [calls (atom [])
+          e (error-of (call (r/hedge {:after 50 :max-calls 3}) (flaky 99 calls)))]
+      (is (= 3 (count @calls)))
+      (is (= "failure 1" (ex-message (ex-cause e))))
+      (is (= ["failure 2" "failure 3"] (mapv ex-message (.getSuppressed ^Throwable e)))))))
+
+;; ---- options
+
+(deftest bad-options-are-refused-with-a-sentence
+  (doseq [[message f] {#"`retry` has no option :max; it has :max-attempts, :backoff, " #(r/retry {:max 3})
+                       #":max-attempts is a whole number from 1 up; this is 0" #(r/retry {:max-attempts 0})
+                       #"What counts as a failure is a class, a predicate or several; this is 5" #(r/retry {:retry-on 5})
+                       #"`retry` takes a map of options; this is 5" #(r/retry 5)
+                       #"Bad :timeout\. .* this is -1" #(r/timeout -1)
+                       #":failure-threshold is a number, or \[failures calls\]" #(r/circuit-breaker {:failure-threshold [5 3]})
+                       #":rate is a whole number from 1 up; this is nil" #(r/rate-limiter {:per 5})
+                       #":per is a duration above 0; this is 0" #(r/rate-limiter {:rate 1 :per 0})
+                       #":max is a whole number from 1 up; this is nil" #(r/bulkhead {})
+                       #"`hedge` needs :after" #(r/hedge {})
+                       #"`batch` needs a :size or a time :within, or both" #(r/batch (channel/chan) {})
+                       #"`window` needs either a :size or a :length" #(r/window (channel/chan) {:size 1 :length 1})
+                       #":every is a duration above 0; this is 0" #(r/window (channel/chan) {:length 1 :every 0})}]
+    (is (thrown-with-msg? IllegalArgumentException message (f)))))
+
+;; ---- channels
+
+(defn- feed
+  "A channel that gets the values at the times of [ms value] pairs, and is then closed."
+  [s pairs]
+  (let [c (channel/chan {:size 100})]
+    (fork s (fn []
+              (doseq [[at value] pairs]
+                (scope/sleep (- (long at) (long (now))))
+                (channel/put c value))
+              (channel/close c)))
+    c))
+
+(defn- arrivals
+  "What comes out of a channel, as [ms value] pairs."
+  [c]
+  (loop [all []]
+    (if-some [value (channel/take c)]
+      (recur (conj all [(now) value]))
+      all)))
+
+(deftest throttled-values-pass-evenly
+  (simulated
+    (with-scope [s]
+      (is (= [[0 :a] [10 :b] [20 :c] [50 :d]]
+             (arrivals (r/throttle (feed s [[0 :a] [0 :b] [1 :c] [50 :d]]) {:rate 100})))))))
+
+(deftest a-debounced-channel-gives-the-latest-value-after-a-silence
+  (simulated
+    (with-scope [s]
+      (is (= [[32 :c] [70 :d] [75 :f]]
+             (arrivals (r/debounce (feed s [[0 :a] [5 :b] [12 :c] [50 :d] [74 :e] [75 :f]]) 20)))))))
+
+(deftest a-batch-is-full-or-due
+  (simulated
+    (with-scope [s]
+      (is (= [[2 [0 1 2]] [60 [3 4]] [101 [5 6]]]
+             (arrivals (r/batch (feed s [[0 0] [1 1] [2 2] [10 3] [20 4] [100 5] [101 6]]) {:size 3 :within 50}))))))
+  (simulated
+    (with-scope [s]
+      (is (= [[0 [0 1]] [7 [2 3]] [8 [4]]]
+             (arrivals (r/batch (feed s [[0 0] [0 1] [0 2] [7 3] [8 4]]) {:size 2}))) "without a time")
+      (is (= [[13 [0 1]] [28 [2]]]
+             (arrivals (r/batch (feed s [[8 0] [9 1] [28 2]]) {:within 5}))) "without a size"))))
+
+(deftest windows-of-a-number-tumble-slide-or-hop
+  (let [windows (fn [n options]
+                  (simulated (with-scope [s] (mapv second (arrivals (r/window (feed s (map #(vector 0 %) (range n))) options))))))]
+    (is (= [[0 1 2] [3 4 5] [6]] (windows 7 {:size 3})))
+    (is (= [[0 1 2] [3 4 5]] (windows 6 {:size 3})))
+    (is (= [[0 1 2] [1 2 3] [2 3 4]] (windows 5 {:size 3 :step 1})))
+    (is (= [[0 1 2 3] [2 3 4 5] [4 5 6]] (windows 7 {:size 4 :step 2})))
+    (is (= [[0 1] [5 6] [10]] (windows 11 {:size 2 :step 5})))
+    (is (= [] (windows 0 {:size 3})))))
+
+(deftest windows-of-a-time-tumble-or-slide
+  (simulated
+    (with-scope [s]
+      (is (= [[10 [:a :b]] [20 [:c]] [60 [:d]] [65 [:e]]]
+             (arrivals (r/window (feed s [[0 :a] [9 :b] [11 :c] [50 :d] [65 :e]]) {:length 10}))))))
+  (simulated
+    (with-scope [s]
+      (is (= [[10 [:a :b]] [20 [:a :b :c]] [30 [:b :c]] [40 [:c]] [45 [:d]]]
+             (arrivals (r/window (feed s [[0 :a] [9 :b] [19 :c] [45 :d]]) {:length 30 :every 10})))))))
+
+(deftest a-stage-closes-when-its-source-does-for-the-same-cause
+  (doseq [stage [#(r/throttle % {:rate 1000}) #(r/debounce % 1) #(r/batch % {:size 2}) #(r/window % {:size 2}) #(r/window % {:length 5})]]
+    (let [c (channel/chan)
+          out (stage c)]
+      (channel/close c (ex-info "feed lost" {}))
+      (is (eventually (channel/closed? out)))
+      (is (= "feed lost" (ex-message (channel/cause out)))))))
+
+(deftest a-stage-of-a-scope-ends-with-it
+  (let [c (channel/chan)
+        out (promise)]
+    (with-scope [s] (deliver out (r/batch c {:size 2 :scope s})))
+    (is (channel/closed? @out))
+    (is (= [] (:takers (channel/info c))))))
+
+(deftest a-stage-whose-channel-was-closed-takes-no-more
+  (let [c (channel/chan)
+        out (r/batch c {:size 1})]
+    (channel/close out)
+    (channel/put c 1)
+    (is (eventually (= [] (:takers (channel/info c)))))
+    (is (nil? (channel/try-put c 2)))))

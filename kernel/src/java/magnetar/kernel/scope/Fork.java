@@ -1,0 +1,197 @@
+package magnetar.kernel.scope;
+
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import magnetar.kernel.park.Cancelled;
+import magnetar.kernel.park.Cause;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.FiberBody;
+import magnetar.kernel.park.Fibers;
+import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.park.Waiter;
+import magnetar.kernel.time.Durations;
+import magnetar.kernel.time.Waits;
+
+/**
+ * A computation that a scope owns, on a fiber of its own. As a gate it opens when the computation has ended.
+ *
+ * <p>Invariant: value and error are written once. Then the fiber leaves the list of fibers, then the scope learns of the end, then the gate
+ * opens: who joins a fork and starts the next one does not meet the former under the scope's lock.
+ */
+public final class Fork extends Gate implements Future<Object> {
+    private final Scope scope;
+    private final String site;
+    private final boolean daemon;
+
+    // Written by the starter before the fiber begins.
+    private Fiber fiber;
+
+    // Written by the fiber before the gate opens, read after it.
+    private Object value;
+    private Throwable error;
+
+    // Links of the scope's list, guarded by its lock.
+    Fork previous;
+    Fork next;
+
+    Fork(Scope scope, String site, boolean daemon) {
+        this.scope = scope;
+        this.site = site;
+        this.daemon = daemon;
+    }
+
+    void prepare(Callable<?> work) {
+        fiber = Fibers.prepare(site, scope, new Body(work));
+    }
+
+    /** The scope that owns it. */
+    public Scope scope() {
+        return scope;
+    }
+
+    /** The source line that started it. */
+    public String site() {
+        return site;
+    }
+
+    /** True if the scope does not wait for it but ends it. */
+    public boolean isDaemon() {
+        return daemon;
+    }
+
+    /** Its fiber. */
+    public Fiber fiber() {
+        return fiber;
+    }
+
+    /** What it computed, once the gate is open; null if it failed. */
+    public Object value() {
+        return value;
+    }
+
+    /** What it threw, once the gate is open; null if it computed a value. */
+    public Throwable error() {
+        return error;
+    }
+
+    /** True if it ended because it was cancelled. */
+    @Override
+    public boolean isCancelled() {
+        return isOpen() && error instanceof Cancelled;
+    }
+
+    @Override
+    public boolean isDone() {
+        return isOpen();
+    }
+
+    /** Cancels it; see {@link #cancel(Object)}. */
+    @Override
+    public boolean cancel(boolean mayInterrupt) {
+        cancel((Object) null);
+        return !isOpen();
+    }
+
+    /** Its value, once it has ended; throws what it threw as the cause of an {@link ExecutionException} that names the fork. */
+    @Override
+    public Object get() throws InterruptedException, ExecutionException {
+        await(Durations.INFINITE);
+        return outcome();
+    }
+
+    @Override
+    public Object get(long time, TimeUnit unit) throws InterruptedException, ExecutionException, TimeoutException {
+        if (!await(unit.toNanos(time))) {
+            throw new TimeoutException(site + " has not ended after " + time + " " + unit.toString().toLowerCase());
+        }
+        return outcome();
+    }
+
+    /** Waits until it has ended, for so many nanoseconds; true if it has. */
+    public boolean await(long nanos) throws InterruptedException {
+        if (!isOpen()) {
+            refuseOwn(Fiber.current());
+        }
+        return Waits.await(this, WaitReason.FORK_JOIN, this, nanos);
+    }
+
+    /** Runs the callback when it has ended, on its fiber, or at once if it has. It has to be short, and not to fail. */
+    public void whenEnded(Runnable callback) {
+        boolean added = add(new Waiter() {
+            @Override
+            public long id() {
+                return 0; // claimed alone, so in no order
+            }
+
+            @Override
+            public void complete(Object source, Object result) {
+                callback.run();
+            }
+        });
+        if (!added) {
+            callback.run();
+        }
+    }
+
+    private void refuseOwn(Fiber current) {
+        if (current == fiber) {
+            throw new IllegalStateException("The " + site + " waits for its own end, which would never come: join it outside of it.");
+        }
+        if (Scope.waitsFor(fiber, current)) {
+            throw new IllegalStateException("The " + Thread.currentThread().getName() + " waits for the end of the " + site
+                    + ", which waits for it, in a scope of its own: join it outside of that scope.");
+        }
+    }
+
+    private Object outcome() throws ExecutionException {
+        if (error != null) {
+            throw new ExecutionException(site + " failed: " + error.getMessage(), error);
+        }
+        return value;
+    }
+
+    /** Cancels it alone: its next kernel operation, or the one it waits in, throws {@link Cancelled}. */
+    public void cancel(Object why) {
+        fiber.doom(new Cause.Cancel(why));
+    }
+
+    /** The fiber's side. */
+    private final class Body extends FiberBody {
+        private Callable<?> work;
+
+        Body(Callable<?> work) {
+            this.work = work;
+        }
+
+        private Callable<?> takeWork() {
+            Callable<?> w = work;
+            work = null; // so that what it closes over can be collected while it runs
+            return w;
+        }
+
+        @Override
+        protected void execute() {
+            try {
+                fiber().check();
+                value = takeWork().call();
+            } catch (Throwable t) {
+                error = t;
+            }
+        }
+
+        @Override
+        protected void ended() {
+            scope.ended(Fork.this);
+            open();
+        }
+    }
+
+    @Override
+    public String toString() {
+        return "#<Fork " + site + ">";
+    }
+}

@@ -1,0 +1,324 @@
+package magnetar.kernel.scope;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
+import magnetar.kernel.park.Cancelled;
+import magnetar.kernel.park.Cause;
+import magnetar.kernel.park.Exit;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Fibers;
+import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.Region;
+import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.park.World;
+import magnetar.kernel.time.Durations;
+import magnetar.kernel.time.Timer;
+import magnetar.kernel.time.Waits;
+import magnetar.kernel.time.Wheel;
+
+/**
+ * Platform threads for work that a virtual thread cannot give its carrier back in: file IO, native calls, loops that only compute.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>At most {@code limit} threads work at a time. One that waits in an operation of the kernel does not count: so work that waits
+ *       for other offloaded work, in whatever roundabout way, does not keep that from a thread.
+ *   <li>The caller does not return before its work has ended. Cancelling the caller dooms the work, which is a region of the thread it
+ *       runs on, and so ends with it: no interrupt reaches the thread's next work.
+ *   <li>Work is owned as the caller is: forks and deadlines inside it count as the caller's.
+ * </ol>
+ *
+ * <p>Refused: an executor of the JDK (its bound makes nested work deadlock), a thread per call (a start costs 60 us).
+ *
+ * <p>Lock order: a call's monitor, the pool's lock, the wheel's.
+ */
+public final class Offload {
+    private static final long KEEP_ALIVE_NANOS = 10_000_000_000L;
+    private static final long LOOK_AGAIN_NANOS = 10_000_000L;
+
+    /** The threads of this JVM: {@code magnetar.offload.threads} many, or 4 for each core and at least 8. */
+    public static final Offload SHARED = new Offload(Math.max(1, Integer.getInteger("magnetar.offload.threads",
+            Math.max(8, 4 * Runtime.getRuntime().availableProcessors()))));
+
+    private final int limit;
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition queued = lock.newCondition();
+
+    // Guarded by the lock.
+    private final ArrayDeque<Call> queue = new ArrayDeque<>();
+    private final List<Worker> workers = new ArrayList<>();
+    private int idle;
+    private int started;
+    private boolean watched;
+
+    /** A set of so many threads. */
+    public Offload(int limit) {
+        this.limit = limit;
+    }
+
+    /**
+     * The numbers of one instant.
+     *
+     * @param limit how many threads may work at a time
+     * @param threads how many there are
+     * @param running how many have work
+     * @param queued how much work waits for a thread
+     */
+    public record Info(int limit, int threads, int running, int queued) {}
+
+    /** What goes on now. */
+    public Info info() {
+        lock.lock();
+        try {
+            return new Info(limit, workers.size(), workers.size() - idle, queue.size());
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Does the work on a platform thread and parks until it has ended; on a thread of this kind, does it at once. */
+    public Object run(Callable<?> work) throws Throwable {
+        Fiber fiber = Fiber.current();
+        fiber.enter();
+        if (Thread.currentThread() instanceof Worker) {
+            return work.call();
+        }
+        Call call = new Call(work, fiber);
+        submit(call);
+        try {
+            Waits.await(call.ended, WaitReason.OFFLOAD, call, Durations.INFINITE);
+        } catch (Cancelled | Exit | InterruptedException e) {
+            call.cancel(e);
+            fiber.shield(() -> awaitEnd(call));
+            call.addFailureTo(e);
+            throw e;
+        }
+        return call.outcome();
+    }
+
+    private static void awaitEnd(Call call) {
+        boolean interrupted = false;
+        while (!call.ended.isOpen()) {
+            try {
+                Waits.await(call.ended, WaitReason.OFFLOAD, call, Durations.INFINITE);
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void submit(Call call) {
+        if (call.world != World.REAL) {
+            new Worker(call, call.world, "own").start();
+            return;
+        }
+        lock.lock();
+        try {
+            queue.add(call);
+            queued.signal();
+            addThreads();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Adds threads if there is work for them and the limit allows it. While work is queued, looks again: a thread may have begun to wait. */
+    private void addThreads() {
+        int room = limit - workers.size() + waiting();
+        for (int missing = Math.min(room, queue.size() - idle); missing > 0; missing--) {
+            Worker worker = new Worker(null, World.REAL, Integer.toString(++started));
+            workers.add(worker);
+            worker.start();
+        }
+        if (queue.size() > idle && !watched) {
+            watched = true;
+            Wheel.of(World.REAL).add(new Look());
+        }
+    }
+
+    /** The next look at a queue that is not empty. */
+    private final class Look extends Timer {
+        Look() {
+            super(World.REAL.nanoTime() + LOOK_AGAIN_NANOS);
+        }
+
+        @Override
+        protected void expire() {
+            lock.lock();
+            try {
+                watched = false;
+                addThreads();
+            } finally {
+                lock.unlock();
+            }
+        }
+    }
+
+    /** How many threads wait in an operation of the kernel. */
+    private int waiting() {
+        int n = 0;
+        for (Worker w : workers) {
+            n += LockSupport.getBlocker(w) instanceof Parked ? 1 : 0;
+        }
+        return n;
+    }
+
+    private void unqueue(Call call) {
+        lock.lock();
+        try {
+            queue.remove(call);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** The next work for this thread; null if it has waited long enough and shall end. */
+    private Call next(Worker worker) {
+        lock.lock();
+        try {
+            idle++;
+            for (long left = KEEP_ALIVE_NANOS; queue.isEmpty() && left > 0; ) {
+                left = awaitQueued(left);
+            }
+            idle--;
+            Call call = queue.poll();
+            if (call == null) {
+                workers.remove(worker);
+            }
+            return call;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private long awaitQueued(long nanos) {
+        try {
+            return queued.awaitNanos(nanos);
+        } catch (InterruptedException e) {
+            return nanos; // nobody has a reason to interrupt an idle thread
+        }
+    }
+
+    /** A thread for work; one with work of its own ends after it. */
+    private final class Worker extends Thread {
+        private final Call own;
+        private final Fiber fiber;
+
+        Worker(Call own, World world, String name) {
+            super(null, null, "magnetar-offload-" + name, 0, false);
+            this.own = own;
+            this.fiber = Fibers.adopt(this, world);
+            setDaemon(true);
+        }
+
+        @Override
+        public void run() {
+            if (own != null) {
+                own.run(fiber);
+                return;
+            }
+            for (Call call = next(this); call != null; call = next(this)) {
+                call.run(fiber);
+            }
+        }
+    }
+
+    /** One piece of work. Its region is what a cancellation dooms. */
+    final class Call extends Region {
+        private final Callable<?> work;
+        private final Object context;
+        private final World world;
+        private final Gate ended = new Gate();
+
+        /** The scope that the caller works in, or null. */
+        final Scope scope;
+
+        // Guarded by the monitor.
+        private boolean begun;
+        private boolean over;
+        private boolean doomed;
+
+        // Written by the thread before the gate opens, read after it.
+        private Object value;
+        private Throwable error;
+
+        Call(Callable<?> work, Fiber caller) {
+            this.work = work;
+            this.context = caller.context();
+            this.world = caller.world();
+            this.scope = Scope.enclosing(caller);
+        }
+
+        private synchronized boolean begin(Fiber on) {
+            if (over) {
+                return false;
+            }
+            begun = true;
+            on.enterRegion(this);
+            return true;
+        }
+
+        private synchronized void finish() {
+            over = true;
+        }
+
+        private void run(Fiber on) {
+            if (!begin(on)) {
+                return;
+            }
+            on.setContext(context);
+            try {
+                value = work.call();
+            } catch (Throwable t) {
+                error = t;
+            }
+            on.setContext(null);
+            finish();
+            on.leaveRegion();
+            Thread.interrupted(); // one that the work sent itself is not for the next
+            ended.open();
+        }
+
+        private synchronized void cancel(Throwable why) {
+            if (over || doomed) {
+                return;
+            }
+            doomed = true;
+            if (begun) {
+                doomRegion(new Cause.Cancel(why instanceof Cancelled c ? c.why() : why));
+            } else {
+                over = true;
+                unqueue(this);
+                ended.open();
+            }
+        }
+
+        private void addFailureTo(Throwable why) {
+            if (error != null && !(error instanceof Cancelled || error instanceof Exit || error instanceof InterruptedException)) {
+                why.addSuppressed(error);
+            }
+        }
+
+        private Object outcome() throws Throwable {
+            if (error != null) {
+                throw error;
+            }
+            return value;
+        }
+
+        @Override
+        public synchronized String toString() {
+            return "#<Offload of " + work.getClass().getName() + (begun ? " on " + fiber().get() : ", queued") + ">";
+        }
+    }
+}

@@ -1,0 +1,56 @@
+package magnetar.kernel.time;
+
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.park.World;
+
+/** Waits that time limits. */
+public final class Waits {
+    private Waits() {}
+
+    /** Parks until completed, for so many nanoseconds: true if completed. */
+    public static boolean await(World world, Parked waiter, long nanos) throws InterruptedException {
+        long deadline = Durations.deadline(world.nanoTime(), nanos);
+        if (deadline == Durations.INFINITE) {
+            return waiter.await();
+        }
+        Expiry expiry = new Expiry(waiter, deadline);
+        Wheel wheel = Wheel.of(world);
+        wheel.add(expiry);
+        try {
+            return waiter.await();
+        } finally {
+            wheel.cancel(expiry);
+        }
+    }
+
+    /** Waits for a gate, for so many nanoseconds: true if it is open. */
+    public static boolean await(Gate gate, WaitReason reason, Object on, long nanos) throws InterruptedException {
+        Fiber fiber = Fiber.current();
+        fiber.enter();
+        if (gate.isOpen() || nanos <= 0) {
+            return gate.isOpen();
+        }
+        Parked waiter = new Parked(fiber, reason, on);
+        boolean completed = false;
+        try {
+            completed = !gate.add(waiter) || await(fiber.world(), waiter, nanos);
+        } finally {
+            if (!completed) {
+                gate.remove(waiter);
+            }
+        }
+        return completed;
+    }
+
+    /** Parks for so many nanoseconds, on the clock of the fiber's world. */
+    public static void sleep(long nanos) throws InterruptedException {
+        Fiber fiber = Fiber.current();
+        fiber.enter();
+        if (nanos > 0) {
+            await(fiber.world(), new Parked(fiber, WaitReason.SLEEP, null), nanos);
+        }
+    }
+}
