@@ -13,20 +13,22 @@
 
   Its names shadow nine of clojure.core's: require it with an alias, `[magnetar.async :as a]`."
   (:refer-clojure :exclude [into map merge partition partition-by reduce take transduce])
-  (:require [clojure.core :as core]
-            [clojure.java.io :as io]
-            [magnetar.impl.chans :as chans]
-            [magnetar.impl.durable :refer [durable]]
-            [magnetar.impl.fibers :as fibers :refer [background]]
-            [magnetar.impl.mix :as mix]
-            [magnetar.impl.mult :as mult]
-            [magnetar.impl.pipeline :as pipeline]
-            [magnetar.impl.ports :as ports]
-            [magnetar.impl.pub :as pub]
-            [magnetar.impl.runtime])
-  (:import (java.util.concurrent.atomic AtomicInteger)
-           (magnetar.kernel.channel Buffer Callback Channel Handler Port Ports ReadPort TimeoutChannel WritePort)
-           (magnetar.kernel.park Fiber)))
+  (:require
+   [clojure.core :as core]
+   [clojure.java.io :as io]
+   [magnetar.impl.chans :as chans]
+   [magnetar.impl.durable :refer [durable]]
+   [magnetar.impl.fibers :as fibers :refer [background]]
+   [magnetar.impl.mix :as mix]
+   [magnetar.impl.mult :as mult]
+   [magnetar.impl.pipeline :as pipeline]
+   [magnetar.impl.ports :as ports]
+   [magnetar.impl.pub :as pub]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util.concurrent.atomic AtomicInteger)
+   (magnetar.kernel.channel Buffer Callback Channel Handler Port Ports ReadPort TimeoutChannel WritePort)
+   (magnetar.kernel.park Fiber)))
 
 (set! *warn-on-reflection* true)
 
@@ -293,7 +295,7 @@
   "Refuses: it belongs to core.async's rewriting of go bodies, which there is none of here. Use `alts!`."
   [state cont-block ports & {:as opts}]
   (throw (UnsupportedOperationException.
-          "ioc-alts! resumes a go block that was rewritten by core.async; go blocks of magnetar.async are fibers. Call alts! instead.")))
+           "ioc-alts! resumes a go block that was rewritten by core.async; go blocks of magnetar.async are fibers. Call alts! instead.")))
 
 (defmacro defblockingop
   "Defines the function op with a docstring; kept for macros of others that use it."
@@ -361,11 +363,15 @@
   ([from to] (pipe from to true))
   ([from to close?]
    (background "pipe"
-     (loop []
-       (let [v (<! from)]
-         (if (nil? v)
-           (when close? (close! to))
-           (when (>! to v) (recur))))))
+     (try
+       (loop []
+         (let [v (<! from)]
+           (if (nil? v)
+             (when close? (close! to))
+             (when (>! to v) (recur)))))
+       (catch Throwable e
+         (when close? (close! to))
+         (throw e))))
    to))
 
 (defn pipeline
@@ -507,12 +513,12 @@
   [ch]
   (let [taps (atom {})
         m (durable
-           Mux
-           (muxch* [_] ch)
-           Mult
-           (tap* [_ tap close?] (mult/tap taps tap close?))
-           (untap* [_ tap] (mult/untap taps tap))
-           (untap-all* [_] (mult/untap-all taps)))]
+            Mux
+            (muxch* [_] ch)
+            Mult
+            (tap* [_ tap close?] (mult/tap taps tap close?))
+            (untap* [_ tap] (mult/untap taps tap))
+            (untap-all* [_] (mult/untap-all taps)))]
     (mult/start ch taps)
     m))
 
@@ -548,14 +554,14 @@
   [out]
   (let [state (mix/state)
         m (durable
-           Mux
-           (muxch* [_] out)
-           Mix
-           (admix* [_ ch] (mix/change-inputs state assoc ch {}))
-           (unmix* [_ ch] (mix/change-inputs state dissoc ch))
-           (unmix-all* [_] (mix/change-inputs state empty))
-           (toggle* [_ modes] (mix/change-inputs state (partial merge-with core/merge) modes))
-           (solo-mode* [_ mode] (mix/change-solo-mode state mode)))]
+            Mux
+            (muxch* [_] out)
+            Mix
+            (admix* [_ ch] (mix/change-inputs state assoc ch {}))
+            (unmix* [_ ch] (mix/change-inputs state dissoc ch))
+            (unmix-all* [_] (mix/change-inputs state empty))
+            (toggle* [_ modes] (mix/change-inputs state (partial merge-with core/merge) modes))
+            (solo-mode* [_ mode] (mix/change-solo-mode state mode)))]
     (mix/start state out)
     m))
 
@@ -596,6 +602,13 @@
   (or (get @mults topic)
       (get (swap! mults #(if (contains? % topic) % (assoc % topic (mult (chan (buf-fn topic)))))) topic)))
 
+(defn- drop-mults
+  "Changes the mults by topic, and frees those that are no longer among them."
+  [mults f & args]
+  (let [[before after] (apply swap-vals! mults f args)]
+    (run! untap-all (vals (apply dissoc before (keys after))))
+    after))
+
 (defn pub
   "Sends each value of ch to the channels that have subscribed to its topic, (topic-fn value); see `sub`.
 
@@ -605,13 +618,13 @@
   ([ch topic-fn buf-fn]
    (let [mults (atom {})
          p (durable
-            Mux
-            (muxch* [_] ch)
-            Pub
-            (sub* [_ topic sub close?] (tap (ensure-mult mults buf-fn topic) sub close?))
-            (unsub* [_ topic sub] (when-let [m (get @mults topic)] (untap m sub)))
-            (unsub-all* [_] (reset! mults {}))
-            (unsub-all* [_ topic] (swap! mults dissoc topic)))]
+             Mux
+             (muxch* [_] ch)
+             Pub
+             (sub* [_ topic sub close?] (tap (ensure-mult mults buf-fn topic) sub close?))
+             (unsub* [_ topic sub] (when-let [m (get @mults topic)] (untap m sub)))
+             (unsub-all* [_] (drop-mults mults empty))
+             (unsub-all* [_ topic] (drop-mults mults dissoc topic)))]
      (pub/start ch topic-fn mults muxch*)
      p)))
 
@@ -759,6 +772,13 @@
     WritePort
     (put [_ v handler] (.put (Ports/writePort ch) (f v) ^Handler handler))))
 
+(defn- filtered-out
+  "The answer of a put whose value is dropped on the way."
+  [ch handler]
+  (if (ports/commit handler)
+    (not (ports/closed? ch))
+    Port/PENDING))
+
 (defn filter>
   "Deprecated: use a transducer. A port that puts the value on ch if p is true of it."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
@@ -773,7 +793,7 @@
     (put [_ v handler]
       (if (p v)
         (.put (Ports/writePort ch) v ^Handler handler)
-        (not (ports/closed? ch))))))
+        (filtered-out ch handler)))))
 
 (defn remove>
   "Deprecated: use a transducer. A port that puts the value on ch unless p is true of it."

@@ -16,12 +16,14 @@
   entered anywhere is cut; the rest is read in order, a batch at a time, while batches before it are reduced.
   Some names shadow Clojure's: require it with an alias, `[magnetar.fold :as fold]`."
   (:refer-clojure :exclude [filter map pmap transduce])
-  (:require [clojure.core :as core]
-            [magnetar.impl.fold :as impl]
-            [magnetar.impl.fold.checks :as checks]
-            [magnetar.impl.fold.lines :as file]
-            [magnetar.impl.pmap :as pmap])
-  (:import (clojure.lang Compiler)))
+  (:require
+   [clojure.core :as core]
+   [magnetar.impl.fold :as impl]
+   [magnetar.impl.fold.checks :as checks]
+   [magnetar.impl.fold.lines :as file]
+   [magnetar.impl.pmap :as pmap])
+  (:import
+   (clojure.lang Compiler)))
 
 (set! *warn-on-reflection* true)
 

@@ -352,3 +352,23 @@
     (a/put! in :x)
     (a/put! in :y)
     (is (= [:x :y] [(a/<!! well) (a/<!! well)]))))
+
+(deftest unsub-all-frees-a-publication-that-a-subscriber-holds-up
+  (let [in (a/chan) p (a/pub in :topic) stuck (a/chan) well (a/chan 5)]
+    (a/sub p :a stuck)
+    (a/>!! in {:topic :a})
+    (a/put! in {:topic :a})
+    (a/unsub-all p)
+    (a/sub p :b well)
+    (a/put! in {:topic :b})
+    (is (= {:topic :b} (a/<!! well)))))
+
+(deftest a-select-with-a-multiplex-does-one-operation-and-not-two
+  (dotimes [_ 300]
+    (let [x (a/chan)
+          y (a/chan 1)
+          sender (a/thread (a/alts!! [[x :v] (a/timeout 20)]))]
+      (a/thread (a/>!! y :y))
+      (let [[_ port] (a/alts!! [x (lab/multiplex y)])
+            [sent to] (a/<!! sender)]
+        (is (not (and (not= port x) sent (= to x))))))))

@@ -60,7 +60,7 @@
 (defn jdks
   "Folders of installed JDKs whose feature number satisfies `good?`."
   [good?]
-  (for [^File folder (sort (.listFiles (io/file "/usr/lib/jvm")))
+  (for [^File folder (sort (.listFiles (.getParentFile (io/file (System/getProperty "java.home")))))
         :let [release (io/file folder "release")
               [_ feature] (when (.exists release) (re-find #"JAVA_VERSION=\"(\d+)" (slurp release)))]
         :when (and feature (good? (parse-long feature)) (.canExecute (io/file folder "bin/java")))]

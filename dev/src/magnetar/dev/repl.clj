@@ -157,6 +157,14 @@
     (println (str "Socket REPL on 127.0.0.1:" (.getLocalPort socket) ", port in " port-file))
     (.getLocalPort socket)))
 
+(defn- start-socket-or-leave [port]
+  (try
+    (start-socket port)
+    (catch java.io.IOException e
+      (binding [*out* *err*]
+        (println (str "magnetar: the socket REPL cannot listen on port " port ": " (ex-message e) ". Leave the port out for a free one.")))
+      (System/exit 2))))
+
 (defn- terminal? []
   (if-let [console (System/console)] (.isTerminal console) false))
 
@@ -180,7 +188,7 @@
   [& [option port]]
   (main/with-bindings
     (in-ns 'user)
-    (when (= "--socket" option) (start-socket (port-of port)))
+    (when (= "--socket" option) (start-socket-or-leave (port-of port)))
     (prompt-until-end)
     (when (and (= "--socket" option) (not (terminal?))) (wait-for-ever)))
   (System/exit 0))

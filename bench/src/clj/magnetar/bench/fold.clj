@@ -3,13 +3,15 @@
 
   The variants of a comparison run in turn, the order turned round from one round to the next; each round gives one ratio, the median
   of the rounds is printed with the least and the greatest. Experiments A3, C1 and F of the articles are among them."
-  (:require [clojure.core.reducers :as r]
-            [clojure.java.io :as io]
-            [clojure.string :as str]
-            [magnetar.bench.statistics :as statistics]
-            [magnetar.fold :as fold]
-            [magnetar.scope.context :refer [defcontext with-context]])
-  (:import (java.io File)))
+  (:require
+   [clojure.core.reducers :as r]
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [magnetar.bench.statistics :as statistics]
+   [magnetar.fold :as fold]
+   [magnetar.scope.context :refer [defcontext with-context]])
+  (:import
+   (java.io File)))
 
 (set! *warn-on-reflection* true)
 

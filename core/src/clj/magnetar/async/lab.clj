@@ -1,50 +1,76 @@
 (ns magnetar.async.lab
   "The four names of clojure.core.async.lab: ports that stand for several, experimental as there."
-  (:require [magnetar.async :as a]
-            [magnetar.impl.ports :as ports]
-            [magnetar.impl.runtime])
-  (:import (magnetar.kernel.channel Handler Port Ports ReadPort WritePort)))
+  (:require
+   [magnetar.async :as a]
+   [magnetar.impl.ports :as ports]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.channel Handler Port Ports ReadPort WritePort)))
 
 (set! *warn-on-reflection* true)
 
-(defn- commit
-  "What takes the result of the operation of `handler`, or nil if it has happened elsewhere."
-  [^Handler handler]
-  (.lock handler)
-  (try
-    (when (.active handler) (.commit handler))
-    (finally (.unlock handler))))
-
-(defn- finish [handler value]
-  (when-let [target (commit handler)]
-    (ports/complete target value)))
-
-(declare take-any)
+(declare take-committed)
 
 (defn- settle
-  "Hands the value to the handler; if its port was closed, drops the port and tries the others."
-  [live [value port] handler]
-  (if (nil? value)
-    (let [answer (take-any (swap! live disj port) live handler)]
-      (when-not (ports/pending? answer) (finish handler answer)))
-    (finish handler value)))
+  "Hands the value of `port` to what takes it; if the port was closed, drops it and tries the others."
+  [live target port value]
+  (if (some? value)
+    (ports/complete target value)
+    (do
+      (swap! live disj port)
+      (let [answer (take-committed live target)]
+        (when-not (ports/pending? answer)
+          (ports/complete target answer))))))
 
-(defn- take-any [open live ^Handler handler]
-  (if (empty? open)
+(defn- take-committed
+  "Takes from any live port for an operation that is committed: the value, nil if all are closed, or pending; then `target` gets it."
+  [live target]
+  (if (empty? @live)
     nil
-    (let [options (if (.blockable handler) {} {:default Port/PENDING})
-          [value port :as now] (some-> (a/do-alts #(settle live % handler) (seq open) options) deref)]
+    (let [later (with-meta (fn [[value port]] (settle live target port value)) {:on-caller? true})
+          [value port :as now] (some-> (a/do-alts later (seq @live) {}) deref)]
       (cond
         (nil? now) Port/PENDING
-        (nil? value) (recur (swap! live disj port) live handler)
-        :else value))))
+        (some? value) value
+        :else (do (swap! live disj port)
+                  (recur live target))))))
+
+(defn- watching
+  "The handler for one of the ports; keeps in the volatile `target` what takes the result once it was committed."
+  [^Handler handler live port target]
+  (reify Handler
+    (active [_] (.active handler))
+    (blockable [_] (.blockable handler))
+    (lockId [_] (.lockId handler))
+    (lock [_] (.lock handler))
+    (unlock [_] (.unlock handler))
+    (commit [_]
+      (let [taker (vreset! target (.commit handler))]
+        (ports/completion #(settle live taker port %))))))
+
+(defn- closed
+  "Nil for a handler that is still open, which commits it."
+  [handler]
+  (if (ports/commit handler) nil Port/PENDING))
+
+(defn- take-any [live handler]
+  (if (empty? @live)
+    (closed handler)
+    (loop [[port & more] (shuffle (seq @live))]
+      (let [target (volatile! nil)
+            value (.take (Ports/readPort port) (watching handler live port target))]
+        (cond
+          (and (ports/pending? value) more) (recur more)
+          (or (ports/pending? value) (some? value)) value
+          :else (do (swap! live disj port)
+                    (take-committed live @target)))))))
 
 (defn ->MultiplexingReadPort
   "A port to take from any of the ports in the collection read-ports. mutex is not needed and may be nil; see `multiplex`."
   [mutex read-ports]
   (let [live (atom (set read-ports))]
     (reify ReadPort
-      (take [_ handler] (take-any @live live handler)))))
+      (take [_ handler] (take-any live handler)))))
 
 (defn multiplex
   "A port that takes from any of ports, at random among those that are ready. A port that is closed is dropped; once all are,
@@ -59,7 +85,8 @@
     (.put (Ports/writePort (first left)) value handler)
     (let [later (fn [[_ port]]
                   (let [answer (put-rest (disj left port) value handler)]
-                    (when-not (ports/pending? answer) (finish handler answer))))
+                    (when-not (ports/pending? answer)
+                      (some-> (ports/commit handler) (ports/complete answer)))))
           now (a/do-alts later (mapv #(vector % value) left) {})]
       (if now
         (recur (disj left (second @now)) value handler)

@@ -2,14 +2,16 @@
   "Joins our channels and those of core.async: each library's ports work in the other's operations.
   Loaded when core.async's protocols are on the class path, its own or those of magnetar-core-async."
   {:no-doc true}
-  (:require [clojure.core.async.impl.protocols :as-alias impl]
-            [magnetar.impl.chans :as chans]
-            [magnetar.impl.fibers :as fibers]
-            [magnetar.impl.ports :as ports]
-            [magnetar.impl.runtime])
-  (:import (clojure.lang IDeref)
-           (java.util.concurrent.locks Lock)
-           (magnetar.kernel.channel Buffer Handler Port Ports ReadPort WritePort)))
+  (:require
+   [clojure.core.async.impl.protocols :as-alias impl]
+   [magnetar.impl.chans :as chans]
+   [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.ports :as ports]
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.lang IDeref)
+   (java.util.concurrent.locks Lock)
+   (magnetar.kernel.channel Buffer Handler Port Ports ReadPort WritePort)))
 
 (set! *warn-on-reflection* true)
 

@@ -1,13 +1,15 @@
 (ns magnetar.impl.chans
   "Makes channels: buffers of a number or a buffer, transducers, handlers of what they throw."
   {:no-doc true}
-  (:require [clojure.core.protocols :as protocols]
-            [clojure.datafy :as datafy]
-            [magnetar.impl.errors :as errors]
-            [magnetar.impl.runtime])
-  (:import (java.util.function Consumer)
-           (magnetar.kernel.channel Buffer Channel ChannelInfo Transform TransformChannel)
-           (magnetar.kernel.park Failures)))
+  (:require
+   [clojure.core.protocols :as protocols]
+   [clojure.datafy :as datafy]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util.function Consumer)
+   (magnetar.kernel.channel Buffer Channel ChannelInfo Transform TransformChannel)
+   (magnetar.kernel.park Failures)))
 
 (set! *warn-on-reflection* true)
 
@@ -19,10 +21,10 @@
     (or buffer nil)
     (or (@buffer-adapter buffer)
         (throw (errors/illegal-argument
-                :magnetar/not-a-buffer
-                (str "A channel takes a number, a buffer or nil; this is " (pr-str buffer) " of "
-                     (.getName (class buffer)) ". Make one with (buffer n), (dropping-buffer n) or (sliding-buffer n).")
-                {:buffer buffer})))))
+                 :magnetar/not-a-buffer
+                 (str "A channel takes a number, a buffer or nil; this is " (pr-str buffer) " of "
+                      (.getName (class buffer)) ". Make one with (buffer n), (dropping-buffer n) or (sliding-buffer n).")
+                 {:buffer buffer})))))
 
 (defn- sink-step
   "The reducing function at the end of a channel's transducer."

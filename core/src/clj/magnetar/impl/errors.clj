@@ -1,7 +1,8 @@
 (ns magnetar.impl.errors
   "The one constructor of errors about misuse: a sentence that names culprit, place and remedy, with data."
   {:no-doc true}
-  (:import (clojure.lang IExceptionInfo)))
+  (:import
+   (clojure.lang IExceptionInfo)))
 
 (set! *warn-on-reflection* true)
 

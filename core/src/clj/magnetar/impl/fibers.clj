@@ -1,11 +1,13 @@
 (ns magnetar.impl.fibers
   "Starts bodies of code: on fibers that are collected when nobody can reach them, on fibers that are not, on platform threads."
   {:no-doc true}
-  (:require [magnetar.impl.runtime]
-            [magnetar.impl.threads :as threads])
-  (:import (clojure.lang Var)
-           (magnetar.kernel.channel Buffer Channel GoBody)
-           (magnetar.kernel.park Failures Fibers Fibers$Hold)))
+  (:require
+   [magnetar.impl.runtime]
+   [magnetar.impl.threads :as threads])
+  (:import
+   (clojure.lang Var)
+   (magnetar.kernel.channel Buffer Channel GoBody)
+   (magnetar.kernel.park Failures Fibers Fibers$Hold)))
 
 (set! *warn-on-reflection* true)
 

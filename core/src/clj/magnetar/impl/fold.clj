@@ -2,13 +2,15 @@
   "Folds: from what a program gives to a run of the engine."
   {:no-doc true}
   (:refer-clojure :exclude [transduce])
-  (:require [clojure.core.reducers :as reducers]
-            [magnetar.impl.fold.checks :as checks]
-            [magnetar.impl.fold.engine :as engine]
-            [magnetar.impl.fold.owned :as owned]
-            [magnetar.impl.fold.sources :as sources])
-  (:import (clojure.core Eduction)
-           (java.util Map$Entry)))
+  (:require
+   [clojure.core.reducers :as reducers]
+   [magnetar.impl.fold.checks :as checks]
+   [magnetar.impl.fold.engine :as engine]
+   [magnetar.impl.fold.owned :as owned]
+   [magnetar.impl.fold.sources :as sources])
+  (:import
+   (clojure.core Eduction)
+   (java.util Map$Entry)))
 
 (set! *warn-on-reflection* true)
 

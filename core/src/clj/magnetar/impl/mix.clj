@@ -1,10 +1,12 @@
 (ns magnetar.impl.mix
   "Mixes many channels into one, each of them to be soloed, muted or paused."
   {:no-doc true}
-  (:require [magnetar.impl.fibers :refer [background]]
-            [magnetar.impl.ports :as ports]
-            [magnetar.impl.runtime])
-  (:import (magnetar.kernel.channel Buffer Channel)))
+  (:require
+   [magnetar.impl.fibers :refer [background]]
+   [magnetar.impl.ports :as ports]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.channel Buffer Channel)))
 
 (set! *warn-on-reflection* true)
 

@@ -1,12 +1,14 @@
 (ns magnetar.impl.mult
   "Copies each value of a channel to many."
   {:no-doc true}
-  (:require [magnetar.impl.fibers :refer [background]]
-            [magnetar.impl.ports :as ports]
-            [magnetar.impl.runtime])
-  (:import (java.util.concurrent.atomic AtomicBoolean AtomicInteger)
-           (magnetar.kernel.channel Callback Channel)
-           (magnetar.kernel.park Failures)))
+  (:require
+   [magnetar.impl.fibers :refer [background]]
+   [magnetar.impl.ports :as ports]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util.concurrent.atomic AtomicBoolean AtomicInteger)
+   (magnetar.kernel.channel Callback Channel)
+   (magnetar.kernel.park Failures)))
 
 (set! *warn-on-reflection* true)
 

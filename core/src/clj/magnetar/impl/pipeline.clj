@@ -1,12 +1,14 @@
 (ns magnetar.impl.pipeline
   "Transforms a channel's values with n workers, results in the order of the inputs."
   {:no-doc true}
-  (:require [magnetar.impl.chans :as chans]
-            [magnetar.impl.fibers :as fibers :refer [background]]
-            [magnetar.impl.ports :as ports]
-            [magnetar.impl.runtime])
-  (:import (magnetar.kernel.channel Buffer Channel Ports)
-           (magnetar.kernel.park Failures)))
+  (:require
+   [magnetar.impl.chans :as chans]
+   [magnetar.impl.fibers :as fibers :refer [background]]
+   [magnetar.impl.ports :as ports]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.channel Buffer Channel Ports)
+   (magnetar.kernel.park Failures)))
 
 (set! *warn-on-reflection* true)
 

@@ -1,16 +1,19 @@
 (ns magnetar.impl.pmap
   "Calls a function on each element, each call on a fiber of its own."
   {:no-doc true}
-  (:require [magnetar.impl.fibers :as fibers]
-            [magnetar.impl.fold.checks :as checks]
-            [magnetar.impl.fold.chunks]
-            [magnetar.impl.fold.owned :as owned]
-            [magnetar.impl.fold.sources :as sources])
-  (:import (java.util ArrayList)
-           (java.util.concurrent ConcurrentLinkedQueue)
-           (java.util.concurrent.atomic AtomicReferenceArray)
-           (magnetar.impl.fold.chunks Chunk Source)
-           (magnetar.kernel.park Fiber)))
+  (:require
+   [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.fold.checks :as checks]
+   [magnetar.impl.fold.chunks]
+   [magnetar.impl.fold.owned :as owned]
+   [magnetar.impl.fold.sources :as sources]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util ArrayList)
+   (java.util.concurrent ConcurrentLinkedQueue)
+   (java.util.concurrent.atomic AtomicReferenceArray)
+   (magnetar.impl.fold.chunks Chunk Source)
+   (magnetar.kernel.park Fiber)))
 
 (set! *warn-on-reflection* true)
 (set! *unchecked-math* :warn-on-boxed)
@@ -124,10 +127,10 @@
 (defn- windows [site kind {:keys [parallelism chunk] :as options} offset f coll]
   (let [size (max 32 (* (long parallelism) (long (or chunk 1))))]
     (lazy-seq
-     (when-some [coll (seq coll)]
-       (let [[window more] (split-at size coll)]
-         (concat (run site kind options offset f (vec window))
-                 (windows site kind options (+ (long offset) size) f more)))))))
+      (when-some [coll (seq coll)]
+        (let [[window more] (split-at size coll)]
+          (concat (run site kind options offset f (vec window))
+                  (windows site kind options (+ (long offset) size) f more)))))))
 
 ;; ---- what the program gives
 

@@ -2,10 +2,11 @@
   "The operations on ports of every kind: channels of ours, ports of a program, channels of core.async."
   {:no-doc true}
   (:refer-clojure :exclude [take])
-  (:require [magnetar.impl.runtime])
-  (:import (clojure.lang IDeref)
-           (magnetar.kernel.channel Callback Channel Handler$Completion Port Ports ReadPort Select Select$Chosen
-                                    WritePort)))
+  (:require
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.lang IDeref)
+   (magnetar.kernel.channel Callback Channel Handler Handler$Completion Port Ports ReadPort Select Select$Chosen WritePort)))
 
 (set! *warn-on-reflection* true)
 
@@ -65,6 +66,14 @@
   "Hands the result to what takes it."
   [^Handler$Completion target result]
   (.complete target result))
+
+(defn commit
+  "What takes the result of the operation of `handler`, which is committed by this; nil if it has happened elsewhere."
+  [^Handler handler]
+  (.lock handler)
+  (try
+    (when (.active handler) (.commit handler))
+    (finally (.unlock handler))))
 
 (defn take-later
   "Takes a value now, or queues `callback`: the value, or an answer that is `pending?`."

@@ -1,10 +1,12 @@
 (ns magnetar.impl.pub
   "Sends each value of a channel to the subscribers of its topic."
   {:no-doc true}
-  (:require [magnetar.impl.fibers :refer [background]]
-            [magnetar.impl.ports :as ports]
-            [magnetar.impl.runtime])
-  (:import (magnetar.kernel.park Failures)))
+  (:require
+   [magnetar.impl.fibers :refer [background]]
+   [magnetar.impl.ports :as ports]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.park Failures)))
 
 (set! *warn-on-reflection* true)
 

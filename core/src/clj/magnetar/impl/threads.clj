@@ -1,9 +1,11 @@
 (ns magnetar.impl.threads
   "Platform threads for work that virtual threads cannot give back: one cached pool for each kind of workload."
   {:no-doc true}
-  (:require [magnetar.impl.runtime])
-  (:import (java.util.concurrent Executor Executors ThreadFactory)
-           (java.util.concurrent.atomic AtomicLong)))
+  (:require
+   [magnetar.impl.runtime])
+  (:import
+   (java.util.concurrent Executor Executors ThreadFactory)
+   (java.util.concurrent.atomic AtomicLong)))
 
 (set! *warn-on-reflection* true)
 

@@ -1,10 +1,12 @@
 (ns magnetar.impl.fold.checks
   "What a fold or a pmap is given: options, functions, transducers; misuse is answered before anything starts."
   {:no-doc true}
-  (:require [clojure.string :as str]
-            [magnetar.impl.errors :as errors])
-  (:import (clojure.lang AFunction ArityException Compiler Keyword Ratio RestFn Symbol)
-           (java.lang.reflect Field Method Modifier)))
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.errors :as errors])
+  (:import
+   (clojure.lang AFunction ArityException Compiler Keyword Ratio RestFn Symbol)
+   (java.lang.reflect Field Method Modifier)))
 
 (set! *warn-on-reflection* true)
 
@@ -95,10 +97,10 @@
 
 (defn- no-identity [place f cause]
   (throw (errors/illegal-argument
-          :magnetar/no-identity
-          (str "`" place "` starts each chunk with the value of the combine function without arguments, and " (show f)
-               " has none. Give it one: (clojure.core.reducers/monoid f (constantly start)).")
-          {:combinef f} cause)))
+           :magnetar/no-identity
+           (str "`" place "` starts each chunk with the value of the combine function without arguments, and " (show f)
+                " has none. Give it one: (clojure.core.reducers/monoid f (constantly start)).")
+           {:combinef f} cause)))
 
 (defn- call-for-identity [place combinef]
   (try
@@ -147,9 +149,9 @@
              (xform probe)
              (catch Exception e
                (throw (errors/illegal-argument
-                       :magnetar/not-a-transducer
-                       (str "`" place "` wants a transducer, such as (map f); this is " (show xform)
-                            ", which fails on a reducing function.") {:xform xform} e))))]
+                        :magnetar/not-a-transducer
+                        (str "`" place "` wants a transducer, such as (map f); this is " (show xform)
+                             ", which fails on a reducing function.") {:xform xform} e))))]
     (if (ifn? rf)
       rf
       (misuse :magnetar/not-a-transducer

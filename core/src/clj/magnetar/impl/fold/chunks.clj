@@ -1,10 +1,11 @@
 (ns magnetar.impl.fold.chunks
   "Cuts a collection into chunks that are numbered in its order, and each chunk into slices, which are arrays."
   {:no-doc true}
-  (:import (clojure.lang Counted Indexed LongRange PersistentVector)
-           (java.util Iterator List RandomAccess)
-           (java.util.concurrent.atomic AtomicLong)
-           (java.util.concurrent.locks ReentrantLock)))
+  (:import
+   (clojure.lang Counted Indexed LongRange PersistentVector)
+   (java.util Iterator List RandomAccess)
+   (java.util.concurrent.atomic AtomicLong)
+   (java.util.concurrent.locks ReentrantLock)))
 
 (set! *warn-on-reflection* true)
 (set! *unchecked-math* :warn-on-boxed)

@@ -1,16 +1,19 @@
 (ns magnetar.impl.fold.engine
   "Reduces the chunks of a source in parallel and combines their results in order."
   {:no-doc true}
-  (:require [magnetar.impl.fibers :as fibers]
-            [magnetar.impl.fold.checks :as checks]
-            [magnetar.impl.fold.chunks]
-            [magnetar.impl.fold.owned :as owned])
-  (:import (java.util HashMap)
-           (java.util.concurrent.atomic AtomicLong AtomicLongArray AtomicReferenceArray)
-           (java.util.concurrent.locks LockSupport)
-           (java.util.function LongBinaryOperator)
-           (magnetar.impl.fold.chunks Chunk Source)
-           (magnetar.kernel.park Cause$Cancel Fiber)))
+  (:require
+   [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.fold.checks :as checks]
+   [magnetar.impl.fold.chunks]
+   [magnetar.impl.fold.owned :as owned]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util HashMap)
+   (java.util.concurrent.atomic AtomicLong AtomicLongArray AtomicReferenceArray)
+   (java.util.concurrent.locks LockSupport)
+   (java.util.function LongBinaryOperator)
+   (magnetar.impl.fold.chunks Chunk Source)
+   (magnetar.kernel.park Cause$Cancel Fiber)))
 
 (set! *warn-on-reflection* true)
 (set! *unchecked-math* :warn-on-boxed)

@@ -1,16 +1,18 @@
 (ns magnetar.impl.fold.lines
   "The lines of a file as a collection that a fold enters anywhere: memory-mapped, split at newlines."
   {:no-doc true}
-  (:require [magnetar.impl.fold.checks :as checks])
-  (:import (clojure.lang IReduceInit)
-           (java.io BufferedReader File IOException)
-           (java.lang.foreign Arena MemorySegment ValueLayout)
-           (java.nio.channels FileChannel FileChannel$MapMode)
-           (java.nio.charset Charset)
-           (java.nio.file Files OpenOption Path StandardOpenOption)
-           (java.util ArrayList)
-           (java.util.concurrent.atomic AtomicLong)
-           (magnetar.impl.fold.chunks Chunk Source)))
+  (:require
+   [magnetar.impl.fold.checks :as checks])
+  (:import
+   (clojure.lang IReduceInit)
+   (java.io BufferedReader File IOException)
+   (java.lang.foreign Arena MemorySegment ValueLayout)
+   (java.nio.channels FileChannel FileChannel$MapMode)
+   (java.nio.charset Charset)
+   (java.nio.file Files OpenOption Path StandardOpenOption)
+   (java.util ArrayList)
+   (java.util.concurrent.atomic AtomicLong)
+   (magnetar.impl.fold.chunks Chunk Source)))
 
 (set! *warn-on-reflection* true)
 (set! *unchecked-math* :warn-on-boxed)

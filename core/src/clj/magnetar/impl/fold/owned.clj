@@ -1,13 +1,15 @@
 (ns magnetar.impl.fold.owned
   "A scope of the kernel around a fold or a pmap: its fibers end before it does, and the cancellation of its caller reaches them."
   {:no-doc true}
-  (:require [magnetar.impl.fibers :as fibers]
-            [magnetar.impl.fold.checks :as checks]
-            [magnetar.impl.runtime])
-  (:import (java.util.concurrent Callable)
-           (magnetar.kernel.park Fiber)
-           (magnetar.kernel.scope Fork Joiner Scope)
-           (magnetar.kernel.time Durations)))
+  (:require
+   [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.fold.checks :as checks]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util.concurrent Callable)
+   (magnetar.kernel.park Fiber)
+   (magnetar.kernel.scope Fork Joiner Scope)
+   (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
 

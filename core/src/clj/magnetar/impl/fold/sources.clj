@@ -1,21 +1,23 @@
 (ns magnetar.impl.fold.sources
   "What a fold can be given: collections, pipelines of reducers and eductions over them, files, channels, streams."
   {:no-doc true}
-  (:require [clojure.core.protocols :as protocols]
-            [clojure.core.reducers :as reducers]
-            [magnetar.impl.fold.checks :as checks]
-            [magnetar.impl.fold.chunks :as chunks]
-            [magnetar.impl.fold.lines :as lines]
-            [magnetar.impl.ports :as ports]
-            [magnetar.impl.runtime])
-  (:import (clojure.core Eduction)
-           (clojure.lang IReduceInit)
-           (java.lang.reflect Field)
-           (java.util ArrayList Collections Map Spliterator Spliterators)
-           (java.util.stream BaseStream)
-           (magnetar.impl.fold.chunks Reader)
-           (magnetar.impl.fold.lines Lines)
-           (magnetar.kernel.channel Buffer Channel ReadPort Ports)))
+  (:require
+   [clojure.core.protocols :as protocols]
+   [clojure.core.reducers :as reducers]
+   [magnetar.impl.fold.checks :as checks]
+   [magnetar.impl.fold.chunks :as chunks]
+   [magnetar.impl.fold.lines :as lines]
+   [magnetar.impl.ports :as ports]
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.core Eduction)
+   (clojure.lang IReduceInit)
+   (java.lang.reflect Field)
+   (java.util ArrayList Collections Map Spliterator Spliterators)
+   (java.util.stream BaseStream)
+   (magnetar.impl.fold.chunks Reader)
+   (magnetar.impl.fold.lines Lines)
+   (magnetar.kernel.channel Buffer Channel Ports ReadPort)))
 
 (set! *warn-on-reflection* true)
 

@@ -55,7 +55,7 @@ public final class Fibers {
             return startWeak(starter, name, body);
         }
         Fiber fiber = prepare(starter, name, null, body);
-        fiber.held.start();
+        begin(fiber);
         return fiber;
     }
 
@@ -66,7 +66,12 @@ public final class Fibers {
 
     /** Starts a prepared fiber. */
     public static void begin(Fiber fiber) {
-        fiber.held.start();
+        try {
+            fiber.held.start();
+        } catch (Throwable t) {
+            discard(fiber);
+            throw t;
+        }
     }
 
     /** Drops a prepared fiber that will not be started. */

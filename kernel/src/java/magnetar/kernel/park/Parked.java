@@ -120,8 +120,9 @@ public final class Parked extends Waiter {
             throw new InterruptedException(
                     "interrupted while it waited: " + reason.words() + ". The operation had no effect");
         }
-        boolean interrupted = Thread.interrupted();
+        boolean interrupted = false;
         while (!isReady()) {
+            interrupted |= Thread.interrupted(); // an interrupted thread would not park
             fiber.world().park(this);
         }
         if (interrupted) {

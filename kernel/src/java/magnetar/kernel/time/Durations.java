@@ -17,7 +17,7 @@ public final class Durations {
      * @throws IllegalArgumentException if it is negative or nothing of the kind
      */
     public static long nanos(Object duration) {
-        if (duration == null || duration.toString().equals(":infinity")) {
+        if (duration == null || !(duration instanceof CharSequence) && duration.toString().equals(":infinity")) {
             return INFINITE;
         }
         if (duration instanceof Duration d) {
