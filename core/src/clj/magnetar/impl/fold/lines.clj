@@ -2,7 +2,8 @@
   "The lines of a file as a collection that a fold enters anywhere: memory-mapped, split at newlines."
   {:no-doc true}
   (:require
-   [magnetar.impl.fold.checks :as checks])
+   [magnetar.impl.fold.checks :as checks]
+   [magnetar.impl.runtime])
   (:import
    (clojure.lang IReduceInit)
    (java.io BufferedReader File IOException)
