@@ -65,6 +65,7 @@
            (with-scope [s]
              (let [forks (mapv (fn [_] (fork s offload-on p work)) (range 6))]
                (is (eventually (= {:threads 2 :running 2 :queued 4} (info p))))
+               (is (eventually (= 2 @most)))
                (.countDown release)
                (mapv deref forks)))))
     (is (= 2 @most))
