@@ -744,33 +744,41 @@
       (let [target (.commit h)]
         (ports/completion #(.complete target (if (nil? %) nil (f %))))))))
 
-(defn map<
-  "Deprecated: use a transducer. A port that takes from ch and gives f of the value."
-  {:deprecated "0.1.319.0-6b1aca-alpha"}
-  [f ch]
+(defn- take-from [ch handler]
+  (.take (Ports/readPort ch) ^Handler handler))
+
+(defn- put-on [ch v handler]
+  (.put (Ports/writePort ch) v ^Handler handler))
+
+(defn- port-over
+  "A port that closes with ch; on-take is called with a handler, on-put with a value and a handler."
+  [ch on-take on-put]
   (reify
     Port
     (close [_] (close! ch))
     (isClosed [_] (ports/closed? ch))
     ReadPort
-    (take [_ handler]
-      (let [v (.take (Ports/readPort ch) ^Handler (mapped-handler handler f))]
-        (if (or (nil? v) (ports/pending? v)) v (f v))))
+    (take [_ handler] (on-take handler))
     WritePort
-    (put [_ v handler] (.put (Ports/writePort ch) v ^Handler handler))))
+    (put [_ v handler] (on-put v handler))))
+
+(defn map<
+  "Deprecated: use a transducer. A port that takes from ch and gives f of the value."
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  [f ch]
+  (port-over ch
+             (fn [handler]
+               (let [v (take-from ch (mapped-handler handler f))]
+                 (if (or (nil? v) (ports/pending? v)) v (f v))))
+             (fn [v handler] (put-on ch v handler))))
 
 (defn map>
   "Deprecated: use a transducer. A port that puts f of the value on ch."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   [f ch]
-  (reify
-    Port
-    (close [_] (close! ch))
-    (isClosed [_] (ports/closed? ch))
-    ReadPort
-    (take [_ handler] (.take (Ports/readPort ch) ^Handler handler))
-    WritePort
-    (put [_ v handler] (.put (Ports/writePort ch) (f v) ^Handler handler))))
+  (port-over ch
+             (fn [handler] (take-from ch handler))
+             (fn [v handler] (put-on ch (f v) handler))))
 
 (defn- filtered-out
   "The answer of a put whose value is dropped on the way."
@@ -783,17 +791,9 @@
   "Deprecated: use a transducer. A port that puts the value on ch if p is true of it."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   [p ch]
-  (reify
-    Port
-    (close [_] (close! ch))
-    (isClosed [_] (ports/closed? ch))
-    ReadPort
-    (take [_ handler] (.take (Ports/readPort ch) ^Handler handler))
-    WritePort
-    (put [_ v handler]
-      (if (p v)
-        (.put (Ports/writePort ch) v ^Handler handler)
-        (filtered-out ch handler)))))
+  (port-over ch
+             (fn [handler] (take-from ch handler))
+             (fn [v handler] (if (p v) (put-on ch v handler) (filtered-out ch handler)))))
 
 (defn remove>
   "Deprecated: use a transducer. A port that puts the value on ch unless p is true of it."
