@@ -25,10 +25,10 @@ public sealed interface Cause {
     }
 
     /** The process was killed: it is dead for everybody else already. */
-    record Kill() implements Cause {
+    record Kill(Object reason) implements Cause {
         @Override
         public Error toError() {
-            return new Exit("killed");
+            return new Exit(reason);
         }
     }
 }

@@ -64,6 +64,11 @@ public final class Fibers {
         return prepare(Fiber.current(), name, owner, body);
     }
 
+    /** The same, on a platform thread. */
+    public static Fiber prepareOnPlatform(String name, Object owner, FiberBody body) {
+        return prepare(Fiber.current(), Thread.ofPlatform().daemon().name(name).unstarted(body), owner, body);
+    }
+
     /** Starts a prepared fiber. */
     public static void begin(Fiber fiber) {
         try {
@@ -81,7 +86,10 @@ public final class Fibers {
     }
 
     private static Fiber prepare(Fiber starter, String name, Object owner, FiberBody body) {
-        Thread thread = starter.world().newThread(name, body);
+        return prepare(starter, starter.world().newThread(name, body), owner, body);
+    }
+
+    private static Fiber prepare(Fiber starter, Thread thread, Object owner, FiberBody body) {
         Fiber fiber = enroll(thread, starter.world(), body).inherit(starter, owner);
         fiber.hold(thread);
         return fiber;
@@ -143,6 +151,13 @@ public final class Fibers {
             });
         }
         return threads;
+    }
+
+    /** Shows what the fibers that have not ended are owned by; the visitor is short and calls nothing here. */
+    public static void homes(Consumer<Object> visit) {
+        for (Shard s : SHARDS) {
+            s.each(f -> visit.accept(f.home()));
+        }
     }
 
     /** How many fibers have not ended. */

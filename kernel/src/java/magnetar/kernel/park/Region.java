@@ -3,8 +3,8 @@ package magnetar.kernel.park;
 /**
  * A stretch of a fiber's execution that can be doomed as a whole, such as the body of a scope. Regions of one fiber nest.
  *
- * <p>Invariant: the cause is written before the fiber's thread is interrupted, once, and never taken back; leaving the region ends its
- * effect, and withdraws the interrupt that came with it.
+ * <p>Invariant: the cause is written before the fiber's thread is interrupted, and never taken back, though a kill may replace another one;
+ * leaving the region ends its effect, and withdraws the interrupt that came with it.
  */
 public abstract class Region {
     // Only accessed by the fiber that is in the region.
@@ -22,16 +22,26 @@ public abstract class Region {
         return fiber;
     }
 
+    /** The region around this one, as the fiber in it sees it. */
+    public final Region outer() {
+        return outer;
+    }
+
     /** Why everything in the region has to end, or null. */
     public final Cause cause() {
         return cause;
     }
 
-    /** Writes the cause, then interrupts the fiber in the region. Called once at most, never after the region was left. */
+    /** The fiber that will be in the region, if it is known before. */
+    protected final void expect(Fiber soon) {
+        fiber = soon;
+    }
+
+    /** Writes the cause, then interrupts the fiber in the region. Never called after the region was left; twice only to kill. */
     protected final void doomRegion(Cause why) {
         cause = why;
         World.switchPoint();
-        Thread t = fiber.get();
+        Thread t = fiber == null ? null : fiber.get();
         if (t != null) {
             t.interrupt();
         }

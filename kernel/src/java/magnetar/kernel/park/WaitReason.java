@@ -18,6 +18,16 @@ public enum WaitReason {
     CALLBACK("call of a callback"),
     /** Waits until work on a platform thread has ended. */
     OFFLOAD("end of offloaded work"),
+    /** Waits for a message. */
+    MAILBOX("message"),
+    /** Waits for a message, or the first of several channel operations. */
+    MAILBOX_OR_CHANNELS("message, or select over channels"),
+    /** Waits until a mailbox has room for its message. */
+    MAILBOX_ROOM("room in a mailbox"),
+    /** Waits until a process has ended. */
+    PROCESS_END("end of a process"),
+    /** Waits until whoever suspended the process lets it go on. */
+    SUSPENDED("resumption of the process"),
     /** Waits for time to pass. */
     SLEEP("time to pass"),
     /** Waits for a port of another library, through a handler. */

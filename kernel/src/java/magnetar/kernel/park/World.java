@@ -25,6 +25,8 @@ public class World {
     /** The world of the operating system's clock and the JVM's scheduler. */
     public static final World REAL = new World();
 
+    private static final long CREATION = System.currentTimeMillis() / 1000 & 0x7fffffff;
+
     private static final MutableCallSite SIMULATED =
             new MutableCallSite(MethodHandles.constant(boolean.class, false));
     private static final MethodHandle IS_SIMULATED = SIMULATED.dynamicInvoker();
@@ -41,6 +43,8 @@ public class World {
 
     // Below zero, so that they never equal an id of core.async, which counts up from zero.
     private final AtomicLong ids = new AtomicLong(Long.MIN_VALUE);
+
+    private final AtomicLong serials = new AtomicLong();
 
     // Set once, read by any thread: the timers of this world, owned by the room above.
     private volatile Object timers;
@@ -66,6 +70,16 @@ public class World {
     /** Reserves {@code n} ids and returns the first. */
     public long reserveIds(int n) {
         return ids.getAndAdd(n);
+    }
+
+    /** The next number of something that is numbered from 1 in this world. */
+    public final long nextSerial() {
+        return serials.incrementAndGet();
+    }
+
+    /** Tells this run from others. */
+    public long creation() {
+        return CREATION;
     }
 
     /** Parks the current thread; the waiter is the blocker that a dump shows. */

@@ -111,7 +111,7 @@ public final class Scope extends Region {
         return switch (fiber.region()) {
             case Scope s -> s;
             case Offload.Call c -> c.scope;
-            case null, default -> (Scope) fiber.home();
+            case null, default -> fiber.home() instanceof Scope s ? s : null;
         };
     }
 

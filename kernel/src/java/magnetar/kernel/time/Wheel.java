@@ -111,6 +111,16 @@ public final class Wheel {
         }
     }
 
+    /** True if the timer has neither expired nor been stopped. */
+    public boolean isWaiting(Timer timer) {
+        lock.lock();
+        try {
+            return timer.slot != NOWHERE;
+        } finally {
+            lock.unlock();
+        }
+    }
+
     private void startThread() {
         if (thread == null) {
             thread = new WheelThread(this);

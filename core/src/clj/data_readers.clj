@@ -1,0 +1,2 @@
+{magnetar/pid magnetar.impl.actor.text/read-pid
+ magnetar/ref magnetar.impl.actor.text/read-ref}

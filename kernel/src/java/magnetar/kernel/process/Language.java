@@ -1,0 +1,55 @@
+package magnetar.kernel.process;
+
+import java.util.List;
+import java.util.Map;
+import magnetar.kernel.park.Cancelled;
+import magnetar.kernel.park.Exit;
+
+/** How a language above writes exit reasons and the messages that the kernel itself sends; as it stands here, plain Java does. */
+public interface Language {
+    /** The constant of this name: normal, kill, killed, noproc, cancelled, DOWN. */
+    default Object constant(String name) {
+        return name;
+    }
+
+    /** The message that a process which traps exits gets instead of ending. */
+    default Object exit(Pid from, Object reason) {
+        return List.of("EXIT", from, reason);
+    }
+
+    /** The message of a monitor. */
+    default Object down(Object tag, Ref ref, Object object, Object reason) {
+        return List.of(tag, ref, "process", object, reason);
+    }
+
+    /** The message of a timer that was started with a reference. */
+    default Object timeout(Ref ref, Object message) {
+        return List.of("timeout", ref, message);
+    }
+
+    /** The message about what a traced process has sent (to whom) or received (to null). */
+    default Object trace(Pid who, Object message, Object to) {
+        return to == null ? List.of("trace", who, "receive", message)
+                : List.of("trace", who, "send", message, to);
+    }
+
+    /** The exit reason of a process that threw this. */
+    default Object reason(Throwable thrown) {
+        return switch (thrown) {
+            case Exit e -> e.reason();
+            case Cancelled c -> constant("cancelled");
+            default -> List.of(String.valueOf(thrown));
+        };
+    }
+
+    /** The error of a misuse of this kind: a sentence, and data by name. */
+    default RuntimeException misuse(String kind, String sentence, Map<String, Object> data) {
+        return new IllegalArgumentException(sentence);
+    }
+
+    /** A value as text, of bounded length. */
+    default String text(Object value) {
+        String s = String.valueOf(value);
+        return s.length() > 200 ? s.substring(0, 200) + "..." : s;
+    }
+}

@@ -1,0 +1,139 @@
+package magnetar.kernel.process;
+
+import magnetar.kernel.park.Source;
+import magnetar.kernel.park.Waiter;
+
+/**
+ * The messages of one process: an inbox that any thread may add to, and a list in the order of arrival that its owner alone looks through.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>A message is in the inbox, or in the list, or was taken: once. The owner moves the whole inbox to the end of the list, in order.
+ *   <li>A message that was added before the owner looked at the inbox is seen; one that is added later meets the owner's waiter, which is in
+ *       the inbox exactly while the inbox is empty and the owner waits. So no wake-up is lost.
+ *   <li>The numbers of the nodes in the list ascend. A node that was there when a reference was made has no higher number than the mark of
+ *       that reference.
+ *   <li>Once closed it takes nothing, and what it held is dropped.
+ * </ol>
+ */
+abstract class Mailbox implements Source {
+    /** What {@link #push} answers when the mailbox is closed. */
+    static final Waiter CLOSED = new Answer();
+
+    /** What {@link #push} answers when there is no room. */
+    static final Waiter FULL = new Answer();
+
+    // The list. Only accessed by the owner.
+    private Node first;
+    private Node last;
+    private long arrived;
+
+    // Only written by the owner.
+    private volatile int kept;
+
+    /** Adds a message. Answers the waiter of the owner, claimed and to be completed, or null, {@link #CLOSED} or {@link #FULL}. */
+    abstract Waiter push(Node node);
+
+    /** Adds a message that no bound applies to. */
+    abstract Waiter pushSignal(Node node);
+
+    /** Takes the whole inbox, in the order of arrival; null if it is empty. Called by the owner. */
+    abstract Node takeInbox();
+
+    /** How many messages are in the inbox. */
+    abstract int waiting();
+
+    /** Closes it. */
+    abstract void close();
+
+    abstract boolean isClosed();
+
+    /** Called by the owner after a message left the list. */
+    void removed() {}
+
+    /** How many messages there are. */
+    final int size() {
+        return kept + waiting();
+    }
+
+    /** How many messages are in the list. */
+    final int kept() {
+        return kept;
+    }
+
+    /** The number of the youngest message that has arrived. */
+    final long mark() {
+        drain();
+        return arrived;
+    }
+
+    /** Moves the inbox to the list; the first of the nodes moved, or null. */
+    final Node drain() {
+        Node moved = takeInbox();
+        int n = 0;
+        for (Node node = moved; node != null; node = node.next) {
+            append(node);
+            n++;
+        }
+        if (n > 0) {
+            kept += n;
+        }
+        return moved;
+    }
+
+    private void append(Node node) {
+        node.number = ++arrived;
+        node.previous = last;
+        if (last == null) {
+            first = node;
+        } else {
+            last.next = node;
+        }
+        last = node;
+    }
+
+    /** The first node of the list that arrived after the mark; null if there is none. */
+    final Node after(long mark) {
+        if (mark == 0) {
+            return first;
+        }
+        Node later = null;
+        for (Node n = last; n != null && n.number > mark; n = n.previous) {
+            later = n;
+        }
+        return later;
+    }
+
+    /** Takes a node out of the list. */
+    final void remove(Node node) {
+        if (node.previous == null) {
+            first = node.next;
+        } else {
+            node.previous.next = node.next;
+        }
+        if (node.next == null) {
+            last = node.previous;
+        } else {
+            node.next.previous = node.previous;
+        }
+        kept--;
+        removed();
+    }
+
+    /** The oldest node of the list, or null. */
+    final Node oldest() {
+        return first;
+    }
+
+    private static final class Answer extends Waiter {
+        @Override
+        public long id() {
+            return 0;
+        }
+
+        @Override
+        public void complete(Object source, Object result) {
+            throw new AssertionError("an answer is no waiter");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+package magnetar.kernel.process;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import magnetar.kernel.park.Waiter;
+import magnetar.kernel.park.World;
+
+/**
+ * A mailbox without a bound. Adding never waits.
+ *
+ * <p>The inbox is one word: null (empty), the youngest node of a stack, the waiter of the owner, or CLOSED. A sender moves it by one
+ * compare-and-set; the owner takes the stack by one and reverses it once.
+ *
+ * <p>Source: Treiber's stack; the parked owner in the same word as in Erlang's and Akka's mailboxes. Difference: the waiter is a claim
+ * that channels, timers and interrupts compete for as well. Refused: a linked queue with a dummy node (one more object for each process,
+ * and a second word for the waiter, so a fence more for each message).
+ */
+final class OpenMailbox extends Mailbox {
+    private static final VarHandle WORD;
+
+    static {
+        try {
+            WORD = MethodHandles.lookup().findVarHandle(OpenMailbox.class, "word", Object.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    // Set or read by any thread.
+    private volatile Object word;
+
+    @Override
+    Waiter push(Node node) {
+        for (;;) {
+            Object w = word;
+            World.switchPoint();
+            if (w == CLOSED) {
+                return CLOSED;
+            }
+            if (w instanceof Waiter owner) {
+                node.next = null;
+                node.number = 1;
+                if (WORD.compareAndSet(this, w, node)) {
+                    return owner.claim() ? owner : null;
+                }
+            } else if (pushOn((Node) w, node)) {
+                return null;
+            }
+        }
+    }
+
+    private boolean pushOn(Node top, Node node) {
+        node.next = top;
+        node.number = top == null ? 1 : top.number + 1;
+        return WORD.compareAndSet(this, top, node);
+    }
+
+    @Override
+    Waiter pushSignal(Node node) {
+        return push(node);
+    }
+
+    @Override
+    Node takeInbox() {
+        for (;;) {
+            Object w = word;
+            if (!(w instanceof Node top)) {
+                return null;
+            }
+            World.switchPoint();
+            if (WORD.compareAndSet(this, w, null)) {
+                return reverse(top);
+            }
+        }
+    }
+
+    private static Node reverse(Node top) {
+        Node reversed = null;
+        for (Node n = top; n != null; ) {
+            Node below = n.next;
+            n.next = reversed;
+            reversed = n;
+            n = below;
+        }
+        return reversed;
+    }
+
+    @Override
+    int waiting() {
+        for (;;) {
+            if (!(word instanceof Node top)) {
+                return 0;
+            }
+            long n = top.number;
+            VarHandle.loadLoadFence();
+            if (word == top) { // else the owner may have taken it, and have given it another number
+                return (int) n;
+            }
+        }
+    }
+
+    @Override
+    public boolean enlist(Waiter owner) {
+        World.switchPoint();
+        return WORD.compareAndSet(this, null, owner);
+    }
+
+    @Override
+    public void delist(Waiter owner) {
+        WORD.compareAndSet(this, owner, null);
+    }
+
+    @Override
+    void close() {
+        World.switchPoint();
+        word = CLOSED;
+    }
+
+    @Override
+    boolean isClosed() {
+        return word == CLOSED;
+    }
+}

@@ -1,0 +1,110 @@
+package magnetar.kernel.process;
+
+/**
+ * The name of one process, for ever: it is never used again. Equal pids name the same process, also when one of them was read from text.
+ *
+ * <p>Invariant: {@code process} is the live process or null; it goes from the one to the other once, before anybody learns of the death. So
+ * whoever keeps a pid does not keep what the process held, but for the value that it ended with.
+ */
+public final class Pid implements Comparable<Pid> {
+    private final int node;
+    private final long serial;
+    private final long creation;
+    private final String label;
+
+    // Set or read by any thread.
+    private volatile Process process;
+    private volatile Ended ended;
+
+    /**
+     * How a process ended.
+     *
+     * @param reason the exit reason
+     * @param value what it computed, if the reason is normal
+     */
+    public record Ended(Object reason, Object value) {}
+
+    /** A pid read from text: the live process of that name, if there is one, has an equal one. */
+    public Pid(int node, long serial, long creation, String label) {
+        this.node = node;
+        this.serial = serial;
+        this.creation = creation;
+        this.label = label;
+    }
+
+    Pid(long serial, long creation, String label) {
+        this(0, serial, creation, label);
+    }
+
+    void bear(Process live) {
+        process = live;
+    }
+
+    void bury(Ended how) {
+        ended = how;
+        process = null;
+    }
+
+    /** The live or exiting process, or null. */
+    Process process() {
+        return process;
+    }
+
+    /** How it ended; null while it lives, and for a pid that was read from text. */
+    public Ended ended() {
+        return ended;
+    }
+
+    /** True until it exits, or is told to. */
+    public boolean isAlive() {
+        Process p = process;
+        return p != null && p.isAlive();
+    }
+
+    /** What it was called when it was started: its name or the source line. */
+    public String label() {
+        return label;
+    }
+
+    /** The node it runs on; 0 is this one. */
+    public int node() {
+        return node;
+    }
+
+    /** Its number on its node. */
+    public long serial() {
+        return serial;
+    }
+
+    /** The incarnation of its node. */
+    public long creation() {
+        return creation;
+    }
+
+    /** The pid as text, without the label. */
+    public String text() {
+        return node + "." + serial + "." + creation;
+    }
+
+    @Override
+    public int compareTo(Pid other) {
+        int byNode = Integer.compare(node, other.node);
+        int bySerial = byNode != 0 ? byNode : Long.compare(serial, other.serial);
+        return bySerial != 0 ? bySerial : Long.compare(creation, other.creation);
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return this == other || other instanceof Pid p && compareTo(p) == 0;
+    }
+
+    @Override
+    public int hashCode() {
+        return Long.hashCode(serial * 0x9E3779B97F4A7C15L ^ creation) + node;
+    }
+
+    @Override
+    public String toString() {
+        return "#magnetar/pid \"" + text() + (label == null ? "" : " " + label) + "\"";
+    }
+}

@@ -1,0 +1,728 @@
+package magnetar.kernel.process;
+
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import magnetar.kernel.park.Cause;
+import magnetar.kernel.park.Exit;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.Region;
+import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.park.Waiter;
+import magnetar.kernel.time.Durations;
+import magnetar.kernel.time.Waits;
+
+/**
+ * A process as Erlang means it: a mailbox, links, monitors, and a death that others learn of. It is a region of the fiber that runs it, so an
+ * exit signal dooms what that fiber does, wherever it waits, and nothing beyond.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>A signal acts on arrival, by the thread that sends it: so the signals of one sender act in the order in which they were sent. Trap
+ *       flag, links, monitors and life change under the monitor of their process only.
+ *   <li>Life goes from ALIVE to EXITING to DEAD, or at once to DEAD. From EXITING on the name is free, the mailbox closed, and exit signals
+ *       but a kill are ignored; the reason does not change any more. The process is DEAD when its body has ended with all scopes in it, or at
+ *       once when it was killed.
+ *   <li>Links are symmetric, but for one side that is DEAD: both are changed under both monitors.
+ *   <li>A monitor that the watcher lists has not fired. Whoever takes it out of that list, under the watcher's monitor, decides: the death of
+ *       the watched adds the message under it, a demonitor none. So after a demonitor no message comes that is not in the mailbox yet.
+ *   <li>Name, list of links and of monitors are empty before anybody learns of the death.
+ *   <li>No interrupt is sent to the thread once DEAD was written by the thread itself.
+ * </ol>
+ *
+ * <p>Differences from Erlang: signals are synchronous, which its rules allow; a process that ends by a signal runs its {@code finally} blocks
+ * first (for them it is EXITING: what it sends is dropped), and one that was killed may run on as a zombie that nobody hears.
+ *
+ * <p>Lock order: monitors of processes by pid, then a mailbox. Nobody is woken under them, but for the interrupt.
+ */
+public final class Process extends Region {
+    private enum Life {
+        ALIVE,
+        EXITING,
+        DEAD
+    }
+
+    private final Pid pid;
+    private final Mailbox mailbox;
+
+    // Written under the monitor, read by any thread.
+    private volatile Life life = Life.ALIVE;
+    private volatile Gate suspended;
+    private volatile Pid tracer;
+
+    // Guarded by the monitor.
+    private final Bag<Pid> links = new Bag<>();
+    private final Bag<Monitor> watchers = new Bag<>();
+    private final Bag<Monitor> watching = new Bag<>();
+    private boolean traps;
+    private Object reason;
+    private Object name;
+    private Gate gone;
+    private int suspensions;
+
+    // Only written by the owner, read by any thread.
+    private volatile Object dictionary;
+
+    // Set by the starter, then by any thread.
+    private volatile Pid leader;
+
+    // Only accessed by the owner.
+    private boolean matching;
+
+    Process(Pid pid, Mailbox mailbox) {
+        this.pid = pid;
+        this.mailbox = mailbox;
+        pid.bear(this);
+    }
+
+    // --- who it is ---------------------------------------------------------------------------------------------------
+
+    /** The process that the current thread is, or null: a fork or a go block that a process has started is none. */
+    public static Process current() {
+        return of(Fiber.current());
+    }
+
+    static Process of(Fiber fiber) {
+        for (Region r = fiber.region(); r != null; r = r.outer()) {
+            if (r instanceof Process p) {
+                return p;
+            }
+        }
+        return null;
+    }
+
+    /** Its pid. */
+    public Pid pid() {
+        return pid;
+    }
+
+    boolean isAlive() {
+        return life == Life.ALIVE;
+    }
+
+    /** What the face keeps for its owner. */
+    public Object dictionary() {
+        return dictionary;
+    }
+
+    /** Replaces what the face keeps; called by the owner. */
+    public void setDictionary(Object next) {
+        dictionary = next;
+    }
+
+    /** Its group leader; itself if nobody set one. */
+    public Pid leader() {
+        Pid l = leader;
+        return l == null ? pid : l;
+    }
+
+    /** Sets the group leader, which the processes that it starts from now on have as well. */
+    public void setLeader(Pid next) {
+        leader = next;
+    }
+
+    Pid inheritedLeader() {
+        return leader;
+    }
+
+    /** Sends what it sends and receives to this process as well, or with null no longer. */
+    public void trace(Pid to) {
+        tracer = to;
+    }
+
+    /** Sets whether exit signals become messages; returns what was before. */
+    public boolean trapExits(boolean on) {
+        Fiber.current().enter();
+        synchronized (this) {
+            boolean before = traps;
+            traps = on;
+            return before;
+        }
+    }
+
+    // --- messages ----------------------------------------------------------------------------------------------------
+
+    /** Adds a message of the current fiber; waits where the mailbox is bounded and blocks. */
+    void deliver(Fiber sender, Object message) throws InterruptedException {
+        Node node = new Node(message);
+        Waiter answer = mailbox.push(node);
+        if (answer == Mailbox.FULL) {
+            answer = whenFull(sender, node, (BoundedMailbox) mailbox);
+        }
+        if (answer == Mailbox.CLOSED) {
+            DeadLetters.add(pid, message);
+        } else if (answer != null) {
+            answer.complete(mailbox, null);
+        }
+    }
+
+    /** Adds a message that no bound applies to and that never waits; false if the process is dead. */
+    boolean deliverSignal(Object message) {
+        return settle(mailbox.pushSignal(new Node(message)));
+    }
+
+    private boolean settle(Waiter answer) {
+        if (answer != null && answer != Mailbox.CLOSED) {
+            answer.complete(mailbox, null);
+        }
+        return answer != Mailbox.CLOSED;
+    }
+
+    private Waiter whenFull(Fiber sender, Node node, BoundedMailbox full) throws InterruptedException {
+        switch (full.policy) {
+            case DROP_NEW:
+                return Mailbox.CLOSED;
+            case FAIL:
+                throw misuse("mailbox-full", "The mailbox of " + pid + " is full: it holds " + full.capacity
+                        + " messages, and was made to refuse more. Send less, or wait for answers.");
+            default:
+                if (of(sender) == this) {
+                    throw misuse("mailbox-full", "The process " + pid + " sends to itself, and its own mailbox is full with " + full.capacity
+                            + " messages: it would wait for itself. Receive first.");
+                }
+                return awaitRoom(sender, node, full);
+        }
+    }
+
+    private Waiter awaitRoom(Fiber sender, Node node, BoundedMailbox full) throws InterruptedException {
+        for (;;) {
+            Waiter answer = Mailbox.FULL;
+            Parked waiter = new Parked(sender, WaitReason.MAILBOX_ROOM, pid);
+            try {
+                if (full.awaitRoom(waiter)) {
+                    waiter.await();
+                }
+                sender.check();
+                answer = full.push(node);
+            } finally {
+                if (answer == Mailbox.FULL) {
+                    full.giveUp(waiter);
+                }
+            }
+            if (answer != Mailbox.FULL) {
+                return answer;
+            }
+        }
+    }
+
+    private RuntimeException misuse(String kind, String sentence) {
+        return Words.language().misuse(kind, sentence, Map.of("pid", pid));
+    }
+
+    /**
+     * Takes the first message, in the order of arrival, that the matcher takes; the others stay. Called by the owner.
+     *
+     * @param nanos how long to wait; {@link Durations#INFINITE} without end
+     * @param mark no message is looked at that arrived before
+     * @return what the matcher made of it; null if time ran out
+     */
+    public Object receive(Matcher matcher, long nanos, long mark) throws InterruptedException {
+        Fiber fiber = fiber();
+        fiber.enter();
+        long deadline = 0;
+        Node from = mailbox.after(mark);
+        for (;;) {
+            Object taken = take(matcher, from);
+            if (taken != null || nanos <= 0) {
+                return taken;
+            }
+            deadline = deadline == 0 ? Durations.deadline(fiber.world().nanoTime(), nanos) : deadline;
+            if (!await(fiber, deadline)) {
+                return null;
+            }
+            from = null;
+        }
+    }
+
+    /** Takes a message from this node on, or from those that arrive meanwhile; null if none fits. */
+    private Object take(Matcher matcher, Node from) throws InterruptedException {
+        awaitResumption();
+        if (matching) {
+            throw misuse("receive-in-guard", "A guard of a receive of " + pid + " receives itself: let the guard only look at its message.");
+        }
+        matching = true;
+        try {
+            for (Node n = from == null ? mailbox.drain() : from; n != null; n = n.next == null ? mailbox.drain() : n.next) {
+                Object made = matcher.match(n.message);
+                if (made != null) {
+                    mailbox.remove(n);
+                    traceReceipt(n.message);
+                    return made;
+                }
+            }
+            return null;
+        } finally {
+            matching = false;
+        }
+    }
+
+    private boolean await(Fiber fiber, long deadline) throws InterruptedException {
+        long nanos = deadline == Durations.INFINITE ? deadline : deadline - fiber.world().nanoTime();
+        if (nanos <= 0) {
+            return false;
+        }
+        Parked waiter = new Parked(fiber, WaitReason.MAILBOX, pid);
+        if (!mailbox.enlist(waiter)) {
+            return refuseIfClosed();
+        }
+        boolean completed = false;
+        try {
+            completed = Waits.await(fiber.world(), waiter, nanos);
+        } finally {
+            if (!completed) {
+                mailbox.delist(waiter);
+            }
+        }
+        return completed;
+    }
+
+    private boolean refuseIfClosed() {
+        if (mailbox.isClosed()) {
+            throw new Exit(reason); // in a shield: nothing will come any more
+        }
+        return true;
+    }
+
+    /** The mailbox as something to wait for together with channels; look through it with {@link #receive} first. Called by the owner. */
+    public magnetar.kernel.park.Source source() {
+        return mailbox;
+    }
+
+    private void traceReceipt(Object message) {
+        Pid to = tracer;
+        if (to != null) {
+            Processes.signal(to, Words.language().trace(pid, message, null));
+        }
+    }
+
+    void traceSending(Object message, Object to) {
+        Pid observer = tracer;
+        if (observer != null) {
+            Processes.signal(observer, Words.language().trace(pid, message, to));
+        }
+    }
+
+    // --- suspension --------------------------------------------------------------------------------------------------
+
+    /** Lets it take no message until it was resumed as often as suspended. */
+    public synchronized void suspend() {
+        suspensions++;
+        if (suspended == null) {
+            suspended = new Gate();
+        }
+    }
+
+    /** Takes one suspension back; false if there is none. */
+    public boolean resume() {
+        Gate opened;
+        synchronized (this) {
+            if (suspensions == 0) {
+                return false;
+            }
+            suspensions--;
+            opened = suspensions == 0 ? suspended : null;
+            suspended = suspensions == 0 ? null : suspended;
+        }
+        if (opened != null) {
+            opened.open();
+        }
+        return true;
+    }
+
+    private void awaitResumption() throws InterruptedException {
+        for (Gate g = suspended; g != null; g = suspended) {
+            Waits.await(g, WaitReason.SUSPENDED, pid, Durations.INFINITE);
+        }
+    }
+
+    // --- references, aliases -----------------------------------------------------------------------------------------
+
+    /** A new reference. Called by the owner. */
+    public Ref makeRef() {
+        return new Ref(Processes.nextRef(fiber()), Processes.creation(), pid, mailbox.mark());
+    }
+
+    /** A new reference that is an address of this process until it is closed, or with {@code once} until a message came. */
+    public Ref makeAlias(boolean once) {
+        Ref ref = makeRef();
+        ref.alias = once ? Ref.Alias.REPLY : Ref.Alias.OPEN;
+        return ref;
+    }
+
+    /** Closes the alias; false if it was closed. */
+    public synchronized boolean unalias(Ref ref) {
+        boolean open = ref.maker() == pid && ref.alias != Ref.Alias.NONE;
+        if (open) {
+            ref.alias = Ref.Alias.NONE;
+        }
+        return open;
+    }
+
+    /** A message to an alias of this process: delivered if it is open. No bound applies: it is an answer. */
+    void deliverTo(Ref alias, Object message) {
+        Waiter answer;
+        Monitor closed = null;
+        synchronized (this) {
+            if (alias.alias == Ref.Alias.NONE) {
+                return;
+            }
+            if (alias.alias == Ref.Alias.REPLY_DEMONITOR && watching.remove(alias)) {
+                closed = (Monitor) alias;
+            }
+            if (alias.alias == Ref.Alias.REPLY || alias.alias == Ref.Alias.REPLY_DEMONITOR) {
+                alias.alias = Ref.Alias.NONE;
+            }
+            answer = mailbox.pushSignal(new Node(message));
+        }
+        settle(answer);
+        forget(closed);
+    }
+
+    // --- monitors ----------------------------------------------------------------------------------------------------
+
+    /**
+     * Watches a process. Called by the owner.
+     *
+     * @param object how the message of its end names it
+     * @param tag how the message begins; null for the usual word
+     * @param mode what the reference is as an address
+     */
+    public Ref monitor(Pid watched, Object object, Object tag, String mode) {
+        Monitor m = new Monitor(Processes.nextRef(fiber()), Processes.creation(), pid, mailbox.mark(), watched, object,
+                tag == null ? Words.get().down : tag);
+        m.alias = Ref.Alias.valueOf(mode);
+        synchronized (this) {
+            if (life == Life.DEAD) {
+                return m;
+            }
+            watching.add(m);
+        }
+        Process p = watched.process();
+        if (p == null || !p.addWatcher(m)) {
+            fire(m, Words.get().noproc);
+        }
+        if (life == Life.DEAD) {
+            forget(m);
+        }
+        return m;
+    }
+
+    private synchronized boolean addWatcher(Monitor m) {
+        return life != Life.DEAD && watchers.add(m);
+    }
+
+    /** The watched process has died. */
+    private void fire(Monitor m, Object why) {
+        Waiter answer = null;
+        synchronized (this) {
+            if (watching.remove(m)) {
+                closeAlias(m);
+                answer = mailbox.pushSignal(new Node(Words.language().down(m.tag, m, m.object, why)));
+            }
+        }
+        settle(answer);
+    }
+
+    private static void closeAlias(Monitor m) {
+        if (m.alias != Ref.Alias.OPEN && m.alias != Ref.Alias.REPLY) {
+            m.alias = Ref.Alias.NONE;
+        }
+    }
+
+    /** Ends a monitor; false if it had ended, or is none of this process. */
+    public boolean demonitor(Ref ref) {
+        Fiber.current().enter();
+        if (!(ref instanceof Monitor m)) {
+            return false;
+        }
+        boolean was;
+        synchronized (this) {
+            was = watching.remove(m);
+            if (m.maker() == pid) {
+                closeAlias(m);
+            }
+        }
+        forget(was ? m : null);
+        return was;
+    }
+
+    private static void forget(Monitor m) {
+        Process p = m == null ? null : m.watched.process();
+        if (p != null) {
+            synchronized (p) {
+                p.watchers.remove(m);
+            }
+        }
+    }
+
+    // --- links -------------------------------------------------------------------------------------------------------
+
+    /** Links this process, the current one, and another; false if the other is dead and this one does not trap exits. */
+    public boolean link(Pid other) {
+        Fiber.current().enter();
+        Process p = other.process();
+        if (p == this || p != null && p.join(this)) {
+            return true;
+        }
+        return noproc(other);
+    }
+
+    /** Links both, unless one is dead. */
+    boolean join(Process other) {
+        boolean inOrder = pid.compareTo(other.pid) < 0;
+        synchronized (inOrder ? this : other) {
+            synchronized (inOrder ? other : this) {
+                if (life == Life.DEAD) {
+                    return false;
+                }
+                if (other.life != Life.DEAD) {
+                    links.add(other.pid);
+                    other.links.add(pid);
+                }
+                return true;
+            }
+        }
+    }
+
+    private boolean noproc(Pid dead) {
+        Waiter answer;
+        synchronized (this) {
+            if (!traps) {
+                return false;
+            }
+            answer = mailbox.pushSignal(new Node(Words.language().exit(dead, Words.get().noproc)));
+        }
+        settle(answer);
+        return true;
+    }
+
+    /** Undoes a link, if there is one: from now on the death of the other does nothing here. */
+    public void unlink(Pid other) {
+        Fiber.current().enter();
+        Process p = other.process();
+        if (p == null || p == this) {
+            synchronized (this) {
+                links.remove(other);
+            }
+            return;
+        }
+        boolean inOrder = pid.compareTo(other) < 0;
+        synchronized (inOrder ? this : p) {
+            synchronized (inOrder ? p : this) {
+                links.remove(other);
+                p.links.remove(pid);
+            }
+        }
+    }
+
+    // --- names -------------------------------------------------------------------------------------------------------
+
+    /** Gives it a name; what stands in the way, or null. */
+    synchronized String register(Object wanted) {
+        if (life != Life.ALIVE) {
+            return "it is not alive";
+        }
+        if (name != null) {
+            return "it has the name " + name + " already";
+        }
+        Process taken = Names.claim(wanted, this);
+        if (taken != null) {
+            return "the name belongs to " + taken.pid;
+        }
+        name = wanted;
+        return null;
+    }
+
+    /** Takes its name away; false if it has not this one. */
+    synchronized boolean unregister(Object given) {
+        if (!given.equals(name)) {
+            return false;
+        }
+        Names.release(given, this);
+        name = null;
+        return true;
+    }
+
+    // --- exit --------------------------------------------------------------------------------------------------------
+
+    /** An exit signal arrives. */
+    void exit(Pid from, Object why, boolean overLink) {
+        Waiter answer = null;
+        Obituary obituary = null;
+        synchronized (this) {
+            if (life == Life.DEAD || overLink && !links.remove(from)) {
+                return;
+            }
+            Words words = Words.get();
+            if (!overLink && words.kill.equals(why)) {
+                obituary = kill(words.killed);
+            } else if (life == Life.EXITING) {
+                return;
+            } else if (traps) {
+                answer = mailbox.pushSignal(new Node(words.language.exit(from, why)));
+            } else if (!words.normal.equals(why) || !overLink && from == pid) {
+                leave(why);
+                doomRegion(new Cause.Leave(why));
+            }
+        }
+        settle(answer);
+        if (obituary != null) {
+            obituary.announce();
+        }
+    }
+
+    /** Under the monitor: not alive for others any more. */
+    private void leave(Object why) {
+        life = Life.EXITING;
+        reason = why;
+        if (name != null) {
+            Names.release(name, this);
+            name = null;
+        }
+        mailbox.close();
+    }
+
+    /** Under the monitor: dead at once for everybody else, whatever its thread does. */
+    private Obituary kill(Object why) {
+        if (life == Life.ALIVE) {
+            leave(why);
+        }
+        Processes.addZombie(this);
+        doomRegion(new Cause.Kill(reason));
+        return die(null);
+    }
+
+    /** Under the monitor. */
+    private Obituary die(Object value) {
+        life = Life.DEAD;
+        pid.bury(new Pid.Ended(reason, value));
+        return new Obituary(pid, reason, links.takeAll(), watchers.takeAll(), watching.takeAll(), gone);
+    }
+
+    /** The body has ended, with everything in it. */
+    private void end(Object why, Object value) {
+        Obituary obituary;
+        synchronized (this) {
+            if (life == Life.DEAD) {
+                return;
+            }
+            boolean own = life == Life.ALIVE;
+            if (own) {
+                leave(why);
+            }
+            obituary = die(own ? value : null);
+        }
+        obituary.announce();
+    }
+
+    /** What has to be told after a death. */
+    private record Obituary(Pid dead, Object why, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, Gate gone) {
+        void announce() {
+            for (Monitor m : watchers) {
+                Process p = m.maker().process();
+                if (p != null) {
+                    p.fire(m, why);
+                }
+            }
+            for (Pid linked : links) {
+                Process p = linked.process();
+                if (p != null) {
+                    p.exit(dead, why, true);
+                }
+            }
+            watching.forEach(Process::forget);
+            if (gone != null) {
+                gone.open();
+            }
+        }
+    }
+
+    /** Waits until it has ended, for so many nanoseconds; true if it has. */
+    boolean awaitEnd(long nanos) throws InterruptedException {
+        Gate gate;
+        synchronized (this) {
+            if (life == Life.DEAD) {
+                return true;
+            }
+            gone = gone == null ? new Gate() : gone;
+            gate = gone;
+        }
+        return Waits.await(gate, WaitReason.PROCESS_END, pid, nanos);
+    }
+
+    // --- running -----------------------------------------------------------------------------------------------------
+
+    /** Drops the stack of the current process and goes on with this. */
+    static final class Continue extends Error {
+        private static final long serialVersionUID = 1L;
+        private final transient Process process;
+        private final transient Callable<?> next;
+
+        Continue(Process process, Callable<?> next) {
+            super("continue", null, false, false);
+            this.process = process;
+            this.next = next;
+        }
+    }
+
+    /** Never returns: the current process drops its stack, and goes on with this work. */
+    public void continueWith(Callable<?> next) {
+        fiber().check();
+        throw new Continue(this, next);
+    }
+
+    /** What the fiber that will run it is, so that it can be told to exit before it runs. */
+    void hostedBy(Fiber soon) {
+        expect(soon);
+    }
+
+    /** Runs it on the current fiber to its end; what its body threw, or null. */
+    Throwable run(Fiber host, Callable<?> work) {
+        host.enterRegion(this);
+        Throwable thrown = null;
+        Object value = null;
+        try {
+            host.check();
+            value = call(work);
+        } catch (Throwable t) {
+            thrown = t;
+        }
+        try {
+            end(thrown == null ? Words.get().normal : Words.language().reason(thrown), value);
+        } finally {
+            host.leaveRegion();
+            Processes.removeZombie(this);
+        }
+        return thrown;
+    }
+
+    private Object call(Callable<?> work) throws Exception {
+        Callable<?> next = work;
+        for (;;) {
+            try {
+                return next.call();
+            } catch (Continue c) {
+                if (c.process != this) {
+                    throw c;
+                }
+                next = c.next;
+            }
+        }
+    }
+
+    // --- views -------------------------------------------------------------------------------------------------------
+
+    /** What is known of it at one instant, without its co-operation. */
+    public synchronized ProcessInfo info() {
+        return new ProcessInfo(pid, fiber() == null ? null : fiber().get(), life.name(), name, links.list(),
+                watchers.list().stream().map(Ref::maker).toList(), watching.list().stream().map(m -> m.object).toList(), mailbox.size(),
+                traps, suspensions > 0, leader(), dictionary);
+    }
+
+    @Override
+    public String toString() {
+        return "process " + pid.text() + " " + pid.label();
+    }
+}

@@ -1,0 +1,22 @@
+package magnetar.kernel.process;
+
+import java.util.List;
+
+/**
+ * A process at one instant.
+ *
+ * @param pid its pid
+ * @param thread the thread that runs it, or null
+ * @param life ALIVE, EXITING or DEAD
+ * @param name its registered name, or null
+ * @param links the processes it is linked to
+ * @param monitoredBy the processes that watch it, once for each monitor
+ * @param monitors what it watches: pids, or the names it used
+ * @param messages how many messages wait in its mailbox
+ * @param trapsExits whether exit signals become messages
+ * @param suspended whether it may take no message
+ * @param leader its group leader
+ * @param dictionary what the face keeps
+ */
+public record ProcessInfo(Pid pid, Thread thread, String life, Object name, List<Pid> links, List<Pid> monitoredBy, List<Object> monitors,
+        int messages, boolean trapsExits, boolean suspended, Pid leader, Object dictionary) {}

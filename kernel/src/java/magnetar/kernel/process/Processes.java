@@ -1,0 +1,451 @@
+package magnetar.kernel.process;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
+import magnetar.kernel.park.Exit;
+import magnetar.kernel.park.Failures;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.FiberBody;
+import magnetar.kernel.park.Fibers;
+import magnetar.kernel.time.Durations;
+import magnetar.kernel.time.Wheel;
+
+/** What is done with processes from outside: starting them, sending to them, finding them. */
+public final class Processes {
+    private static final Set<Process> GUESTS = ConcurrentHashMap.newKeySet();
+    private static final Set<Process> ZOMBIES = ConcurrentHashMap.newKeySet();
+
+    private Processes() {}
+
+    /** How a process is started. All fields may be set until it is. */
+    public static final class Options {
+        /** What it is called: its name or the source line that started it. */
+        public String label;
+        /** The name to register, or null. */
+        public Object name;
+        /** True to link it to the current process before it runs. */
+        public boolean link;
+        /** True to monitor it from the current process before it runs. */
+        public boolean monitor;
+        /** True to let it begin with exit signals trapped. */
+        public boolean traps;
+        /** True to run it on a platform thread. */
+        public boolean platform;
+        /** The most messages its mailbox holds; 0 for no bound. */
+        public int capacity;
+        /** What happens to a message that finds no room: BLOCK, DROP_NEW, DROP_OLD or FAIL. */
+        public String whenFull = "BLOCK";
+
+        /** Nothing set. */
+        public Options() {}
+
+        private Mailbox mailbox() {
+            return capacity == 0 ? new OpenMailbox() : new BoundedMailbox(capacity, BoundedMailbox.Policy.valueOf(whenFull));
+        }
+    }
+
+    /**
+     * A process that was started.
+     *
+     * @param pid its pid
+     * @param monitor the reference of the monitor, or null
+     */
+    public record Started(Pid pid, Ref monitor) {}
+
+    // --- starting ----------------------------------------------------------------------------------------------------
+
+    /** Starts a process that does nothing but this work. */
+    public static Pid spawn(String label, Callable<?> work) {
+        Fiber starter = Fiber.current();
+        starter.enter();
+        Process process = make(starter, label, new OpenMailbox());
+        begin(process, prepare(process, work, false));
+        return process.pid();
+    }
+
+    /** Starts a process with options. */
+    public static Started spawn(Options options, Callable<?> work) {
+        Fiber starter = Fiber.current();
+        starter.enter();
+        Process process = make(starter, options.label, options.mailbox());
+        Fiber fiber = prepare(process, work, options.platform);
+        Ref monitor = null;
+        try {
+            monitor = settle(process, options);
+        } catch (Throwable t) {
+            process.exit(process.pid(), Words.get().kill, false);
+            Fibers.discard(fiber);
+            removeZombie(process);
+            throw t;
+        }
+        begin(process, fiber);
+        return new Started(process.pid(), monitor);
+    }
+
+    private static Process make(Fiber starter, String label, Mailbox mailbox) {
+        Process process = new Process(new Pid(starter.world().nextSerial(), creation(), label), mailbox);
+        Process parent = Process.of(starter);
+        if (parent != null && parent.inheritedLeader() != null) {
+            process.setLeader(parent.inheritedLeader());
+        }
+        return process;
+    }
+
+    private static Fiber prepare(Process process, Callable<?> work, boolean platform) {
+        Body body = new Body(process, work);
+        Fiber fiber = platform ? Fibers.prepareOnPlatform(process.pid().label(), process, body)
+                : Fibers.prepare(process.pid().label(), process, body);
+        process.hostedBy(fiber);
+        return fiber;
+    }
+
+    private static Ref settle(Process process, Options options) {
+        if (options.name != null) {
+            register(options.name, process.pid());
+        }
+        if (options.traps) {
+            process.trapExits(true);
+        }
+        if (options.link) {
+            process.join(requireCurrent("spawn-link"));
+        }
+        return options.monitor ? requireCurrent("spawn-monitor").monitor(process.pid(), process.pid(), null, "NONE") : null;
+    }
+
+    private static void begin(Process process, Fiber fiber) {
+        try {
+            Fibers.begin(fiber);
+        } catch (Throwable t) {
+            process.exit(process.pid(), Words.get().kill, false);
+            removeZombie(process);
+            throw t;
+        }
+    }
+
+    /** The fiber's side of a process. */
+    private static final class Body extends FiberBody {
+        private final Process process;
+        private Callable<?> work;
+
+        Body(Process process, Callable<?> work) {
+            this.process = process;
+            this.work = work;
+        }
+
+        private Callable<?> takeWork() {
+            Callable<?> w = work;
+            work = null; // so that what it closes over can be collected while it runs
+            return w;
+        }
+
+        @Override
+        protected void execute() {
+            Throwable thrown = process.run(fiber(), takeWork());
+            if (thrown != null) {
+                Failures.report(process.toString(), Thread.currentThread(), thrown);
+            }
+        }
+    }
+
+    /** How the work of a guest ended: one of value and thrown. */
+    public record Guest(Pid pid, Throwable thrown) {}
+
+    /** Makes the current thread a process for the extent of the work, which runs here and now. */
+    public static Guest host(Options options, Callable<?> work) {
+        Fiber fiber = Fiber.current();
+        fiber.enter();
+        Process process = make(fiber, options.label, options.mailbox());
+        if (options.name != null) {
+            register(options.name, process.pid());
+        }
+        if (options.traps) {
+            process.trapExits(true);
+        }
+        GUESTS.add(process);
+        try {
+            return new Guest(process.pid(), process.run(fiber, work));
+        } finally {
+            GUESTS.remove(process);
+        }
+    }
+
+    /** The current process; a misuse if there is none. */
+    public static Process requireCurrent(String what) {
+        Fiber fiber = Fiber.current();
+        Process p = Process.of(fiber);
+        if (p == null) {
+            throw Words.language().misuse("no-process", noProcess(what, fiber), Map.of("operation", what));
+        }
+        return p;
+    }
+
+    private static String noProcess(String what, Fiber fiber) {
+        Process owner = ownerOf(fiber);
+        String where = Thread.currentThread().getName();
+        return owner == null
+                ? "`" + what + "` was called outside of a process, on " + (where.isEmpty() ? "an unnamed thread" : "\"" + where + "\"")
+                        + ": start one with `spawn`, or make this thread one with `with-process`."
+                : "`" + what + "` was called in \"" + where + "\", which " + owner.pid() + " started and which is not that process: "
+                        + "take what you need before, as in (let [me (self)] ..), and send to it.";
+    }
+
+    /** The process in whose scopes the fiber works, though it is not that process. */
+    private static Process ownerOf(Fiber fiber) {
+        return fiber.home() instanceof magnetar.kernel.park.Region r && r.fiber() != null && r.fiber() != fiber ? Process.of(r.fiber()) : null;
+    }
+
+    // --- sending -----------------------------------------------------------------------------------------------------
+
+    /** Sends to a pid, an alias or a name; returns the message. */
+    public static Object send(Object to, Object message) throws InterruptedException {
+        Fiber sender = Fiber.current();
+        sender.enter();
+        Process receiver = to instanceof Pid pid ? pid.process() : null;
+        if (receiver == null) {
+            receiver = find(to, message);
+        }
+        if (receiver != null) {
+            traceSending(sender, message, to);
+            if (to instanceof Ref alias) {
+                receiver.deliverTo(alias, message);
+            } else {
+                receiver.deliver(sender, message);
+            }
+        }
+        return message;
+    }
+
+    private static void traceSending(Fiber sender, Object message, Object to) {
+        if (sender.region() != null && Process.of(sender) instanceof Process p) {
+            p.traceSending(message, to);
+        }
+    }
+
+    /** The process at the address; null if it is dead. */
+    private static Process find(Object to, Object message) {
+        switch (to) {
+            case Pid pid -> {
+                Process p = live(pid);
+                if (p == null) {
+                    DeadLetters.add(pid, message);
+                }
+                return p;
+            }
+            case Ref ref -> {
+                return ref.maker() == null ? null : ref.maker().process();
+            }
+            case null -> throw badAddress("nil");
+            default -> {
+                Process p = Names.find(to);
+                if (p == null) {
+                    throw badAddress(Words.language().text(to));
+                }
+                return p;
+            }
+        }
+    }
+
+    private static RuntimeException badAddress(String to) {
+        return Words.language().misuse("no-such-name", "Cannot send to " + to + " at " + Caller.line()
+                + ": it is no pid and no name that a process is registered under. Send to what `spawn` or `whereis` returned.",
+                Map.of("to", to));
+    }
+
+    /** Sends what no bound applies to, and what nobody waits for: no process there, no error. */
+    static void signal(Object to, Object message) {
+        if (to instanceof Ref alias) {
+            Process p = alias.maker() == null ? null : alias.maker().process();
+            if (p != null) {
+                p.deliverTo(alias, message);
+            }
+            return;
+        }
+        Process p = to instanceof Pid pid ? live(pid) : Names.find(to);
+        if (p == null || !p.deliverSignal(message)) {
+            DeadLetters.add(to, message);
+        }
+    }
+
+    /** Sends an exit signal. */
+    public static void exit(Pid to, Object reason) {
+        Fiber sender = Fiber.current();
+        sender.enter();
+        Process receiver = live(to);
+        if (receiver != null) {
+            Process from = Process.of(sender);
+            receiver.exit(from == null ? null : from.pid(), reason, false);
+            sender.check(); // it may have been the sender itself
+        }
+    }
+
+    /** Ends the current process, if nobody catches this. */
+    public static Error exit(Object reason) {
+        return new Exit(reason);
+    }
+
+    // --- names, pids -------------------------------------------------------------------------------------------------
+
+    /** Registers the name, or throws a misuse. */
+    public static void register(Object name, Pid pid) {
+        Process p = live(pid);
+        String obstacle = p == null ? "it is not alive" : p.register(name);
+        if (obstacle != null) {
+            throw Words.language().misuse("cannot-register",
+                    "Cannot register " + Words.language().text(name) + " for " + pid + ": " + obstacle + ".", Map.of("name", name, "pid", pid));
+        }
+    }
+
+    /** Gives the name back; false if nobody has it. */
+    public static boolean unregister(Object name) {
+        Process p = Names.find(name);
+        return p != null && p.unregister(name);
+    }
+
+    /** The process of that name, or null. */
+    public static Pid whereis(Object name) {
+        Process p = Names.find(name);
+        return p == null ? null : p.pid();
+    }
+
+    /** All names, in no order. */
+    public static List<Object> names() {
+        return Names.all();
+    }
+
+    /** The live process of the pid, also of one that was read from text; null if it is dead. */
+    static Process live(Pid pid) {
+        Process p = pid.process();
+        return p != null || pid.ended() != null || pid.creation() != creation() || pid.node() != 0 ? p : find(pid);
+    }
+
+    private static Process find(Pid pid) {
+        for (Process p : all()) {
+            if (p.pid().equals(pid)) {
+                return p;
+            }
+        }
+        return null;
+    }
+
+    /** The process of this pid, or null. */
+    public static Process processOf(Pid pid) {
+        return live(pid);
+    }
+
+    /** All processes that are not dead. */
+    public static List<Process> all() {
+        List<Process> all = new ArrayList<>();
+        Fibers.homes(home -> {
+            if (home instanceof Process p && p.pid().process() == p) {
+                all.add(p);
+            }
+        });
+        for (Process p : GUESTS) {
+            if (p.pid().process() == p) {
+                all.add(p);
+            }
+        }
+        return all;
+    }
+
+    /** Waits until the process has ended, for so many nanoseconds: how it ended, or null. */
+    public static Pid.Ended join(Pid pid, long nanos) throws InterruptedException {
+        Process p = live(pid);
+        if (p != null && Process.current() == p) {
+            throw Words.language().misuse("join-self", "The process " + pid + " waits for its own end, which would never come.", Map.of("pid", pid));
+        }
+        if (p != null && !p.awaitEnd(nanos)) {
+            return null;
+        }
+        Pid own = p == null ? pid : p.pid();
+        return own.ended() == null ? new Pid.Ended(Words.get().noproc, null) : own.ended();
+    }
+
+    // --- timers ------------------------------------------------------------------------------------------------------
+
+    /** The reference of a timer. */
+    private static final class TimerRef extends Ref {
+        private final SendTimer timer;
+
+        TimerRef(long id, SendTimer timer) {
+            super(id, creation(), null, 0);
+            this.timer = timer;
+        }
+    }
+
+    /** Sends the message after so many nanoseconds; with {@code tagged} inside a message that holds the reference. */
+    public static Ref sendAfter(long nanos, Object to, Object message, boolean tagged) {
+        Fiber fiber = Fiber.current();
+        fiber.enter();
+        SendTimer timer = new SendTimer(to, Durations.deadline(fiber.world().nanoTime(), nanos));
+        TimerRef ref = new TimerRef(nextRef(fiber), timer);
+        timer.carry(tagged ? Words.language().timeout(ref, message) : message);
+        Wheel.of(fiber.world()).add(timer);
+        return ref;
+    }
+
+    /** Stops a timer; the nanoseconds that were left, or -1 if it has sent or was stopped. */
+    public static long cancelTimer(Ref ref) {
+        Fiber fiber = Fiber.current();
+        return ref instanceof TimerRef t && Wheel.of(fiber.world()).cancel(t.timer) ? left(fiber, t.timer) : -1;
+    }
+
+    /** The nanoseconds until the timer sends, or -1 if it has, or was stopped. */
+    public static long readTimer(Ref ref) {
+        Fiber fiber = Fiber.current();
+        return ref instanceof TimerRef t && Wheel.of(fiber.world()).isWaiting(t.timer) ? left(fiber, t.timer) : -1;
+    }
+
+    private static long left(Fiber fiber, SendTimer timer) {
+        return Math.max(0, timer.dueNanos() - fiber.world().nanoTime());
+    }
+
+    // --- references, zombies -----------------------------------------------------------------------------------------
+
+    static long nextRef(Fiber fiber) {
+        return fiber.nextId() - Long.MIN_VALUE;
+    }
+
+    /** A reference made outside of a process. */
+    public static Ref makeRef() {
+        Fiber fiber = Fiber.current();
+        Process p = Process.of(fiber);
+        return p == null ? new Ref(nextRef(fiber), creation(), null, 0) : p.makeRef();
+    }
+
+    static long creation() {
+        return Fiber.current().world().creation();
+    }
+
+    /** The mark to begin a receive at whose every clause asks for one of these values: the oldest of the youngest references in each. */
+    public static long mark(Process process, Object[][] asked) {
+        long mark = Long.MAX_VALUE;
+        for (Object[] clause : asked) {
+            long youngest = 0;
+            for (Object value : clause) {
+                if (value instanceof Ref r && r.maker() == process.pid()) {
+                    youngest = Math.max(youngest, r.mark());
+                }
+            }
+            mark = Math.min(mark, youngest);
+        }
+        return mark;
+    }
+
+    static void addZombie(Process process) {
+        ZOMBIES.add(process);
+    }
+
+    static void removeZombie(Process process) {
+        ZOMBIES.remove(process);
+    }
+
+    /** Processes that were killed and whose threads still run. */
+    public static List<Process> zombies() {
+        return new ArrayList<>(ZOMBIES);
+    }
+}

@@ -1,0 +1,79 @@
+package magnetar.kernel.process;
+
+/**
+ * A reference: a value that is never made twice.
+ *
+ * <p>It remembers how far the mailbox of its maker reached when it was made. No older message can contain it, so a receive that asks for it
+ * begins behind them.
+ */
+public class Ref implements Comparable<Ref> {
+    /** What a message sent to a reference does. */
+    enum Alias {
+        /** It is dropped. */
+        NONE,
+        /** It is delivered. */
+        OPEN,
+        /** It is delivered, and is the last one. */
+        REPLY,
+        /** It is delivered; closing the monitor closes it, and it closes the monitor. */
+        REPLY_DEMONITOR,
+        /** It is delivered; closing the monitor closes it. */
+        DEMONITOR
+    }
+
+    private final long id;
+    private final long creation;
+    private final Pid maker;
+    private final long mark;
+
+    // Guarded by the process that made it.
+    Alias alias = Alias.NONE;
+
+    Ref(long id, long creation, Pid maker, long mark) {
+        this.id = id;
+        this.creation = creation;
+        this.maker = maker;
+        this.mark = mark;
+    }
+
+    /** A reference read from text. */
+    public static Ref read(long id, long creation) {
+        return new Ref(id, creation, null, 0);
+    }
+
+    /** The process that made it; null if it was read from text or made outside of a process. */
+    public Pid maker() {
+        return maker;
+    }
+
+    /** The number of the youngest message that its maker had when it made this. */
+    long mark() {
+        return mark;
+    }
+
+    /** The reference as text. */
+    public String text() {
+        return id + "." + creation;
+    }
+
+    @Override
+    public int compareTo(Ref other) {
+        int byId = Long.compare(id, other.id);
+        return byId != 0 ? byId : Long.compare(creation, other.creation);
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return this == other || other instanceof Ref r && compareTo(r) == 0;
+    }
+
+    @Override
+    public int hashCode() {
+        return Long.hashCode(id * 0x9E3779B97F4A7C15L ^ creation);
+    }
+
+    @Override
+    public String toString() {
+        return "#magnetar/ref \"" + text() + "\"";
+    }
+}

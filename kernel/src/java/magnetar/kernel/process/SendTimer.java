@@ -1,0 +1,31 @@
+package magnetar.kernel.process;
+
+import magnetar.kernel.time.Timer;
+
+/** Sends a message when it is due. */
+final class SendTimer extends Timer {
+    private final Object to;
+    private final long due;
+    private Object message;
+
+    /** A timer for an address: a pid, an alias or a name, which is looked up when it is due. */
+    SendTimer(Object to, long dueNanos) {
+        super(dueNanos);
+        this.to = to;
+        this.due = dueNanos;
+    }
+
+    /** The message may contain the reference of the timer, so it is known only after the timer was made. */
+    void carry(Object what) {
+        message = what;
+    }
+
+    long dueNanos() {
+        return due;
+    }
+
+    @Override
+    protected void expire() {
+        Processes.signal(to, message);
+    }
+}

@@ -1,0 +1,36 @@
+package magnetar.kernel.process;
+
+/** The words of the language in use. Set once, before the first process. */
+public final class Words {
+    // Set or read by any thread.
+    private static volatile Words words = new Words(new Language() {});
+
+    final Language language;
+    final Object normal;
+    final Object kill;
+    final Object killed;
+    final Object noproc;
+    final Object down;
+
+    private Words(Language language) {
+        this.language = language;
+        this.normal = language.constant("normal");
+        this.kill = language.constant("kill");
+        this.killed = language.constant("killed");
+        this.noproc = language.constant("noproc");
+        this.down = language.constant("DOWN");
+    }
+
+    static Words get() {
+        return words;
+    }
+
+    static Language language() {
+        return words.language;
+    }
+
+    /** Speaks this language from now on. */
+    public static void speak(Language language) {
+        words = new Words(language);
+    }
+}
