@@ -12,8 +12,8 @@
   Require it with an alias: `[magnetar.channel :as channel]`."
   (:refer-clojure :exclude [take])
   (:require
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.chans :as chans]
-   [magnetar.impl.errors :as errors]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime])
   (:import
@@ -30,33 +30,18 @@
    :unbounded (fn [_] (Buffer/unbounded))
    :promise (fn [_] (Buffer/promise))})
 
-(defn- misuse [reason message data]
-  (throw (errors/illegal-argument reason message data)))
-
-(defn- check-options
-  "Refuses options that `operation` does not know: one that is mistyped would be ignored, and a wait last for ever."
-  [operation known options]
-  (when-not (or (nil? options) (map? options))
-    (misuse :magnetar/bad-options
-            (str "`" operation "` takes its options as a map; this is " (pr-str options) ".") {:options options}))
-  (when-let [unknown (seq (remove known (keys options)))]
-    (misuse :magnetar/unknown-option
-            (str "`" operation "` does not know " (apply str (interpose ", " (map pr-str unknown))) "; its options are "
-                 (apply str (interpose ", " (map pr-str (sort known)))) ".")
-            {:unknown (vec unknown) :options options})))
-
 (defn- buffer-of [{:keys [buffer size] :or {buffer :fixed} :as options}]
   (let [make (or (buffers buffer)
-                 (misuse :magnetar/unknown-buffer
-                         (str "A channel's :buffer is one of " (sort (keys buffers)) "; this is " (pr-str buffer) ".") options))]
+                 (arguments/misuse :magnetar/unknown-buffer
+                   (str "A channel's :buffer is one of " (sort (keys buffers)) "; this is " (pr-str buffer) ".") options))]
     (cond
       (and size (#{:unbounded :promise} buffer))
-      (misuse :magnetar/bad-size (str "A channel with :buffer " buffer " takes no :size; this gives " (pr-str size) ".") options)
+      (arguments/misuse :magnetar/bad-size (str "A channel with :buffer " buffer " takes no :size; this gives " (pr-str size) ".") options)
       (#{:unbounded :promise} buffer) (make nil)
       (pos-int? size) (make size)
       (and (nil? size) (= :fixed buffer)) nil
-      :else (misuse :magnetar/bad-size
-                    (str "A channel's :size is a whole number from 1 up; this is " (pr-str size) ".") options))))
+      :else (arguments/misuse :magnetar/bad-size
+              (str "A channel's :size is a whole number from 1 up; this is " (pr-str size) ".") options))))
 
 (defn chan
   "A channel: without a :size each put meets a take.
@@ -71,31 +56,31 @@
   In core.async: chan, promise-chan. See also `put`, `take`."
   ([] (chan {}))
   ([options]
-   (check-options "chan" #{:size :buffer :xform :on-error} options)
+   (arguments/options "chan" #{:size :buffer :xform :on-error} options)
    (let [{:keys [xform on-error]} options
          buffer (buffer-of options)]
      (when (and xform (nil? buffer))
-       (misuse :magnetar/no-buffer "A channel with an :xform needs a :size, since a value may become many." options))
+       (arguments/misuse :magnetar/no-buffer "A channel with an :xform needs a :size, since a value may become many." options))
      (chans/chan buffer xform on-error))))
 
 (defn- until ^long [deadline]
   (if (instance? Instant deadline)
     (let [left (Duration/between (Instant/now) deadline)]
       (if (.isNegative left) 0 (Durations/nanos left)))
-    (misuse :magnetar/bad-deadline
-            (str "A :deadline is a java.time.Instant; this is " (pr-str deadline) ". For a duration use :timeout.")
-            {:deadline deadline})))
+    (arguments/misuse :magnetar/bad-deadline
+      (str "A :deadline is a java.time.Instant; this is " (pr-str deadline) ". For a duration use :timeout.")
+      {:deadline deadline})))
 
 (defn- duration ^long [timeout]
   (try
     (Durations/nanos timeout)
     (catch IllegalArgumentException e
-      (misuse :magnetar/bad-timeout (str "Bad :timeout. " (ex-message e)) {:timeout timeout}))))
+      (arguments/misuse :magnetar/bad-timeout (str "Bad :timeout. " (ex-message e)) {:timeout timeout}))))
 
 (defn- within
   "How many nanoseconds `operation` may wait."
   ^long [operation options]
-  (check-options operation #{:timeout :deadline :else :priority} options)
+  (arguments/options operation #{:timeout :deadline :else :priority} options)
   (let [{:keys [timeout deadline]} options
         relative (duration timeout)]
     (if (some? deadline) (min relative (until deadline)) relative)))
@@ -103,14 +88,14 @@
 (defn- channel ^Channel [x operation]
   (if (instance? Channel x)
     x
-    (misuse :magnetar/not-a-channel
-            (str "`" operation "` wants a channel of Magnetar; this is " (pr-str x)
-                 (when (some? x) (str " of " (.getName (class x)))) ". Make one with magnetar.channel/chan.")
-            {:operation operation :value x})))
+    (arguments/misuse :magnetar/not-a-channel
+      (str "`" operation "` wants a channel of Magnetar; this is " (pr-str x)
+           (when (some? x) (str " of " (.getName (class x)))) ". Make one with magnetar.channel/chan.")
+      {:operation operation :value x})))
 
 (defn- refuse-nil [ch value]
   (when (nil? value)
-    (misuse :magnetar/nil-value "nil cannot be put on a channel, since it means closed: put a keyword instead." {:channel ch})))
+    (arguments/misuse :magnetar/nil-value "nil cannot be put on a channel, since it means closed: put a keyword instead." {:channel ch})))
 
 (defn- or-else [answer options]
   (if (ports/pending? answer) (:else options) answer))
@@ -176,8 +161,8 @@
   (let [[ch value] (if (vector? clause) clause [clause])]
     (when (vector? clause) (refuse-nil ch value))
     (when-not (ports/port? ch)
-      (misuse :magnetar/not-a-channel
-              (str "`select` wants channels and [channel value] pairs; this is " (pr-str clause) ".") {:clause clause}))))
+      (arguments/misuse :magnetar/not-a-channel
+        (str "`select` wants channels and [channel value] pairs; this is " (pr-str clause) ".") {:clause clause}))))
 
 (defn select
   "Does one of several operations and returns [value port]; waits while none can be done.
@@ -192,7 +177,7 @@
   ([clauses] (select clauses nil))
   ([clauses options]
    (when-not (and (coll? clauses) (seq clauses))
-     (misuse :magnetar/no-clauses "`select` needs at least one channel or [channel value] pair." {:clauses clauses}))
+     (arguments/misuse :magnetar/no-clauses "`select` needs at least one channel or [channel value] pair." {:clauses clauses}))
    (run! check-clause clauses)
    (or (ports/alts-within clauses (:priority options) (within "select" options))
        [(:else options) nil])))

@@ -54,9 +54,11 @@
   value, and n is the number of elements of a chunk; without n the chunks suit the collection. `reduced` ends the fold as it ends a
   reduction: what comes later does not count. Blocks until all is done. Fails as the reduction in order would, with an ExceptionInfo of
   :magnetar/reason :magnetar/fold-failed, :position and :element, the failure as its cause; what was later is cancelled. Cancelled, it
-  cancels its fibers and throws.
+  cancels its fibers and throws. (fold conj coll) is refused: conj adds the result of a chunk to the other as one element; combine with
+  into.
 
     (fold + (vec (range 1000000)))
+    (fold into conj coll)
     (fold (partial merge-with +) (fn [m x] (update m (class x) (fnil inc 0))) coll)
 
   Counterpart: clojure.core.reducers/fold. See also `transduce`."

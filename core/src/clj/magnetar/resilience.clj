@@ -16,7 +16,8 @@
   interrupts are no failures, and are never retried or counted. Learn from Failsafe and resilience4j what each is for; their words are used here."
   (:require
    [magnetar.channel :as channel]
-   [magnetar.impl.errors :as errors]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.outcomes :as outcomes]
    [magnetar.impl.runtime]
    [magnetar.resilience.breaker :as breaker]
    [magnetar.resilience.stages :as stages]
@@ -31,33 +32,16 @@
 
 ;; ---- options
 
-(defn- misuse [reason message data]
-  (throw (errors/illegal-argument reason message data)))
-
-(defn- check-options [what options known]
-  (when-not (or (nil? options) (map? options))
-    (misuse :magnetar/bad-option (str "`" what "` takes a map of options; this is " (pr-str options) ".") {:options options}))
-  (when-let [unknown (seq (remove (set known) (keys options)))]
-    (misuse :magnetar/bad-option
-            (str "`" what "` has no option " (pr-str (first unknown)) "; it has " (apply str (interpose ", " known)) ".")
-            {:unknown (vec unknown) :known (vec known)})))
-
-(defn- nanos ^long [what duration]
-  (try
-    (Durations/nanos duration)
-    (catch IllegalArgumentException e
-      (misuse :magnetar/bad-duration (str "Bad " what ". " (ex-message e)) {what duration}))))
-
 (defn- period ^long [what duration]
-  (let [period (nanos what duration)]
+  (let [period (arguments/nanos what duration)]
     (if (< 0 period Durations/INFINITE)
       period
-      (misuse :magnetar/bad-duration (str what " is a duration above 0; this is " (pr-str duration) ".") {what duration}))))
+      (arguments/misuse :magnetar/bad-duration (str what " is a duration above 0; this is " (pr-str duration) ".") {what duration}))))
 
 (defn- from-one ^long [what n]
   (if (and (int? n) (pos? (long n)))
     n
-    (misuse :magnetar/bad-option (str what " is a whole number from 1 up; this is " (pr-str n) ".") {what n})))
+    (arguments/misuse :magnetar/bad-option (str what " is a whole number from 1 up; this is " (pr-str n) ".") {what n})))
 
 (defn- millis ^long [^long nanos]
   (quot (+ nanos 999999) 1000000))
@@ -69,7 +53,7 @@
   (or (instance? Cancelled error)
       (instance? Exit error)
       (instance? InterruptedException error)
-      (and (.isDoomed (Fiber/current)) (scope/by-cancellation? error))))
+      (and (.isDoomed (Fiber/current)) (outcomes/by-cancellation? error))))
 
 (defn- failing
   "The predicate that an option stands for: nil, a class, a predicate, or several of them."
@@ -79,8 +63,8 @@
     (class? option) #(instance? option %)
     (coll? option) (let [predicates (mapv failing option)] (fn [error] (some #(% error) predicates)))
     (ifn? option) option
-    :else (misuse :magnetar/bad-option (str "What counts as a failure is a class, a predicate or several; this is " (pr-str option) ".")
-                  {:value option})))
+    :else (arguments/misuse :magnetar/bad-option (str "What counts as a failure is a class, a predicate or several; this is " (pr-str option) ".")
+            {:value option})))
 
 (defn- policy
   "A policy whose state can be looked at."
@@ -114,7 +98,7 @@
 
     (retry {:backoff (constant 100)})"
   [millis]
-  (nanos :delay millis)
+  (arguments/nanos :delay millis)
   (fn [_] millis))
 
 (defn exponential
@@ -126,9 +110,9 @@
   In resilience4j: IntervalFunction.ofExponentialRandomBackoff"
   ([] (exponential nil))
   ([{:keys [initial factor max jitter] :or {initial 100 factor 2 max 60000 jitter 0.5} :as options}]
-   (check-options "exponential" options [:initial :factor :max :jitter])
-   (nanos :initial initial)
-   (nanos :max max)
+   (arguments/options "exponential" [:initial :factor :max :jitter] options)
+   (arguments/nanos :initial initial)
+   (arguments/nanos :max max)
    (fn [attempt]
      (min (double max)
           (jittered (min (double max) (* (double initial) (Math/pow factor (dec (long attempt))))) jitter)))))
@@ -140,7 +124,7 @@
 
 (defn- too-late? [pause]
   (when-some [left (scope/deadline)]
-    (<= (long left) (millis (nanos :backoff pause)))))
+    (<= (long left) (millis (arguments/nanos :backoff pause)))))
 
 (defn- attempt-once [f]
   (try {:value (f)} (catch Throwable e {:error e})))
@@ -188,7 +172,7 @@
     (call (retry {:max-attempts 5 :retry-on java.io.IOException}) fetch url)"
   ([] (retry nil))
   ([{:keys [max-attempts backoff retry-on retry-if on-retry] :as options}]
-   (check-options "retry" options [:max-attempts :backoff :retry-on :retry-if :on-retry])
+   (arguments/options "retry" [:max-attempts :backoff :retry-on :retry-if :on-retry] options)
    (let [how {:max-attempts (from-one :max-attempts (or max-attempts 3))
               :backoff (or backoff (exponential))
               :retry-on (failing retry-on)
@@ -205,14 +189,14 @@
 
     (call (timeout 200) fetch url)"
   [duration]
-  (nanos :timeout duration)
+  (arguments/nanos :timeout duration)
   (fn [f]
     (let [site (str "timeout of " (pr-str duration))]
       (try
         (scope/scope* site {:deadline duration} (fn [_] (f)))
         (catch clojure.lang.ExceptionInfo e
           (throw (if (and (= :magnetar/deadline (:magnetar/reason (ex-data e))) (identical? site (:site (ex-data e))))
-                   (ex-info (str "The call did not end within its time-out, " (millis (nanos :timeout duration)) " ms.")
+                   (ex-info (str "The call did not end within its time-out, " (millis (arguments/nanos :timeout duration)) " ms.")
                             {:magnetar/reason :magnetar/timeout :timeout duration})
                    e)))))))
 
@@ -247,8 +231,8 @@
 (defn- threshold [option]
   (let [[limit window] (if (vector? option) option [option option])]
     (when-not (<= (from-one :failure-threshold limit) (from-one :failure-threshold window))
-      (misuse :magnetar/bad-option (str ":failure-threshold is a number, or [failures calls] with failures no more than calls; this is " option ".")
-              {:failure-threshold option}))
+      (arguments/misuse :magnetar/bad-option (str ":failure-threshold is a number, or [failures calls] with failures no more than calls; this is " option ".")
+        {:failure-threshold option}))
     [limit window]))
 
 (defn circuit-breaker
@@ -269,10 +253,10 @@
     (call breaker fetch url)"
   ([] (circuit-breaker nil))
   ([{:keys [failure-threshold success-threshold delay fail-on on-state-change] :as options}]
-   (check-options "circuit-breaker" options [:failure-threshold :success-threshold :delay :fail-on :on-state-change])
+   (arguments/options "circuit-breaker" [:failure-threshold :success-threshold :delay :fail-on :on-state-change] options)
    (let [how {:failure-threshold (threshold (or failure-threshold 5))
               :success-threshold (from-one :success-threshold (or success-threshold 1))
-              :delay (nanos :delay (or delay 30000))
+              :delay (arguments/nanos :delay (or delay 30000))
               :fail-on (failing fail-on)
               :on-state-change (or on-state-change (fn [_ _]))}
          breaker (atom breaker/closed)]
@@ -315,7 +299,7 @@
 (defn- limits [{:keys [rate per burst timeout]}]
   {:interval (max 1 (quot (period :per (if (nil? per) 1000 per)) (from-one :rate rate)))
    :burst (from-one :burst (or burst 1))
-   :timeout (nanos :timeout timeout)})
+   :timeout (arguments/nanos :timeout timeout)})
 
 (defn- limiter-data [{:keys [full-at]} {:keys [^long interval ^long burst]}]
   (let [behind (if full-at (max 0 (- (long full-at) (stages/now))) 0)]
@@ -336,7 +320,7 @@
     (def limiter (rate-limiter {:rate 10 :burst 5}))
     (call limiter fetch url)"
   [options]
-  (check-options "rate-limiter" options [:rate :per :burst :timeout])
+  (arguments/options "rate-limiter" [:rate :per :burst :timeout] options)
   (let [how (limits options)
         limiter (atom {:full-at nil})]
     (policy (fn [f] (acquire limiter how) (f))
@@ -357,10 +341,10 @@
     (def two (bulkhead {:max 2}))
     (call two fetch url)"
   [{:keys [max timeout] :as options}]
-  (check-options "bulkhead" options [:max :timeout])
+  (arguments/options "bulkhead" [:max :timeout] options)
   (let [running (channel/chan {:size (from-one :max max)})
         timeout (or timeout :infinity)]
-    (nanos :timeout timeout)
+    (arguments/nanos :timeout timeout)
     (policy (fn [f]
               (when-not (channel/put running true {:timeout timeout})
                 (throw (bulkhead-full max)))
@@ -394,10 +378,10 @@
 
     (call (hedge {:after 50}) fetch url)"
   [{:keys [after max-calls] :as options}]
-  (check-options "hedge" options [:after :max-calls])
+  (arguments/options "hedge" [:after :max-calls] options)
   (when (nil? after)
-    (misuse :magnetar/bad-option "`hedge` needs :after, the time to wait before the next call." {:options options}))
-  (nanos :after after)
+    (arguments/misuse :magnetar/bad-option "`hedge` needs :after, the time to wait before the next call." {:options options}))
+  (arguments/nanos :after after)
   (let [max-calls (from-one :max-calls (or max-calls 2))]
     (fn [f] (hedged after max-calls f))))
 
@@ -416,7 +400,7 @@
 
     (throttle ch {:rate 100})"
   [ch options]
-  (check-options "throttle" options (into [:rate :per :burst] stage-options))
+  (arguments/options "throttle" (into [:rate :per :burst] stage-options) options)
   (let [how (limits options)
         limiter (atom {:full-at nil})]
     (stages/start "throttle" ch options #(stages/throttle ch (fn [] (acquire limiter how)) %))))
@@ -428,8 +412,8 @@
     (debounce keystrokes 200)"
   ([ch silence] (debounce ch silence nil))
   ([ch silence options]
-   (check-options "debounce" options stage-options)
-   (nanos :silence silence)
+   (arguments/options "debounce" stage-options options)
+   (arguments/nanos :silence silence)
    (stages/start "debounce" ch options #(stages/debounce ch silence %))))
 
 (defn batch
@@ -438,11 +422,11 @@
 
     (batch rows {:size 500 :within 100})"
   [ch {:keys [size within] :as options}]
-  (check-options "batch" options [:size :within :scope])
+  (arguments/options "batch" [:size :within :scope] options)
   (when-not (or size within)
-    (misuse :magnetar/bad-option "`batch` needs a :size or a time :within, or both." {:options options}))
+    (arguments/misuse :magnetar/bad-option "`batch` needs a :size or a time :within, or both." {:options options}))
   (let [size (if size (from-one :size size) Long/MAX_VALUE)
-        within (nanos :within within)]
+        within (arguments/nanos :within within)]
     (stages/start "batch" ch (select-keys options [:scope]) #(stages/batch ch size within %))))
 
 (defn window
@@ -457,9 +441,9 @@
 
     (window samples {:length 1000 :every 100})"
   [ch {:keys [size step length every] :as options}]
-  (check-options "window" options [:size :step :length :every :scope])
+  (arguments/options "window" [:size :step :length :every :scope] options)
   (when-not (= 1 (count (filter some? [size length])))
-    (misuse :magnetar/bad-option "`window` needs either a :size or a :length." {:options options}))
+    (arguments/misuse :magnetar/bad-option "`window` needs either a :size or a :length." {:options options}))
   (let [owner (select-keys options [:scope])]
     (if size
       (let [size (from-one :size size)

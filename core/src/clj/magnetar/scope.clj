@@ -19,71 +19,26 @@
   (catch Exception ..) does not swallow; every later operation throws it again. An interrupt closes the socket or file channel that a
   fiber blocks on. Require it with an alias: `[magnetar.scope :as scope :refer [with-scope fork]]`."
   (:require
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.chans]
-   [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.outcomes :as outcomes]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang Compiler Var)
    (java.lang ScopedValue ScopedValue$CallableOp ScopedValue$Carrier)
-   (java.net SocketException)
-   (java.nio.channels ClosedByInterruptException)
    (java.time Instant)
    (java.util.concurrent CompletableFuture CompletionException CompletionStage)
    (java.util.function BiConsumer)
    (magnetar.kernel.channel Callback Channel)
    (magnetar.kernel.park Cancelled Fiber Gate WaitReason)
-   (magnetar.kernel.scope Fork Joiner Offload Scope)
+   (magnetar.kernel.scope Fork Offload Scope)
    (magnetar.kernel.time Durations Waits)))
 
 (set! *warn-on-reflection* true)
 
-(defn- misuse [reason message data]
-  (throw (errors/illegal-argument reason message data)))
-
-(defn- nanos ^long [what duration]
-  (try
-    (Durations/nanos duration)
-    (catch IllegalArgumentException e
-      (misuse :magnetar/bad-duration (str "Bad " what ". " (ex-message e)) {what duration}))))
-
 ;; ---- outcomes
-
-(defn- interruption?
-  "True if the error is how an operation answers a cancellation, or the interrupt that comes with it."
-  [^Throwable error]
-  (or (instance? Cancelled error)
-      (instance? InterruptedException error)
-      (instance? ClosedByInterruptException error)
-      (and (instance? SocketException error) (= "Closed by interrupt" (ex-message error)))))
-
-(defn ^:no-doc by-cancellation?
-  "True if the error, or a cause of it, is an interruption."
-  [error]
-  (boolean (some interruption? (take 16 (take-while some? (iterate ex-cause error))))))
-
-(defn- doomed? [^Fork fork]
-  (or (some? (.cause (.fiber fork)))
-      (.isCancelled (.scope fork))))
-
-(defn- failure-in
-  "The failure of a clean-up that a cancellation carries with it, else the error itself."
-  [^Throwable error]
-  (or (when (instance? Cancelled error)
-        (first (remove by-cancellation? (.getSuppressed error))))
-      error))
-
-(defn- outcome [^Fork fork]
-  (let [error (some-> (.error fork) failure-in)
-        status (cond
-                 (nil? error) :success
-                 (instance? Cancelled error) :cancelled
-                 (and (doomed? fork) (by-cancellation? error)) :cancelled
-                 :else :failure)]
-    (cond-> {:status status :site (.site fork) :fork fork}
-      (= :success status) (assoc :value (.value fork))
-      error (assoc :error error))))
 
 (defn result
   "What has become of a fork, as data; never waits.
@@ -93,25 +48,8 @@
     (result f) ;=> {:status :success, :value 42, :site \"fork app.clj:7\", ..}"
   [^Fork fork]
   (if (.isOpen fork)
-    (outcome fork)
+    (outcomes/outcome fork)
     {:status :running :site (.site fork) :fork fork}))
-
-(defn- failed? [{:keys [status]}]
-  (= :failure status))
-
-(defn- suppress [^Throwable e others]
-  (doseq [^Throwable other others :when (not (identical? e other))]
-    (.addSuppressed e other))
-  e)
-
-(defn- fork-failed
-  "The error of a scope whose forks failed: the first one, the others suppressed, the lines of all in the message."
-  [[{:keys [site error]} & others]]
-  (let [also (when others (str " (and so did " (apply str (interpose ", " (map :site others))) ")"))]
-    (suppress (ex-info (str "The " site " failed: " (or (ex-message error) (class error)) also)
-                       {:magnetar/reason :magnetar/fork-failed :site site :also (mapv :site others)}
-                       error)
-              (map :error others))))
 
 ;; ---- joiners
 
@@ -123,13 +61,9 @@
   returns the next state, `reduced` if the others are to be cancelled; :result, a function of the state, the value of the body and the
   failures so far, which returns or throws. :step is called under a lock, on the fiber of the fork: keep it short."
   {:init nil
-   :step (fn [state outcome] (if (failed? outcome) (reduced state) state))
+   :step (fn [state outcome] (if (outcomes/failed? outcome) (reduced state) state))
    :result (fn [_ value failures]
-             (if (seq failures) (throw (fork-failed failures)) value))})
-
-(defn- nothing-forked []
-  (ex-info "The scope has no result: nothing was forked in it, and its joiner takes the value of a fork."
-           {:magnetar/reason :magnetar/no-fork}))
+             (if (seq failures) (throw (outcomes/fork-failed failures)) value))})
 
 (def any
   "The joiner that wants one fork to succeed: the scope has the value of the first that does, and the others are cancelled. If all fail, the
@@ -139,8 +73,8 @@
    :result (fn [winner _ failures]
              (cond
                winner (:value winner)
-               (seq failures) (throw (fork-failed failures))
-               :else (throw (nothing-forked))))})
+               (seq failures) (throw (outcomes/fork-failed failures))
+               :else (throw (outcomes/nothing-forked))))})
 
 (def race
   "The joiner that wants one fork to end: the scope has its value, or throws its failure, and the others are cancelled. See `all` for what a
@@ -149,130 +83,102 @@
    :step (fn [state {:keys [status] :as outcome}] (if (= :cancelled status) state (reduced outcome)))
    :result (fn [winner _ _]
              (cond
-               (nil? winner) (throw (nothing-forked))
-               (failed? winner) (throw (fork-failed [winner]))
+               (nil? winner) (throw (outcomes/nothing-forked))
+               (outcomes/failed? winner) (throw (outcomes/fork-failed [winner]))
                :else (:value winner)))})
-
-(defn- stepped
-  "The state of a joiner after the outcome of a fork. A daemon matters only if it fails; a step that throws is the last."
-  [step {:keys [value done?] :as state} outcome ^Fork fork]
-  (let [next (cond
-               done? value
-               (and (.isDaemon fork) (not (failed? outcome))) value
-               :else (try (step value outcome) (catch Throwable e (reduced {::broken e}))))]
-    (cond-> (assoc state :value (unreduced next) :done? (or done? (reduced? next)))
-      (failed? outcome) (update :failures conj outcome))))
-
-(defn- joining
-  "The kernel's joiner of `joiner`; keeps its state and the failures in the volatile `state`."
-  [{:keys [step]} state]
-  (reify Joiner
-    (ended [_ fork]
-      (let [before (:done? @state)]
-        (vswap! state #(stepped step % (outcome fork) fork))
-        (and (not before) (boolean (:done? @state)))))))
 
 ;; ---- scopes
 
 (defn- check-joiner [joiner]
   (when-not (and (map? joiner) (ifn? (:step joiner)) (ifn? (:result joiner)))
-    (misuse :magnetar/not-a-joiner
-            (str "A :joiner is `all`, `any`, `race` or a map with :step and :result; this is " (pr-str joiner) ".") {:joiner joiner})))
+    (arguments/misuse :magnetar/not-a-joiner
+      (str "A :joiner is `all`, `any`, `race` or a map with :step and :result; this is " (arguments/show joiner) ".") {:joiner joiner})))
 
 (defn- time-left ^long [deadline]
   (cond
     (instance? Instant deadline) (* 1000000 (max 0 (- (.toEpochMilli ^Instant deadline) (System/currentTimeMillis))))
-    :else (nanos :deadline deadline)))
+    :else (arguments/nanos :deadline deadline)))
 
 (defn- check-inherit [scoped-values]
   (when-not (and (or (nil? scoped-values) (sequential? scoped-values) (set? scoped-values))
                  (every? #(instance? ScopedValue %) scoped-values))
-    (misuse :magnetar/not-a-scoped-value
-            (str ":inherit is a collection of java.lang.ScopedValue; this is " (pr-str scoped-values) ".") {:inherit scoped-values})))
+    (arguments/misuse :magnetar/not-a-scoped-value
+      (str ":inherit is a collection of java.lang.ScopedValue; this is " (arguments/show scoped-values) ".") {:inherit scoped-values})))
 
-(defn- capture
-  "The values that this thread has for ScopedValues, as a function that calls another with them."
-  [scoped-values]
+(defn- carrier
+  "The values that this thread has for the ScopedValues; nil if for none."
+  ^ScopedValue$Carrier [scoped-values]
   (check-inherit scoped-values)
-  (let [carrier (reduce (fn [carrier ^ScopedValue sv]
-                          (cond
-                            (not (.isBound sv)) carrier
-                            carrier (.where ^ScopedValue$Carrier carrier sv (.get sv))
-                            :else (ScopedValue/where sv (.get sv))))
-                        nil scoped-values)]
-    (if carrier
-      (fn [f] (.call ^ScopedValue$Carrier carrier (reify ScopedValue$CallableOp (call [_] (f)))))
-      (fn [f] (f)))))
+  (reduce (fn [carrier ^ScopedValue sv]
+            (cond
+              (not (.isBound sv)) carrier
+              carrier (.where ^ScopedValue$Carrier carrier sv (.get sv))
+              :else (ScopedValue/where sv (.get sv))))
+          nil scoped-values))
+
+(defn- check-bindings [bindings]
+  (when-not (contains? #{nil :frame :none} bindings)
+    (arguments/misuse :magnetar/bad-option
+                      (str ":bindings is :frame, so that forks see the dynamic bindings of their starter, or :none; this is "
+                           (arguments/show bindings) ".")
+                      {:bindings bindings})))
+
+(defn- conveyance
+  "What the forks of a scope take along: a function of their work, called by the starter, that gives what their fibers shall do."
+  [{:keys [inherit bindings]}]
+  (check-bindings bindings)
+  (let [carrier (carrier inherit)
+        frame (if (= :none bindings) (constantly nil) fibers/frame)]
+    (fn [work]
+      (let [bindings (frame)]
+        (^:once fn* []
+          (fibers/install bindings)
+          (if carrier
+            (.call ^ScopedValue$Carrier carrier (reify ScopedValue$CallableOp (call [_] (work))))
+            (work)))))))
 
 (defn- scope-of ^Scope [x what]
   (if (instance? Scope x)
     x
-    (misuse :magnetar/not-a-scope (str "`" what "` wants a scope, as with-scope binds it; this is " (pr-str x) ".") {:value x})))
+    (arguments/misuse :magnetar/not-a-scope (str "`" what "` wants a scope, as with-scope binds it; this is " (arguments/show x) ".") {:value x})))
 
-(defn- cancelled-error [^Scope scope]
-  (let [why (.why scope)]
-    (if (identical? why Scope/DEADLINE)
-      (ex-info (str "The " (.site scope) " ran out of time: its deadline has passed.")
-               {:magnetar/reason :magnetar/deadline :site (.site scope)})
-      (ex-info (str "The " (.site scope) " was cancelled: " (if (instance? Throwable why) (ex-message why) (pr-str why)))
-               {:magnetar/reason :magnetar/cancelled :site (.site scope) :cause why}
-               (when (instance? Throwable why) why)))))
+(defn- refuse-past
+  "A scope whose time has passed before it begins does not begin."
+  [site deadline]
+  (.check (Fiber/current))
+  (when (and (instance? Instant deadline) (zero? (time-left deadline)))
+    (throw (ex-info (str "The " site " ran out of time before it began: its :deadline, " deadline ", lies in the past.")
+                    {:magnetar/reason :magnetar/deadline :site site :deadline deadline}))))
 
-(defn- run-body
-  "The outcome of the body and of joining its forks: {:value v} or {:error e}."
-  [^Scope scope f]
-  (try
-    (let [value (f scope)]
-      (.join scope)
-      {:value value})
-    (catch Throwable e
-      (.cancel scope ^Object e)
-      {:error e})))
-
-(defn- settle
-  "The value of the scope, or throws."
-  [^Scope scope joiner {:keys [value failures]} {body-value :value :keys [error]}]
-  (let [why (.why scope)]
-    (cond
-      (::broken value) (throw (suppress (::broken value) (map :error failures)))
-      (or (nil? error) (instance? Fork why)) ((:result joiner) value body-value failures)
-      (identical? why error) (throw (suppress error (map :error failures)))
-      :else (throw (suppress (cancelled-error scope) (map :error failures))))))
-
-(defn- settled
-  "{:value v} or {:error e} of a scope that has closed; the cancellation of what is around it comes first."
-  [scope joiner state body]
-  (try
-    (.check (Fiber/current))
-    {:value (settle scope joiner state body)}
-    (catch Throwable e {:error e})))
-
-(defn- own-failure [{:keys [error]}]
-  (let [error (some-> error failure-in)]
-    (when-not (by-cancellation? error) error)))
-
-(defn- conclude
-  "Returns or throws what the scope comes to; no failure of its body or its clean-ups is lost."
-  [scope joiner state body thrown]
-  (let [{:keys [value error]} (settled scope joiner state body)
-        [e & others] (remove nil? (list* error (own-failure body) thrown))]
-    (if e
-      (throw (suppress e others))
-      value)))
+(defn- patience-of ^long [patience]
+  (if (nil? patience) Scope/PATIENCE_NANOS (arguments/nanos :patience patience)))
 
 (defn scope*
   "Calls f with a scope, as `with-scope` does with its body."
-  [site {:keys [deadline joiner inherit patience] :or {joiner all}} f]
-  (check-joiner joiner)
-  (let [state (volatile! {:value (:init joiner) :failures []})
-        carry (capture inherit)
-        patience (if (nil? patience) Scope/PATIENCE_NANOS (nanos :patience patience))
-        scope (Scope/open site (joining joiner state) (if (nil? deadline) Durations/INFINITE (time-left deadline)))]
-    (.attach scope carry)
+  [site options f]
+  (arguments/options "with-scope" [:deadline :joiner :inherit :bindings :patience] options)
+  (let [{:keys [deadline joiner patience] :or {joiner all}} options
+        _ (check-joiner joiner)
+        state (volatile! (outcomes/beginning joiner))
+        convey (conveyance options)
+        patience (patience-of patience)
+        nanos (if (nil? deadline) Durations/INFINITE (time-left deadline))
+        _ (refuse-past site deadline)
+        scope (Scope/open site (outcomes/joining joiner state) nanos)]
+    (.attach scope convey)
     (.setPatience scope patience)
-    (let [body (run-body scope f)
+    (let [body (outcomes/of-body scope f)
           thrown (.close scope)]
-      (conclude scope joiner @state body thrown))))
+      (outcomes/conclude scope joiner @state body thrown))))
+
+(defn ^:no-doc check-binding
+  "Refuses what does not bind a scope."
+  [binding]
+  (when-not (and (vector? binding) (<= 1 (count binding) 2) (symbol? (first binding)))
+    (arguments/misuse :magnetar/bad-binding
+                      (str "`with-scope` binds a scope to a symbol, as in (with-scope [s {:deadline 500}] ..); this is "
+                           (arguments/show binding) ".")
+                      {:binding binding})))
 
 (defmacro with-scope
   "Does body with s bound to a new scope, and returns its value once all forks have ended.
@@ -284,6 +190,7 @@
     :deadline  a duration from now (ms, a Duration) or an Instant; an enclosing scope's counts as well
     :joiner    `all` (the default), `any`, `race` or your own
     :inherit   ScopedValues of the JDK that forks shall see as they are bound here
+    :bindings  :none: forks see the root values of dynamic vars, and do not keep the bindings of their starter alive
     :patience  how long a fork may go on after its cancellation before the failure hook of magnetar.inspect names it, with its stack: 5 s
 
   A scope waits for its forks however long that takes. A fork that ends by the interrupt of its cancellation has not failed.
@@ -291,33 +198,38 @@
     (with-scope [s {:joiner race}] (fork s ask primary) (fork s ask replica))
 
   In Erlang: links between a process and the workers it starts."
-  [[s options] & body]
-  `(scope* ~(fibers/site "scope" &form) ~options (fn [~s] ~@body)))
+  {:arglists '([[s options] & body])}
+  [binding & body]
+  (check-binding binding)
+  (let [[s options] binding]
+    `(scope* ~(fibers/site "scope" &form) ~options (fn [~s] ~@body))))
 
 (defn- scope-ended [^Scope scope]
-  (misuse :magnetar/scope-ended
-          (str "A fork in the " (.site scope) ", which has ended: fork inside the body of with-scope.") {:site (.site scope)}))
+  (arguments/misuse :magnetar/scope-ended
+    (str "A fork in the " (.site scope) ", which has ended: fork inside the body of with-scope.") {:site (.site scope)}))
 
 (defn- refuse-fork [^Scope scope]
   (cond
     (.isClosed scope) (scope-ended scope)
-    (not (.admits scope (Fiber/current))) (misuse :magnetar/outside-scope
-                                                  (str "A fork in the " (.site scope) " by a fiber that it does not own, "
-                                                       (.getName (Thread/currentThread)) ": open a scope there, or fork that work too.")
-                                                  {:site (.site scope)})))
+    (not (.admits scope (Fiber/current))) (arguments/misuse :magnetar/outside-scope
+                                            (str "A fork in the " (.site scope) " by a fiber that it does not own, "
+                                                 (.getName (Thread/currentThread)) ": open a scope there, or fork that work too.")
+                                            {:site (.site scope)})))
+
+(defn- refused
+  "Throws why the scope takes no fork."
+  [^Scope scope]
+  (.check (Fiber/current))
+  (if (.isCancelled scope)
+    (throw (outcomes/cancelled-error scope))
+    (scope-ended scope)))
 
 (defn- start [s ^String site daemon? f args]
-  (let [scope (scope-of s "fork")
-        carry (.attachment scope)
-        bindings (fibers/frame)]
+  (let [scope (scope-of s "fork")]
+    (arguments/function "fork" f "(fork s fetch-user id)")
     (refuse-fork scope)
-    (or (.fork scope site daemon? (^:once fn* []
-                                    (fibers/install bindings)
-                                    (carry #(apply f args))))
-        (do (.check (Fiber/current))
-            (if (.isCancelled scope)
-              (throw (cancelled-error scope))
-              (scope-ended scope))))))
+    (or (.fork scope site daemon? ((.attachment scope) #(apply f args)))
+        (refused scope))))
 
 (defn ^:no-doc fork-at [site s f args]
   (start s site false f args))
@@ -399,16 +311,17 @@
   [s]
   (.isCancelled (scope-of s "cancelled?")))
 
+(defn- millis-to [^long instant]
+  (when-not (= instant Durations/INFINITE)
+    (max 0 (quot (- instant (.nanoTime (.world (Fiber/current)))) 1000000))))
+
 (defn deadline
-  "The milliseconds that are left to the scope, or to the innermost one that this fiber works in; nil if there is no limit. An enclosing
-  scope's deadline counts as well.
+  "The milliseconds that are left to the scope, or to what this fiber does now; nil if there is no limit. An enclosing scope's deadline
+  counts as well, unless a `shield` masks it.
 
     (deadline) ;=> 480"
-  ([] (some-> (Scope/enclosing (Fiber/current)) deadline))
-  ([s]
-   (let [due (.deadline (scope-of s "deadline"))]
-     (when-not (= due Durations/INFINITE)
-       (max 0 (quot (- due (.nanoTime (.world (Fiber/current)))) 1000000))))))
+  ([] (millis-to (Scope/deadlineOf (Fiber/current))))
+  ([s] (millis-to (.deadline (scope-of s "deadline")))))
 
 (defn on-exit
   "Calls f without arguments when all forks of the scope have ended, the last one that was added first; returns nil.
@@ -417,8 +330,9 @@
 
     (let [c (open-connection)] (on-exit s #(.close c)) ..)"
   [s f]
+  (arguments/function "on-exit" f "(on-exit s (fn [] (close connection)))")
   (when-not (.onExit (scope-of s "on-exit") f)
-    (misuse :magnetar/scope-ended "on-exit in a scope that has ended: add it inside the body of with-scope." {}))
+    (arguments/misuse :magnetar/scope-ended "on-exit in a scope that has ended: add it inside the body of with-scope." {}))
   nil)
 
 (defn shield*
@@ -440,10 +354,16 @@
 
     (sleep 50)"
   [duration]
-  (Waits/sleep (nanos :duration duration))
+  (Waits/sleep (arguments/nanos :duration duration))
   nil)
 
 ;; ---- what is no fiber
+
+(defn- limit
+  "The nanoseconds of the option :timeout."
+  ^long [operation options]
+  (arguments/options operation [:timeout :else] options)
+  (arguments/nanos :timeout (:timeout options)))
 
 (defn- join-stage [^CompletionStage stage ^long limit else]
   (let [gate (Gate.)
@@ -466,12 +386,12 @@
 
     (join (.sendAsync client request handler))"
   ([x] (join x nil))
-  ([x {:keys [timeout else]}]
-   (let [limit (nanos :timeout timeout)]
+  ([x {:keys [else] :as options}]
+   (let [limit (limit "join" options)]
      (cond
        (instance? Fork x) (if (.await ^Fork x limit) (.get ^Fork x) else)
        (instance? CompletionStage x) (join-stage x limit else)
-       :else (misuse :magnetar/not-joinable (str "`join` wants a fork or a CompletionStage; this is " (pr-str x) ".") {:value x})))))
+       :else (arguments/misuse :magnetar/not-joinable (str "`join` wants a fork or a CompletionStage; this is " (arguments/show x) ".") {:value x})))))
 
 (defonce ^:private late-calls (java.util.concurrent.atomic.AtomicLong.))
 
@@ -488,13 +408,15 @@
 
     (await-callback (fn [resolve reject] (.get client url (handler resolve reject))) {:timeout 500})"
   ([f] (await-callback f nil))
-  ([f {:keys [timeout else]}]
-   (let [answer (CompletableFuture.)
+  ([f {:keys [else] :as options}]
+   (arguments/function "await-callback" f "(await-callback (fn [resolve reject] ..))")
+   (let [limit (limit "await-callback" options)
+         answer (CompletableFuture.)
          once (fn [accepted?] (when-not accepted? (.incrementAndGet ^java.util.concurrent.atomic.AtomicLong late-calls)) nil)]
      (f #(once (.complete answer %))
         #(once (.completeExceptionally answer (if (instance? Throwable %) % (ex-info "rejected" {:reason %})))))
      (try
-       (let [value (join-stage answer (nanos :timeout timeout) ::late)]
+       (let [value (join-stage answer limit ::late)]
          (if (identical? value ::late) else value))
        (finally (.cancel answer false))))))
 
@@ -519,6 +441,7 @@
 
     (offload slurp \"big.edn\")"
   [f & args]
+  (arguments/function "offload" f "(offload slurp \"big.edn\")")
   (offload-on Offload/SHARED #(apply f args)))
 
 (defn stage->chan

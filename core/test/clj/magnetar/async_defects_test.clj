@@ -105,6 +105,15 @@
       (is (= [2 4] (drained s)))
       (is (= ["boom"] (map message-of @failures))))))
 
+(deftest a-mix-goes-on-after-code-of-its-output-threw
+  (with-failures [failures]
+    (let [out (a/chan 5 (map (throwing-on 2)) (fn [e] (throw e)))
+          in (a/chan)]
+      (a/admix (a/mix out) in)
+      (doseq [x [1 2 3]] (is (= true (value-of (future (a/>!! in x))))))
+      (is (= [1 3] [(taken out) (taken out)]))
+      (is (= ["boom"] (map message-of @failures))))))
+
 (deftest split-closes-both-channels-when-its-predicate-throws
   (with-failures [failures]
     (let [[yes no] (a/split (comp odd? (throwing-on 3)) (a/to-chan! [1 3]) 5 5)]

@@ -367,10 +367,10 @@
 ;; ---- options
 
 (deftest bad-options-are-refused-with-a-sentence
-  (doseq [[message f] {#"`retry` has no option :max; it has :max-attempts, :backoff, " #(r/retry {:max 3})
+  (doseq [[message f] {#"`retry` does not know :max; its options are :backoff, :max-attempts, " #(r/retry {:max 3})
                        #":max-attempts is a whole number from 1 up; this is 0" #(r/retry {:max-attempts 0})
                        #"What counts as a failure is a class, a predicate or several; this is 5" #(r/retry {:retry-on 5})
-                       #"`retry` takes a map of options; this is 5" #(r/retry 5)
+                       #"`retry` takes its options as a map; this is 5" #(r/retry 5)
                        #"Bad :timeout\. .* this is -1" #(r/timeout -1)
                        #":failure-threshold is a number, or \[failures calls\]" #(r/circuit-breaker {:failure-threshold [5 3]})
                        #":rate is a whole number from 1 up; this is nil" #(r/rate-limiter {:per 5})

@@ -338,6 +338,24 @@
   (is (nil? (with-scope [s] (scope/deadline s))))
   (is (nil? (with-scope [s {:deadline :infinity}] (scope/deadline s)))))
 
+(deftest a-shield-masks-the-deadline-too
+  (let [lefts (fn [] [(scope/deadline) (with-scope [s] (scope/deadline s)) (with-scope [s] @(fork s scope/deadline))
+                      (scope/offload scope/deadline)])
+        limited? #(and (some? %) (<= 0 (long %) 50000))]
+    (with-scope [outer {:deadline 50000}]
+      (is (every? limited? (lefts)))
+      (is (every? nil? (scope/shield (lefts))))
+      (is (every? nil? @(fork outer #(scope/shield (lefts)))))
+      (is (every? nil? (scope/offload #(scope/shield (lefts)))))
+      (is (limited? (scope/shield (scope/deadline outer))) "of a scope that is named, its own")
+      (is (every? limited? (scope/shield (with-scope [_ {:deadline 40000}] (lefts)))) "a scope in the shield has its own")
+      (is (every? nil? (scope/shield (with-scope [_ {:deadline 40000}] (scope/shield (lefts))))))
+      (is (every? limited? (lefts))))
+    (let [in-clean-up (promise)]
+      (with-scope [s {:deadline 50000}]
+        (scope/on-exit s #(deliver in-clean-up (lefts))))
+      (is (every? nil? @in-clean-up)))))
+
 (deftest the-scope-whose-deadline-passed-is-the-one-that-fails
   (let [inner-error (promise)
         e (error-of (with-scope [_ {:deadline 10}]

@@ -18,6 +18,13 @@
   "Canonical aliases, as every file and document uses them."
   '[[magnetar.async :as a]
     [magnetar.channel :as channel]
+    [magnetar.scope :as scope]
+    [magnetar.scope.context :as context]
+    [magnetar.fold :as fold]
+    [magnetar.resilience :as r]
+    [magnetar.actor :as actor :refer [! receive self]]
+    [magnetar.gen-server :as gs]
+    [magnetar.supervisor :as sup]
     [magnetar.inspect :as inspect]])
 
 (def ^:private port-file ".socket-repl-port")

@@ -6,7 +6,8 @@
    [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.channel Buffer Channel)))
+   (magnetar.kernel.channel Buffer Channel)
+   (magnetar.kernel.park Failures)))
 
 (set! *warn-on-reflection* true)
 
@@ -48,6 +49,15 @@
   (or (solos ch)
       (and (empty? solos) (not (mutes ch)))))
 
+(defn- give
+  "Puts the value on `out`; false once that is closed. If code of its own throws, that is reported, and the mix goes on."
+  [out value]
+  (try
+    (ports/put out value)
+    (catch Throwable e
+      (Failures/report (Thread/currentThread) e)
+      true)))
+
 (defn start
   "Starts the fiber that mixes into `out` until that is closed."
   [{:keys [inputs change] :as mix} out]
@@ -58,4 +68,4 @@
           (identical? ch change) (recur (plan mix))
           (nil? value) (do (swap! inputs dissoc ch) (recur (plan mix)))
           (not (heard? now ch)) (recur now)
-          (ports/put out value) (recur now))))))
+          (give out value) (recur now))))))

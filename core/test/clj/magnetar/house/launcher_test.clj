@@ -135,6 +135,10 @@
     (is (= 0 exit))
     (is (str/includes? out "42"))))
 
+(deftest the-prompt-has-the-canonical-aliases
+  (let [{:keys [out]} (magnetar {:input "(keys (ns-aliases *ns*))\n"} "repl")]
+    (is (every? #(re-find (re-pattern (str "[( ]" % "[) ]")) out) '[a channel scope context fold r inspect]) out)))
+
 (deftest a-prompt-option-that-is-no-port-is-refused
   (is (= [2 "magnetar: `high` is not a port: repl --socket [PORT]"]
          ((juxt :exit :err) (magnetar "repl" "--socket" "high")))))

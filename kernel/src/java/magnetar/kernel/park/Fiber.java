@@ -124,6 +124,11 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         return region;
     }
 
+    /** True if a shield masks all the regions that this, the current, fiber is in, and its own cause. */
+    public boolean isShielded() {
+        return shields > 0 && region == masked;
+    }
+
     /** Enters a region. */
     public void enterRegion(Region inner) {
         inner.outer = region;

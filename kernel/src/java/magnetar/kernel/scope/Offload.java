@@ -243,6 +243,9 @@ public final class Offload {
         /** The scope that the caller works in, or null. */
         final Scope scope;
 
+        /** When the work that the caller does is cancelled. */
+        final long deadline;
+
         // Guarded by the monitor.
         private boolean begun;
         private boolean over;
@@ -257,6 +260,7 @@ public final class Offload {
             this.context = caller.context();
             this.world = caller.world();
             this.scope = Scope.enclosing(caller);
+            this.deadline = Scope.deadlineOf(caller);
         }
 
         private synchronized boolean begin(Fiber on) {

@@ -76,13 +76,13 @@ public final class Scope extends Region {
         this.joiner = joiner;
         this.owner = owner;
         this.outer = enclosing(owner);
-        this.deadline = outer == null ? own : earlier(own, outer.deadline);
+        this.deadline = earlier(own, deadlineOf(owner));
     }
 
     /**
      * Opens a scope that the current fiber owns.
      *
-     * @param nanos after which it is cancelled; an enclosing scope's deadline counts as well
+     * @param nanos after which it is cancelled; an enclosing scope's deadline counts as well, unless a shield masks it
      */
     public static Scope open(String site, Joiner joiner, long nanos) {
         Fiber owner = Fiber.current();
@@ -113,6 +113,18 @@ public final class Scope extends Region {
             case Offload.Call c -> c.scope;
             case null, default -> fiber.home() instanceof Scope s ? s : null;
         };
+    }
+
+    /** The instant at which what this, the current, fiber does now is cancelled; {@link Durations#INFINITE} for never, as in a shield. */
+    public static long deadlineOf(Fiber fiber) {
+        if (fiber.isShielded()) {
+            return Durations.INFINITE;
+        }
+        if (fiber.region() instanceof Offload.Call c) {
+            return c.deadline;
+        }
+        Scope s = enclosing(fiber);
+        return s == null ? Durations.INFINITE : s.deadline;
     }
 
     /** The source line that opened it. */

@@ -1,0 +1,48 @@
+(ns magnetar.impl.arguments
+  "Checks what a program gives: options, durations, functions. Misuse is answered at once, in a sentence."
+  {:no-doc true}
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.time Durations)))
+
+(set! *warn-on-reflection* true)
+
+(defn misuse
+  "Throws the error of an argument that will not do."
+  [reason message data]
+  (throw (errors/illegal-argument reason message data)))
+
+(defn show
+  "The printed form of a value, short."
+  [x]
+  (let [text (binding [*print-length* 8 *print-level* 3] (pr-str x))]
+    (if (< 120 (count text)) (str (subs text 0 120) "..") text)))
+
+(defn options
+  "Refuses options that `operation` does not know: one that is mistyped would be ignored, and a wait last for ever."
+  [operation known options]
+  (when-not (or (nil? options) (map? options))
+    (misuse :magnetar/bad-options
+            (str "`" operation "` takes its options as a map; this is " (show options) ".") {:options options}))
+  (when-let [unknown (seq (remove (set known) (keys options)))]
+    (misuse :magnetar/unknown-option
+            (str "`" operation "` does not know " (str/join ", " (map pr-str unknown)) "; its options are " (str/join ", " (sort known)) ".")
+            {:unknown (vec unknown) :options options})))
+
+(defn nanos
+  "The duration in nanoseconds."
+  ^long [what duration]
+  (try
+    (Durations/nanos duration)
+    (catch IllegalArgumentException e
+      (misuse :magnetar/bad-duration (str "Bad " what ". " (ex-message e)) {what duration}))))
+
+(defn function
+  "Refuses what cannot be called."
+  [operation f example]
+  (when-not (ifn? f)
+    (misuse :magnetar/not-a-function
+            (str "`" operation "` wants a function, as in " example "; this is " (show f) ".") {:value f})))
