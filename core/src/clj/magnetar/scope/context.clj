@@ -59,6 +59,16 @@
       (f)
       (finally (.setContext fiber before)))))
 
+(defn ^:no-doc without*
+  "Calls f with no context values."
+  [f]
+  (let [fiber (Fiber/current)
+        before (.context fiber)]
+    (.setContext fiber nil)
+    (try
+      (f)
+      (finally (.setContext fiber before)))))
+
 (defmacro with-context
   "Does body with the context values bound, in this fiber and in every one that is started by it.
 

@@ -7,6 +7,7 @@ import java.util.List;
 import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.Source;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.time.Durations;
@@ -33,10 +34,13 @@ public final class Select {
     // A select that calls back: whoever claims it and whoever queues its nodes each see what the other has done.
     private static final VarHandle NODE = MethodHandles.arrayElementVarHandle(Node[].class);
 
+    private static final Chosen BESIDE = new Chosen(-1, null);
+
     // Each is an Operation, or the port itself for a take.
     private final Object[] branches;
     private final boolean hasPut;
     private boolean inOrder;
+    private Source beside;
 
     private Select(Object[] branches) {
         if (branches.length == 0) {
@@ -136,6 +140,12 @@ public final class Select {
         return now != null || nanos <= 0 ? now : waitForFirst(fiber, order, nanos);
     }
 
+    /** The same, beside a source that may become ready instead: then the index is -1, and no branch happened. */
+    public Chosen awaitBeside(Source source, long nanos) throws InterruptedException {
+        beside = source;
+        return awaitWithin(nanos);
+    }
+
     /** Does a branch now, or calls back with the {@link Chosen} one later: the branch, or null if it will call back. */
     public Chosen whenChosen(Handler.Completion target, boolean onCaller) {
         Fiber fiber = Fiber.current();
@@ -216,20 +226,28 @@ public final class Select {
     }
 
     private Chosen waitForFirst(Fiber fiber, int[] order, long nanos) throws InterruptedException {
-        Parked waiter = new Parked(fiber, WaitReason.SELECT, this);
+        Parked waiter = new Parked(fiber, beside == null ? WaitReason.SELECT : WaitReason.MAILBOX_OR_CHANNELS, this);
         Node[] nodes = new Node[branches.length];
         Node winner = null;
         try {
             Chosen now = queueAll(waiter, nodes, order);
-            if (now != null) {
-                return now;
+            if (now != null || isBesideReady(waiter)) {
+                return now == null ? BESIDE : now;
             }
             boolean completed = Waits.await(fiber.world(), waiter, nanos);
-            winner = completed ? (Node) waiter.source() : null;
-            return completed ? new Chosen(winner.index, waiter.result()) : null;
+            winner = completed && waiter.source() instanceof Node n ? n : null;
+            return winner != null ? new Chosen(winner.index, waiter.result()) : completed ? BESIDE : null;
         } finally {
             removeAll(nodes, winner);
+            if (beside != null) {
+                beside.delist(waiter);
+            }
         }
+    }
+
+    /** Lets the source beside the channels compete; true if it is ready and nothing else has happened. */
+    private boolean isBesideReady(Waiter waiter) {
+        return beside != null && !beside.enlist(waiter) && waiter.claimMine();
     }
 
     /** Queues a node for each branch until one can happen, which is returned, or the waiter is claimed. */

@@ -35,7 +35,8 @@ import magnetar.kernel.time.Waits;
  * <p>Differences from Erlang: signals are synchronous, which its rules allow; a process that ends by a signal runs its {@code finally} blocks
  * first (for them it is EXITING: what it sends is dropped), and one that was killed may run on as a zombie that nobody hears.
  *
- * <p>Lock order: monitors of processes by pid, then a mailbox. Nobody is woken under them, but for the interrupt.
+ * <p>Lock order: monitors of processes by pid, then a mailbox. Nobody is woken under them, but by an interrupt, and
+ * senders that waited for room in a mailbox that closes.
  */
 public final class Process extends Region {
     private enum Life {

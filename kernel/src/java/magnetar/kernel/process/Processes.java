@@ -159,6 +159,7 @@ public final class Processes {
         Fiber fiber = Fiber.current();
         fiber.enter();
         Process process = make(fiber, options.label, options.mailbox());
+        process.hostedBy(fiber);
         if (options.name != null) {
             register(options.name, process.pid());
         }

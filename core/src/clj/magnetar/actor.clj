@@ -1,0 +1,699 @@
+(ns magnetar.actor
+  "Processes as Erlang means them: each has a mailbox, is isolated from the failures of others, and is told of the deaths it asked about.
+
+    (defn counter [n]
+      (receive
+        [:add k] (recur (+ n k))
+        [:get from] (do (! from [:count n]) (recur n))))
+
+    (let [pid (spawn counter 0)]
+      (! pid [:add 42])
+      (! pid [:get (self)])
+      (receive [:count n] n (after 1000 :nobody)))
+
+  start     spawn spawn-link spawn-monitor spawn-opt with-process join continue
+  send      ! send-after start-timer cancel-timer read-timer
+  receive   receive with its clauses `after` and `from`; flush
+  die       exit alive?
+  links     link unlink monitor demonitor flag
+  names     self register unregister whereis registered make-ref make-alias unalias node
+  state     pget pput perase pdict process-info
+  control   group-leader suspend-process resume-process trace
+
+  A process is not its forks: in (fork ..), (go ..) and futures that a process starts, `self` and `receive` fail at once. Take the pid before:
+  (let [me (self)] ..). A process that has to exit meets `magnetar.kernel.park.Exit`, an Error that (catch Exception ..) does not swallow,
+  wherever it waits. If you need no mailbox and no supervision, a fork or a channel is less.
+
+  Require it as `[magnetar.actor :as actor :refer [! receive self spawn after from]]`. Names are those of Erlang's module `erlang`."
+  (:refer-clojure :exclude [flush])
+  (:require
+   [magnetar.impl.actor.info :as info]
+   [magnetar.impl.actor.receive :as receive]
+   [magnetar.impl.actor.start :as start]
+   [magnetar.impl.actor.text :as text]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime]
+   [magnetar.impl.transactions :as transactions]
+   [magnetar.scope.context :as context])
+  (:import
+   (java.util.concurrent Executors)
+   (magnetar.kernel.process Matcher Pid Pid$Ended Process Processes Processes$Started Ref)
+   (magnetar.kernel.time Durations)))
+
+(set! *warn-on-reflection* true)
+
+(defn- current ^Process [operation]
+  (Processes/requireCurrent operation))
+
+(defn- check-pid ^Pid [operation x]
+  (when-not (instance? Pid x)
+    (arguments/misuse :magnetar/not-a-pid
+                      (str "`" operation "` wants a pid, as `spawn`, `self` or `whereis` return it; this is " (arguments/show x) ".") {:value x}))
+  x)
+
+(defn- check-ref ^Ref [operation x]
+  (when-not (instance? Ref x)
+    (arguments/misuse :magnetar/not-a-reference
+                      (str "`" operation "` wants a reference, as `make-ref` or `monitor` return it; this is " (arguments/show x) ".") {:value x}))
+  x)
+
+;; ---- who am I
+
+(defn self
+  "The pid of the process that this thread is.
+
+  Never waits. Fails in what a process has started (forks, go blocks, futures), and outside of processes, with a sentence that names the
+  owner.
+
+    (! server [:get (self)])
+
+  In Erlang: self/0."
+  {:erlang "erlang:self/0"}
+  []
+  (.pid (current "self")))
+
+(defn node
+  "The name of this node: :nonode@nohost.
+
+    (! [:logger (node)] \"hello\")
+
+  In Erlang: node/0."
+  {:erlang "erlang:node/0"}
+  []
+  :nonode@nohost)
+
+;; ---- start
+
+(defn ^:no-doc spawn-at [site f args]
+  (start/spawn site f args))
+
+(defn spawn
+  "Starts a process that calls (f & args); returns its pid.
+
+  Never waits. The process sees the context values and the dynamic bindings of the caller, and nothing else of it; it ends with the reason
+  :normal when f returns, and with what it threw as data when f throws, which is reported once. Nobody is told unless linked or monitoring.
+  In a dosync it is started at the commit, and the value is nil.
+
+    (spawn serve {:hits 0})
+
+  In Erlang: spawn/1,3. See `spawn-link`, `spawn-monitor`."
+  {:erlang "erlang:spawn/1"
+   :inline (fn [f & args] `(spawn-at ~(start/here "spawn") ~f ~(when args (vec args))))
+   :inline-arities #(<= 1 (long %))}
+  [f & args]
+  (spawn-at "spawn (line unknown)" f args))
+
+(defn- in-context [context f]
+  (cond
+    (nil? context) f
+    (= :none context) (fn [& args] (context/without* #(apply f args)))
+    (map? context) (fn [& args] (context/context* context #(apply f args)))
+    :else (arguments/misuse :magnetar/bad-context
+                            (str "The :context of a process is :none or a map from contexts to values; this is " (arguments/show context) ".")
+                            {:context context})))
+
+(defn ^:no-doc spawn-opt-at [operation site {:keys [context] :as options} f args]
+  (let [^Processes$Started started (start/spawn-opt operation site (dissoc options :context) (in-context context f) args)]
+    (if-some [ref (.monitor started)]
+      [(.pid started) ref]
+      (.pid started))))
+
+(defn spawn-link
+  "Like `spawn`, with a link between this process and the new one from its beginning: if one dies abnormally, so does the other, unless it
+  traps exits.
+
+    (spawn-link worker job)
+
+  In Erlang: spawn_link/1,3."
+  {:erlang "erlang:spawn_link/1"
+   :inline (fn [f & args] `(spawn-opt-at "spawn-link" ~(start/here "spawn-link") {:link true} ~f ~(when args (vec args))))
+   :inline-arities #(<= 1 (long %))}
+  [f & args]
+  (spawn-opt-at "spawn-link" "spawn-link (line unknown)" {:link true} f args))
+
+(defn spawn-monitor
+  "Like `spawn`, with a monitor of the new process: returns [pid reference].
+
+    (let [[pid ref] (spawn-monitor work)] (receive [:DOWN ref :process _ reason] reason))
+
+  In Erlang: spawn_monitor/1,3."
+  {:erlang "erlang:spawn_monitor/1"
+   :inline (fn [f & args] `(spawn-opt-at "spawn-monitor" ~(start/here "spawn-monitor") {:monitor true} ~f ~(when args (vec args))))
+   :inline-arities #(<= 1 (long %))}
+  [f & args]
+  (spawn-opt-at "spawn-monitor" "spawn-monitor (line unknown)" {:monitor true} f args))
+
+(defn spawn-opt
+  "Like `spawn`, with options first; returns the pid, or with :monitor [pid reference].
+
+  :name             a keyword or symbol to register
+  :link :monitor    true, as `spawn-link` and `spawn-monitor`
+  :trap-exit        true to begin with exit signals trapped
+  :mailbox          {:capacity n :when-full :block}: how many messages it holds, and what happens to one that finds no room. :block lets
+                    the sender wait, :drop-new drops it, :drop-old the oldest, :fail throws in the sender. Signals, replies to aliases and
+                    timers are never blocked or dropped.
+  :platform-thread  true to run on a thread of the operating system, for work that holds a carrier
+  :context          :none, or a map of context values to add
+  :bindings         :none to leave the dynamic bindings of the caller behind
+
+    (spawn-opt {:name :logger :mailbox {:capacity 1000 :when-full :drop-old}} log)
+
+  In Erlang: spawn_opt/2,4."
+  {:erlang "erlang:spawn_opt/2"
+   :inline (fn [options f & args] `(spawn-opt-at "spawn-opt" ~(start/here "spawn") ~options ~f ~(when args (vec args))))
+   :inline-arities #(<= 2 (long %))}
+  [options f & args]
+  (spawn-opt-at "spawn-opt" "spawn (line unknown)" options f args))
+
+(defn ^:no-doc host-at [site {:keys [context] :as options} f]
+  (start/host site (dissoc options :context) (in-context context f)))
+
+(defn with-process*
+  "Makes this thread a process while it calls f; see `with-process`."
+  [options f]
+  (host-at "with-process (line unknown)" options f))
+
+(defmacro with-process
+  "Makes the calling thread a process while it does body, platform threads too; returns the value of body.
+
+  The options are :name, :mailbox, :trap-exit and :context of `spawn-opt`. What body throws is thrown on. If the process exits for another
+  reason than :normal, by `exit` or by a signal, throws an ExceptionInfo with :reason and :pid.
+
+    (with-process {:name :main}
+      (spawn-link worker (self))
+      (receive [:done x] x))"
+  [options & body]
+  `(host-at ~(start/here "with-process") ~options (fn [] ~@body)))
+
+(defn join
+  "Waits until the process has ended, and returns the value of its function.
+
+  If it ended for another reason than :normal, throws an ExceptionInfo with :reason and :pid. With {:timeout ms} it waits so long at most and
+  returns :else. A pid that was read from text and is dead has the reason :noproc.
+
+    (join (spawn + 1 2)) ;=> 3
+
+  In Erlang: a monitor, and a receive of its message."
+  ([pid] (join pid nil))
+  ([pid {:keys [timeout else] :as options}]
+   (arguments/options "join" [:timeout :else] options)
+   (transactions/refuse "join")
+   (let [^Pid$Ended ended (Processes/join (check-pid "join" pid) (arguments/nanos :timeout timeout))]
+     (cond
+       (nil? ended) else
+       (= :normal (.reason ended)) (.value ended)
+       :else (throw (start/exited pid (.reason ended)))))))
+
+(defn continue
+  "Drops the stack of this process and goes on with (f & args): same pid, mailbox, links and dictionary. Never returns.
+
+  Give it the var, and the process goes on with what the var is then: so a process that loops this way takes new code. What stands around the
+  call, `finally` blocks and scopes, is left first.
+
+    (defn serve [state]
+      (receive [:set x] (continue #'serve x)))
+
+  In Erlang: a call in tail position to another module, or hibernate/3."
+  {:erlang "erlang:hibernate/3"}
+  [f & args]
+  (arguments/function "continue" f "(continue #'serve state)")
+  (.continueWith (current "continue") #(apply f args)))
+
+(defn run-agents-on-fibers
+  "Lets `send-off` of Clojure's agents run on fibers from now on, as many as there are actions; returns nil.
+
+    (run-agents-on-fibers)"
+  []
+  (set-agent-send-off-executor! (Executors/newVirtualThreadPerTaskExecutor)))
+
+;; ---- send
+
+(defn- address
+  "What the kernel knows an address as: [name node] is the name, here."
+  [to]
+  (if (and (vector? to) (= 2 (count to)) (= (node) (peek to)))
+    (nth to 0)
+    to))
+
+(defn !
+  "Sends the message to a pid, an alias, a name or [name node]; returns the message.
+
+  Does not wait, unless the mailbox has a bound and lets senders wait. To a dead process: the message is dropped and counted
+  (`magnetar.inspect/dead-letters`). To a name that nobody has, or nil: an IllegalArgumentException. In a dosync it is sent at the commit.
+
+    (! pid [:hello (self)])
+
+  In Erlang: the operator !."
+  {:erlang "erlang:!/2"}
+  [to message]
+  (if (transactions/running?)
+    (do (transactions/on-commit #(! to message)) message)
+    (Processes/send (if (vector? to) (address to) to) message)))
+
+(defn- check-address [operation to]
+  (let [to (address to)]
+    (when-not (or (instance? Pid to) (instance? Ref to) (keyword? to) (symbol? to))
+      (arguments/misuse :magnetar/no-such-name
+                        (str "`" operation "` wants a pid, an alias or a name to send to; this is " (arguments/show to) ".") {:to to}))
+    to))
+
+(defn- timer-nanos ^long [operation duration]
+  (let [nanos (arguments/nanos operation duration)]
+    (when (= Durations/INFINITE nanos)
+      (arguments/misuse :magnetar/bad-duration
+                        (str "`" operation "` wants the milliseconds after which it sends; this is " (arguments/show duration) ".") {operation duration}))
+    nanos))
+
+(defn send-after
+  "Sends the message to a pid or a name when so many milliseconds have passed; returns the reference of the timer.
+
+  A name is looked up then; if nobody has it, the message is dropped. The timer does not end with the process that started it.
+
+    (send-after 500 (self) :tick)
+
+  In Erlang: erlang:send_after/3."
+  {:erlang "erlang:send_after/3"}
+  [duration to message]
+  (Processes/sendAfter (timer-nanos "send-after" duration) (check-address "send-after" to) message false))
+
+(defn start-timer
+  "Like `send-after`, but what it sends is [:timeout reference message].
+
+    (let [timer (start-timer 500 (self) :tick)] (receive [:timeout timer what] what))
+
+  In Erlang: erlang:start_timer/3."
+  {:erlang "erlang:start_timer/3"}
+  [duration to message]
+  (Processes/sendAfter (timer-nanos "start-timer" duration) (check-address "start-timer" to) message true))
+
+(defn- millis [^long nanos]
+  (if (neg? nanos) false (quot (+ nanos 999999) 1000000)))
+
+(defn cancel-timer
+  "Stops a timer: the milliseconds that were left, or false if it has sent, was stopped, or never was.
+
+    (cancel-timer timer) ;=> 480
+
+  In Erlang: erlang:cancel_timer/1."
+  {:erlang "erlang:cancel_timer/1"}
+  [timer]
+  (millis (Processes/cancelTimer (check-ref "cancel-timer" timer))))
+
+(defn read-timer
+  "The milliseconds until a timer sends, or false if it has, was stopped, or never was.
+
+    (read-timer timer) ;=> 480
+
+  In Erlang: erlang:read_timer/1."
+  {:erlang "erlang:read_timer/1"}
+  [timer]
+  (millis (Processes/readTimer (check-ref "read-timer" timer))))
+
+;; ---- receive
+
+(defmacro receive
+  "Takes the first message, in the order of arrival, that a clause matches, and does the body of that clause; waits if there is none.
+
+    (receive
+      [:add n] (recur (+ total n))
+      [:get (from :guard pid?)] (! from total)
+      :stop total
+      (from ch v (handle v))
+      (after 500 :silence))
+
+  The clauses are pairs of a pattern and a body, see `magnetar.match`; a local that is bound already matches by value. Then any number
+  of (from channel value body..), which are waited for together with the messages, and one of them happens: the mailbox is looked through
+  first. At last (after milliseconds body..): 0 does not wait, :infinity waits without end. Bodies are in tail position, so `recur` works. What no
+  clause matches stays in the mailbox. A guard that throws does not match, which is reported once.
+
+  Fails at once outside of a process and in a dosync. Throws when the process has to exit.
+
+  In Erlang: receive .. after .. end."
+  {:erlang "receive"}
+  [& clauses]
+  (receive/expand &env &form clauses))
+
+(defmacro after
+  "The last clause of a `receive`: (after milliseconds body..). Anywhere else it is a mistake."
+  [& _]
+  (throw (ex-info "(after ..) stands outside of a receive: it is the last clause of one." {:magnetar/reason :magnetar/after-outside})))
+
+(defmacro from
+  "A clause of a `receive`: (from channel value body..). Anywhere else it is a mistake."
+  [& _]
+  (throw (ex-info "(from ..) stands outside of a receive: it follows the patterns of one." {:magnetar/reason :magnetar/from-outside})))
+
+(def ^:private anything
+  (reify Matcher
+    (match [_ message] (if (nil? message) ::nil message))))
+
+(defn flush
+  "Takes all messages out of the mailbox; returns them, in the order of arrival.
+
+    (flush) ;=> [:a :b]
+
+  In Erlang's shell: flush()."
+  []
+  (let [me (current "flush")]
+    (loop [messages []]
+      (let [message (.receive me anything 0 0)]
+        (cond
+          (nil? message) messages
+          (identical? ::nil message) (recur (conj messages nil))
+          :else (recur (conj messages message)))))))
+
+;; ---- die
+
+(defn exit
+  "Ends this process for the reason, or sends an exit signal to another one.
+
+  (exit reason) throws; if nobody catches it, links and monitors learn the reason. (exit pid reason) returns true at once: :normal is
+  ignored by others than the sender itself, :kill cannot be trapped and lets the process die as :killed, any other reason ends it wherever it
+  waits, unless it traps exits and gets the message [:EXIT from reason]. To a dead pid: true.
+
+    (exit pid :shutdown)
+
+  In Erlang: exit/1, exit/2."
+  {:erlang "erlang:exit/2"}
+  ([reason]
+   (current "exit")
+   (throw (Processes/exit reason)))
+  ([pid reason]
+   (Processes/exit (check-pid "exit" pid) reason)
+   true))
+
+(defn alive?
+  "True until the process ends, or is told to.
+
+    (alive? (self)) ;=> true
+
+  In Erlang: is_process_alive/1."
+  {:erlang "erlang:is_process_alive/1"}
+  [pid]
+  (info/alive? (check-pid "alive?" pid)))
+
+;; ---- links and monitors
+
+(defn link
+  "Links this process and another: if one dies abnormally, the other does for the same reason, or gets [:EXIT pid reason] if it traps exits.
+  Returns true.
+
+  Once is enough; links do not count. To a dead process: the message with the reason :noproc if this process traps exits, else an
+  IllegalArgumentException.
+
+    (link pid)
+
+  In Erlang: link/1."
+  {:erlang "erlang:link/1"}
+  [pid]
+  (or (.link (current "link") (check-pid "link" pid))
+      (arguments/misuse :noproc (str "Cannot link " (self) " to " pid ", which is dead (:noproc): use `spawn-link`, or trap exits.") {:pid pid})))
+
+(defn unlink
+  "Undoes a link, if there is one: from now on the death of the other does nothing here. Returns true.
+
+    (unlink pid)
+
+  In Erlang: unlink/1."
+  {:erlang "erlang:unlink/1"}
+  [pid]
+  (.unlink (current "unlink") (check-pid "unlink" pid))
+  true)
+
+(def ^:private alias-modes
+  {nil "NONE" :explicit-unalias "OPEN" :demonitor "DEMONITOR" :reply-demonitor "REPLY_DEMONITOR"})
+
+(defn- alias-mode [mode]
+  (or (alias-modes mode)
+      (arguments/misuse :magnetar/bad-alias
+                        (str "The :alias of a monitor is :explicit-unalias, :demonitor or :reply-demonitor; this is " (arguments/show mode) ".")
+                        {:alias mode})))
+
+(def ^:private nobody (Pid. 0 0 0 nil))
+
+(defn monitor
+  "Watches a process, given by pid or name: when it dies, this process gets [:DOWN reference :process what reason]. Returns the reference.
+
+  `what` is the pid, or [name node] where a name was given. If it is dead already, the message comes at once with :noproc. Options: :tag,
+  another word than :DOWN; :alias, which makes the reference an address of this process: :explicit-unalias until `unalias`, :demonitor until
+  the monitor ends, :reply-demonitor until the first message to it, which ends the monitor too.
+
+    (let [ref (monitor pid)] (receive [:DOWN ref :process _ reason] reason))
+
+  In Erlang: monitor/2,3."
+  {:erlang "erlang:monitor/2"}
+  ([target] (monitor target nil))
+  ([target {:keys [alias tag] :as options}]
+   (arguments/options "monitor" [:alias :tag] options)
+   (let [me (current "monitor")
+         to (check-address "monitor" target)
+         by-pid? (instance? Pid to)
+         pid (if by-pid? to (or (Processes/whereis to) nobody))]
+     (.monitor me pid (if by-pid? to [to (node)]) tag (alias-mode alias)))))
+
+(defn- take-down [^Process me ref]
+  (.receive me (reify Matcher
+                 (match [_ message]
+                   (when (and (vector? message) (= 5 (count message)) (= ref (nth message 1)))
+                     true)))
+            0 0))
+
+(defn demonitor
+  "Ends a monitor; returns true.
+
+  A message of it that is in the mailbox stays, but with {:flush true}. With {:info true} it returns whether the monitor was active.
+
+    (demonitor ref {:flush true})
+
+  In Erlang: demonitor/1,2."
+  {:erlang "erlang:demonitor/2"}
+  ([ref] (demonitor ref nil))
+  ([ref {:keys [flush info] :as options}]
+   (arguments/options "demonitor" [:flush :info] options)
+   (let [me (current "demonitor")
+         active? (.demonitor me (check-ref "demonitor" ref))]
+     (when (and flush (not active?))
+       (take-down me ref))
+     (if info active? true))))
+
+(defn flag
+  "Sets a flag of this process; returns what it was. The one flag is :trap-exit, true or false: exit signals become messages [:EXIT pid reason].
+
+    (flag :trap-exit true)
+
+  In Erlang: process_flag/2."
+  {:erlang "erlang:process_flag/2"}
+  [flag value]
+  (when-not (and (= :trap-exit flag) (boolean? value))
+    (arguments/misuse :magnetar/bad-flag
+                      (str "The flag of a process is :trap-exit with true or false; this is " (arguments/show flag) " with " (arguments/show value) ".")
+                      {:flag flag :value value}))
+  (.trapExits (current "flag") value))
+
+;; ---- names and references
+
+(defn- check-name [operation name]
+  (when-not (or (keyword? name) (symbol? name))
+    (arguments/misuse :magnetar/bad-name
+                      (str "`" operation "` wants a keyword or a symbol as the name; this is " (arguments/show name) ".") {:name name})))
+
+(defn register
+  "Gives a process a name that messages can be sent to; returns true.
+
+  The name is free again when the process dies. Fails with an IllegalArgumentException if the name is taken, if the process has one, or is dead.
+
+    (register :logger (spawn log))
+
+  In Erlang: register/2."
+  {:erlang "erlang:register/2"}
+  [name pid]
+  (check-name "register" name)
+  (Processes/register name (check-pid "register" pid))
+  true)
+
+(defn unregister
+  "Takes a name back; returns true. Fails if nobody has it.
+
+    (unregister :logger)
+
+  In Erlang: unregister/1."
+  {:erlang "erlang:unregister/1"}
+  [name]
+  (or (Processes/unregister name)
+      (arguments/misuse :magnetar/no-such-name (str "Cannot unregister " (arguments/show name) ": no process has this name.") {:name name})))
+
+(defn whereis
+  "The pid of the process that has the name, or nil.
+
+    (whereis :logger)
+
+  In Erlang: whereis/1."
+  {:erlang "erlang:whereis/1"}
+  [name]
+  (check-name "whereis" name)
+  (Processes/whereis name))
+
+(defn registered
+  "The names that processes have, in no order.
+
+    (registered) ;=> [:logger]
+
+  In Erlang: registered/0."
+  {:erlang "erlang:registered/0"}
+  []
+  (vec (Processes/names)))
+
+(defn make-ref
+  "A reference: a value that is equal to no other. A receive whose every clause asks for it does not look at older messages.
+
+    (let [ref (make-ref)] (! server [:get ref (self)]) (receive [ref answer] answer))
+
+  In Erlang: make_ref/0."
+  {:erlang "erlang:make_ref/0"}
+  []
+  (Processes/makeRef))
+
+(defn make-alias
+  "A reference that is an address of this process until `unalias`, or with :reply until a message came.
+
+    (let [me (make-alias :reply)] (! server [:get me]) ..)
+
+  In Erlang: alias/0,1."
+  {:erlang "erlang:alias/1"}
+  ([] (make-alias :explicit-unalias))
+  ([mode]
+   (when-not (#{:explicit-unalias :reply} mode)
+     (arguments/misuse :magnetar/bad-alias (str "An alias is :explicit-unalias or :reply; this is " (arguments/show mode) ".") {:alias mode}))
+   (.makeAlias (current "make-alias") (= :reply mode))))
+
+(defn unalias
+  "Ends an alias of this process: what is sent to it from now on is dropped. True if it was one.
+
+    (unalias me)
+
+  In Erlang: unalias/1."
+  {:erlang "erlang:unalias/1"}
+  [alias]
+  (.unalias (current "unalias") (check-ref "unalias" alias)))
+
+(def readers
+  "How pids and references are read from text, for `clojure.edn/read-string`.
+
+    (clojure.edn/read-string {:readers actor/readers} \"#magnetar/pid \\\"0.17.1699 logger\\\"\")"
+  {'magnetar/pid text/read-pid
+   'magnetar/ref text/read-ref})
+
+;; ---- state
+
+(defn pdict
+  "The dictionary of this process, a map.
+
+  In Erlang: get/0."
+  {:erlang "erlang:get/0"}
+  []
+  (or (.dictionary (current "pdict")) {}))
+
+(defn pget
+  "The value of a key in the dictionary of this process, or nil.
+
+    (pget :request)
+
+  In Erlang: get/1."
+  {:erlang "erlang:get/1"}
+  [key]
+  (get (.dictionary (current "pget")) key))
+
+(defn pput
+  "Sets a key in the dictionary of this process; returns what was there.
+
+    (pput :request 17)
+
+  In Erlang: put/2."
+  {:erlang "erlang:put/2"}
+  [key value]
+  (let [me (current "pput")
+        before (.dictionary me)]
+    (.setDictionary me (assoc before key value))
+    (get before key)))
+
+(defn perase
+  "Removes a key from the dictionary of this process, or all; returns what was there.
+
+    (perase :request)
+
+  In Erlang: erase/0,1."
+  {:erlang "erlang:erase/1"}
+  ([]
+   (let [before (pdict)]
+     (.setDictionary (current "perase") nil)
+     before))
+  ([key]
+   (let [me (current "perase")
+         before (.dictionary me)]
+     (.setDictionary me (dissoc before key))
+     (get before key))))
+
+(defn process-info
+  "What is known of a process, as a map, or one item of it; nil if it is dead. Asks nothing of the process itself.
+
+  :pid :label :status :registered-name :links :monitors :monitored-by :message-queue-len :trap-exit :group-leader :dictionary
+  :current-function, and while it waits :waits-for and :since-ms. :status is :running, :waiting, :suspended or :exiting.
+
+    (process-info pid :message-queue-len) ;=> 3
+
+  In Erlang: process_info/1,2."
+  {:erlang "erlang:process_info/2"}
+  ([pid] (info/of (check-pid "process-info" pid)))
+  ([pid item] (get (info/of (check-pid "process-info" pid)) item)))
+
+;; ---- control
+
+(defn- live ^Process [operation pid]
+  (or (Processes/processOf (check-pid operation pid))
+      (arguments/misuse :noproc (str "`" operation "`: " pid " is dead (:noproc).") {:pid pid})))
+
+(defn group-leader
+  "The group leader of this process, which its children inherit; with two arguments sets that of a process and returns true.
+
+    (group-leader pid (self))
+
+  In Erlang: group_leader/0,2."
+  {:erlang "erlang:group_leader/0"}
+  ([] (.leader (current "group-leader")))
+  ([pid leader]
+   (.setLeader (live "group-leader" pid) (check-pid "group-leader" leader))
+   true))
+
+(defn suspend-process
+  "Lets a process take no message until it was resumed as often as suspended; returns true. What it does meanwhile goes on until it receives.
+
+    (suspend-process pid)
+
+  In Erlang: erlang:suspend_process/1, which also stops code that computes."
+  {:erlang "erlang:suspend_process/1"}
+  [pid]
+  (.suspend (live "suspend-process" pid))
+  true)
+
+(defn resume-process
+  "Takes one `suspend-process` back; returns true. Fails if there is none.
+
+    (resume-process pid)
+
+  In Erlang: erlang:resume_process/1."
+  {:erlang "erlang:resume_process/1"}
+  [pid]
+  (or (.resume (live "resume-process" pid))
+      (arguments/misuse :magnetar/not-suspended (str "`resume-process`: " pid " is not suspended.") {:pid pid})))
+
+(defn trace
+  "Sends this process [:trace pid :receive message] and [:trace pid :send message to] for what a process receives and sends from now on; with
+  false no longer. Returns true.
+
+    (trace pid true)
+
+  In Erlang: erlang:trace/3 with send and 'receive'."
+  {:erlang "erlang:trace/3"}
+  [pid on?]
+  (.trace (live "trace" pid) (when on? (self)))
+  true)

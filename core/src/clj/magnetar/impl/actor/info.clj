@@ -1,0 +1,64 @@
+(ns magnetar.impl.actor.info
+  "What a process is doing, seen from outside."
+  {:no-doc true}
+  (:require
+   [clojure.main :as main]
+   [magnetar.impl.actor.language]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.inspect FiberInfo)
+   (magnetar.kernel.park WaitReason)
+   (magnetar.kernel.process Pid Process ProcessInfo Processes)))
+
+(set! *warn-on-reflection* true)
+
+(defn alive?
+  "True until the process ends or is told to; also for a pid that was read from text."
+  [pid]
+  (if-some [^Process p (Processes/processOf pid)]
+    (.isAlive (.pid p))
+    false))
+
+(defn- status [^ProcessInfo info ^Thread thread]
+  (cond
+    (not= "ALIVE" (.life info)) :exiting
+    (.suspended info) :suspended
+    (and thread (#{Thread$State/WAITING Thread$State/TIMED_WAITING} (.getState thread))) :waiting
+    :else :running))
+
+(defn- of-program? [^StackTraceElement frame]
+  (not (re-find #"^(clojure\.(lang|core)|java|jdk|magnetar\.(kernel|impl|actor\$))" (.getClassName frame))))
+
+(defn- current-function [^Thread thread]
+  (when-some [^StackTraceElement frame (some->> thread .getStackTrace (filter of-program?) first)]
+    (main/demunge (.getClassName frame))))
+
+(defn- waiting [^Thread thread]
+  (when thread
+    (let [info (FiberInfo/of thread)]
+      (when-some [^WaitReason reason (.reason info)]
+        {:waits-for (.words reason)
+         :since-ms (quot (.waitedNanos info) 1000000)}))))
+
+(defn- data [^ProcessInfo info]
+  (let [thread (.thread info)
+        ^Pid pid (.pid info)]
+    (merge {:pid pid
+            :label (.label pid)
+            :status (status info thread)
+            :registered-name (.name info)
+            :links (vec (.links info))
+            :monitors (vec (.monitors info))
+            :monitored-by (vec (.monitoredBy info))
+            :message-queue-len (.messages info)
+            :trap-exit (.trapsExits info)
+            :group-leader (.leader info)
+            :dictionary (or (.dictionary info) {})
+            :current-function (current-function thread)}
+           (waiting thread))))
+
+(defn of
+  "What is known of the process as a map; nil if it is dead."
+  [pid]
+  (when-some [^Process p (Processes/processOf pid)]
+    (data (.info p))))

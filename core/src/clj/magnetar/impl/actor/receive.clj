@@ -1,0 +1,86 @@
+(ns magnetar.impl.actor.receive
+  "What the macro `receive` expands to: a matcher, one wait, and the bodies after it."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.actor.language]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.match.clauses :as clauses]
+   [magnetar.impl.runtime]
+   [magnetar.impl.transactions :as transactions])
+  (:import
+   (java.util List)
+   (magnetar.kernel.channel Select Select$Chosen)
+   (magnetar.kernel.park Fiber)
+   (magnetar.kernel.process Matcher Process Processes)
+   (magnetar.kernel.time Durations)))
+
+(set! *warn-on-reflection* true)
+
+(defn me
+  "The process that receives."
+  ^Process []
+  (transactions/refuse "receive")
+  (Processes/requireCurrent "receive"))
+
+(defn limit
+  "The nanoseconds of an `after`."
+  ^long [timeout]
+  (when (nil? timeout)
+    (arguments/misuse :magnetar/bad-duration "The time of an (after ..) is nil: give milliseconds, a java.time.Duration or :infinity." {:after nil}))
+  (arguments/nanos "time of an (after ..)" timeout))
+
+(defn- left ^long [^long deadline]
+  (if (= deadline Durations/INFINITE)
+    deadline
+    (max 0 (- deadline (.nanoTime (.world (Fiber/current)))))))
+
+(defn- choose
+  "What happens first on the channels, as the answer of the clause beside the first one; nil if time ran out, :message if one came."
+  [^Process me channels ^long first-number ^long nanos]
+  (let [^Select$Chosen chosen (.awaitBeside (Select/over ^List channels) (.source me) nanos)]
+    (cond
+      (nil? chosen) nil
+      (neg? (.index chosen)) :message
+      :else (object-array [(+ first-number (.index chosen)) (.value chosen)]))))
+
+(defn take-or-choose
+  "Like `Process.receive`, with channels beside the mailbox: the answer of the clause number first-number and on is a value of a channel."
+  [^Process me ^Matcher matcher channels ^long first-number ^long nanos ^long mark]
+  (let [deadline (Durations/deadline (.nanoTime (.world (Fiber/current))) nanos)]
+    (loop []
+      (or (.receive me matcher 0 mark)
+          (let [answer (choose me channels first-number (left deadline))]
+            (if (= :message answer) (recur) answer))))))
+
+(defn- asked
+  "Code of the mark to begin at: behind everything older than the references that each clause asks for."
+  [me pinned]
+  (if (and (seq pinned) (every? seq pinned))
+    `(Processes/mark ~me (object-array [~@(map (fn [locals] `(object-array [~@locals])) pinned)]))
+    0))
+
+(defn- timeout-code [{:keys [timeout] :as after}]
+  (cond
+    (nil? after) `Durations/INFINITE
+    (= :infinity timeout) `Durations/INFINITE
+    (and (integer? timeout) (<= 0 (long timeout) 1000000000)) (* 1000000 (long timeout))
+    :else `(limit ~timeout)))
+
+(defn- from-clauses [n from]
+  (map-indexed (fn [i {:keys [local body]}] {:number (+ (long n) (long i)) :locals [local] :body body}) from))
+
+(defn- waiting [me matcher pinned n from after]
+  (if (seq from)
+    `(take-or-choose ~me ~matcher [~@(map :channel from)] ~n ~(timeout-code after) 0)
+    `(.receive ~me ~matcher ~(timeout-code after) ~(asked me pinned))))
+
+(defn expand
+  "The code of a `receive`."
+  [env form forms]
+  (let [{:keys [matcher clauses pinned from after]} (clauses/clauses env form forms)
+        me (with-meta (gensym "me") {:tag `Process})
+        answer (gensym "answer")
+        n (count clauses)]
+    `(let [~me (me)
+           ~answer ~(waiting me matcher pinned n from after)]
+       ~(clauses/bodies answer (concat clauses (from-clauses n from)) `(do ~@(:body after))))))

@@ -1,0 +1,105 @@
+(ns magnetar.impl.actor.start
+  "Starts processes: on fibers, on platform threads, on the thread that is there."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.actor.language]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.runtime]
+   [magnetar.impl.transactions :as transactions])
+  (:import
+   (clojure.lang Compiler)
+   (magnetar.kernel.park Exit Fiber)
+   (magnetar.kernel.process Pid Processes Processes$Guest Processes$Options Processes$Started)))
+
+(set! *warn-on-reflection* true)
+
+(defn here
+  "The name of what starts at the line that the compiler is at."
+  [what]
+  (str what " " *file* ":" @Compiler/LINE))
+
+(defn- work
+  "The work of a process: (f & args) with the caller's bindings."
+  ^Callable [f args bindings]
+  (let [frame (when-not (= :none bindings) (fibers/frame))]
+    (cond
+      (and (nil? frame) (nil? args)) (^:once fn* [] (f))
+      (nil? args) (^:once fn* [] (fibers/install frame) (f))
+      :else (^:once fn* [] (fibers/install frame) (apply f args)))))
+
+(defn- check [operation f]
+  (arguments/function operation f (str "(" operation " serve state)")))
+
+;; ---- options
+
+(def ^:private known #{:name :link :monitor :mailbox :trap-exit :platform-thread :bindings})
+
+(defn- check-name [name]
+  (when-not (or (keyword? name) (symbol? name))
+    (arguments/misuse :magnetar/bad-name (str "A process is registered under a keyword or a symbol; this is " (arguments/show name) ".")
+                      {:name name})))
+
+(defn- bound [^Processes$Options options {:keys [capacity when-full] :or {when-full :block} :as mailbox}]
+  (arguments/options ":mailbox" [:capacity :when-full] mailbox)
+  (when-not (and (integer? capacity) (< 0 (long capacity) Integer/MAX_VALUE))
+    (arguments/misuse :magnetar/bad-capacity
+                      (str "The :capacity of a mailbox is a whole number from 1 up; this is " (arguments/show capacity) ".") {:mailbox mailbox}))
+  (when-not (#{:block :drop-new :drop-old :fail} when-full)
+    (arguments/misuse :magnetar/bad-policy
+                      (str "The :when-full of a mailbox is :block, :drop-new, :drop-old or :fail; this is " (arguments/show when-full) ".")
+                      {:mailbox mailbox}))
+  (set! (.capacity options) (int capacity))
+  (set! (.whenFull options) (-> when-full name .toUpperCase (.replace "-" "_"))))
+
+(defn- kernel-options ^Processes$Options [operation ^String site {:keys [name link monitor mailbox trap-exit platform-thread] :as options}]
+  (arguments/options operation known options)
+  (when (some? name) (check-name name))
+  (let [kernel (Processes$Options.)]
+    (set! (.label kernel) (if (some? name) (str name) site))
+    (set! (.name kernel) name)
+    (set! (.link kernel) (boolean link))
+    (set! (.monitor kernel) (boolean monitor))
+    (set! (.traps kernel) (boolean trap-exit))
+    (set! (.platform kernel) (boolean platform-thread))
+    (when mailbox (bound kernel mailbox))
+    kernel))
+
+(defn spawn
+  "Starts (f & args) on a fiber of its own; its pid."
+  ^Pid [^String site f args]
+  (check "spawn" f)
+  (if (transactions/running?)
+    (transactions/on-commit #(spawn site f args))
+    (Processes/spawn site (work f args nil))))
+
+(defn spawn-opt
+  "Starts (f & args) with options; what the kernel started."
+  ^Processes$Started [operation site {:keys [bindings] :as options} f args]
+  (check operation f)
+  (transactions/refuse operation)
+  (Processes/spawn (kernel-options operation site options) (work f args bindings)))
+
+;; ---- guests
+
+(defn exited
+  "The error of whoever asked for the value of a process that ended for another reason than :normal."
+  [^Pid pid reason]
+  (ex-info (str pid " has exited: " (arguments/show reason)) {:magnetar/reason :magnetar/exited :reason reason :pid pid}))
+
+(defn- outcome [^Processes$Guest guest]
+  (let [pid (.pid guest)
+        thrown (.thrown guest)
+        ended (.ended pid)
+        reason (.reason ended)]
+    (.check (Fiber/current))
+    (cond
+      (= :normal reason) (.value ended)
+      (or (nil? thrown) (instance? Exit thrown)) (throw (exited pid reason))
+      :else (throw thrown))))
+
+(defn host
+  "Makes this thread a process while it calls f; the value of f."
+  [site options ^Callable f]
+  (arguments/options "with-process" [:name :mailbox :trap-exit] options)
+  (outcome (Processes/host (kernel-options "with-process" site options) f)))
