@@ -37,12 +37,12 @@
    [magnetar.scope.context :as context])
   (:import
    (java.util.concurrent Executors)
-   (magnetar.kernel.process Matcher Pid Pid$Ended Process Processes Processes$Started Ref)
+   (magnetar.kernel.process Matcher Pid Pid$Ended LocalProcess Processes Processes$Started Ref)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
 
-(defn- current ^Process [operation]
+(defn- current ^LocalProcess [operation]
   (Processes/requireCurrent operation))
 
 (defn- check-pid ^Pid [operation x]
@@ -451,7 +451,7 @@
          pid (if by-pid? to (or (Processes/whereis to) nobody))]
      (.monitor me pid (if by-pid? to [to (node)]) tag (alias-mode alias)))))
 
-(defn- take-down [^Process me ref]
+(defn- take-down [^LocalProcess me ref]
   (.receive me (reify Matcher
                  (match [_ message]
                    (when (and (vector? message) (= 5 (count message)) (= ref (nth message 1)))
@@ -648,7 +648,7 @@
 
 ;; ---- control
 
-(defn- live ^Process [operation pid]
+(defn- live ^LocalProcess [operation pid]
   (or (Processes/processOf (check-pid operation pid))
       (arguments/misuse :noproc (str "`" operation "`: " pid " is dead (:noproc).") {:pid pid})))
 

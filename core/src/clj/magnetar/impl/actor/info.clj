@@ -8,14 +8,14 @@
   (:import
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.park WaitReason)
-   (magnetar.kernel.process Pid Process ProcessInfo Processes)))
+   (magnetar.kernel.process Pid LocalProcess ProcessInfo Processes)))
 
 (set! *warn-on-reflection* true)
 
 (defn alive?
   "True until the process ends or is told to; also for a pid that was read from text."
   [pid]
-  (if-some [^Process p (Processes/processOf pid)]
+  (if-some [^LocalProcess p (Processes/processOf pid)]
     (.isAlive (.pid p))
     false))
 
@@ -60,5 +60,5 @@
 (defn of
   "What is known of the process as a map; nil if it is dead."
   [pid]
-  (when-some [^Process p (Processes/processOf pid)]
+  (when-some [^LocalProcess p (Processes/processOf pid)]
     (data (.info p))))

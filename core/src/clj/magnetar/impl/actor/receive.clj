@@ -11,14 +11,14 @@
    (java.util List)
    (magnetar.kernel.channel Select Select$Chosen)
    (magnetar.kernel.park Fiber)
-   (magnetar.kernel.process Matcher Process Processes)
+   (magnetar.kernel.process Matcher LocalProcess Processes)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
 
 (defn me
   "The process that receives."
-  ^Process []
+  ^LocalProcess []
   (transactions/refuse "receive")
   (Processes/requireCurrent "receive"))
 
@@ -36,7 +36,7 @@
 
 (defn- choose
   "What happens first on the channels, as the answer of the clause beside the first one; nil if time ran out, :message if one came."
-  [^Process me channels ^long first-number ^long nanos]
+  [^LocalProcess me channels ^long first-number ^long nanos]
   (let [^Select$Chosen chosen (.awaitBeside (Select/over ^List channels) (.source me) nanos)]
     (cond
       (nil? chosen) nil
@@ -44,8 +44,8 @@
       :else (object-array [(+ first-number (.index chosen)) (.value chosen)]))))
 
 (defn take-or-choose
-  "Like `Process.receive`, with channels beside the mailbox: the answer of the clause number first-number and on is a value of a channel."
-  [^Process me ^Matcher matcher channels ^long first-number ^long nanos ^long mark]
+  "Like `LocalProcess.receive`, with channels beside the mailbox: the answer of the clause number first-number and on is a value of a channel."
+  [^LocalProcess me ^Matcher matcher channels ^long first-number ^long nanos ^long mark]
   (let [deadline (Durations/deadline (.nanoTime (.world (Fiber/current))) nanos)]
     (loop []
       (or (.receive me matcher 0 mark)
@@ -78,7 +78,7 @@
   "The code of a `receive`."
   [env form forms]
   (let [{:keys [matcher clauses pinned from after]} (clauses/clauses env form forms)
-        me (with-meta (gensym "me") {:tag `Process})
+        me (with-meta (gensym "me") {:tag `LocalProcess})
         answer (gensym "answer")
         n (count clauses)]
     `(let [~me (me)

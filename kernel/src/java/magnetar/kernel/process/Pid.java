@@ -13,7 +13,7 @@ public final class Pid implements Comparable<Pid> {
     private final String label;
 
     // Set or read by any thread.
-    private volatile Process process;
+    private volatile LocalProcess process;
     private volatile Ended ended;
 
     /**
@@ -36,7 +36,7 @@ public final class Pid implements Comparable<Pid> {
         this(0, serial, creation, label);
     }
 
-    void bear(Process live) {
+    void bear(LocalProcess live) {
         process = live;
     }
 
@@ -46,7 +46,7 @@ public final class Pid implements Comparable<Pid> {
     }
 
     /** The live or exiting process, or null. */
-    Process process() {
+    LocalProcess process() {
         return process;
     }
 
@@ -57,7 +57,7 @@ public final class Pid implements Comparable<Pid> {
 
     /** True until it exits, or is told to. */
     public boolean isAlive() {
-        Process p = process;
+        LocalProcess p = process;
         return p != null && p.isAlive();
     }
 

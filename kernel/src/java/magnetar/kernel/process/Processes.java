@@ -16,8 +16,8 @@ import magnetar.kernel.time.Wheel;
 
 /** What is done with processes from outside: starting them, sending to them, finding them. */
 public final class Processes {
-    private static final Set<Process> GUESTS = ConcurrentHashMap.newKeySet();
-    private static final Set<Process> ZOMBIES = ConcurrentHashMap.newKeySet();
+    private static final Set<LocalProcess> GUESTS = ConcurrentHashMap.newKeySet();
+    private static final Set<LocalProcess> ZOMBIES = ConcurrentHashMap.newKeySet();
 
     private Processes() {}
 
@@ -62,7 +62,7 @@ public final class Processes {
     public static Pid spawn(String label, Callable<?> work) {
         Fiber starter = Fiber.current();
         starter.enter();
-        Process process = make(starter, label, new OpenMailbox());
+        LocalProcess process = make(starter, label, new OpenMailbox());
         begin(process, prepare(process, work, false));
         return process.pid();
     }
@@ -71,7 +71,7 @@ public final class Processes {
     public static Started spawn(Options options, Callable<?> work) {
         Fiber starter = Fiber.current();
         starter.enter();
-        Process process = make(starter, options.label, options.mailbox());
+        LocalProcess process = make(starter, options.label, options.mailbox());
         Fiber fiber = prepare(process, work, options.platform);
         Ref monitor = null;
         try {
@@ -86,16 +86,16 @@ public final class Processes {
         return new Started(process.pid(), monitor);
     }
 
-    private static Process make(Fiber starter, String label, Mailbox mailbox) {
-        Process process = new Process(new Pid(starter.world().nextSerial(), creation(), label), mailbox);
-        Process parent = Process.of(starter);
+    private static LocalProcess make(Fiber starter, String label, Mailbox mailbox) {
+        LocalProcess process = new LocalProcess(new Pid(starter.world().nextSerial(), creation(), label), mailbox);
+        LocalProcess parent = LocalProcess.of(starter);
         if (parent != null && parent.inheritedLeader() != null) {
             process.setLeader(parent.inheritedLeader());
         }
         return process;
     }
 
-    private static Fiber prepare(Process process, Callable<?> work, boolean platform) {
+    private static Fiber prepare(LocalProcess process, Callable<?> work, boolean platform) {
         Body body = new Body(process, work);
         Fiber fiber = platform ? Fibers.prepareOnPlatform(process.pid().label(), process, body)
                 : Fibers.prepare(process.pid().label(), process, body);
@@ -103,7 +103,7 @@ public final class Processes {
         return fiber;
     }
 
-    private static Ref settle(Process process, Options options) {
+    private static Ref settle(LocalProcess process, Options options) {
         if (options.name != null) {
             register(options.name, process.pid());
         }
@@ -116,7 +116,7 @@ public final class Processes {
         return options.monitor ? requireCurrent("spawn-monitor").monitor(process.pid(), process.pid(), null, "NONE") : null;
     }
 
-    private static void begin(Process process, Fiber fiber) {
+    private static void begin(LocalProcess process, Fiber fiber) {
         try {
             Fibers.begin(fiber);
         } catch (Throwable t) {
@@ -128,10 +128,10 @@ public final class Processes {
 
     /** The fiber's side of a process. */
     private static final class Body extends FiberBody {
-        private final Process process;
+        private final LocalProcess process;
         private Callable<?> work;
 
-        Body(Process process, Callable<?> work) {
+        Body(LocalProcess process, Callable<?> work) {
             this.process = process;
             this.work = work;
         }
@@ -158,7 +158,7 @@ public final class Processes {
     public static Guest host(Options options, Callable<?> work) {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        Process process = make(fiber, options.label, options.mailbox());
+        LocalProcess process = make(fiber, options.label, options.mailbox());
         process.hostedBy(fiber);
         if (options.name != null) {
             register(options.name, process.pid());
@@ -175,9 +175,9 @@ public final class Processes {
     }
 
     /** The current process; a misuse if there is none. */
-    public static Process requireCurrent(String what) {
+    public static LocalProcess requireCurrent(String what) {
         Fiber fiber = Fiber.current();
-        Process p = Process.of(fiber);
+        LocalProcess p = LocalProcess.of(fiber);
         if (p == null) {
             throw Words.language().misuse("no-process", noProcess(what, fiber), Map.of("operation", what));
         }
@@ -185,7 +185,7 @@ public final class Processes {
     }
 
     private static String noProcess(String what, Fiber fiber) {
-        Process owner = ownerOf(fiber);
+        LocalProcess owner = ownerOf(fiber);
         String where = Thread.currentThread().getName();
         return owner == null
                 ? "`" + what + "` was called outside of a process, on " + (where.isEmpty() ? "an unnamed thread" : "\"" + where + "\"")
@@ -195,8 +195,8 @@ public final class Processes {
     }
 
     /** The process in whose scopes the fiber works, though it is not that process. */
-    private static Process ownerOf(Fiber fiber) {
-        return fiber.home() instanceof magnetar.kernel.park.Region r && r.fiber() != null && r.fiber() != fiber ? Process.of(r.fiber()) : null;
+    private static LocalProcess ownerOf(Fiber fiber) {
+        return fiber.home() instanceof magnetar.kernel.park.Region r && r.fiber() != null && r.fiber() != fiber ? LocalProcess.of(r.fiber()) : null;
     }
 
     // --- sending -----------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ public final class Processes {
     public static Object send(Object to, Object message) throws InterruptedException {
         Fiber sender = Fiber.current();
         sender.enter();
-        Process receiver = to instanceof Pid pid ? pid.process() : null;
+        LocalProcess receiver = to instanceof Pid pid ? pid.process() : null;
         if (receiver == null) {
             receiver = find(to, message);
         }
@@ -221,16 +221,16 @@ public final class Processes {
     }
 
     private static void traceSending(Fiber sender, Object message, Object to) {
-        if (sender.region() != null && Process.of(sender) instanceof Process p) {
+        if (sender.region() != null && LocalProcess.of(sender) instanceof LocalProcess p) {
             p.traceSending(message, to);
         }
     }
 
     /** The process at the address; null if it is dead. */
-    private static Process find(Object to, Object message) {
+    private static LocalProcess find(Object to, Object message) {
         switch (to) {
             case Pid pid -> {
-                Process p = live(pid);
+                LocalProcess p = live(pid);
                 if (p == null) {
                     DeadLetters.add(pid, message);
                 }
@@ -241,7 +241,7 @@ public final class Processes {
             }
             case null -> throw badAddress("nil");
             default -> {
-                Process p = Names.find(to);
+                LocalProcess p = Names.find(to);
                 if (p == null) {
                     throw badAddress(Words.language().text(to));
                 }
@@ -259,13 +259,13 @@ public final class Processes {
     /** Sends what no bound applies to, and what nobody waits for: no process there, no error. */
     static void signal(Object to, Object message) {
         if (to instanceof Ref alias) {
-            Process p = alias.maker() == null ? null : alias.maker().process();
+            LocalProcess p = alias.maker() == null ? null : alias.maker().process();
             if (p != null) {
                 p.deliverTo(alias, message);
             }
             return;
         }
-        Process p = to instanceof Pid pid ? live(pid) : Names.find(to);
+        LocalProcess p = to instanceof Pid pid ? live(pid) : Names.find(to);
         if (p == null || !p.deliverSignal(message)) {
             DeadLetters.add(to, message);
         }
@@ -275,9 +275,9 @@ public final class Processes {
     public static void exit(Pid to, Object reason) {
         Fiber sender = Fiber.current();
         sender.enter();
-        Process receiver = live(to);
+        LocalProcess receiver = live(to);
         if (receiver != null) {
-            Process from = Process.of(sender);
+            LocalProcess from = LocalProcess.of(sender);
             receiver.exit(from == null ? null : from.pid(), reason, false);
             sender.check(); // it may have been the sender itself
         }
@@ -292,7 +292,7 @@ public final class Processes {
 
     /** Registers the name, or throws a misuse. */
     public static void register(Object name, Pid pid) {
-        Process p = live(pid);
+        LocalProcess p = live(pid);
         String obstacle = p == null ? "it is not alive" : p.register(name);
         if (obstacle != null) {
             throw Words.language().misuse("cannot-register",
@@ -302,13 +302,13 @@ public final class Processes {
 
     /** Gives the name back; false if nobody has it. */
     public static boolean unregister(Object name) {
-        Process p = Names.find(name);
+        LocalProcess p = Names.find(name);
         return p != null && p.unregister(name);
     }
 
     /** The process of that name, or null. */
     public static Pid whereis(Object name) {
-        Process p = Names.find(name);
+        LocalProcess p = Names.find(name);
         return p == null ? null : p.pid();
     }
 
@@ -318,13 +318,13 @@ public final class Processes {
     }
 
     /** The live process of the pid, also of one that was read from text; null if it is dead. */
-    static Process live(Pid pid) {
-        Process p = pid.process();
+    static LocalProcess live(Pid pid) {
+        LocalProcess p = pid.process();
         return p != null || pid.ended() != null || pid.creation() != creation() || pid.node() != 0 ? p : find(pid);
     }
 
-    private static Process find(Pid pid) {
-        for (Process p : all()) {
+    private static LocalProcess find(Pid pid) {
+        for (LocalProcess p : all()) {
             if (p.pid().equals(pid)) {
                 return p;
             }
@@ -333,19 +333,19 @@ public final class Processes {
     }
 
     /** The process of this pid, or null. */
-    public static Process processOf(Pid pid) {
+    public static LocalProcess processOf(Pid pid) {
         return live(pid);
     }
 
     /** All processes that are not dead. */
-    public static List<Process> all() {
-        List<Process> all = new ArrayList<>();
+    public static List<LocalProcess> all() {
+        List<LocalProcess> all = new ArrayList<>();
         Fibers.homes(home -> {
-            if (home instanceof Process p && p.pid().process() == p) {
+            if (home instanceof LocalProcess p && p.pid().process() == p) {
                 all.add(p);
             }
         });
-        for (Process p : GUESTS) {
+        for (LocalProcess p : GUESTS) {
             if (p.pid().process() == p) {
                 all.add(p);
             }
@@ -355,8 +355,8 @@ public final class Processes {
 
     /** Waits until the process has ended, for so many nanoseconds: how it ended, or null. */
     public static Pid.Ended join(Pid pid, long nanos) throws InterruptedException {
-        Process p = live(pid);
-        if (p != null && Process.current() == p) {
+        LocalProcess p = live(pid);
+        if (p != null && LocalProcess.current() == p) {
             throw Words.language().misuse("join-self", "The process " + pid + " waits for its own end, which would never come.", Map.of("pid", pid));
         }
         if (p != null && !p.awaitEnd(nanos)) {
@@ -414,7 +414,7 @@ public final class Processes {
     /** A reference made outside of a process. */
     public static Ref makeRef() {
         Fiber fiber = Fiber.current();
-        Process p = Process.of(fiber);
+        LocalProcess p = LocalProcess.of(fiber);
         return p == null ? new Ref(nextRef(fiber), creation(), null, 0) : p.makeRef();
     }
 
@@ -423,7 +423,7 @@ public final class Processes {
     }
 
     /** The mark to begin a receive at whose every clause asks for one of these values: the oldest of the youngest references in each. */
-    public static long mark(Process process, Object[][] asked) {
+    public static long mark(LocalProcess process, Object[][] asked) {
         long mark = Long.MAX_VALUE;
         for (Object[] clause : asked) {
             long youngest = 0;
@@ -437,16 +437,16 @@ public final class Processes {
         return mark;
     }
 
-    static void addZombie(Process process) {
+    static void addZombie(LocalProcess process) {
         ZOMBIES.add(process);
     }
 
-    static void removeZombie(Process process) {
+    static void removeZombie(LocalProcess process) {
         ZOMBIES.remove(process);
     }
 
     /** Processes that were killed and whose threads still run. */
-    public static List<Process> zombies() {
+    public static List<LocalProcess> zombies() {
         return new ArrayList<>(ZOMBIES);
     }
 }

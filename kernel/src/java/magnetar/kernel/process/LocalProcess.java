@@ -38,7 +38,7 @@ import magnetar.kernel.time.Waits;
  * <p>Lock order: monitors of processes by pid, then a mailbox. Nobody is woken under them, but by an interrupt, and
  * senders that waited for room in a mailbox that closes.
  */
-public final class Process extends Region {
+public final class LocalProcess extends Region {
     private enum Life {
         ALIVE,
         EXITING,
@@ -72,7 +72,7 @@ public final class Process extends Region {
     // Only accessed by the owner.
     private boolean matching;
 
-    Process(Pid pid, Mailbox mailbox) {
+    LocalProcess(Pid pid, Mailbox mailbox) {
         this.pid = pid;
         this.mailbox = mailbox;
         pid.bear(this);
@@ -81,13 +81,13 @@ public final class Process extends Region {
     // --- who it is ---------------------------------------------------------------------------------------------------
 
     /** The process that the current thread is, or null: a fork or a go block that a process has started is none. */
-    public static Process current() {
+    public static LocalProcess current() {
         return of(Fiber.current());
     }
 
-    static Process of(Fiber fiber) {
+    static LocalProcess of(Fiber fiber) {
         for (Region r = fiber.region(); r != null; r = r.outer()) {
-            if (r instanceof Process p) {
+            if (r instanceof LocalProcess p) {
                 return p;
             }
         }
@@ -400,7 +400,7 @@ public final class Process extends Region {
             }
             watching.add(m);
         }
-        Process p = watched.process();
+        LocalProcess p = watched.process();
         if (p == null || !p.addWatcher(m)) {
             fire(m, Words.get().noproc);
         }
@@ -450,7 +450,7 @@ public final class Process extends Region {
     }
 
     private static void forget(Monitor m) {
-        Process p = m == null ? null : m.watched.process();
+        LocalProcess p = m == null ? null : m.watched.process();
         if (p != null) {
             synchronized (p) {
                 p.watchers.remove(m);
@@ -463,7 +463,7 @@ public final class Process extends Region {
     /** Links this process, the current one, and another; false if the other is dead and this one does not trap exits. */
     public boolean link(Pid other) {
         Fiber.current().enter();
-        Process p = other.process();
+        LocalProcess p = other.process();
         if (p == this || p != null && p.join(this)) {
             return true;
         }
@@ -471,7 +471,7 @@ public final class Process extends Region {
     }
 
     /** Links both, unless one is dead. */
-    boolean join(Process other) {
+    boolean join(LocalProcess other) {
         boolean inOrder = pid.compareTo(other.pid) < 0;
         synchronized (inOrder ? this : other) {
             synchronized (inOrder ? other : this) {
@@ -502,7 +502,7 @@ public final class Process extends Region {
     /** Undoes a link, if there is one: from now on the death of the other does nothing here. */
     public void unlink(Pid other) {
         Fiber.current().enter();
-        Process p = other.process();
+        LocalProcess p = other.process();
         if (p == null || p == this) {
             synchronized (this) {
                 links.remove(other);
@@ -528,7 +528,7 @@ public final class Process extends Region {
         if (name != null) {
             return "it has the name " + name + " already";
         }
-        Process taken = Names.claim(wanted, this);
+        LocalProcess taken = Names.claim(wanted, this);
         if (taken != null) {
             return "the name belongs to " + taken.pid;
         }
@@ -622,18 +622,18 @@ public final class Process extends Region {
     private record Obituary(Pid dead, Object why, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, Gate gone) {
         void announce() {
             for (Monitor m : watchers) {
-                Process p = m.maker().process();
+                LocalProcess p = m.maker().process();
                 if (p != null) {
                     p.fire(m, why);
                 }
             }
             for (Pid linked : links) {
-                Process p = linked.process();
+                LocalProcess p = linked.process();
                 if (p != null) {
                     p.exit(dead, why, true);
                 }
             }
-            watching.forEach(Process::forget);
+            watching.forEach(LocalProcess::forget);
             if (gone != null) {
                 gone.open();
             }
@@ -658,10 +658,10 @@ public final class Process extends Region {
     /** Drops the stack of the current process and goes on with this. */
     static final class Continue extends Error {
         private static final long serialVersionUID = 1L;
-        private final transient Process process;
+        private final transient LocalProcess process;
         private final transient Callable<?> next;
 
-        Continue(Process process, Callable<?> next) {
+        Continue(LocalProcess process, Callable<?> next) {
             super("continue", null, false, false);
             this.process = process;
             this.next = next;
