@@ -6,7 +6,7 @@
    [magnetar.clock :refer [now simulated]]
    [magnetar.resilience :as r :refer [call]]
    [magnetar.scope :as scope :refer [fork with-scope]]
-   [magnetar.support :refer [eventually]])
+   [magnetar.support :refer [eventually message-of with-failures]])
   (:import
    (java.time Duration)
    (magnetar.kernel.park Cancelled)))
@@ -240,6 +240,19 @@
       (error-of (call [(r/timeout 10) outer] #(scope/sleep 100)))
       (is (= [:open :closed] [(:state @inner) (:state @outer)])))))
 
+(deftest what-tells-of-a-change-or-judges-an-error-may-throw-and-the-breaker-goes-on
+  (simulated
+    (with-failures [failures]
+      (let [breaker (r/circuit-breaker {:failure-threshold 1 :delay 10 :on-state-change (fn [_ _] (throw (ex-info "told" {})))
+                                        :fail-on (fn [_] (throw (ex-info "judged" {})))})
+            e (error-of (call breaker fail))]
+        (is (= ["down" ["judged"]] [(ex-message e) (mapv ex-message (.getSuppressed ^Throwable e))]))
+        (is (= :open (:state @breaker)))
+        (scope/sleep 10)
+        (is (= :ok (call breaker (fn [] :ok))))
+        (is (= :closed (:state @breaker)))
+        (is (= ["told" "told" "told"] (map message-of @failures)))))))
+
 (deftest only-what-is-a-failure-counts
   (let [breaker (r/circuit-breaker {:failure-threshold 1 :fail-on java.io.IOException})]
     (error-of (call breaker fail))
@@ -372,14 +385,30 @@
                        #"What counts as a failure is a class, a predicate or several; this is 5" #(r/retry {:retry-on 5})
                        #"`retry` takes its options as a map; this is 5" #(r/retry 5)
                        #"Bad :timeout\. .* this is -1" #(r/timeout -1)
-                       #":failure-threshold is a number, or \[failures calls\]" #(r/circuit-breaker {:failure-threshold [5 3]})
+                       #":failure-threshold is a whole number from 1 up, or \[failures calls\]" #(r/circuit-breaker {:failure-threshold [5 3]})
                        #":rate is a whole number from 1 up; this is nil" #(r/rate-limiter {:per 5})
                        #":per is a duration above 0; this is 0" #(r/rate-limiter {:rate 1 :per 0})
                        #":max is a whole number from 1 up; this is nil" #(r/bulkhead {})
                        #"`hedge` needs :after" #(r/hedge {})
                        #"`batch` needs a :size or a time :within, or both" #(r/batch (channel/chan) {})
                        #"`window` needs either a :size or a :length" #(r/window (channel/chan) {:size 1 :length 1})
-                       #":every is a duration above 0; this is 0" #(r/window (channel/chan) {:length 1 :every 0})}]
+                       #":every is a duration above 0; this is 0" #(r/window (channel/chan) {:length 1 :every 0})
+                       #"`window` takes :step with :size, and :every with :length" #(r/window (channel/chan) {:size 1 :every 5})
+                       #"`window` wants a channel of Magnetar; this is 5\." #(r/window 5 {:size 1})
+                       #"`throttle` wants a channel of Magnetar; this is nil\." #(r/throttle nil {:rate 1})
+                       #"Bad :silence\. .* this is nil\." #(r/debounce (channel/chan) nil)
+                       #"Bad :timeout\. .* this is nil\." #(r/timeout nil)
+                       #":backoff is a function, as in \(constant 100\); this is 100\." #(r/retry {:backoff 100})
+                       #"Bad :backoff\. .* this is -1 of java.lang.Long" #(call (r/retry {:backoff (fn [_] -1)}) fail)
+                       #":on-retry is a function, as in println; this is 5\." #(r/retry {:on-retry 5})
+                       #":on-state-change is a function, as in println; this is 5\." #(r/circuit-breaker {:on-state-change 5})
+                       #":factor is a number from 1 up; this is -2\." #(r/exponential {:factor -2})
+                       #":jitter is a number from 0 to 1; this is 5\." #(r/exponential {:jitter 5})
+                       #":initial is a duration above 0; this is :infinity\." #(r/exponential {:initial :infinity})
+                       #"A :burst of 1000000 calls, one each \d+ ms, is more than a limiter can count"
+                       #(r/rate-limiter {:rate 1 :per (Duration/ofDays 100000) :burst 1000000})
+                       #"`call` wants a policy, such as \(retry\), or several in a vector, before the function; this is nil\." #(call nil inc 1)
+                       #"`call` wants a function, as in \(call \(retry\) fetch url\); this is 5\." #(call (r/retry) 5)}]
     (is (thrown-with-msg? IllegalArgumentException message (f)))))
 
 ;; ---- channels
