@@ -25,23 +25,12 @@
   (:import
    (clojure.lang IDeref IFn)
    (java.util.concurrent ExecutionException)
-   (magnetar.kernel.park Cancelled Exit Fiber)
+   (magnetar.kernel.park Cancelled Exit Failures Fiber)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- options
-
-(defn- period ^long [what duration]
-  (let [period (arguments/nanos what duration)]
-    (if (< 0 period Durations/INFINITE)
-      period
-      (arguments/misuse :magnetar/bad-duration (str what " is a duration above 0; this is " (pr-str duration) ".") {what duration}))))
-
-(defn- from-one ^long [what n]
-  (if (and (int? n) (pos? (long n)))
-    n
-    (arguments/misuse :magnetar/bad-option (str what " is a whole number from 1 up; this is " (pr-str n) ".") {what n})))
 
 (defn- millis ^long [^long nanos]
   (quot (+ nanos 999999) 1000000))
@@ -75,6 +64,13 @@
     IDeref
     (deref [_] (look))))
 
+(defn- check-policy [policy]
+  (when-not (ifn? policy)
+    (arguments/misuse :magnetar/not-a-policy
+                      (str "`call` wants a policy, such as (retry), or several in a vector, before the function; this is "
+                           (arguments/show policy) ".")
+                      {:policy policy})))
+
 (defn call
   "Calls f with args under a policy, or under several, the first one outermost; returns what f returned.
 
@@ -83,6 +79,8 @@
   In Failsafe: Failsafe.with(retry, breaker, timeout).get(..)"
   [policies f & args]
   (let [policies (if (sequential? policies) policies [policies])]
+    (run! check-policy policies)
+    (arguments/function "call" f "(call (retry) fetch url)")
     ((reduce (fn [f policy] (fn [] (policy f)))
              (fn [] (apply f args))
              (reverse policies)))))
@@ -93,12 +91,19 @@
   (let [chance (/ (.random (Fiber/current) 1000001) 1000000.0)]
     (* millis (+ 1.0 (* jitter (- (* 2.0 chance) 1.0))))))
 
+(defn- between ^double [what n low high]
+  (if (and (number? n) (<= (double low) (double n) (double high)))
+    (double n)
+    (arguments/misuse :magnetar/bad-option
+                      (str what " is a number from " low (if (= ##Inf high) " up" (str " to " high)) "; this is " (arguments/show n) ".")
+                      {what n})))
+
 (defn constant
   "A back-off that always pauses for the same milliseconds. A back-off is a function of the number of the attempt that failed, from 1 up.
 
     (retry {:backoff (constant 100)})"
   [millis]
-  (arguments/nanos :delay millis)
+  (arguments/duration :delay millis)
   (fn [_] millis))
 
 (defn exponential
@@ -109,13 +114,16 @@
 
   In resilience4j: IntervalFunction.ofExponentialRandomBackoff"
   ([] (exponential nil))
-  ([{:keys [initial factor max jitter] :or {initial 100 factor 2 max 60000 jitter 0.5} :as options}]
+  ([options]
    (arguments/options "exponential" [:initial :factor :max :jitter] options)
-   (arguments/nanos :initial initial)
-   (arguments/nanos :max max)
-   (fn [attempt]
-     (min (double max)
-          (jittered (min (double max) (* (double initial) (Math/pow factor (dec (long attempt))))) jitter)))))
+   (let [{:keys [initial factor max jitter] :or {initial 100 factor 2 max 60000 jitter 0.5}} options
+         initial (/ (arguments/period :initial initial) 1e6)
+         limit (/ (arguments/period :max max) 1e6)
+         factor (between :factor factor 1 ##Inf)
+         jitter (between :jitter jitter 0 1)]
+     (fn [attempt]
+       (min limit
+            (jittered (min limit (* initial (Math/pow factor (dec (long attempt))))) jitter))))))
 
 (defn- gave-up [attempts error why]
   (ex-info (str "Gave up after " attempts (if (= 1 attempts) " attempt" " attempts") why ": " (or (ex-message error) (class error)))
@@ -150,6 +158,7 @@
         :return value
         :throw (throw error)
         :retry (let [pause (when (< n max-attempts) (backoff n))]
+                 (arguments/nanos :backoff pause)
                  (cond
                    (nil? pause) (last-attempt n outcome nil)
                    (too-late? pause) (last-attempt n outcome ", since the next one would come after the deadline")
@@ -173,11 +182,11 @@
   ([] (retry nil))
   ([{:keys [max-attempts backoff retry-on retry-if on-retry] :as options}]
    (arguments/options "retry" [:max-attempts :backoff :retry-on :retry-if :on-retry] options)
-   (let [how {:max-attempts (from-one :max-attempts (or max-attempts 3))
-              :backoff (or backoff (exponential))
+   (let [how {:max-attempts (arguments/whole :max-attempts (or max-attempts 3))
+              :backoff (or (arguments/option-function :backoff backoff "(constant 100)") (exponential))
               :retry-on (failing retry-on)
-              :retry-if (or retry-if (fn [_] false))
-              :on-retry (or on-retry (fn [_]))}]
+              :retry-if (or (arguments/option-function :retry-if retry-if "#{:busy}") (fn [_] false))
+              :on-retry (or (arguments/option-function :on-retry on-retry "println") (fn [_]))}]
      (fn [f] (retrying how f)))))
 
 ;; ---- timeout
@@ -189,7 +198,7 @@
 
     (call (timeout 200) fetch url)"
   [duration]
-  (arguments/nanos :timeout duration)
+  (arguments/duration :timeout duration)
   (fn [f]
     (let [site (str "timeout of " (pr-str duration))]
       (try
@@ -209,19 +218,34 @@
              {:magnetar/reason :magnetar/circuit-open :state state :retry-after-ms left})))
 
 (defn- move
-  "Swaps the breaker by f and tells of a change of its state; returns the breaker then."
+  "Swaps the breaker by f and tells of a change of its state; returns the breaker then. What telling throws is reported: the call goes on,
+  so that it counts in the end."
   [breaker {:keys [on-state-change]} f]
   (let [[before after] (swap-vals! breaker f)]
     (when-not (= (:state before) (:state after))
-      (on-state-change (:state before) (:state after)))
+      (try
+        (on-state-change (:state before) (:state after))
+        (catch Exception e (Failures/report (Thread/currentThread) e))))
     after))
+
+(defn- good?
+  "Whether the call was one that counts as good; nil if it does not count. An error that the predicate cannot judge is a failure."
+  [fail-on error]
+  (cond
+    (nil? error) true
+    (cancellation? error) nil
+    :else (try
+            (not (fail-on error))
+            (catch Exception e
+              (.addSuppressed ^Throwable error e)
+              false))))
 
 (defn- guarded [breaker {:keys [fail-on] :as how} f]
   (let [{:keys [pass? epoch] :as admitted} (move breaker how #(breaker/admit % how (stages/now)))]
     (when-not pass?
       (throw (circuit-open admitted how)))
     (let [{:keys [value error]} (attempt-once f)
-          good? (cond (cancellation? error) nil (nil? error) true :else (not (fail-on error)))]
+          good? (good? fail-on error)]
       (move breaker how #(breaker/settle % how epoch good? (stages/now)))
       (if error (throw error) value))))
 
@@ -229,11 +253,13 @@
   {:state state :calls (count results) :failures (breaker/failures breaker) :trials trials})
 
 (defn- threshold [option]
-  (let [[limit window] (if (vector? option) option [option option])]
-    (when-not (<= (from-one :failure-threshold limit) (from-one :failure-threshold window))
-      (arguments/misuse :magnetar/bad-option (str ":failure-threshold is a number, or [failures calls] with failures no more than calls; this is " option ".")
-        {:failure-threshold option}))
-    [limit window]))
+  (let [[limit window :as pair] (if (vector? option) option [option option])]
+    (when-not (and (= 2 (count pair)) (every? pos-int? pair) (<= (long limit) (long window)))
+      (arguments/misuse :magnetar/bad-option
+                        (str ":failure-threshold is a whole number from 1 up, or [failures calls] with failures no more than calls; this is "
+                             (arguments/show option) ".")
+                        {:failure-threshold option}))
+    pair))
 
 (defn circuit-breaker
   "A policy that refuses calls while most fail, with an ExceptionInfo of :magnetar/circuit-open that says when to come back.
@@ -255,10 +281,10 @@
   ([{:keys [failure-threshold success-threshold delay fail-on on-state-change] :as options}]
    (arguments/options "circuit-breaker" [:failure-threshold :success-threshold :delay :fail-on :on-state-change] options)
    (let [how {:failure-threshold (threshold (or failure-threshold 5))
-              :success-threshold (from-one :success-threshold (or success-threshold 1))
+              :success-threshold (arguments/whole :success-threshold (or success-threshold 1))
               :delay (arguments/nanos :delay (or delay 30000))
               :fail-on (failing fail-on)
-              :on-state-change (or on-state-change (fn [_ _]))}
+              :on-state-change (or (arguments/option-function :on-state-change on-state-change "println") (fn [_ _]))}
          breaker (atom breaker/closed)]
      (policy #(guarded breaker how %) #(breaker-data @breaker)))))
 
@@ -297,9 +323,13 @@
         (throw e)))))
 
 (defn- limits [{:keys [rate per burst timeout]}]
-  {:interval (max 1 (quot (period :per (if (nil? per) 1000 per)) (from-one :rate rate)))
-   :burst (from-one :burst (or burst 1))
-   :timeout (arguments/nanos :timeout timeout)})
+  (let [interval (max 1 (quot (arguments/period :per (if (nil? per) 1000 per)) (arguments/whole :rate rate)))
+        burst (arguments/whole :burst (or burst 1))]
+    (when (< (quot Durations/INFINITE 4) (* (double interval) burst))
+      (arguments/misuse :magnetar/bad-option
+                        (str "A :burst of " burst " calls, one each " (millis interval) " ms, is more than a limiter can count: make it smaller.")
+                        {:burst burst}))
+    {:interval interval :burst burst :timeout (arguments/nanos :timeout timeout)}))
 
 (defn- limiter-data [{:keys [full-at]} {:keys [^long interval ^long burst]}]
   (let [behind (if full-at (max 0 (- (long full-at) (stages/now))) 0)]
@@ -342,7 +372,7 @@
     (call two fetch url)"
   [{:keys [max timeout] :as options}]
   (arguments/options "bulkhead" [:max :timeout] options)
-  (let [running (channel/chan {:size (from-one :max max)})
+  (let [running (channel/chan {:size (arguments/whole :max max)})
         timeout (or timeout :infinity)]
     (arguments/nanos :timeout timeout)
     (policy (fn [f]
@@ -382,7 +412,7 @@
   (when (nil? after)
     (arguments/misuse :magnetar/bad-option "`hedge` needs :after, the time to wait before the next call." {:options options}))
   (arguments/nanos :after after)
-  (let [max-calls (from-one :max-calls (or max-calls 2))]
+  (let [max-calls (arguments/whole :max-calls (or max-calls 2))]
     (fn [f] (hedged after max-calls f))))
 
 ;; ---- channels
@@ -413,7 +443,7 @@
   ([ch silence] (debounce ch silence nil))
   ([ch silence options]
    (arguments/options "debounce" stage-options options)
-   (arguments/nanos :silence silence)
+   (arguments/duration :silence silence)
    (stages/start "debounce" ch options #(stages/debounce ch silence %))))
 
 (defn batch
@@ -425,7 +455,7 @@
   (arguments/options "batch" [:size :within :scope] options)
   (when-not (or size within)
     (arguments/misuse :magnetar/bad-option "`batch` needs a :size or a time :within, or both." {:options options}))
-  (let [size (if size (from-one :size size) Long/MAX_VALUE)
+  (let [size (if size (arguments/whole :size size) Long/MAX_VALUE)
         within (arguments/nanos :within within)]
     (stages/start "batch" ch (select-keys options [:scope]) #(stages/batch ch size within %))))
 
@@ -444,11 +474,13 @@
   (arguments/options "window" [:size :step :length :every :scope] options)
   (when-not (= 1 (count (filter some? [size length])))
     (arguments/misuse :magnetar/bad-option "`window` needs either a :size or a :length." {:options options}))
+  (when (or (and size every) (and length step))
+    (arguments/misuse :magnetar/bad-option "`window` takes :step with :size, and :every with :length." {:options options}))
   (let [owner (select-keys options [:scope])]
     (if size
-      (let [size (from-one :size size)
-            step (from-one :step (or step size))]
+      (let [size (arguments/whole :size size)
+            step (arguments/whole :step (or step size))]
         (stages/start "window" ch owner #(stages/count-window ch size step %)))
-      (let [every (period :every (or every length))
-            length (period :length length)]
+      (let [length (arguments/period :length length)
+            every (if every (arguments/period :every every) length)]
         (stages/start "window" ch owner #(stages/time-window ch length every %))))))

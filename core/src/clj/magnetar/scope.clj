@@ -20,7 +20,9 @@
   fiber blocks on. Require it with an alias: `[magnetar.scope :as scope :refer [with-scope fork]]`."
   (:require
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.callbacks :as callbacks]
    [magnetar.impl.chans]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.outcomes :as outcomes]
    [magnetar.impl.ports :as ports]
@@ -29,10 +31,10 @@
    (clojure.lang Compiler Var)
    (java.lang ScopedValue ScopedValue$CallableOp ScopedValue$Carrier)
    (java.time Instant)
-   (java.util.concurrent CompletableFuture CompletionException CompletionStage)
-   (java.util.function BiConsumer)
-   (magnetar.kernel.channel Callback Channel)
-   (magnetar.kernel.park Cancelled Fiber Gate WaitReason)
+   (java.util.concurrent CompletableFuture CompletionStage)
+   (java.util.function BiFunction)
+   (magnetar.kernel.channel Channel)
+   (magnetar.kernel.park Fiber)
    (magnetar.kernel.scope Fork Offload Scope)
    (magnetar.kernel.time Durations Waits)))
 
@@ -46,10 +48,12 @@
   {:status :running} or {:status :success :value v}, {:status :failure :error e}, {:status :cancelled :error e}, each with :site and :fork.
 
     (result f) ;=> {:status :success, :value 42, :site \"fork app.clj:7\", ..}"
-  [^Fork fork]
-  (if (.isOpen fork)
+  [fork]
+  (when-not (instance? Fork fork)
+    (arguments/misuse :magnetar/not-a-fork (str "`result` wants a fork; this is " (arguments/show fork) ".") {:value fork}))
+  (if (.isOpen ^Fork fork)
     (outcomes/outcome fork)
-    {:status :running :site (.site fork) :fork fork}))
+    {:status :running :site (.site ^Fork fork) :fork fork}))
 
 ;; ---- joiners
 
@@ -147,7 +151,7 @@
   [site deadline]
   (.check (Fiber/current))
   (when (and (instance? Instant deadline) (zero? (time-left deadline)))
-    (throw (ex-info (str "The " site " ran out of time before it began: its :deadline, " deadline ", lies in the past.")
+    (throw (ex-info (str "The " site " ran out of time before it began: its :deadline, " deadline ", lies in the past. Give it one that lies ahead.")
                     {:magnetar/reason :magnetar/deadline :site site :deadline deadline}))))
 
 (defn- patience-of ^long [patience]
@@ -224,9 +228,15 @@
     (throw (outcomes/cancelled-error scope))
     (scope-ended scope)))
 
+(defn- verb
+  "What was called at the site of a fork."
+  [site]
+  (re-find #"^\S+" site))
+
 (defn- start [s ^String site daemon? f args]
-  (let [scope (scope-of s "fork")]
-    (arguments/function "fork" f "(fork s fetch-user id)")
+  (let [^Scope scope (if (instance? Scope s) s (scope-of s (verb site)))]
+    (when-not (ifn? f)
+      (arguments/function (verb site) f (str "(" (verb site) " s fetch-user id)")))
     (refuse-fork scope)
     (or (.fork scope site daemon? ((.attachment scope) #(apply f args)))
         (refused scope))))
@@ -354,29 +364,23 @@
 
     (sleep 50)"
   [duration]
-  (Waits/sleep (arguments/nanos :duration duration))
+  (Waits/sleep (arguments/duration :duration duration))
   nil)
 
 ;; ---- what is no fiber
 
 (defn- limit
   "The nanoseconds of the option :timeout."
-  ^long [operation options]
+  ^long [operation timeout options]
   (arguments/options operation [:timeout :else] options)
-  (arguments/nanos :timeout (:timeout options)))
+  (arguments/nanos :timeout timeout))
 
-(defn- join-stage [^CompletionStage stage ^long limit else]
-  (let [gate (Gate.)
-        future (.toCompletableFuture stage)]
-    (.whenComplete stage (reify BiConsumer (accept [_ _ _] (.open gate))))
-    (try
-      (if (Waits/await gate WaitReason/CALLBACK stage limit)
-        (.join future)
-        else)
-      (catch CompletionException e (throw (or (ex-cause e) e)))
-      (catch Cancelled e
-        (.cancel future true)
-        (throw e)))))
+(defn- endless-join
+  "The error of a join that would wait for itself; the kernel calls it for `deref` too."
+  [message ^Fork fork]
+  (errors/illegal-state :magnetar/endless-join message {:site (.site fork) :fork fork :joiner (.getName (Thread/currentThread))}))
+
+(Fork/setRefusal (reify BiFunction (apply [_ message fork] (endless-join message fork))))
 
 (defn join
   "Waits until a fork has ended, or a CompletionStage is complete, and returns its value.
@@ -386,19 +390,17 @@
 
     (join (.sendAsync client request handler))"
   ([x] (join x nil))
-  ([x {:keys [else] :as options}]
-   (let [limit (limit "join" options)]
+  ([x {:keys [timeout else] :as options}]
+   (let [limit (limit "join" timeout options)]
      (cond
        (instance? Fork x) (if (.await ^Fork x limit) (.get ^Fork x) else)
-       (instance? CompletionStage x) (join-stage x limit else)
+       (instance? CompletionStage x) (callbacks/await-stage x limit else)
        :else (arguments/misuse :magnetar/not-joinable (str "`join` wants a fork or a CompletionStage; this is " (arguments/show x) ".") {:value x})))))
-
-(defonce ^:private late-calls (java.util.concurrent.atomic.AtomicLong.))
 
 (defn late-callbacks
   "How often a callback of `await-callback` was called after it had been called, or after its time."
   []
-  (.get ^java.util.concurrent.atomic.AtomicLong late-calls))
+  (callbacks/late))
 
 (defn await-callback
   "Calls f with two functions, resolve and reject, and parks until one of them is called: returns what resolve was called with, or throws what
@@ -408,17 +410,9 @@
 
     (await-callback (fn [resolve reject] (.get client url (handler resolve reject))) {:timeout 500})"
   ([f] (await-callback f nil))
-  ([f {:keys [else] :as options}]
+  ([f {:keys [timeout else] :as options}]
    (arguments/function "await-callback" f "(await-callback (fn [resolve reject] ..))")
-   (let [limit (limit "await-callback" options)
-         answer (CompletableFuture.)
-         once (fn [accepted?] (when-not accepted? (.incrementAndGet ^java.util.concurrent.atomic.AtomicLong late-calls)) nil)]
-     (f #(once (.complete answer %))
-        #(once (.completeExceptionally answer (if (instance? Throwable %) % (ex-info "rejected" {:reason %})))))
-     (try
-       (let [value (join-stage answer limit ::late)]
-         (if (identical? value ::late) else value))
-       (finally (.cancel answer false))))))
+   (callbacks/await-call f (limit "await-callback" timeout options) else)))
 
 (defn ^:no-doc offload-on
   "Calls f on one of the threads of `pool`; see `offload`."
@@ -444,36 +438,21 @@
   (arguments/function "offload" f "(offload slurp \"big.edn\")")
   (offload-on Offload/SHARED #(apply f args)))
 
+(defn- check-stage [stage]
+  (when-not (instance? CompletionStage stage)
+    (arguments/misuse :magnetar/not-a-stage (str "`stage->chan` wants a CompletionStage; this is " (arguments/show stage) ".") {:value stage})))
+
 (defn stage->chan
   "A channel of the value of a CompletionStage; it closes after it. What the stage failed with closes it for that cause."
-  [^CompletionStage stage]
-  (let [^Channel out (fibers/result-channel)]
-    (.whenComplete stage (reify BiConsumer
-                           (accept [_ value error]
-                             (when (some? value) (.offer out value))
-                             (.close out error))))
-    out))
-
-(defn- fulfil
-  "Completes the stage with what was taken from ch: null if that is closed, its cause if it was closed for one."
-  [^CompletableFuture stage ch value]
-  (let [cause (when (and (nil? value) (instance? Channel ch)) (.cause ^Channel ch))]
-    (if (nil? cause)
-      (.complete stage value)
-      (.completeExceptionally stage (if (instance? Throwable cause)
-                                      cause
-                                      (ex-info (str "The channel was closed for a cause: " (pr-str cause)) {:cause cause}))))))
+  [stage]
+  (check-stage stage)
+  (callbacks/to-channel stage))
 
 (defn chan->stage
   "A CompletableFuture of the next value of a channel, null if that is closed. Cancelled before, it takes nothing.
 
     (.thenAccept (chan->stage answers) println)"
   ^CompletableFuture [ch]
-  (let [stage (CompletableFuture.)
-        callback (Callback. (ports/completion #(fulfil stage ch %)) false)
-        value (ports/take-later ch callback)]
-    (if (ports/pending? value)
-      (.whenComplete stage (reify BiConsumer
-                             (accept [_ _ _] (.claim callback))))
-      (fulfil stage ch value))
-    stage))
+  (when-not (ports/port? ch)
+    (arguments/misuse :magnetar/not-a-channel (str "`chan->stage` wants a channel; this is " (arguments/show ch) ".") {:value ch}))
+  (callbacks/to-stage ch))

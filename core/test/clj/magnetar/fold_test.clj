@@ -98,16 +98,16 @@
       (= (transduce (xforms xform) conj [] coll)
          (fold/transduce options (xforms xform) into conj ((shapes shape) coll))))))
 
-(deftest ^{:limit 180000} transduce-answers-as-the-reduction-in-order
+(deftest ^{:limit 180000 :spec ["C51"]} transduce-answers-as-the-reduction-in-order
   (let [{:keys [pass?] :as outcome} (tc/quick-check 300 answers-as-in-order)]
     (is pass? (str (:shrunk outcome)))))
 
-(deftest every-transducer-over-every-shape
+(deftest ^{:spec ["C51"]} every-transducer-over-every-shape
   (let [coll (vec (range 2000))]
     (doseq [[shape of] shapes, [name xform] xforms]
       (is (= (transduce xform conj [] coll) (fold/transduce xform into conj (of coll))) (str shape " " name)))))
 
-(deftest fold-has-the-arities-and-pipelines-of-reducers
+(deftest ^{:spec ["C51"]} fold-has-the-arities-and-pipelines-of-reducers
   (let [v (vec (range 5000))]
     (is (= 12497500 (fold/fold + v) (fold/fold + + v) (fold/fold 100 + + v) (apply fold/fold [+ v])))
     (is (= (r/fold + (r/map inc (r/filter even? v))) (fold/fold + (r/map inc (r/filter even? v)))))
@@ -140,21 +140,21 @@
 (deftest nothing-of-the-order-is-lost-when-chunks-take-their-time
   (is (= (range 200) (fold/transduce {:parallelism 8 :chunk 1} (map #(do (when (zero? (mod % 7)) (scope/sleep 2)) %)) into conj (range 200)))))
 
-(deftest the-same-collection-is-grouped-in-the-same-way
+(deftest ^{:spec ["C51"]} the-same-collection-is-grouped-in-the-same-way
   (let [grouping #(fold/fold (fn ([] ()) ([a b] (list a b))) (fn [acc x] (if (= () acc) x acc)) %)]
     (is (= 1 (count (set (repeatedly 20 #(grouping (vec (range 1000))))))))
     (is (= 1 (count (set (repeatedly 20 #(grouping (map identity (range 1000))))))))))
 
 ;; ---- reduced
 
-(deftest reduced-ends-the-fold-where-it-ends-the-reduction
+(deftest ^{:spec ["C52"]} reduced-ends-the-fold-where-it-ends-the-reduction
   (is (= (range 500) (fold/transduce (take-while #(< % 500)) into conj (range))))
   (let [small #(fn ([] []) ([a b] (into a b)))
         until (fn [acc x] (if (= x 77) (reduced (conj acc :end)) (conj acc x)))]
     (is (= (conj (vec (range 77)) :end) (fold/fold (small) until (vec (range 10000)))))
     (is (= (conj (vec (range 77)) :end) (fold/fold 10 (small) until (map identity (range 10000)))))))
 
-(deftest reduced-interrupts-the-workers-that-are-beyond-it
+(deftest ^{:spec ["C52"]} reduced-interrupts-the-workers-that-are-beyond-it
   (let [parked (promise)]
     (is (= [0 :end] (fold/transduce {:parallelism 2 :chunk 1}
                                     (map identity) into
@@ -166,14 +166,14 @@
                                     (range 100)))))
   (is (nothing-left?)))
 
-(deftest a-failure-beyond-the-end-is-none
+(deftest ^{:spec ["C52"]} a-failure-beyond-the-end-is-none
   (is (= [0] (fold/transduce {:parallelism 2 :chunk 1} (map identity) into
                              (fn [acc x] (if (zero? x) (do (scope/sleep 20) (reduced [0])) (throw (ex-info "beyond" {}))))
                              (range 100)))))
 
 ;; ---- failures
 
-(deftest a-failure-says-where-it-was
+(deftest ^{:spec ["C52"]} a-failure-says-where-it-was
   (let [work #(if (= 5000 %) (throw (ex-info "boom" {})) %)]
     (doseq [[shape of] (dissoc shapes :stateful-eduction)]
       (is (= {:magnetar/reason :magnetar/fold-failed :position 5000 :element 5000}
@@ -183,7 +183,7 @@
     (is (instance? ArithmeticException (ex-cause e))))
   (is (nothing-left?)))
 
-(deftest of-several-failures-the-first-in-the-order-of-the-collection-is-thrown
+(deftest ^{:spec ["C52"]} of-several-failures-the-first-in-the-order-of-the-collection-is-thrown
   (dotimes [_ 20]
     (is (= 100 (:position (data #(fold/transduce {:parallelism 4 :chunk 5} (map (fn [x] (if (<= 100 x) (throw (ex-info "boom" {})) x)))
                                                  + (vec (range 1000)))))))))
@@ -242,7 +242,7 @@
         (try (scope/join fork) (catch Exception _))
         (:status (scope/result fork))))))
 
-(deftest cancelling-the-caller-ends-all-workers
+(deftest ^{:spec ["C54"]} cancelling-the-caller-ends-all-workers
   (let [forever (fn [started] (fn [_] (started) (scope/sleep 1000000)))]
     (is (= :cancelled (cancelled-while #(fold/pmap (forever %) (range 1000)))))
     (is (= :cancelled (cancelled-while #(fold/pfor-each (forever %) (range)))))
@@ -252,7 +252,7 @@
     (is (= :cancelled (cancelled-while #(let [ch (a/chan)] (%) (fold/fold + ch))))))
   (is (nothing-left?)))
 
-(deftest a-deadline-ends-a-fold
+(deftest ^{:spec ["C54"]} a-deadline-ends-a-fold
   (is (thrown-with-msg? Exception #"deadline" (with-scope [_ {:deadline 30}] (fold/fold + (fold/map identity (range))))))
   (is (nothing-left?)))
 
@@ -268,7 +268,7 @@
 
 ;; ---- pmap
 
-(deftest pmap-and-its-kin
+(deftest ^{:spec ["C53"]} pmap-and-its-kin
   (let [v (vec (range 3000))]
     (doseq [[shape of] shapes, options [{} {:parallelism 1} {:chunk 10} {:parallelism 3 :chunk 2000}]]
       (is (= (map inc v) (fold/pmap options inc (of v))) (str shape options)))
@@ -284,11 +284,11 @@
       (is (nil? (fold/pfor-each #(.addAndGet sum (int %)) v)))
       (is (= (reduce + v) (.get sum))))))
 
-(deftest unordered-values-come-when-they-are-ready
+(deftest ^{:spec ["C53"]} unordered-values-come-when-they-are-ready
   (let [second-done (promise)]
     (is (= [2 1] (fold/pmap-unordered {:parallelism 2} #(if (= 1 %) (do @second-done (scope/sleep 20) 1) (do (deliver second-done 1) 2)) [1 2])))))
 
-(deftest each-element-has-its-own-fiber-and-no-more-than-allowed-run-at-a-time
+(deftest ^{:spec ["C53"]} each-element-has-its-own-fiber-and-no-more-than-allowed-run-at-a-time
   (let [running (AtomicInteger.)
         most (AtomicInteger.)
         names (fold/pmap {:parallelism 3}
@@ -303,11 +303,11 @@
     (is (re-matches #"pmap magnetar/fold_test\.clj:\d+" (second (first names))))
     (is (<= 1 (.get most) 3))))
 
-(deftest all-calls-that-are-allowed-run-together
+(deftest ^{:spec ["C53"]} all-calls-that-are-allowed-run-together
   (let [all-there (CountDownLatch. 100)]
     (is (= (range 100) (fold/pmap {:parallelism 100} #(do (.countDown all-there) (.await all-there) %) (range 100))))))
 
-(deftest a-failing-call-cancels-the-others
+(deftest ^{:spec ["C53"]} a-failing-call-cancels-the-others
   (dotimes [_ 20]
     (is (= {:magnetar/reason :magnetar/element-failed :position 7 :element :seven}
            (data #(fold/pmap (fn [x] (if (= :seven x) (throw (ex-info "boom" {})) (scope/sleep 1000000)))
@@ -319,7 +319,7 @@
          (data #(fold/pmap identity (reducible (eduction (map (fn [x] (if (= x 3) (throw (ex-info "read" {})) x))) (range)))))))
   (is (nothing-left?)))
 
-(deftest a-lazy-pmap-works-when-it-is-looked-at
+(deftest ^{:spec ["C53"]} a-lazy-pmap-works-when-it-is-looked-at
   (let [calls (AtomicInteger.)
         values (fold/pmap {:lazy true :parallelism 4} #(do (.incrementAndGet calls) %) (range))]
     (is (= 0 (.get calls)))
@@ -344,7 +344,7 @@
     (is (= reason actual))
     (is (re-find pattern message))))
 
-(deftest parallelism-and-chunk-are-whole-numbers-from-1-up
+(deftest ^{:spec ["C55"]} parallelism-and-chunk-are-whole-numbers-from-1-up
   (doseq [n [0 -1 1.5 "2"]]
     (refused-with :magnetar/bad-option #"`fold/pmap` wants a whole number from 1 up for :parallelism; this is"
                   #(fold/pmap {:parallelism n} inc [1]))
@@ -354,14 +354,14 @@
   (refused-with :magnetar/unknown-option #"`fold/pmap` knows the options :chunk, :lazy, :parallelism; this is :n\."
                 #(fold/pmap {:n 1} inc [1])))
 
-(deftest a-transducer-where-a-function-belongs
+(deftest ^{:spec ["C55"]} a-transducer-where-a-function-belongs
   (refused-with :magnetar/not-a-function #"`fold/fold` wants a reducing function of two arguments; this is a transducer\. A transducer goes first"
                 #(fold/fold + (map inc) [1]))
   (refused-with :magnetar/not-a-function #"wants a combine function of two arguments; this is a transducer" #(fold/fold (map inc) [1]))
   (doseq [xform [(map inc) (comp (filter even?) (map inc)) cat (take 1) (mapcat range) (dedupe)]]
     (refused-with :magnetar/not-a-function #"`fold/pmap` wants a function of one argument; this is a transducer\." #(fold/pmap xform [1]))))
 
-(deftest a-function-where-a-transducer-belongs
+(deftest ^{:spec ["C55"]} a-function-where-a-transducer-belongs
   (refused-with :magnetar/not-a-transducer #"wants a transducer, such as \(map f\); this is clojure.core/inc, which fails on a reducing function"
                 #(fold/transduce inc + [1]))
   (refused-with :magnetar/not-a-transducer #"wants a transducer, such as \(map f\); this is 5\." #(fold/transduce 5 + [1])))
@@ -372,17 +372,17 @@
   (refused-with :magnetar/not-a-function #"`fold/pmap` wants a function of 2 arguments" #(fold/pmap (fn [x] x) [1] [2]))
   (refused-with :magnetar/not-a-function #"wants a function of one argument; this is 7\." #(fold/pmap 7 [1])))
 
-(deftest a-combine-function-without-identity
+(deftest ^{:spec ["C55"]} a-combine-function-without-identity
   (refused-with :magnetar/no-identity #"`fold/fold` starts each chunk with the value of the combine function without arguments, and clojure.core/max has none\."
                 #(fold/fold max [1 2]))
   (refused-with :magnetar/no-identity #"has none" #(fold/fold (fn [a b] (+ a b)) + [1 2]))
   (refused-with :magnetar/not-associative #"cannot combine with conj.*Combine with into" #(fold/fold conj [1 2])))
 
-(deftest what-cannot-be-folded
+(deftest ^{:spec ["C55"]} what-cannot-be-folded
   (refused-with :magnetar/not-foldable #"`fold/fold` wants a collection, .*; this is 5\." #(fold/fold + 5))
   (refused-with :magnetar/not-foldable #"this is :x\." #(fold/pmap inc :x)))
 
-(deftest state-is-found-wherever-it-is
+(deftest ^{:spec ["C51"]} state-is-found-wherever-it-is
   (let [stateful? (requiring-resolve 'magnetar.impl.fold.checks/stateful?)
         counter (atom 0)]
     (testing "what each use makes for itself"

@@ -48,14 +48,14 @@
   (let [boom (ex-info "boom" {})]
     (is (identical? boom (error-of (offload #(throw boom)))))))
 
-(deftest work-sees-the-context-values-and-the-bindings-of-its-caller-and-leaves-none-to-the-next
+(deftest ^{:spec ["C44"]} work-sees-the-context-values-and-the-bindings-of-its-caller-and-leaves-none-to-the-next
   (let [p (pool 1)
         seen #(vector (try @user (catch IllegalArgumentException _ :unbound)) *dynamic*)]
     (is (= ["ada" :bound] (with-context [user "ada"] (binding [*dynamic* :bound] (offload-on p seen)))))
     (is (= [:unbound :root] (offload-on p seen)))
     (is (= 1 (:threads (info p))))))
 
-(deftest no-more-threads-work-than-the-limit-and-the-queue-can-be-seen
+(deftest ^{:spec ["C49"]} no-more-threads-work-than-the-limit-and-the-queue-can-be-seen
   (let [p (pool 2)
         release (CountDownLatch. 1)
         at-once (AtomicInteger.)
@@ -79,7 +79,7 @@
     (is (<= (:threads (info p)) 2))
     (is (= 0 (:queued (info p))))))
 
-(deftest cancelling-interrupts-the-work-and-waits-until-it-has-ended
+(deftest ^{:spec ["C49"]} cancelling-interrupts-the-work-and-waits-until-it-has-ended
   (let [started (promise)
         ended (promise)
         e (error-of (with-scope [s]
@@ -116,7 +116,7 @@
     (is (= "body" (ex-message (value-of outcome))))
     (is (instance? Cancelled @seen))))
 
-(deftest an-interrupt-does-not-reach-the-next-work-of-the-thread
+(deftest ^{:spec ["C49"]} an-interrupt-does-not-reach-the-next-work-of-the-thread
   (let [p (pool 1)]
     (dotimes [_ 50]
       (let [started (promise)]
@@ -129,7 +129,7 @@
     (is (false? (offload-on p #(.isInterrupted (Thread/currentThread)))))
     (is (= 1 (:threads (info p))))))
 
-(deftest work-that-is-cancelled-in-the-queue-never-runs
+(deftest ^{:spec ["C49"]} work-that-is-cancelled-in-the-queue-never-runs
   (let [p (pool 1)
         release (promise)
         started (promise)
@@ -172,7 +172,7 @@
         name #(.getName (Thread/currentThread))]
     (is (apply = (offload-on p #(vector (name) (offload-on p name)))))))
 
-(deftest work-that-waits-for-other-offloaded-work-does-not-keep-it-from-a-thread
+(deftest ^{:spec ["C49"]} work-that-waits-for-other-offloaded-work-does-not-keep-it-from-a-thread
   (let [p (pool 1)]
     (is (= 1 (offload-on p #(with-scope [s] @(fork s offload-on p (constantly 1))))))
     (is (= 2 (offload-on p #(taken (a/go (offload-on p (constantly 2)))))))

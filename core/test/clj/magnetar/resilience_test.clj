@@ -6,7 +6,7 @@
    [magnetar.clock :refer [now simulated]]
    [magnetar.resilience :as r :refer [call]]
    [magnetar.scope :as scope :refer [fork with-scope]]
-   [magnetar.support :refer [eventually]])
+   [magnetar.support :refer [eventually message-of with-failures]])
   (:import
    (java.time Duration)
    (magnetar.kernel.park Cancelled)))
@@ -38,13 +38,13 @@
 
 ;; ---- retry
 
-(deftest a-call-is-repeated-after-a-failure-with-pauses-that-grow
+(deftest ^{:spec ["C57"]} a-call-is-repeated-after-a-failure-with-pauses-that-grow
   (simulated
     (let [calls (atom [])]
       (is (= :value (call (r/retry {:max-attempts 5 :backoff (r/exponential {:initial 100 :jitter 0})}) (flaky 3 calls))))
       (is (= [0 100 300 700] @calls)))))
 
-(deftest a-back-off-has-a-limit-and-may-be-any-function
+(deftest ^{:spec ["C57"]} a-back-off-has-a-limit-and-may-be-any-function
   (simulated
     (let [calls (atom [])]
       (call (r/retry {:max-attempts 6 :backoff (r/exponential {:initial 10 :factor 10 :max 50 :jitter 0})}) (flaky 4 calls))
@@ -64,14 +64,14 @@
     (is (every? #(<= 50 % 150) (pauses)))
     (is (< 10 (count (set (pauses)))))))
 
-(deftest when-attempts-run-out-the-last-failure-is-the-cause
+(deftest ^{:spec ["C57"]} when-attempts-run-out-the-last-failure-is-the-cause
   (simulated
     (let [e (error-of (call (r/retry {:backoff (r/constant 1)}) (flaky 99 (atom []))))]
       (is (= {:magnetar/reason :magnetar/retries-exhausted :attempts 3} (ex-data e)))
       (is (= "Gave up after 3 attempts: failure 3" (ex-message e)))
       (is (instance? java.io.IOException (ex-cause e))))))
 
-(deftest only-what-is-to-be-retried-is
+(deftest ^{:spec ["C56"]} only-what-is-to-be-retried-is
   (let [attempts (fn [options error]
                    (simulated
                      (let [n (atom 0)]
@@ -101,7 +101,7 @@
       (call (r/retry {:backoff (r/constant 5) :on-retry #(swap! told conj [(:attempt %) (ex-message (:error %)) (:pause %)])}) (flaky 2 (atom [])))
       (is (= [[1 "failure 1" 5] [2 "failure 2" 5]] @told)))))
 
-(deftest a-retry-that-would-begin-after-the-deadline-is-not-waited-for
+(deftest ^{:spec ["C57"]} a-retry-that-would-begin-after-the-deadline-is-not-waited-for
   (simulated
     (let [calls (atom [])
           e (error-of (with-scope [_ {:deadline 250}]
@@ -111,7 +111,7 @@
       (is (= :magnetar/retries-exhausted (reason e)))
       (is (= "Gave up after 3 attempts, since the next one would come after the deadline: failure 3" (ex-message e))))))
 
-(deftest a-cancelled-retry-does-not-go-on
+(deftest ^{:spec ["C56"]} a-cancelled-retry-does-not-go-on
   (simulated
     (let [calls (atom [])]
       (error-of (with-scope [s]
@@ -123,7 +123,7 @@
 
 ;; ---- timeout
 
-(deftest a-call-may-take-so-long-at-most
+(deftest ^{:spec ["C58"]} a-call-may-take-so-long-at-most
   (simulated
     (is (= :in-time (call (r/timeout 100) #(do (scope/sleep 99) :in-time))))
     (let [e (error-of (call (r/timeout 100) #(scope/sleep 101)))]
@@ -132,7 +132,7 @@
       (is (= 199 (now))))
     (is (= 5 (call (r/timeout (Duration/ofMillis 100)) (fn [] 5))))))
 
-(deftest the-shorter-of-two-time-outs-counts
+(deftest ^{:spec ["C58"]} the-shorter-of-two-time-outs-counts
   (simulated
     (is (= 10 (:timeout (ex-data (error-of (call [(r/timeout 100) (r/timeout 10)] #(scope/sleep 1000)))))))
     (is (= 10 (:timeout (ex-data (error-of (call [(r/timeout 10) (r/timeout 100)] #(scope/sleep 1000)))))))
@@ -149,7 +149,7 @@
 
 (defn- fail [] (throw (ex-info "down" {})))
 
-(deftest a-breaker-opens-after-failures-refuses-and-closes-after-a-good-trial
+(deftest ^{:spec ["C59"]} a-breaker-opens-after-failures-refuses-and-closes-after-a-good-trial
   (simulated
     (let [changes (atom [])
           breaker (r/circuit-breaker {:failure-threshold 3 :delay 1000 :on-state-change #(swap! changes conj [%1 %2 (now)])})]
@@ -171,7 +171,7 @@
       (is (= [[:closed :open 0] [:open :half-open 1000] [:half-open :open 1000] [:open :half-open 2000] [:half-open :closed 2000]]
              @changes)))))
 
-(deftest a-breaker-may-count-failures-among-the-last-calls
+(deftest ^{:spec ["C59"]} a-breaker-may-count-failures-among-the-last-calls
   (let [breaker (r/circuit-breaker {:failure-threshold [2 4]})
         good #(call breaker (fn [] 1))
         bad #(error-of (call breaker fail))]
@@ -182,7 +182,7 @@
     (bad)
     (is (= :open (:state @breaker)))))
 
-(deftest a-half-open-breaker-lets-so-many-trials-pass
+(deftest ^{:spec ["C59"]} a-half-open-breaker-lets-so-many-trials-pass
   (simulated
     (let [breaker (r/circuit-breaker {:failure-threshold 1 :success-threshold 2 :delay 10})
           gate (channel/chan)]
@@ -201,7 +201,7 @@
           (run! deref trials)
           (is (= :closed (:state @breaker))))))))
 
-(deftest a-cancelled-trial-gives-its-place-back-and-counts-for-nothing
+(deftest ^{:spec ["C56"]} a-cancelled-trial-gives-its-place-back-and-counts-for-nothing
   (simulated
     (let [breaker (r/circuit-breaker {:failure-threshold 1 :delay 10})]
       (error-of (call breaker fail))
@@ -211,7 +211,7 @@
       (is (= :ok (call breaker (fn [] :ok))))
       (is (= :closed (:state @breaker))))))
 
-(deftest what-a-call-of-an-earlier-state-comes-to-does-not-count
+(deftest ^{:spec ["C59"]} what-a-call-of-an-earlier-state-comes-to-does-not-count
   (simulated
     (let [breaker (r/circuit-breaker {:failure-threshold 1 :delay 10})]
       (with-scope [s]
@@ -224,7 +224,7 @@
           @slow
           (is (= :closed (:state @breaker))))))))
 
-(deftest a-call-that-ends-by-the-interrupt-of-its-cancellation-counts-for-nothing
+(deftest ^{:spec ["C56"]} a-call-that-ends-by-the-interrupt-of-its-cancellation-counts-for-nothing
   (let [breaker (r/circuit-breaker {:failure-threshold 1})
         retries (atom 0)]
     (with-open [server (java.net.ServerSocket. 0 1 (java.net.InetAddress/getLoopbackAddress))]
@@ -240,6 +240,19 @@
       (error-of (call [(r/timeout 10) outer] #(scope/sleep 100)))
       (is (= [:open :closed] [(:state @inner) (:state @outer)])))))
 
+(deftest what-tells-of-a-change-or-judges-an-error-may-throw-and-the-breaker-goes-on
+  (simulated
+    (with-failures [failures]
+      (let [breaker (r/circuit-breaker {:failure-threshold 1 :delay 10 :on-state-change (fn [_ _] (throw (ex-info "told" {})))
+                                        :fail-on (fn [_] (throw (ex-info "judged" {})))})
+            e (error-of (call breaker fail))]
+        (is (= ["down" ["judged"]] [(ex-message e) (mapv ex-message (.getSuppressed ^Throwable e))]))
+        (is (= :open (:state @breaker)))
+        (scope/sleep 10)
+        (is (= :ok (call breaker (fn [] :ok))))
+        (is (= :closed (:state @breaker)))
+        (is (= ["told" "told" "told"] (map message-of @failures)))))))
+
 (deftest only-what-is-a-failure-counts
   (let [breaker (r/circuit-breaker {:failure-threshold 1 :fail-on java.io.IOException})]
     (error-of (call breaker fail))
@@ -249,14 +262,14 @@
 
 ;; ---- rate limiter
 
-(deftest a-limiter-spaces-calls-evenly
+(deftest ^{:spec ["C60"]} a-limiter-spaces-calls-evenly
   (simulated
     (let [limiter (r/rate-limiter {:rate 10})]
       (is (= [0 100 200 300] (vec (repeatedly 4 #(call limiter now)))))
       (scope/sleep 1000)
       (is (= [1300 1400] [(call limiter now) (call limiter now)]) "quiet time is not saved up"))))
 
-(deftest a-limiter-may-let-a-burst-pass
+(deftest ^{:spec ["C60"]} a-limiter-may-let-a-burst-pass
   (simulated
     (let [limiter (r/rate-limiter {:rate 10 :burst 3})]
       (is (= {:available 3 :wait-ms 0} @limiter))
@@ -267,7 +280,7 @@
       (scope/sleep 1000)
       (is (= 3 (:available @limiter))))))
 
-(deftest those-who-wait-are-served-in-the-order-in-which-they-came
+(deftest ^{:spec ["C60"]} those-who-wait-are-served-in-the-order-in-which-they-came
   (simulated
     (let [limiter (r/rate-limiter {:rate 1 :per 10})
           order (atom [])]
@@ -278,7 +291,7 @@
       (is (= [0 1 2 3 4] @order))
       (is (= 40 (now))))))
 
-(deftest a-limiter-may-refuse
+(deftest ^{:spec ["C60"]} a-limiter-may-refuse
   (simulated
     (let [limiter (r/rate-limiter {:rate 10 :timeout 150})]
       (with-scope [s]
@@ -289,7 +302,7 @@
     (is (= 1 (call limiter (fn [] 1))))
     (is (re-find #"The rate limiter refused the call: its turn would come in \d+ ms\." (ex-message (error-of (call limiter (fn [] 1))))))))
 
-(deftest a-cancelled-call-gives-its-turn-back
+(deftest ^{:spec ["C56"]} a-cancelled-call-gives-its-turn-back
   (simulated
     (let [limiter (r/rate-limiter {:rate 10})]
       (call limiter now)
@@ -298,7 +311,7 @@
 
 ;; ---- bulkhead
 
-(deftest a-bulkhead-lets-so-many-run-and-serves-the-others-in-order
+(deftest ^{:spec ["C61"]} a-bulkhead-lets-so-many-run-and-serves-the-others-in-order
   (simulated
     (let [two (r/bulkhead {:max 2})
           started (atom [])]
@@ -321,7 +334,7 @@
           (is (= "The bulkhead refused the call: 1 call runs, and none ended in time." (ex-message e)))
           (is (= 11 (now))))))))
 
-(deftest a-place-in-a-bulkhead-comes-back-however-the-call-ends
+(deftest ^{:spec ["C61"]} a-place-in-a-bulkhead-comes-back-however-the-call-ends
   (simulated
     (let [one (r/bulkhead {:max 1})]
       (error-of (call one fail))
@@ -335,7 +348,7 @@
 
 ;; ---- hedge
 
-(deftest a-slow-call-is-made-a-second-time-and-the-loser-is-cancelled
+(deftest ^{:spec ["C62"]} a-slow-call-is-made-a-second-time-and-the-loser-is-cancelled
   (simulated
     (let [calls (atom [])
           ended (atom [])
@@ -353,7 +366,7 @@
       (is (= :v (call (r/hedge {:after 50}) #(do (swap! calls inc) (scope/sleep 49) :v))))
       (is (= [1 49] [@calls (now)])))))
 
-(deftest a-failed-call-is-made-again-at-once-and-if-all-fail-the-first-failure-is-thrown
+(deftest ^{:spec ["C62"]} a-failed-call-is-made-again-at-once-and-if-all-fail-the-first-failure-is-thrown
   (simulated
     (let [calls (atom [])]
       (is (= :value (call (r/hedge {:after 50}) (flaky 1 calls))))
@@ -372,14 +385,30 @@
                        #"What counts as a failure is a class, a predicate or several; this is 5" #(r/retry {:retry-on 5})
                        #"`retry` takes its options as a map; this is 5" #(r/retry 5)
                        #"Bad :timeout\. .* this is -1" #(r/timeout -1)
-                       #":failure-threshold is a number, or \[failures calls\]" #(r/circuit-breaker {:failure-threshold [5 3]})
+                       #":failure-threshold is a whole number from 1 up, or \[failures calls\]" #(r/circuit-breaker {:failure-threshold [5 3]})
                        #":rate is a whole number from 1 up; this is nil" #(r/rate-limiter {:per 5})
                        #":per is a duration above 0; this is 0" #(r/rate-limiter {:rate 1 :per 0})
                        #":max is a whole number from 1 up; this is nil" #(r/bulkhead {})
                        #"`hedge` needs :after" #(r/hedge {})
                        #"`batch` needs a :size or a time :within, or both" #(r/batch (channel/chan) {})
                        #"`window` needs either a :size or a :length" #(r/window (channel/chan) {:size 1 :length 1})
-                       #":every is a duration above 0; this is 0" #(r/window (channel/chan) {:length 1 :every 0})}]
+                       #":every is a duration above 0; this is 0" #(r/window (channel/chan) {:length 1 :every 0})
+                       #"`window` takes :step with :size, and :every with :length" #(r/window (channel/chan) {:size 1 :every 5})
+                       #"`window` wants a channel of Magnetar; this is 5\." #(r/window 5 {:size 1})
+                       #"`throttle` wants a channel of Magnetar; this is nil\." #(r/throttle nil {:rate 1})
+                       #"Bad :silence\. .* this is nil\." #(r/debounce (channel/chan) nil)
+                       #"Bad :timeout\. .* this is nil\." #(r/timeout nil)
+                       #":backoff is a function, as in \(constant 100\); this is 100\." #(r/retry {:backoff 100})
+                       #"Bad :backoff\. .* this is -1 of java.lang.Long" #(call (r/retry {:backoff (fn [_] -1)}) fail)
+                       #":on-retry is a function, as in println; this is 5\." #(r/retry {:on-retry 5})
+                       #":on-state-change is a function, as in println; this is 5\." #(r/circuit-breaker {:on-state-change 5})
+                       #":factor is a number from 1 up; this is -2\." #(r/exponential {:factor -2})
+                       #":jitter is a number from 0 to 1; this is 5\." #(r/exponential {:jitter 5})
+                       #":initial is a duration above 0; this is :infinity\." #(r/exponential {:initial :infinity})
+                       #"A :burst of 1000000 calls, one each \d+ ms, is more than a limiter can count"
+                       #(r/rate-limiter {:rate 1 :per (Duration/ofDays 100000) :burst 1000000})
+                       #"`call` wants a policy, such as \(retry\), or several in a vector, before the function; this is nil\." #(call nil inc 1)
+                       #"`call` wants a function, as in \(call \(retry\) fetch url\); this is 5\." #(call (r/retry) 5)}]
     (is (thrown-with-msg? IllegalArgumentException message (f)))))
 
 ;; ---- channels
@@ -403,19 +432,19 @@
       (recur (conj all [(now) value]))
       all)))
 
-(deftest throttled-values-pass-evenly
+(deftest ^{:spec ["C63"]} throttled-values-pass-evenly
   (simulated
     (with-scope [s]
       (is (= [[0 :a] [10 :b] [20 :c] [50 :d]]
              (arrivals (r/throttle (feed s [[0 :a] [0 :b] [1 :c] [50 :d]]) {:rate 100})))))))
 
-(deftest a-debounced-channel-gives-the-latest-value-after-a-silence
+(deftest ^{:spec ["C63"]} a-debounced-channel-gives-the-latest-value-after-a-silence
   (simulated
     (with-scope [s]
       (is (= [[32 :c] [70 :d] [75 :f]]
              (arrivals (r/debounce (feed s [[0 :a] [5 :b] [12 :c] [50 :d] [74 :e] [75 :f]]) 20)))))))
 
-(deftest a-batch-is-full-or-due
+(deftest ^{:spec ["C63"]} a-batch-is-full-or-due
   (simulated
     (with-scope [s]
       (is (= [[2 [0 1 2]] [60 [3 4]] [101 [5 6]]]
@@ -427,7 +456,7 @@
       (is (= [[13 [0 1]] [28 [2]]]
              (arrivals (r/batch (feed s [[8 0] [9 1] [28 2]]) {:within 5}))) "without a size"))))
 
-(deftest windows-of-a-number-tumble-slide-or-hop
+(deftest ^{:spec ["C63"]} windows-of-a-number-tumble-slide-or-hop
   (let [windows (fn [n options]
                   (simulated (with-scope [s] (mapv second (arrivals (r/window (feed s (map #(vector 0 %) (range n))) options))))))]
     (is (= [[0 1 2] [3 4 5] [6]] (windows 7 {:size 3})))
@@ -437,7 +466,7 @@
     (is (= [[0 1] [5 6] [10]] (windows 11 {:size 2 :step 5})))
     (is (= [] (windows 0 {:size 3})))))
 
-(deftest windows-of-a-time-tumble-or-slide
+(deftest ^{:spec ["C63"]} windows-of-a-time-tumble-or-slide
   (simulated
     (with-scope [s]
       (is (= [[10 [:a :b]] [20 [:c]] [60 [:d]] [65 [:e]]]
@@ -447,7 +476,7 @@
       (is (= [[10 [:a :b]] [20 [:a :b :c]] [30 [:b :c]] [40 [:c]] [45 [:d]]]
              (arrivals (r/window (feed s [[0 :a] [9 :b] [19 :c] [45 :d]]) {:length 30 :every 10})))))))
 
-(deftest a-stage-closes-when-its-source-does-for-the-same-cause
+(deftest ^{:spec ["C63"]} a-stage-closes-when-its-source-does-for-the-same-cause
   (doseq [stage [#(r/throttle % {:rate 1000}) #(r/debounce % 1) #(r/batch % {:size 2}) #(r/window % {:size 2}) #(r/window % {:length 5})]]
     (let [c (channel/chan)
           out (stage c)]
@@ -455,14 +484,14 @@
       (is (eventually (channel/closed? out)))
       (is (= "feed lost" (ex-message (channel/cause out)))))))
 
-(deftest a-stage-of-a-scope-ends-with-it
+(deftest ^{:spec ["C63"]} a-stage-of-a-scope-ends-with-it
   (let [c (channel/chan)
         out (promise)]
     (with-scope [s] (deliver out (r/batch c {:size 2 :scope s})))
     (is (channel/closed? @out))
     (is (= [] (:takers (channel/info c))))))
 
-(deftest a-stage-whose-channel-was-closed-takes-no-more
+(deftest ^{:spec ["C63"]} a-stage-whose-channel-was-closed-takes-no-more
   (let [c (channel/chan)
         out (r/batch c {:size 1})]
     (channel/close out)

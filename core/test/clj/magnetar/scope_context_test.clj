@@ -56,7 +56,7 @@
 
 ;; ---- what starts a fiber hands them on
 
-(deftest every-fiber-of-the-library-sees-the-values-of-the-one-that-starts-it
+(deftest ^{:spec ["C44"]} every-fiber-of-the-library-sees-the-values-of-the-one-that-starts-it
   (with-context [user "ada" locale :fr]
     (is (= ["ada" :fr] (with-scope [s] @(fork s seen))))
     (is (= ["ada" :fr] (with-scope [s] @(fork s #(with-scope [t] @(fork t seen))))))
@@ -66,13 +66,13 @@
     (is (= ["ada" :fr] (taken (a/go (taken (a/go (seen)))))))
     (is (= ["ada" :fr] (taken (a/io-thread (seen)))))))
 
-(deftest a-fork-of-another-context-does-not-change-its-starters
+(deftest ^{:spec ["C44"]} a-fork-of-another-context-does-not-change-its-starters
   (with-context [user "ada"]
     (is (= [["bob" :en] ["ada" :en]]
            (with-scope [s]
              [@(fork s #(with-context [user "bob"] (seen))) (seen)])))))
 
-(deftest a-callback-sees-the-values-of-whoever-registered-it
+(deftest ^{:spec ["C44"]} a-callback-sees-the-values-of-whoever-registered-it
   (testing "and not those of whoever completes the operation"
     (doseq [on-caller? [true false]]
       (let [c (channel/chan)
@@ -104,7 +104,7 @@
 
 ;; ---- dynamic bindings
 
-(deftest a-fork-sees-the-bindings-of-its-starter
+(deftest ^{:spec ["C45"]} a-fork-sees-the-bindings-of-its-starter
   (let [out (StringWriter.)]
     (binding [*dynamic* :bound
               *out* out]
@@ -115,11 +115,11 @@
       (is (= "printed" (str out)))))
   (is (= :root (with-scope [s] @(fork s (fn [] *dynamic*))))))
 
-(deftest a-fork-takes-the-bindings-of-the-fork-that-starts-it-not-of-the-scope
+(deftest ^{:spec ["C45"]} a-fork-takes-the-bindings-of-the-fork-that-starts-it-not-of-the-scope
   (is (= :inner (with-scope [s]
                   @(fork s (fn [] (binding [*dynamic* :inner] @(fork s (fn [] *dynamic*)))))))))
 
-(deftest a-binding-of-a-fork-does-not-reach-its-starter
+(deftest ^{:spec ["C45"]} a-binding-of-a-fork-does-not-reach-its-starter
   (binding [*dynamic* :owner]
     (is (= [:fork :owner]
            (with-scope [s]
@@ -136,7 +136,7 @@
 (defn- with-request [f]
   (.call (.where (ScopedValue/where request 7) tenant "t") (reify ScopedValue$CallableOp (call [_] (f)))))
 
-(deftest scoped-values-that-are-named-are-bound-again-in-every-fork
+(deftest ^{:spec ["C46"]} scoped-values-that-are-named-are-bound-again-in-every-fork
   (with-request
     (fn []
       (is (= [7 "t"] (with-scope [s {:inherit [request tenant]}] @(fork s #(mapv value [request tenant])))))

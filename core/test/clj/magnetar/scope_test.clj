@@ -103,7 +103,7 @@
 
 ;; ---- failures
 
-(deftest a-failing-fork-cancels-its-siblings-and-the-body-and-its-failure-names-its-line
+(deftest ^{:spec ["C36"]} a-failing-fork-cancels-its-siblings-and-the-body-and-its-failure-names-its-line
   (let [ended (atom #{})
         mark (fn [k] (try (for-ever) (finally (swap! ended conj k))))
         e (error-of (with-scope [s]
@@ -119,7 +119,7 @@
     (is (empty? (disj @ended :a :b :body)))
     (is (contains? @ended :body))))
 
-(deftest the-first-failure-is-thrown-and-the-others-are-suppressed-and-named
+(deftest ^{:spec ["C36"]} the-first-failure-is-thrown-and-the-others-are-suppressed-and-named
   (let [ready (CountDownLatch. 2)
         late (fn [message] (try (.countDown ready) (for-ever) (finally (fail message))))
         e (error-of (with-scope [s]
@@ -131,7 +131,7 @@
     (is (re-find #"failed: first \(and so did fork .*:\d+, fork .*:\d+\)" (ex-message e)))
     (is (= 2 (count (:also (ex-data e)))))))
 
-(deftest what-ends-by-the-interrupt-of-its-cancellation-has-not-failed
+(deftest ^{:spec ["C36"]} what-ends-by-the-interrupt-of-its-cancellation-has-not-failed
   (let [ready (CountDownLatch. 3)
         e (error-of (with-scope [s]
                       (fork s #(do (.countDown ready) (Thread/sleep 100000)))
@@ -142,7 +142,7 @@
     (is (= [] (suppressed e)))
     (is (not (str/includes? (ex-message e) "and so did")))))
 
-(deftest a-failing-body-cancels-its-forks-and-throws-what-it-threw
+(deftest ^{:spec ["C36"]} a-failing-body-cancels-its-forks-and-throws-what-it-threw
   (let [ended (promise)
         started (promise)
         e (error-of (with-scope [s]
@@ -175,7 +175,7 @@
 
 ;; ---- the end
 
-(deftest a-scope-does-not-return-before-a-fork-that-ignores-its-interrupt-has-ended
+(deftest ^{:spec ["C35"]} a-scope-does-not-return-before-a-fork-that-ignores-its-interrupt-has-ended
   (let [release (CountDownLatch. 1)
         started (promise)
         stubborn (fn []
@@ -190,7 +190,7 @@
     (.countDown release)
     (is (= "body" (ex-message (value-of outcome))))))
 
-(deftest a-fork-that-does-not-end-is-named-with-its-stack
+(deftest ^{:spec ["C35"]} a-fork-that-does-not-end-is-named-with-its-stack
   (with-failures [failures]
     (let [release (CountDownLatch. 1)
           started (promise)
@@ -261,7 +261,7 @@
     (is (interrupted? #(.lockInterruptibly lock)))
     (.unlock lock)))
 
-(deftest cancellation-reaches-a-fiber-in-a-socket-read-and-in-an-accept
+(deftest ^{:spec ["C38"]} cancellation-reaches-a-fiber-in-a-socket-read-and-in-an-accept
   (with-open [server (ServerSocket. 0 1 (InetAddress/getLoopbackAddress))
               client (Socket. (InetAddress/getLoopbackAddress) (.getLocalPort server))
               accepted (.accept server)]
@@ -272,7 +272,7 @@
     (is (= :magnetar/cancelled (first (cancelled-while #(.accept server)))))
     (is (not (.isClosed client)))))
 
-(deftest a-fiber-that-swallows-its-interrupt-is-cancelled-at-its-next-operation
+(deftest ^{:spec ["C38"]} a-fiber-that-swallows-its-interrupt-is-cancelled-at-its-next-operation
   (let [c (channel/chan {:size 10})
         [reason cause error] (cancelled-while (fn []
                                                 (try (Thread/sleep 1000000) (catch InterruptedException _))
@@ -281,7 +281,7 @@
     (is (instance? Cancelled error))
     (is (= 0 (:count (channel/info c))))))
 
-(deftest catching-exception-does-not-swallow-a-cancellation-and-every-later-operation-throws-it
+(deftest ^{:spec ["C38"]} catching-exception-does-not-swallow-a-cancellation-and-every-later-operation-throws-it
   (let [throws (atom 0)
         attempt #(try (for-ever) (catch Exception _ :swallowed) (catch Cancelled _ (swap! throws inc)))]
     (cancelled-while (fn [] (attempt) (attempt) (attempt) (for-ever)))
@@ -297,7 +297,7 @@
                    (is (.isCancelled ^Fork a))
                    :done)))))
 
-(deftest the-interrupt-of-a-cancellation-never-leaks-to-the-owner
+(deftest ^{:spec ["C38"]} the-interrupt-of-a-cancellation-never-leaks-to-the-owner
   (let [clean? #(not (.isInterrupted (Thread/currentThread)))
         rounds (fn [f] (every? true? (repeatedly 100 #(do (error-of (f)) (clean?)))))]
     (is (rounds #(with-scope [s] (fork s fail "x") (Thread/sleep 100000))))
@@ -307,7 +307,7 @@
     (is (rounds #(with-scope [s {:joiner scope/race}] (fork s inc 1) (fork s for-ever) (for-ever))))
     (is (rounds #(with-scope [s {:deadline 1}] (Thread/sleep 100000))))))
 
-(deftest an-interrupt-from-outside-is-the-failure-of-the-body-and-cancels-the-forks
+(deftest ^{:spec ["C36"]} an-interrupt-from-outside-is-the-failure-of-the-body-and-cancels-the-forks
   (let [started (promise)
         [^Thread t outcome] (start-thread :virtual #(error-of (with-scope [s]
                                                                 (fork s for-ever)
@@ -319,7 +319,7 @@
 
 ;; ---- deadlines
 
-(deftest a-deadline-cancels-the-scope-and-says-so
+(deftest ^{:spec ["C40"]} a-deadline-cancels-the-scope-and-says-so
   (let [e (error-of (with-scope [s {:deadline 5}] (fork s for-ever) (for-ever)))]
     (is (= :magnetar/deadline (reason e)))
     (is (re-matches #"The scope magnetar/scope_test\.clj:\d+ ran out of time: its deadline has passed\." (ex-message e))))
@@ -327,7 +327,7 @@
   (is (= :magnetar/deadline (reason (error-of (with-scope [s {:deadline (.plusMillis (Instant/now) 5)}] (fork s for-ever))))))
   (is (= :in-time (with-scope [s {:deadline 100000}] @(fork s (constantly :in-time))))))
 
-(deftest nested-deadlines-shrink
+(deftest ^{:spec ["C40"]} nested-deadlines-shrink
   (with-scope [outer {:deadline 50000}]
     (is (<= 0 (scope/deadline outer) 50000))
     (with-scope [inner {:deadline 100000}]
@@ -338,7 +338,7 @@
   (is (nil? (with-scope [s] (scope/deadline s))))
   (is (nil? (with-scope [s {:deadline :infinity}] (scope/deadline s)))))
 
-(deftest a-shield-masks-the-deadline-too
+(deftest ^{:spec ["C39"]} a-shield-masks-the-deadline-too
   (let [lefts (fn [] [(scope/deadline) (with-scope [s] (scope/deadline s)) (with-scope [s] @(fork s scope/deadline))
                       (scope/offload scope/deadline)])
         limited? #(and (some? %) (<= 0 (long %) 50000))]
@@ -356,7 +356,7 @@
         (scope/on-exit s #(deliver in-clean-up (lefts))))
       (is (every? nil? @in-clean-up)))))
 
-(deftest the-scope-whose-deadline-passed-is-the-one-that-fails
+(deftest ^{:spec ["C40"]} the-scope-whose-deadline-passed-is-the-one-that-fails
   (let [inner-error (promise)
         e (error-of (with-scope [_ {:deadline 10}]
                       (try
@@ -368,7 +368,7 @@
          (with-scope [_ {:deadline 1000000}]
            [(reason (error-of (with-scope [s {:deadline 1}] (fork s for-ever)))) :outer-goes-on]))))
 
-(deftest a-deadline-in-the-past-cancels-at-once
+(deftest ^{:spec ["C40"]} a-deadline-in-the-past-cancels-at-once
   (dotimes [_ 50]
     (is (= :magnetar/deadline (reason (error-of (with-scope [s {:deadline (.minusSeconds (Instant/now) 5)}] @(fork s inc 1)))))))
   (is (= :magnetar/deadline (reason (error-of (with-scope [_ {:deadline 0}] 1))))))
@@ -382,7 +382,7 @@
 
 ;; ---- clean-up
 
-(deftest clean-ups-run-in-reverse-order-after-all-forks-have-ended
+(deftest ^{:spec ["C42"]} clean-ups-run-in-reverse-order-after-all-forks-have-ended
   (let [events (atom [])
         note #(swap! events conj %)]
     (is (= :v (with-scope [s]
@@ -393,7 +393,7 @@
                 :v)))
     (is (= [:fork-ended :last-added :first-added] (filterv (complement #{:body-ended}) @events)))))
 
-(deftest clean-ups-run-however-the-scope-ends-and-may-wait
+(deftest ^{:spec ["C42"]} clean-ups-run-however-the-scope-ends-and-may-wait
   (doseq [end [#(fail "body") #(scope/cancel % :x) (fn [s] (fork s fail "fork") (for-ever))
                (fn [_] (Thread/sleep 100000))]]
     (let [cleaned (atom [])
@@ -403,7 +403,7 @@
                   (end s)))
       (is (= [1] @cleaned)))))
 
-(deftest a-clean-up-that-fails-is-the-failure-of-the-scope-or-is-suppressed-by-it
+(deftest ^{:spec ["C42"]} a-clean-up-that-fails-is-the-failure-of-the-scope-or-is-suppressed-by-it
   (let [ran (atom [])
         e (error-of (with-scope [s]
                       (scope/on-exit s #(do (swap! ran conj :a) (fail "a")))
@@ -416,7 +416,7 @@
                       (fail "body")))]
     (is (= ["body" ["clean-up"]] [(ex-message e) (suppressed e)]))))
 
-(deftest a-shield-lets-clean-up-wait-and-the-cancellation-comes-after-it
+(deftest ^{:spec ["C39"]} a-shield-lets-clean-up-wait-and-the-cancellation-comes-after-it
   (let [c (channel/chan {:size 1})
         said (promise)
         after (promise)]
@@ -430,7 +430,7 @@
   (is (= 3 (scope/shield 1 2 3)))
   (is (= "out" (ex-message (error-of (scope/shield (fail "out")))))))
 
-(deftest a-cancellation-that-comes-during-a-shield-waits-for-its-end
+(deftest ^{:spec ["C39"]} a-cancellation-that-comes-during-a-shield-waits-for-its-end
   (let [in-shield (promise)
         go-on (channel/chan)
         got (promise)]
@@ -441,7 +441,7 @@
                 (scope/shield (channel/put go-on :not-disturbed))))
     (is (= :not-disturbed @got))))
 
-(deftest a-scope-inside-a-shield-limits-the-clean-up
+(deftest ^{:spec ["C39"]} a-scope-inside-a-shield-limits-the-clean-up
   (let [outcome (promise)]
     (cancelled-while (fn []
                        (try (for-ever)
@@ -467,7 +467,7 @@
     (is (= :said @said))
     (is (nil? (scope/sleep 1)))))
 
-(deftest a-clean-up-cannot-start-a-fork
+(deftest ^{:spec ["C42"]} a-clean-up-cannot-start-a-fork
   (let [seen (promise)]
     (with-scope [s]
       (scope/on-exit s #(deliver seen (error-of (fork s for-ever)))))
@@ -475,7 +475,7 @@
 
 ;; ---- daemons
 
-(deftest a-daemon-ends-with-the-others
+(deftest ^{:spec ["C43"]} a-daemon-ends-with-the-others
   (let [ended (promise)
         beats (atom 0)]
     (is (= :v (with-scope [s]
@@ -484,10 +484,10 @@
                 :v)))
     (is (realized? ended))))
 
-(deftest a-daemon-that-fails-fails-the-scope
+(deftest ^{:spec ["C43"]} a-daemon-that-fails-fails-the-scope
   (is (= "boom" (ex-message (ex-cause (error-of (with-scope [s] (scope/daemon s fail "boom") (for-ever))))))))
 
-(deftest a-daemon-that-ends-wins-nothing
+(deftest ^{:spec ["C43"]} a-daemon-that-ends-wins-nothing
   (doseq [joiner [scope/any scope/race]]
     (is (= :fork (with-scope [s {:joiner joiner}]
                    @(scope/daemon s (constantly :daemon))
@@ -495,7 +495,7 @@
 
 ;; ---- joiners
 
-(deftest any-takes-the-first-success-and-cancels-the-others
+(deftest ^{:spec ["C41"]} any-takes-the-first-success-and-cancels-the-others
   (let [ended (promise)]
     (is (= :good (with-scope [s {:joiner scope/any}]
                    (fork s #(try (for-ever) (finally (deliver ended true))))
@@ -513,7 +513,7 @@
     (is (nil? (with-scope [s {:joiner scope/any}] (fork s (constantly nil)))))
     (is (false? (with-scope [s {:joiner scope/any}] (fork s (constantly false)))))))
 
-(deftest race-takes-the-first-end-also-a-failure
+(deftest ^{:spec ["C41"]} race-takes-the-first-end-also-a-failure
   (is (= :fast (with-scope [s {:joiner scope/race}]
                  (fork s for-ever)
                  (fork s (constantly :fast)))))
@@ -521,7 +521,7 @@
                                                   (fork s for-ever)
                                                   (fork s fail "fast"))))))))
 
-(deftest any-and-race-of-nothing-say-so
+(deftest ^{:spec ["C41"]} any-and-race-of-nothing-say-so
   (doseq [joiner [scope/any scope/race]]
     (is (= :magnetar/no-fork (reason (error-of (with-scope [_ {:joiner joiner}] 1)))))))
 
@@ -533,13 +533,13 @@
              (if (= 2 (count values)) (reduced values) values)))
    :result (fn [values _ _] values)})
 
-(deftest a-joiner-of-ones-own-is-a-value-of-the-same-kind
+(deftest ^{:spec ["C41"]} a-joiner-of-ones-own-is-a-value-of-the-same-kind
   (is (= [1 2] (sort (with-scope [s {:joiner two}]
                        (fork s for-ever)
                        (fork s (constantly 1))
                        (fork s (constantly 2)))))))
 
-(deftest a-joiner-whose-step-throws-fails-the-scope
+(deftest ^{:spec ["C41"]} a-joiner-whose-step-throws-fails-the-scope
   (is (= "bad joiner" (ex-message (error-of (with-scope [s {:joiner {:step (fn [_ _] (fail "bad joiner")) :result (fn [_ v _] v)}}]
                                               (fork s inc 1)
                                               (fork s for-ever)))))))
@@ -550,7 +550,7 @@
 
 ;; ---- go
 
-(deftest a-go-of-a-scope-is-a-channel-and-the-scopes-own
+(deftest ^{:spec ["C35"]} a-go-of-a-scope-is-a-channel-and-the-scopes-own
   (is (= [42 nil] (with-scope [s] (let [c (scope/go s 42)] [(taken c) (taken c)]))))
   (is (nil? (with-scope [s] (taken (scope/go s nil)))))
   (let [ended (promise)
@@ -571,7 +571,7 @@
 
 ;; ---- who may fork
 
-(deftest a-fork-by-a-fork-belongs-to-the-same-scope
+(deftest ^{:spec ["C37"]} a-fork-by-a-fork-belongs-to-the-same-scope
   (let [ended (atom 0)]
     (with-scope [s]
       (fork s (fn [] (dotimes [_ 10] (fork s #(do (scope/sleep 1) (swap! ended inc)))))))
@@ -579,15 +579,15 @@
   (testing "also through scopes of its own"
     (is (= 3 (with-scope [s] @(fork s (fn [] (with-scope [t] @(fork t (fn [] @(fork s inc 2)))))))))))
 
-(deftest a-fork-of-an-inner-scope-may-fork-in-the-scope-around-it
+(deftest ^{:spec ["C37"]} a-fork-of-an-inner-scope-may-fork-in-the-scope-around-it
   (is (= 2 (with-scope [outer] (with-scope [inner] @(fork inner (fn [] @(fork outer inc 1))))))))
 
-(deftest a-fork-in-an-inner-scope-by-a-fork-of-the-outer-one-is-refused
+(deftest ^{:spec ["C37"]} a-fork-in-an-inner-scope-by-a-fork-of-the-outer-one-is-refused
   (with-scope [outer]
     (with-scope [inner]
       (is (= :magnetar/outside-scope (reason @(fork outer #(error-of (fork inner inc 1)))))))))
 
-(deftest a-fork-from-outside-is-refused-with-a-sentence
+(deftest ^{:spec ["C37"]} a-fork-from-outside-is-refused-with-a-sentence
   (with-scope [s]
     (let [[_ outcome] (start-thread :virtual #(error-of (fork s inc 1)))
           e (value-of outcome)]
@@ -595,14 +595,14 @@
       (is (= :magnetar/outside-scope (reason e)))
       (is (re-find #"A fork in the scope .* by a fiber that it does not own" (ex-message e))))))
 
-(deftest a-fork-after-the-end-is-refused-with-a-sentence
+(deftest ^{:spec ["C37"]} a-fork-after-the-end-is-refused-with-a-sentence
   (let [ended (with-scope [s] s)]
     (is (= :magnetar/scope-ended (reason (error-of (fork ended inc 1)))))
     (is (re-find #"which has ended: fork inside the body of with-scope" (ex-message (error-of (fork ended inc 1)))))
     (is (= :magnetar/scope-ended (reason (error-of (scope/on-exit ended (fn []))))))
     (is (nil? (scope/cancel ended)) "cancelling it has no effect")))
 
-(deftest a-fork-in-a-cancelled-scope-throws
+(deftest ^{:spec ["C37"]} a-fork-in-a-cancelled-scope-throws
   (error-of (with-scope [s]
               (scope/cancel s :over)
               (is (instance? Cancelled (error-of (fork s inc 1))))
@@ -655,14 +655,14 @@
 
 ;; ---- completion stages
 
-(deftest a-stage-can-be-joined
+(deftest ^{:spec ["C48"]} a-stage-can-be-joined
   (is (= 1 (scope/join (CompletableFuture/completedFuture 1))))
   (is (= 2 (scope/join (CompletableFuture/supplyAsync (fn [] 2)))))
   (is (= "boom" (ex-message (error-of (scope/join (CompletableFuture/supplyAsync (fn [] (fail "boom"))))))))
   (is (= "boom" (ex-message (error-of (scope/join (CompletableFuture/failedFuture (ex-info "boom" {})))))))
   (is (= :late (scope/join (CompletableFuture.) {:timeout 1 :else :late}))))
 
-(deftest stages-can-be-raced-and-the-losers-are-cancelled
+(deftest ^{:spec ["C48"]} stages-can-be-raced-and-the-losers-are-cancelled
   (let [loser (CompletableFuture.)
         waiting (promise)]
     (is (= :fast (with-scope [s {:joiner scope/race}]
@@ -672,19 +672,19 @@
     (is (true? @waiting))
     (is (.isCancelled loser))))
 
-(deftest a-stage-can-be-cancelled
+(deftest ^{:spec ["C48"]} a-stage-can-be-cancelled
   (let [stage (CompletableFuture.)]
     (is (nil? (scope/cancel stage)))
     (is (.isCancelled stage))))
 
-(deftest a-stage-becomes-a-channel
+(deftest ^{:spec ["C48"]} a-stage-becomes-a-channel
   (is (= [1 nil] (let [c (scope/stage->chan (CompletableFuture/completedFuture 1))] [(taken c) (taken c)])))
   (is (nil? (taken (scope/stage->chan (CompletableFuture/completedFuture nil)))))
   (let [failed (scope/stage->chan (CompletableFuture/failedFuture (ex-info "boom" {})))]
     (is (eventually (channel/closed? failed)))
     (is (= "boom" (ex-message (channel/cause failed))))))
 
-(deftest a-channel-becomes-a-stage
+(deftest ^{:spec ["C48"]} a-channel-becomes-a-stage
   (let [c (channel/chan)
         stage (scope/chan->stage c)]
     (channel/put c 5)
@@ -697,7 +697,7 @@
     (channel/close c (ex-info "lost" {}))
     (is (= "lost" (ex-message (ex-cause (error-of (.get stage 20 TimeUnit/SECONDS))))))))
 
-(deftest a-cancelled-stage-of-a-channel-takes-nothing-from-it
+(deftest ^{:spec ["C48"]} a-cancelled-stage-of-a-channel-takes-nothing-from-it
   (let [c (channel/chan {:size 1})
         stage (scope/chan->stage c)]
     (scope/cancel stage)
@@ -706,19 +706,19 @@
 
 ;; ---- callbacks
 
-(deftest a-callback-is-awaited
+(deftest ^{:spec ["C47"]} a-callback-is-awaited
   (is (= 1 (scope/await-callback (fn [resolve _] (resolve 1)))))
   (is (nil? (scope/await-callback (fn [resolve _] (resolve nil)))))
   (is (= 2 (scope/await-callback (fn [resolve _] (start-thread :platform #(resolve 2))))))
   (is (= "no" (ex-message (error-of (scope/await-callback (fn [_ reject] (reject (ex-info "no" {}))))))))
   (is (= {:reason :no} (ex-data (error-of (scope/await-callback (fn [_ reject] (reject :no))))))))
 
-(deftest a-second-call-of-a-callback-is-ignored-and-counted
+(deftest ^{:spec ["C47"]} a-second-call-of-a-callback-is-ignored-and-counted
   (let [before (scope/late-callbacks)]
     (is (= 1 (scope/await-callback (fn [resolve reject] (resolve 1) (resolve 2) (reject (ex-info "late" {}))))))
     (is (= 2 (- (scope/late-callbacks) before)))))
 
-(deftest a-callback-after-its-time-is-ignored-and-counted
+(deftest ^{:spec ["C47"]} a-callback-after-its-time-is-ignored-and-counted
   (let [before (scope/late-callbacks)
         later (promise)]
     (is (= :late (scope/await-callback (fn [resolve _] (deliver later resolve)) {:timeout 1 :else :late})))
@@ -730,7 +730,7 @@
 
 ;; ---- nothing is left behind
 
-(deftest a-program-that-forks-fails-times-out-and-is-interrupted-leaves-no-fiber-behind
+(deftest ^{:spec ["C35"]} a-program-that-forks-fails-times-out-and-is-interrupted-leaves-no-fiber-behind
   (let [c (channel/chan)
         work (fn [s] (dotimes [_ 5] (fork s #(channel/take c))) (scope/daemon s for-ever) (scope/go s (channel/put c 1)))
         started (promise)]
@@ -774,7 +774,7 @@
                   2 (scope/sleep 1)
                   (random-work random depth ch))))))
 
-(deftest two-thousand-random-trees-of-scopes-end-and-leave-nothing-behind
+(deftest ^{:spec ["C35"]} two-thousand-random-trees-of-scopes-end-and-leave-nothing-behind
   (let [ch (channel/chan)
         run (fn [seed] (error-of (with-scope [s] (fork s random-work (java.util.Random. seed) 3 ch))))
         workers (for [n (range 4)]

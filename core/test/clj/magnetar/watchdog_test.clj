@@ -25,7 +25,7 @@
 (defn- spin [^AtomicBoolean stop]
   (while (not (.get stop)) (Thread/onSpinWait)))
 
-(deftest a-fiber-that-computes-for-too-long-is-named-once-with-its-stack
+(deftest ^{:spec ["C50"]} a-fiber-that-computes-for-too-long-is-named-once-with-its-stack
   (watched 20
     (fn [reports]
       (let [stop (AtomicBoolean.)
@@ -41,7 +41,7 @@
         (is (= :ended (taken done)))
         (is (= 1 (count @reports)))))))
 
-(deftest each-episode-of-a-fiber-is-named
+(deftest ^{:spec ["C50"]} each-episode-of-a-fiber-is-named
   (watched 20
     (fn [reports]
       (let [stops (vec (repeatedly 2 #(AtomicBoolean.)))
@@ -52,7 +52,7 @@
         (.set ^AtomicBoolean (stops 1) true)
         (is (= :ended (taken done)))))))
 
-(deftest fibers-that-wait-are-not-named-nor-is-one-that-is-queued
+(deftest ^{:spec ["C50"]} fibers-that-wait-are-not-named-nor-is-one-that-is-queued
   (watched 20
     (fn [reports]
       (let [stop (AtomicBoolean.)
@@ -69,7 +69,7 @@
         (run! taken spinners)
         (is (= carriers (count @reports)))))))
 
-(deftest a-fiber-that-waits-often-is-not-named
+(deftest ^{:spec ["C50"]} a-fiber-that-waits-often-is-not-named
   (watched 20
     (fn [reports]
       (let [c (a/chan)

@@ -73,6 +73,24 @@
       (throw (ex-info "The benchmarks are not in a folder: run them from the project's sources, not from a jar."
                       {:source (str source)})))))
 
+(defn- columns
+  [text]
+  (mapv parse-long (re-seq #"\d+" text)))
+
+(defn processor-times
+  "Returns [busy own all] in ticks since the start of the machine: what all processes used of its processors, what this one and its ended
+  children did, and what there was. Nil where there is no /proc.
+
+  Example: (processor-times) => [2210 1804 90121]"
+  []
+  (when-let [machine (kernel-file "/proc/stat")]
+    (let [[user nice system idle waiting irq soft-irq] (columns (second (re-find #"(?m)^cpu +(.*)$" machine)))
+          busy (reduce + [user nice system irq soft-irq])
+          of-process (columns (second (re-find #"\) \S (.*)$" (kernel-file "/proc/self/stat"))))]
+      [busy
+       (reduce + (subvec of-process 10 14)) ; utime stime cutime cstime
+       (reduce + [busy idle waiting])])))
+
 (defn await-idle
   "Waits until this process has used almost no processor time for 300 ms, at most 20 s.
 

@@ -1,6 +1,6 @@
 (ns magnetar.bench.main
-  "`bin/magnetar bench async [--quick] [--open] [--no-write] [GROUP..]`: builds the benchmarks, runs them in a JVM that has them on
-  its class path, prints the table and writes it to `bench/results`."
+  "`bin/magnetar bench async|scope|fold [--quick] [--open] [--no-write] [GROUP..]`: runs a lane of benchmarks, prints the table and
+  writes it to `bench/results`. The lane `async` is built first, and run in a JVM that has it on its class path."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
@@ -11,7 +11,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private usage
-  "usage: bin/magnetar bench async [--quick] [--open] [--no-write] [GROUP..]")
+  "usage: bin/magnetar bench async|scope|fold [--quick] [--open] [--no-write] [GROUP..]")
 
 (def ^:private quiet-flags
   "JMH 1.37 uses `sun.misc.Unsafe`, of which JDK 25 warns."
@@ -39,15 +39,32 @@
     (cond-> (-> base (update :jvm-flags into (concat quiet-flags open)) (assoc :open-flags open))
       (seq groups) (assoc :groups (set groups)))))
 
+(defn- print-and-write
+  [lane result write?]
+  (println)
+  (run! println ((requiring-resolve 'magnetar.bench.report/table) result))
+  (when write?
+    (run! #(println "written:" (str %))
+          ((requiring-resolve 'magnetar.bench.report/write) lane result)))
+  0)
+
+(defn- write?
+  [options groups]
+  (not (or (options "--no-write") (seq groups))))
+
 (defn- run-async
   [options groups]
   (let [result ((requiring-resolve 'magnetar.bench.async/run) (settings options groups))]
-    (println)
-    (run! println ((requiring-resolve 'magnetar.bench.report/table) result))
-    (when-not (or (options "--no-write") (seq groups))
-      (run! #(println "written:" (str %))
-            ((requiring-resolve 'magnetar.bench.report/write) "async" result)))
-    0))
+    (print-and-write "async" result (write? options groups))))
+
+(defn- run-lane
+  "The lanes whose groups have a JVM each."
+  [lane options groups]
+  (let [result ((requiring-resolve (symbol (str "magnetar.bench." lane) "run"))
+                {:quick (contains? options "--quick")
+                 :open-flags (if (options "--open") open-flags [])
+                 :groups (when (seq groups) (set groups))})]
+    (print-and-write lane result (write? options groups))))
 
 (defn- refuse
   [message]
@@ -59,10 +76,11 @@
 (defn- dispatch
   [[command & more :as arguments]]
   (let [[options groups] ((juxt filter remove) #(str/starts-with? % "--") more)]
-    (cond (not= "async" command)
-          (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There is one: async."))
+    (cond (not (#{"async" "scope" "fold"} command))
+          (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are three: async, scope, fold."))
           (not-every? #{"--quick" "--open" "--no-write"} options)
           (refuse (str "Unknown option among: " (str/join " " options) "."))
+          (not= "async" command) (run-lane command (set options) groups)
           (built?) (run-async (set options) groups)
           :else (run-built arguments))))
 

@@ -61,24 +61,36 @@
 
 (defn- facts
   [{:keys [machine settings]}]
-  (for [[k v] (concat machine (select-keys settings [:jvm-flags :rounds :warm-ups :warm-up-ms :iterations :iteration-ms :quick]))]
+  (for [[k v] (concat machine (select-keys settings [:jvm-flags :rounds :warm-ups :warm-up-ms :iterations :iteration-ms :quick :share-of-others-at-most]))]
     (str "- " (name k) ": " (if (sequential? v) (str/join " " v) v))))
 
-(defn markdown
-  "Returns the result as the text of a Markdown page: the table, how to read it, the machine.
+(def ^:private headings
+  {"async" ["# magnetar.async beside clojure.core.async"
+            "A ratio is time or memory, ours / theirs, one per round of alternating forks: the median of the rounds, the least and the greatest."
+            "Time is a fork's median; the spreads of the columns ours and theirs are over the forks. What each line does: `bench/README.md`."]
+   "scope" ["# magnetar.scope beside virtual threads, bound-fn* and Go"]
+   "fold" ["# magnetar.fold beside clojure.core.reducers and transduce"]})
 
-  Example: (spit \"async.md\" (markdown result))"
-  [result]
-  (str/join
-    "\n"
-    (concat ["# magnetar.async beside clojure.core.async" ""
-             "Written by `bin/magnetar bench async`; the raw numbers are in `async.edn`."
-             "A ratio is time or memory, ours / theirs, one per round of alternating forks: the median of the rounds, the least and the greatest."
-             "Time is a fork's median; the spreads of the columns ours and theirs are over the forks. What each line does: `bench/README.md`." ""]
-            (table result)
-            ["" "## Machine and settings" ""]
-            (facts result)
-            [""])))
+(def ^:private of-lanes
+  ["A ratio is time, ours / theirs, one per round: the variants of a group run in turn in one JVM, the order turned round each time."
+   "Each cell has the median of all rounds, the least and the greatest. What each line does: `bench/README.md`."])
+
+(defn markdown
+  "Returns the result of a lane as the text of a Markdown page: the table, how to read it, the machine.
+
+  Example: (spit \"async.md\" (markdown \"async\" result))"
+  [lane result]
+  (let [[title & notes] (headings lane)]
+    (str/join
+      "\n"
+      (concat [title ""
+               (str "Written by `bin/magnetar bench " lane "`; the raw numbers are in `" lane ".edn`.")]
+              (or notes of-lanes)
+              [""]
+              (table result)
+              ["" "## Machine and settings" ""]
+              (facts result)
+              [""]))))
 
 (defn- folder
   ^File []
@@ -92,5 +104,5 @@
   (let [edn (io/file (folder) (str title ".edn"))
         md (io/file (folder) (str title ".md"))]
     (spit edn (with-out-str (binding [pprint/*print-right-margin* 120] (pprint/pprint result))))
-    (spit md (markdown result))
+    (spit md (markdown title result))
     [edn md]))

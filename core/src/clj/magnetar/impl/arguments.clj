@@ -40,6 +40,36 @@
     (catch IllegalArgumentException e
       (misuse :magnetar/bad-duration (str "Bad " what ". " (ex-message e)) {what duration}))))
 
+(defn duration
+  "The duration in nanoseconds, where there has to be one."
+  ^long [what duration]
+  (when (nil? duration)
+    (misuse :magnetar/bad-duration
+            (str "Bad " what ". A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is nil.") {what nil}))
+  (nanos what duration))
+
+(defn period
+  "The duration in nanoseconds, where it has to be above 0 and to end."
+  ^long [what duration]
+  (let [period (nanos what duration)]
+    (if (< 0 period Durations/INFINITE)
+      period
+      (misuse :magnetar/bad-duration (str what " is a duration above 0; this is " (show duration) ".") {what duration}))))
+
+(defn whole
+  "The number, which has to be whole and above 0."
+  ^long [what n]
+  (if (and (int? n) (pos? (long n)))
+    n
+    (misuse :magnetar/bad-option (str what " is a whole number from 1 up; this is " (show n) ".") {what n})))
+
+(defn option-function
+  "The function that an option is, or nil where there is none."
+  [what f example]
+  (when-not (or (nil? f) (ifn? f))
+    (misuse :magnetar/bad-option (str what " is a function, as in " example "; this is " (show f) ".") {what f}))
+  f)
+
 (defn function
   "Refuses what cannot be called."
   [operation f example]

@@ -1,5 +1,5 @@
 (ns magnetar.impl.errors
-  "The one constructor of errors about misuse: a sentence that names culprit, place and remedy, with data."
+  "The constructors of errors about misuse: a sentence that names culprit, place and remedy, with data."
   {:no-doc true}
   (:import
    (clojure.lang IExceptionInfo)))
@@ -14,3 +14,11 @@
      (proxy [IllegalArgumentException IExceptionInfo] [^String message ^Throwable cause]
        (getData [] data)
        (toString [] (str "java.lang.IllegalArgumentException: " message))))))
+
+(defn illegal-state
+  "An IllegalStateException with `ex-data`, as `illegal-argument`."
+  [reason message data]
+  (let [data (assoc data :magnetar/reason reason)]
+    (proxy [IllegalStateException IExceptionInfo] [^String message]
+      (getData [] data)
+      (toString [] (str "java.lang.IllegalStateException: " message)))))

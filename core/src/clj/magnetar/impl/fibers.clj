@@ -7,7 +7,7 @@
   (:import
    (clojure.lang Var)
    (magnetar.kernel.channel Buffer Channel GoBody)
-   (magnetar.kernel.park Failures Fibers Fibers$Hold)))
+   (magnetar.kernel.park Failures Fiber Fibers Fibers$Hold)))
 
 (set! *warn-on-reflection* true)
 
@@ -62,6 +62,18 @@
                        (install bindings#)
                        ~@body))))
 
+(defn- keeping-context
+  "`f` with the context values that this thread has; a thread of an executor has none of its own."
+  [f]
+  (if-some [context (.context (Fiber/current))]
+    (^:once fn* []
+      (let [fiber (Fiber/current)]
+        (.setContext fiber context)
+        (try
+          (f)
+          (finally (.setContext fiber nil)))))
+    f))
+
 (defn- on-executor [site f ^Channel out workload]
   (.execute (threads/executor-for workload)
             (^:once fn* []
@@ -84,7 +96,7 @@
         bound (^:once fn* [] (with-bindings* bindings f))]
     (if (on-fiber? workload)
       (on-held-fiber site bound out)
-      (on-executor site bound out workload))
+      (on-executor site (keeping-context bound) out workload))
     out))
 
 (defn dispatch

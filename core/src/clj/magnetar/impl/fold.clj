@@ -6,6 +6,7 @@
    [clojure.core.reducers :as reducers]
    [magnetar.impl.fold.checks :as checks]
    [magnetar.impl.fold.engine :as engine]
+   [magnetar.impl.fold.longs :as longs]
    [magnetar.impl.fold.owned :as owned]
    [magnetar.impl.fold.sources :as sources])
   (:import
@@ -36,7 +37,7 @@
   (let [base (sources/unwrap place coll identity true)
         rf ((:xform base) reducef)]
     (when-not (:pairs base) (checks/reducing place reducef))
-    (fold-base site options combinef rf base)))
+    (fold-base site (assoc options :plan (longs/plan (:xform base) reducef)) combinef rf base)))
 
 (defn- in-order
   "A collection of what a transducer with state makes of coll: it is read in order, and reduced in parallel."
@@ -51,4 +52,4 @@
                                                    (if stateful (in-order xform coll) coll)
                                                    (if stateful identity xform)
                                                    false)]
-      (fold-base site options combinef (xform reducef) base))))
+      (fold-base site (assoc options :plan (longs/plan xform reducef)) combinef (xform reducef) base))))

@@ -3,11 +3,13 @@
   {:no-doc true}
   (:require
    [magnetar.channel :as channel]
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
    (java.time Duration)
+   (magnetar.kernel.channel Channel)
    (magnetar.kernel.park Fiber)
    (magnetar.kernel.time Durations)))
 
@@ -38,6 +40,10 @@
 (defn start
   "A channel that `stage`, a function of it, gives values to, on a fiber that the scope owns, or nobody."
   [site in {:keys [scope size]} stage]
+  (when-not (instance? Channel in)
+    (arguments/misuse :magnetar/not-a-channel
+                      (str "`" site "` wants a channel of Magnetar; this is " (arguments/show in) ". Make one with magnetar.channel/chan.")
+                      {:value in}))
   (let [out (channel/chan {:size size})
         run (fn [] (body #(stage out) in out))]
     (if scope

@@ -12,6 +12,7 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang IDeref)
+   (java.io Writer)
    (magnetar.kernel.park Fiber)))
 
 (set! *warn-on-reflection* true)
@@ -32,8 +33,14 @@
   "A context value named by the symbol sym; without a default, reading it unbound fails. See `defcontext`."
   ([sym] (context sym ::unbound))
   ([sym default]
+   (when-not (symbol? sym)
+     (throw (errors/illegal-argument :magnetar/not-a-symbol (str "`context` wants a symbol as the name; this is " (pr-str sym) ".") {:value sym})))
    (with-meta (reify IDeref (deref [_] (value-of sym default)))
-     {::name sym})))
+     {::name sym :type ::context})))
+
+;; Without reading it: that may fail.
+(defmethod print-method ::context [x ^Writer writer]
+  (.write writer (str "#<Context " (::name (meta x)) ">")))
 
 (defmacro defcontext
   "Defines a context value, with a default or without one.

@@ -2,7 +2,7 @@
   "Cuts a collection into chunks that are numbered in its order, and each chunk into slices, which are arrays."
   {:no-doc true}
   (:import
-   (clojure.lang Counted Indexed LongRange PersistentVector)
+   (clojure.lang Counted IChunk Indexed LongRange PersistentVector)
    (java.util Iterator List RandomAccess)
    (java.util.concurrent.atomic AtomicLong)
    (java.util.concurrent.locks ReentrantLock)))
@@ -138,11 +138,12 @@
   (^void read [^long n ^java.util.ArrayList into]))
 
 (defn batch-size
-  "Small batches first, so that a short collection is shared out; the same for the same collection, so that the grouping is."
+  "Small batches first, so that a short collection is shared out, then a sixteenth of what came before; the same for the same
+  collection, so that the grouping is."
   ^long [^long number chunk]
   (if chunk
     (long chunk)
-    (bit-shift-left 8 (min 7 (quot number 16)))))
+    (bit-shift-left 8 (min 9 (quot number 16)))))
 
 (defn- read-batch [^Reader reader ^long number ^long start n]
   (let [xs (java.util.ArrayList.)
@@ -181,3 +182,38 @@
         (when (and (< i n) (.hasNext it))
           (.add xs (.next it))
           (recur (inc i)))))))
+
+;; Elements of a chunk are taken from where they are; the read position belongs to whoever holds the lock of the batches.
+(deftype SeqReader [^:unsynchronized-mutable s ^:unsynchronized-mutable ^IChunk chunk ^:unsynchronized-mutable ^long at]
+  Reader
+  (read [_ n xs]
+    (loop [left n]
+      (when (pos? left)
+        (cond
+          (some? chunk)
+          (let [size (.count chunk)
+                end (min size (+ at left))
+                left (- left (- end at))]
+            (loop [i at]
+              (when (< i end)
+                (.add xs (.nth chunk (int i)))
+                (recur (inc i))))
+            (if (< end size)
+              (set! at end)
+              (set! chunk nil))
+            (recur left))
+
+          (some? (set! s (seq s)))
+          (if (chunked-seq? s)
+            (do (set! chunk (chunk-first s))
+                (set! at 0)
+                (set! s (chunk-rest s))
+                (recur left))
+            (do (.add xs (first s))
+                (set! s (rest s))
+                (recur (dec left)))))))))
+
+(defn walked
+  "The reader of a seq."
+  [s]
+  (SeqReader. s nil 0))

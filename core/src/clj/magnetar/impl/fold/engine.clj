@@ -5,6 +5,7 @@
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.fold.checks :as checks]
    [magnetar.impl.fold.chunks]
+   [magnetar.impl.fold.longs :as longs]
    [magnetar.impl.fold.owned :as owned]
    [magnetar.impl.runtime])
   (:import
@@ -12,7 +13,8 @@
    (java.util.concurrent.atomic AtomicLong AtomicLongArray AtomicReferenceArray)
    (java.util.concurrent.locks LockSupport)
    (java.util.function LongBinaryOperator)
-   (magnetar.impl.fold.chunks Chunk Source)
+   (magnetar.impl.fold.chunks Batches Chunk Source)
+   (magnetar.impl.fold.longs Reducer)
    (magnetar.kernel.park Cause$Cancel Fiber)))
 
 (set! *warn-on-reflection* true)
@@ -25,6 +27,7 @@
 (deftype Outcome [value stop]) ; stop: nil, :reduced, or what was thrown
 
 (deftype Run [site reducef combinef ^Source source
+              plan                              ; of `longs`, or nil
               ^AtomicLong limit
               ^AtomicLongArray current          ; per worker: the number of the chunk it reads or reduces, -1 for none
               ^AtomicReferenceArray workers     ; their fibers; the caller's is not among them
@@ -117,6 +120,7 @@
 (def ^:private ^:const quick-nanos 250000)
 (def ^:private ^:const slow-nanos 1000000)
 (def ^:private ^:const longest-step 65536)
+(def ^:private ^:const patience-nanos 50000)
 
 ;; Decision 4: a yield does not let those pass who were made runnable from outside the carrier; a park of a nanosecond does.
 (defn- let-others-run [^long yields]
@@ -130,8 +134,9 @@
     (> spent slow-nanos) (max 1 (quot step 2))
     :else step))
 
-;; Belongs to one worker; `at` is the index of the element that it is at. `on-late` is called once, after the instant `late`.
-(deftype Pace [^Fiber fiber virtual on-late ^:unsynchronized-mutable ^long late ^:unsynchronized-mutable ^long last
+;; Belongs to one worker; `at` is the index of the element that it is at. `on-late` is called after the instant `late`, and again so much
+;; later until it says true.
+(deftype Pace [^Fiber fiber virtual on-late ^:unsynchronized-mutable longs ^:unsynchronized-mutable ^long late ^:unsynchronized-mutable ^long last
                ^:unsynchronized-mutable ^long step ^:unsynchronized-mutable ^long left ^:unsynchronized-mutable ^long yields
                ^:unsynchronized-mutable ^long at]
   Walk
@@ -139,14 +144,18 @@
   (left [_] left)
   (walk [_ xs from to f acc]
     (set! left (- left (- to from)))
-    (let [^objects xs xs]
-      (loop [i from
-             acc acc]
-        (if (< i to)
-          (do (set! at i)
-              (let [acc (f acc (aget xs (unchecked-int i)))]
-                (if (reduced? acc) acc (recur (inc i) acc))))
-          acc))))
+    (or (when (some? longs)
+          (let [acc (.reduce ^Reducer longs xs from to acc)]
+            (when (nil? acc) (set! longs nil))
+            acc))
+        (let [^objects xs xs]
+          (loop [i from
+                 acc acc]
+            (if (< i to)
+              (do (set! at i)
+                  (let [acc (f acc (aget xs (unchecked-int i)))]
+                    (if (reduced? acc) acc (recur (inc i) acc))))
+              acc)))))
   Runnable
   (run [_]
     (.check fiber)
@@ -158,14 +167,13 @@
         (set! yields (inc yields))
         (let-others-run yields))
       (when (> now late)
-        (set! late Long/MAX_VALUE)
-        (on-late))
+        (set! late (if (on-late) Long/MAX_VALUE (+ now patience-nanos))))
       (set! last (System/nanoTime)))))
 
-(defn- pace [on-late ^long patience]
+(defn- pace [^Run run on-late]
   (let [now (System/nanoTime)]
-    (Pace. (Fiber/current) (.isVirtual (Thread/currentThread)) on-late
-           (if (= patience Long/MAX_VALUE) patience (+ now patience)) now 1 1 0 0)))
+    (Pace. (Fiber/current) (.isVirtual (Thread/currentThread)) on-late (longs/reducer (.-plan run))
+           (if on-late (+ now patience-nanos) Long/MAX_VALUE) now 1 1 0 0)))
 
 ;; ---- one chunk
 
@@ -234,37 +242,70 @@
       (needed? run number))))
 
 (defn- work
-  "Reduces chunks until there are none, or `more?` says no."
-  [^Run run ^long worker pace more?]
-  (let [claim (claimer run worker)]
+  "Reduces chunks, as `next-chunk` gives them, until there are none, or `more?` says no."
+  [^Run run worker pace next-chunk more?]
+  (let [worker (long worker)
+        claim (claimer run worker)]
     (when (pos? worker)
       (.set ^AtomicReferenceArray (.-workers run) worker (Fiber/current)))
     (loop []
-      (when-some [^Chunk chunk (.next ^Source (.-source run) claim)]
+      (when-some [^Chunk chunk (next-chunk claim)]
         (when-some [outcome (reduce-chunk run pace chunk)]
           (.set ^AtomicLongArray (.-current run) worker -1)
           (add-outcome run (.index chunk) outcome))
         (when (more?)
           (recur))))))
 
-(defn- start-workers [run scope ^long parallelism site]
-  (let [frame (fibers/frame)]
+(defn- start-workers [^Run run scope ^long parallelism site]
+  (let [frame (fibers/frame)
+        ^Source source (.-source run)]
     (dotimes [i parallelism]
-      (owned/fork scope site false frame #(work run (inc i) (pace nil Long/MAX_VALUE) (constantly true))))))
+      (owned/fork scope site false frame
+                  #(work run (inc i) (pace run nil) (fn [claim] (.next source claim)) (constantly true))))))
 
 ;; The caller begins alone: a fold of a few microseconds starts no fiber. What it is at then is the first chunk of those that are left, so
-;; it never has to be dismissed, and it is worker 0, which never is.
-(defn- begin-alone [run start ^long patience]
-  (let [late (volatile! false)
-        pace (pace #(do (vreset! late true) (start)) patience)]
-    (work run 0 pace #(not @late))))
+;; it never has to be dismissed, and it is worker 0, which never is. If the chunks have to be read in order, and it takes longer to read
+;; than to reduce them, it stays alone: others would wait for each other, and hand elements from core to core.
 
-(def ^:private ^:const patience-nanos 50000)
+(definterface Watch
+  (read [source claim])   ; the next chunk, timed
+  (^boolean worthwhile [])) ; whether others would help, by what has happened since the last time it was asked
+
+(deftype ReadingWatch [^:unsynchronized-mutable ^long since ^:unsynchronized-mutable ^long reading]
+  Watch
+  (read [_ source claim]
+    (let [start (System/nanoTime)
+          chunk (.next ^Source source claim)]
+      (set! reading (+ reading (- (System/nanoTime) start)))
+      chunk))
+  (worthwhile [_]
+    (let [now (System/nanoTime)
+          answer (< (* 2 reading) (- now since))]
+      (set! since now)
+      (set! reading 0)
+      answer)))
+
+(defn- watch [source]
+  (if (instance? Batches source)
+    (ReadingWatch. (System/nanoTime) 0)
+    (reify Watch
+      (read [_ source claim] (.next ^Source source claim))
+      (worthwhile [_] true))))
+
+(defn- begin-alone [^Run run start]
+  (let [source (.-source run)
+        ^Watch watch (watch source)
+        late (volatile! false)
+        on-late #(when (.worthwhile watch)
+                   (vreset! late true)
+                   (start)
+                   true)]
+    (work run 0 (pace run on-late) #(.read watch source %) #(not @late))))
 
 (defn run
   "The combined value of the chunks of `source`, as `magnetar.impl.fold.sources/source` gives it."
-  [site {:keys [source daemon close]} combinef reducef {:keys [parallelism at-once]}]
-  (let [run (Run. site reducef combinef source (AtomicLong. Long/MAX_VALUE) (AtomicLongArray. (inc (long parallelism)))
+  [site {:keys [source daemon close]} combinef reducef {:keys [parallelism at-once plan]}]
+  (let [run (Run. site reducef combinef source plan (AtomicLong. Long/MAX_VALUE) (AtomicLongArray. (inc (long parallelism)))
                   (AtomicReferenceArray. (inc (long parallelism))) (HashMap.))]
     (try
       (owned/in-scope site
@@ -273,6 +314,6 @@
             (owned/fork scope (str site ", reading") true (fibers/frame) daemon))
           (if (or daemon at-once)
             (start-workers run scope parallelism site)
-            (begin-alone run #(start-workers run scope parallelism site) patience-nanos))))
+            (begin-alone run #(start-workers run scope parallelism site)))))
       (answer run)
       (finally (when close (close))))))

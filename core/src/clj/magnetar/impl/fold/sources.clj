@@ -106,6 +106,7 @@
     (instance? BaseStream coll) (chunks/iterated (.iterator ^BaseStream coll))
     (instance? Spliterator coll) (of-spliterator coll)
     (instance? java.util.Iterator coll) (chunks/iterated coll)
+    (seq? coll) (chunks/walked coll)
     (instance? Iterable coll) (chunks/iterated (.iterator ^Iterable coll))
     (instance? Map coll) (chunks/iterated (.iterator (.entrySet ^Map coll)))
     (nil? coll) (chunks/iterated (Collections/emptyIterator))))

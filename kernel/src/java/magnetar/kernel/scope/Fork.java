@@ -5,6 +5,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.BiFunction;
 import magnetar.kernel.park.Cancelled;
 import magnetar.kernel.park.Cause;
 import magnetar.kernel.park.Fiber;
@@ -23,6 +24,9 @@ import magnetar.kernel.time.Waits;
  * opens: who joins a fork and starts the next one does not meet the former under the scope's lock.
  */
 public final class Fork extends Gate implements Future<Object> {
+    // Set once by the face, read by any thread.
+    private static volatile BiFunction<String, Fork, RuntimeException> refusal = (message, fork) -> new IllegalStateException(message);
+
     private final Scope scope;
     private final String site;
     private final boolean daemon;
@@ -42,6 +46,11 @@ public final class Fork extends Gate implements Future<Object> {
         this.scope = scope;
         this.site = site;
         this.daemon = daemon;
+    }
+
+    /** Sets what makes the error of a join that would wait for itself; the face's carries data. */
+    public static void setRefusal(BiFunction<String, Fork, RuntimeException> maker) {
+        refusal = maker;
     }
 
     void prepare(Callable<?> work) {
@@ -139,11 +148,11 @@ public final class Fork extends Gate implements Future<Object> {
 
     private void refuseOwn(Fiber current) {
         if (current == fiber) {
-            throw new IllegalStateException("The " + site + " waits for its own end, which would never come: join it outside of it.");
+            throw refusal.apply("The " + site + " waits for its own end, which would never come: join it outside of it.", this);
         }
         if (Scope.waitsFor(fiber, current)) {
-            throw new IllegalStateException("The " + Thread.currentThread().getName() + " waits for the end of the " + site
-                    + ", which waits for it, in a scope of its own: join it outside of that scope.");
+            throw refusal.apply("The " + Thread.currentThread().getName() + " waits for the end of the " + site
+                    + ", which waits for it, in a scope of its own: join it outside of that scope.", this);
         }
     }
 

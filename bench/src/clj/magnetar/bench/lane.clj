@@ -1,0 +1,86 @@
+(ns magnetar.bench.lane
+  "Groups of comparisons, each in fresh JVMs: from a table of groups to a result that `magnetar.bench.report` prints.
+
+  A group is {:group name :workload symbol :arguments [..] :flags [..] :forks n :warm-ups n :rounds n :rows [..]}. The variants of a group
+  run in turn in one JVM, the order turned round from round to round; each round gives one ratio. A row is
+  {:name .. :ours variant :theirs variant :target ratio}; without :theirs it is a figure, without :target it is for information."
+  (:require
+   [clojure.edn :as edn]
+   [clojure.string :as str]
+   [magnetar.bench.child :as child]
+   [magnetar.bench.machine :as machine]
+   [magnetar.bench.statistics :as statistics]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private usual-flags
+  ["-Xms2g" "-Xmx2g"])
+
+(defn- say
+  [& words]
+  (apply println words)
+  (flush))
+
+(defn- command
+  [{:keys [flags workload arguments warm-ups rounds]} open-flags]
+  (concat [(machine/java-command)] usual-flags open-flags flags
+          ["-cp" (System/getProperty "java.class.path")
+           "clojure.main" "-m" "magnetar.bench.rounds" workload (pr-str (vec arguments))
+           (pr-str {:warm-ups warm-ups :rounds rounds})]))
+
+(defn- fork
+  "The rounds of one JVM."
+  [group open-flags]
+  (edn/read-string (last (str/split-lines (child/output (command group open-flags))))))
+
+(defn- ratio-of
+  [rounds {:keys [ours theirs target]}]
+  (let [ratio (statistics/spread (map #(/ (double (get % ours)) (double (get % theirs))) rounds))]
+    (cond-> {:theirs-value (statistics/spread (map #(get % theirs) rounds)) :ratio ratio}
+      target (assoc :met? (<= (double (:median ratio)) (double target))))))
+
+(defn row
+  "The row with what the rounds say about it: a row whose variant was not there, such as a peer that is not installed, says so.
+
+  Example: (row [{\"a\" 1.0 \"b\" 2.0}] {:name \"a / b\" :ours \"a\" :theirs \"b\" :target 0.6})"
+  [rounds {:keys [ours theirs] :as row}]
+  (let [there? (fn [variant] (contains? (first rounds) variant))]
+    (cond-> row
+      (there? ours) (assoc :ours-value (statistics/spread (map #(get % ours) rounds)))
+      (and theirs (there? theirs)) (merge (ratio-of rounds row))
+      (and theirs (not (there? theirs))) (-> (update :name str ", which is not installed") (dissoc :target)))))
+
+(defn- run-group
+  [open-flags {:keys [group forks rows] :as settings}]
+  (say group)
+  (let [rounds (vec (mapcat (fn [_] (fork settings open-flags)) (range (or forks 1))))
+        rows (mapv #(row rounds %) rows)]
+    (doseq [{:keys [name ratio ours-value]} rows]
+      (say "  " name (format "%.3f" (:median (or ratio ours-value)))))
+    {:rows rows :raw [{:group group :rounds rounds}]}))
+
+(defn- selected
+  [groups {names :groups quick :quick}]
+  (for [group groups
+        :when (or (nil? names) (contains? names (:group group)))]
+    (cond-> group quick (assoc :forks 1))))
+
+(defn- share-of-others
+  "The greatest part of the processors that other processes used in a round that counts."
+  [results]
+  (reduce max 0.0 (map :foreign (mapcat :rounds (mapcat :raw results)))))
+
+(defn run
+  "Runs the groups and returns {:machine .. :settings .. :time {:unit \"ms\" :rows .. :raw ..}}.
+
+  Blocks for minutes; fails when a workload does.
+
+  Example: (run groups {:quick true})"
+  [groups {:keys [open-flags] :as settings}]
+  (let [before (machine/facts)
+        results (mapv #(run-group open-flags %) (selected groups settings))]
+    {:machine (assoc before :load-at-end (:load-at-start (machine/facts)))
+     :settings (assoc (select-keys settings [:quick])
+                 :jvm-flags (into usual-flags open-flags)
+                 :share-of-others-at-most (share-of-others results))
+     :time {:unit "ms" :rows (vec (mapcat :rows results)) :raw (vec (mapcat :raw results))}}))
