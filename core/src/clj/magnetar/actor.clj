@@ -73,14 +73,14 @@
   (.pid (current "self")))
 
 (defn node
-  "The name of this node: :nonode@nohost.
+  "The name of this node, a string: \"nonode@nohost\" while it is no part of a cluster.
 
     (! [:logger (node)] \"hello\")
 
   In Erlang: node/0."
   {:erlang "erlang:node/0"}
   []
-  :nonode@nohost)
+  "nonode@nohost")
 
 ;; ---- start
 

@@ -45,19 +45,23 @@
 
 (defn take-or-choose
   "Like `LocalProcess.receive`, with channels beside the mailbox: the answer of the clause number first-number and on is a value of a channel."
-  [^LocalProcess me ^Matcher matcher channels ^long first-number ^long nanos ^long mark]
-  (let [deadline (Durations/deadline (.nanoTime (.world (Fiber/current))) nanos)]
+  [^LocalProcess me ^Matcher matcher channels first-number nanos]
+  (let [deadline (Durations/deadline (.nanoTime (.world (Fiber/current))) (long nanos))]
     (loop []
-      (or (.receive me matcher 0 mark)
+      (or (.receive me matcher 0 0)
           (let [answer (choose me channels first-number (left deadline))]
             (if (= :message answer) (recur) answer))))))
+
+(defn- mark [me locals]
+  `(Processes/mark ~me (object-array [~@locals])))
 
 (defn- asked
   "Code of the mark to begin at: behind everything older than the references that each clause asks for."
   [me pinned]
-  (if (and (seq pinned) (every? seq pinned))
-    `(Processes/mark ~me (object-array [~@(map (fn [locals] `(object-array [~@locals])) pinned)]))
-    0))
+  (cond
+    (not (and (seq pinned) (every? seq pinned))) 0
+    (= 1 (count pinned)) (mark me (first pinned))
+    :else `(min ~@(map #(mark me %) pinned))))
 
 (defn- timeout-code [{:keys [timeout] :as after}]
   (cond
@@ -71,7 +75,7 @@
 
 (defn- waiting [me matcher pinned n from after]
   (if (seq from)
-    `(take-or-choose ~me ~matcher [~@(map :channel from)] ~n ~(timeout-code after) 0)
+    `(take-or-choose ~me ~matcher [~@(map :channel from)] ~n ~(timeout-code after))
     `(.receive ~me ~matcher ~(timeout-code after) ~(asked me pinned))))
 
 (defn expand

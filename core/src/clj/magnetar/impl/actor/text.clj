@@ -15,8 +15,12 @@
   [^Pid pid]
   (str (.text pid) (some->> (.label pid) (str " "))))
 
+(defn- quoted [text]
+  (binding [*print-readably* true]
+    (pr-str text)))
+
 (defmethod print-method Pid [^Pid pid ^Writer out]
-  (.write out (str "#magnetar/pid " (pr-str (pid-text pid)))))
+  (.write out (str "#magnetar/pid " (quoted (pid-text pid)))))
 
 (defmethod print-dup Pid [pid out]
   (print-method pid out))

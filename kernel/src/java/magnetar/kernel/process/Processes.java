@@ -422,19 +422,15 @@ public final class Processes {
         return Fiber.current().world().creation();
     }
 
-    /** The mark to begin a receive at whose every clause asks for one of these values: the oldest of the youngest references in each. */
-    public static long mark(LocalProcess process, Object[][] asked) {
-        long mark = Long.MAX_VALUE;
-        for (Object[] clause : asked) {
-            long youngest = 0;
-            for (Object value : clause) {
-                if (value instanceof Ref r && r.maker() == process.pid()) {
-                    youngest = Math.max(youngest, r.mark());
-                }
+    /** The mark to begin a receive at that asks for one of these values: behind all that is older than the youngest reference among them. */
+    public static long mark(LocalProcess process, Object... values) {
+        long youngest = 0;
+        for (Object value : values) {
+            if (value instanceof Ref r && r.maker() == process.pid()) {
+                youngest = Math.max(youngest, r.mark());
             }
-            mark = Math.min(mark, youngest);
         }
-        return mark;
+        return youngest;
     }
 
     static void addZombie(LocalProcess process) {
