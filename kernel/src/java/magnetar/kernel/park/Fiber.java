@@ -64,6 +64,7 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     private Region masked; // by the innermost shield: this region and those around it
     private boolean interruptLater;
     private int yields;
+    private boolean handedOver; // since it last parked
     private long random;
     private long nextId;
     private long lastId;
@@ -253,6 +254,15 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     /** The fiber has parked, so it has let others run. */
     public void refill() {
         budget = BUDGET;
+        handedOver = false;
+    }
+
+    boolean hasHandedOver() {
+        return handedOver;
+    }
+
+    void handsOver() {
+        handedOver = true;
     }
 
     /** An id that no other waiter of this world has. */

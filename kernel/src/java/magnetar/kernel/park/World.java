@@ -89,7 +89,9 @@ public class World {
 
     /** Makes the thread runnable. */
     public void unpark(Thread thread) {
-        LockSupport.unpark(thread);
+        if (!HandOff.wake(thread)) {
+            LockSupport.unpark(thread);
+        }
     }
 
     /** Makes, but does not start, the thread of a fiber. */
