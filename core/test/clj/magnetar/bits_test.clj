@@ -92,6 +92,10 @@
   (is (= {:flag 1 :body [0x61 0x62]} (parsed [[:flag 1] [:body :binary 2] [:_ 7]] (bits "1 01100001 01100010 0000000"))))
   (is (= "b0b100" (built [[1 1] [:body :binary 2] [0 7]] {:body (hex "6162")}))))
 
+(deftest a-binary-is-whole-bytes
+  (is (= {:n 16 :a [1 2]} (parsed '[[n 8] [a :binary n :unit 1]] (hex "10 0102"))))
+  (is (nil? (parsed '[[n 8] [a :binary n :unit 1] [_ :bits]] (hex "03 0102")))))
+
 (deftest a-field-that-occurs-twice-must-be-equal
   (let [layout '[[n 8] [a :binary n] [a :binary n] [n 16]]]
     (is (= {:n 1 :a [7]} (parsed layout (hex "01 07 07 0001"))))
@@ -267,6 +271,15 @@
   (is (= "0003616263" (built frame {:body (hex "616263")})))
   (is (= "02" (subs (built '[[n 8] [a :binary n :unit 16]] {:a (hex "01020304")}) 0 2)))
   (is (= (bits "0011 101") (bits/build-bits '[[n 4] [a :bits n]] {:a (bits "101")})))
+  (testing "of two that must be as long"
+    (is (= "010708" (built '[[n 8] [a :binary n] [b :binary n]] {:a (hex "07") :b (hex "08")}))))
+  (testing "and what is not there, or has no length, is named"
+    (are [values message] (= message (ex-message (failure #(bits/build '[[n 8] [a :binary n :unit 16]] values))))
+      {} "Segment 2 of the layout, `[a :binary n :unit 16]`, has no value; give it one, under :a."
+      {:a "abc"} (str "Segment 2 of the layout, `[a :binary n :unit 16]`, takes a byte array, a ByteBuffer or a bitstring; this is \"abc\". "
+                      "Use its (.getBytes s \"UTF-8\").")
+      {:a (hex "010203")} (str "Segment 2 of the layout, `[a :binary n :unit 16]`, takes whole units of 16 bits; the value has 24. "
+                               "Use :bits for what is no whole bytes.")))
   (testing "but not where it is a part of a computation"
     (is (= "Segment 1 of the layout, `[n 8]`, has no value; give it one, under :n."
            (ex-message (failure #(bits/build '[[n 8] [a :binary (- n 1)]] {:a (hex "01")})))))))

@@ -181,13 +181,21 @@
                  {:value value :bits n}))
     (.putAll out bits)))
 
-(defn- put-rest [{:keys [unit type] :as segment} ^Sink out value]
+(defn- in-units ^Bitstring [{:keys [unit type] :as segment} value]
   (let [bits (raw-bits segment value)]
     (when-not (zero? (rem (.-size bits) (long unit)))
       (bad-value segment (str "takes whole units of " unit " bits; the value has " (.-size bits)
                               (when (= :binary type) ". Use :bits for what is no whole bytes") ".")
                  {:value value :bits (.-size bits)}))
-    (.putAll out bits)))
+    bits))
+
+(defn units
+  "How many units of a :binary or :bits segment a value has; a value that is no such thing is refused."
+  [segment value]
+  (quot (.-size (in-units segment value)) (long (:unit segment))))
+
+(defn- put-rest [segment ^Sink out value]
+  (.putAll out (in-units segment value)))
 
 (defn- put-text [{:keys [type little?] :as segment}]
   (let [encode (text/encoder type little?)]

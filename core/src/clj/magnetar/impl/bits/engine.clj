@@ -2,7 +2,6 @@
   "Compiled layouts: what parses, builds and matches."
   {:no-doc true}
   (:require
-   [magnetar.impl.bits.bitstring :as bitstring]
    [magnetar.impl.bits.codec :as codec]
    [magnetar.impl.bits.flaws :as flaws]
    [magnetar.impl.bits.layout :as layout]
@@ -35,9 +34,9 @@
       [field segment])))
 
 (defn- lengths-of
-  "For fields that are the length of a binary, the first segment of such a binary."
+  "For fields that are the length of a binary, the segment of such a binary."
   [{:keys [fields segments]}]
-  (into {} (keep #(sized-by % fields)) (reverse segments)))
+  (into {} (keep #(sized-by % fields)) segments))
 
 (defn compile-layout
   "A Layout of a vector of segments, in which the symbols in `bound` stand for values that are given to the match."
@@ -138,17 +137,17 @@
     (flaws/bad-value segment (str "has no value; give it one, under " field ".") {:missing field})))
 
 (defn- counted
-  "The length of the value whose size a field is, in units, or nil."
-  [{:keys [key unit]} values]
-  (when-let [^Bitstring bits (bitstring/of (get values key))]
-    (when (zero? (rem (.-size bits) (long unit)))
-      (quot (.-size bits) (long unit)))))
+  "The length of the value whose size a field is, in units."
+  [layout {:keys [key] :as segment} values]
+  (if-some [value (get values key)]
+    (codec/units segment value)
+    (missing layout key)))
 
 (defn- value-for [^Layout layout values field]
   (let [value (get values field)]
     (cond
       (some? value) value
-      (contains? (.-lengths layout) field) (or (counted (get (.-lengths layout) field) values) (missing layout field))
+      (contains? (.-lengths layout) field) (counted layout (get (.-lengths layout) field) values)
       :else (missing layout field))))
 
 (defn- filled-slots ^objects [^Layout layout values]
