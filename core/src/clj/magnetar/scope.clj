@@ -197,7 +197,8 @@
     :bindings  :none: forks see the root values of dynamic vars, and do not keep the bindings of their starter alive
     :patience  how long a fork may go on after its cancellation before the failure hook of magnetar.inspect names it, with its stack: 5 s
 
-  A scope waits for its forks however long that takes. A fork that ends by the interrupt of its cancellation has not failed.
+  A scope waits for its forks however long that takes. A fork that ends by the interrupt of its cancellation has not failed. On a platform
+  thread, such as the main one, the JDK's reads of sockets do not react to an interrupt: let a fork do what the body must not wait for.
 
     (with-scope [s {:joiner race}] (fork s ask primary) (fork s ask replica))
 
@@ -431,7 +432,8 @@
   For what a virtual thread cannot give its carrier back in: reading and writing files, native calls, long computations. At most 4 threads for
   each core and at least 8 work at a time, or as many as the system property magnetar.offload.threads says; the rest is queued,
   see `magnetar.inspect/offload`. f sees the context values and the dynamic bindings of the caller, and may fork in its scopes. Cancelled or
-  interrupted, it interrupts f and waits until f has ended.
+  interrupted, it interrupts f and waits until f has ended. Do not offload reads of sockets: on a platform thread they do not react to an
+  interrupt, and a fiber waits for them at no cost.
 
     (offload slurp \"big.edn\")"
   [f & args]
