@@ -26,7 +26,7 @@
   "The message, with N for the lines of this file and of the names of the compiler."
   [e]
   (-> (str (ex-message e))
-      (str/replace #"magnetar/scope_misuse_test\.clj:\d+" "FILE:N")
+      (str/replace #"\S*scope_misuse_test\.clj:\d+" "FILE:N")
       (str/replace #"(?<=fn--)\d+" "N")))
 
 (defmacro refused
