@@ -381,7 +381,9 @@
   false. Stops taking from `from` once to is closed. What xf throws goes to ex-handler, as in `chan`. Returns a channel that
   closes when all is done. Fails with an AssertionError unless n is positive.
 
-    (pipeline 4 out (map parse) in)"
+    (pipeline 4 out (map parse) in)
+
+  Nobody owns it. See `magnetar.fold/pmap` for one that is cancelled with its caller and ended by its first failure."
   ([n to xf from] (pipeline n to xf from true))
   ([n to xf from close?] (pipeline n to xf from close? nil))
   ([n to xf from close? ex-handler]

@@ -55,6 +55,15 @@
     :else (arguments/misuse :magnetar/bad-option (str "What counts as a failure is a class, a predicate or several; this is " (pr-str option) ".")
             {:value option})))
 
+(defn- judged
+  "What the predicate says of the error; `otherwise` if it throws, which the error then carries."
+  [predicate ^Throwable error otherwise]
+  (try
+    (predicate error)
+    (catch Exception e
+      (.addSuppressed error e)
+      otherwise)))
+
 (defn- policy
   "A policy whose state can be looked at."
   [run look]
@@ -142,7 +151,7 @@
   [{:keys [retry-on retry-if]} {:keys [value error]}]
   (cond
     (cancellation? error) :throw
-    error (if (retry-on error) :retry :throw)
+    error (if (judged retry-on error false) :retry :throw)
     (retry-if value) :retry
     :else :return))
 
@@ -194,7 +203,8 @@
 (defn timeout
   "A policy that gives a call so long at most, then cancels it and throws an ExceptionInfo of :magnetar/timeout.
 
-  The call runs on the fiber of the caller; it is over when it has reacted to its cancellation, as any body of a scope.
+  The call runs on the fiber of the caller; it is over when it has reacted to its cancellation, as any body of a scope (see `with-scope` for
+  what does not react on a platform thread).
 
     (call (timeout 200) fetch url)"
   [duration]
@@ -229,16 +239,12 @@
     after))
 
 (defn- good?
-  "Whether the call was one that counts as good; nil if it does not count. An error that the predicate cannot judge is a failure."
+  "Whether the call was one that counts as good; nil if it does not count."
   [fail-on error]
   (cond
     (nil? error) true
     (cancellation? error) nil
-    :else (try
-            (not (fail-on error))
-            (catch Exception e
-              (.addSuppressed ^Throwable error e)
-              false))))
+    :else (not (judged fail-on error true))))
 
 (defn- guarded [breaker {:keys [fail-on] :as how} f]
   (let [{:keys [pass? epoch] :as admitted} (move breaker how #(breaker/admit % how (stages/now)))]

@@ -30,7 +30,7 @@
   (:import
    (clojure.lang Compiler Var)
    (java.lang ScopedValue ScopedValue$CallableOp ScopedValue$Carrier)
-   (java.time Instant)
+   (java.time Duration Instant)
    (java.util.concurrent CompletableFuture CompletionStage)
    (java.util.function BiFunction)
    (magnetar.kernel.channel Channel)
@@ -99,9 +99,10 @@
       (str "A :joiner is `all`, `any`, `race` or a map with :step and :result; this is " (arguments/show joiner) ".") {:joiner joiner})))
 
 (defn- time-left ^long [deadline]
-  (cond
-    (instance? Instant deadline) (* 1000000 (max 0 (- (.toEpochMilli ^Instant deadline) (System/currentTimeMillis))))
-    :else (arguments/nanos :deadline deadline)))
+  (if (instance? Instant deadline)
+    (let [left (Duration/between (Instant/now) deadline)]
+      (if (.isNegative left) 0 (Durations/nanos left)))
+    (arguments/nanos :deadline deadline)))
 
 (defn- check-inherit [scoped-values]
   (when-not (and (or (nil? scoped-values) (sequential? scoped-values) (set? scoped-values))
@@ -193,11 +194,14 @@
 
     :deadline  a duration from now (ms, a Duration) or an Instant; an enclosing scope's counts as well
     :joiner    `all` (the default), `any`, `race` or your own
-    :inherit   ScopedValues of the JDK that forks shall see as they are bound here
+    :inherit   ScopedValues of the JDK that forks of this scope shall see as they are bound here; a scope inside a fork, pmap and offload
+               take none along: name them there again
     :bindings  :none: forks see the root values of dynamic vars, and do not keep the bindings of their starter alive
     :patience  how long a fork may go on after its cancellation before the failure hook of magnetar.inspect names it, with its stack: 5 s
 
-  A scope waits for its forks however long that takes. A fork that ends by the interrupt of its cancellation has not failed.
+  A scope waits for its forks, and for its body, however long that takes; a body that goes on is not named. A fork that ends by the
+  interrupt of its cancellation has not failed. On a platform thread, such as the main one, the JDK's reads of sockets do not react to an
+  interrupt: let a fork do what the body must not wait for.
 
     (with-scope [s {:joiner race}] (fork s ask primary) (fork s ask replica))
 
@@ -387,6 +391,8 @@
 
   If it failed, throws: for a fork an ExecutionException that names it, with the failure as its cause; for a stage the failure itself. With
   {:timeout ms} it waits so long at most and returns :else. If the fiber is cancelled while it waits for a stage, the stage is cancelled.
+  A fork that would wait for itself is refused, also from a scope or an `offload` inside it; forks that wait for each other are not
+  detected: give their scope a deadline.
 
     (join (.sendAsync client request handler))"
   ([x] (join x nil))
@@ -431,7 +437,8 @@
   For what a virtual thread cannot give its carrier back in: reading and writing files, native calls, long computations. At most 4 threads for
   each core and at least 8 work at a time, or as many as the system property magnetar.offload.threads says; the rest is queued,
   see `magnetar.inspect/offload`. f sees the context values and the dynamic bindings of the caller, and may fork in its scopes. Cancelled or
-  interrupted, it interrupts f and waits until f has ended.
+  interrupted, it interrupts f and waits until f has ended. Do not offload reads of sockets: on a platform thread they do not react to an
+  interrupt, and a fiber waits for them at no cost.
 
     (offload slurp \"big.edn\")"
   [f & args]

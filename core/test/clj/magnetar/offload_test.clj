@@ -8,7 +8,7 @@
    [magnetar.inspect :as inspect]
    [magnetar.scope :as scope :refer [fork offload offload-on with-scope]]
    [magnetar.scope.context :refer [defcontext with-context]]
-   [magnetar.support :refer [eventually start-thread taken value-of]])
+   [magnetar.support :refer [eventually start-thread taken value-of with-failures]])
   (:import
    (java.util.concurrent CountDownLatch)
    (java.util.concurrent.atomic AtomicInteger)
@@ -43,6 +43,19 @@
     (is (eventually (re-find #"#<Offload of .* on Thread\[" (str (:on (inspect/fiber-info thread))))))
     (deliver release :released)
     (is (= :released (value-of outcome)))))
+
+(deftest ^{:spec ["C35"]} offloaded-work-that-does-not-end-is-named-with-the-stack-of-its-thread
+  (with-failures [failures]
+    (let [release (CountDownLatch. 1)
+          started (promise)
+          stubborn (fn []
+                     (deliver started true)
+                     (while (not (try (.await release) true (catch InterruptedException _ false)))))
+          [_ outcome] (start-thread :virtual #(with-scope [s {:patience 10}] (scope/daemon s offload stubborn) (value-of started)))]
+      (is (eventually (seq @failures)))
+      (is (some #(str/includes? (str %) "CountDownLatch") (.getStackTrace ^Throwable (:error (first @failures)))))
+      (.countDown release)
+      (is (true? (value-of outcome))))))
 
 (deftest what-the-work-throws-is-thrown-to-the-caller
   (let [boom (ex-info "boom" {})]

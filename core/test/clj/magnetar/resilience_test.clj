@@ -88,6 +88,10 @@
   (let [e (ex-info "x" {})]
     (is (identical? e (error-of (call (r/retry {:retry-on ArithmeticException}) #(throw e)))))))
 
+(deftest an-error-that-the-predicate-cannot-judge-is-thrown-and-carries-why
+  (let [e (error-of (call (r/retry {:retry-on (fn [_] (throw (ex-info "judged" {})))}) #(throw (ex-info "down" {}))))]
+    (is (= ["down" ["judged"]] [(ex-message e) (mapv ex-message (.getSuppressed ^Throwable e))]))))
+
 (deftest a-value-can-be-a-failure-too
   (simulated
     (let [answers (atom [:busy :busy :ok])

@@ -26,7 +26,7 @@
   "The message, with N for the lines of this file and of the names of the compiler."
   [e]
   (-> (str (ex-message e))
-      (str/replace #"magnetar/scope_misuse_test\.clj:\d+" "FILE:N")
+      (str/replace #"\S*scope_misuse_test\.clj:\d+" "FILE:N")
       (str/replace #"(?<=fn--)\d+" "N")))
 
 (defmacro refused
@@ -70,6 +70,15 @@
       (is (= "The fork FILE:N waits for the end of the fork FILE:N, which waits for it, in a scope of its own: join it outside of that scope."
              (golden @inner)))
       (is (= #{:magnetar/reason :site :fork :joiner} (set (keys (ex-data @inner))))))))
+
+(deftest ^{:spec ["C37"]} joining-from-work-that-the-joined-has-offloaded
+  (doseq [roundabout [#(%) #(with-scope [t] @(fork t %)) #(scope/offload %)]]
+    (let [me (promise)
+          inner (promise)]
+      (with-scope [s]
+        (deliver me (fork s (fn [] (scope/offload (fn [] (roundabout (fn [] (deliver inner (refusal #(deref @me)))))))))))
+      (is (= "waits for the end of the fork FILE:N, which waits for it" (re-find #"waits for.*for it" (golden (value-of inner)))))
+      (is (= [:magnetar/endless-join @me] ((juxt :magnetar/reason :fork) (ex-data (value-of inner))))))))
 
 (deftest ^{:spec ["C40"]} a-deadline-in-the-past
   (let [ran (atom false)

@@ -12,6 +12,7 @@
    (java.time Duration Instant)
    (java.util.concurrent CompletableFuture CountDownLatch ExecutionException TimeUnit)
    (java.util.concurrent.locks ReentrantLock)
+   (java.util.function Function)
    (magnetar.kernel.park Cancelled)
    (magnetar.kernel.scope Fork)))
 
@@ -130,6 +131,14 @@
     (is (= #{"second" "third"} (set (suppressed e))))
     (is (re-find #"failed: first \(and so did fork .*:\d+, fork .*:\d+\)" (ex-message e)))
     (is (= 2 (count (:also (ex-data e)))))))
+
+(deftest ^{:spec ["C36"]} a-failure-that-the-body-learns-of-by-deref-is-told-once
+  (dotimes [_ 50]
+    (let [e (error-of (with-scope [s] @(fork s fail "boom")))]
+      (is (= "boom" (ex-message (ex-cause e))))
+      (is (= [] (suppressed e)))))
+  (let [e (error-of (with-scope [s {:joiner scope/any}] @(fork s fail "boom")))]
+    (is (= ["boom" []] [(ex-message (ex-cause e)) (suppressed e)]))))
 
 (deftest ^{:spec ["C36"]} what-ends-by-the-interrupt-of-its-cancellation-has-not-failed
   (let [ready (CountDownLatch. 3)
@@ -297,6 +306,23 @@
                    (is (.isCancelled ^Fork a))
                    :done)))))
 
+(deftest a-cancelled-fork-says-so-however-it-ended
+  (doseq [wait [for-ever #(Thread/sleep 100000000) #(.acquire (java.util.concurrent.Semaphore. 0))]]
+    (with-scope [s]
+      (let [f (fork s wait)]
+        (is (waits? f))
+        (scope/cancel f :not-needed)
+        (is (re-find #"^fork .*scope_test\.clj:\d+ was cancelled: :not-needed$" (ex-message (error-of @f))))
+        (is (future-cancelled? f))
+        (is (= :cancelled (:status (scope/result f)))))))
+  (with-scope [s {:joiner {:step (fn [_ _]) :result (fn [_ v _] v)}}]
+    (let [f (fork s #(try (for-ever) (finally (fail "clean-up"))))]
+      (is (waits? f))
+      (scope/cancel f)
+      (is (re-find #"failed: clean-up$" (ex-message (error-of @f))))
+      (is (not (future-cancelled? f)))
+      :ok)))
+
 (deftest ^{:spec ["C38"]} the-interrupt-of-a-cancellation-never-leaks-to-the-owner
   (let [clean? #(not (.isInterrupted (Thread/currentThread)))
         rounds (fn [f] (every? true? (repeatedly 100 #(do (error-of (f)) (clean?)))))]
@@ -372,6 +398,10 @@
   (dotimes [_ 50]
     (is (= :magnetar/deadline (reason (error-of (with-scope [s {:deadline (.minusSeconds (Instant/now) 5)}] @(fork s inc 1)))))))
   (is (= :magnetar/deadline (reason (error-of (with-scope [_ {:deadline 0}] 1))))))
+
+(deftest ^{:spec ["C40"]} a-deadline-may-be-too-far-to-count
+  (doseq [instant [(Instant/parse "2500-01-01T00:00:00Z") Instant/MAX]]
+    (is (= :v (with-scope [_ {:deadline instant}] :v)))))
 
 (deftest a-deadline-that-is-no-duration-is-refused-with-a-sentence
   (let [e (error-of (with-scope [_ {:deadline -5}] :ran))]
@@ -682,7 +712,11 @@
   (is (nil? (taken (scope/stage->chan (CompletableFuture/completedFuture nil)))))
   (let [failed (scope/stage->chan (CompletableFuture/failedFuture (ex-info "boom" {})))]
     (is (eventually (channel/closed? failed)))
-    (is (= "boom" (ex-message (channel/cause failed))))))
+    (is (= "boom" (ex-message (channel/cause failed)))))
+  (testing "of one that depends on another the failure itself"
+    (let [failed (scope/stage->chan (.thenApply (CompletableFuture/failedFuture (ex-info "boom" {})) (Function/identity)))]
+      (is (eventually (channel/closed? failed)))
+      (is (= "boom" (ex-message (channel/cause failed)))))))
 
 (deftest ^{:spec ["C48"]} a-channel-becomes-a-stage
   (let [c (channel/chan)

@@ -11,8 +11,9 @@
    [magnetar.inspect :as inspect]
    [magnetar.scope :as scope :refer [fork with-scope]]
    [magnetar.scope.context :refer [defcontext with-context]]
-   [magnetar.support :refer [eventually start-thread taken value-of waiting-putters waiting-takers]])
+   [magnetar.support :refer [collected? eventually start-thread taken value-of waiting-putters waiting-takers]])
   (:import
+   (java.lang.ref WeakReference)
    (java.net InetAddress ServerSocket Socket)
    (java.util.concurrent CompletableFuture LinkedBlockingQueue)
    (magnetar.kernel.park Cancelled)
@@ -288,6 +289,14 @@
           (is (= ["ada" :bound] (seen)))))
       (is (= [:nobody :root] (start seen))))))
 
+(deftest ^{:spec ["C45"]} the-workers-of-a-pipeline-see-the-bindings-of-whoever-started-it
+  (doseq [pipeline [#(a/pipeline 1 %1 (map (fn [_] *dynamic*)) %2)
+                    #(a/pipeline-blocking 1 %1 (map (fn [_] *dynamic*)) %2)
+                    #(a/pipeline-async 1 %1 (fn [_ c] (a/put! c *dynamic*) (a/close! c)) %2)]]
+    (let [to (a/chan 1)]
+      (binding [*dynamic* :bound] (pipeline to (a/to-chan! [1])))
+      (is (= :bound (taken to))))))
+
 (deftest ^{:spec ["C44"]} the-workers-of-a-pipeline-see-the-context-of-whoever-started-it
   (doseq [pipeline [#(a/pipeline 1 %1 (map (fn [_] (seen))) %2)
                     #(a/pipeline-async 1 %1 (fn [_ c] (a/put! c (seen)) (a/close! c)) %2)]]
@@ -326,6 +335,24 @@
     (is (= 1 (taken free))))
   (let [adopted (error-of (with-scope [s] (scope/go s (scope/sleep for-ever)) (scope/cancel s :end)))]
     (is (= :end (:cause (ex-data adopted))))))
+
+(deftest ^{:spec ["C40" "C42"]} a-go-block-in-a-scope-is-not-collected-so-deadline-and-clean-ups-come
+  (let [opened (promise)
+        cleaned (promise)
+        answer (a/go (error-of (with-scope [s {:deadline 200}]
+                                 (scope/on-exit s #(deliver cleaned true))
+                                 (deliver opened true)
+                                 (a/<! (a/chan)))))]
+    (value-of opened)
+    (dotimes [_ 3] (System/gc))
+    (is (= :magnetar/deadline (reason (taken answer))))
+    (is (true? (value-of cleaned)))))
+
+(deftest a-go-block-whose-scope-has-ended-is-collected-as-any
+  (let [thread (promise)]
+    (a/go (with-scope [_] (deliver thread (WeakReference. (Thread/currentThread))))
+          (a/<! (a/chan)))
+    (is (collected? (value-of thread)))))
 
 (deftest ^{:spec ["C35"]} a-program-of-all-tools-that-fails-times-out-and-is-interrupted-leaves-no-fiber-behind
   (let [before (fiber-ids)

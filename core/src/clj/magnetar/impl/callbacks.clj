@@ -15,6 +15,11 @@
 
 (set! *warn-on-reflection* true)
 
+(defn- failure-of
+  "What the stage, or one that it depends on, failed with."
+  [error]
+  (if (instance? CompletionException error) (or (ex-cause error) error) error))
+
 (defn await-stage
   "The value of the stage, or `else` after the limit; if the fiber is cancelled meanwhile, so is the stage."
   [^CompletionStage stage ^long limit else]
@@ -25,7 +30,7 @@
       (if (Waits/await gate WaitReason/CALLBACK stage limit)
         (.join future)
         else)
-      (catch CompletionException e (throw (or (ex-cause e) e)))
+      (catch CompletionException e (throw (failure-of e)))
       (catch Cancelled e
         (.cancel future true)
         (throw e)))))
@@ -59,7 +64,7 @@
     (.whenComplete stage (reify BiConsumer
                            (accept [_ value error]
                              (when (some? value) (.offer out value))
-                             (.close out error))))
+                             (.close out (failure-of error)))))
     out))
 
 (defn- closed-for [cause]

@@ -4,8 +4,7 @@
   (:require
    [magnetar.impl.runtime])
   (:import
-   (java.net SocketException)
-   (java.nio.channels ClosedByInterruptException)
+   (java.util.concurrent ExecutionException)
    (magnetar.kernel.park Cancelled Fiber)
    (magnetar.kernel.scope Fork Joiner Scope)))
 
@@ -13,22 +12,10 @@
 
 ;; ---- of a fork
 
-(defn- interruption?
-  "True if the error is how an operation answers a cancellation, or the interrupt that comes with it."
-  [^Throwable error]
-  (or (instance? Cancelled error)
-      (instance? InterruptedException error)
-      (instance? ClosedByInterruptException error)
-      (and (instance? SocketException error) (= "Closed by interrupt" (ex-message error)))))
-
 (defn by-cancellation?
-  "True if the error, or a cause of it, is an interruption."
+  "True if the error, or a cause of it, is how an operation answers a cancellation, or the interrupt that comes with it."
   [error]
-  (boolean (some interruption? (take 16 (take-while some? (iterate ex-cause error))))))
-
-(defn- doomed? [^Fork fork]
-  (or (some? (.cause (.fiber fork)))
-      (.isCancelled (.scope fork))))
+  (Cancelled/isBehind error))
 
 (defn- failure-in
   "The failure of a clean-up that a cancellation carries with it, else the error itself."
@@ -44,7 +31,7 @@
         status (cond
                  (nil? error) :success
                  (instance? Cancelled error) :cancelled
-                 (and (doomed? fork) (by-cancellation? error)) :cancelled
+                 (and (.isDoomed fork) (by-cancellation? error)) :cancelled
                  :else :failure)]
     (cond-> {:status status :site (.site fork) :fork fork}
       (= :success status) (assoc :value (.value fork))
@@ -56,7 +43,7 @@
 ;; ---- errors of a scope
 
 (defn- suppress [^Throwable e others]
-  (doseq [^Throwable other others :when (not (identical? e other))]
+  (doseq [^Throwable other others :when (not (or (identical? e other) (identical? (ex-cause e) other)))]
     (.addSuppressed e other))
   e)
 
@@ -143,15 +130,21 @@
     {:value (settle scope joiner state body)}
     (catch Throwable e {:error e})))
 
-(defn- own-failure [{:keys [error]}]
+(defn- of-a-fork?
+  "True if the body threw no more than what it was told of a fork that has failed."
+  [{:keys [failures]} error]
+  (and (instance? ExecutionException error)
+       (some #(identical? (ex-cause error) (:error %)) failures)))
+
+(defn- own-failure [state {:keys [error]}]
   (let [error (some-> error failure-in)]
-    (when-not (by-cancellation? error) error)))
+    (when-not (or (by-cancellation? error) (of-a-fork? state error)) error)))
 
 (defn conclude
   "Returns or throws what the scope comes to; no failure of its body or its clean-ups is lost."
   [scope joiner state body thrown]
   (let [{:keys [value error]} (settled scope joiner state body)
-        [e & others] (remove nil? (list* error (own-failure body) thrown))]
+        [e & others] (remove nil? (list* error (own-failure state body) thrown))]
     (if e
       (throw (suppress e others))
       value)))

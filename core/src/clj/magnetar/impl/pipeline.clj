@@ -124,4 +124,4 @@
 (defn on-fiber
   "Starts a worker on a fiber."
   [f]
-  (fibers/start-go "pipeline worker" f))
+  (background "pipeline worker" (f)))

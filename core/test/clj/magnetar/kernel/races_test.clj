@@ -35,3 +35,7 @@
 ;; Decision 1
 (deftest the-cause-comes-before-the-interrupt-is-thrown-at-each-operation-and-masked-by-a-shield
   (green? 30 "cause-first" "level-triggered" "shielded"))
+
+;; Scope, invariants 1 to 4
+(deftest a-closed-scope-has-no-fork-and-no-interrupt-left-and-a-shield-masks-its-deadline
+  (green? 30 "deadlines" "closing"))

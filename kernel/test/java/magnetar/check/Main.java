@@ -20,6 +20,8 @@ public final class Main {
             Map.entry("cause-first", Races::causeFirst),
             Map.entry("level-triggered", Races::levelTriggered),
             Map.entry("shielded", Races::shielded),
+            Map.entry("deadlines", Scopes::deadlines),
+            Map.entry("closing", Scopes::closing),
             Map.entry("ghosts", Races::ghosts),
             Map.entry("close", Races::close),
             Map.entry("close-is-visible", Races::closeIsVisible),

@@ -14,7 +14,6 @@
    (java.util.concurrent.locks LockSupport)
    (java.util.function LongBinaryOperator)
    (magnetar.impl.fold.chunks Batches Chunk Source)
-   (magnetar.impl.fold.longs Reducer)
    (magnetar.kernel.park Cause$Cancel Fiber)))
 
 (set! *warn-on-reflection* true)
@@ -115,7 +114,8 @@
 (definterface Walk
   (^long index [])
   (^long left [])                                    ; elements until the next look round
-  (^Object walk [xs ^long from ^long to f acc]))
+  (^Object walk [xs ^long from ^long to f acc])
+  (walkLongs [chunk acc]))                           ; acc after the next elements; nil if they have to be walked
 
 (def ^:private ^:const quick-nanos 250000)
 (def ^:private ^:const slow-nanos 1000000)
@@ -144,18 +144,21 @@
   (left [_] left)
   (walk [_ xs from to f acc]
     (set! left (- left (- to from)))
-    (or (when (some? longs)
-          (let [acc (.reduce ^Reducer longs xs from to acc)]
-            (when (nil? acc) (set! longs nil))
-            acc))
-        (let [^objects xs xs]
-          (loop [i from
-                 acc acc]
-            (if (< i to)
-              (do (set! at i)
-                  (let [acc (f acc (aget xs (unchecked-int i)))]
-                    (if (reduced? acc) acc (recur (inc i) acc))))
-              acc)))))
+    (let [^objects xs xs]
+      (loop [i from
+             acc acc]
+        (if (< i to)
+          (do (set! at i)
+              (let [acc (f acc (aget xs (unchecked-int i)))]
+                (if (reduced? acc) acc (recur (inc i) acc))))
+          acc))))
+  (walkLongs [_ chunk acc]
+    (when (and (some? longs) (instance? Long acc))
+      (let [n (.longs ^Chunk chunk longs left (.longValue ^Long acc))]
+        (cond
+          (pos? n) (do (set! left (- left n))
+                       (.total ^Chunk chunk))
+          (neg? n) (set! longs nil)))))
   Runnable
   (run [_]
     (.check fiber)
@@ -170,9 +173,9 @@
         (set! late (if (on-late) Long/MAX_VALUE (+ now patience-nanos))))
       (set! last (System/nanoTime)))))
 
-(defn- pace [^Run run on-late]
+(defn- pace [longs on-late]
   (let [now (System/nanoTime)]
-    (Pace. (Fiber/current) (.isVirtual (Thread/currentThread)) on-late (longs/reducer (.-plan run))
+    (Pace. (Fiber/current) (.isVirtual (Thread/currentThread)) on-late longs
            (if on-late (+ now patience-nanos) Long/MAX_VALUE) now 1 1 0 0)))
 
 ;; ---- one chunk
@@ -223,15 +226,17 @@
 
 (defn- reduce-chunk
   "The outcome of a chunk, or nil if nobody needs it any more."
-  [^Run run pace chunk]
+  [^Run run ^Pace pace chunk]
   (loop [acc ((.-combinef run))]
     (if (reduced? acc)
       (ended acc)
-      (let [slice (next-slice run chunk)]
-        (cond
-          (nil? slice) (Outcome. acc nil)
-          (instance? Outcome slice) slice
-          :else (recur (reduce-guarded run pace chunk slice acc)))))))
+      (if-some [sum (.walkLongs pace chunk acc)]
+        (recur (if (pos? (.left pace)) sum (look-round run pace chunk sum)))
+        (let [slice (next-slice run chunk)]
+          (cond
+            (nil? slice) (Outcome. acc nil)
+            (instance? Outcome slice) slice
+            :else (recur (reduce-guarded run pace chunk slice acc))))))))
 
 ;; ---- workers
 
@@ -258,10 +263,11 @@
 
 (defn- start-workers [^Run run scope ^long parallelism site]
   (let [frame (fibers/frame)
-        ^Source source (.-source run)]
+        ^Source source (.-source run)
+        longs (longs/loop-of (.-plan run))]
     (dotimes [i parallelism]
       (owned/fork scope site false frame
-                  #(work run (inc i) (pace run nil) (fn [claim] (.next source claim)) (constantly true))))))
+                  #(work run (inc i) (pace longs nil) (fn [claim] (.next source claim)) (constantly true))))))
 
 ;; The caller begins alone: a fold of a few microseconds starts no fiber. What it is at then is the first chunk of those that are left, so
 ;; it never has to be dismissed, and it is worker 0, which never is. If the chunks have to be read in order, and it takes longer to read
@@ -300,7 +306,7 @@
                    (vreset! late true)
                    (start)
                    true)]
-    (work run 0 (pace run on-late) #(.read watch source %) #(not @late))))
+    (work run 0 (pace nil on-late) #(.read watch source %) #(not @late))))
 
 (defn run
   "The combined value of the chunks of `source`, as `magnetar.impl.fold.sources/source` gives it."

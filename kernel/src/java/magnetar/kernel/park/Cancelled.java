@@ -1,17 +1,38 @@
 package magnetar.kernel.park;
 
+import java.net.SocketException;
+import java.nio.channels.ClosedByInterruptException;
+
 /**
  * Thrown by every kernel operation in a fiber that was cancelled. An {@code Error} without a stack: it is not a failure to
  * report, and {@code (catch Exception ..)} does not swallow it.
  */
 public final class Cancelled extends Error {
     private static final long serialVersionUID = 1L;
+    private static final int CAUSES = 16; // a chain of causes may be a ring
     private final transient Object why;
 
     /** Cancelled for this reason, which may be null. */
     public Cancelled(Object why) {
         super(why == null ? "cancelled" : "cancelled: " + why, null, true, false);
         this.why = why;
+    }
+
+    /** True if the error, or a cause of it, is how an operation answers a cancellation, or the interrupt that comes with it. */
+    public static boolean isBehind(Throwable error) {
+        Throwable t = error;
+        for (int depth = 0; t != null && depth < CAUSES; depth++) {
+            if (isInterruption(t)) {
+                return true;
+            }
+            t = t.getCause();
+        }
+        return false;
+    }
+
+    private static boolean isInterruption(Throwable t) {
+        return t instanceof Cancelled || t instanceof InterruptedException || t instanceof ClosedByInterruptException
+                || t instanceof SocketException && "Closed by interrupt".equals(t.getMessage());
     }
 
     /** The reason given by whoever cancelled, or null. */

@@ -15,6 +15,10 @@ import java.util.function.Consumer;
  * else to standard error, with the user's own frames first. Cancellation and exit are no failures.
  */
 public final class Failures {
+    private static final String[] FOREIGN = {"clojure.", "java.", "jdk.", "magnetar.async$", "magnetar.async.", "magnetar.channel$",
+            "magnetar.fold$", "magnetar.impl.", "magnetar.inspect$", "magnetar.kernel.", "magnetar.resilience$", "magnetar.resilience.",
+            "magnetar.scope$", "magnetar.scope."};
+
     // Set or read by any thread; null: the default way.
     private static volatile Consumer<Failure> hook;
 
@@ -115,8 +119,11 @@ public final class Failures {
     }
 
     private static boolean isOwn(String className) {
-        return !(className.startsWith("clojure.") || className.startsWith("java.") || className.startsWith("jdk.")
-                || className.startsWith("magnetar.async$") || className.startsWith("magnetar.impl.")
-                || className.startsWith("magnetar.kernel."));
+        for (String prefix : FOREIGN) {
+            if (className.startsWith(prefix)) {
+                return false;
+            }
+        }
+        return true;
     }
 }

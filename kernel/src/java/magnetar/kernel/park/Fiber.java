@@ -17,7 +17,7 @@ import java.util.ArrayDeque;
  *       thread-local map and no search. A program that sets a handler of its own in the fiber is met by the slow way: the
  *       registry, once, then a thread-local.
  *   <li>A fiber holds its thread weakly unless it is {@link #hold held}: a go block parked on channels that nobody can reach
- *       is collected, with its fiber.
+ *       is collected, with its fiber. One that owns a scope is held: deadline and clean-ups are due.
  * </ol>
  *
  * <p>Refused: a {@code ScopedValue} for identity (0.3 to 0.6 kB per parked thread), a {@code ThreadLocal} for it (0.25 kB).
@@ -50,7 +50,7 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     Fiber next;
     Fibers.Shard shard;
 
-    // Set by the starter, cleared by the fiber at its end: keeps the thread reachable.
+    // Set by the starter or the owner thread, cleared by the fiber at its end: keeps the thread reachable.
     Thread held;
 
     // Set by the starter, then only accessed by the owner thread.
@@ -329,6 +329,20 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     /** Keeps the thread reachable until the fiber ends. */
     void hold(Thread thread) {
         held = thread;
+    }
+
+    /** Keeps this, the current, fiber from being collected until {@link #release}; false if it is kept already. */
+    public boolean hold() {
+        if (held != null) {
+            return false;
+        }
+        held = Thread.currentThread();
+        return true;
+    }
+
+    /** Ends what {@link #hold()} began. */
+    public void release() {
+        held = null;
     }
 
     @Override

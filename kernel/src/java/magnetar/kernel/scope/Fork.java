@@ -87,10 +87,15 @@ public final class Fork extends Gate implements Future<Object> {
         return error;
     }
 
-    /** True if it ended because it was cancelled. */
+    /** True if it ended because it was cancelled: by {@link Cancelled}, or by the interrupt that came with it. */
     @Override
     public boolean isCancelled() {
-        return isOpen() && error instanceof Cancelled;
+        return isOpen() && error != null && (error instanceof Cancelled || isDoomed() && Cancelled.isBehind(error));
+    }
+
+    /** True if it was cancelled, be it alone or with its scope; it may have ended in another way all the same. */
+    public boolean isDoomed() {
+        return fiber.cause() != null || scope.isCancelled();
     }
 
     @Override
@@ -158,9 +163,13 @@ public final class Fork extends Gate implements Future<Object> {
 
     private Object outcome() throws ExecutionException {
         if (error != null) {
-            throw new ExecutionException(site + " failed: " + error.getMessage(), error);
+            throw new ExecutionException(site + (isCancelled() ? " was " + cancellation() : " failed: " + error.getMessage()), error);
         }
         return value;
+    }
+
+    private String cancellation() {
+        return (error instanceof Cancelled ? error : (fiber.cause() != null ? fiber.cause() : scope.cause()).toError()).getMessage();
     }
 
     /** Cancels it alone: its next kernel operation, or the one it waits in, throws {@link Cancelled}. */

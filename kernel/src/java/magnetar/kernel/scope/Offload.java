@@ -240,6 +240,9 @@ public final class Offload {
         private final World world;
         private final Gate ended = new Gate();
 
+        /** Who waits for the end of the work. */
+        final Fiber caller;
+
         /** The scope that the caller works in, or null. */
         final Scope scope;
 
@@ -257,6 +260,7 @@ public final class Offload {
 
         Call(Callable<?> work, Fiber caller) {
             this.work = work;
+            this.caller = caller;
             this.context = caller.context();
             this.world = caller.world();
             this.scope = Scope.enclosing(caller);
@@ -274,6 +278,11 @@ public final class Offload {
 
         private synchronized void finish() {
             over = true;
+        }
+
+        /** The thread that does the work now, or null. */
+        synchronized Thread worker() {
+            return begun && !over ? fiber().get() : null;
         }
 
         private void run(Fiber on) {

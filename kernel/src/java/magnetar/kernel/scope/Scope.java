@@ -4,12 +4,14 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
+import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import magnetar.kernel.park.Cause;
 import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Fibers;
 import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Region;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.time.Durations;
@@ -52,6 +54,7 @@ public final class Scope extends Region {
     private final Joiner joiner;
     private final ReentrantLock lock = new ReentrantLock();
     private final Fiber owner;
+    private final Fiber caller; // who waits for the owner, if that does offloaded work
     private final Scope outer;
     private final long deadline;
 
@@ -70,11 +73,13 @@ public final class Scope extends Region {
 
     // Only accessed by the owner.
     private Timer alarm;
+    private boolean holds;
 
     private Scope(String site, Joiner joiner, Fiber owner, long own) {
         this.site = site;
         this.joiner = joiner;
         this.owner = owner;
+        this.caller = callerOf(owner);
         this.outer = enclosing(owner);
         this.deadline = earlier(own, deadlineOf(owner));
     }
@@ -89,6 +94,7 @@ public final class Scope extends Region {
         owner.check();
         long own = Durations.deadline(owner.world().nanoTime(), nanos);
         Scope scope = new Scope(site, joiner, owner, own);
+        scope.holds = owner.hold();
         owner.enterRegion(scope);
         if (nanos <= 0) {
             scope.cancel(DEADLINE);
@@ -161,10 +167,22 @@ public final class Scope extends Region {
         return s == this;
     }
 
-    /** True if the fiber owns a scope that the other, the current, fiber works in, so that it waits for the other. */
+    /** Who waits for the work that was offloaded to this, the current, fiber; null if nobody. */
+    private static Fiber callerOf(Fiber fiber) {
+        return switch (fiber.region()) {
+            case Scope s -> s.caller;
+            case Offload.Call c -> c.caller;
+            case null, default -> null;
+        };
+    }
+
+    /** True if the fiber waits for the other, the current, one: it owns a scope that that works in, or has offloaded what it does. */
     static boolean waitsFor(Fiber fiber, Fiber other) {
+        if (callerOf(other) == fiber) {
+            return true;
+        }
         Scope s = enclosing(other);
-        while (s != null && s.owner != fiber) {
+        while (s != null && s.owner != fiber && s.caller != fiber) {
             s = s.outer;
         }
         return s != null;
@@ -370,6 +388,9 @@ public final class Scope extends Region {
             Wheel.of(owner.world()).cancel(alarm);
         }
         owner.leaveRegion();
+        if (holds) {
+            owner.release();
+        }
         return thrown;
     }
 
@@ -425,7 +446,7 @@ public final class Scope extends Region {
     }
 
     private void name(Fork fork) {
-        Thread thread = fork.fiber().get();
+        Thread thread = worker(fork.fiber().get());
         Stuck stuck = new Stuck(fork.site() + " does not end: it was cancelled " + patience / 1_000_000
                 + " ms ago, and the " + site + " waits for it. It has to return, or to let the interrupt through.");
         if (thread != null) {
@@ -434,7 +455,15 @@ public final class Scope extends Region {
         }
     }
 
-    /** A fork that does not react to its cancellation; the stack is the fork's. */
+    /** Who does what the thread does: the thread that it has offloaded its work to, else the thread itself. */
+    private static Thread worker(Thread thread) {
+        if (thread != null && LockSupport.getBlocker(thread) instanceof Parked p && p.on() instanceof Offload.Call c && c.worker() != null) {
+            return c.worker();
+        }
+        return thread;
+    }
+
+    /** A fork that does not react to its cancellation; the stack is the fork's, or that of the thread it has offloaded its work to. */
     public static final class Stuck extends RuntimeException {
         private static final long serialVersionUID = 1L;
 

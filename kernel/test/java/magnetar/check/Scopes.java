@@ -1,0 +1,93 @@
+package magnetar.check;
+
+import static magnetar.check.Support.require;
+
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import magnetar.kernel.park.Cancelled;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.World;
+import magnetar.kernel.scope.Fork;
+import magnetar.kernel.scope.Scope;
+import magnetar.kernel.time.Durations;
+import magnetar.kernel.time.Waits;
+
+/** Scopes without a face: who ends, when, and what is masked. */
+final class Scopes {
+    private static final long LONG = 3600_000_000_000L;
+
+    private Scopes() {}
+
+    private static Scope open(long nanos) {
+        return Scope.open("check", fork -> fork.error() != null, nanos);
+    }
+
+    private static void inFiber(Support.Body body) throws Exception {
+        AtomicReference<Throwable> thrown = new AtomicReference<>();
+        Support.join(Support.fiber(World.REAL, () -> {
+            try {
+                body.run();
+            } catch (Throwable t) {
+                thrown.set(t);
+            }
+        }));
+        require(thrown.get() == null, "the check failed: " + thrown);
+    }
+
+    private static long deadline() {
+        return Scope.deadlineOf(Fiber.current());
+    }
+
+    /** The earlier deadline counts, and none that a shield masks. */
+    static void deadlines() throws Exception {
+        inFiber(() -> {
+            require(deadline() == Durations.INFINITE, "no scope, no deadline");
+            Scope outer = open(LONG);
+            Scope inner = open(2 * LONG);
+            require(inner.deadline() == outer.deadline() && deadline() == outer.deadline(), "nested deadlines shrink");
+            inner.close();
+            Fiber.current().shield(() -> {
+                require(deadline() == Durations.INFINITE, "a shield masks the deadline");
+                Scope own = open(2 * LONG);
+                require(own.deadline() - outer.deadline() > 0 && deadline() == own.deadline(), "a scope in a shield has its own");
+                Fiber.current().shield(() -> require(deadline() == Durations.INFINITE, "a shield in it masks that too"));
+                own.close();
+            });
+            require(deadline() == outer.deadline(), "after the shield the deadline counts");
+            outer.close();
+        });
+    }
+
+    /** A scope that was closed has no fork left, its owner no interrupt and no cause. */
+    static void closing() throws Exception {
+        inFiber(() -> {
+            AtomicInteger ended = new AtomicInteger();
+            for (int round = 0; round < 200; round++) {
+                Scope scope = open(Durations.INFINITE);
+                for (int i = 0; i < 5; i++) {
+                    scope.fork("waits", i == 0, () -> {
+                        try {
+                            Waits.sleep(LONG);
+                        } finally {
+                            ended.incrementAndGet();
+                        }
+                        return null;
+                    });
+                }
+                Fork fails = scope.fork("fails", false, () -> {
+                    throw new IllegalStateException("on purpose");
+                });
+                try {
+                    scope.join();
+                    require(false, "a failing fork cancels the body");
+                } catch (Cancelled e) {
+                    require(e.why() == fails, "the cause is the fork that failed");
+                }
+                scope.close();
+                require(scope.live().isEmpty() && scope.isClosed(), "a fork is left");
+                require(!Thread.currentThread().isInterrupted() && !Fiber.current().isDoomed(), "the cancellation leaks");
+            }
+            require(ended.get() <= 1000, "a fork ended twice");
+        });
+    }
+}
