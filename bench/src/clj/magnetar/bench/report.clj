@@ -69,6 +69,7 @@
             "A ratio is time or memory, ours / theirs, one per round of alternating forks: the median of the rounds, the least and the greatest."
             "Time is a fork's median; the spreads of the columns ours and theirs are over the forks. What each line does: `bench/README.md`."]
    "scope" ["# magnetar.scope beside virtual threads, bound-fn* and Go"]
+   "actor" ["# magnetar.actor beside Erlang"]
    "fold" ["# magnetar.fold beside clojure.core.reducers and transduce"]})
 
 (def ^:private of-lanes
