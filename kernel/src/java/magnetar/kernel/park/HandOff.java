@@ -49,6 +49,7 @@ public final class HandOff {
 
     // Written by the ticker.
     private static volatile boolean asleep;
+    private static volatile long lastTick; // 0 while it sleeps
 
     private static final Thread TICKER = ON ? startTicker() : null;
 
@@ -57,6 +58,11 @@ public final class HandOff {
     /** True if fibers are handed over. */
     public static boolean isOn() {
         return ON;
+    }
+
+    /** The clock of {@link World#nanoTime} at the last tick, some milliseconds ago at most; 0 if none is recent. */
+    static long lastTick() {
+        return lastTick;
     }
 
     /** Wakes the thread if it can be handed over by this, the current, fiber; else false, and nothing was done. */
@@ -108,6 +114,7 @@ public final class HandOff {
             LockSupport.parkNanos(TICK_NANOS);
             if (pending) {
                 pending = false;
+                lastTick = System.nanoTime() | 1;
                 Thread.startVirtualThread(() -> {});
             } else {
                 sleep();
@@ -116,6 +123,7 @@ public final class HandOff {
     }
 
     private static void sleep() {
+        lastTick = 0;
         asleep = true;
         if (!pending) {
             LockSupport.park();

@@ -59,7 +59,8 @@ public class World {
 
     /** The clock to mark the start of a wait with: exact enough for a human, and cheap. */
     public long coarseNanos() {
-        return nanoTime();
+        long tick = HandOff.lastTick();
+        return tick != 0 ? tick : nanoTime();
     }
 
     /** Seeds the random numbers of a new fiber. */

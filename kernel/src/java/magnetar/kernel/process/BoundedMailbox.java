@@ -37,6 +37,7 @@ final class BoundedMailbox extends Mailbox {
     private boolean closed;
     private int held; // in the inbox and in the list
     private int owed; // of those in the list
+    private long dropped;
 
     BoundedMailbox(int capacity, Policy policy) {
         this.capacity = capacity;
@@ -53,9 +54,11 @@ final class BoundedMailbox extends Mailbox {
         synchronized (this) {
             if (!closed && !hasRoom()) {
                 if (policy != Policy.DROP_OLD) {
+                    dropped += policy == Policy.DROP_NEW ? 1 : 0;
                     return FULL;
                 }
                 dropOldest();
+                dropped++;
             }
             return add(node);
         }
@@ -157,6 +160,11 @@ final class BoundedMailbox extends Mailbox {
             senders.remove(sender);
         }
         wakeSenders();
+    }
+
+    @Override
+    synchronized MailboxInfo info() {
+        return new MailboxInfo(held - owed, capacity, policy.name(), dropped, senders.size());
     }
 
     @Override

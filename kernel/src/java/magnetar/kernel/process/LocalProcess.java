@@ -124,10 +124,6 @@ public final class LocalProcess extends Region {
         leader = next;
     }
 
-    Pid inheritedLeader() {
-        return leader;
-    }
-
     /** Sends what it sends and receives to this process as well, or with null no longer. */
     public void trace(Pid to) {
         tracer = to;
@@ -229,7 +225,7 @@ public final class LocalProcess extends Region {
             if (taken != null || nanos <= 0) {
                 return taken;
             }
-            deadline = deadline == 0 ? Durations.deadline(fiber.world().nanoTime(), nanos) : deadline;
+            deadline = deadline == 0 ? Waits.deadline(fiber.world(), nanos) : deadline;
             if (!await(fiber, deadline)) {
                 return null;
             }
@@ -260,8 +256,7 @@ public final class LocalProcess extends Region {
     }
 
     private boolean await(Fiber fiber, long deadline) throws InterruptedException {
-        long nanos = deadline == Durations.INFINITE ? deadline : deadline - fiber.world().nanoTime();
-        if (nanos <= 0) {
+        if (deadline != Durations.INFINITE && deadline - fiber.world().nanoTime() <= 0) {
             return false;
         }
         Parked waiter = new Parked(fiber, WaitReason.MAILBOX, pid);
@@ -270,7 +265,7 @@ public final class LocalProcess extends Region {
         }
         boolean completed = false;
         try {
-            completed = Waits.await(fiber.world(), waiter, nanos);
+            completed = Waits.awaitUntil(fiber.world(), waiter, deadline);
         } finally {
             if (!completed) {
                 mailbox.delist(waiter);
@@ -720,6 +715,15 @@ public final class LocalProcess extends Region {
         return new ProcessInfo(pid, fiber() == null ? null : fiber().get(), life.name(), name, links.list(),
                 watchers.list().stream().map(Ref::maker).toList(), watching.list().stream().map(m -> m.object).toList(), mailbox.size(),
                 traps, suspensions > 0, leader(), dictionary);
+    }
+
+    /** What is known of its mailbox at one instant. */
+    public MailboxInfo mailboxInfo() {
+        return mailbox.info();
+    }
+
+    synchronized Zombie zombie(long nanos) {
+        return new Zombie(pid, fiber() == null ? null : fiber().get(), reason, nanos);
     }
 
     @Override

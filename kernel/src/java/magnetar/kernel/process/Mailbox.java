@@ -56,6 +56,11 @@ abstract class Mailbox implements Source {
         return kept + waiting();
     }
 
+    /** What is known of it at one instant. */
+    MailboxInfo info() {
+        return new MailboxInfo(size(), 0, null, 0, 0);
+    }
+
     /** How many messages are in the list. */
     final int kept() {
         return kept;

@@ -1,6 +1,7 @@
 package magnetar.kernel.process;
 
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -11,13 +12,14 @@ import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.FiberBody;
 import magnetar.kernel.park.Fibers;
+import magnetar.kernel.park.World;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Wheel;
 
 /** What is done with processes from outside: starting them, sending to them, finding them. */
 public final class Processes {
     private static final Set<LocalProcess> GUESTS = ConcurrentHashMap.newKeySet();
-    private static final Set<LocalProcess> ZOMBIES = ConcurrentHashMap.newKeySet();
+    private static final Map<LocalProcess, Long> ZOMBIES = new ConcurrentHashMap<>(); // and when they were killed
 
     private Processes() {}
 
@@ -89,8 +91,8 @@ public final class Processes {
     private static LocalProcess make(Fiber starter, String label, Mailbox mailbox) {
         LocalProcess process = new LocalProcess(new Pid(starter.world().nextSerial(), creation(), label), mailbox);
         LocalProcess parent = LocalProcess.of(starter);
-        if (parent != null && parent.inheritedLeader() != null) {
-            process.setLeader(parent.inheritedLeader());
+        if (parent != null) {
+            process.setLeader(parent.leader());
         }
         return process;
     }
@@ -434,15 +436,19 @@ public final class Processes {
     }
 
     static void addZombie(LocalProcess process) {
-        ZOMBIES.add(process);
+        ZOMBIES.put(process, World.REAL.nanoTime());
     }
 
     static void removeZombie(LocalProcess process) {
         ZOMBIES.remove(process);
     }
 
-    /** Processes that were killed and whose threads still run. */
-    public static List<LocalProcess> zombies() {
-        return new ArrayList<>(ZOMBIES);
+    /** Processes that were killed and whose threads still run, the first one killed first. */
+    public static List<Zombie> zombies() {
+        long now = World.REAL.nanoTime();
+        List<Zombie> zombies = new ArrayList<>();
+        ZOMBIES.forEach((p, since) -> zombies.add(p.zombie(now - since)));
+        zombies.sort(Comparator.comparingLong(Zombie::nanos).reversed());
+        return zombies;
     }
 }

@@ -12,7 +12,16 @@ public final class Waits {
 
     /** Parks until completed, for so many nanoseconds: true if completed. */
     public static boolean await(World world, Parked waiter, long nanos) throws InterruptedException {
-        long deadline = Durations.deadline(world.nanoTime(), nanos);
+        return awaitUntil(world, waiter, deadline(world, nanos));
+    }
+
+    /** The instant so many nanoseconds from now; the clock is asked only if there is a limit. */
+    public static long deadline(World world, long nanos) {
+        return nanos == Durations.INFINITE ? nanos : Durations.deadline(world.nanoTime(), nanos);
+    }
+
+    /** Parks until completed, up to this instant: true if completed. */
+    public static boolean awaitUntil(World world, Parked waiter, long deadline) throws InterruptedException {
         if (deadline == Durations.INFINITE) {
             return waiter.await();
         }
