@@ -235,6 +235,13 @@
     (nth to 0)
     to))
 
+(defn- check-address [operation to]
+  (let [to (address to)]
+    (when-not (or (instance? Pid to) (instance? Ref to) (keyword? to) (symbol? to))
+      (arguments/misuse :magnetar/no-such-name
+                        (str "`" operation "` wants a pid, an alias or a name to send to; this is " (arguments/show to) ".") {:to to}))
+    to))
+
 (defn !
   "Sends the message to a pid, an alias, a name or [name node]; returns the message.
 
@@ -247,15 +254,10 @@
   {:erlang "erlang:!/2"}
   [to message]
   (if (transactions/running?)
-    (do (transactions/on-commit #(! to message)) message)
+    (do (check-address "!" to)
+        (transactions/on-commit #(! to message))
+        message)
     (Processes/send (if (vector? to) (address to) to) message)))
-
-(defn- check-address [operation to]
-  (let [to (address to)]
-    (when-not (or (instance? Pid to) (instance? Ref to) (keyword? to) (symbol? to))
-      (arguments/misuse :magnetar/no-such-name
-                        (str "`" operation "` wants a pid, an alias or a name to send to; this is " (arguments/show to) ".") {:to to}))
-    to))
 
 (defn- timer-nanos ^long [operation duration]
   (let [nanos (arguments/nanos operation duration)]
@@ -274,6 +276,7 @@
   In Erlang: erlang:send_after/3."
   {:erlang "erlang:send_after/3"}
   [duration to message]
+  (transactions/refuse "send-after")
   (Processes/sendAfter (timer-nanos "send-after" duration) (check-address "send-after" to) message false))
 
 (defn start-timer
@@ -284,6 +287,7 @@
   In Erlang: erlang:start_timer/3."
   {:erlang "erlang:start_timer/3"}
   [duration to message]
+  (transactions/refuse "start-timer")
   (Processes/sendAfter (timer-nanos "start-timer" duration) (check-address "start-timer" to) message true))
 
 (defn- millis [^long nanos]

@@ -24,7 +24,8 @@
    [magnetar.impl.pipeline :as pipeline]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.pub :as pub]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.transactions :as transactions])
   (:import
    (java.util.concurrent.atomic AtomicInteger)
    (magnetar.kernel.channel Buffer Callback Channel Handler Port Ports ReadPort TimeoutChannel WritePort)
@@ -118,8 +119,9 @@
   InterruptedException and has taken nothing. `<!` is the same function.
 
     (<!! (go 1)) ;=> 1"
-  {:inline (fn [port] `(Ports/take ~port))}
+  {:inline (fn [port] `(do (transactions/refuse "<!") (Ports/take ~port)))}
   [port]
+  (transactions/refuse "<!")
   (Ports/take port))
 
 (defn >!!
@@ -129,17 +131,18 @@
   InterruptedException and has put nothing. nil fails with an IllegalArgumentException. `>!` is the same function.
 
     (>!! (chan 1) :x) ;=> true"
-  {:inline (fn [port val] `(Ports/put ~port ~val))}
+  {:inline (fn [port val] `(do (transactions/refuse ">!") (Ports/put ~port ~val)))}
   [port val]
+  (transactions/refuse ">!")
   (Ports/put port val))
 
-(def ^{:arglists '([port]), :inline (fn [port] `(Ports/take ~port))} <!
+(def ^{:arglists '([port]), :inline (:inline (meta #'<!!))} <!
   "Takes a value from port; waits while there is none. Returns nil once the port is closed and drained.
 
   The same function as `<!!`: works in any function on any thread, also outside of `go`."
   <!!)
 
-(def ^{:arglists '([port val]), :inline (fn [port val] `(Ports/put ~port ~val))} >!
+(def ^{:arglists '([port val]), :inline (:inline (meta #'>!!))} >!
   "Puts val on port; waits while nobody takes it and there is no room. Returns true, or false if the port is closed.
 
   The same function as `>!!`: works in any function on any thread, also outside of `go`."
@@ -168,47 +171,62 @@
   The same function as `alts!!`: works in any function on any thread, also outside of `go`."
   alts!!)
 
+(defn- take-at-once [port fn1 on-caller?]
+  (let [target (ports/completion fn1)
+        value (ports/take-later port (Callback. target on-caller?))]
+    (when-not (ports/pending? value)
+      (if on-caller?
+        (.call (Fiber/current) #(fn1 value))
+        (Callback/run target value false)))
+    nil))
+
 (defn take!
   "Takes a value from port and calls fn1 with it, now or later; with nil once the port is closed. Returns nil.
 
   If there is a value now, fn1 is called before this returns, on this thread, or on a fiber of its own if on-caller? is false.
   Else it is called by the thread that puts the value, or on a fiber of its own; what it throws then is reported as the failure
   of a go block is. A channel holds at most 1024 callbacks on each side and fails with an AssertionError beyond. Chains of
-  callbacks of any length are fine."
+  callbacks of any length are fine. In a dosync it is done at the commit, and fn1 runs on a fiber."
   ([port fn1] (take! port fn1 true))
   ([port fn1 on-caller?]
-   (let [target (ports/completion fn1)
-         value (ports/take-later port (Callback. target on-caller?))]
-     (when-not (ports/pending? value)
-       (if on-caller?
-         (.call (Fiber/current) #(fn1 value))
-         (Callback/run target value false)))
-     nil)))
+   (if (transactions/running?)
+     (transactions/on-commit #(take-at-once port fn1 false))
+     (take-at-once port fn1 on-caller?))))
+
+(defn- put-at-once [port val fn1 on-caller?]
+  (let [target (ports/completion fn1)
+        accepted? (ports/put-later port val (Callback. target on-caller?))]
+    (cond
+      (ports/pending? accepted?) true
+      on-caller? (do (.call (Fiber/current) #(fn1 accepted?)) accepted?)
+      :else (do (Callback/run target accepted? false) accepted?))))
 
 (defn put!
   "Puts val on port now or later, then calls fn1, if given, with true, or false if the port is closed.
   Returns true, or false if the port is closed already.
 
-  See `take!` for where fn1 runs and for the limit of 1024. nil fails with an IllegalArgumentException."
+  See `take!` for where fn1 runs and for the limit of 1024. nil fails with an IllegalArgumentException. In a dosync it is done at the
+  commit, and the answer is true."
   ([port val] (put! port val (fn [_])))
   ([port val fn1] (put! port val fn1 true))
   ([port val fn1 on-caller?]
-   (let [target (ports/completion fn1)
-         accepted? (ports/put-later port val (Callback. target on-caller?))]
-     (cond
-       (ports/pending? accepted?) true
-       on-caller? (do (.call (Fiber/current) #(fn1 accepted?)) accepted?)
-       :else (do (Callback/run target accepted? false) accepted?)))))
+   (if (transactions/running?)
+     (do (ports/check-put port val)
+         (transactions/on-commit #(put-at-once port val fn1 false))
+         true)
+     (put-at-once port val fn1 on-caller?))))
 
 (defn offer!
   "Puts val on port if that is possible now: true, or nil if it would have to wait, or false if the port is closed."
   [port val]
+  (transactions/refuse "offer!")
   (let [answer (ports/offer port val)]
     (when-not (ports/pending? answer) answer)))
 
 (defn poll!
   "Takes a value from port if there is one now, else nil."
   [port]
+  (transactions/refuse "poll!")
   (let [answer (ports/poll port)]
     (when-not (ports/pending? answer) answer)))
 

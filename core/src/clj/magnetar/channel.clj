@@ -15,7 +15,8 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.chans :as chans]
    [magnetar.impl.ports :as ports]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.transactions :as transactions])
   (:import
    (java.time Duration Instant)
    (magnetar.kernel.channel Buffer Channel ChannelInfo)
@@ -112,6 +113,7 @@
   In core.async: >!!"
   ([ch value] (put ch value nil))
   ([ch value options]
+   (transactions/refuse "put")
    (refuse-nil ch value)
    (or-else (.sendWithin (channel ch "put") value (within "put" options)) options)))
 
@@ -141,6 +143,7 @@
   In core.async: <!!"
   ([ch] (take ch nil))
   ([ch options]
+   (transactions/refuse "take")
    (taken ch (.receiveWithin (channel ch "take") (within "take" options)) options)))
 
 (defn try-put

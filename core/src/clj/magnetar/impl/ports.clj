@@ -3,7 +3,8 @@
   {:no-doc true}
   (:refer-clojure :exclude [take])
   (:require
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.transactions :as transactions])
   (:import
    (clojure.lang IDeref)
    (magnetar.kernel.channel Callback Channel Handler Handler$Completion Port Ports ReadPort Select Select$Chosen WritePort)))
@@ -30,6 +31,12 @@
 (defn- require-value [value]
   (when (nil? value)
     (throw (IllegalArgumentException. "Can't put nil on channel"))))
+
+(defn check-put
+  "Refuses what cannot be put, or put on."
+  [x value]
+  (require-value value)
+  (Ports/writePort x))
 
 (defn poll
   "Takes a value if there is one now; else an answer that is `pending?`."
@@ -123,6 +130,7 @@
 (defn alts
   "Waits for the first of several operations; see `magnetar.async/alts!`."
   [ports {:keys [priority] :as opts}]
+  (transactions/refuse "alts!")
   (check-options opts)
   (let [ports (as-clauses ports)
         select (select ports priority)]
@@ -135,6 +143,7 @@
 (defn alts-within
   "Like `alts` without a default, for so many nanoseconds; nil if nothing happened."
   [ports priority? ^long nanos]
+  (transactions/refuse "select")
   (let [ports (as-clauses ports)]
     (some->> (.awaitWithin (select ports priority?) nanos) (answer ports))))
 

@@ -2,24 +2,18 @@
   "Clojure's transactions, as seen by what must not happen inside one, or only once it has committed."
   {:no-doc true}
   (:require
-   [magnetar.impl.errors :as errors])
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.runtime])
   (:import
    (clojure.lang LockingTransaction)
-   (java.util.concurrent.atomic AtomicLong)))
+   (magnetar.kernel.park Failures ThreadLocals)))
 
 (set! *warn-on-reflection* true)
-
-;; Asking a thread whether it is in a transaction makes an entry in its table of thread-locals, 250 bytes of a thread that has none. So the
-;; thread is asked only if a transaction was ever begun: the counter of read points is 0 until then. Should it be gone, each thread is asked.
-(def ^:private ^AtomicLong begun
-  (try
-    (.get (doto (.getDeclaredField LockingTransaction "lastPoint") (.setAccessible true)) nil)
-    (catch Exception _ (AtomicLong. 1))))
 
 (defn running?
   "True inside a dosync."
   []
-  (and (pos? (.get begun)) (LockingTransaction/isRunning)))
+  (and (ThreadLocals/mayExist) (LockingTransaction/isRunning)))
 
 (defn refuse
   "Throws in a dosync: it may run again, and what was received would be lost."
@@ -29,25 +23,35 @@
              (str "`" operation "` was called in a transaction, which may run more than once: call it outside of the dosync.")
              {:operation operation}))))
 
-(def ^:private ^ThreadLocal outbox (ThreadLocal/withInitial (fn [] nil)))
+;; What a transaction wants done is the value of a ref that belongs to this thread: a retry takes it back, and the watch of a ref is called once,
+;; after the commit, on the thread that committed.
+(def ^:private ^ThreadLocal outbox (ThreadLocal.))
 
-(defn- run-new
-  "Called after the commit, on the thread that committed."
+(defn- act
+  "The transaction has committed: what cannot be done is reported, and does not keep the rest from being done."
+  [action]
+  (try
+    (action)
+    (catch Exception e
+      (Failures/report "commit of a dosync" (Thread/currentThread) e))))
+
+(defn- run-actions
+  "The watch of a box. The box is not used again: emptying it would take a transaction, and one in a watch makes Clojure forget the actions of
+  agents that wait for the same commit."
   [_ box _ actions]
   (remove-watch box ::commit)
-  (dosync (ref-set box []))
-  (run! #(%) actions))
+  (.remove outbox)
+  (run! act actions))
 
 (defn- box []
   (or (.get outbox)
       (let [box (ref [])]
+        (add-watch box ::commit run-actions)
         (.set outbox box)
         box)))
 
 (defn on-commit
   "Calls f once, on this thread, after the transaction that it is in has committed; what was asked for first is done first."
   [f]
-  (let [box (box)]
-    (add-watch box ::commit run-new)
-    (alter box conj f)
-    nil))
+  (alter (box) conj f)
+  nil)
