@@ -60,7 +60,7 @@ public class World {
     /** The clock to mark the start of a wait with: exact enough for a human, and cheap. */
     public long coarseNanos() {
         long tick = HandOff.lastTick();
-        return tick != 0 ? tick : nanoTime();
+        return tick != 0 && this == REAL ? tick : nanoTime();
     }
 
     /** Seeds the random numbers of a new fiber. */
