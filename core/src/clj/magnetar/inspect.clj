@@ -3,10 +3,15 @@
 
   runtime             what Magnetar runs on
   fibers, fiber-info  who is there, and what each waits for
+  processes           the processes, and what each does
+  mailbox             how full the mailbox of a process is
+  zombies             processes that were killed and do not end
+  dead-letters        messages that nobody got
   offload             the threads for work that virtual threads cannot give back
   start-watchdog      names fibers that hold their carrier
   set-failure-hook    where failures go that nobody caught"
   (:require
+   [magnetar.impl.actor.info :as actor]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime])
   (:import
@@ -14,6 +19,7 @@
    (magnetar.kernel.channel Select Select$Operation)
    (magnetar.kernel.inspect FiberInfo Watchdog Watchdog$Holding)
    (magnetar.kernel.park Failures Failures$Failure Fibers WaitReason World)
+   (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid Processes Zombie)
    (magnetar.kernel.scope Offload)
    (magnetar.kernel.time Durations Wheel)))
 
@@ -74,6 +80,77 @@
   Asks nothing of the fibers themselves. In Erlang: processes/0 with process_info/1."
   []
   (into [] (map info-data) (sort-by #(.threadId (.thread ^FiberInfo %)) (FiberInfo/all))))
+
+(defn processes
+  "A vector of `magnetar.actor/process-info` of all processes that are not dead, in the order they were started.
+
+  Asks nothing of the processes themselves. Looks at the stack of each, some microseconds a process.
+
+    (map :label (processes)) ;=> (\"shell\" \":logger\")
+
+  In Erlang: processes/0 with process_info/1."
+  []
+  (into [] (keep actor/of) (sort (map #(.pid ^LocalProcess %) (Processes/all)))))
+
+(defn mailbox
+  "How full the mailbox of a process is: {:messages :capacity :when-full :dropped :waiting-senders}; nil if it is dead.
+
+  :capacity is nil for any number; :dropped counts what was dropped because it was full, :waiting-senders those that wait for room. Asks
+  nothing of the process: look twice to see it grow. Fails with an IllegalArgumentException for what is no pid.
+
+    (mailbox pid) ;=> {:messages 3, :capacity 100, :when-full :block, :dropped 0, :waiting-senders 0}
+
+  In Erlang: process_info(Pid, message_queue_len)."
+  [pid]
+  (when-not (instance? Pid pid)
+    (throw (errors/illegal-argument :magnetar/not-a-pid
+                                    (str "`mailbox` wants a pid, as `spawn`, `self` or `whereis` return it; this is " (pr-str pid) ".") {:value pid})))
+  (when-some [^LocalProcess process (Processes/processOf pid)]
+    (let [^MailboxInfo info (.mailboxInfo process)]
+      {:messages (.messages info)
+       :capacity (when (pos? (.capacity info)) (.capacity info))
+       :when-full (some-> (.whenFull info) .toLowerCase (.replace "_" "-") keyword)
+       :dropped (.dropped info)
+       :waiting-senders (.senders info)})))
+
+(defn- zombie-data [^Zombie zombie]
+  (let [thread (.thread zombie)]
+    {:pid (.pid zombie)
+     :reason (.reason zombie)
+     :since-ms (quot (.nanos zombie) 1000000)
+     :thread thread
+     :stack (if thread (vec (.getStackTrace ^Thread thread)) [])}))
+
+(defn zombies
+  "A vector of the processes that were killed and whose threads run on: {:pid :reason :since-ms :thread :stack}, the longest first.
+
+  For everybody else they are dead: what they send is dropped. One that catches the kill, or computes without ever calling the library,
+  stays until it ends by itself; :stack says where it is.
+
+    (zombies) ;=> [{:pid #magnetar/pid \"0.17.1699 app.clj:12\", :reason :killed, :since-ms 5000, ..}]
+
+  In Erlang there are none: a process can be stopped anywhere."
+  []
+  (mapv zombie-data (Processes/zombies)))
+
+(defn- letter-data [^DeadLetters$Letter letter]
+  {:to (.to letter)
+   :message (.message letter)
+   :from (.from letter)
+   :line (.line letter)})
+
+(defn dead-letters
+  "Messages that nobody got, because the process was dead or its mailbox dropped them: {:count n :last [{:to :message :from :line} ..]}.
+
+  :count counts all; :last has the last 100 that were kept, at most ten a second, the oldest first: :to and :message as text, :from the thread
+  that sent it, :line the source line.
+
+    (dead-letters) ;=> {:count 1, :last [{:to \"#magnetar/pid ..\", :message \":hello\", :line \"app.clj:12\", ..}]}
+
+  In Erlang they vanish; in Akka: dead letters."
+  []
+  {:count (DeadLetters/count)
+   :last (mapv letter-data (DeadLetters/last))})
 
 (defn offload
   "The threads of `magnetar.scope/offload` now: {:limit :threads :running :queued}.

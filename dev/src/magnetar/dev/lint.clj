@@ -9,6 +9,7 @@
    [magnetar.dev.lint.layers :as layers]
    [magnetar.dev.lint.libraries :as libraries]
    [magnetar.dev.lint.reflection :as reflection]
+   [magnetar.dev.lint.scenarios :as scenarios]
    [magnetar.dev.lint.shell :as shell]))
 
 (set! *warn-on-reflection* true)
@@ -24,6 +25,7 @@
    ["reflection and boxed math" #(reflection/findings ["core/src/clj" "dev/src" "bench/src/clj"])]
    ["reflection" #(reflection/reflection-findings ["examples"])]
    ["docstrings" docs/findings]
+   ["scenarios of Erlang" scenarios/findings]
    ["api.edn" api/findings]])
 
 (def ^:private compat-gates

@@ -5,7 +5,8 @@
    [clojure.core.server :as server]
    [clojure.java.io :as io]
    [clojure.main :as main]
-   [clojure.string :as str])
+   [clojure.string :as str]
+   [magnetar.dev.shell :as shell])
   (:import
    (java.io PushbackReader StringReader)
    (java.net ServerSocket)
@@ -22,7 +23,7 @@
     [magnetar.scope.context :as context]
     [magnetar.fold :as fold]
     [magnetar.resilience :as r]
-    [magnetar.actor :as actor :refer [! receive self]]
+    [magnetar.actor :as actor]
     [magnetar.gen-server :as gs]
     [magnetar.supervisor :as sup]
     [magnetar.inspect :as inspect]])
@@ -37,6 +38,8 @@
   "Loads what exists of Magnetar's namespaces into the current one, under the canonical aliases."
   []
   (apply require (filter #(exists? (first %)) aliases))
+  (ns-unmap *ns* 'flush) ; Erlang's takes its place: the prompt flushes by itself
+  (refer 'magnetar.actor)
   (require '[clojure.repl :refer [doc source apropos dir pst find-doc]]))
 
 ;; --- reading forms from edited lines
@@ -126,8 +129,8 @@
 (defn- form-reader [reader]
   (let [waiting (volatile! [])]
     (fn [_ exit]
-      (while (empty? @waiting) (vreset! waiting (next-forms reader exit)))
-      (let [form (first @waiting)]
+      (while (and (empty? @waiting) (not (shell/over?))) (vreset! waiting (next-forms reader exit)))
+      (let [form (if (seq @waiting) (first @waiting) exit)]
         (vswap! waiting rest)
         form))))
 
@@ -139,18 +142,18 @@
 (defn- edited-repl []
   (with-open [terminal (-> (TerminalBuilder/builder) (.system true) (.build))]
     (interrupt-on-ctrl-c terminal)
-    (main/repl :init load-aliases
-               :prompt (constantly nil)
-               :need-prompt (constantly false)
-               :read (form-reader (line-reader terminal)))))
+    (shell/repl {:init load-aliases
+                 :prompt (constantly nil)
+                 :need-prompt (constantly false)
+                 :read (form-reader (line-reader terminal))})))
 
 ;; --- the socket, for editors
 
 (defn serve
-  "One client of the socket REPL: the aliases are loaded, then it is Clojure's own."
+  "One client of the socket REPL, a process of its own: the aliases are loaded, then it is Clojure's."
   []
-  (binding [*ns* (the-ns 'user)] (load-aliases))
-  (server/repl))
+  (shell/repl {:init #(do (in-ns 'user) (load-aliases))
+               :read server/repl-read}))
 
 (defn start-socket
   "Starts a socket REPL on loopback, port 0 for any free one, and writes its port file. Returns the port."
@@ -178,7 +181,7 @@
 (defn- prompt-until-end []
   (if (terminal?)
     (edited-repl)
-    (main/repl :init load-aliases)))
+    (shell/repl {:init load-aliases, :read main/repl-read})))
 
 (defn- port-of [text]
   (let [port (if text (parse-long text) 0)]

@@ -2,7 +2,11 @@
   "Runs a program's file as clojure.main does, and reports what it throws in the user's own terms."
   (:require
    [clojure.main :as main]
-   [clojure.string :as str]))
+   [clojure.string :as str]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.process Processes)
+   (magnetar.kernel.scope Scope)))
 
 (set! *warn-on-reflection* true)
 
@@ -86,13 +90,28 @@
       (in-ns 'user)
       (load-file path))))
 
-(defn -main
-  "Runs the file with its arguments. The JVM ends with 0, 1 when the program throws, or as the program says."
-  [path & args]
+(def ^:private pause-ms 20)
+
+(defn- await-end
+  "Fibers are daemons: waits while a process that has a name, or a scope, is alive."
+  []
+  (while (or (seq (Processes/names)) (pos? (Scope/alive)))
+    (Thread/sleep (long pause-ms))))
+
+(defn- run-file [path args wait?]
   (leave (try
            (load-program path args)
+           (when wait? (await-end))
            0
            (catch Throwable e
              (flush)
              (binding [*out* *err*] (run! println (report e)) (flush))
              1))))
+
+(defn -main
+  "Runs the file with its arguments, and waits until no process with a name and no scope is alive, unless --no-wait stands before the
+  file. The JVM ends with 0, 1 when the program throws, or as the program says."
+  [& arguments]
+  (let [wait? (not= "--no-wait" (first arguments))
+        [path & args] (if wait? arguments (rest arguments))]
+    (run-file path args wait?)))

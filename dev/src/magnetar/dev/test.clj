@@ -5,7 +5,8 @@
    [clojure.java.io :as io]
    [clojure.main :as main]
    [clojure.string :as str]
-   [clojure.test :as t])
+   [clojure.test :as t]
+   [magnetar.dev.scenarios :as scenarios])
   (:import
    (com.sun.management HotSpotDiagnosticMXBean HotSpotDiagnosticMXBean$ThreadDumpFormat)
    (java.io File PushbackReader)
@@ -63,9 +64,10 @@
   (let [before (failures @t/*report-counters*)
         each (t/join-fixtures (::t/each-fixtures (meta (:ns (meta test-var)))))]
     (each #(t/test-var test-var))
-    (swap! running (fn [counts]
-                     (-> (dissoc counts :test)
-                         (update (if (= before (failures @t/*report-counters*)) :pass-tests :fail-tests) inc))))))
+    (let [passed? (= before (failures @t/*report-counters*))]
+      (swap! running (fn [counts]
+                       (cond-> (update (dissoc counts :test) (if passed? :pass-tests :fail-tests) inc)
+                         passed? (update :scenarios into (scenarios/ids-in (:otp (meta test-var))))))))))
 
 (defn- test-vars [ns-sym]
   (sort-by (comp :line meta) (filter (comp :test meta) (vals (ns-interns ns-sym)))))
@@ -110,8 +112,14 @@
 (defn- words [text]
   (remove str/blank? (str/split text #"\s+")))
 
+(defn- record-scenarios [ids]
+  (when-let [file (System/getProperty "magnetar.scenarios")]
+    (when (seq ids)
+      (scenarios/record (System/getProperty "magnetar.home") file ids))))
+
 (defn- finish [suite counts-file start]
   (let [{:keys [pass-tests fail-tests]} @running]
+    (record-scenarios (:scenarios @running))
     (spit counts-file (str pass-tests " " fail-tests "\n"))
     (println (str suite ": " pass-tests " passed, " fail-tests " failed in " (seconds start)))
     (flush)
@@ -123,7 +131,7 @@
   Writes \"PASSED FAILED\" to `counts-file`; ends the JVM with 0 or 1."
   [suite counts-file folders & chosen]
   (let [start (System/nanoTime)]
-    (reset! running {:pass-tests 0 :fail-tests 0})
+    (reset! running {:pass-tests 0 :fail-tests 0 :scenarios []})
     (start-watchdog counts-file)
     (println (str "Suite " suite))
     (binding [t/*test-out* *out*, t/*stack-trace-depth* 25]

@@ -4,6 +4,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
+import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import magnetar.kernel.park.Cause;
@@ -42,6 +43,8 @@ import magnetar.kernel.time.Wheel;
 public final class Scope extends Region {
     /** How long a fork may go on after its cancellation before it is named, unless the owner says otherwise. */
     public static final long PATIENCE_NANOS = 5_000_000_000L;
+
+    private static final LongAdder ALIVE = new LongAdder();
 
     private enum State {
         OPEN,
@@ -96,6 +99,7 @@ public final class Scope extends Region {
         Scope scope = new Scope(site, joiner, owner, own);
         scope.holds = owner.hold();
         owner.enterRegion(scope);
+        ALIVE.increment();
         if (nanos <= 0) {
             scope.cancel(DEADLINE);
         } else if (own != Durations.INFINITE) {
@@ -131,6 +135,11 @@ public final class Scope extends Region {
         }
         Scope s = enclosing(fiber);
         return s == null ? Durations.INFINITE : s.deadline;
+    }
+
+    /** How many scopes have not ended. */
+    public static long alive() {
+        return ALIVE.sum();
     }
 
     /** The source line that opened it. */
@@ -388,6 +397,7 @@ public final class Scope extends Region {
             Wheel.of(owner.world()).cancel(alarm);
         }
         owner.leaveRegion();
+        ALIVE.decrement();
         if (holds) {
             owner.release();
         }

@@ -1,0 +1,72 @@
+(ns magnetar.otp.erl
+  "The lane of a real `erl`: the Erlang side of all scenarios, in one node without a network."
+  (:require
+   [clojure.edn :as edn]
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [magnetar.dev.processes :as processes]
+   [magnetar.otp.lanes :as lanes])
+  (:import
+   (java.util List)
+   (java.util.concurrent TimeUnit)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private limit-seconds 240)
+
+(defn wanted?
+  "Was the run told to use this lane, by --with-erl?"
+  []
+  (= "true" (System/getProperty "magnetar.erl")))
+
+(defn available?
+  "Is there an `erl` on the PATH?"
+  []
+  (boolean (some #(.canExecute (io/file % "erl")) (str/split (or (System/getenv "PATH") "") #":"))))
+
+(defn scenarios
+  "The scenarios that have an Erlang side."
+  []
+  (filter :erl (lanes/table)))
+
+(defn expected
+  "What Erlang has to show."
+  [scenario]
+  (get scenario :erl-expect (:expect scenario)))
+
+(defn- function-text [{:keys [id erl]}]
+  (str "\n'" id "'() ->\n    " erl ".\n"))
+
+(defn- source [scenarios]
+  (apply str (slurp (io/file processes/home "core/test/resources/conformance/scenarios.erl"))
+         (map function-text scenarios)))
+
+(defn- command [file scenarios]
+  (let [names (str/join "," (map #(str "'" (:id %) "'") scenarios))]
+    ["erl" "-noshell" "-kernel" "logger_level" "none" "-eval"
+     (str "case compile:file(\"" file "\", [binary, report_errors]) of "
+          "{ok, M, B} -> code:load_binary(M, \"scenarios\", B), scenarios:main([" names "]); "
+          "_ -> halt(1) end.")]))
+
+(defn- output
+  "What the program prints; it is ended when the time is over."
+  [folder words]
+  (let [builder (doto (ProcessBuilder. ^List words) (.directory folder) (.redirectErrorStream true))
+        process (.start builder)
+        text (future (slurp (.getInputStream process)))]
+    (when-not (.waitFor process (long limit-seconds) TimeUnit/SECONDS)
+      (.destroyForcibly process))
+    @text))
+
+(defn- observation [line]
+  (try
+    (edn/read-string line)
+    (catch RuntimeException _ nil)))
+
+(defn run
+  "What the scenarios show in Erlang, from ID to value; under :text all that was printed."
+  [scenarios]
+  (let [folder (processes/temporary-folder)
+        file (processes/write folder "scenarios.erl" (source scenarios))
+        text (output folder (command file scenarios))]
+    (into {:text text} (filter vector?) (map observation (str/split-lines text)))))

@@ -1,0 +1,149 @@
+(ns magnetar.otp.lanes
+  "The table of scenarios, and the two lanes that they run in: our processes, and a real `erl`.
+
+  A scenario is a var named by its ID that holds a map:
+
+    :id :says    the ID, and what has to happen
+    :expect      what is observed, as data
+    :ours        a function that does it with magnetar.actor and returns what it observed
+    :erl         the body of an Erlang function that does the same; nil where there is none, with :no-erl, the reason
+    :erl-expect  what Erlang shows, where it is not the same as :expect, with :differs, the reason"
+  (:require
+   [clojure.test :as t]
+   [magnetar.actor :as actor :refer [! after receive]]
+   [magnetar.impl.runtime]
+   [magnetar.support :as support])
+  (:import
+   (magnetar.kernel.park Exit)
+   (magnetar.kernel.process LocalProcess Processes)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- the lane of our processes
+
+(defn- alive-now []
+  (into #{} (map LocalProcess/.pid) (Processes/all)))
+
+(defn- host [f]
+  (fn []
+    (try
+      (actor/with-process {} (f))
+      (catch Throwable e
+        [:died (or (:reason (ex-data e)) (class e)) (ex-message e)]))))
+
+(defn- end-all
+  "Kills what a scenario has left behind, its own process first if it hangs."
+  [before]
+  (run! #(Processes/exit % :kill) (remove before (alive-now))))
+
+(defn observe
+  "What the scenario shows in our lane, :late if nothing in time."
+  [{:keys [ours]}]
+  (let [before (alive-now)]
+    (support/with-failures [_]
+      (try
+        (support/value-of (second (support/start-thread :virtual (host ours))))
+        (finally (end-all before))))))
+
+(defn check
+  "Compares what the scenario shows in our lane with what it has to, as a test."
+  [{:keys [id says expect] :as scenario}]
+  (t/testing (str id ": " says)
+    (t/is (= expect (observe scenario)))))
+
+(defmacro scenario
+  "Defines a scenario and its test; its parts are forms, :ours the body of a function."
+  [id says & {:keys [expect ours erl no-erl differs] :as parts}]
+  `(def ~(with-meta id {:otp (str id) :test `(fn [] (check @(var ~id)))})
+     ~says
+     ~(cond-> {:id (str id) :says says :expect expect :ours `(fn [] ~ours) :erl erl}
+        no-erl (assoc :no-erl no-erl)
+        differs (assoc :differs differs)
+        (contains? parts :erl-expect) (assoc :erl-expect (:erl-expect parts)))))
+
+;; ---- the table
+
+(def groups
+  "The namespaces with the scenarios."
+  '[magnetar.otp.spawn-test magnetar.otp.link-test magnetar.otp.monitor-test magnetar.otp.name-test magnetar.otp.receive-test
+    magnetar.otp.order-test magnetar.otp.timer-test magnetar.otp.info-test])
+
+(defn table
+  "All scenarios, in the order of the files."
+  []
+  (run! require groups)
+  (for [group groups
+        v (sort-by (comp :line meta) (filter (comp :otp meta) (vals (ns-interns group))))]
+    @v))
+
+;; ---- what scenarios are made of
+
+(defn reason-of
+  "The reason for which a process ends that calls f."
+  [f]
+  (let [[pid ref] (actor/spawn-monitor f)]
+    (receive [:DOWN ref :process pid why] why)))
+
+(defn idle
+  "A process that waits, without an end and without taking a message."
+  []
+  (actor/spawn #(receive ::never nil)))
+
+(defn dead
+  "The pid of a process that was."
+  []
+  (let [pid (actor/spawn (fn []))]
+    (actor/join pid)
+    pid))
+
+(defn trapper
+  "A process that traps exits and tells `to` of each: [:trapped reason]. What else it gets it tells as [:got message]."
+  [to]
+  (actor/spawn-opt {:trap-exit true}
+                   #(loop []
+                      (receive
+                        [:EXIT _ why] (! to [:trapped why])
+                        message (! to [:got message]))
+                      (recur))))
+
+(defn waits?
+  "Does the process wait for something?"
+  [pid]
+  (= :waiting (actor/process-info pid :status)))
+
+(defn wait-for
+  "True once f is true; in a process that has a message to take f may not wait."
+  [f]
+  (support/wait-until f))
+
+(defn queued?
+  "Has this process n messages?"
+  [n]
+  (= n (actor/process-info (actor/self) :message-queue-len)))
+
+(defn- ended [pid]
+  (try (actor/join pid) (catch clojure.lang.ExceptionInfo _)))
+
+(defn through-death
+  "Calls f, which ends the process, and waits until all who have to know of its end do."
+  [pid f]
+  (let [told (promise)
+        observer (actor/spawn #(do (ended pid) (deliver told true)))]
+    (wait-for #(waits? observer))
+    (f)
+    (support/value-of told)))
+
+(defn observe-error
+  "[:error what] of the misuse that f is, [:exit reason] of its exit, else [:ok value]."
+  [f]
+  (try
+    [:ok (f)]
+    (catch IllegalArgumentException e
+      [:error (if (= :noproc (:magnetar/reason (ex-data e))) :noproc :badarg)])
+    (catch Exit e
+      [:exit (.reason e)])))
+
+(defn pause
+  "Lets so many milliseconds pass, in the way of processes; only where nothing has to happen meanwhile."
+  [ms]
+  (receive (after ms nil)))

@@ -1,0 +1,97 @@
+(ns magnetar.otp.table-test
+  "The table of scenarios: the lane of Erlang, and the proof that each scenario can fail, in both lanes."
+  {:limit 600000}
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :as t :refer [deftest is testing]]
+   [magnetar.otp.erl :as erl]
+   [magnetar.otp.lanes :as lanes]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private on-erlang
+  (delay (erl/run (erl/scenarios))))
+
+(defn- check-on-erlang [{:keys [id says] :as scenario}]
+  (testing (str id " in Erlang: " says)
+    (is (= (erl/expected scenario) (get @on-erlang id :nothing)))))
+
+(defn- with-erlang [f]
+  (cond
+    (not (erl/wanted?)) nil
+    (erl/available?) (f)
+    :else (println "  lane of Erlang: skipped, there is no `erl` on the PATH")))
+
+(deftest erlang-shows-what-the-table-says
+  (with-erlang
+    #(do
+       (when-not (every? (set (keys @on-erlang)) (map :id (erl/scenarios)))
+         (println (:text @on-erlang)))
+       (run! check-on-erlang (erl/scenarios)))))
+
+;; ---- altered expectations
+
+(defn- altered-leaf [leaf]
+  (cond
+    (boolean? leaf) (not leaf)
+    (number? leaf) (inc leaf)
+    :else :altered))
+
+(defn altered
+  "The expectations that differ from this one in one place each: a leaf is another one, or an empty vector is not empty."
+  [expectation]
+  (cond
+    (= [] expectation) [[:altered]]
+    (vector? expectation) (for [i (range (count expectation))
+                                other (altered (nth expectation i))]
+                            (assoc expectation i other))
+    :else [(altered-leaf expectation)]))
+
+(defn- outcomes
+  "The types of what a test reports."
+  [f]
+  (let [reports (atom [])]
+    (binding [t/report #(swap! reports conj (:type %))]
+      (f))
+    @reports))
+
+(defn- stays-green [check expectations]
+  (remove #(= [:fail] (outcomes (fn [] (check %)))) expectations))
+
+(deftest expectations-are-altered-in-each-place
+  (is (= [[2 [:a]] [1 [:altered]]] (altered [1 [:a]])))
+  (is (= [[[:altered]]] [(altered [])]))
+  (is (= [:altered] (altered nil)))
+  (is (= [false] (altered true))))
+
+(defn- ours-stays-green
+  "The altered expectations that the scenario passes; it runs once more, and each is compared with what it shows."
+  [scenario]
+  (let [observed (lanes/observe scenario)]
+    (stays-green #(lanes/check (assoc scenario :expect % :ours (constantly observed)))
+                 (altered (:expect scenario)))))
+
+(deftest each-scenario-fails-when-its-expectation-is-altered
+  (doseq [{:keys [id] :as scenario} (lanes/table)]
+    (is (= [] (vec (ours-stays-green scenario))) id)))
+
+(deftest each-scenario-fails-in-erlang-when-its-expectation-is-altered
+  (with-erlang
+    #(doseq [{:keys [id] :as scenario} (erl/scenarios)]
+       (is (= [] (vec (stays-green (fn [other] (check-on-erlang (assoc scenario :erl-expect other))) (altered (erl/expected scenario)))))
+           id))))
+
+;; ---- the table itself
+
+(defn- claimed []
+  (let [ids (str/split-lines (slurp (io/file (System/getProperty "magnetar.home") "core/test/resources/conformance/otp-ids.txt")))]
+    (filter #(#{"SPN" "LNK" "MON" "REG" "RCV" "ORD" "TMR" "ALI" "PRC"} (first (str/split % #"-"))) ids)))
+
+(deftest the-table-has-each-scenario-of-the-processes-once
+  (is (= (sort (claimed)) (sort (map :id (lanes/table))))))
+
+(deftest a-side-that-is-missing-or-different-says-why
+  (doseq [{:keys [id erl no-erl differs] :as scenario} (lanes/table)]
+    (is (or erl no-erl) id)
+    (is (or differs (not (contains? scenario :erl-expect))) id)))

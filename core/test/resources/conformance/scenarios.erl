@@ -1,0 +1,73 @@
+%% What the Erlang side of the scenarios is made of. Their functions are added behind it, and all run in one node.
+-module(scenarios).
+-compile([export_all, nowarn_export_all, nowarn_unused_vars, nowarn_unused_function]).
+
+%% ---- running
+
+main(Names) ->
+    process_flag(trap_exit, true),
+    [io:format("~ts~n", [edn([atom_to_binary(Name), observe(Name)])]) || Name <- Names],
+    halt(0).
+
+observe(Name) ->
+    {P, R} = spawn_monitor(fun() -> exit({observed, ?MODULE:Name()}) end),
+    receive
+        {'DOWN', R, process, P, {observed, Term}} -> Term;
+        {'DOWN', R, process, P, Why} -> {died, Why}
+    after 30000 -> exit(P, kill), late
+    end.
+
+%% A term as data that Clojure reads: atoms are keywords, tuples and lists are vectors.
+edn(undefined) -> "nil";
+edn(B) when is_boolean(B) -> atom_to_list(B);
+edn(A) when is_atom(A) -> [$:, string:replace(atom_to_list(A), "_", "-", all)];
+edn(N) when is_number(N) -> io_lib:format("~p", [N]);
+edn(B) when is_binary(B) -> io_lib:format("~p", [binary_to_list(B)]);
+edn(T) when is_tuple(T) -> edn(tuple_to_list(T));
+edn(L) when is_list(L) -> [$[, lists:join(" ", [edn(E) || E <- L]), $]];
+edn(Other) -> io_lib:format("~p", [lists:flatten(io_lib:format("~p", [Other]))]).
+
+%% ---- what scenarios share
+
+reason_of(F) ->
+    {P, R} = spawn_monitor(F),
+    receive {'DOWN', R, process, P, Why} -> Why end.
+
+idle() ->
+    spawn(fun() -> receive '$never' -> ok end end).
+
+dead() ->
+    {P, R} = spawn_monitor(fun() -> ok end),
+    receive {'DOWN', R, process, P, _} -> P end.
+
+trapper(To) ->
+    P = spawn(fun() -> process_flag(trap_exit, true), To ! '$trapping', trap(To) end),
+    receive '$trapping' -> P end.
+
+trap(To) ->
+    receive
+        {'EXIT', _, Why} -> To ! {trapped, Why};
+        Message -> To ! {got, Message}
+    end,
+    trap(To).
+
+fired() ->
+    P = idle(),
+    R = monitor(process, P),
+    exit(P, boom),
+    wait_for(fun() -> process_info(self(), message_queue_len) =:= {message_queue_len, 1} end),
+    R.
+
+flush() ->
+    receive M -> [M | flush()] after 0 -> [] end.
+
+wait_for(F) ->
+    case F() of
+        true -> true;
+        false -> erlang:yield(), wait_for(F)
+    end.
+
+failure(F) ->
+    try {ok, F()} catch Class:Reason -> {Class, Reason} end.
+
+%% ---- scenarios
