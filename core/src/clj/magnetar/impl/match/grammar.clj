@@ -1,0 +1,99 @@
+(ns magnetar.impl.match.grammar
+  "Splits the forms of a `receive` into pattern and body pairs, `(from ..)` clauses and one `(after ..)`."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.match.flaws :as flaws :refer [flaw printed]]))
+
+(set! *warn-on-reflection* true)
+
+(def infix
+  "The keywords that make a pattern of a list when they stand second."
+  #{:guard :seq :as :only :when :<<})
+
+(defn var-named
+  "The name of the var that a symbol resolves to, or nil."
+  [sym]
+  (let [v (try (resolve sym) (catch ClassNotFoundException _ nil))]
+    (when (var? v) (symbol v))))
+
+(defn head-of
+  "The symbol at the head of a list that is no pattern with an infix keyword, or nil."
+  [form]
+  (when (and (seq? form) (symbol? (first form)) (not (infix (second form))))
+    (first form)))
+
+;; Syntax-quote puts a namespace before a name it does not know: that of the macro, where the name need not exist.
+(defn called?
+  "Does the symbol stand for the public macro `full`: as its var, or as its name where no var of another is meant?"
+  [sym full]
+  (let [named (var-named sym)]
+    (or (= full named)
+        (and (= (name full) (name sym))
+             (or (nil? named) (nil? (namespace sym)))))))
+
+(defn- marker [form]
+  (when-let [head (head-of form)]
+    (cond
+      (called? head 'magnetar.actor/after) :after
+      (called? head 'magnetar.actor/from) :from)))
+
+;; A body may call a function that the user named `after` or `from`.
+(defn- stray-marker? [{:keys [env]} form]
+  (let [head (head-of form)]
+    (and (marker form)
+         (not (contains? env head))
+         (contains? #{nil 'magnetar.actor/after 'magnetar.actor/from} (var-named head)))))
+
+(defn- from-clause [site [_ channel local & body :as form]]
+  (case (count form)
+    1 (flaw site {:clause form} (printed form) " has no channel: write (from channel name body ..).")
+    2 (flaw site {:clause form} (printed form) " has no name for the value: write (from channel name body ..).")
+    (if (or (simple-symbol? local) (vector? local) (map? local))
+      {:channel channel, :local local, :body (vec body)}
+      (flaw site {:clause form} "in " (printed form) " the name of the value is " (printed local)
+            ": write a symbol there, in a macro one with # at its end."))))
+
+(defn- after-clause [site [_ timeout & body :as form]]
+  (if (next form)
+    {:timeout timeout, :body (vec body)}
+    (flaw site {:clause form} (printed form) " has no timeout: write (after ms body ..).")))
+
+(defn- check-order [site {:keys [from after]} form]
+  (cond
+    (and after (= :after (marker form)))
+    (flaw site {:clause form} "there are two (after ..) clauses, the second one is " (printed form) ": keep one, at the end.")
+
+    after
+    (flaw site {:clause form} (printed form) " stands after the (after ..) clause: (after ..) comes last.")
+
+    (and (seq from) (not (marker form)))
+    (flaw site {:clause form} "the pattern " (printed form)
+          " stands after a (from ..) clause: patterns come first, then (from ..), then (after ..).")))
+
+(defn- add-pair [site parsed pattern [body :as left]]
+  (if (or (empty? left) (stray-marker? site body))
+    (flaw site {:clause pattern} "the clause " (printed pattern) " has no body: write a form after the pattern.")
+    (update parsed :pairs conj [pattern body])))
+
+(defn parse
+  "The clauses of a `receive`: {:pairs [[pattern body] ..] :from [{:channel :local :body} ..] :after {:timeout :body} or nil}."
+  [site forms]
+  (loop [parsed {:pairs [], :from [], :after nil}
+         [form & left :as forms] forms]
+    (if (empty? forms)
+      parsed
+      (do
+        (check-order site parsed form)
+        (case (marker form)
+          :from (recur (update parsed :from conj (from-clause site form)) left)
+          :after (recur (assoc parsed :after (after-clause site form)) left)
+          (recur (add-pair site parsed form left) (next left)))))))
+
+(defn parse-pairs
+  "The clauses of a `match`: [[pattern body] ..]."
+  [site forms]
+  (mapv (fn [[pattern & body]]
+          (if body
+            [pattern (first body)]
+            (flaw site {:clause pattern} "the clause " (printed pattern) " has no body: write a form after the pattern.")))
+        (partition-all 2 forms)))

@@ -1,0 +1,50 @@
+(ns magnetar.match
+  "The patterns of `receive`, for any value.
+
+  match  does the body beside the first pattern that the value matches
+
+  The guide's page \"Patterns, exactly\" has the patterns. core.match is underneath."
+  (:require
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.match.clauses :as clauses]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.process Matcher)))
+
+(set! *warn-on-reflection* true)
+
+(defn- short-text [value]
+  (binding [*print-length* 10, *print-level* 4]
+    (let [text (pr-str value)]
+      (if (< 300 (count text)) (str (subs text 0 300) "..") text))))
+
+(defn ^:no-doc no-clause
+  "The error of a `match` at `place` in which no pattern matches the value."
+  [place value patterns]
+  (errors/illegal-argument :magnetar/no-matching-clause
+                           (str place ": no clause matches " (short-text value) "; add one, or :else. The patterns are "
+                                (apply str (interpose ", " patterns)) ".")
+                           {:value value, :patterns patterns}))
+
+(defmacro match
+  "Does the body beside the first pattern that value matches, and returns its value.
+
+  Clauses are pairs of a pattern and one body form. Locals that are bound already match by value (`=`), new symbols are bound, twice the
+  same symbol means equal, `_` and names that begin with _ match anything. Bodies are in tail position: `recur` works. A guard that throws
+  is no match, and reported once. Throws an IllegalArgumentException with :magnetar/no-matching-clause and :value in `ex-data` when
+  nothing matches.
+
+    (match [:ok 7]
+      [:ok n]      n
+      [:error why] (throw (ex-info \"failed\" {:why why})))    ; 7
+
+  Counterpart in Erlang: case .. of."
+  [value & forms]
+  (let [{:keys [matcher clauses text place]} (clauses/match-clauses &env &form forms)
+        subject (gensym "subject")
+        matching (vary-meta (gensym "matcher") assoc :tag `Matcher)
+        answer (gensym "answer")]
+    `(let [~subject ~value
+           ~matching ~matcher
+           ~answer (.match ~matching ~subject)]
+       ~(clauses/bodies answer clauses `(throw (no-clause ~place ~subject ~text))))))
