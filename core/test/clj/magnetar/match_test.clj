@@ -141,6 +141,8 @@
   (is (= {:v 5} (matches {0 v} {0 5})))
   (is (= {:v 5} (matches {'a v} {'a 5})))
   (is (= {:v 5} (matches {"a" v} {"a" 5})))
+  (is (= {:v 5} (matches {"a;b [c]/d." v} {"a;b [c]/d." 5})))
+  (is (= {:v 5} (matches {:it's.odd/a+b? v} {:it's.odd/a+b? 5})))
   (is (= {:v 5} (matches {[1 2] v} {[1 2] 5})))
   (is (= {:v 5} (matches {nil v} {nil 5})))
   (is (= {:v 5} (let [k :a] (matches {k v} {:a 5}))))
@@ -261,7 +263,9 @@
   (is (= [:one :other :other] (mapv #(match % 1 :one :else :other) [1 2 :else]))))
 
 (deftest a-hint-on-a-symbol-stays
-  (is (= "A" (match ["a"] [^String s] (.toUpperCase s)))))
+  (is (= "A" (match ["a"] [^String s] (.toUpperCase s))))
+  (is (= "B" (match {:k ["a" "b"]} {:k [_ & [^String s]]} (.toUpperCase s))))
+  (is (= 6 (match [5] [^long n] (inc n)))))
 
 ;; --- guards
 
@@ -441,6 +445,27 @@
 (deftest many-bindings-come-out-in-order
   (is (= (range 8) (match (vec (range 8)) [a b c d e f g h] [a b c d e f g h]))))
 
+;; --- binaries
+
+(deftest RCV-22-a-binary-is-split-and-a-short-one-left
+  (when (io/resource "magnetar/bits.clj")
+    (let [split (binding [*ns* (the-ns 'magnetar.match-test)]
+                  (eval '(fn [message]
+                           (match message
+                             (bits [[len 16] [body :binary len] [rest :binary]]) [len (vec body) (vec rest)]
+                             [:n n (bits '[[body :binary n]])] [:inner (vec body)]
+                             _ :left))))]
+      (is (= [3 [97 98 99] [122]] (split (byte-array [0 3 97 98 99 122]))))
+      (is (= :left (split (byte-array [0 9 1]))))
+      (is (= [:inner [1 2]] (split [:n 2 (byte-array [1 2])])))
+      (is (= :left (split [:n 3 (byte-array [1 2])]))))))
+
+;; --- what core.match leaves behind
+
+(deftest an-expansion-names-nothing-of-core-match
+  (let [form (:matcher (parsed '[:a {:k x}] 1 '{:j {:k [y & r]}} 2 '([h & t] :seq) 3 '(:or 1 {:k 2}) 4))]
+    (is (= [] (filter #(and (symbol? %) (= "clojure.core.match" (namespace %))) (tree-seq coll? seq form))))))
+
 ;; --- against a reader of patterns that is too simple to be wrong
 
 (declare bindings)
@@ -514,7 +539,7 @@
 
 (deftest patterns-match-what-the-simple-reader-says
   (let [result (binding [*ns* (the-ns 'magnetar.match-test)]
-                 (check/quick-check 150
+                 (check/quick-check 100
                    (prop/for-all [[p vs] (gen/let [p patterns
                                                    likely (gen/vector (filled p) 3)
                                                    others (gen/vector values 3)]
@@ -618,6 +643,34 @@
   (let [error (try (eval '(magnetar.match/match 1 [:a String])) (catch Exception e e))]
     (is (= :macro-syntax-check (:clojure.error/phase (ex-data error) :macro-syntax-check)))
     (is (str/includes? (ex-message (ex-cause error)) "the clause [:a String] has no body"))))
+
+;; --- what it costs
+
+(defn- allocated []
+  (.getThreadAllocatedBytes ^com.sun.management.ThreadMXBean (java.lang.management.ManagementFactory/getThreadMXBean)
+                            (.threadId (Thread/currentThread))))
+
+(defn- bytes-per-match [^Matcher matcher message]
+  (let [rounds 20000
+        round #(dotimes [_ rounds] (.match matcher message))
+        _ (round)
+        before (long (allocated))]
+    (round)
+    (quot (- (long (allocated)) before) rounds)))
+
+(deftest matching-allocates-only-what-the-pattern-binds
+  (let [{:keys [matcher]} (clauses/clauses {} '(receive) '[{:k {:j 1000}} 1
+                                                           [:a x & _] 2
+                                                           ([:b x] :when (nil? x)) 3
+                                                           (:or [:c x] [:d x]) 4
+                                                           [:f _ 'g "h" nil 2.5 100N] 5
+                                                           [:x x y] 6])
+        matcher (eval matcher)]
+    (is (= 0 (bytes-per-match matcher {:k {:j 1}})))
+    (is (= 0 (bytes-per-match matcher [:b 7])))
+    (is (= 0 (bytes-per-match matcher [:f 1 'g "h" nil 2.5 100N])))
+    (is (= 0 (bytes-per-match matcher [:f 1 'g "h" nil 2.6 100N])))
+    (is (>= 32 (long (bytes-per-match matcher [:x 1 2]))))))
 
 ;; --- size
 

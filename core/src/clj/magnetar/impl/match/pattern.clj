@@ -160,20 +160,29 @@
 (defn- seq-pattern [state p]
   (when-not (vector? p)
     (wrong state p "in " (printed (list p :seq)) " a vector must stand before :seq."))
-  (apart state "sequence"
+  (apart state "value"
          (fn [state value]
-           (if (empty? p)
-             (step state :test `(and (sequential? ~value) (empty? ~value)))
-             (within state value #(sequence-of % p))))))
+           (let [state (step state :test `(sequential? ~value))
+                 items (gensym "items")]
+             (cond
+               (empty? p) (step state :test `(empty? ~value))
+               (= '& (first p)) (within state value #(sequence-of % p))
+               :else (within (step state :let items `(seq ~value)) items #(sequence-of % p)))))))
 
-;; --- maps
+;; --- quoted forms
 
 (defn- quoted? [form]
   (and (seq? form) (= 'quote (first form)) (= 2 (count form))))
 
+(defn- unquoted [form]
+  (if (quoted? form) (second form) form))
+
+;; --- maps
+
+;; core.match makes a local's name of a key, which only a keyword is sure to be fit for.
 (defn- map-key [state k]
   (cond
-    (or (keyword? k) (string? k)) [state k]
+    (keyword? k) [state k]
     (and (symbol? k) (pinned? (:env (:site state)) k)) [(update state :pins conj k) k]
     (or (symbol? k) (and (seq? k) (not (quoted? k))))
     (wrong state k "in the pattern " (printed (:whole state)) " the key " (printed k)
@@ -305,7 +314,7 @@
     (quoted? form) (if (ident? (second form)) [state form] (equal-to state form))
     (= :or (first form)) (or-pattern state form)
     (grammar/infix (second form)) (infix-pattern state form)
-    (bits? form) (bits-pattern state (second form))
+    (bits? form) (bits-pattern state (unquoted (second form)))
     :else (wrong state form "the list " (printed form) " is no pattern: write it quoted for its value, or ([..] :seq), (:or ..), "
                  "(p :guard f), (p :when test), (p :as x), (p :<< f), ({..} :only [..]), (bits [..]).")))
 
