@@ -1,0 +1,212 @@
+(ns magnetar.bits
+  "Erlang's bit syntax as data: one layout parses, builds and matches binaries, bit by bit.
+
+  compile            a layout made ready, once
+  parse build        fields out of bytes, bytes out of fields
+  bitstring          bits that are no whole bytes; build-bits makes them, parse takes them
+  matcher match-form pattern-locals pattern-pins    what `receive` does with a clause `(bits [..])`
+
+  A layout is a vector of segments, and a segment a vector: a name or a constant, then in any order a size, a type and modifiers.
+  `<<Len:16, Body:Len/binary, Rest/binary>>` is
+
+    [[:len 16] [:body :binary :len] [:rest :binary]]    or quoted    '[[len 16] [body :binary len] [rest :binary]]
+
+  name      a keyword or symbol, which name the same field; twice in a layout it must be the same value; _ is skipped, and built as zeros
+  constant  a number, a character, a string, with :binary a byte array: it must be there, and is built; a string stands for its characters
+  type      :integer (8 bits if there is no size), :float (16, 32, 64 bits; 64), :binary (bytes), :bits (any number of bits), :utf8 :utf16
+            :utf32 (one code point, as a number)
+  size      a number, the name of an earlier field, arithmetic such as (- len 4) or (if (= flag 1) 32 0) with the operators of
+            clojure.core + - * quot rem mod min max inc dec bit-and bit-or bit-xor bit-shift-left bit-shift-right = < > <= >=, or a function of
+            the map of earlier fields; without one, :binary and :bits take all the rest, as the last segment
+  :unit n   what the size counts: n bits; 8 for :binary, else 1
+  modifiers :unsigned :signed, :big :little :native; the first of each is the default
+
+  A segment alone, outside a vector, is one with nothing behind the name or constant: [0x89 \"PNG\" [len 32]].
+
+  Results are longs, where need be BigInts; doubles; byte arrays; bitstrings. They share nothing with the source.
+  Different from Erlang: a value that does not fit its field is refused, not cut; NaN and the infinities are floats like others; a length that is
+  missing from the values is counted.
+
+  In a clause of `receive` the pattern is the layout, not quoted: (bits [[len 16] [body :binary len] [rest :binary]]). The names become locals.
+  A symbol that is a local already is matched by value, and may be a size; a keyword always names a field. A message matches that is a byte
+  array, a ByteBuffer (which is left as it is) or a bitstring, from its first bit to its last. A macro with such clauses asks
+
+    (pattern-locals layout bound)       [len body rest]: the symbols to bind, in order; `bound` are the locals that are there, a set or &env
+    (pattern-pins layout bound)         the symbols of `bound` that the pattern reads
+    (match-form layout bound message)   a form that gives nil, or an object array with the values of pattern-locals in its first places
+
+  all of which throw, at macro-expansion, what is wrong with the layout. `match-form` is `matcher`, compiled once for all sites with that layout."
+  (:refer-clojure :exclude [compile])
+  (:require
+   [magnetar.impl.bits.bitstring :as impl]
+   [magnetar.impl.bits.engine :as engine]
+   [magnetar.impl.bits.flaws :as flaws]
+   [magnetar.impl.errors :as errors])
+  (:import
+   (java.util.concurrent ConcurrentHashMap)
+   (java.util.function Function)
+   (magnetar.impl.bits.bitstring Bitstring)
+   (magnetar.impl.bits.engine Layout)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- layouts
+
+(defn compile
+  "A layout made ready to `parse` and `build`: these take the vector as well, and compile it each time.
+
+  Returns a value that any number of threads may use; a compiled layout is returned as it is. Fails with :magnetar/bad-layout, :segment and
+  :index when a segment has an unknown word, a size that names no earlier field, a size that its type cannot have, a constant that does not
+  fit, or takes all the rest and is not the last.
+
+    (def frame (bits/compile '[[len 16] [body :binary len]]))
+
+  Counterpart in Erlang: the text between << and >>."
+  [layout]
+  (engine/layout-of layout))
+
+(defn parse
+  "The fields that a layout finds in a source, as a map from keywords; nil where the layout does not match.
+
+  A byte array or bitstring is a value: the layout must match it wholly. A ByteBuffer or InputStream is read: the layout takes its part off the
+  front. The position of the ByteBuffer moves behind that part, and stays where it was when the result is nil; its byte order does not count.
+  Of the InputStream nothing is read that the layout does not need (all of it for a last segment without a size); what was read when the
+  result is nil, for a mismatch or for the end of the stream, is gone. In both the part must end where a byte ends.
+  A size that comes to less than 0, or to nothing, is no match. Blocks as the stream does. Fails with :magnetar/bad-layout,
+  :magnetar/bad-source, and as the stream does.
+
+    (bits/parse '[[len 16] [body :binary len] [rest :binary]] bytes)    ; {:len 3, :body .., :rest ..}
+
+  Counterpart in Erlang: <<Len:16, Body:Len/binary, Rest/binary>> = Bytes. See also `build`."
+  [layout source]
+  (engine/parse layout source))
+
+(defn build-bits
+  "The bits of a layout with the values of a map, as a bitstring, whose length need not be whole bytes.
+
+  As `build` in all else.
+
+    (bits/build-bits [[:flag 1] [:level 4]] {:flag 1 :level 9})    ; #<5 bits 11001>
+
+  Counterpart in Erlang: <<Flag:1, Level:4>>."
+  [layout values]
+  (engine/build layout values))
+
+(defn- whole-bytes [^Bitstring bits layout]
+  (when-not (zero? (rem (.-size bits) 8))
+    (throw (errors/illegal-argument
+             :magnetar/bad-value
+             (str "The layout comes to " (.-size bits) " bits, which are no whole bytes. Fill it up with a segment such as [_ "
+                  (- 8 (rem (.-size bits) 8)) "], or take a bitstring from `bits/build-bits`.")
+             {:bits (.-size bits) :layout (.-source (engine/layout-of layout))})))
+  (.-bytes bits))
+
+(defn build
+  "The bytes of a layout with the values of a map, under the keywords of its names; other keys are ignored.
+
+  Returns a byte array. A field may be left out that is, as a plain name, the size of a :binary or :bits: it is counted. :binary and :bits take
+  a byte array, what remains in a ByteBuffer, or a bitstring; code points may be characters. Fails with :magnetar/bad-value, :segment and
+  :index when a value is missing, is of another type, or does not fit; and when the result is no whole bytes.
+
+    (bits/build '[[len 16] [body :binary len]] {:body (.getBytes \"abc\")})    ; 0 3 97 98 99
+
+  Counterpart in Erlang: <<Len:16, Body:Len/binary>>. See also `parse`, `build-bits`."
+  [layout values]
+  (whole-bytes (engine/build layout values) layout))
+
+;; ---- bitstrings
+
+(defn bitstring
+  "A string of bits: those of a byte array, ByteBuffer or bitstring, or the first n of them.
+
+  Returns a value that is equal to one with the same bits; `count` is the number of its bits, `nth` a bit, 0 or 1. It can be parsed, matched,
+  and built into a :bits or :binary segment; `build` with [[:all :bits]] makes bytes of it. Fails with :magnetar/bad-source for anything else,
+  and for more bits than there are.
+
+    (bits/bitstring (byte-array [0xab]) 4)    ; #<4 bits 1010>
+
+  Counterpart in Erlang: a bitstring, <<16#A:4>>."
+  ([bytes]
+   (let [^Bitstring bits (impl/of bytes)]
+     (bitstring bytes (if bits (.-size bits) 0))))
+  ([bytes n]
+   (let [^Bitstring bits (impl/of bytes)]
+     (when-not (and bits (int? n) (<= 0 (long n) (.-size bits)))
+       (throw (errors/illegal-argument
+                :magnetar/bad-source
+                (str "`bits/bitstring` takes a byte array, ByteBuffer or bitstring, and a number of bits that it has; these are "
+                     (flaws/shown bytes) (when bits (str ", of " (.-size bits) " bits,")) " and " (flaws/shown n) ".")
+                {:class (class bytes) :bits n})))
+     (impl/first-bits (.-bytes bits) n))))
+
+(defn bitstring?
+  "Is the value a string of bits, as `bitstring`, `build-bits` and :bits segments give it?
+
+    (bits/bitstring? (bits/build-bits [[:x 3]] {:x 1}))    ; true
+
+  Counterpart in Erlang: is_bitstring/1."
+  [value]
+  (instance? Bitstring value))
+
+;; ---- patterns
+
+(defn- locals [bound]
+  (if (map? bound) (keys bound) bound))
+
+(defn pattern-locals
+  "The symbols that a layout binds as a pattern, in the order of `matcher`. `bound` are the locals that are there: a set, or &env of a macro.
+
+  Returns a vector. Fails as `compile`.
+
+    (bits/pattern-locals '[[len 16] [body :binary len]])         ; [len body]
+    (bits/pattern-locals '[[len 16] [body :binary n]] '#{n})     ; [len body], n is read"
+  ([layout] (pattern-locals layout nil))
+  ([layout bound]
+   (mapv #(symbol (name %)) (.-fields ^Layout (engine/compile-layout layout (locals bound))))))
+
+(defn pattern-pins
+  "The symbols of `bound` that a layout reads as a pattern, in the order in which `matcher` takes their values.
+
+  Returns a vector. Fails as `compile`.
+
+    (bits/pattern-pins '[[kind 8] [body :binary n]] '#{n kind x})    ; [kind n]"
+  [layout bound]
+  (.-pins ^Layout (engine/compile-layout layout (locals bound))))
+
+(defn matcher
+  "A function of a message that gives nil, or an object array with the values of `pattern-locals` in its first places.
+
+  It matches a byte array, a ByteBuffer, which it leaves as it is, or a bitstring, from the first bit to the last; nothing else does.
+  It throws only what a function for a size throws. With `bound`, the function takes a second argument, an object array with the values of `pattern-pins`.
+
+    ((bits/matcher '[[kind 8] [body :binary]] '#{kind}) message (object-array [7]))
+
+  See also `match-form`."
+  ([layout] (matcher layout nil))
+  ([layout bound]
+   (let [layout (engine/compile-layout layout (locals bound))]
+     (fn
+       ([message] (engine/match layout message nil))
+       ([message pinned] (engine/match layout message pinned))))))
+
+;; A clause runs its form for each message: its layout is compiled at the first one. Layouts are constants of the program, so the table ends.
+(def ^:private ^ConcurrentHashMap sites (ConcurrentHashMap.))
+
+(def ^:private ^Function compile-site
+  (reify Function
+    (apply [_ [layout pins]] (engine/compile-layout layout pins))))
+
+(defn ^:no-doc match-at
+  "Matches with the layout and the pins in `key`, which are compiled at the first call."
+  [key message pinned]
+  (engine/match (.computeIfAbsent sites key compile-site) message pinned))
+
+(defn match-form
+  "A form that matches the value of the form `message`: nil, or an object array with the values of `pattern-locals` in its first places.
+
+  For macros. The pins are read where the form stands; the layout is compiled when the form runs first. Fails as `compile`, when called.
+
+    (bits/match-form '[[len 16] [body :binary len]] &env 'message)"
+  [layout bound message]
+  (let [pins (pattern-pins layout bound)]
+    `(match-at '~[layout pins] ~message ~(when (seq pins) `(object-array [~@pins])))))
