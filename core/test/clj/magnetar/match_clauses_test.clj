@@ -192,11 +192,15 @@
     ((:or [:a x] [:b y]) 1)
     "in (:or [:a x] [:b y]) the symbol x is bound by one alternative and not by another: bind the same symbols in each."
     ({k x} 1)
-    "in the pattern {k x} the key k is no value: quote it, or bind it to a local first."
+    "in the pattern {k x} the set element or key k is no value: quote it, or bind it to a local first."
     ({(f) x} 1)
-    "in the pattern {(f) x} the key (f) is no value: quote it, or bind it to a local first."
+    "in the pattern {(f) x} the set element or key (f) is no value: quote it, or bind it to a local first."
     (#{x 1} 1)
-    "in the pattern #{x 1} the set #{x 1} is a value, and x in it is no local."])
+    "in the pattern #{x 1} the set element or key x is no value: quote it, or bind it to a local first."
+    (#{[(f)]} 1)
+    "in the pattern #{[(f)]} the set element or key (f) is no value: quote it, or bind it to a local first."
+    ({[x] 1} 1)
+    "in the pattern {[x] 1} the set element or key x is no value: quote it, or bind it to a local first."])
 
 (defn- flaw-of
   "[message data] of the flaw in the clauses, which stand at app.clj:7."

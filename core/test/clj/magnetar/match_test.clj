@@ -184,6 +184,10 @@
 (deftest a-local-matches-by-value
   (is (= {:y 2} (let [x 1] (matches [x y] [1 2]))))
   (is (nil? (let [x 1] (matches [x y] [3 2]))))
+  (is (= {:y 2} (let [x 1] (matches [x x [x y]] [1 1 [1 2]]))))
+  (is (nil? (let [x 1] (matches [x x] [1 2]))))
+  (is (= {} (let [x 1] (matches #{x [x 'y]} #{1 [1 'y]}))))
+  (is (= {:y 2} (let [x 1] (matches {[x 'k] y} {[1 'k] 2}))))
   (is (= {} (let [x [1 {:k 2}]] (matches x [1 {:k 2}]))))
   (is (= {} (loop [n 1] (if (= n 3) (matches [n] [3]) (recur (inc n))))))
   (is (= {} ((fn [x] (matches [x] [1])) 1)))

@@ -15,7 +15,7 @@
   (delay
     (binding [*compile-files* false, *warn-on-reflection* false, *unchecked-math* false]
       (require 'clojure.core.match))
-    (update-keys '{compile clj-form, line *line*, locals *locals*, warned *warned*, whole *recur-present*}
+    (update-keys '{compile clj-form, line *line*, locals *locals*, warned *warned*, whole *recur-present*, checks *syntax-check*}
                  keyword)))
 
 (defn- core-var [k]
@@ -27,6 +27,7 @@
   (with-bindings {(core-var :line) nil
                   (core-var :locals) (zipmap pins (repeat true))
                   (core-var :warned) (atom true)
+                  (core-var :checks) (atom false)
                   (core-var :whole) true}
     ((core-var :compile) [value] [[p] done :else nil])))
 

@@ -179,16 +179,23 @@
 
 ;; --- maps
 
+;; A set and a key are values: code in them would run at each message.
+(defn- check-value [state form]
+  (cond
+    (quoted? form) state
+    (and (symbol? form) (pinned? (:env (:site state)) form)) (update state :pins conj form)
+    (or (symbol? form) (seq? form))
+    (wrong state form "in the pattern " (printed (:whole state)) " the set element or key " (printed form)
+           " is no value: quote it, or bind it to a local first.")
+    (coll? form) (reduce check-value state (if (map? form) (mapcat identity form) form))
+    :else state))
+
 ;; core.match makes a local's name of a key, which only a keyword is sure to be fit for.
 (defn- map-key [state k]
-  (cond
-    (keyword? k) [state k]
-    (and (symbol? k) (pinned? (:env (:site state)) k)) [(update state :pins conj k) k]
-    (or (symbol? k) (and (seq? k) (not (quoted? k))))
-    (wrong state k "in the pattern " (printed (:whole state)) " the key " (printed k)
-           " is no value: quote it, or bind it to a local first.")
-    :else (let [key (gensym "key")]
-            [(step state :let key k) key])))
+  (if (or (keyword? k) (symbol? k))
+    [(check-value state k) k]
+    (let [key (gensym "key")]
+      [(step (check-value state k) :let key k) key])))
 
 (defn- map-keys [state ks]
   (reduce (fn [[state done] k]
@@ -318,16 +325,6 @@
     :else (wrong state form "the list " (printed form) " is no pattern: write it quoted for its value, or ([..] :seq), (:or ..), "
                  "(p :guard f), (p :when test), (p :as x), (p :<< f), ({..} :only [..]), (bits [..]).")))
 
-(defn- check-set [state s]
-  (reduce (fn [state x]
-            (cond
-              (not (symbol? x)) state
-              (pinned? (:env (:site state)) x) (update state :pins conj x)
-              :else (wrong state s "in the pattern " (printed (:whole state)) " the set " (printed s)
-                           " is a value, and " x " in it is no local.")))
-          state
-          s))
-
 (defn pattern
   "[state p]: what core.match shall match at this place, and the steps, guards, locals and pins that the pattern adds."
   [state p]
@@ -336,7 +333,7 @@
     (vector? p) (vector-pattern state p)
     (and (map? p) (not (record? p))) (map-pattern state p)
     (seq? p) (list-pattern state p)
-    (set? p) (equal-to (check-set state p) p)
+    (set? p) (equal-to (check-value state p) p)
     (instance? Pattern p) (matches-regex state p)
     (or (nil? p) (keyword? p) (string? p) (number? p) (boolean? p) (char? p)) [state p]
     :else (equal-to state p)))
