@@ -29,7 +29,7 @@
   [options]
   (compile-kernel options)
   (b/delete {:path "target/jar"})
-  (b/copy-dir {:src-dirs ["core/src/clj" kernel-classes] :target-dir "target/jar"})
+  (b/copy-dir {:src-dirs ["core/src/clj" "core/resources" kernel-classes] :target-dir "target/jar"})
   (b/copy-file {:src "LICENSE" :target "target/jar/META-INF/LICENSE"})
   (b/jar {:class-dir "target/jar" :jar-file "target/magnetar.jar"})
   options)

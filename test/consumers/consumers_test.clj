@@ -89,6 +89,7 @@
   (let [names (entries (io/file *checkout* "target/magnetar.jar"))]
     (is (some #{"magnetar/async.clj"} names))
     (is (some #{"magnetar/kernel/channel/Channel.class"} names))
+    (is (some #{"clj-kondo.exports/magnetar/magnetar/config.edn"} names))
     (is (= [] (compiled-clojure names)))))
 
 (defn- scratch-repository
@@ -118,6 +119,7 @@
                              (str "src/main/clojure:" (slurp (io/file folder "classpath.txt"))) "clojure.main" "-m" "hello")))
     (testing "the library jars hold sources and kernel classes"
       (is (some #{"magnetar/async.clj"} (entries (installed repository "magnetar"))))
+      (is (some #{"clj-kondo.exports/magnetar/magnetar/magnetar/hooks.clj_kondo"} (entries (installed repository "magnetar"))))
       (is (some #{"magnetar/kernel/channel/Channel.class"} (entries (installed repository "magnetar-kernel"))))
       (is (some #{"clojure/core/async.clj"} (entries (installed repository "magnetar-core-async")))))
     (testing "and no compiled Clojure"

@@ -10,8 +10,8 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private further-namespaces
-  "What every start needs besides the core. Clojure's jar leaves its specs uncompiled, and loads them at the first macro."
-  '[magnetar.dev.run magnetar.dev.repl clojure.core.specs.alpha])
+  "What every start needs besides the core, and what the first macro loads: the jars of Clojure's specs and of core.match hold sources only."
+  '[magnetar.dev.run magnetar.dev.repl clojure.core.specs.alpha clojure.core.match])
 
 (defn- files [folder]
   (filter #(.isFile ^File %) (file-seq (io/file folder))))

@@ -6,7 +6,7 @@
    [clojure.set]
    [clojure.string]))
 
-(doseq [ns-sym '[magnetar.async magnetar.channel magnetar.inspect]]
+(doseq [ns-sym '[magnetar.async magnetar.channel magnetar.inspect magnetar.match]]
   (try (require ns-sym)
        (catch java.io.FileNotFoundException _ nil)))
 
@@ -17,5 +17,8 @@
 (when-let [go (resolve 'magnetar.async/go)]
   (let [take! (resolve 'magnetar.async/<!!)]
     (assert (= 42 (take! (eval (list (symbol go) 42)))))))
+
+(when-let [match (resolve 'magnetar.match/match)]
+  (assert (= 42 (eval (list (symbol match) [:n 42] [:n 'x] 'x)))))
 
 (assert (= 50 (count (sample 50))))

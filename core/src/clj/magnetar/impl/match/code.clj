@@ -5,6 +5,7 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang IPersistentVector)
+   (java.util Objects)
    (magnetar.kernel.process Clauses)))
 
 (set! *warn-on-reflection* true)
@@ -14,7 +15,7 @@
   (delay
     (binding [*compile-files* false, *warn-on-reflection* false, *unchecked-math* false]
       (require 'clojure.core.match))
-    (update-keys '{compile clj-form, line *line*, locals *locals*, warned *warned*, whole *recur-present*}
+    (update-keys '{compile clj-form, line *line*, locals *locals*, warned *warned*, whole *recur-present*, checks *syntax-check*}
                  keyword)))
 
 (defn- core-var [k]
@@ -26,6 +27,7 @@
   (with-bindings {(core-var :line) nil
                   (core-var :locals) (zipmap pins (repeat true))
                   (core-var :warned) (atom true)
+                  (core-var :checks) (atom false)
                   (core-var :whole) true}
     ((core-var :compile) [value] [[p] done :else nil])))
 
@@ -34,10 +36,15 @@
 
 (declare polish)
 
+;; Beside a primitive number = boxes it at each call, unless it is small; what a method returns is an object.
+(defn- primitive? [x]
+  (or (and (int? x) (not (<= -128 x 127))) (float? x)))
+
 (defn- polish-list [done form]
-  (let [[f x] form]
+  (let [[f x y] form]
     (cond
       (= 'quote f) form
+      (and (= `= f) (primitive? y)) `(= ~(polish done x) (Objects/requireNonNull ~y))
       (= `vector? f) `(instance? IPersistentVector ~(polish done x))
       (= `not= f) `(if (identical? ~@(map #(polish done %) (rest form))) false true)
       (choice-of-lookup? form) (polish done (nth form 2))

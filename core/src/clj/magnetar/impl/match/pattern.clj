@@ -53,7 +53,7 @@
 (defn- check-name [state sym]
   (cond
     (= '& sym)
-    (wrong state sym "in " (printed (:whole state)) " the & is in no vector, or has no single pattern after it.")
+    (wrong state sym "in " (printed (:whole state)) " the & stands outside of a vector: write [x & others].")
 
     (namespace sym)
     (wrong state sym "the pattern " (printed (:whole state)) " has the qualified symbol " sym
@@ -149,7 +149,7 @@
   (if (some #{'&} v)
     (let [[ps others] (split-rest state v)
           [state ps] (children state ps)
-          [state others] (pattern state (if (ignored? others) '_ others))]
+          [state others] (pattern state (if (vector? others) (list others :seq) others))]
       (if (symbol? others)
         [state (list (conj ps '& others) :seq)]
         (let [left (gensym "rest")]
@@ -160,26 +160,42 @@
 (defn- seq-pattern [state p]
   (when-not (vector? p)
     (wrong state p "in " (printed (list p :seq)) " a vector must stand before :seq."))
-  (apart state "sequence"
+  (apart state "value"
          (fn [state value]
-           (if (empty? p)
-             (step state :test `(and (sequential? ~value) (empty? ~value)))
-             (within state value #(sequence-of % p))))))
+           (let [state (step state :test `(sequential? ~value))
+                 items (gensym "items")]
+             (cond
+               (empty? p) (step state :test `(empty? ~value))
+               (= '& (first p)) (within state value #(sequence-of % p))
+               :else (within (step state :let items `(seq ~value)) items #(sequence-of % p)))))))
 
-;; --- maps
+;; --- quoted forms
 
 (defn- quoted? [form]
   (and (seq? form) (= 'quote (first form)) (= 2 (count form))))
 
-(defn- map-key [state k]
+(defn- unquoted [form]
+  (if (quoted? form) (second form) form))
+
+;; --- maps
+
+;; A set and a key are values: code in them would run at each message.
+(defn- check-value [state form]
   (cond
-    (or (keyword? k) (string? k)) [state k]
-    (and (symbol? k) (pinned? (:env (:site state)) k)) [(update state :pins conj k) k]
-    (or (symbol? k) (and (seq? k) (not (quoted? k))))
-    (wrong state k "in the pattern " (printed (:whole state)) " the key " (printed k)
+    (quoted? form) state
+    (and (symbol? form) (pinned? (:env (:site state)) form)) (update state :pins conj form)
+    (or (symbol? form) (seq? form))
+    (wrong state form "in the pattern " (printed (:whole state)) " the set element or key " (printed form)
            " is no value: quote it, or bind it to a local first.")
-    :else (let [key (gensym "key")]
-            [(step state :let key k) key])))
+    (coll? form) (reduce check-value state (if (map? form) (mapcat identity form) form))
+    :else state))
+
+;; core.match makes a local's name of a key, which only a keyword is sure to be fit for.
+(defn- map-key [state k]
+  (if (or (keyword? k) (symbol? k))
+    [(check-value state k) k]
+    (let [key (gensym "key")]
+      [(step (check-value state k) :let key k) key])))
 
 (defn- map-keys [state ks]
   (reduce (fn [[state done] k]
@@ -305,19 +321,9 @@
     (quoted? form) (if (ident? (second form)) [state form] (equal-to state form))
     (= :or (first form)) (or-pattern state form)
     (grammar/infix (second form)) (infix-pattern state form)
-    (bits? form) (bits-pattern state (second form))
+    (bits? form) (bits-pattern state (unquoted (second form)))
     :else (wrong state form "the list " (printed form) " is no pattern: write it quoted for its value, or ([..] :seq), (:or ..), "
                  "(p :guard f), (p :when test), (p :as x), (p :<< f), ({..} :only [..]), (bits [..]).")))
-
-(defn- check-set [state s]
-  (reduce (fn [state x]
-            (cond
-              (not (symbol? x)) state
-              (pinned? (:env (:site state)) x) (update state :pins conj x)
-              :else (wrong state s "in the pattern " (printed (:whole state)) " the set " (printed s)
-                           " is a value, and " x " in it is no local.")))
-          state
-          s))
 
 (defn pattern
   "[state p]: what core.match shall match at this place, and the steps, guards, locals and pins that the pattern adds."
@@ -327,7 +333,7 @@
     (vector? p) (vector-pattern state p)
     (and (map? p) (not (record? p))) (map-pattern state p)
     (seq? p) (list-pattern state p)
-    (set? p) (equal-to (check-set state p) p)
+    (set? p) (equal-to (check-value state p) p)
     (instance? Pattern p) (matches-regex state p)
     (or (nil? p) (keyword? p) (string? p) (number? p) (boolean? p) (char? p)) [state p]
     :else (equal-to state p)))
