@@ -160,18 +160,33 @@
     (throw (gave-up attempts error why))
     value))
 
-(defn- retrying [{:keys [^long max-attempts backoff on-retry] :as how} f]
+(defn- carrying
+  "The value of f; what it throws carries the error of the attempt."
+  [{:keys [error]} f]
+  (try
+    (f)
+    (catch Exception e
+      (throw (cond-> e error (outcomes/suppress [error]))))))
+
+(defn- pause-after
+  "The pause after the attempt, nil if there shall be no other."
+  [{:keys [^long max-attempts backoff]} ^long n]
+  (when (< n max-attempts)
+    (let [pause (backoff n)]
+      (arguments/nanos :backoff pause)
+      pause)))
+
+(defn- retrying [{:keys [on-retry] :as how} f]
   (loop [n 1]
     (let [{:keys [value error] :as outcome} (attempt-once f)]
       (case (verdict how outcome)
         :return value
         :throw (throw error)
-        :retry (let [pause (when (< n max-attempts) (backoff n))]
-                 (arguments/nanos :backoff pause)
+        :retry (let [pause (carrying outcome #(pause-after how n))]
                  (cond
                    (nil? pause) (last-attempt n outcome nil)
                    (too-late? pause) (last-attempt n outcome ", since the next one would come after the deadline")
-                   :else (do (on-retry (assoc outcome :attempt n :pause pause))
+                   :else (do (carrying outcome #(on-retry (assoc outcome :attempt n :pause pause)))
                              (scope/sleep pause)
                              (recur (inc n)))))))))
 

@@ -97,6 +97,14 @@
   (let [e (error-of (call (r/retry {:retry-on (fn [_] (throw (ex-info "judged" {})))}) #(throw (ex-info "down" {}))))]
     (is (= ["down" ["judged"]] [(ex-message e) (mapv ex-message (.getSuppressed ^Throwable e))]))))
 
+(deftest what-throws-between-attempts-carries-the-failure-of-the-attempt
+  (doseq [options [{:backoff (fn [_] (throw (ex-info "broken" {})))}
+                   {:on-retry (fn [_] (throw (ex-info "broken" {})))}
+                   {:backoff (constantly -1)}]]
+    (let [e (error-of (call (r/retry options) #(throw (ex-info "down" {}))))]
+      (is (re-find #"^broken|^Bad :backoff" (ex-message e)))
+      (is (= ["down"] (mapv ex-message (.getSuppressed ^Throwable e)))))))
+
 (deftest a-value-can-be-a-failure-too
   (simulated
     (let [answers (atom [:busy :busy :ok])
