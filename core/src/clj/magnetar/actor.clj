@@ -460,7 +460,7 @@
                  (match [_ message]
                    (when (and (vector? message) (= 5 (count message)) (= ref (nth message 1)))
                      true)))
-            0 0))
+            0 (Processes/mark me (object-array [ref]))))
 
 (defn demonitor
   "Ends a monitor; returns true.

@@ -39,10 +39,10 @@
       (and size (#{:unbounded :promise} buffer))
       (arguments/misuse :magnetar/bad-size (str "A channel with :buffer " buffer " takes no :size; this gives " (pr-str size) ".") options)
       (#{:unbounded :promise} buffer) (make nil)
-      (pos-int? size) (make size)
+      (and (pos-int? size) (<= (long size) Integer/MAX_VALUE)) (make size)
       (and (nil? size) (= :fixed buffer)) nil
       :else (arguments/misuse :magnetar/bad-size
-              (str "A channel's :size is a whole number from 1 up; this is " (pr-str size) ".") options))))
+              (str "A channel's :size is a whole number from 1 " (if (pos-int? size) "to 2147483647" "up") "; this is " (pr-str size) ".") options))))
 
 (defn chan
   "A channel: without a :size each put meets a take.

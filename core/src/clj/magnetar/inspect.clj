@@ -12,6 +12,7 @@
   set-failure-hook    where failures go that nobody caught"
   (:require
    [magnetar.impl.actor.info :as actor]
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime])
   (:import
@@ -219,9 +220,11 @@
 
   In Go: the preemption requests of sysmon; in Erlang: long_schedule of system_monitor/2."
   ([] (start-watchdog nil))
-  ([{:keys [limit report] :or {limit 100 report report-holding}}]
-   (doto (Watchdog. (limit-nanos limit) (reify Consumer (accept [_ holding] (report (holding-data holding)))))
-     (.start))))
+  ([{:keys [limit report] :or {limit 100} :as options}]
+   (arguments/options "start-watchdog" [:limit :report] options)
+   (let [report (or (arguments/option-function :report report "println") report-holding)]
+     (doto (Watchdog. (limit-nanos limit) (reify Consumer (accept [_ holding] (report (holding-data holding)))))
+       (.start)))))
 
 (defn stop-watchdog
   "Ends a watchdog; returns nil.

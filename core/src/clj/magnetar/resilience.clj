@@ -74,7 +74,7 @@
     (deref [_] (look))))
 
 (defn- check-policy [policy]
-  (when-not (ifn? policy)
+  (when (or (not (ifn? policy)) (coll? policy) (ident? policy))
     (arguments/misuse :magnetar/not-a-policy
                       (str "`call` wants a policy, such as (retry), or several in a vector, before the function; this is "
                            (arguments/show policy) ".")
@@ -160,18 +160,33 @@
     (throw (gave-up attempts error why))
     value))
 
-(defn- retrying [{:keys [^long max-attempts backoff on-retry] :as how} f]
+(defn- carrying
+  "The value of f; what it throws carries the error of the attempt."
+  [{:keys [error]} f]
+  (try
+    (f)
+    (catch Exception e
+      (throw (cond-> e error (outcomes/suppress [error]))))))
+
+(defn- pause-after
+  "The pause after the attempt, nil if there shall be no other."
+  [{:keys [^long max-attempts backoff]} ^long n]
+  (when (< n max-attempts)
+    (let [pause (backoff n)]
+      (arguments/nanos :backoff pause)
+      pause)))
+
+(defn- retrying [{:keys [on-retry] :as how} f]
   (loop [n 1]
     (let [{:keys [value error] :as outcome} (attempt-once f)]
       (case (verdict how outcome)
         :return value
         :throw (throw error)
-        :retry (let [pause (when (< n max-attempts) (backoff n))]
-                 (arguments/nanos :backoff pause)
+        :retry (let [pause (carrying outcome #(pause-after how n))]
                  (cond
                    (nil? pause) (last-attempt n outcome nil)
                    (too-late? pause) (last-attempt n outcome ", since the next one would come after the deadline")
-                   :else (do (on-retry (assoc outcome :attempt n :pause pause))
+                   :else (do (carrying outcome #(on-retry (assoc outcome :attempt n :pause pause)))
                              (scope/sleep pause)
                              (recur (inc n)))))))))
 
@@ -221,10 +236,21 @@
 
 ;; ---- circuit breaker
 
-(defn- circuit-open [{:keys [state ^long since]} {:keys [^long delay]}]
-  (let [left (if (= :open state) (millis (max 0 (- (+ since delay) (stages/now)))) 0)]
+(defn- time-closed
+  "The milliseconds until an open breaker lets a trial pass; nil for never, 0 if trials are under way."
+  [{:keys [state since]} delay]
+  (cond
+    (not= :open state) 0
+    (= Durations/INFINITE delay) nil
+    :else (millis (max 0 (- (long delay) (- (stages/now) (long since)))))))
+
+(defn- circuit-open [{:keys [state] :as breaker} {:keys [delay]}]
+  (let [left (time-closed breaker delay)]
     (ex-info (str "The circuit breaker is " (name state) ": the call was refused"
-                  (if (pos? (long left)) (str ", calls are tried again in " left " ms.") ", other calls are on trial."))
+                  (cond
+                    (nil? left) ", and so will be all others."
+                    (pos? (long left)) (str ", calls are tried again in " left " ms.")
+                    :else ", other calls are on trial."))
              {:magnetar/reason :magnetar/circuit-open :state state :retry-after-ms left})))
 
 (defn- move
@@ -278,7 +304,8 @@
     :failure-threshold  5 in a row; [failures calls] for so many among the last calls
     :success-threshold  1, the trials that have to succeed
     :delay              30000, how long it stays open
-    :fail-on            which errors are failures: a class, a predicate or several; Exception
+    :fail-on            which errors are failures: a class, a predicate or several; Exception. Others, such as a StackOverflowError, count
+                        as a success, also in a trial: for those too it is Throwable
     :on-state-change    a function of the state before and after, called by the fiber that changed it
 
     (def breaker (circuit-breaker {:failure-threshold [5 20] :delay 10000}))
@@ -378,7 +405,7 @@
     (call two fetch url)"
   [{:keys [max timeout] :as options}]
   (arguments/options "bulkhead" [:max :timeout] options)
-  (let [running (channel/chan {:size (arguments/whole :max max)})
+  (let [running (channel/chan {:size (arguments/whole :max max Integer/MAX_VALUE)})
         timeout (or timeout :infinity)]
     (arguments/nanos :timeout timeout)
     (policy (fn [f]
@@ -397,17 +424,27 @@
     (scope/join fork {:timeout after :else nil})
     (catch ExecutionException _)))
 
+(def ^:private first-success
+  "The joiner `any`, but that what the first call threw is thrown as it is."
+  (assoc scope/any :result
+    (fn [winner value failures]
+      (if (or winner (empty? failures))
+        ((:result scope/any) winner value failures)
+        (throw (outcomes/suppress (:error (first failures)) (map :error (rest failures))))))))
+
 (defn- hedged [after ^long max-calls f]
-  (scope/with-scope [s {:joiner scope/any}]
-    (loop [n 1]
-      (let [fork (scope/fork s f)]
-        (when (< n max-calls)
-          (ended-within? fork after)
-          (recur (inc n)))))))
+  (scope/scope* "hedge" {:joiner first-success}
+    (fn [s]
+      (loop [n 1]
+        (let [fork (scope/fork-at (str "hedge, call " n) s f nil)]
+          (when (< n max-calls)
+            (ended-within? fork after)
+            (recur (inc n))))))))
 
 (defn hedge
   "A policy that calls a second time, in parallel, if the first call has not ended in time or has failed: the first success counts, the
-  others are cancelled. If all fail, the first failure is thrown, the others suppressed. For calls that may happen twice. Options:
+  others are cancelled. If all fail, what the first one threw is thrown as it is, the others suppressed, so that a `retry` or a breaker
+  around it sees it. For calls that may happen twice. Options:
 
     :after      how long to wait before the next call (there is no default)
     :max-calls  2, all together
@@ -429,7 +466,8 @@
   "A channel of the values of ch, of which so many pass in a time; the others wait, and so do those who put them. Options: those of
   `rate-limiter` but :timeout, and:
 
-    :scope  a scope that owns the fiber behind the channel, as a daemon; else nobody does, and it ends when ch or the channel is closed
+    :scope  a scope that owns the fiber behind the channel, as a daemon; else nobody does, and it ends when ch is closed, or with the
+            first value that it takes from ch after the channel was closed, which is lost
     :size   the size of the channel's buffer; 0
 
   It closes when ch is closed, for the same cause.

@@ -387,6 +387,10 @@
     "A channel's :size is a whole number from 1 up; this is 0."
     {:magnetar/reason :magnetar/bad-size :size 0}
 
+    (chan {:size 3000000000})
+    "A channel's :size is a whole number from 1 to 2147483647; this is 3000000000."
+    {:magnetar/reason :magnetar/bad-size :size 3000000000}
+
     (chan {:buffer :sliding})
     "A channel's :size is a whole number from 1 up; this is nil."
     {:magnetar/reason :magnetar/bad-size :buffer :sliding}

@@ -10,7 +10,7 @@
 
 (def ^:private pages
   "The pages about the core; those about other modules need other libraries."
-  ["docs/guide/channels.md" "docs/guide/patterns.md" "docs/guide/binaries.md"])
+  ["docs/guide/channels.md" "docs/guide/data-parallelism.md" "docs/guide/scopes.md" "docs/guide/patterns.md" "docs/guide/binaries.md"])
 
 (defn- examples
   "The examples in a text: [code expected] for each arrow, in order; expected is nil for code that is only run."

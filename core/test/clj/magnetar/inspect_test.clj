@@ -5,7 +5,11 @@
    [magnetar.async :as a]
    [magnetar.channel :as channel]
    [magnetar.inspect :as inspect]
-   [magnetar.support :refer [eventually start-thread taken value-of waiting-takers]]))
+   [magnetar.resilience :as r]
+   [magnetar.scope :as scope :refer [with-scope]]
+   [magnetar.support :refer [eventually start-thread taken value-of waiting-takers]])
+  (:import
+   (magnetar.kernel.park Failures)))
 
 (set! *warn-on-reflection* true)
 
@@ -81,3 +85,10 @@
   (let [e (try (inspect/fiber-info :me) (catch IllegalArgumentException e e))]
     (is (= "`fiber-info` wants a Thread; this is :me." (ex-message e)))
     (is (= {:magnetar/reason :magnetar/not-a-thread :value :me} (ex-data e)))))
+
+(deftest a-report-of-a-failure-shows-the-users-own-frames
+  (let [boom (fn [] (throw (ex-info "boom" {})))
+        e (try (with-scope [s] (scope/fork s #(r/call (r/retry {:max-attempts 1}) boom))) (catch Throwable e e))
+        frames (re-seq #"(?m)^    at (\S+)" (Failures/describe "a test" e))]
+    (is (seq frames))
+    (is (= [] (remove #(re-find #"^magnetar\.(inspect_test|dev)" (second %)) frames)))))

@@ -36,6 +36,11 @@
     (is (= [:a 3] (call (mark :a) + 1 2)))
     (is (= 3 (call [] + 1 2)))))
 
+(deftest what-can-be-called-but-is-no-policy-is-refused
+  (doseq [x [{:max-attempts 3} :retry 'retry #{1} nil [[(r/retry)]]]]
+    (is (= :magnetar/not-a-policy (reason (error-of (call x inc 1))))))
+  (is (= :magnetar/not-a-policy (reason (error-of (call [(r/retry) {:max-attempts 3}] inc 1))))))
+
 ;; ---- retry
 
 (deftest ^{:spec ["C57"]} a-call-is-repeated-after-a-failure-with-pauses-that-grow
@@ -91,6 +96,14 @@
 (deftest an-error-that-the-predicate-cannot-judge-is-thrown-and-carries-why
   (let [e (error-of (call (r/retry {:retry-on (fn [_] (throw (ex-info "judged" {})))}) #(throw (ex-info "down" {}))))]
     (is (= ["down" ["judged"]] [(ex-message e) (mapv ex-message (.getSuppressed ^Throwable e))]))))
+
+(deftest what-throws-between-attempts-carries-the-failure-of-the-attempt
+  (doseq [options [{:backoff (fn [_] (throw (ex-info "broken" {})))}
+                   {:on-retry (fn [_] (throw (ex-info "broken" {})))}
+                   {:backoff (constantly -1)}]]
+    (let [e (error-of (call (r/retry options) #(throw (ex-info "down" {}))))]
+      (is (re-find #"^broken|^Bad :backoff" (ex-message e)))
+      (is (= ["down"] (mapv ex-message (.getSuppressed ^Throwable e)))))))
 
 (deftest a-value-can-be-a-failure-too
   (simulated
@@ -174,6 +187,17 @@
       (is (= :closed (:state @breaker)))
       (is (= [[:closed :open 0] [:open :half-open 1000] [:half-open :open 1000] [:open :half-open 2000] [:half-open :closed 2000]]
              @changes)))))
+
+(deftest ^{:spec ["C59"]} a-breaker-may-stay-open-for-ever
+  (doseq [delay [:infinity (Duration/ofDays 100000)]]
+    (let [breaker (r/circuit-breaker {:failure-threshold 1 :delay delay})]
+      (error-of (call breaker fail))
+      (is (= :magnetar/circuit-open (reason (error-of (call breaker inc 1)))))))
+  (let [breaker (r/circuit-breaker {:failure-threshold 1 :delay :infinity})]
+    (error-of (call breaker fail))
+    (let [e (error-of (call breaker inc 1))]
+      (is (= "The circuit breaker is open: the call was refused, and so will be all others." (ex-message e)))
+      (is (nil? (:retry-after-ms (ex-data e)))))))
 
 (deftest ^{:spec ["C59"]} a-breaker-may-count-failures-among-the-last-calls
   (let [breaker (r/circuit-breaker {:failure-threshold [2 4]})
@@ -378,8 +402,21 @@
     (let [calls (atom [])
           e (error-of (call (r/hedge {:after 50 :max-calls 3}) (flaky 99 calls)))]
       (is (= 3 (count @calls)))
-      (is (= "failure 1" (ex-message (ex-cause e))))
+      (is (= "failure 1" (ex-message e)))
+      (is (instance? java.io.IOException e))
       (is (= ["failure 2" "failure 3"] (mapv ex-message (.getSuppressed ^Throwable e)))))))
+
+(deftest what-a-hedged-call-threw-is-seen-by-the-policies-around-it
+  (simulated
+    (let [calls (atom [])]
+      (is (= :magnetar/retries-exhausted
+             (reason (error-of (call [(r/retry {:max-attempts 3 :retry-on java.io.IOException}) (r/hedge {:after 5})] (flaky 99 calls))))))
+      (is (= 6 (count @calls))))
+    (let [breaker (r/circuit-breaker {:failure-threshold 1 :fail-on java.io.IOException})]
+      (is (instance? java.io.IOException (error-of (call [breaker (r/hedge {:after 5})] (flaky 99 (atom []))))))
+      (is (= :open (:state @breaker)))))
+  (let [boom (ex-info "the same each time" {})]
+    (is (identical? boom (error-of (call (r/hedge {:after 5}) #(throw boom)))))))
 
 ;; ---- options
 
@@ -399,6 +436,7 @@
                        #":every is a duration above 0; this is 0" #(r/window (channel/chan) {:length 1 :every 0})
                        #"`window` takes :step with :size, and :every with :length" #(r/window (channel/chan) {:size 1 :every 5})
                        #"`window` wants a channel of Magnetar; this is 5\." #(r/window 5 {:size 1})
+                       #":max is a whole number from 1 to 2147483647; this is 3000000000" #(r/bulkhead {:max 3000000000})
                        #"`throttle` wants a channel of Magnetar; this is nil\." #(r/throttle nil {:rate 1})
                        #"Bad :silence\. .* this is nil\." #(r/debounce (channel/chan) nil)
                        #"Bad :timeout\. .* this is nil\." #(r/timeout nil)
@@ -467,7 +505,10 @@
     (is (= [[0 1 2] [3 4 5]] (windows 6 {:size 3})))
     (is (= [[0 1 2] [1 2 3] [2 3 4]] (windows 5 {:size 3 :step 1})))
     (is (= [[0 1 2 3] [2 3 4 5] [4 5 6]] (windows 7 {:size 4 :step 2})))
-    (is (= [[0 1] [5 6] [10]] (windows 11 {:size 2 :step 5})))
+    (is (= [[3 4] [8 9] [10]] (windows 11 {:size 2 :step 5})) "the last of each step")
+    (is (= [[2 3 4] [7 8 9]] (windows 10 {:size 3 :step 5})))
+    (is (= [[2 3 4] [6 7 8]] (windows 9 {:size 3 :step 5})) "what is left are the last ones too")
+    (is (= [[0]] (windows 1 {:size 4 :step 2})))
     (is (= [] (windows 0 {:size 3})))))
 
 (deftest ^{:spec ["C63"]} windows-of-a-time-tumble-or-slide
@@ -487,6 +528,17 @@
       (channel/close c (ex-info "feed lost" {}))
       (is (eventually (channel/closed? out)))
       (is (= "feed lost" (ex-message (channel/cause out)))))))
+
+(deftest ^{:spec ["C63"]} what-a-stage-holds-comes-before-the-cause-of-its-sources-end
+  (doseq [[expected stage] {[[1 2]] #(r/batch % {:size 10})
+                            [2] #(r/debounce % 10000000)
+                            [[1 2] ::none] #(r/window % {:size 10})}]
+    (let [c (channel/chan {:size 2})
+          out (stage c)]
+      (run! #(channel/put c %) [1 2])
+      (channel/close c (ex-info "feed lost" {}))
+      (is (= (first expected) (channel/take out {:timeout 20000 :else :late})))
+      (is (= "feed lost" (ex-message (:cause (ex-data (error-of (channel/take out {:timeout 20000}))))))))))
 
 (deftest ^{:spec ["C63"]} a-stage-of-a-scope-ends-with-it
   (let [c (channel/chan)

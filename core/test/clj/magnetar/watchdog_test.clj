@@ -144,6 +144,12 @@
                                                           "clojure.main" "-e" (pr-str program)]))))]
     (is (= ":magnetar/holds-carrier" (run "-Dmagnetar.watchdog=20")))))
 
+(deftest bad-options-are-refused-with-a-sentence
+  (doseq [[message options] {#"`start-watchdog` does not know :limt; its options are :limit, :report\." {:limt 5}
+                             #":report is a function, as in println; this is 5\." {:report 5}
+                             #"`start-watchdog` takes its options as a map; this is 5\." 5}]
+    (is (thrown-with-msg? IllegalArgumentException message (inspect/start-watchdog options)))))
+
 (deftest bad-arguments-are-refused-with-a-sentence
   (doseq [limit [0 -1 "soon" :infinity]]
     (is (thrown-with-msg? IllegalArgumentException #"The :limit of a watchdog is a duration above 0" (inspect/start-watchdog {:limit limit}))))

@@ -1,6 +1,7 @@
 (ns magnetar.dev.run
-  "Runs a program's file as clojure.main does, and reports what it throws in the user's own terms."
+  "Runs a program's file as clojure.main does, and then its -main with the arguments; reports what it throws in the user's own terms."
   (:require
+   [clojure.java.io :as io]
    [clojure.main :as main]
    [clojure.string :as str]
    [magnetar.impl.runtime])
@@ -12,7 +13,8 @@
 
 (def ^:private foreign
   "Prefixes of classes whose frames say nothing about the user's program."
-  ["clojure." "java." "javax." "jdk." "sun." "magnetar.impl." "magnetar.kernel." "magnetar.dev." "magnetar.async" "magnetar.channel"])
+  ["clojure." "java." "javax." "jdk." "sun." "magnetar.impl." "magnetar.kernel." "magnetar.dev." "magnetar.async" "magnetar.channel"
+   "magnetar.fold" "magnetar.inspect" "magnetar.resilience" "magnetar.scope"])
 
 (def ^:private most-frames 20)
 
@@ -71,24 +73,54 @@
   (when (:clojure.error/phase (ex-data e))
     [(str/trim (main/ex-str (main/ex-triage (Throwable->map e))))]))
 
+(defn- tell
+  "The lines of `e`, of its causes and of what it suppressed, each error once."
+  [seen label ^Throwable e]
+  (when (and e (not (@seen e)))
+    (vswap! seen conj e)
+    (let [[headline & more] (describe e)]
+      (vec (concat [(str label headline)]
+                   more
+                   (tell seen "caused by: " (ex-cause e))
+                   (mapcat #(tell seen "suppressed: " %) (.getSuppressed e)))))))
+
 (defn report
-  "Lines that tell a user what `e` is: message, data and own frames of it and of each cause."
+  "Lines that tell a user what `e` is: message, data and own frames of it, of each cause, and of what these suppressed."
   [e]
   (let [e (unwrap e)]
     (or (compiler-report e)
-        (let [[top & causes] (map describe (take-while some? (iterate ex-cause e)))]
-          (concat top (mapcat (fn [[headline & more]] (cons (str "caused by: " headline) more)) causes))))))
+        (tell (volatile! #{}) "" e))))
 
 (defn- leave [status]
   (flush)
   (shutdown-agents)
   (when-not (zero? (long status)) (System/exit status)))
 
-(defn- load-program [path args]
+(defn- namespace-of
+  "The symbol of the namespace that the file begins with, or nil."
+  [path]
+  (with-open [reader (java.io.PushbackReader. (io/reader path))]
+    (let [form (binding [*read-eval* false] (read {:eof nil :read-cond :allow} reader))]
+      (when (and (seq? form) (= 'ns (first form)) (symbol? (second form)))
+        (second form)))))
+
+(defn- calls-itself?
+  "True if the file calls its -main, as a script does."
+  [path]
+  (some? (re-find #"(?m)^\((apply\s+)?-main[\s)]" (slurp path))))
+
+(defn- entry
+  "The -main of the file that was loaded; nil if it has none, or calls it itself."
+  [path]
+  (when-some [main (some-> (namespace-of path) find-ns (ns-resolve '-main))]
+    (when-not (calls-itself? path) main)))
+
+(defn- run-program [path args]
   (main/with-bindings
     (binding [*command-line-args* args]
       (in-ns 'user)
-      (load-file path))))
+      (load-file path)
+      (some-> (entry path) (apply args)))))
 
 (def ^:private pause-ms 20)
 
@@ -100,7 +132,7 @@
 
 (defn- run-file [path args wait?]
   (leave (try
-           (load-program path args)
+           (run-program path args)
            (when wait? (await-end))
            0
            (catch Throwable e

@@ -45,7 +45,8 @@
   (run! println ((requiring-resolve 'magnetar.bench.report/table) result))
   (when write?
     (run! #(println "written:" (str %))
-          ((requiring-resolve 'magnetar.bench.report/write) lane result)))
+          (concat ((requiring-resolve 'magnetar.bench.report/write) lane result)
+                  ((requiring-resolve 'magnetar.bench.guide/write) lane result))))
   0)
 
 (defn- write?

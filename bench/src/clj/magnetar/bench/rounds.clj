@@ -10,8 +10,8 @@
 (set! *warn-on-reflection* true)
 
 (defn- timed
-  [f]
-  (System/gc)
+  [collect f]
+  (when collect (System/gc))
   (let [start (System/nanoTime)
         value (f)
         ms (/ (- (System/nanoTime) start) 1e6)]
@@ -44,10 +44,10 @@
 
 (defn- one-round
   "The milliseconds of each variant, and as :foreign the share of others; every second round runs backwards."
-  [variants round]
+  [variants collect round]
   (let [order (cond-> variants (odd? (long round)) reverse)
         before (machine/processor-times)
-        results (agree (into {} (map (fn [[named f]] [named (timed f)])) order))]
+        results (agree (into {} (map (fn [[named f]] [named (timed collect f)])) order))]
     (assoc (update-vals results :ms) :foreign (foreign-share before (machine/processor-times)))))
 
 (defn- quiet?
@@ -61,14 +61,15 @@
 
 (defn run
   "Returns a map from variant to milliseconds for each of `rounds`, after `warm-ups` that do not count: the quietest, if others were busy.
+  Garbage is collected before each variant, unless :collect is false.
 
   Example: (run [[\"a\" #(+ 1 2)] [\"b\" #(+ 2 1)]] {:warm-ups 1 :rounds 2})"
-  [variants {:keys [warm-ups rounds]}]
-  (dotimes [i warm-ups] (one-round variants i))
+  [variants {:keys [warm-ups rounds collect] :or {collect true}}]
+  (dotimes [i warm-ups] (one-round variants collect i))
   (loop [done []]
     (if (enough? done rounds)
       (vec (take rounds (sort-by :foreign done)))
-      (recur (conj done (one-round variants (count done)))))))
+      (recur (conj done (one-round variants collect (count done)))))))
 
 (defn -main
   "The child: `workload` names a function that returns the variants; prints what `run` returns as the last line.

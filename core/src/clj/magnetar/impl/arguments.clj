@@ -57,11 +57,13 @@
       (misuse :magnetar/bad-duration (str what " is a duration above 0; this is " (show duration) ".") {what duration}))))
 
 (defn whole
-  "The number, which has to be whole and above 0."
-  ^long [what n]
-  (if (and (int? n) (pos? (long n)))
-    n
-    (misuse :magnetar/bad-option (str what " is a whole number from 1 up; this is " (show n) ".") {what n})))
+  "The number, which has to be whole and above 0, and no more than `most`."
+  (^long [what n] (whole what n Long/MAX_VALUE))
+  (^long [what n most]
+   (if (and (int? n) (<= 1 (long n) (long most)))
+     n
+     (misuse :magnetar/bad-option
+             (str what " is a whole number from 1 " (if (pos-int? n) (str "to " most) "up") "; this is " (show n) ".") {what n}))))
 
 (defn option-function
   "The function that an option is, or nil where there is none."

@@ -42,7 +42,9 @@
 
 ;; ---- errors of a scope
 
-(defn- suppress [^Throwable e others]
+(defn suppress
+  "The error with the others suppressed by it, but for its own cause."
+  [^Throwable e others]
   (doseq [^Throwable other others :when (not (or (identical? e other) (identical? (ex-cause e) other)))]
     (.addSuppressed e other))
   e)

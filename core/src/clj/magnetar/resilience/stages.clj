@@ -5,9 +5,11 @@
    [magnetar.channel :as channel]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
+   (clojure.lang ExceptionInfo)
    (java.time Duration)
    (magnetar.kernel.channel Channel)
    (magnetar.kernel.park Fiber)
@@ -32,18 +34,31 @@
   [stage in out]
   (try
     (stage)
-    (channel/close out)
+    (channel/close out (channel/cause in))
     (catch Throwable e
-      (channel/close out (or (channel/cause in) e))
-      (when (nil? (channel/cause in)) (throw e)))))
+      (channel/close out e)
+      (throw e))))
+
+(defn- next-of
+  "The next value of `in`, nil at its end; a cause of that is left to `body`, so that what a stage holds comes first."
+  ([in] (next-of in nil))
+  ([in options]
+   (try
+     (channel/take in options)
+     (catch ExceptionInfo e
+       (when-not (= :magnetar/closed-for-cause (:magnetar/reason (ex-data e))) (throw e))))))
+
+(defn- refuse [site in]
+  (arguments/misuse :magnetar/not-a-channel
+                    (str "`" site "` wants a channel of Magnetar; this is " (arguments/show in) ". "
+                         (if (ports/port? in) "Put magnetar.async/pipe between the two." "Make one with magnetar.channel/chan."))
+                    {:value in}))
 
 (defn start
   "A channel that `stage`, a function of it, gives values to, on a fiber that the scope owns, or nobody."
   [site in {:keys [scope size]} stage]
   (when-not (instance? Channel in)
-    (arguments/misuse :magnetar/not-a-channel
-                      (str "`" site "` wants a channel of Magnetar; this is " (arguments/show in) ". Make one with magnetar.channel/chan.")
-                      {:value in}))
+    (refuse site in))
   (let [out (channel/chan {:size size})
         run (fn [] (body #(stage out) in out))]
     (if scope
@@ -62,9 +77,9 @@
   "The latest value of `in`, once it has been silent for a time."
   [in silence out]
   (loop []
-    (when-some [value (channel/take in)]
+    (when-some [value (next-of in)]
       (let [[latest more?] (loop [latest value]
-                             (let [next (channel/take in {:timeout silence :else ::silent})]
+                             (let [next (next-of in {:timeout silence :else ::silent})]
                                (cond
                                  (nil? next) [latest false]
                                  (identical? next ::silent) [latest true]
@@ -80,7 +95,7 @@
   (loop [batch [first-value]]
     (if (= size (count batch))
       [batch true]
-      (let [value (channel/take in {:timeout (time-to due) :else ::due})]
+      (let [value (next-of in {:timeout (time-to due) :else ::due})]
         (cond
           (nil? value) [batch false]
           (identical? value ::due) [batch true]
@@ -90,27 +105,35 @@
   "Vectors of at most `size` values, given no later than `within` nanoseconds after their first."
   [in size ^long within out]
   (loop []
-    (when-some [value (channel/take in)]
+    (when-some [value (next-of in)]
       (let [[batch more?] (fill in value size (Durations/deadline (now) within))]
         (when (and (channel/put out batch) more?)
           (recur))))))
 
 ;; ---- windows
 
+(defn- newest
+  "The last `size` of the values; keeps no others alive."
+  [^long size values]
+  (into [] (drop (- (count values) size)) values))
+
+(defn- trimmed
+  "The values without those that are too old by far."
+  [^long size held]
+  (if (<= size (quot (count held) 2)) (newest size held) held))
+
 (defn count-window
-  "Vectors of the last `size` values, one after each `step` values; what is left at the end comes last."
+  "Vectors of the last `size` values, one after each `step` values once there are so many; what is left at the end comes last."
   [in ^long size ^long step out]
-  (loop [held [] skip 0 fresh 0]
-    (let [value (channel/take in)]
-      (cond
-        (nil? value) (when (pos? fresh) (flush-into out held))
-        (pos? skip) (recur held (dec skip) fresh)
-        :else
-        (let [held (conj held value)]
-          (if (< (count held) size)
-            (recur held 0 (inc fresh))
-            (when (channel/put out held)
-              (recur (into [] (drop step) held) (max 0 (- step size)) 0))))))))
+  (loop [held [] fresh 1 due (max size step)]
+    (if-some [value (next-of in)]
+      (let [held (conj (trimmed size held) value)]
+        (if (< fresh due)
+          (recur held (inc fresh) due)
+          (let [window (newest size held)]
+            (when (channel/put out window)
+              (recur (into [] (drop step) window) 1 step)))))
+      (when (< 1 fresh) (flush-into out (newest size held))))))
 
 (defn- within-length [held ^long from]
   (into [] (drop-while (fn [[^long at]] (<= at from))) held))
@@ -127,7 +150,7 @@
   "Vectors of the values of the last `length` nanoseconds, one every `every` nanoseconds from the first value on; none without values."
   [in ^long length ^long every out]
   (loop [held [] end nil fresh? false]
-    (let [value (channel/take in (when (seq held) {:timeout (time-to end) :else ::due}))]
+    (let [value (next-of in (when (seq held) {:timeout (time-to end) :else ::due}))]
       (cond
         (nil? value) (when fresh? (give-window out held))
         (identical? value ::due)
@@ -149,7 +172,7 @@
   "The values of `in`, each after `acquire` has returned."
   [in acquire out]
   (loop []
-    (when-some [value (channel/take in)]
+    (when-some [value (next-of in)]
       (acquire)
       (when (channel/put out value)
         (recur)))))

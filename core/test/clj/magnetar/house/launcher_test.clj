@@ -92,6 +92,31 @@
     (is (= {:exit 7, :out "(a b c) typed", :err "aside"}
            (magnetar {:input "typed\n"} "run" program "a" "b c")))))
 
+(deftest the-main-function-of-a-program-is-called-with-the-arguments
+  (let [folder (temporary-folder)
+        out #(:out (magnetar "run" (write folder "p.clj" %) "a" "b c"))]
+    (is (= "[a b c]" (out "#!/usr/bin/env magnetar\n;; a program\n(ns p (:gen-class))\n(defn -main [& args] (println (vec args)))")))
+    (is (= "once" (out "(ns p)\n(defn -main [& args] (println \"once\"))\n(apply -main *command-line-args*)")) "not a second time")
+    (is (= "loaded" (out "(println \"loaded\")")))))
+
+(deftest the-ten-lines-of-the-readme-run
+  (let [[_ program] (re-find #"(?s)## Ten lines\s+```clojure\n(.*?)```" (slurp "README.md"))]
+    (is (= {:exit 0 :out "the sum of 1000 squares is 332833500" :err ""}
+           (magnetar "run" (write (temporary-folder) "hello.clj" program))))))
+
+(deftest a-fork-that-fails-shows-the-users-frames-and-what-was-suppressed
+  (let [program (write (temporary-folder) "forks.clj"
+                       (str "(ns forks (:require [magnetar.scope :as scope :refer [with-scope fork]]))\n"
+                            "(defn boom [s] (throw (ex-info s {})))\n"
+                            "(with-scope [s]\n"
+                            "  (scope/on-exit s #(boom \"clean-up\"))\n"
+                            "  (fork s boom \"work\"))"))
+        lines (str/split-lines (:err (magnetar "run" program)))]
+    (is (re-find #"^The fork .*forks\.clj:5 failed: work \(ExceptionInfo\)$" (first lines)))
+    (is (= ["caused by: work (ExceptionInfo)" "suppressed: clean-up (ExceptionInfo)"]
+           (filterv #(re-find #"^caused|^suppressed" %) lines)))
+    (is (= ["forks"] (distinct (map second (keep #(re-find #"    at (\w+)" %) lines)))))))
+
 (deftest a-program-that-throws-shows-its-message-and-the-users-frames
   (let [program (write (temporary-folder) "boom.clj"
                        "(ns boom)\n(defn half [n] (/ n 0))\n(defn go [n]\n  (half n))\n(go 3)\n")

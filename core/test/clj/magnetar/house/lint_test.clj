@@ -8,6 +8,7 @@
    [magnetar.dev.lint.layers :as layers]
    [magnetar.dev.lint.libraries :as libraries]
    [magnetar.dev.lint.reflection :as reflection]
+   [magnetar.dev.lint.scenarios :as scenarios]
    [magnetar.dev.lint.shell :as shell]
    [magnetar.dev.lint.sources :as sources]
    [magnetar.dev.processes :refer [temporary-folder write]]))
@@ -112,3 +113,18 @@
       (is (str/starts-with? message "does not parse: "))))
   (testing "and ours do"
     (is (= [] (shell/findings)))))
+
+;; ---- scenarios of Erlang
+
+(deftest the-scenarios-of-this-checkout-are-carried-or-excused
+  (is (= [] (scenarios/findings))))
+
+(deftest a-scenario-that-nobody-cares-for-is-found
+  (planted {"core/test/resources/conformance/otp-ids.txt" "SPN-01\nSPN-02\nSPN-03\nSUP-01\nSUP-02\n"
+            "core/test/clj/a_test.clj" "(ns a-test)\n(scenario SPN-01 \"..\")\n(deftest ^{:otp [\"SPN-03\" \"SPN-99\"]} b)"
+            "docs/parity/erlang.md" "# Page\n\n## Not carried\n\n| groups | reason |\n|---|---|\n| SUP, XYZ | comes later |\n| SPN-03 | .. |\n"}
+    (is (= [["core/test/resources/conformance/otp-ids.txt" 2 "SPN-02 is neither carried by a test nor excused in docs/parity/erlang.md"]
+            ["docs/parity/erlang.md" 8 "SPN-03 is excused, but core/test/clj/a_test.clj carries it"]
+            ["core/test/clj/a_test.clj" 3 "SPN-99 is no scenario"]
+            ["docs/parity/erlang.md" 7 "XYZ is no scenario"]]
+           (mapv (juxt :file :line :message) (scenarios/findings))))))

@@ -3,7 +3,8 @@
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]
-   [magnetar.dev.processes :refer [start temporary-folder write]]))
+   [magnetar.dev.processes :refer [start temporary-folder write]]
+   [magnetar.dev.scenarios :as scenarios]))
 
 (defn- run-suite
   "Runs a suite whose only folder holds `files`, a map of paths to texts, in a JVM of its own."
@@ -48,3 +49,19 @@
     (is (= [1 "1 1"] [exit counts]))
     (is (str/includes? out "hang_test$wait_in_vain.invoke"))
     (is (str/includes? out "HUNG hang-test/stuck did not end within 1000 ms; the stacks of all threads are above."))))
+
+;; ---- scenarios of Erlang
+
+(defn- checkout [page]
+  (let [folder (str (temporary-folder))]
+    (write folder scenarios/ids-file "SPN-01\nSPN-02\nSUP-01\nSUP-02\n")
+    (write folder scenarios/page (str "| SPN-02 | in another table |\n\n## Not carried\n\n| groups | reason |\n|---|---|\n" page))
+    folder))
+
+(deftest the-line-about-scenarios-counts-the-groups-that-are-claimed
+  (let [folder (checkout "| SUP | comes later |\n")
+        file (str folder "/carried")]
+    (is (= "scenarios: 0 of 2 carried; missing: SPN-01 SPN-02" (scenarios/line folder [])))
+    (scenarios/record folder file ["SPN-02"])
+    (scenarios/record folder file ["SPN-01" "SPN-02"])
+    (is (= ["scenarios: 2 of 2 carried" "SPN-02" "SPN-01"] (str/split-lines (slurp file))))))
