@@ -121,7 +121,7 @@
 
 (deftest a-scenario-that-nobody-cares-for-is-found
   (planted {"core/test/resources/conformance/otp-ids.txt" "SPN-01\nSPN-02\nSPN-03\nSUP-01\nSUP-02\n"
-            "core/test/clj/a_test.clj" "(ns a-test)\n(scenario SPN-01 \"..\")\n(deftest ^{:otp [\"SPN-03\" \"SPN-99\"]} b)"
+            "core/test/clj/a_test.clj" (str "(ns a-test)\n(scenario SPN-01 \"..\")\n(deftest ^{" :otp " [\"SPN-03\" \"SPN-99\"]} b)")
             "docs/parity/erlang.md" "# Page\n\n## Not carried\n\n| groups | reason |\n|---|---|\n| SUP, XYZ | comes later |\n| SPN-03 | .. |\n"}
     (is (= [["core/test/resources/conformance/otp-ids.txt" 2 "SPN-02 is neither carried by a test nor excused in docs/parity/erlang.md"]
             ["docs/parity/erlang.md" 8 "SPN-03 is excused, but core/test/clj/a_test.clj carries it"]
