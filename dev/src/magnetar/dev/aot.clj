@@ -9,9 +9,14 @@
 
 (set! *warn-on-reflection* true)
 
+(def ^:private loaded-by-macros
+  "What the first macro loads: the jars of Clojure's specs and of core.match hold sources only. Compiled first, since what a macro of the
+  core has loaded while the core is compiled would be loaded already, and not compiled."
+  '[clojure.core.specs.alpha clojure.core.match])
+
 (def ^:private further-namespaces
-  "What every start needs besides the core, and what the first macro loads: the jars of Clojure's specs and of core.match hold sources only."
-  '[magnetar.dev.run magnetar.dev.repl clojure.core.specs.alpha clojure.core.match])
+  "What every start needs besides the core."
+  '[magnetar.dev.run magnetar.dev.repl])
 
 (defn- files [folder]
   (filter #(.isFile ^File %) (file-seq (io/file folder))))
@@ -64,6 +69,6 @@
   "Compiles the core of the checkout `root` and writes it with the `kernel` classes to `target`/magnetar.jar."
   [root kernel target]
   (let [classes (io/file target "classes")]
-    (compile-into classes (concat (namespaces (io/file root "core/src/clj")) further-namespaces))
+    (compile-into classes (concat loaded-by-macros (namespaces (io/file root "core/src/clj")) further-namespaces))
     (write-jar (io/file target "magnetar.jar") [classes kernel (io/file root "core/src/clj") (io/file root "dev/src")])
     (shutdown-agents)))
