@@ -31,19 +31,19 @@
       (catch Throwable e
         [:died (or (:reason (ex-data e)) (class e)) (ex-message e)]))))
 
-(defn- end-all
-  "Kills what a scenario has left behind, its own process first if it hangs."
-  [before]
-  (run! #(Processes/exit % :kill) (remove before (alive-now))))
+(defn leaving-nobody
+  "Calls f, then kills the processes that it has left behind; returns its value."
+  [f]
+  (let [before (alive-now)]
+    (try
+      (f)
+      (finally (run! #(Processes/exit % :kill) (remove before (alive-now)))))))
 
 (defn observe
   "What the scenario shows in our lane, :late if nothing in time."
   [{:keys [ours]}]
-  (let [before (alive-now)]
-    (support/with-failures [_]
-      (try
-        (support/value-of (second (support/start-thread :virtual (host ours))))
-        (finally (end-all before))))))
+  (support/with-failures [_]
+    (leaving-nobody #(support/value-of (second (support/start-thread :virtual (host ours)))))))
 
 (defn check
   "Compares what the scenario shows in our lane with what it has to, as a test."

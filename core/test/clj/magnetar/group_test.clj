@@ -1,0 +1,125 @@
+(ns magnetar.group-test
+  "Groups of processes, and names of the cluster, on one node."
+  (:require
+   [clojure.test :refer [deftest is use-fixtures]]
+   [magnetar.actor :as actor :refer [exit]]
+   [magnetar.actor.mourner :as mourner]
+   [magnetar.global :as global]
+   [magnetar.otp.lanes :as lanes]
+   [magnetar.pg :as pg]
+   [magnetar.support :as support]))
+
+(set! *warn-on-reflection* true)
+
+(use-fixtures :each (fn [test] (lanes/leaving-nobody #(actor/with-process {} (test)))))
+
+(defn- sentence [f]
+  (try
+    (f)
+    (catch IllegalArgumentException e
+      [(:magnetar/reason (ex-data e)) (ex-message e)])))
+
+;; ---- magnetar.pg
+
+(deftest members-stand-in-the-order-in-which-they-joined
+  (let [[a b] (repeatedly lanes/idle)]
+    (is (= :ok (pg/join ::order a)))
+    (is (= :ok (pg/join ::order [b a])))
+    (is (= [a b a] (pg/members ::order)))
+    (is (= :ok (pg/leave ::order a)))
+    (is (= [b a] (pg/members ::order)))
+    (is (= :ok (pg/leave ::order [b a])))
+    (is (= [] (pg/members ::order)))))
+
+(deftest a-group-without-members-is-none
+  (let [pid (lanes/idle)]
+    (pg/join ::short pid)
+    (is (some #{::short} (pg/which-groups)))
+    (pg/leave ::short pid)
+    (is (not-any? #{::short} (pg/which-groups)))
+    (is (= [] (pg/members ::short)))))
+
+(deftest whoever-has-not-joined-cannot-leave
+  (let [[a b] (repeatedly lanes/idle)]
+    (is (= :not-joined (pg/leave ::nobody a)))
+    (pg/join ::nobody a)
+    (is (= :not-joined (pg/leave ::nobody b)))
+    (is (= :ok (pg/leave ::nobody [a b])))))
+
+(deftest the-dead-are-no-members-from-the-moment-of-their-death
+  (let [[a b] (repeatedly lanes/idle)]
+    (pg/join ::dead [a b a])
+    (exit a :kill)
+    (is (= [b] (pg/members ::dead)))
+    (exit b :kill)
+    (is (= [] (pg/members ::dead)))
+    (is (not-any? #{::dead} (pg/which-groups)))))
+
+(deftest whoever-joins-when-dead-is-no-member
+  (is (= :ok (pg/join ::late (lanes/dead))))
+  (is (= [] (pg/members ::late))))
+
+(deftest what-is-no-pid-joins-no-group
+  (is (= [:magnetar/not-a-pid "`pg/join` wants a pid, or a collection of pids; this is [:logger]."]
+         (sentence #(pg/join ::wrong :logger))))
+  (is (= [:magnetar/not-a-pid "`pg/leave` wants a pid, or a collection of pids; this is [nil]."]
+         (sentence #(pg/leave ::wrong nil)))))
+
+(deftest a-thousand-processes-that-join-at-once-are-all-members
+  (let [pids (repeatedly 1000 lanes/idle)]
+    (run! deref (mapv (fn [part] (future (run! #(pg/join ::many %) part))) (partition-all 100 pids)))
+    (is (= (set pids) (set (pg/members ::many))))
+    (run! #(exit % :kill) pids)
+    (is (= [] (pg/members ::many)))))
+
+;; ---- magnetar.global
+
+(deftest a-name-is-any-value-and-has-one-process
+  (let [[a b] (repeatedly lanes/idle)]
+    (is (= :yes (global/register-name [:cart 17] a)))
+    (is (= :no (global/register-name [:cart 17] b)))
+    (is (= :no (global/register-name [:cart 17] a)))
+    (is (= a (global/whereis-name [:cart 17])))
+    (is (some #{[:cart 17]} (global/registered-names)))
+    (is (nil? (actor/whereis :cart)))
+    (is (= :ok (global/unregister-name [:cart 17])))
+    (is (nil? (global/whereis-name [:cart 17])))
+    (is (= :ok (global/unregister-name [:cart 17])))))
+
+(deftest the-name-of-the-dead-is-free-at-once
+  (let [[a b] (repeatedly lanes/idle)]
+    (global/register-name ::heir a)
+    (exit a :kill)
+    (is (nil? (global/whereis-name ::heir)))
+    (is (= :yes (global/register-name ::heir b)))
+    (is (= b (global/whereis-name ::heir)))
+    (global/unregister-name ::heir)))
+
+(deftest only-processes-have-names
+  (is (= [:magnetar/not-a-pid "`global/register-name` wants a pid; this is :logger."]
+         (sentence #(global/register-name ::wrong :logger)))))
+
+;; ---- what the dead leave behind
+
+(defn- kept [v key-of pids]
+  (filter #(contains? @@v (key-of %)) pids))
+
+(deftest nothing-is-kept-of-the-dead
+  (let [pids (vec (repeatedly 20 lanes/idle))
+        key-of (fn [pid] [::kept pid])
+        kept-of (fn [] (mapcat #(kept % key-of pids) [#'pg/groups #'global/names]))]
+    (doseq [pid pids]
+      (pg/join (key-of pid) pid)
+      (global/register-name (key-of pid) pid))
+    (is (= 40 (count (kept-of))))
+    (run! #(exit % :kill) pids)
+    (is (support/eventually (empty? (kept-of))))))
+
+(deftest a-mourner-that-was-killed-is-replaced
+  (pg/join ::killed (lanes/idle))
+  (exit @@#'mourner/mourner :kill)
+  (let [told (promise)
+        pid (lanes/idle)]
+    (mourner/after-death pid #(deliver told %))
+    (exit pid :kill)
+    (is (= pid (support/value-of told)))))
