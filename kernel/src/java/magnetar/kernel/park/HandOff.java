@@ -13,8 +13,9 @@ import java.util.concurrent.locks.LockSupport;
  * Wakes a fiber on the waker's own carrier, without waking another carrier for it: for a waker that is about to park, which most are, the
  * token of a ring stays on one core (0.2 us instead of 0.5 to 1).
  *
- * <p>What {@code LockSupport.unpark} does to a plainly parked virtual thread is done here in the same steps (permit, then PARKED to UNPARKED,
- * then the submission), but the submission is lazy: it signals nobody.
+ * <p>What {@code LockSupport.unpark} does to a plainly parked virtual thread is done here as well (PARKED to UNPARKED, then the submission), but the
+ * submission is lazy: it signals nobody. The permit is left alone. A thread that goes on from UNPARKED needs none, and one that was set for a
+ * thread which has meanwhile woken and parked in another way would be lost: nobody would act on it.
  *
  * <p>Invariants:
  * <ol>
@@ -37,7 +38,6 @@ public final class HandOff {
     private static final boolean ON = INSIDE != null;
     private static final MethodHandle SUBMIT = ON ? INSIDE.submit : null;
     private static final VarHandle STATE = ON ? INSIDE.state : null;
-    private static final VarHandle PERMIT = ON ? INSIDE.permit : null;
     private static final VarHandle SCHEDULER = ON ? INSIDE.scheduler : null;
     private static final int PARKED = ON ? INSIDE.parked : 0;
     private static final int UNPARKED = ON ? INSIDE.unparked : 0;
@@ -71,15 +71,16 @@ public final class HandOff {
             return false;
         }
         Fiber waker = Fiber.current();
-        if (waker.hasHandedOver() || (int) STATE.getVolatile(target) != PARKED || SCHEDULER.get(target) != POOL
-                || SCHEDULER.get(Thread.currentThread()) != POOL) {
+        if (waker.hasHandedOver() || SCHEDULER.get(target) != POOL || SCHEDULER.get(Thread.currentThread()) != POOL) {
+            return false;
+        }
+        World.switchPoint();
+        if (!STATE.compareAndSet(target, PARKED, UNPARKED)) {
             return false;
         }
         waker.handsOver();
-        if (!(boolean) PERMIT.getAndSet(target, true) && STATE.compareAndSet(target, PARKED, UNPARKED)) {
-            submit(target);
-            remind();
-        }
+        submit(target);
+        remind();
         return true;
     }
 
@@ -132,7 +133,7 @@ public final class HandOff {
     }
 
     /** What is needed of the inside of virtual threads. */
-    private record Inside(MethodHandle submit, VarHandle state, VarHandle permit, VarHandle scheduler, int parked, int unparked,
+    private record Inside(MethodHandle submit, VarHandle state, VarHandle scheduler, int parked, int unparked,
             ForkJoinPool pool) {
 
         /** Null if it is closed, or is not what this JDK was known by. */
@@ -144,7 +145,6 @@ public final class HandOff {
                         in.findVirtual(c, "submitRunContinuation", MethodType.methodType(void.class, Executor.class, boolean.class))
                                 .asType(MethodType.methodType(void.class, Thread.class, Executor.class, boolean.class)),
                         in.findVarHandle(c, "state", int.class).withInvokeBehavior(),
-                        in.findVarHandle(c, "parkPermit", boolean.class).withInvokeBehavior(),
                         in.findVarHandle(c, "scheduler", Executor.class).withInvokeBehavior(),
                         (int) in.findStaticGetter(c, "PARKED", int.class).invoke(),
                         (int) in.findStaticGetter(c, "UNPARKED", int.class).invoke(),

@@ -2,6 +2,7 @@ package magnetar.kernel.process;
 
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
@@ -11,8 +12,9 @@ import magnetar.kernel.park.World;
  *
  * <p>Invariants, beside those of {@link Mailbox}:
  * <ol>
- *   <li>An ordinary message is added only while inbox and list together hold fewer than the capacity; where the oldest is dropped instead,
- *       one that is in the list is owed, and the owner drops it before it looks at the list again.
+ *   <li>An ordinary message is added only while inbox and list together hold fewer than the capacity; where the oldest ordinary one is dropped
+ *       instead, one that is in the list is owed. The oldest ordinary ones of the list are the owed ones, and the owner drops them before it
+ *       looks at the list again; if it takes one of them in the look that it is at, that one came out before the other came in.
  *   <li>A sender is in the queue of those that wait for room only while there is none: whoever makes room, or closes, wakes one, or all.
  * </ol>
  *
@@ -36,8 +38,16 @@ final class BoundedMailbox extends Mailbox {
     private Waiter owner;
     private boolean closed;
     private int held; // in the inbox and in the list
-    private int owed; // of those in the list
+    private int listed; // in the list, but for signals
+    private int owed; // of these
     private long dropped;
+
+    /** What no bound applies to. */
+    private static final class Spared extends Node {
+        Spared(Object message) {
+            super(message);
+        }
+    }
 
     BoundedMailbox(int capacity, Policy policy) {
         this.capacity = capacity;
@@ -52,32 +62,36 @@ final class BoundedMailbox extends Mailbox {
     Waiter push(Node node) {
         World.switchPoint();
         synchronized (this) {
-            if (!closed && !hasRoom()) {
-                if (policy != Policy.DROP_OLD) {
-                    dropped += policy == Policy.DROP_NEW ? 1 : 0;
-                    return FULL;
-                }
-                dropOldest();
-                dropped++;
+            if (!closed && !hasRoom() && !(policy == Policy.DROP_OLD && dropOldest())) {
+                dropped += policy == Policy.DROP_NEW || policy == Policy.DROP_OLD ? 1 : 0;
+                return FULL;
             }
             return add(node);
         }
     }
 
-    private void dropOldest() {
-        if (held - inbox.size() > owed) {
+    /** Makes room; false if there are but signals. */
+    private boolean dropOldest() {
+        if (listed > owed) {
             owed++;
-        } else {
-            inbox.poll();
-            held--;
+            return true;
         }
+        for (Iterator<Node> i = inbox.iterator(); i.hasNext(); ) {
+            if (!(i.next() instanceof Spared)) {
+                i.remove();
+                held--;
+                dropped++;
+                return true;
+            }
+        }
+        return false;
     }
 
     @Override
     Waiter pushSignal(Node node) {
         World.switchPoint();
         synchronized (this) {
-            return add(node);
+            return add(new Spared(node.message));
         }
     }
 
@@ -94,9 +108,7 @@ final class BoundedMailbox extends Mailbox {
 
     @Override
     Node takeInbox() {
-        while (oldest() != null && owes()) {
-            remove(oldest());
-        }
+        pay();
         synchronized (this) {
             return chained();
         }
@@ -105,23 +117,50 @@ final class BoundedMailbox extends Mailbox {
     private Node chained() {
         Node head = inbox.poll();
         for (Node n = head; n != null; n = n.next) {
+            listed += n instanceof Spared ? 0 : 1;
             n.next = inbox.poll();
         }
         return head;
     }
 
-    private synchronized boolean owes() {
-        boolean owes = owed > 0;
-        owed -= owes ? 1 : 0;
-        return owes;
+    @Override
+    void pay() {
+        Node next;
+        for (Node n = policy == Policy.DROP_OLD ? oldest() : null; n != null; n = next) {
+            next = n.next;
+            if (!(n instanceof Spared)) {
+                if (!drops()) {
+                    return;
+                }
+                remove(n);
+            }
+        }
+    }
+
+    private synchronized boolean drops() {
+        dropped += owed > 0 ? 1 : 0;
+        return owed > 0;
     }
 
     @Override
-    void removed() {
+    void removing(Node node) {
         synchronized (this) {
             held--;
+            if (!(node instanceof Spared)) {
+                listed--;
+                owed -= isOwed(node) ? 1 : 0;
+            }
         }
         wakeSenders();
+    }
+
+    /** Is it one of the oldest? */
+    private boolean isOwed(Node node) {
+        int older = 0;
+        for (Node n = node.previous; n != null && older < owed; n = n.previous) {
+            older += n instanceof Spared ? 0 : 1;
+        }
+        return older < owed;
     }
 
     /** Wakes a sender if there is room, or all if it was closed. */
@@ -164,7 +203,7 @@ final class BoundedMailbox extends Mailbox {
 
     @Override
     synchronized MailboxInfo info() {
-        return new MailboxInfo(held - owed, capacity, policy.name(), dropped, senders.size());
+        return new MailboxInfo(held - owed, capacity, policy.name(), dropped + owed, senders.size());
     }
 
     @Override
@@ -190,9 +229,15 @@ final class BoundedMailbox extends Mailbox {
 
     @Override
     void close() {
+        Waiter waiting;
         synchronized (this) {
             closed = true;
             inbox.clear();
+            waiting = owner;
+            owner = null;
+        }
+        if (waiting != null && waiting.claim()) {
+            waiting.complete(this, null);
         }
         wakeSenders();
     }

@@ -36,7 +36,7 @@ import magnetar.kernel.time.Waits;
  * first (for them it is EXITING: what it sends is dropped), and one that was killed may run on as a zombie that nobody hears.
  *
  * <p>Lock order: monitors of processes by pid, then a mailbox. Nobody is woken under them, but by an interrupt, and
- * senders that waited for room in a mailbox that closes.
+ * those that wait for a mailbox that closes: its owner, and senders.
  */
 public final class LocalProcess extends Region {
     private enum Life {
@@ -169,7 +169,7 @@ public final class LocalProcess extends Region {
 
     private Waiter whenFull(Fiber sender, Node node, BoundedMailbox full) throws InterruptedException {
         switch (full.policy) {
-            case DROP_NEW:
+            case DROP_NEW, DROP_OLD:
                 return Mailbox.CLOSED;
             case FAIL:
                 throw misuse("mailbox-full", "The mailbox of " + pid + " is full: it holds " + full.capacity
@@ -283,6 +283,7 @@ public final class LocalProcess extends Region {
 
     /** The mailbox as something to wait for together with channels; look through it with {@link #receive} first. Called by the owner. */
     public magnetar.kernel.park.Source source() {
+        refuseIfClosed();
         return mailbox;
     }
 

@@ -43,13 +43,16 @@ abstract class Mailbox implements Source {
     /** How many messages are in the inbox. */
     abstract int waiting();
 
-    /** Closes it. */
+    /** Closes it, and wakes the owner if it waits: a shield may hide from it why. */
     abstract void close();
 
     abstract boolean isClosed();
 
-    /** Called by the owner after a message left the list. */
-    void removed() {}
+    /** Called by the owner before a message leaves the list. */
+    void removing(Node node) {}
+
+    /** Takes out of the list what has to go before it is looked at. */
+    void pay() {}
 
     /** How many messages there are. */
     final int size() {
@@ -99,6 +102,7 @@ abstract class Mailbox implements Source {
 
     /** The first node of the list that arrived after the mark; null if there is none. */
     final Node after(long mark) {
+        pay();
         if (mark == 0) {
             return first;
         }
@@ -111,6 +115,7 @@ abstract class Mailbox implements Source {
 
     /** Takes a node out of the list. */
     final void remove(Node node) {
+        removing(node);
         if (node.previous == null) {
             first = node.next;
         } else {
@@ -122,7 +127,6 @@ abstract class Mailbox implements Source {
             node.next.previous = node.previous;
         }
         kept--;
-        removed();
     }
 
     /** The oldest node of the list, or null. */

@@ -1,7 +1,7 @@
 package magnetar.kernel.process;
 
 /** One message in a mailbox. */
-final class Node {
+class Node {
     final Object message;
 
     // Written by the sender before the node is published, then only by the owner of the mailbox.

@@ -113,7 +113,9 @@ final class OpenMailbox extends Mailbox {
     @Override
     void close() {
         World.switchPoint();
-        word = CLOSED;
+        if (WORD.getAndSet(this, (Object) CLOSED) instanceof Waiter owner && owner != CLOSED && owner.claim()) {
+            owner.complete(this, null);
+        }
     }
 
     @Override
