@@ -24,9 +24,9 @@
   (and pid (.isAlive pid)))
 
 (defn- forget
-  "Takes all names of a dead process back."
-  [pid]
-  (swap! names #(into {} (remove (comp #{pid} val)) %)))
+  "Takes the name back if it is that of the dead process."
+  [name pid]
+  (swap! names #(if (= pid (% name)) (dissoc % name) %)))
 
 (defn register-name
   "Gives the name to the process; returns :yes, or :no if another one, or the same, has it.
@@ -43,7 +43,7 @@
   (let [[before _] (swap-vals! names #(if (alive? (% name)) % (assoc % name pid)))]
     (if (alive? (before name))
       :no
-      (do (mourner/after-death pid forget) :yes))))
+      (do (mourner/after-death pid [::names name] #(forget name %)) :yes))))
 
 (defn unregister-name
   "Takes a name back, whoever has it; returns :ok, also if nobody has.

@@ -18,7 +18,7 @@
 
 (set! *warn-on-reflection* true)
 
-;; From a group to its pids, in the order in which they joined, each as often as it did.
+;; From a group to a map from its pids to how often each has joined.
 (defonce ^:private groups (atom {}))
 
 (defn- check-pids [operation pids]
@@ -28,17 +28,21 @@
                         (str "`" operation "` wants a pid, or a collection of pids; this is " (arguments/show pids) ".") {:value pids}))
     pids))
 
-(defn- with-members [all group pids]
-  (if (seq pids) (assoc all group pids) (dissoc all group)))
+(defn- change
+  "The groups after f has changed the members of one; a group without any is none."
+  [all group f & args]
+  (let [members (apply f (all group) args)]
+    (if (seq members) (assoc all group members) (dissoc all group))))
 
-(defn- without-one [pids pid]
-  (let [[before from] (split-with #(not= pid %) pids)]
-    (into (vec before) (rest from))))
+(defn- with [members pid]
+  (update members pid (fnil inc 0)))
 
-(defn- forget
-  "Takes a dead process out of all groups."
-  [pid]
-  (swap! groups #(reduce-kv (fn [all group pids] (with-members all group (filterv (partial not= pid) pids))) % %)))
+(defn- without [members pid]
+  (let [times (long (get members pid 0))]
+    (if (< 1 times) (assoc members pid (dec times)) (dissoc members pid))))
+
+(defn- forget [group pid]
+  (swap! groups change group dissoc pid))
 
 (defn join
   "Adds a process, or each of a collection, to a group; returns :ok.
@@ -51,8 +55,8 @@
   {:erlang "pg:join/2"}
   [group pids]
   (let [pids (check-pids "pg/join" pids)]
-    (swap! groups update group (fnil into []) pids)
-    (run! #(mourner/after-death % forget) (distinct pids))
+    (swap! groups change group #(reduce with % pids))
+    (run! (fn [pid] (mourner/after-death pid [::groups group] #(forget group %))) (distinct pids))
     :ok))
 
 (defn leave
@@ -64,18 +68,20 @@
   {:erlang "pg:leave/2"}
   [group pids]
   (let [pids (check-pids "pg/leave" pids)
-        [before _] (swap-vals! groups (fn [all] (with-members all group (reduce without-one (all group) pids))))]
-    (if (some (set (before group)) pids) :ok :not-joined)))
+        [before _] (swap-vals! groups change group #(reduce without % pids))]
+    (if (some #(contains? (before group) %) pids) :ok :not-joined)))
 
 (defn members
-  "The pids of a group, in the order in which they joined, each as often as it did; of the dead none.
+  "The pids of a group, in no order, each as often as it has joined; of the dead none.
 
     (pg/members :loggers)
 
   In Erlang: pg:get_members/1."
   {:erlang "pg:get_members/1"}
   [group]
-  (filterv #(.isAlive ^Pid %) (@groups group)))
+  (into []
+        (mapcat (fn [[^Pid pid times]] (when (.isAlive pid) (repeat times pid))))
+        (@groups group)))
 
 (defn which-groups
   "The groups that have members, in no order.

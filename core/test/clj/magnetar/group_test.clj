@@ -21,13 +21,14 @@
 
 ;; ---- magnetar.pg
 
-(deftest members-stand-in-the-order-in-which-they-joined
-  (let [[a b] (repeatedly lanes/idle)]
+(deftest members-are-listed-as-often-as-they-have-joined
+  (let [[a b] (repeatedly lanes/idle)
+        times #(frequencies (pg/members ::order))]
     (is (= :ok (pg/join ::order a)))
     (is (= :ok (pg/join ::order [b a])))
-    (is (= [a b a] (pg/members ::order)))
+    (is (= {a 2 b 1} (times)))
     (is (= :ok (pg/leave ::order a)))
-    (is (= [b a] (pg/members ::order)))
+    (is (= {a 1 b 1} (times)))
     (is (= :ok (pg/leave ::order [b a])))
     (is (= [] (pg/members ::order)))))
 
@@ -115,11 +116,19 @@
     (run! #(exit % :kill) pids)
     (is (support/eventually (empty? (kept-of))))))
 
+(deftest whoever-joins-and-leaves-often-is-watched-once
+  (let [pid (lanes/idle)]
+    (dotimes [_ 1000]
+      (pg/join ::often pid)
+      (pg/leave ::often pid))
+    (is (support/eventually (zero? (long (actor/process-info @@#'mourner/mourner :message-queue-len)))))
+    (is (= 1 (count (actor/process-info pid :monitored-by))))))
+
 (deftest a-mourner-that-was-killed-is-replaced
   (pg/join ::killed (lanes/idle))
   (exit @@#'mourner/mourner :kill)
   (let [told (promise)
         pid (lanes/idle)]
-    (mourner/after-death pid #(deliver told %))
+    (mourner/after-death pid :test #(deliver told %))
     (exit pid :kill)
     (is (= pid (support/value-of told)))))

@@ -6,12 +6,19 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- mourn [clears]
+(defn- watch [clears pid what clear]
+  (when-not (clears pid)
+    (monitor pid))
+  (assoc-in clears [pid what] clear))
+
+(defn- mourn
+  "Serves with what there is to clear away: from pids to maps from what it is to functions."
+  [clears]
   (receive
-    [::watch pid clear] (recur (assoc clears (monitor pid) clear))
-    [:DOWN ref :process pid _] (do
-                                 ((clears ref) pid)
-                                 (recur (dissoc clears ref)))))
+    [::watch pid what clear] (recur (watch clears pid what clear))
+    [:DOWN _ :process pid _] (do
+                               (run! #(% pid) (vals (clears pid)))
+                               (recur (dissoc clears pid)))))
 
 (defonce ^:private mourner (atom nil))
 
@@ -29,7 +36,7 @@
         (reset! mourner (actor/spawn-opt {:context :none :bindings :none} mourn {}))))))
 
 (defn after-death
-  "Lets (clear pid) be called some time after the process has died; soon, if it has already."
-  [pid clear]
-  (! (present) [::watch pid clear])
+  "Lets (clear pid) be called some time after the process has died; soon, if it has already. Once for the same `what`."
+  [pid what clear]
+  (! (present) [::watch pid what clear])
   nil)
