@@ -5,11 +5,28 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 
-/** A set that costs nothing while it is empty and one word with one element. Guarded by whoever holds it. */
+/** A set that is null until it has held something, and costs one word with one element. Guarded by whoever holds it. */
 final class Bag<T> {
     private Object held; // null, the one element, or a set of more
 
-    boolean add(T element) {
+    /** The bag with the element. */
+    static <T> Bag<T> with(Bag<T> bag, T element) {
+        Bag<T> b = bag == null ? new Bag<>() : bag;
+        b.add(element);
+        return b;
+    }
+
+    /** Takes the element out; false if it was not in. */
+    static boolean remove(Bag<?> bag, Object element) {
+        return bag != null && bag.remove(element);
+    }
+
+    /** Its elements, in the order in which they came. */
+    static <T> List<T> list(Bag<T> bag) {
+        return bag == null ? List.of() : bag.list();
+    }
+
+    private boolean add(T element) {
         if (held == null) {
             held = element;
             return true;
@@ -17,7 +34,7 @@ final class Bag<T> {
         return !contains(element) && set().add(element);
     }
 
-    boolean remove(Object element) {
+    private boolean remove(Object element) {
         if (held instanceof Set<?> s) {
             return s.remove(element);
         }
@@ -26,7 +43,7 @@ final class Bag<T> {
         return found;
     }
 
-    boolean contains(Object element) {
+    private boolean contains(Object element) {
         return held instanceof Set<?> s ? s.contains(element) : element.equals(held);
     }
 
@@ -41,18 +58,11 @@ final class Bag<T> {
         return s;
     }
 
-    /** Its elements, in the order in which they came. */
     @SuppressWarnings("unchecked")
-    List<T> list() {
+    private List<T> list() {
         if (held == null) {
             return List.of();
         }
         return held instanceof Set<?> s ? new ArrayList<>((Set<T>) s) : List.of((T) held);
-    }
-
-    List<T> takeAll() {
-        List<T> all = list();
-        held = null;
-        return all;
     }
 }

@@ -54,9 +54,9 @@ public final class LocalProcess extends Region {
     private volatile Pid tracer;
 
     // Guarded by the monitor.
-    private final Bag<Pid> links = new Bag<>();
-    private final Bag<Monitor> watchers = new Bag<>();
-    private final Bag<Monitor> watching = new Bag<>();
+    private Bag<Pid> links;
+    private Bag<Monitor> watchers;
+    private Bag<Monitor> watching;
     private boolean traps;
     private Object reason;
     private Object name;
@@ -365,7 +365,7 @@ public final class LocalProcess extends Region {
             if (alias.alias == Ref.Alias.NONE) {
                 return;
             }
-            if (alias.alias == Ref.Alias.REPLY_DEMONITOR && watching.remove(alias)) {
+            if (alias.alias == Ref.Alias.REPLY_DEMONITOR && Bag.remove(watching, alias)) {
                 closed = (Monitor) alias;
             }
             if (alias.alias == Ref.Alias.REPLY || alias.alias == Ref.Alias.REPLY_DEMONITOR) {
@@ -394,7 +394,7 @@ public final class LocalProcess extends Region {
             if (life == Life.DEAD) {
                 return m;
             }
-            watching.add(m);
+            watching = Bag.with(watching, m);
         }
         LocalProcess p = watched.process();
         if (p == null || !p.addWatcher(m)) {
@@ -407,14 +407,18 @@ public final class LocalProcess extends Region {
     }
 
     private synchronized boolean addWatcher(Monitor m) {
-        return life != Life.DEAD && watchers.add(m);
+        if (life == Life.DEAD) {
+            return false;
+        }
+        watchers = Bag.with(watchers, m);
+        return true;
     }
 
     /** The watched process has died. */
     private void fire(Monitor m, Object why) {
         Waiter answer = null;
         synchronized (this) {
-            if (watching.remove(m)) {
+            if (Bag.remove(watching, m)) {
                 closeAlias(m);
                 answer = mailbox.pushSignal(new Node(Words.language().down(m.tag, m, m.object, why)));
             }
@@ -436,7 +440,7 @@ public final class LocalProcess extends Region {
         }
         boolean was;
         synchronized (this) {
-            was = watching.remove(m);
+            was = Bag.remove(watching, m);
             if (m.maker() == pid) {
                 closeAlias(m);
             }
@@ -449,7 +453,7 @@ public final class LocalProcess extends Region {
         LocalProcess p = m == null ? null : m.watched.process();
         if (p != null) {
             synchronized (p) {
-                p.watchers.remove(m);
+                Bag.remove(p.watchers, m);
             }
         }
     }
@@ -475,8 +479,8 @@ public final class LocalProcess extends Region {
                     return false;
                 }
                 if (other.life != Life.DEAD) {
-                    links.add(other.pid);
-                    other.links.add(pid);
+                    links = Bag.with(links, other.pid);
+                    other.links = Bag.with(other.links, pid);
                 }
                 return true;
             }
@@ -501,15 +505,15 @@ public final class LocalProcess extends Region {
         LocalProcess p = other.process();
         if (p == null || p == this) {
             synchronized (this) {
-                links.remove(other);
+                Bag.remove(links, other);
             }
             return;
         }
         boolean inOrder = pid.compareTo(other) < 0;
         synchronized (inOrder ? this : p) {
             synchronized (inOrder ? p : this) {
-                links.remove(other);
-                p.links.remove(pid);
+                Bag.remove(links, other);
+                Bag.remove(p.links, pid);
             }
         }
     }
@@ -549,7 +553,7 @@ public final class LocalProcess extends Region {
         Waiter answer = null;
         Obituary obituary = null;
         synchronized (this) {
-            if (life == Life.DEAD || overLink && !links.remove(from)) {
+            if (life == Life.DEAD || overLink && !Bag.remove(links, from)) {
                 return;
             }
             Words words = Words.get();
@@ -595,7 +599,11 @@ public final class LocalProcess extends Region {
     private Obituary die(Object value) {
         life = Life.DEAD;
         pid.bury(new Pid.Ended(reason, value));
-        return new Obituary(pid, reason, links.takeAll(), watchers.takeAll(), watching.takeAll(), gone);
+        Obituary obituary = new Obituary(pid, reason, Bag.list(links), Bag.list(watchers), Bag.list(watching), gone);
+        links = null;
+        watchers = null;
+        watching = null;
+        return obituary;
     }
 
     /** The body has ended, with everything in it. */
@@ -713,8 +721,8 @@ public final class LocalProcess extends Region {
 
     /** What is known of it at one instant, without its co-operation. */
     public synchronized ProcessInfo info() {
-        return new ProcessInfo(pid, fiber() == null ? null : fiber().get(), life.name(), name, links.list(),
-                watchers.list().stream().map(Ref::maker).toList(), watching.list().stream().map(m -> m.object).toList(), mailbox.size(),
+        return new ProcessInfo(pid, fiber() == null ? null : fiber().get(), life.name(), name, Bag.list(links),
+                Bag.list(watchers).stream().map(Ref::maker).toList(), Bag.list(watching).stream().map(m -> m.object).toList(), mailbox.size(),
                 traps, suspensions > 0, leader(), dictionary);
     }
 
