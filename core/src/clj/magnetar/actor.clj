@@ -113,6 +113,7 @@
                             {:context context})))
 
 (defn ^:no-doc spawn-opt-at [operation site {:keys [context] :as options} f args]
+  (arguments/options operation start/known options)
   (let [^Processes$Started started (start/spawn-opt operation site (dissoc options :context) (in-context context f) args)]
     (if-some [ref (.monitor started)]
       [(.pid started) ref]
@@ -166,6 +167,7 @@
   (spawn-opt-at "spawn-opt" "spawn (line unknown)" options f args))
 
 (defn ^:no-doc host-at [site {:keys [context] :as options} f]
+  (arguments/options "with-process" start/guest-known options)
   (start/host site (dissoc options :context) (in-context context f)))
 
 (defn with-process*

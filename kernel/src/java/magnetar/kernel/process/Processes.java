@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import magnetar.kernel.park.Cancelled;
 import magnetar.kernel.park.Exit;
 import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
@@ -147,7 +148,8 @@ public final class Processes {
         @Override
         protected void execute() {
             Throwable thrown = process.run(fiber(), takeWork());
-            if (thrown != null) {
+            boolean toldToExit = process.cause() != null && Cancelled.isBehind(thrown);
+            if (thrown != null && !toldToExit) {
                 Failures.report(process.toString(), Thread.currentThread(), thrown);
             }
         }
@@ -211,8 +213,7 @@ public final class Processes {
         if (receiver == null) {
             receiver = find(to, message);
         }
-        if (receiver != null) {
-            traceSending(sender, message, to);
+        if (receiver != null && mayBeHeard(sender, message, to)) {
             if (to instanceof Ref alias) {
                 receiver.deliverTo(alias, message);
             } else {
@@ -222,10 +223,17 @@ public final class Processes {
         return message;
     }
 
-    private static void traceSending(Fiber sender, Object message, Object to) {
-        if (sender.region() != null && LocalProcess.of(sender) instanceof LocalProcess p) {
-            p.traceSending(message, to);
+    /** False if the sender is a process that exits, in a shield: what it sends is dropped. Tells the tracer of one that does not. */
+    private static boolean mayBeHeard(Fiber sender, Object message, Object to) {
+        if (sender.region() == null || !(LocalProcess.of(sender) instanceof LocalProcess p)) {
+            return true;
         }
+        if (!p.isAlive()) {
+            DeadLetters.add(to, message);
+            return false;
+        }
+        p.traceSending(message, to);
+        return true;
     }
 
     /** The process at the address; null if it is dead. */
