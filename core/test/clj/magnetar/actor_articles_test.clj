@@ -47,7 +47,7 @@
       [(_ :guard #(< 10 (long %))) message] (recur (conj messages message))
       (after 0 (into messages (normal))))))
 
-(deftest experiment-e2-priority
+(deftest ^{:spec ["C65"]} experiment-e2-priority
   (is (= [:high :high :low :low]
          (with-process {}
            (let [me (self)]

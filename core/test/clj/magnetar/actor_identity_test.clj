@@ -179,9 +179,16 @@
 
 (deftest ^{:spec ["C80"]} exits-are-never-reported
   (are [why] (= [] (reported #(actor/exit why)))
-    :normal :shutdown {:shutdown :upgrade} [:shutdown 1] :cancelled :boom)
-  (is (= [] (reported #(scope/with-scope [s] (scope/cancel s :enough) (a/<!! (a/chan)))))
-      "a cancellation is none"))
+    :normal :shutdown {:shutdown :upgrade} [:shutdown 1] :cancelled :boom))
+
+(deftest ^{:spec ["C80"]} a-process-whose-thread-is-cancelled-has-the-reason-cancelled-and-is-not-reported
+  (with-failures [failures]
+    (let [pid (promise)]
+      (scope/with-scope [s]
+        (scope/daemon s #(with-process {} (deliver pid (self)) (receive ::never nil)))
+        (value-of pid))
+      (is (= :cancelled (reason @pid)))
+      (is (= [] @failures)))))
 
 (deftest ^{:spec ["C80"]} reasons-are-bounded-data
   (let [endless (iterate inc 0)

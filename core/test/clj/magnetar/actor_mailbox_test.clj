@@ -59,7 +59,7 @@
 (defn- in-order? [taken]
   (every? (fn [[_ ns]] (apply < ns)) (update-vals (group-by first taken) #(map second %))))
 
-(deftest ^{:spec ["C77"]} block-lets-senders-wait-and-loses-nothing
+(deftest ^{:spec ["C64" "C77"]} block-lets-senders-wait-and-loses-nothing
   (let [{:keys [taken most refused dropped]} (flood :block)]
     (is (= [all all 0 0] [(count taken) (count (set taken)) refused dropped]))
     (is (<= (long most) 10))

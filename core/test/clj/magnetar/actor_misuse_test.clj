@@ -32,7 +32,7 @@
      (catch clojure.lang.Compiler$CompilerException e#
        (ex-message (ex-cause e#)))))
 
-(deftest an-address-that-is-none
+(deftest ^{:spec ["C83"]} an-address-that-is-none
   (are [sentence f] (= sentence (said f))
     "Cannot send to nil at actor_misuse_test.clj:N: it is no pid and no name that a process is registered under. Send to what `spawn` or `whereis` returned."
     #(! nil :x)
@@ -83,7 +83,7 @@
   (with-process {:name ::owner}
     (run (fn [] (said #(receive x x))))))
 
-(deftest what-a-process-starts-is-not-that-process
+(deftest ^{:spec ["C70" "C83"]} what-a-process-starts-is-not-that-process
   (testing "a fork is named, and its owner"
     (is (re-find #"^`receive` was called in \"fork .*actor_misuse_test.clj:N\", which PID started and which is not that process: take what you need before, as in \(let \[me \(self\)\] \.\.\), and send to it\.$"
                  (said-in (fn [f] (scope/with-scope [s] (scope/join (scope/fork s f))))))))
@@ -100,7 +100,7 @@
            (deref (future (a/>!! ch 1)))
            (value-of answer))))
 
-(deftest a-name-that-cannot-be-had
+(deftest ^{:spec ["C75" "C83"]} a-name-that-cannot-be-had
   (let [pid (spawn-opt {:name ::taken} #(receive ::never nil))]
     (are [sentence f] (= sentence (said f))
       "Cannot register :magnetar.actor-misuse-test/taken for PID: the name belongs to PID."
@@ -195,7 +195,7 @@
     (is (= "The mailbox of PID is full: it holds 2 messages, and was made to refuse more. Send less, or wait for answers."
            (said #(! pid 3))))))
 
-(deftest in-a-transaction
+(deftest ^{:spec ["C81" "C83"]} in-a-transaction
   (let [sentence #(str "`" % "` was called in a transaction, which may run more than once: call it outside of the dosync.")
         ch (a/chan 1)]
     (are [operation f] (= (sentence operation) (said #(with-process {} (dosync (f)))))
