@@ -10,10 +10,11 @@
    [magnetar.impl.runtime])
   (:import
    (java.util ArrayList)
-   (java.util.concurrent ConcurrentLinkedQueue)
+   (java.util.concurrent Callable ConcurrentLinkedQueue)
    (java.util.concurrent.atomic AtomicReferenceArray)
    (magnetar.impl.fold.chunks Chunk Source)
-   (magnetar.kernel.park Fiber)))
+   (magnetar.kernel.park Fiber)
+   (magnetar.kernel.scope Scope)))
 
 (set! *warn-on-reflection* true)
 (set! *unchecked-math* :warn-on-boxed)
@@ -33,6 +34,15 @@
     (.compareAndSet segments k nil fresh)
     (.get segments k)))
 
+(defn- add-all
+  "The values up to the first that is not there."
+  [v ^objects values]
+  (loop [v v
+         i 0]
+    (if (or (= i (alength values)) (identical? nothing (aget values i)))
+      v
+      (recur (conj! v (aget values i)) (inc i)))))
+
 (defn- ordered []
   (let [segments (AtomicReferenceArray. 31)]
     (reify Sink
@@ -42,8 +52,11 @@
               ^objects values (or (.get segments k) (add-segment segments k))]
           (aset values (- i (bit-shift-left 1 k)) value)))
       (all [_]
-        (into [] (comp (take-while some?) cat (take-while #(not (identical? nothing %))))
-              (map #(.get segments %) (range 31)))))))
+        (loop [v (transient [])
+               k 0]
+          (if-some [values (when (< k 31) (.get segments k))]
+            (recur (add-all v values) (inc k))
+            (persistent! v)))))))
 
 (defn- as-they-come []
   (let [values (ConcurrentLinkedQueue.)]
@@ -64,7 +77,7 @@
 
 ;; ---- running
 
-(deftype Job [site f ^Source source ^Sink sink ^long offset scope frame])
+(deftype Job [site f ^Source source ^Sink sink ^long offset frame])
 
 (defn- failed [^Job job position element ^Throwable e]
   (when (.isDoomed (Fiber/current)) (throw e))
@@ -100,25 +113,30 @@
 (def ^:private always (constantly true))
 
 ;; A fiber starts the next one as its last act: nobody has to be woken for that, and no more than the first ones run at a time.
-(defn- start-next [^Job job]
+(defn- start-next [^Job job ^Scope scope]
   (when-some [chunk (.next ^Source (.-source job) always)]
-    (owned/fork (.-scope job) (.-site job) false (.-frame job)
-                (fn []
-                  (do-chunk job chunk)
-                  (start-next job)))))
+    (.fork scope ^String (.-site job) false
+           ^Callable (fn []
+                       (fibers/install (.-frame job))
+                       (do-chunk job chunk)
+                       (start-next job scope)))))
+
+;; 500,000 fibers in one scope took 117 ms on two cores, in four scopes 80: they meet less often under a lock.
+(defn- scopes-for [parallelism]
+  (min (long parallelism) (* 2 (owned/cores))))
 
 (defn- run [site kind {:keys [place parallelism] :as options} offset f coll]
   (let [{:keys [source daemon close]} (sources/source place coll (merge {:chunk 1} options {:one-by-one true}))
         sink ^Sink (sink kind)
         frame (fibers/frame)]
     (try
-      (owned/in-scope site
-        (fn [scope]
+      (owned/in-scopes site (scopes-for parallelism)
+        (fn [scopes]
           (when daemon
-            (owned/fork scope (str site ", reading") true frame daemon))
-          (let [job (Job. site f source sink (long offset) scope frame)]
-            (dotimes [_ parallelism]
-              (start-next job)))))
+            (owned/fork (first scopes) (str site ", reading") true frame daemon))
+          (let [job (Job. site f source sink (long offset) frame)]
+            (dotimes [i parallelism]
+              (start-next job (nth scopes (rem i (count scopes))))))))
       (.all sink)
       (finally (when close (close))))))
 
