@@ -162,6 +162,8 @@
 (definterface Reader
   (^void read [^long n ^java.util.ArrayList into]))
 
+(def ^:private ^:const largest-batch 4096)
+
 (defn batch-size
   "Small batches first, so that a short collection is shared out, then a sixteenth of what came before; the same for the same
   collection, so that the grouping is."
@@ -171,7 +173,7 @@
     (bit-shift-left 8 (min 9 (quot number 16)))))
 
 (defn- read-batch [^Reader reader ^long number ^long start n]
-  (let [xs (java.util.ArrayList.)
+  (let [xs (java.util.ArrayList. (int (min (long n) (long largest-batch))))
         failure (try (.read reader (long n) xs) nil (catch Throwable t t))]
     (when (or failure (pos? (.size xs)))
       (Batch. number start (.size xs) (when (pos? (.size xs)) (.toArray xs)) failure))))
