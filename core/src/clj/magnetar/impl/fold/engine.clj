@@ -212,7 +212,7 @@
   (try
     (.slice chunk)
     (catch Throwable e
-      (when (.isDoomed (Fiber/current)) (throw e))
+      (when (or (.isDoomed (Fiber/current)) (instance? InterruptedException e)) (throw e))
       (let [position (.position chunk -1)]
         (Outcome. nil (ex-info (str "The " (.-site run) " failed as it read the collection at position " position ": "
                                     (or (ex-message e) (class e)))
