@@ -468,7 +468,11 @@
         (str shape n)))
   (is (= [1 2 3 :end] (fold/fold into conj (eduction sentinel [1 2 3]))))
   (is (= {:magnetar/reason :magnetar/fold-failed :position 2 :element 0}
-         (data #(fold/transduce (comp counted (map (fn [x] (/ 1 x)))) into conj [1 1 0])))))
+         (data #(fold/transduce (comp counted (map (fn [x] (/ 1 x)))) into conj [1 1 0]))))
+  (is (= 3 (fold/transduce (halt-when #{3}) into conj (reducible (range)))) "also of what has no end")
+  (refused-with :magnetar/not-foldable #"this is 5\." #(fold/transduce counted into conj 5))
+  (is (= :magnetar/deadline
+         (:magnetar/reason (data #(with-scope [_ {:deadline 10}] (fold/transduce (halt-when neg?) (fn ([] 0) ([a _] a)) + (reducible (repeat 1)))))))))
 
 (deftype Folded [v]
   r/CollFold

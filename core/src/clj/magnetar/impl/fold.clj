@@ -15,6 +15,7 @@
   (:import
    (clojure.core Eduction)
    (java.util Map$Entry)
+   (java.util.concurrent.atomic AtomicLong)
    (magnetar.kernel.park Cause Fiber)))
 
 (set! *warn-on-reflection* true)
@@ -72,22 +73,22 @@
   "A transducer ahead of all others: it ends when this fiber is cancelled, and says at which element one of them failed."
   [site]
   (let [fiber (Fiber/current)
-        position (volatile! -1)]
+        position (AtomicLong. -1)]
     (fn [rf]
       (completing
         (fn [acc x]
           (.check fiber)
-          (vswap! position inc)
+          (.incrementAndGet position)
           (try
             (rf acc x)
             (catch Exception e
-              (throw (owned/failed-at :magnetar/fold-failed site @position x e)))))
+              (throw (if (.isDoomed fiber) e (owned/failed-at :magnetar/fold-failed site (.get position) x e))))))
         rf))))
 
 (defn- alone
   "The reduction in order, by this fiber."
-  [site xform combinef reducef coll]
-  (core/transduce (comp (watched site) xform) (completing reducef) (combinef) (sources/for-reduce coll)))
+  [site {:keys [place]} xform combinef reducef coll]
+  (core/transduce (comp (watched site) xform) (completing reducef) (combinef) (sources/to-reduce place coll)))
 
 (defn- in-parallel [site {:keys [place] :as options} xform combinef reducef coll]
   (let [{:keys [xform] :as base} (sources/unwrap place coll xform false)]
@@ -100,4 +101,4 @@
     (case order
       :any (in-parallel site options xform combinef reducef coll)
       :in-order (in-parallel site options identity combinef reducef (in-order xform coll))
-      :alone (alone site xform combinef reducef coll))))
+      :alone (alone site options xform combinef reducef coll))))

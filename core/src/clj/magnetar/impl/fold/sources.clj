@@ -125,18 +125,24 @@
             (let [acc (f acc (.get xs 0))]
               (if (reduced? acc) @acc (recur acc)))))))))
 
-(defn for-reduce
+(defn- for-reduce
   "The same collection, as one that Clojure's reduce takes."
   [coll]
   (cond
     (instance? Eduction coll) (Eduction. (.-xform ^Eduction coll) (for-reduce (.-coll ^Eduction coll)))
     (or (instance? Iterable coll) (reducible? coll)) coll
-    :else (if-some [reader (reader coll)] (drained reader) coll)))
+    :else (if-some [reader (or (reader coll) (some-> (Ports/adapted coll) of-channel))] (drained reader) coll)))
 
 (defn- not-foldable [place coll]
   (checks/misuse :magnetar/not-foldable
                  (str "`" place "` wants a collection, an array, a stream, a channel, lines of a file or something reducible; this is "
                       (checks/show coll) ".") {:coll coll}))
+
+(defn to-reduce
+  "The collection, as one that Clojure's reduce takes; refused if there is none."
+  [place coll]
+  (let [coll (for-reduce coll)]
+    (if (or (seqable? coll) (reducible? coll)) coll (not-foldable place coll))))
 
 (defn- adapted [coll]
   (Ports/adapted coll))
