@@ -211,6 +211,6 @@
   (let [stateful (stateful? place xform)
         completion (if (transducer? xform) :none (completion xform))]
     (cond
-      (or (= :replaces completion) (halts? (use-of place xform))) :alone
+      (or (= :replaces completion) (and stateful (halts? (use-of place xform)))) :alone
       (or stateful (= :adds completion)) :in-order
       :else :any)))
