@@ -8,7 +8,6 @@
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.fold.checks :as checks]
    [magnetar.impl.fold.engine :as engine]
-   [magnetar.impl.fold.longs :as longs]
    [magnetar.impl.fold.owned :as owned]
    [magnetar.impl.fold.sources :as sources]
    [magnetar.impl.runtime])
@@ -62,7 +61,7 @@
   (let [base (sources/unwrap place coll identity true)
         rf ((:xform base) reducef)]
     (when-not (:pairs base) (checks/reducing place reducef))
-    (fold-base site (assoc options :plan (longs/plan (:xform base) reducef)) combinef rf base)))
+    (fold-base site options combinef rf base)))
 
 (defn- in-order
   "A collection of what a transducer with state makes of coll: it is read in order, and reduced in parallel."
@@ -92,7 +91,7 @@
 
 (defn- in-parallel [site {:keys [place] :as options} xform combinef reducef coll]
   (let [{:keys [xform] :as base} (sources/unwrap place coll xform false)]
-    (fold-base site (assoc options :plan (longs/plan xform reducef)) combinef (xform reducef) base)))
+    (fold-base site options combinef (xform reducef) base)))
 
 (defn transduce [site {:keys [place] :as options} xform combinef reducef coll]
   (let [order (checks/order place xform)]

@@ -89,8 +89,6 @@
   (from [_] 0)
   (to [_] size)
   (position [_ i] (+ (count-newlines file begin) (max 0 i)))
-  (longs [_ _ _ _] -1)
-  (total [_] 0)
   (slice [_]
     (let [lines (ArrayList.)]
       (set! begin next)
