@@ -18,11 +18,14 @@
   (testing (str id " in Erlang: " says)
     (is (= (erl/expected scenario) (get @on-erlang id :nothing)))))
 
+(def ^:private notice
+  (delay (println "  lane of Erlang: skipped, there is no `erl` on the PATH")))
+
 (defn- with-erlang [f]
   (cond
     (not (erl/wanted?)) nil
     (erl/available?) (f)
-    :else (println "  lane of Erlang: skipped, there is no `erl` on the PATH")))
+    :else @notice))
 
 (deftest erlang-shows-what-the-table-says
   (with-erlang
