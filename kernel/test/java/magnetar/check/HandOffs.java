@@ -25,7 +25,7 @@ final class HandOffs {
 
     /** Whoever wakes a fiber and then computes for a second ends after the one that was woken. */
     static void bound() throws Exception {
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 2; i++) {
             Channel<Integer> c = Channel.rendezvous();
             AtomicBoolean done = new AtomicBoolean();
             AtomicBoolean first = new AtomicBoolean();
@@ -116,7 +116,7 @@ final class HandOffs {
     static void lost() throws Exception {
         World.simulate(true);
         World noisy = new Support.Noisy(2, 20_000);
-        int rounds = 1_000;
+        int rounds = 3_000;
         AtomicInteger turn = new AtomicInteger();
         AtomicInteger seen = new AtomicInteger();
         Thread sleeper = Support.fiber(noisy, () -> {
@@ -143,7 +143,7 @@ final class HandOffs {
             while (seen.get() < rounds && Support.failure == null) {
                 Fiber.current().refill();
                 noisy.unpark(sleeper);
-                Thread.yield();
+                LockSupport.parkNanos(1); // a yield would not let the waker pass
             }
         });
         Thread waker = Support.fiber(noisy, () -> {

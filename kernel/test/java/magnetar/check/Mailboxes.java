@@ -15,6 +15,8 @@ import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Select;
 import magnetar.kernel.park.Exit;
 import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Source;
+import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
 import magnetar.kernel.process.DeadLetters;
 import magnetar.kernel.process.LocalProcess;
@@ -98,6 +100,15 @@ final class Mailboxes {
         require(Play.poll() == null, "a letter too many");
     }
 
+    private static void receiveInOrder(int senders, int letters) throws InterruptedException {
+        int[] next = new int[senders];
+        for (int i = 0; i < senders * letters; i++) {
+            Letter letter = (Letter) Play.next();
+            require(letter.number == next[letter.from]++, "letter " + letter + " instead of " + (next[letter.from] - 1));
+        }
+        require(Play.poll() == null, "a letter too many");
+    }
+
     /** A wait that ran out of time, was interrupted, or in which a channel was first, leaves nothing in the mailbox: the next one sleeps. */
     static void ghosts() throws Exception {
         Channel<Integer> channel = Channel.rendezvous();
@@ -154,6 +165,7 @@ final class Mailboxes {
 
     /** An owner that waits for messages and a channel at once takes each value and each message once, and no putter is told otherwise. */
     static void besideChannels() throws Exception {
+        overtaken();
         int each = 6_000;
         Channel<Integer> channel = Channel.rendezvous();
         AtomicInteger put = new AtomicInteger();
@@ -171,11 +183,13 @@ final class Mailboxes {
             Pid sender = Play.spawn(() -> {
                 for (int i = 0; i < each; i++) {
                     Processes.send(owner, "message");
+                    spin(ThreadLocalRandom.current().nextInt(100));
                 }
             });
             Support.join(Support.fiber(world, () -> {
                 for (int i = 0; i < each; i++) {
                     put.addAndGet(channel.send(i) ? 1 : 0);
+                    spin(ThreadLocalRandom.current().nextInt(100));
                 }
             }));
             Play.finished(sender);
@@ -185,6 +199,74 @@ final class Mailboxes {
             require(put.get() == each, "of " + each + " values " + put + " were put");
             require(messages.get() == each, "of " + each + " messages " + messages + " arrived");
         });
+    }
+
+    /** One that waits beside the mailbox. */
+    private static final class Probe extends Waiter {
+        final AtomicInteger completed = new AtomicInteger();
+
+        @Override
+        public long id() {
+            return 1;
+        }
+
+        @Override
+        public void complete(Object source, Object result) {
+            completed.incrementAndGet();
+        }
+    }
+
+    /** A message completes who waits for it once, and nobody whom something else has claimed. */
+    static void claims() throws Exception {
+        for (int bound : new int[] {0, 3}) {
+            CountDownLatch done = new CountDownLatch(1);
+            Pid pid = bounded(bound, "BLOCK", () -> done.await());
+            Source mailbox = Processes.processOf(pid).source();
+            Probe claimed = new Probe();
+            require(mailbox.enlist(claimed) && claimed.claim(), "it is empty");
+            Processes.send(pid, 1);
+            require(claimed.completed.get() == 0, "a message completed one that was claimed");
+            require(!mailbox.enlist(new Probe()), "there is a message");
+            Pid other = bounded(bound, "BLOCK", () -> done.await());
+            mailbox = Processes.processOf(other).source();
+            Probe waits = new Probe();
+            require(mailbox.enlist(waits), "it is empty");
+            Processes.send(other, 1);
+            Processes.send(other, 2);
+            require(waits.completed.get() == 1 && !waits.isOpen(), "two messages completed one " + waits.completed + " times");
+            done.countDown();
+            Play.finished(pid);
+            Play.finished(other);
+        }
+    }
+
+    /** The channel is first by a hair: its value counts, though there is a message when the mailbox is asked. */
+    private static void overtaken() throws Exception {
+        Channel<Integer> channel = Channel.rendezvous();
+        Source mailbox = new Source() {
+            @Override
+            public boolean enlist(Waiter waiter) {
+                try {
+                    Support.join(Support.platform(World.REAL, () -> channel.send(7)));
+                } catch (InterruptedException e) {
+                    throw new AssertionError(e);
+                }
+                return false;
+            }
+
+            @Override
+            public void delist(Waiter waiter) {}
+        };
+        Support.join(Support.fiber(World.REAL, () -> {
+            Select.Chosen chosen = Select.over(List.of(channel)).awaitBeside(mailbox, Durations.INFINITE);
+            require(chosen.index() == 0 && chosen.value().equals(7), "the channel had given 7, and the answer is " + chosen);
+        }));
+    }
+
+    private static void spin(int turns) {
+        for (int n = turns; n > 0; n--) {
+            Thread.onSpinWait();
+        }
     }
 
     /** What was there when a reference was made is not looked at by who asks for it, and all that came later is. */
@@ -200,6 +282,10 @@ final class Mailboxes {
                 long mark = Processes.mark(Play.me(), ref);
                 require(Play.me().receive(m -> m, 0, mark) == null, "of " + older + " older messages one was looked at");
                 made.set(ref);
+                Support.until("the answer is there", () -> Play.me().mailboxInfo().messages() > older);
+                if (older % 2 == 0) {
+                    Play.take(m -> false, 0); // it is in the list now
+                }
                 Object answer = Play.me().receive(m -> looks.incrementAndGet() > 0 && m.equals(ref) ? m : null, Durations.INFINITE, mark);
                 require(answer.equals(ref) && looks.get() == 1, "behind " + older + " messages " + looks + " were looked at for " + answer);
                 require(older == 0 || Play.poll().equals(0), "the oldest message is still there");
@@ -308,10 +394,10 @@ final class Mailboxes {
         Pid pid = bounded(capacity, policy, () -> {
             Pid other = Play.spawn(() -> Play.next());
             two.await();
+            Play.me().monitor(other, other, "down", "NONE");
             Play.take(m -> false, 0); // the first two are in the list now
             looked.countDown();
             sent.await();
-            Play.me().monitor(other, other, "down", "NONE");
             info.set(Play.me().mailboxInfo());
             Processes.exit(other, "gone");
             Support.until("it is dead", () -> Processes.processOf(other) == null);
@@ -399,14 +485,17 @@ final class Mailboxes {
         return got;
     }
 
-    /** A thousand senders wait for room for three: it never holds more, all arrive, and in the order of each sender. */
+    /** A thousand senders wait for room for three: it never holds more, all arrive, and in the order of each sender; one alone is woken as well. */
     static void manySenders() throws Exception {
-        int senders = 1_000;
-        int letters = 5;
+        send(1_000, 5);
+        send(1, 20_000);
+    }
+
+    private static void send(int senders, int letters) throws Exception {
         AtomicBoolean over = new AtomicBoolean();
         AtomicInteger most = new AtomicInteger();
         Play.in(new Support.Noisy(64, 3_000), () -> {
-            Pid owner = bounded(3, "BLOCK", () -> receiveAll(senders, letters));
+            Pid owner = bounded(3, "BLOCK", () -> receiveInOrder(senders, letters));
             LocalProcess process = Processes.processOf(owner);
             Thread looker = Support.platform(World.REAL, () -> {
                 while (!over.get()) {

@@ -166,11 +166,16 @@ final class Signals {
                 AtomicBoolean trapped = new AtomicBoolean();
                 AtomicReference<Object> late = new AtomicReference<>();
                 CountDownLatch ready = new CountDownLatch(1);
+                AtomicBoolean sending = new AtomicBoolean();
                 AtomicReference<Thread> killer = new AtomicReference<>();
                 Pid victim = Play.spawn(() -> {
                     LocalProcess me = Play.me();
                     me.trapExits(!on);
                     ready.countDown();
+                    while (!sending.get()) {
+                        Thread.onSpinWait();
+                        Thread.yield();
+                    }
                     me.trapExits(on);
                     if (on) {
                         trapped.set(me.cause() == null);
@@ -182,7 +187,10 @@ final class Signals {
                     }
                 });
                 ready.await();
-                killer.set(Support.fiber(Fiber.current().world(), () -> Processes.exit(victim, "x"))); // it is no process
+                killer.set(Support.fiber(Fiber.current().world(), () -> {
+                    sending.set(true);
+                    Processes.exit(victim, "x"); // from nobody: a fiber is no process
+                }));
                 Object reason = Play.reasonOf(victim);
                 require(!trapped.get() || reason.equals("normal"), "round " + i + ": one that traps exits ended by " + reason);
                 require(late.get() == null, "round " + i + ": one that does not trap exits got " + late);
