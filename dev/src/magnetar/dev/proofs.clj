@@ -78,9 +78,9 @@
       (when-let [checks (compiled "the checks" [(source "test/java")] [kernel])]
         (prove-checks kernel checks quick?)
         (prove-mutants root sources checks))
-      (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 300 900)
+      (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 400 1200)
                      ["-Xmx1g"] "magnetar.lincheck.Main" (if quick? "quick" "full"))
-      (prove-program kernel (source "stress/java") "jcstress" (if quick? 150 900)
+      (prove-program kernel (source "stress/java") "jcstress" (if quick? 240 1200)
                      ["-Xmx512m"] "magnetar.stress.Main" (if quick? "quick" "full")))))
 
 (defn -main
