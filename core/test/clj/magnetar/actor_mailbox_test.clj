@@ -182,3 +182,13 @@
     (actor/exit pid :stop)
     (is (= :stop (reason pid)))
     (is (= [:default :default] (a/alts!! [[ch 1]] :default :default)))))
+
+(deftest ^{:spec ["C77"]} a-guard-that-makes-a-reference-does-not-disturb-a-mailbox-that-drops
+  (let [pid (spawn-opt {:mailbox {:capacity 2 :when-full :drop-old}}
+                             (fn [] (loop []
+                                      (receive
+                                        (m :guard (fn [_] (actor/make-ref))) (when-not (= :stop m) (recur))))))]
+    (dotimes [i 50000] (! pid i))
+    (is (<= 0 (:messages (inspect/mailbox pid)) 2))
+    (! pid :stop)
+    (is (nil? (actor/join pid {:timeout 20000 :else :lost})))))

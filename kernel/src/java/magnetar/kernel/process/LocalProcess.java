@@ -289,15 +289,24 @@ public final class LocalProcess extends Region {
         return mailbox;
     }
 
-    private void traceReceipt(Object message) {
+    private Pid liveTracer() {
         Pid to = tracer;
+        if (to != null && Processes.live(to) == null) {
+            tracer = null;
+            return null;
+        }
+        return to;
+    }
+
+    private void traceReceipt(Object message) {
+        Pid to = liveTracer();
         if (to != null) {
             Processes.signal(to, Words.language().trace(pid, message, null));
         }
     }
 
     void traceSending(Object message, Object to) {
-        Pid observer = tracer;
+        Pid observer = liveTracer();
         if (observer != null) {
             Processes.signal(observer, Words.language().trace(pid, message, to));
         }
@@ -338,9 +347,14 @@ public final class LocalProcess extends Region {
 
     // --- references, aliases -----------------------------------------------------------------------------------------
 
+    /** The number of the youngest message. A guard that makes a reference must not move what is being looked at: then an older one will do. */
+    private long mark() {
+        return matching ? mailbox.arrived() : mailbox.mark();
+    }
+
     /** A new reference. Called by the owner. */
     public Ref makeRef() {
-        return new Ref(Processes.nextRef(fiber()), Processes.creation(), pid, mailbox.mark());
+        return new Ref(Processes.nextRef(fiber()), Processes.creation(), pid, mark());
     }
 
     /** A new reference that is an address of this process until it is closed, or with {@code once} until a message came. */
@@ -390,7 +404,7 @@ public final class LocalProcess extends Region {
      */
     public Ref monitor(Pid watched, Object object, Object tag, String mode) {
         LocalProcess p = Processes.live(watched);
-        Monitor m = new Monitor(Processes.nextRef(fiber()), Processes.creation(), pid, mailbox.mark(), p == null ? watched : p.pid, object,
+        Monitor m = new Monitor(Processes.nextRef(fiber()), Processes.creation(), pid, mark(), p == null ? watched : p.pid, object,
                 tag == null ? Words.get().down : tag);
         m.alias = Ref.Alias.valueOf(mode);
         synchronized (this) {

@@ -240,7 +240,7 @@ public final class Processes {
         if (sender.region() == null || !(LocalProcess.of(sender) instanceof LocalProcess p)) {
             return true;
         }
-        if (!p.isAlive()) {
+        if (isExiting(p)) {
             DeadLetters.add(to, message);
             return false;
         }
@@ -299,11 +299,16 @@ public final class Processes {
         Fiber sender = Fiber.current();
         sender.enter();
         LocalProcess receiver = live(to);
-        if (receiver != null) {
-            LocalProcess from = LocalProcess.of(sender);
+        LocalProcess from = LocalProcess.of(sender);
+        if (receiver != null && !isExiting(from)) {
             receiver.exit(from == null ? null : from.pid(), reason, false);
             sender.check(); // it may have been the sender itself
         }
+    }
+
+    /** True of a process that does its clean-up, in a shield: what it sends is dropped, of whatever kind. */
+    private static boolean isExiting(LocalProcess p) {
+        return p != null && !p.isAlive();
     }
 
     /** Ends the current process, if nobody catches this. */
@@ -411,7 +416,9 @@ public final class Processes {
         SendTimer timer = new SendTimer(to, Durations.deadline(fiber.world().nanoTime(), nanos));
         TimerRef ref = new TimerRef(nextRef(fiber), timer);
         timer.carry(tagged ? Words.language().timeout(ref, message) : message);
-        Wheel.of(fiber.world()).add(timer);
+        if (!isExiting(LocalProcess.of(fiber))) {
+            Wheel.of(fiber.world()).add(timer);
+        }
         return ref;
     }
 
