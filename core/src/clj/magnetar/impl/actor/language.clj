@@ -22,7 +22,7 @@
 (def ^:private most-frames 12)
 
 (defn- cut [^String s]
-  (if (< longest-text (.length s)) (str (subs s 0 longest-text) "...") s))
+  (if (< (long longest-text) (.length s)) (str (subs s 0 longest-text) "...") s))
 
 (defn- opaque
   "What stands for a value that is no data: looking into it would run code of the program, which may fail, wait, or never end."
@@ -49,7 +49,7 @@
     (cond
       (nil? coll) out
       (or (= most-of-one (count out)) (not (pos? (long @left)))) (conj out '...)
-      :else (do (vswap! left dec)
+      :else (do (vreset! left (dec (long @left)))
                 (let [out (conj out (plain-within left (inc (long depth)) (first coll)))
                       more (rest coll)]
                   (if (there? more) (recur out (seq more)) (conj out '...)))))))
