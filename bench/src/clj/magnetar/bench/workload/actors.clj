@@ -73,9 +73,11 @@
 (defn- star
   "n processes linked to one that exits, and a monitor of each: all n messages."
   [n]
-  (let [middle (spawn #(receive :boom (actor/exit :boom)))]
+  (let [me (self)
+        middle (spawn #(receive :boom (actor/exit :boom)))]
     (dotimes [_ n]
-      (actor/spawn-monitor (fn [] (actor/link middle) (receive :never nil))))
+      (actor/spawn-monitor (fn [] (actor/link middle) (! me :linked) (receive :never nil))))
+    (dotimes [_ n] (receive :linked nil))
     (! middle :boom)
     (dotimes [_ n] (receive [:DOWN _ :process _ _] nil))
     n))
@@ -121,8 +123,10 @@ work(\"ping-pong\", [Rounds]) ->
   times(Rounds, fun() -> Pong ! ping, receive pong -> ok end end),
   exit(Pong, kill);
 work(\"star\", [N]) ->
+  Me = self(),
   Middle = spawn(fun() -> receive boom -> exit(boom) end end),
-  times(N, fun() -> spawn_monitor(fun() -> link(Middle), receive never -> ok end end) end),
+  times(N, fun() -> spawn_monitor(fun() -> link(Middle), Me ! linked, receive never -> ok end end) end),
+  times(N, fun() -> receive linked -> ok end end),
   Middle ! boom,
   times(N, fun() -> receive {'DOWN', _, process, _, _} -> ok end end);
 work(\"memory\", [N]) ->

@@ -1,5 +1,7 @@
 package magnetar.kernel.process;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import magnetar.kernel.park.Source;
 import magnetar.kernel.park.Waiter;
 
@@ -23,13 +25,23 @@ abstract class Mailbox implements Source {
     /** What {@link #push} answers when there is no room. */
     static final Waiter FULL = new Answer();
 
+    private static final VarHandle KEPT;
+
+    static {
+        try {
+            KEPT = MethodHandles.lookup().findVarHandle(Mailbox.class, "kept", int.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
     // The list. Only accessed by the owner.
     private Node first;
     private Node last;
     private long arrived;
 
-    // Only written by the owner.
-    private volatile int kept;
+    // Only written by the owner, opaquely: others that count may be a little late, and no message pays for a fence.
+    private int kept;
 
     /** Adds a message. Answers the waiter of the owner, claimed and to be completed, or null, {@link #CLOSED} or {@link #FULL}. */
     abstract Waiter push(Node node);
@@ -56,7 +68,7 @@ abstract class Mailbox implements Source {
 
     /** How many messages there are. */
     final int size() {
-        return kept + waiting();
+        return kept() + waiting();
     }
 
     /** What is known of it at one instant. */
@@ -66,7 +78,7 @@ abstract class Mailbox implements Source {
 
     /** How many messages are in the list. */
     final int kept() {
-        return kept;
+        return (int) KEPT.getOpaque(this);
     }
 
     /** The number of the youngest message in the list, or that was in it. */
@@ -89,7 +101,7 @@ abstract class Mailbox implements Source {
             n++;
         }
         if (n > 0) {
-            kept += n;
+            KEPT.setOpaque(this, kept + n);
         }
         return moved;
     }
@@ -131,7 +143,7 @@ abstract class Mailbox implements Source {
         } else {
             node.next.previous = node.previous;
         }
-        kept--;
+        KEPT.setOpaque(this, kept - 1);
     }
 
     /** The oldest node of the list, or null. */
