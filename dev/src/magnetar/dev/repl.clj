@@ -8,7 +8,8 @@
    [clojure.string :as str]
    [magnetar.dev.shell :as shell])
   (:import
-   (java.io PushbackReader StringReader)
+   (clojure.lang LineNumberingPushbackReader)
+   (java.io StringReader)
    (java.net ServerSocket)
    (org.jline.reader Candidate Completer CompletingParsedLine EOFError EndOfFileException LineReader LineReaderBuilder ParsedLine Parser Parser$ParseContext UserInterruptException)
    (org.jline.terminal Terminal Terminal$Signal Terminal$SignalHandler TerminalBuilder)))
@@ -47,7 +48,7 @@
 (defn- read-all
   "Forms of `text`; throws when the last one is not complete."
   [text]
-  (let [reader (PushbackReader. (StringReader. text))
+  (let [reader (LineNumberingPushbackReader. (StringReader. text))
         eof (Object.)]
     (->> (repeatedly #(read {:eof eof :read-cond :allow} reader))
          (take-while #(not (identical? eof %)))

@@ -126,3 +126,6 @@
     (is (= [:interrupt :interrupt :interrupt] @said))
     (press)
     (is (= :leave (peek @said)))))
+
+(deftest a-process-of-a-terminal-is-named-after-its-line-of-the-input
+  (is (= [1 2] (map (comp :line meta) (#'repl/read-all "(spawn f)\n(spawn g)")))))
