@@ -3,6 +3,7 @@ package magnetar.kernel.process;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import java.util.function.Predicate;
 import magnetar.kernel.park.Cause;
 import magnetar.kernel.park.Exit;
 import magnetar.kernel.park.Fiber;
@@ -101,6 +102,21 @@ public final class LocalProcess extends Region {
 
     boolean isAlive() {
         return life == Life.ALIVE;
+    }
+
+    /** Its registered name, or null. */
+    public synchronized Object name() {
+        return name;
+    }
+
+    /** Whether exit signals become messages. */
+    public synchronized boolean trapsExits() {
+        return traps;
+    }
+
+    /** Whether it still waits for an answer at this alias of its own. */
+    public synchronized boolean awaits(Ref alias) {
+        return alias.maker() == pid && alias.alias != Ref.Alias.NONE;
     }
 
     /** What the face keeps for its owner. */
@@ -724,6 +740,11 @@ public final class LocalProcess extends Region {
         return new ProcessInfo(pid, fiber() == null ? null : fiber().get(), life.name(), name, Bag.list(links),
                 Bag.list(watchers).stream().map(Ref::maker).toList(), Bag.list(watching).stream().map(m -> m.object).toList(), mailbox.size(),
                 traps, suspensions > 0, leader(), dictionary);
+    }
+
+    /** How many messages are in its mailbox before the first one that the test takes, or -1; a guess while it takes messages. */
+    public int find(Predicate<Object> wanted) {
+        return mailbox.find(wanted);
     }
 
     /** What is known of its mailbox at one instant. */

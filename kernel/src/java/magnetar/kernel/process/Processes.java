@@ -266,6 +266,15 @@ public final class Processes {
                 Map.of("to", to));
     }
 
+    /** Sends what controls a process: no bound applies to it, and if the process is dead it is dropped. */
+    public static void control(Pid to, Object message) {
+        Fiber sender = Fiber.current();
+        sender.enter();
+        if (mayBeHeard(sender, message, to)) {
+            signal(to, message);
+        }
+    }
+
     /** Sends what no bound applies to, and what nobody waits for: no process there, no error. */
     static void signal(Object to, Object message) {
         if (to instanceof Ref alias) {
