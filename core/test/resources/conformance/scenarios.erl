@@ -70,4 +70,41 @@ wait_for(F) ->
 failure(F) ->
     try {ok, F()} catch Class:Reason -> {Class, Reason} end.
 
+%% ---- servers that do what they are told
+
+init(F) -> F().
+
+handle_call(get, _, S) -> {reply, S, S};
+handle_call(F, From, S) -> F(From, S).
+
+handle_cast(F, S) -> F(S).
+
+handle_info(F, S) when is_function(F) -> F(S);
+handle_info(M, S) -> tell({info, M}), {noreply, S}.
+
+handle_continue(X, S) -> tell({continue, X}), {noreply, S}.
+
+terminate(Why, _) -> tell({terminate, Why}).
+
+code_change(Old, S, Extra) -> {ok, {changed, Old, S, Extra}}.
+
+tell(M) ->
+    case get(to) of
+        undefined -> ok;
+        To -> To ! M
+    end.
+
+server(S) ->
+    Me = self(),
+    {ok, P} = gen_server:start_link(?MODULE, fun() -> put(to, Me), {ok, S} end, []),
+    P.
+
+lone(S) ->
+    Me = self(),
+    {ok, P} = gen_server:start(?MODULE, fun() -> put(to, Me), {ok, S} end, []),
+    P.
+
+tells() ->
+    receive M -> M after 20000 -> late end.
+
 %% ---- scenarios
