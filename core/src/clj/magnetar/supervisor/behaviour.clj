@@ -67,18 +67,18 @@
   [state [child & others]]
   (if (nil? child)
     [state nil]
-    (let [[how x :as outcome] (children/start child)]
-      (cond
-        (= :ok how) (recur (put-pid state (:key child) x) others)
-        (= :ignore outcome) (recur (gone state child) others)
-        :else [state child x]))))
+    (let [[how x] (children/start child)]
+      (case how
+        :ok (recur (put-pid state (:key child) x) others)
+        :ignore (recur (gone state child) others)
+        [state child x]))))
 
 ;; ---- init and the end
 
 (defn- spec-of [source]
   (let [spec (if (fn? source) (source) source)]
     (cond
-      (= :ignore spec) :ignore
+      (= :ignore spec) [:ignore]
       (or (map? spec) (not (fn? source))) (specs/supervisor spec)
       :else [:error [:bad-return [:init (language/plain spec)]]])))
 
@@ -97,9 +97,9 @@
 
 (defn- init [[source who]]
   (actor/flag :trap-exit true)
-  (let [[how flags :as outcome] (spec-of source)]
+  (let [[how flags] (spec-of source)]
     (cond
-      (= :ignore outcome) :ignore
+      (= :ignore how) :ignore
       (= :error how) [:stop flags]
       (dynamic? flags) [:ok (assoc (fresh (dissoc flags :specs) who source) :template (first (:specs flags)))]
       :else (start-all (fresh (dissoc flags :specs) who source) (:specs flags)))))
@@ -195,10 +195,10 @@
 (defn- keep-started
   "The state and the answer when a child that has been added here has been started."
   [state key child outcome failed]
-  (let [[how x] (when (vector? outcome) outcome)]
+  (let [[how x] outcome]
     (cond
       (= :ok how) [outcome (add state key (assoc child :pid x))]
-      (= :ignore outcome) [(if (= :dynamic (:strategy state)) :ignore [:ok nil])
+      (= :ignore how) [(if (= :dynamic (:strategy state)) :ignore [:ok nil])
                            (if (or (dynamic? state) (= :temporary (:restart child))) state (add state key child))]
       :else [[:error (failed x)] state])))
 
@@ -264,7 +264,7 @@
                      (let [[how pid :as outcome] (children/start child)]
                        (cond
                          (= :ok how) [outcome (put-pid state key pid)]
-                         (= :ignore outcome) [[:ok nil] state]
+                         (= :ignore how) [[:ok nil] state]
                          :else [outcome state])))))
 
 (defn- delete-child [state x]

@@ -24,13 +24,13 @@
 (defn- outcome [value]
   (cond
     (instance? Pid value) [:ok value]
-    (= :ignore value) :ignore
+    (= :ignore value) [:ignore]
     (and (vector? value) (= :ok (first value)) (instance? Pid (second value)) (<= 2 (count value) 3)) value
     (and (vector? value) (= :error (first value)) (= 2 (count value))) value
     :else [:error [:bad-return-value (language/plain value) "a start returns [:ok pid], [:ok pid info], a pid, :ignore or [:error why]"]]))
 
 (defn start
-  "Calls the start function of a child: [:ok pid], [:ok pid info], :ignore or [:error why]."
+  "Calls the start function of a child: [:ok pid], [:ok pid info], [:ignore] or [:error why]."
   [{[f & args] :start}]
   (try
     (outcome (apply f args))
