@@ -37,7 +37,7 @@
    [magnetar.scope.context :as context])
   (:import
    (java.util.concurrent Executors)
-   (magnetar.kernel.process Matcher Pid Pid$Ended LocalProcess Processes Processes$Started Ref)
+   (magnetar.kernel.process LocalProcess Matcher Pid Pid$Ended Processes Processes$Started Ref)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)

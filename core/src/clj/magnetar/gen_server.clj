@@ -223,11 +223,11 @@
   ([nodes server request {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "multi-call" [:timeout] options)
    (proc-lib/in-process
-    #(let [requests (mapv (fn [node] [node (when (here? node) (send-request server request))]) nodes)
-           answers (mapv (fn [[node sent]] [node (when sent (receive-response sent {:timeout timeout}))]) requests)
-           good? (fn [[_ answer]] (and (vector? answer) (= :reply (first answer))))]
-       [(mapv (fn [[node [_ value]]] [node value]) (filter good? answers))
-        (mapv first (remove good? answers))]))))
+     #(let [requests (mapv (fn [node] [node (when (here? node) (send-request server request))]) nodes)
+            answers (mapv (fn [[node sent]] [node (when sent (receive-response sent {:timeout timeout}))]) requests)
+            good? (fn [[_ answer]] (and (vector? answer) (= :reply (first answer))))]
+        [(mapv (fn [[node [_ value]]] [node value]) (filter good? answers))
+         (mapv first (remove good? answers))]))))
 
 (defn abcast
   "Casts to the servers of that name on the nodes; returns :abcast at once.

@@ -5,7 +5,7 @@
    [magnetar.actor :as actor :refer [! after receive self spawn with-process]]
    [magnetar.async :as a]
    [magnetar.impl.transactions :as transactions]
-   [magnetar.support :refer [message-of with-failures value-of]]))
+   [magnetar.support :refer [message-of value-of with-failures]]))
 
 (set! *warn-on-reflection* true)
 

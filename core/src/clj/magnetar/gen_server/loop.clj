@@ -40,6 +40,10 @@
 ;; A callback that failed.
 (deftype Failed [reason])
 
+(defn- head [message]
+  (when (and (vector? message) (pos? (count message)))
+    (nth message 0)))
+
 ;; ---- leaving a callback early
 
 (defn return
@@ -167,7 +171,7 @@
 
 (defn- interpret [^Server server callback message old debug value]
   (let [size (if (vector? value) (count value) 0)
-        word (when (pos? size) (nth value 0))]
+        word (head value)]
     (cond
       (and (identical? :noreply word) (<= 2 size 3))
       (proceed server callback message (nth value 1) (when debug (system/note debug (.-who server) [:noreply (nth value 1)]))
@@ -192,10 +196,6 @@
   (if-some [handle (behaviour/callback (.-behaviour server) :handle-info)]
     (handle message state)
     (unexpected server message state)))
-
-(defn- head [message]
-  (when (and (vector? message) (pos? (count message)))
-    (nth message 0)))
 
 (defn- handle [^Server server message state debug]
   (let [word (head message)

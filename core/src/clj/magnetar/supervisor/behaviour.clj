@@ -199,7 +199,7 @@
     (cond
       (= :ok how) [outcome (add state key (assoc child :pid x))]
       (= :ignore how) [(if (= :dynamic (:strategy state)) :ignore [:ok nil])
-                           (if (or (dynamic? state) (= :temporary (:restart child))) state (add state key child))]
+                       (if (or (dynamic? state) (= :temporary (:restart child))) state (add state key child))]
       :else [[:error (failed x)] state])))
 
 (defn- start-static [state spec]

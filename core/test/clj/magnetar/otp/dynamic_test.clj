@@ -31,7 +31,8 @@
           (actor/flush)
           (end-pid s two)
           (servers/told))
-  :no-erl "TODO")
+  :erl "S = sup(#{strategy => simple_one_for_one, intensity => 10}, [#{id => t, start => {?MODULE, kid_start, [self()]}}]),
+    supervisor:start_child(S, [1]), {ok, P} = supervisor:start_child(S, [2]), flush(), end_pid(S, P), told()")
 
 (scenario SUP-42 "simple-one-for-one: children are stopped by pid, and have no ids"
   :expect [:ok [:error :simple-one-for-one] [:error :simple-one-for-one] [:error :simple-one-for-one] 0]

@@ -58,7 +58,7 @@
           (let [before (state-of s)
                 why (servers/reason-of-end s #(crash s :a))]
             [before why (told)]))
-  :erl "S = sup(#{intensity => 2, period => 3600}, [quiet(a), child(b)]), crash(S, a), crash(S, a), A = state_of(S), flush_told(),
+  :erl "S = sup(#{intensity => 2, period => 3600}, [quiet(a), child(b)]), crash(S, a), crash(S, a), A = state_of(S), flush(),
     crash(S, a), W = state_of(S), {A, W, told()}")
 
 (scenario SUP-38 "a child that was added later takes part in restarts"
@@ -77,7 +77,8 @@
   :expect [:shutdown [[:stopping :b :shutdown]]]
   :ours (let [s (supervisor {:auto-shutdown :any-significant :children [(significant :a :transient) (child :b)]})]
           [(servers/reason-of-end s #(end s :a :normal)) (told)])
-  :no-erl "TODO")
+  :erl "S = sup(#{auto_shutdown => any_significant}, [(quiet(a))#{restart => transient, significant => true}, child(b)]),
+    W = reason_of_end(S, fun() -> stop(S, a, normal) end), {W, told()}")
 
 (scenario SUP-47 "any-significant: a significant transient child that crashes is started again"
   :expect [[[:a :up]] :up]

@@ -70,7 +70,7 @@
           (gs/call pid :get)
           [on (mapv first (second (sys/log pid :get)))])
   :erl "P = server(st), On = sys:log(P, true), gen_server:call(P, get), {ok, L} = sys:log(P, get),
-    {On, [element(1, case E of {X, _, _} -> X; {X, _, _, _} -> X; X -> X end) || E <- L, element(1, case E of {X, _, _} -> X; {X, _, _, _} -> X; X -> X end) =/= noreply]}")
+    {On, [element(1, E) || E <- L, element(1, E) =/= noreply]}")
 
 (scenario SYS-11 "an installed function sees the events, until it is done"
   :expect [[:saw :in] [:saw :out] []]
