@@ -226,7 +226,8 @@
 
     (run-agents-on-fibers)"
   []
-  (set-agent-send-off-executor! (Executors/newVirtualThreadPerTaskExecutor)))
+  (set-agent-send-off-executor! (Executors/newVirtualThreadPerTaskExecutor))
+  nil)
 
 ;; ---- send
 

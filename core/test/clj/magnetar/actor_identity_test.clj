@@ -158,7 +158,7 @@
 (deftest ^{:spec ["C80"]} a-process-that-dies-of-an-error-is-reported-once-with-its-name
   (let [[{:keys [site error]} & more] (reported #(throw (ex-info "broken" {:part 7})))]
     (is (empty? more))
-    (is (re-matches #"process 0\.\d+\.\d+ :magnetar.actor-identity-test/failing" site))
+    (is (re-matches #"process 0\.\d+\.\d+ :magnetar.actor-identity-test/failing, spawn .*actor_identity_test.clj:\d+" site))
     (is (= ["broken" {:part 7}] [(ex-message error) (ex-data error)]))))
 
 (deftest ^{:spec ["C80"]} a-process-without-a-name-is-reported-with-the-line-that-spawned-it

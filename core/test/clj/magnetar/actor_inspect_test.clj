@@ -4,6 +4,7 @@
    [clojure.test :as t :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! receive spawn spawn-opt with-process]]
    [magnetar.actor-support :refer [idle reason waits?]]
+   [magnetar.global :as global]
    [magnetar.impl.runtime]
    [magnetar.inspect :as inspect]
    [magnetar.support :refer [eventually]]
@@ -72,6 +73,12 @@
 
 (deftest without-leaks-is-silent-where-nothing-is-left
   (is (= [] (reports-of (fn [] (test/without-leaks #(reason (spawn (fn [])))))))))
+
+(deftest without-leaks-does-not-count-what-the-library-keeps
+  (is (= [] (reports-of (fn [] (test/without-leaks #(let [pid (idle)]
+                                                      (global/register-name ::leader pid)
+                                                      (actor/exit pid :kill)
+                                                      (reason pid))))))))
 
 (deftest ^{:limit 30000} without-leaks-names-what-a-test-leaves-behind
   (let [left (atom nil)

@@ -87,6 +87,15 @@
       (dotimes [n 1000] (dosync (alter r inc) (! me n)))
       (is (= (range 1000) (actor/flush))))))
 
+(deftest agents-can-run-on-fibers
+  (let [before clojure.lang.Agent/soloExecutor
+        seen (promise)]
+    (try
+      (is (nil? (actor/run-agents-on-fibers)))
+      (send-off (agent nil) (fn [_] (deliver seen (.isVirtual (Thread/currentThread)))))
+      (is (true? (value-of seen)))
+      (finally (set-agent-send-off-executor! before)))))
+
 (deftest asking-for-a-transaction-gives-a-fiber-no-thread-locals
   (let [answer (promise)
         open? (.isOpen (.getModule Thread) "java.lang" (.getModule magnetar.kernel.park.ThreadLocals))]

@@ -68,6 +68,7 @@
   (let [kernel (Processes$Options.)]
     (set! (.label kernel) (if (some? name) (str name) site))
     (set! (.name kernel) name)
+    (set! (.site kernel) site)
     (set! (.link kernel) (boolean link))
     (set! (.monitor kernel) (boolean monitor))
     (set! (.traps kernel) (boolean trap-exit))
