@@ -20,7 +20,7 @@
 ;; ---- what a server is doing
 
 (defn- of-program? [^StackTraceElement frame]
-  (not (re-find #"^(clojure\.|java\.|jdk\.|sun\.|magnetar\.(kernel|impl|actor|gen_server|proc_lib|supervisor|scope|channel|async)[.$_])"
+  (not (re-find #"^(clojure\.|java\.|jdk\.|sun\.|magnetar\.(kernel|impl|actor|gen_server|proc_lib|supervisor|sys|scope|channel|async)[.$])"
                 (str (.getClassName frame) "."))))
 
 (defn- frame-text [^StackTraceElement frame]
