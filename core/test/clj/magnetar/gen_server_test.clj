@@ -8,7 +8,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [eventually value-of]]
+   [magnetar.support :refer [eventually value-of with-failures]]
    [magnetar.sys :as sys])
   (:import
    (clojure.lang ExceptionInfo)))
@@ -145,10 +145,12 @@
     (gs/stop pid)))
 
 (deftest the-reason-of-a-process-that-dies-of-a-call-names-the-call
-  (let [pid (server)
-        [why call] (processes/reason (actor/spawn #(gs/call pid (fn [_ _] (actor/exit :boom)))))]
-    (is (= :boom why))
-    (is (= ['magnetar.gen-server/call pid] (subvec call 0 2)))))
+  (with-failures [failures]
+    (let [pid (server)
+          [why call] (processes/reason (actor/spawn #(gs/call pid (fn [_ _] (actor/exit :boom)))))]
+      (is (= :boom why))
+      (is (= ['magnetar.gen-server/call pid] (subvec call 0 2)))
+      (is (eventually (= 1 (count @failures)))))))
 
 (deftest a-wrong-return-shows-what-came-back-and-from-which-callback
   (let [pid (server)

@@ -208,8 +208,7 @@
           (let [[_ [word _ why]] (tells)]
             [:info word why]))
   :erl "P = server(st), O = idle(), gen_server:call(P, fun(_, S) -> process_flag(trap_exit, true), link(O), {reply, ok, S} end),
-    exit(O, boom), {info, {W, _, Why}} = tells(), {info, W, Why}"
-  :erl-expect [:info :EXIT :boom])
+    exit(O, boom), {info, {W, _, Why}} = tells(), {info, W, Why}")
 
 (scenario GS-34 "an error of terminate is the reason"
   :expect [:e2 :stack]
