@@ -51,14 +51,23 @@
 ;; ---- start
 
 (def ^:private options
-  [:name :timeout :debug :spawn-opt])
+  [:name :timeout :debug :hosting :spawn-opt])
 
-(defn- start-with [operation behaviour argument {:keys [name timeout debug spawn-opt] :as given} how]
+;; A test runs all scenarios with the other one.
+(def ^:private default-hosting :threaded)
+
+(defn- check-hosting [hosting]
+  (when-not (contains? #{nil :threaded :activated} hosting)
+    (arguments/misuse :magnetar/bad-hosting
+                      (str "The :hosting of a server is :threaded or :activated; this is " (arguments/show hosting) ".") {:hosting hosting})))
+
+(defn- start-with [operation behaviour argument {:keys [name timeout debug hosting spawn-opt] :as given} how]
   (arguments/options operation options given)
   (names/check-name name)
+  (check-hosting hosting)
   (let [^Behaviour behaviour (behaviour/behaviour behaviour)
         parent (when (:link how) (actor/self))
-        body #(server/begin behaviour argument {:name name :debug debug} parent)]
+        body #(server/begin behaviour argument {:name name :debug debug :hosting (or hosting default-hosting)} parent)]
     (proc-lib/start-here body (merge how {:report? false :spawn-opt spawn-opt :timeout (or timeout :infinity)
                                           :label (str (or name (.-label behaviour)))}))))
 
@@ -73,6 +82,7 @@
               unregister-name and whereis-name
   :timeout    how long init may take; [:error :timeout] after that, and the server is killed
   :debug      a list of :trace, :statistics, :log or [:log n], see `magnetar.sys`
+  :hosting    :threaded (the default), or :activated: while it waits for a message the server has no thread; the next message starts one
   :spawn-opt  options of `magnetar.actor/spawn-opt`
 
     (gs/start-link 'my.counter 0 {:name :counter}) ;=> [:ok pid]

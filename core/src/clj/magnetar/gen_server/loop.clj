@@ -11,7 +11,7 @@
    [magnetar.proc-lib.report :as report]
    [magnetar.sys.system :as system])
   (:import
-   (clojure.lang IDeref)
+   (clojure.lang IDeref Var)
    (magnetar.gen_server.behaviour Behaviour)
    (magnetar.kernel.park Exit)
    (magnetar.kernel.process LocalProcess Matcher Pid)
@@ -33,7 +33,7 @@
   (edge [_] call)
   (waitFor [_ e] (set! call e)))
 
-(deftype Server [^Behaviour behaviour who parent ^Desk desk ^LocalProcess process])
+(deftype Server [^Behaviour behaviour who parent ^Desk desk ^LocalProcess process rests?])
 
 (deftype Next [state debug ^long nanos])
 
@@ -248,12 +248,34 @@
   (reify Matcher
     (match [_ message] (if (nil? message) ::nil message))))
 
+(defn- taken [message]
+  (if (identical? ::nil message) nil message))
+
 (defn- next-message [^LocalProcess process ^long nanos]
   (let [message (.receive process anything nanos 0)]
-    (cond
-      (nil? message) :timeout
-      (identical? ::nil message) nil
-      :else message)))
+    (if (nil? message) :timeout (taken message))))
+
+(declare serve)
+
+(defn- rest-until-message
+  "Gives the thread back until there is a message, which another one handles; does not return."
+  [^Server server ^Next now]
+  (let [frame (Var/getThreadBindingFrame)]
+    (.rest ^LocalProcess (.-process server)
+           (fn []
+             (Var/resetThreadBindingFrame frame)
+             (serve server now)))))
+
+(defn- next-or-rest [^Server server ^Next now]
+  (let [message (.receive ^LocalProcess (.-process server) anything 0 0)]
+    (if (nil? message)
+      (rest-until-message server now)
+      (taken message))))
+
+(defn- await-message [^Server server ^Next now]
+  (if (and (.-rests? server) (= Durations/INFINITE (.-nanos now)))
+    (next-or-rest server now)
+    (next-message (.-process server) (.-nanos now))))
 
 (defn- step [^Server server message state debug nanos]
   (let [word (head message)]
@@ -271,7 +293,7 @@
   "Serves for ever; the process ends by what a callback returned or threw."
   [^Server server ^Next begin]
   (loop [^Next now begin]
-    (let [message (next-message (.-process server) (.-nanos now))]
+    (let [message (await-message server now)]
       (recur (step server message (.-state now) (.-debug now) (.-nanos now))))))
 
 ;; ---- the beginning
@@ -281,15 +303,15 @@
   ^Desk [^LocalProcess process]
   (get (.dictionary process) ::desk))
 
-(defn- server [behaviour name parent]
+(defn- server [behaviour name parent rests?]
   (let [desk (Desk. nil nil)]
     (actor/pput ::desk desk)
-    (Server. behaviour (or name (actor/self)) parent desk (LocalProcess/current))))
+    (Server. behaviour (or name (actor/self)) parent desk (LocalProcess/current) rests?)))
 
 (defn enter
   "Makes this process a server with the state; does not return."
   [behaviour state {:keys [name debug action]} parent]
-  (let [server (server behaviour name parent)
+  (let [server (server behaviour name parent false)
         debug (system/start-debug debug)]
     (serve server (proceed server :init nil state debug action [:ok state action]))))
 
@@ -317,9 +339,9 @@
 
 (defn begin
   "The body of the process of a server: takes the name, calls init, serves."
-  [behaviour argument {:keys [name debug]} parent]
+  [behaviour argument {:keys [name debug hosting]} parent]
   (if-some [taken (names/register name)]
     (proc-lib/init-fail [:error [:already-started taken]] :normal)
-    (let [server (server behaviour name parent)
+    (let [server (server behaviour name parent (= :activated hosting))
           init (behaviour/callback behaviour :init)]
       (after-init server name (system/start-debug debug) (guarded server (init argument))))))

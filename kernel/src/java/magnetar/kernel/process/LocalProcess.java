@@ -46,6 +46,8 @@ public final class LocalProcess extends Region {
         DEAD
     }
 
+    private static final Object AT_REST = new Object();
+
     private final Pid pid;
     private final Mailbox mailbox;
 
@@ -680,18 +682,52 @@ public final class LocalProcess extends Region {
         private static final long serialVersionUID = 1L;
         private final transient LocalProcess process;
         private final transient Callable<?> next;
+        private final boolean atRest;
 
-        Continue(LocalProcess process, Callable<?> next) {
+        Continue(LocalProcess process, Callable<?> next, boolean atRest) {
             super("continue", null, false, false);
             this.process = process;
             this.next = next;
+            this.atRest = atRest;
+        }
+    }
+
+    /** A process at rest waits in its mailbox: whoever claims it starts a fiber that goes on with the work. */
+    private static final class AtRest extends Waiter {
+        private final LocalProcess process;
+        private final Callable<?> next;
+        private final Object context;
+
+        AtRest(LocalProcess process, Callable<?> next, Object context) {
+            this.process = process;
+            this.next = next;
+            this.context = context;
+        }
+
+        @Override
+        public long id() {
+            return 0; // meets no channel: nothing is waited for beside the mailbox
+        }
+
+        @Override
+        public void complete(Object source, Object result) {
+            Processes.activate(process, next, context);
         }
     }
 
     /** Never returns: the current process drops its stack, and goes on with this work. */
     public void continueWith(Callable<?> next) {
         fiber().check();
-        throw new Continue(this, next);
+        throw new Continue(this, next, false);
+    }
+
+    /**
+     * Never returns: the current process drops its stack and gives its fiber back. The next message, or an exit signal, starts another one, which
+     * goes on with this work. Called by the owner, outside of all scopes, when it has looked through its mailbox and found nothing.
+     */
+    public void rest(Callable<?> next) {
+        fiber().check();
+        throw new Continue(this, next, true);
     }
 
     /** What the fiber that will run it is, so that it can be told to exit before it runs. */
@@ -699,14 +735,17 @@ public final class LocalProcess extends Region {
         expect(soon);
     }
 
-    /** Runs it on the current fiber to its end; what its body threw, or null. */
+    /** Runs it on the current fiber to its end, or until it is at rest; what its body threw, or null. */
     Throwable run(Fiber host, Callable<?> work) {
-        host.enterRegion(this);
+        enter(host);
         Throwable thrown = null;
         Object value = null;
         try {
             host.check();
-            value = call(work);
+            value = call(host, work);
+            if (value == AT_REST) {
+                return null;
+            }
         } catch (Throwable t) {
             thrown = t;
         }
@@ -719,7 +758,7 @@ public final class LocalProcess extends Region {
         return thrown;
     }
 
-    private Object call(Callable<?> work) throws Exception {
+    private Object call(Fiber host, Callable<?> work) throws Exception {
         Callable<?> next = work;
         for (;;) {
             try {
@@ -729,8 +768,34 @@ public final class LocalProcess extends Region {
                     throw c;
                 }
                 next = c.next;
+                if (c.atRest && goToRest(host, next)) {
+                    return AT_REST;
+                }
             }
         }
+    }
+
+    // Under the monitor, so that a signal finds either the fiber to interrupt, or none and the mailbox to close.
+    private synchronized void enter(Fiber host) {
+        host.enterRegion(this);
+    }
+
+    private synchronized void vacate(Fiber host) {
+        host.vacateRegion();
+    }
+
+    /** True if it is at rest: this fiber has nothing to do with it any more. False if there is something to do. */
+    private boolean goToRest(Fiber host, Callable<?> next) {
+        Object context = host.context();
+        vacate(host);
+        Processes.addResting(this);
+        if (mailbox.enlist(new AtRest(this, next, context))) {
+            return true;
+        }
+        Processes.removeResting(this);
+        enter(host);
+        host.check();
+        return false;
     }
 
     // --- views -------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@ package magnetar.kernel.process;
 
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -20,6 +21,7 @@ import magnetar.kernel.time.Wheel;
 /** What is done with processes from outside: starting them, sending to them, finding them. */
 public final class Processes {
     private static final Set<LocalProcess> GUESTS = ConcurrentHashMap.newKeySet();
+    private static final Set<LocalProcess> RESTING = ConcurrentHashMap.newKeySet();
     private static final Map<LocalProcess, Long> ZOMBIES = new ConcurrentHashMap<>(); // and when they were killed
 
     private Processes() {}
@@ -138,6 +140,22 @@ public final class Processes {
             removeZombie(process);
             throw t;
         }
+    }
+
+    static void addResting(LocalProcess process) {
+        RESTING.add(process);
+    }
+
+    static void removeResting(LocalProcess process) {
+        RESTING.remove(process);
+    }
+
+    /** Gives a process that was at rest a fiber again; it is in one of the two lists all the time. */
+    static void activate(LocalProcess process, Callable<?> work, Object context) {
+        Fiber fiber = Fibers.prepare(process.pid().label(), process, new Body(process, work));
+        fiber.setContext(context);
+        removeResting(process);
+        begin(process, fiber);
     }
 
     /** The fiber's side of a process. */
@@ -374,18 +392,23 @@ public final class Processes {
 
     /** All processes that are not dead. */
     public static List<LocalProcess> all() {
-        List<LocalProcess> all = new ArrayList<>();
+        Set<LocalProcess> all = new LinkedHashSet<>(); // one that goes to rest or comes back meanwhile may be met twice
         Fibers.homes(home -> {
             if (home instanceof LocalProcess p && p.pid().process() == p) {
                 all.add(p);
             }
         });
-        for (LocalProcess p : GUESTS) {
+        addLive(GUESTS, all);
+        addLive(RESTING, all);
+        return List.copyOf(all);
+    }
+
+    private static void addLive(Set<LocalProcess> some, Set<LocalProcess> all) {
+        for (LocalProcess p : some) {
             if (p.pid().process() == p) {
                 all.add(p);
             }
         }
-        return all;
     }
 
     /** Waits until the process has ended, for so many nanoseconds: how it ended, or null. */
