@@ -40,7 +40,7 @@
 
   In Erlang: the key '$ancestors' of the dictionary."
   []
-  (actor/pget ::ancestors))
+  (:ancestors (actor/pget ::family)))
 
 (defn- own-name
   "The name of this process, or its pid; nil outside of processes."
@@ -48,9 +48,17 @@
   (when-some [^LocalProcess me (LocalProcess/current)]
     (or (.name me) (.pid me))))
 
-(defn- lineage []
+(defn- new-family [me]
+  {:ancestors (into [me] (take 10) (ancestors)), :parent (actor/self)})
+
+(defn- family-of-children
+  "What all children of this process share, made once; nil outside of processes."
+  []
   (when-some [me (own-name)]
-    (into [me] (take 10) (ancestors))))
+    (let [known (actor/pget ::children)]
+      (if (= me (first (:ancestors known)))
+        known
+        (doto (new-family me) (->> (actor/pput ::children)))))))
 
 (defn- crashed [reason]
   (report/crash {:pid (actor/self)
@@ -75,16 +83,15 @@
           (throw t)
           (crashed reason))))))
 
-(defn- family [ancestors parent f]
+(defn- born-into [family f]
   (fn []
-    (actor/pput ::ancestors ancestors)
-    (actor/pput ::parent parent)
+    (actor/pput ::family family)
     (f)))
 
 (defn- process-of
   "What a process of OTP does: knows its ancestors, and reports its crash."
   [f report?]
-  (let [known (family (lineage) (some-> (LocalProcess/current) .pid) f)]
+  (let [known (born-into (family-of-children) f)]
     (if report? #(guarded known) known)))
 
 (defn spawn
@@ -252,7 +259,7 @@
 (defn ^:no-doc parent
   "The pid of the process that has started this one in step."
   []
-  (actor/pget ::parent))
+  (:parent (actor/pget ::family)))
 
 (defn ^:no-doc ref-mark
   "The place in the mailbox of this process behind which messages with the reference are."
