@@ -53,10 +53,11 @@
     (deref [] value)))
 
 (defn- escaped
-  "What a callback that threw has returned, or that it failed. After an exit signal it is neither: the process goes."
+  "What a callback that threw has returned, or that it failed. After an exit signal it is neither: what was interrupted threw, and the process
+  goes, for the reason that it was given."
   [^Server server t]
   (cond
-    (not (.isAlive ^Pid (.pid ^LocalProcess (.-process server)))) (throw t)
+    (not (.isAlive ^Pid (.pid ^LocalProcess (.-process server)))) (throw (Exit. :exiting))
     (and (instance? Error t) (instance? IDeref t)) @t
     :else (Failed. (language/reason t))))
 
