@@ -19,21 +19,19 @@
 
 (set! *warn-on-reflection* true)
 
-(definterface IDesk
+;; What a server is doing, for those who ask from outside: the message in its hands, and the call that it waits in.
+(definterface Desk
   (handling [])
   (handle [message])
   (edge [])
   (waitFor [edge]))
 
-;; What a server is doing, for those who ask from outside: the message in its hands, and the call that it waits in.
-(deftype Desk [^:volatile-mutable message ^:volatile-mutable call]
-  IDesk
+(deftype Server [^Behaviour behaviour who parent ^LocalProcess process rests? ^:volatile-mutable message ^:volatile-mutable call]
+  Desk
   (handling [_] message)
   (handle [_ m] (set! message m))
   (edge [_] call)
   (waitFor [_ e] (set! call e)))
-
-(deftype Server [^Behaviour behaviour who parent ^Desk desk ^LocalProcess process rests?])
 
 (deftype Next [state debug ^long nanos])
 
@@ -260,17 +258,17 @@
 
 (defn- rest-until-message
   "Gives the thread back until there is a message, which another one handles; does not return."
-  [^Server server ^Next now]
+  [^Server server state debug]
   (let [frame (Var/getThreadBindingFrame)]
     (.rest ^LocalProcess (.-process server)
            (fn []
              (Var/resetThreadBindingFrame frame)
-             (serve server now)))))
+             (serve server (Next. state debug Durations/INFINITE))))))
 
 (defn- next-or-rest [^Server server ^Next now]
   (let [message (.receive ^LocalProcess (.-process server) anything 0 0)]
     (if (nil? message)
-      (rest-until-message server now)
+      (rest-until-message server (.-state now) (.-debug now))
       (taken message))))
 
 (defn- await-message [^Server server ^Next now]
@@ -284,10 +282,10 @@
       (identical? :magnetar/system word) (on-system server message state debug nanos)
       (and (identical? :EXIT word) (.-parent server) (= (.-parent server) (nth message 1 nil)) (= 3 (count message)))
       (stop server (nth message 2) state message debug)
-      :else (let [^Desk desk (.-desk server)]
-              (.handle desk message)
+      :else (do
+              (.handle server message)
               (let [next (handle server message state debug)]
-                (.handle desk nil)
+                (.handle server nil)
                 next)))))
 
 (defn- serve
@@ -305,9 +303,9 @@
   (get (.dictionary process) ::desk))
 
 (defn- server [behaviour name parent rests?]
-  (let [desk (Desk. nil nil)]
-    (actor/pput ::desk desk)
-    (Server. behaviour (or name (actor/self)) parent desk (LocalProcess/current) rests?)))
+  (let [server (Server. behaviour (or name (actor/self)) parent (LocalProcess/current) rests? nil nil)]
+    (actor/pput ::desk server)
+    server))
 
 (defn enter
   "Makes this process a server with the state; does not return."

@@ -75,6 +75,11 @@ public final class LocalProcess extends Region {
     // Only accessed by the owner.
     private boolean matching;
 
+    // Guarded by the part of the list of those at rest that it is in.
+    LocalProcess restsBefore;
+    LocalProcess restsAfter;
+    boolean listedAtRest;
+
     LocalProcess(Pid pid, Mailbox mailbox) {
         this.pid = pid;
         this.mailbox = mailbox;
@@ -817,11 +822,11 @@ public final class LocalProcess extends Region {
     private boolean goToRest(Fiber host, Callable<?> next) {
         Object context = host.context();
         vacate(host);
-        Processes.addResting(this);
+        Resting.add(this);
         if (mailbox.enlist(new AtRest(this, next, context))) {
             return true;
         }
-        Processes.removeResting(this);
+        Resting.remove(this);
         enter(host);
         host.check();
         return false;

@@ -21,7 +21,6 @@ import magnetar.kernel.time.Wheel;
 /** What is done with processes from outside: starting them, sending to them, finding them. */
 public final class Processes {
     private static final Set<LocalProcess> GUESTS = ConcurrentHashMap.newKeySet();
-    private static final Set<LocalProcess> RESTING = ConcurrentHashMap.newKeySet();
     private static final Map<LocalProcess, Long> ZOMBIES = new ConcurrentHashMap<>(); // and when they were killed
 
     private Processes() {}
@@ -140,19 +139,11 @@ public final class Processes {
         }
     }
 
-    static void addResting(LocalProcess process) {
-        RESTING.add(process);
-    }
-
-    static void removeResting(LocalProcess process) {
-        RESTING.remove(process);
-    }
-
     /** Gives a process that was at rest a fiber again; it is in one of the two lists all the time. */
     static void activate(LocalProcess process, Callable<?> work, Object context) {
         Fiber fiber = Fibers.prepare(process.pid().label(), process, new Body(process, work));
         fiber.setContext(context);
-        removeResting(process);
+        Resting.remove(process);
         begin(process, fiber);
     }
 
@@ -404,11 +395,11 @@ public final class Processes {
             }
         });
         addLive(GUESTS, all);
-        addLive(RESTING, all);
+        addLive(Resting.all(), all);
         return List.copyOf(all);
     }
 
-    private static void addLive(Set<LocalProcess> some, Set<LocalProcess> all) {
+    private static void addLive(Iterable<LocalProcess> some, Set<LocalProcess> all) {
         for (LocalProcess p : some) {
             if (p.pid().process() == p) {
                 all.add(p);
