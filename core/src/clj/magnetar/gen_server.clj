@@ -43,8 +43,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.sys.system :as system])
   (:import
-   (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.kernel.process Pid Processes)))
+   (magnetar.gen_server.behaviour Behaviour)))
 
 (set! *warn-on-reflection* true)
 
@@ -150,15 +149,15 @@
    (call/call server request timeout)))
 
 (defn cast
-  "Sends the request to a server, to be handled some time; returns :ok at once, also if there is no such server.
+  "Sends the request to a server, to be handled some time; returns :ok at once, also if there is no such server. In a dosync it is sent at the commit.
 
     (gs/cast :counter 5) ;=> :ok
 
   In Erlang: gen_server:cast/2."
   {:erlang "gen_server:cast/2"}
   [server request]
-  (when-some [^Pid pid (names/pid-of "cast" server)]
-    (Processes/send pid [:magnetar/cast request]))
+  (when-some [pid (names/pid-of "cast" server)]
+    (! pid [:magnetar/cast request]))
   :ok)
 
 (defn reply

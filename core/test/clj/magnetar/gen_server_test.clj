@@ -206,6 +206,15 @@
     (is (= [:by-worker :fine] [(value-of asking) (value-of back)]))
     (run! gs/stop [a b])))
 
+;; ---- transactions
+
+(deftest a-transaction-casts-at-its-commit-and-calls-nobody
+  (let [pid (server)]
+    (dosync (gs/cast pid (fn [_] [:noreply :committed])))
+    (is (= :committed (gs/call pid (fn [_ s] [:reply s s]))))
+    (is (= :magnetar/in-transaction (first (processes/misuse #(dosync (gs/call pid :x))))))
+    (gs/stop pid)))
+
 ;; ---- reports
 
 (deftest a-crash-is-one-event
@@ -217,6 +226,31 @@
       (is (= :magnetar/call (first last-message)))
       (is (some #(str/includes? % "gen_server_test.clj") frames))
       (is (nil? others)))))
+
+(defn- crash
+  "A server that crashes, and is dead then."
+  []
+  (let [pid (server)]
+    (why #(gs/call pid (fn [_ _] (throw (ex-info "boom" {:id 7})))))))
+
+(deftest without-a-hook-a-crash-goes-to-the-system-logger
+  (let [logger (java.util.logging.Logger/getLogger "magnetar")
+        records (atom [])
+        handler (proxy [java.util.logging.Handler] []
+                  (publish [^java.util.logging.LogRecord r] (swap! records conj (.getMessage r)))
+                  (flush [])
+                  (close []))
+        before (.getUseParentHandlers logger)]
+    (proc-lib/set-report-hook nil)
+    (.setUseParentHandlers logger false)
+    (.addHandler logger handler)
+    (try
+      (crash)
+      (is (= 1 (count @records)))
+      (is (str/includes? (first @records) ":event :crash"))
+      (finally
+        (.removeHandler logger handler)
+        (.setUseParentHandlers logger before)))))
 
 (deftest a-supervisor-remembers-deaths
   (actor/with-process {:trap-exit true}

@@ -9,6 +9,7 @@
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
+   [magnetar.impl.transactions :as transactions]
    [magnetar.proc-lib :as proc-lib])
   (:import
    (java.util.function Predicate)
@@ -195,12 +196,14 @@
 (defn system
   "Asks a process of OTP what `magnetar.sys` asks, and waits for the answer."
   [address message timeout]
+  (transactions/refuse "sys")
   (let [nanos (arguments/nanos :timeout timeout)]
     (proc-lib/in-process #(system-here address message timeout nanos))))
 
 (defn call
   "Sends the request and waits for the answer, in the process that this thread is, or is for as long."
   [address message timeout]
+  (transactions/refuse "call")
   (let [nanos (arguments/nanos :timeout timeout)]
     (if (LocalProcess/current)
       (call-here address message timeout nanos)
@@ -215,10 +218,11 @@
 (defn send-request
   "Sends the request; what its answer is taken with."
   [address message]
+  (transactions/refuse "send-request")
   (let [me (Processes/requireCurrent "send-request")]
     (if-some [pid (names/pid-of "send-request" address)]
       (Request. (request me pid address message) address)
-      (Request. (actor/monitor (actor/join (actor/spawn actor/self)) {:alias :reply-demonitor}) address))))
+      (Request. (actor/monitor ::nobody {:alias :reply-demonitor}) address))))
 
 (defn- check-request ^Request [operation x]
   (when-not (instance? Request x)

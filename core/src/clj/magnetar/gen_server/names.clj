@@ -33,7 +33,6 @@
   "What kind of address it is, and what of it is the name."
   [address]
   (cond
-    (instance? Pid address) [:pid address]
     (plain? address) [:local address]
     (and (vector? address) (= 2 (count address)))
     (let [[a b] address]
@@ -50,16 +49,20 @@
                          (arguments/show address) ".")
                     {:server address}))
 
-(defn pid-of
-  "The pid of the server at the address, or nil."
-  ^Pid [operation address]
+(defn- resolved [operation address]
   (let [[kind name registry] (parts address)]
     (case kind
-      :pid name
       :local (Processes/whereis name)
       :via (ask registry :whereis-name name)
       :remote nil
       (bad-address operation address))))
+
+(defn pid-of
+  "The pid of the server at the address, or nil."
+  ^Pid [operation address]
+  (if (instance? Pid address)
+    address
+    (resolved operation address)))
 
 (defn check-name
   "Refuses what cannot be the name of a server."

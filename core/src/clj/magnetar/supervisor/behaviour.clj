@@ -13,6 +13,7 @@
    [magnetar.supervisor.children :as children]
    [magnetar.supervisor.specs :as specs])
   (:import
+   (clojure.lang PersistentQueue)
    (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
@@ -83,7 +84,8 @@
       :else [:error [:bad-return [:init (language/plain spec)]]])))
 
 (defn- fresh [flags who source]
-  (merge flags {:who (or who (actor/self)) :source source :kids {} :pids {} :next 0 :restarts [] :history clojure.lang.PersistentQueue/EMPTY}))
+  (merge flags {:who (or who (actor/self)) :source source :kids {} :pids {} :next 0
+                :restarts PersistentQueue/EMPTY :history PersistentQueue/EMPTY}))
 
 (defn- start-all [state specs]
   (let [state (reduce #(add %1 (:id %2) %2) state specs)
@@ -113,11 +115,18 @@
 
 ;; ---- restarts
 
+(defn- lately
+  "The times, the oldest first, without those that are a period ago."
+  [times ^long now ^long period]
+  (if (and (peek times) (<= period (- now (long (peek times)))))
+    (recur (pop times) now period)
+    times))
+
 (defn- add-restart
   "The state after one more restart; nil if these are too many."
   [{:keys [intensity period restarts] :as state}]
   (let [now (children/now)
-        late (into [] (filter #(< (- now (long %)) (long period))) (conj restarts now))]
+        late (conj (lately restarts now period) now)]
     (when (<= (count late) (long intensity))
       (assoc state :restarts late))))
 

@@ -9,6 +9,7 @@
    [magnetar.impl.runtime]
    [magnetar.otp.lanes :as lanes]
    [magnetar.scope :as scope]
+   [magnetar.scope.context :refer [defcontext with-context]]
    [magnetar.support :refer [eventually value-of with-failures]])
   (:import
    (magnetar.kernel.process LocalProcess Processes)))
@@ -90,6 +91,21 @@
     (is (= [:kept :bound] (gs/call pid seen)))
     (is (rests? pid))
     (is (= [:kept :bound] (binding [*mine* :of-the-caller] (gs/call pid seen))))
+    (gs/stop pid)))
+
+(defcontext tenant :nobody)
+
+(defcontext purpose :none)
+
+(deftest the-context-values-of-a-server-outlast-a-rest-and-are-not-those-of-the-sender
+  (let [pid (with-context [tenant :acme]
+              (server {:spawn-opt {:context {purpose :test}}}))
+        seen #(gs/call pid (fn [_ s] [:reply [@tenant @purpose] s]))]
+    (is (= [:acme :test] (seen)))
+    (is (rests? pid))
+    (is (= [:acme :test] (with-context [tenant :of-the-caller] (seen))))
+    (is (rests? pid))
+    (is (= [:acme :test] (seen)))
     (gs/stop pid)))
 
 (deftest no-message-is-lost-between-rest-and-work

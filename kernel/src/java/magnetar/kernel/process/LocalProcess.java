@@ -708,12 +708,14 @@ public final class LocalProcess extends Region {
         private final transient LocalProcess process;
         private final transient Callable<?> next;
         private final boolean atRest;
+        private final transient Object context; // of the one who rests: what is unwound puts another one back
 
-        Continue(LocalProcess process, Callable<?> next, boolean atRest) {
+        Continue(LocalProcess process, Callable<?> next, boolean atRest, Object context) {
             super("continue", null, false, false);
             this.process = process;
             this.next = next;
             this.atRest = atRest;
+            this.context = context;
         }
     }
 
@@ -743,7 +745,7 @@ public final class LocalProcess extends Region {
     /** Never returns: the current process drops its stack, and goes on with this work. */
     public void continueWith(Callable<?> next) {
         fiber().check();
-        throw new Continue(this, next, false);
+        throw new Continue(this, next, false, null);
     }
 
     /**
@@ -752,7 +754,7 @@ public final class LocalProcess extends Region {
      */
     public void rest(Callable<?> next) {
         fiber().check();
-        throw new Continue(this, next, true);
+        throw new Continue(this, next, true, fiber().context());
     }
 
     /** What the fiber that will run it is, so that it can be told to exit before it runs. */
@@ -802,7 +804,7 @@ public final class LocalProcess extends Region {
                     throw c;
                 }
                 next = c.next;
-                if (c.atRest && goToRest(host, next)) {
+                if (c.atRest && goToRest(host, c)) {
                     return AT_REST;
                 }
             }
@@ -819,15 +821,15 @@ public final class LocalProcess extends Region {
     }
 
     /** True if it is at rest: this fiber has nothing to do with it any more. False if there is something to do. */
-    private boolean goToRest(Fiber host, Callable<?> next) {
-        Object context = host.context();
+    private boolean goToRest(Fiber host, Continue c) {
         vacate(host);
         Resting.add(this);
-        if (mailbox.enlist(new AtRest(this, next, context))) {
+        if (mailbox.enlist(new AtRest(this, c.next, c.context))) {
             return true;
         }
         Resting.remove(this);
         enter(host);
+        host.setContext(c.context);
         host.check();
         return false;
     }

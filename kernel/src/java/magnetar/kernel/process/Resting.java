@@ -52,6 +52,9 @@ final class Resting {
     }
 
     private synchronized void link(LocalProcess p) {
+        if (p.listedAtRest) {
+            throw new AssertionError(p + " is at rest twice");
+        }
         p.listedAtRest = true;
         p.restsAfter = first;
         if (first != null) {
