@@ -115,4 +115,4 @@
 
 (deftest the-model-can-differ
   (is (map? (lanes/observe {:ours #(with-redefs [again? (constantly false)]
-                                      (differences {:strategy :one-for-one :intensity 3 :kids [{:id 0 :restart :permanent}]} [[0 :boom]]))}))))
+                                     (differences {:strategy :one-for-one :intensity 3 :kids [{:id 0 :restart :permanent}]} [[0 :boom]]))}))))
