@@ -10,7 +10,6 @@
   Any value is a name. These names are not those of `magnetar.actor/register`: `!` does not know them. In Erlang: the module global."
   (:require
    [magnetar.actor.mourner :as mourner]
-   [magnetar.impl.actor.info :as info]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
@@ -41,8 +40,7 @@
   [name pid]
   (when-not (instance? Pid pid)
     (arguments/misuse :magnetar/not-a-pid (str "`global/register-name` wants a pid; this is " (arguments/show pid) ".") {:value pid}))
-  (let [pid (info/known pid)
-        [before _] (swap-vals! names #(if (alive? (% name)) % (assoc % name pid)))]
+  (let [[before _] (swap-vals! names #(if (alive? (% name)) % (assoc % name pid)))]
     (if (alive? (before name))
       :no
       (do (mourner/after-death pid [::names name] #(forget name %)) :yes))))

@@ -11,7 +11,6 @@
   The groups are those of this node. In Erlang: the module pg, with its scope pg."
   (:require
    [magnetar.actor.mourner :as mourner]
-   [magnetar.impl.actor.info :as info]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
@@ -55,7 +54,7 @@
   In Erlang: pg:join/2."
   {:erlang "pg:join/2"}
   [group pids]
-  (let [pids (mapv info/known (check-pids "pg/join" pids))]
+  (let [pids (check-pids "pg/join" pids)]
     (swap! groups change group #(reduce with % pids))
     (run! (fn [pid] (mourner/after-death pid [::groups group] #(forget group %))) (distinct pids))
     :ok))
