@@ -70,4 +70,114 @@ wait_for(F) ->
 failure(F) ->
     try {ok, F()} catch Class:Reason -> {Class, Reason} end.
 
+%% ---- servers that do what they are told
+
+init(F) -> F().
+
+handle_call(get, _, S) -> {reply, S, S};
+handle_call(F, From, S) -> F(From, S).
+
+handle_cast(F, S) -> F(S).
+
+handle_info(F, S) when is_function(F) -> F(S);
+handle_info(M, S) -> tell({info, M}), {noreply, S}.
+
+handle_continue(X, S) -> tell({continue, X}), {noreply, S}.
+
+terminate(Why, _) ->
+    case get(kid) of
+        undefined -> tell({terminate, Why});
+        Id -> tell({stopping, Id, Why})
+    end.
+
+code_change(Old, S, Extra) -> {ok, {changed, Old, S, Extra}}.
+
+tell(M) ->
+    case get(to) of
+        undefined -> ok;
+        To -> To ! M
+    end.
+
+server(S) ->
+    Me = self(),
+    {ok, P} = gen_server:start_link(?MODULE, fun() -> put(to, Me), {ok, S} end, []),
+    P.
+
+lone(S) ->
+    Me = self(),
+    {ok, P} = gen_server:start(?MODULE, fun() -> put(to, Me), {ok, S} end, []),
+    P.
+
+tells() ->
+    receive M -> M after 20000 -> late end.
+
+%% ---- children and supervisors
+
+kid_start(To, Id) ->
+    gen_server:start_link(?MODULE, fun() -> process_flag(trap_exit, true), put(kid, Id), put(to, To), told_to(To, {started, Id}), {ok, st} end, []).
+
+told_to(nobody, _) -> erase(to);
+told_to(To, M) -> To ! M.
+
+kid(Id) -> {?MODULE, kid_start, [nobody, Id]}.
+
+quiet(Id) -> #{id => Id, start => kid(Id)}.
+
+child(Id) -> #{id => Id, start => {?MODULE, kid_start, [self(), Id]}}.
+
+sup_start(F) ->
+    process_flag(trap_exit, true),
+    supervisor:start_link(?MODULE, F).
+
+sup(Flags, Children) ->
+    {ok, P} = sup_start(fun() -> {ok, {Flags, Children}} end),
+    flush(),
+    P.
+
+view(S) -> lists:reverse([{Id, if is_pid(P) -> up; true -> P end} || {Id, P, _, _} <- supervisor:which_children(S)]).
+
+pid_of(S, Id) -> {Id, P, _, _} = lists:keyfind(Id, 1, supervisor:which_children(S)), P.
+
+settle(S, P) ->
+    Pids = try [X || {_, X, _, _} <- supervisor:which_children(S)] catch exit:_ -> [] end,
+    case lists:member(P, Pids) of
+        true -> settle(S, P);
+        false -> ok
+    end.
+
+reason_of_end(P, F) ->
+    R = monitor(process, P),
+    F(),
+    receive {'DOWN', R, process, _, Why} -> Why after 20000 -> late end.
+
+end_pid(S, P) ->
+    reason_of_end(P, fun() -> exit(P, kill) end),
+    settle(S, P).
+
+crash(S, Id) -> end_pid(S, pid_of(S, Id)).
+
+stop(S, Id, Why) ->
+    P = pid_of(S, Id),
+    reason_of_end(P, fun() -> gen_server:cast(P, fun(X) -> erase(to), {stop, Why, X} end) end),
+    settle(S, P).
+
+state_of(S) ->
+    case is_process_alive(S) of
+        true -> up;
+        false -> receive {'EXIT', S, Why} -> Why after 20000 -> late end
+    end.
+
+told() -> [M || M <- flush(), lists:member(element(1, M), [started, stopping])].
+
+told_after_crash(S, Id) -> flush(), crash(S, Id), told().
+
+after_ends(Restart, Reasons) ->
+    S = sup(#{intensity => 10}, [(quiet(a))#{restart => Restart}]),
+    [begin stop(S, a, Why), view(S) end || Why <- Reasons].
+
+reason_of_child(Child) ->
+    S = sup(#{}, [Child]),
+    Why = reason_of_end(pid_of(S, maps:get(id, Child)), fun() -> exit(S, shutdown) end),
+    {Why, told()}.
+
 %% ---- scenarios

@@ -70,6 +70,7 @@
             "Time is a fork's median; the spreads of the columns ours and theirs are over the forks. What each line does: `bench/README.md`."]
    "scope" ["# magnetar.scope beside virtual threads, bound-fn* and Go"]
    "actor" ["# magnetar.actor beside Erlang"]
+   "otp" ["# Servers and supervisors beside Erlang's"]
    "fold" ["# magnetar.fold beside clojure.core.reducers and transduce"]})
 
 (def ^:private of-lanes

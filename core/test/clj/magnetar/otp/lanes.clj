@@ -12,6 +12,7 @@
    [clojure.test :as t]
    [magnetar.actor :as actor :refer [! after receive]]
    [magnetar.impl.runtime]
+   [magnetar.proc-lib :as proc-lib]
    [magnetar.support :as support])
   (:import
    (magnetar.kernel.park Exit)
@@ -39,11 +40,25 @@
       (f)
       (finally (run! #(Processes/exit % :kill) (remove before (alive-now)))))))
 
+(def reports
+  "The events of OTP since the scenario began."
+  (atom []))
+
+(defn- with-reports
+  "Calls f with the reports of OTP going to `reports`."
+  [f]
+  (reset! reports [])
+  (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
+    (try
+      (f)
+      (finally (proc-lib/set-report-hook before)))))
+
 (defn observe
   "What the scenario shows in our lane, :late if nothing in time."
   [{:keys [ours]}]
   (support/with-failures [_]
-    (leaving-nobody #(support/value-of (second (support/start-thread :virtual (host ours)))))))
+    (with-reports
+      #(leaving-nobody (fn [] (support/value-of (second (support/start-thread :virtual (host ours)))))))))
 
 (defn check
   "Compares what the scenario shows in our lane with what it has to, as a test."
@@ -66,7 +81,8 @@
 (def groups
   "The namespaces with the scenarios."
   '[magnetar.otp.spawn-test magnetar.otp.link-test magnetar.otp.monitor-test magnetar.otp.name-test magnetar.otp.receive-test
-    magnetar.otp.order-test magnetar.otp.timer-test magnetar.otp.info-test])
+    magnetar.otp.order-test magnetar.otp.timer-test magnetar.otp.info-test magnetar.otp.proc-lib-test magnetar.otp.server-test
+    magnetar.otp.supervisor-test magnetar.otp.strategy-test magnetar.otp.dynamic-test magnetar.otp.sys-test])
 
 (defn table
   "All scenarios, in the order of the files."

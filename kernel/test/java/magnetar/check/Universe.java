@@ -63,10 +63,12 @@ final class Universe {
     private final List<Watch> watches = new ArrayList<>();
     private final StringBuilder story = new StringBuilder();
     private final String prefix;
+    private final boolean rests;
     private int made;
 
-    private Universe(long seed) {
+    private Universe(long seed, boolean rests) {
         this.chance = new Random(seed);
+        this.rests = rests;
         this.prefix = "star " + seed + " ";
         for (int i = 0; i < SIZE; i++) {
             stars.add(born(i));
@@ -74,9 +76,18 @@ final class Universe {
     }
 
     static void run(int universes, int steps) throws Exception {
+        run(universes, steps, false);
+    }
+
+    /** The same, of processes that have a fiber only while they have something to do. */
+    static void runAtRest(int universes, int steps) throws Exception {
+        run(universes, steps, true);
+    }
+
+    private static void run(int universes, int steps, boolean rests) throws Exception {
         Play.in(new Support.Noisy(32, 3_000), () -> {
             for (int seed = 0; seed < universes; seed++) {
-                new Universe(seed).play(steps);
+                new Universe(seed, rests).play(steps);
             }
         });
     }
@@ -95,27 +106,30 @@ final class Universe {
 
     private Star born(int index) {
         Star s = new Star(index);
-        s.pid = Play.spawn(() -> obey(s));
+        s.pid = rests ? Processes.spawn("check", Rests.eating(m -> obey(s, m))) : Play.spawn(() -> obey(s));
         return s;
     }
 
     private void obey(Star s) throws Throwable {
-        for (;;) {
-            Object m = Play.next();
-            if (m instanceof Command c) {
-                if (c.body == null) {
-                    c.done.countDown();
-                    return;
-                }
-                try {
-                    c.body.run();
-                } finally {
-                    c.done.countDown();
-                }
-            } else {
-                s.log.add(text(m));
-            }
+        while (obey(s, Play.next())) {}
+    }
+
+    /** False at the end. */
+    private boolean obey(Star s, Object m) throws Throwable {
+        if (!(m instanceof Command c)) {
+            s.log.add(text(m));
+            return true;
         }
+        if (c.body == null) {
+            c.done.countDown();
+            return false;
+        }
+        try {
+            c.body.run();
+        } finally {
+            c.done.countDown();
+        }
+        return true;
     }
 
     private String text(Object m) {

@@ -23,7 +23,8 @@
   (cond
     (not= "ALIVE" (.life info)) :exiting
     (.suspended info) :suspended
-    (and thread (#{Thread$State/WAITING Thread$State/TIMED_WAITING} (.getState thread))) :waiting
+    (nil? thread) :waiting
+    (#{Thread$State/WAITING Thread$State/TIMED_WAITING} (.getState thread)) :waiting
     :else :running))
 
 (defn- of-program? [^StackTraceElement frame]

@@ -89,7 +89,7 @@
     (str (if (re-find #"\$" class-name) (main/demunge class-name) (str class-name "/" (.getMethodName frame))) place)))
 
 (defn- of-program? [^StackTraceElement frame]
-  (not (re-find #"^(clojure|java|jdk|magnetar\.(kernel|impl|actor\$))" (.getClassName frame))))
+  (not (re-find #"^(clojure|java|jdk|magnetar\.(kernel|impl|actor\$|(gen_server|proc_lib|supervisor|sys)[.$]))" (.getClassName frame))))
 
 (defn- frames [^Throwable error]
   (let [all (.getStackTrace error)]
@@ -109,11 +109,13 @@
     (ex-cause error) (assoc :cause (some-> (ex-message (ex-cause error)) cut))))
 
 (defn reason
-  "The exit reason of a process that threw this: that of an exit, else [what the error says, its frames]."
+  "The exit reason of a process that threw this: that of an exit, or of an error that has one as :magnetar/exit, else [what the error says,
+  its frames]."
   [error]
   (cond
     (instance? Exit error) (.reason ^Exit error)
     (instance? Cancelled error) :cancelled
+    (contains? (ex-data error) :magnetar/exit) (:magnetar/exit (ex-data error))
     :else [(error-term error) (frames error)]))
 
 (def ^:private language

@@ -147,6 +147,13 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         }
     }
 
+    /** Leaves the innermost region, which nobody is in from now on until another fiber enters it. */
+    public void vacateRegion() {
+        Region left = region;
+        leaveRegion();
+        left.fiber = null;
+    }
+
     private Cause regionCause(Region end) {
         for (Region r = region; r != end; r = r.outer) {
             if (r.cause() != null) {

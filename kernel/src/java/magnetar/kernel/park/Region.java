@@ -17,7 +17,7 @@ public abstract class Region {
     /** For subclasses. */
     protected Region() {}
 
-    /** The fiber that is, or was, in the region. */
+    /** The fiber that is, or was, in the region; null while it is vacant. */
     public final Fiber fiber() {
         return fiber;
     }
@@ -37,7 +37,7 @@ public abstract class Region {
         fiber = soon;
     }
 
-    /** Writes the cause, then interrupts the fiber in the region. Never called after the region was left; twice only to kill. */
+    /** Writes the cause, then interrupts the fiber in the region. Never called after the region was left, but to be entered again; twice only to kill. */
     protected final void doomRegion(Cause why) {
         cause = why;
         World.switchPoint();

@@ -4,6 +4,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import java.util.function.Predicate;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
 
@@ -209,6 +210,18 @@ final class BoundedMailbox extends Mailbox {
     @Override
     synchronized int waiting() {
         return inbox.size();
+    }
+
+    @Override
+    synchronized int findInInbox(Predicate<Object> wanted) {
+        int before = 0;
+        for (Node n : inbox) {
+            if (wanted.test(n.message)) {
+                return before;
+            }
+            before++;
+        }
+        return -1;
     }
 
     @Override

@@ -3,6 +3,7 @@ package magnetar.kernel.process;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import java.util.function.Predicate;
 import magnetar.kernel.park.Cause;
 import magnetar.kernel.park.Exit;
 import magnetar.kernel.park.Fiber;
@@ -45,6 +46,8 @@ public final class LocalProcess extends Region {
         DEAD
     }
 
+    private static final Object AT_REST = new Object();
+
     private final Pid pid;
     private final Mailbox mailbox;
 
@@ -71,6 +74,11 @@ public final class LocalProcess extends Region {
 
     // Only accessed by the owner.
     private boolean matching;
+
+    // Guarded by the part of the list of those at rest that it is in.
+    LocalProcess restsBefore;
+    LocalProcess restsAfter;
+    boolean listedAtRest;
 
     LocalProcess(Pid pid, Mailbox mailbox) {
         this.pid = pid;
@@ -101,6 +109,21 @@ public final class LocalProcess extends Region {
 
     boolean isAlive() {
         return life == Life.ALIVE;
+    }
+
+    /** Its registered name, or null. */
+    public synchronized Object name() {
+        return name;
+    }
+
+    /** Whether exit signals become messages. */
+    public synchronized boolean trapsExits() {
+        return traps;
+    }
+
+    /** Whether it still waits for an answer at this alias of its own. */
+    public synchronized boolean awaits(Ref alias) {
+        return alias.maker() == pid && alias.alias != Ref.Alias.NONE;
     }
 
     /** What the face keeps for its owner. */
@@ -684,18 +707,54 @@ public final class LocalProcess extends Region {
         private static final long serialVersionUID = 1L;
         private final transient LocalProcess process;
         private final transient Callable<?> next;
+        private final boolean atRest;
+        private final transient Object context; // of the one who rests: what is unwound puts another one back
 
-        Continue(LocalProcess process, Callable<?> next) {
+        Continue(LocalProcess process, Callable<?> next, boolean atRest, Object context) {
             super("continue", null, false, false);
             this.process = process;
             this.next = next;
+            this.atRest = atRest;
+            this.context = context;
+        }
+    }
+
+    /** A process at rest waits in its mailbox: whoever claims it starts a fiber that goes on with the work. */
+    private static final class AtRest extends Waiter {
+        private final LocalProcess process;
+        private final Callable<?> next;
+        private final Object context;
+
+        AtRest(LocalProcess process, Callable<?> next, Object context) {
+            this.process = process;
+            this.next = next;
+            this.context = context;
+        }
+
+        @Override
+        public long id() {
+            return 0; // meets no channel: nothing is waited for beside the mailbox
+        }
+
+        @Override
+        public void complete(Object source, Object result) {
+            Processes.activate(process, next, context);
         }
     }
 
     /** Never returns: the current process drops its stack, and goes on with this work. */
     public void continueWith(Callable<?> next) {
         fiber().check();
-        throw new Continue(this, next);
+        throw new Continue(this, next, false, null);
+    }
+
+    /**
+     * Never returns: the current process drops its stack and gives its fiber back. The next message, or an exit signal, starts another one, which
+     * goes on with this work. Called by the owner, outside of all scopes, when it has looked through its mailbox and found nothing.
+     */
+    public void rest(Callable<?> next) {
+        fiber().check();
+        throw new Continue(this, next, true, fiber().context());
     }
 
     /** What the fiber that will run it is, so that it can be told to exit before it runs. */
@@ -703,14 +762,17 @@ public final class LocalProcess extends Region {
         expect(soon);
     }
 
-    /** Runs it on the current fiber to its end; what its body threw, or null. */
+    /** Runs it on the current fiber to its end, or until it is at rest; what its body threw, or null. */
     Throwable run(Fiber host, Callable<?> work) {
-        host.enterRegion(this);
+        enter(host);
         Throwable thrown = null;
         Object value = null;
         try {
             host.check();
-            value = call(work);
+            value = call(host, work);
+            if (value == AT_REST) {
+                return null;
+            }
         } catch (Throwable t) {
             thrown = t;
         }
@@ -732,7 +794,7 @@ public final class LocalProcess extends Region {
         }
     }
 
-    private Object call(Callable<?> work) throws Exception {
+    private Object call(Fiber host, Callable<?> work) throws Exception {
         Callable<?> next = work;
         for (;;) {
             try {
@@ -742,8 +804,34 @@ public final class LocalProcess extends Region {
                     throw c;
                 }
                 next = c.next;
+                if (c.atRest && goToRest(host, c)) {
+                    return AT_REST;
+                }
             }
         }
+    }
+
+    // Under the monitor, so that a signal finds either the fiber to interrupt, or none and the mailbox to close.
+    private synchronized void enter(Fiber host) {
+        host.enterRegion(this);
+    }
+
+    private synchronized void vacate(Fiber host) {
+        host.vacateRegion();
+    }
+
+    /** True if it is at rest: this fiber has nothing to do with it any more. False if there is something to do. */
+    private boolean goToRest(Fiber host, Continue c) {
+        vacate(host);
+        Resting.add(this);
+        if (mailbox.enlist(new AtRest(this, c.next, c.context))) {
+            return true;
+        }
+        Resting.remove(this);
+        enter(host);
+        host.setContext(c.context);
+        host.check();
+        return false;
     }
 
     // --- views -------------------------------------------------------------------------------------------------------
@@ -753,6 +841,11 @@ public final class LocalProcess extends Region {
         return new ProcessInfo(pid, fiber() == null ? null : fiber().get(), life.name(), name, Bag.list(links),
                 Bag.list(watchers).stream().map(Ref::maker).toList(), Bag.list(watching).stream().map(m -> m.object).toList(), mailbox.size(),
                 traps, suspensions > 0, leader(), dictionary);
+    }
+
+    /** How many messages are in its mailbox before the first one that the test takes, or -1; a guess while it takes messages. */
+    public int find(Predicate<Object> wanted) {
+        return mailbox.find(wanted);
     }
 
     /** What is known of its mailbox at one instant. */

@@ -2,6 +2,7 @@ package magnetar.kernel.process;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.util.function.Predicate;
 import magnetar.kernel.park.Source;
 import magnetar.kernel.park.Waiter;
 
@@ -150,6 +151,26 @@ abstract class Mailbox implements Source {
     final Node oldest() {
         return first;
     }
+
+    /**
+     * How many messages are before the first one that the test takes, or -1. May be called by any thread: while the owner works on its list,
+     * or takes its inbox, it may miss one; what it finds was there.
+     */
+    final int find(Predicate<Object> wanted) {
+        int before = 0;
+        int most = size();
+        for (Node n = first; n != null && before <= most; n = n.next) {
+            if (wanted.test(n.message)) {
+                return before;
+            }
+            before++;
+        }
+        int inInbox = findInInbox(wanted);
+        return inInbox < 0 ? -1 : kept + inInbox;
+    }
+
+    /** {@link #find} in the inbox. */
+    abstract int findInInbox(Predicate<Object> wanted);
 
     private static final class Answer extends Waiter {
         @Override

@@ -2,6 +2,7 @@ package magnetar.kernel.process;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.util.function.Predicate;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
 
@@ -97,6 +98,20 @@ final class OpenMailbox extends Mailbox {
                 return (int) n;
             }
         }
+    }
+
+    @Override
+    int findInInbox(Predicate<Object> wanted) {
+        if (!(word instanceof Node top)) {
+            return -1;
+        }
+        long left = top.number;
+        int found = -1;
+        for (Node n = top; n != null && left > 0; n = n.next) {
+            left--;
+            found = wanted.test(n.message) ? (int) left : found;
+        }
+        return found;
     }
 
     @Override

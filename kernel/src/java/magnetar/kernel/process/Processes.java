@@ -2,6 +2,7 @@ package magnetar.kernel.process;
 
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -136,6 +137,14 @@ public final class Processes {
             removeZombie(process);
             throw t;
         }
+    }
+
+    /** Gives a process that was at rest a fiber again; it is in one of the two lists all the time. */
+    static void activate(LocalProcess process, Callable<?> work, Object context) {
+        Fiber fiber = Fibers.prepare(process.pid().label(), process, new Body(process, work));
+        fiber.setContext(context);
+        Resting.remove(process);
+        begin(process, fiber);
     }
 
     /** The fiber's side of a process. */
@@ -278,6 +287,15 @@ public final class Processes {
                 Map.of("to", to));
     }
 
+    /** Sends what controls a process: no bound applies to it, and if the process is dead it is dropped. */
+    public static void control(Pid to, Object message) {
+        Fiber sender = Fiber.current();
+        sender.enter();
+        if (mayBeHeard(sender, message, to)) {
+            signal(to, message);
+        }
+    }
+
     /** Sends what no bound applies to, and what nobody waits for: no process there, no error. */
     static void signal(Object to, Object message) {
         if (to instanceof Ref alias) {
@@ -370,18 +388,23 @@ public final class Processes {
 
     /** All processes that are not dead. */
     public static List<LocalProcess> all() {
-        List<LocalProcess> all = new ArrayList<>();
+        Set<LocalProcess> all = new LinkedHashSet<>(); // one that goes to rest or comes back meanwhile may be met twice
         Fibers.homes(home -> {
             if (home instanceof LocalProcess p && p.pid().process() == p) {
                 all.add(p);
             }
         });
-        for (LocalProcess p : GUESTS) {
+        addLive(GUESTS, all);
+        addLive(Resting.all(), all);
+        return List.copyOf(all);
+    }
+
+    private static void addLive(Iterable<LocalProcess> some, Set<LocalProcess> all) {
+        for (LocalProcess p : some) {
             if (p.pid().process() == p) {
                 all.add(p);
             }
         }
-        return all;
     }
 
     /** Waits until the process has ended, for so many nanoseconds: how it ended, or null. */

@@ -1,0 +1,53 @@
+(ns magnetar.bench.otp
+  "`bin/magnetar bench otp`: servers and supervisors beside Erlang's."
+  (:require
+   [magnetar.bench.lane :as lane]
+   [magnetar.bench.memory :as memory]
+   [magnetar.bench.statistics :as statistics]
+   [magnetar.bench.workload.servers :as servers]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private open
+  ["--add-opens" "java.base/java.lang=ALL-UNNAMED"])
+
+(defn- both
+  "The rows of both hostings."
+  [what target]
+  (for [hosting ["threaded" "activated"]]
+    (cond-> {:name (str what ", " hosting " / Erlang") :ours hosting :theirs "Erlang"}
+      target (assoc :target target))))
+
+(defn- group [named workload arguments what target]
+  {:group named :workload workload :arguments arguments :flags open :forks 2 :warm-ups 4 :rounds 7 :rows (both what target)})
+
+(def groups
+  "What is compared with what: see `magnetar.bench.lane`.
+
+  Example: (:group (first groups)) => \"call\""
+  [(group "call" 'magnetar.bench.workload.servers/called [1 100000] "call, 1 caller" 0.75)
+   (group "call of 100" 'magnetar.bench.workload.servers/called [100 200000] "call, 100 callers" 0.3)
+   (group "cast" 'magnetar.bench.workload.servers/cast-to [1000000] "cast" 0.5)
+   (group "children" 'magnetar.bench.workload.servers/started [100000] "100,000 children" 1)
+   (group "storm" 'magnetar.bench.workload.servers/storms [10000] "storm of 10,000 restarts" nil)])
+
+(defn- memory-row [{:keys [named workload target]} servers theirs]
+  (let [ours (:rss (memory/parked {:library 'servers :workload workload} servers open))
+        ratio (when theirs (statistics/spread [(/ (double ours) (double theirs))]))]
+    (cond-> {:name named :ours-value (statistics/spread [ours])}
+      theirs (assoc :theirs-value (statistics/spread [theirs]) :ratio ratio)
+      (and theirs target) (assoc :target target :met? (<= (double (:median ratio)) (double target))))))
+
+(defn- memory-rows [n]
+  (let [theirs (servers/erlang "memory" n)]
+    [(memory-row {:named "resident bytes of an idle server, of 1,000,000, activated / Erlang" :workload 'park :target 0.15} n theirs)
+     (memory-row {:named "the same, threaded" :workload 'park-threaded} n theirs)]))
+
+(defn run
+  "Runs the groups, or those named in :groups, and \"memory\"; see `magnetar.bench.lane/run`.
+
+  Example: (run {:quick true})"
+  [{names :groups quick :quick :as settings}]
+  (cond-> (lane/run groups settings)
+    (or (nil? names) (contains? names "memory"))
+    (assoc :memory {:unit "bytes" :rows (memory-rows (if quick 100000 1000000))})))

@@ -1,0 +1,260 @@
+(ns magnetar.gen-server.call
+  "The side of those who call: requests, their answers, and what is said when none comes."
+  {:no-doc true}
+  (:require
+   [clojure.main :as main]
+   [magnetar.actor :as actor]
+   [magnetar.gen-server.loop :as server]
+   [magnetar.gen-server.names :as names]
+   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime]
+   [magnetar.impl.transactions :as transactions]
+   [magnetar.proc-lib :as proc-lib])
+  (:import
+   (java.util.function Predicate)
+   (magnetar.gen_server.loop Desk)
+   (magnetar.kernel.process LocalProcess Matcher Pid Processes Ref)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- what a server is doing
+
+(defn- of-program? [^StackTraceElement frame]
+  (not (re-find #"^(clojure\.|java\.|jdk\.|sun\.|magnetar\.(kernel|impl|actor|gen_server|proc_lib|supervisor|sys|scope|channel|async)[.$])"
+                (str (.getClassName frame) "."))))
+
+(defn- frame-text [^StackTraceElement frame]
+  (str (main/demunge (.getClassName frame)) " at " (.getFileName frame) ":" (.getLineNumber frame)))
+
+(defn- frame-of [^Thread thread]
+  (some->> thread .getStackTrace (filter of-program?) first frame-text))
+
+(defn- carries? ^Predicate [ref]
+  (reify Predicate
+    (test [_ message]
+      (and (vector? message) (= 3 (count message)) (= :magnetar/call (nth message 0)) (identical? ref (nth (nth message 1) 1))))))
+
+(defn- held
+  "What the server has in its hands."
+  [process]
+  (when-some [desk (server/desk-of process)]
+    (.handling desk)))
+
+(defn doing
+  "What the server is doing, for the caller whose request has the reference; nil if it is dead."
+  [pid ref]
+  (when-some [^LocalProcess process (Processes/processOf pid)]
+    (let [info (.info process)
+          before (.find process (carries? ref))]
+      {:blocked-in (when (held process) (frame-of (.thread info)))
+       :handling (some-> (held process) language/plain)
+       :handles-this (.test (carries? ref) (held process))
+       :suspended (.suspended info)
+       :mailbox (.messages info)
+       :number (when-not (neg? before) (inc before))})))
+
+(defn- doing-text [{:keys [blocked-in handling handles-this suspended mailbox number]}]
+  (str "The server "
+       (cond
+         suspended "is suspended"
+         handles-this "is handling this very call"
+         handling (str "is handling " (language/text handling))
+         :else "waits for messages")
+       (when blocked-in (str ", in " blocked-in))
+       "; mailbox " mailbox
+       (when number (str ", yours is number " number))
+       "."))
+
+;; ---- failures
+
+(defn- failed [reason address request timeout pid ref note]
+  (let [call ['magnetar.gen-server/call (language/plain address) (language/plain request) timeout]
+        state (when (= :timeout reason) (doing pid ref))]
+    (ex-info (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (arguments/show reason)
+                  (when (= :timeout reason) (str " after " timeout " ms")) ". "
+                  (if state (doing-text state) note))
+             {:magnetar/reason :magnetar/call-failed
+              :reason reason
+              :call call
+              :server pid
+              :doing state
+              :magnetar/exit [reason call]})))
+
+;; ---- cycles of calls
+
+;; A server that calls publishes the edge before it walks: so whoever closes a cycle last sees all of it.
+(deftype Edge [^Pid callee ^Ref ref])
+
+(defn- held-or-queued? [^LocalProcess callee ref]
+  (let [mine (carries? ref)]
+    (or (.test mine (held callee))
+        (<= 0 (.find callee mine)))))
+
+(defn- next-edge
+  "The call that the process waits in, if its callee has it in hand or in its mailbox, and owes the answer still."
+  [^LocalProcess process]
+  (when-some [^Desk desk (some-> process server/desk-of)]
+    (when-some [^Edge edge (.edge desk)]
+      (let [callee (Processes/processOf (.-callee edge))]
+        (when (and callee (.awaits process (.-ref edge)) (held-or-queued? callee (.-ref edge)))
+          edge)))))
+
+(defn- cycle-of
+  "The pids on the way from this process back to it, if each waits for the next; nil if one does not."
+  [^LocalProcess me ^Edge first-edge]
+  (loop [at (.-callee first-edge) way [(.pid me)]]
+    (cond
+      (= at (.pid me)) (conj way at)
+      (some #{at} way) nil
+      :else (when-some [^Edge edge (next-edge (Processes/processOf at))]
+              (recur (.-callee edge) (conj way at))))))
+
+(defn- cycle-text [way]
+  (str "Each of these waits for the answer of the next: " (apply str (interpose " -> " way))
+       ". Let one of them cast, or answer its caller first with `reply`."))
+
+;; ---- calls
+
+(deftype Answer [^Ref ref]
+  Matcher
+  (match [_ message]
+    (when (and (vector? message) (< 1 (count message)))
+      (if (identical? ref (nth message 0))
+        message
+        (when (and (= 5 (count message)) (identical? ref (nth message 1)))
+          message)))))
+
+(defn- receive-answer
+  "[ref value], or the DOWN of the server; nil after so many nanoseconds."
+  [^LocalProcess me ^Ref ref ^long nanos]
+  (.receive me (Answer. ref) nanos (Processes/mark me (object-array [ref]))))
+
+(defn- give-up [^LocalProcess me ref]
+  (.demonitor me ref)
+  (receive-answer me ref 0))
+
+(defn request
+  "Sends the request to the server; the reference that its answer has."
+  ^Ref [^LocalProcess me ^Pid pid address message]
+  (let [ref (.monitor me pid address nil "REPLY_DEMONITOR")]
+    (Processes/send pid [:magnetar/call [(.pid me) ref] message])
+    ref))
+
+(defn- value-of [answer ref fail]
+  (if (identical? ref (nth answer 0))
+    (nth answer 1)
+    (throw (fail (nth answer 4) "The server has ended."))))
+
+(defn- await-answer [^LocalProcess me ref nanos fail]
+  (if-some [answer (receive-answer me ref nanos)]
+    (value-of answer ref fail)
+    (let [failure (fail :timeout nil)
+          late (give-up me ref)]
+      (if (and late (identical? ref (nth late 0)))
+        (nth late 1)
+        (throw failure)))))
+
+(defn- on-the-way
+  "Waits for the answer as a server, whose calls may come back to it."
+  [^LocalProcess me ^Desk desk pid ref nanos fail]
+  (let [edge (Edge. pid ref)]
+    (.waitFor desk edge)
+    (try
+      (when-some [way (cycle-of me edge)]
+        (give-up me ref)
+        (throw (fail [:call-cycle way] (cycle-text way))))
+      (await-answer me ref nanos fail)
+      (finally (.waitFor desk nil)))))
+
+(defn- find-server
+  "The pid of the server, which is another process than this one."
+  ^Pid [^LocalProcess me address message timeout]
+  (let [pid (or (names/pid-of "call" address)
+                (throw (failed :noproc address message timeout nil nil "Nobody has this name.")))]
+    (when (= pid (.pid me))
+      (throw (failed :calling-self address message timeout pid nil
+                     "A server that calls itself waits for itself: call the function that does the work, or cast.")))
+    pid))
+
+(defn- call-here [address message timeout nanos]
+  (let [me (LocalProcess/current)
+        pid (find-server me address message timeout)]
+    (let [ref (request me pid address message)
+          fail (fn [reason note] (failed reason address message timeout pid ref note))]
+      (if-some [desk (server/desk-of me)]
+        (on-the-way me desk pid ref nanos fail)
+        (await-answer me ref nanos fail)))))
+
+(defn- system-here [address message timeout nanos]
+  (let [me (LocalProcess/current)
+        pid (find-server me address message timeout)
+        ref (.monitor me pid address nil "REPLY_DEMONITOR")]
+    (Processes/control pid [:magnetar/system [(.pid me) ref] message])
+    (await-answer me ref nanos (fn [reason note] (failed reason address message timeout pid ref note)))))
+
+(defn system
+  "Asks a process of OTP what `magnetar.sys` asks, and waits for the answer."
+  [address message timeout]
+  (transactions/refuse "sys")
+  (let [nanos (arguments/nanos :timeout timeout)]
+    (proc-lib/in-process #(system-here address message timeout nanos))))
+
+(defn call
+  "Sends the request and waits for the answer, in the process that this thread is, or is for as long."
+  [address message timeout]
+  (transactions/refuse "call")
+  (let [nanos (arguments/nanos :timeout timeout)]
+    (if (LocalProcess/current)
+      (call-here address message timeout nanos)
+      (proc-lib/in-process #(call-here address message timeout nanos)))))
+
+;; ---- requests whose answers are taken later
+
+(deftype Request [^Ref ref address]
+  Object
+  (toString [_] (str "request " ref " to " address)))
+
+(defn send-request
+  "Sends the request; what its answer is taken with."
+  [address message]
+  (transactions/refuse "send-request")
+  (let [me (Processes/requireCurrent "send-request")]
+    (if-some [pid (names/pid-of "send-request" address)]
+      (Request. (request me pid address message) address)
+      (Request. (actor/monitor ::nobody {:alias :reply-demonitor}) address))))
+
+(defn- check-request ^Request [operation x]
+  (when-not (instance? Request x)
+    (arguments/misuse :magnetar/not-a-request
+                      (str "`" operation "` wants what `send-request` returned; this is " (arguments/show x) ".") {:value x}))
+  x)
+
+(defn- outcome [answer ^Request request]
+  (if (identical? (.-ref request) (nth answer 0))
+    [:reply (nth answer 1)]
+    [:error [(nth answer 4) (.-address request)]]))
+
+(defn wait-response
+  "The outcome of the request, :timeout if there is none in time."
+  [request timeout]
+  (let [request (check-request "wait-response" request)]
+    (if-some [answer (receive-answer (Processes/requireCurrent "wait-response") (.-ref request) (arguments/nanos :timeout timeout))]
+      (outcome answer request)
+      :timeout)))
+
+(defn receive-response
+  "Like `wait-response`; after the time nobody waits for the answer any more."
+  [request timeout]
+  (let [found (wait-response request timeout)]
+    (if (= :timeout found)
+      (let [late (give-up (LocalProcess/current) (.-ref ^Request request))]
+        (if late (outcome late request) :timeout))
+      found)))
+
+(defn check-response
+  "The outcome of the request that the message is; nil if it is none of it."
+  [message request]
+  (let [request (check-request "check-response" request)]
+    (when (.match (Answer. (.-ref request)) message)
+      (outcome message request))))

@@ -1,0 +1,267 @@
+(ns magnetar.proc-lib
+  "Processes that start and stop in step with those who start and stop them: what servers and supervisors are made of.
+
+  spawn spawn-link         like those of `magnetar.actor`, with ancestors and a crash report
+  start start-link         wait until the new process says that it is ready
+  init-ack init-fail       say so
+  stop                     ends a process of OTP in order
+  ancestors                who has started this process
+  set-report-hook          where crash reports and the reports of supervisors go
+
+    (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (serve {}))) ;=> [:ok pid]
+
+  Names are those of Erlang's module proc_lib."
+  (:refer-clojure :exclude [ancestors])
+  (:require
+   [magnetar.actor :as actor :refer [! after receive]]
+   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime]
+   [magnetar.proc-lib.report :as report])
+  (:import
+   (magnetar.kernel.park Exit)
+   (magnetar.kernel.process LocalProcess Pid Processes Ref)))
+
+(set! *warn-on-reflection* true)
+
+(defn set-report-hook
+  "Sends crash reports and the reports of supervisors to f, each a map with :event; with nil to the log again. Returns the hook before.
+
+  Without a hook they go to clojure.tools.logging where that is present, else to the System.Logger \"magnetar\".
+
+    (proc-lib/set-report-hook #(swap! events conj %))"
+  [f]
+  (report/set-hook f))
+
+(defn ancestors
+  "Who has started this process, and who them, the nearest first: pids, or names where they had one.
+
+    (proc-lib/ancestors) ;=> [:app-sup]
+
+  In Erlang: the key '$ancestors' of the dictionary."
+  []
+  (:ancestors (actor/pget ::family)))
+
+(defn- own-name
+  "The name of this process, or its pid; nil outside of processes."
+  []
+  (when-some [^LocalProcess me (LocalProcess/current)]
+    (or (.name me) (.pid me))))
+
+(defn- new-family [me]
+  {:ancestors (into [me] (take 10) (ancestors)), :parent (actor/self)})
+
+(defn- family-of-children
+  "What all children of this process share, made once; nil outside of processes."
+  []
+  (when-some [me (own-name)]
+    (let [known (actor/pget ::children)]
+      (if (= me (first (:ancestors known)))
+        known
+        (doto (new-family me) (->> (actor/pput ::children)))))))
+
+(defn- crashed [reason]
+  (report/crash {:pid (actor/self)
+                 :label (.label ^Pid (actor/self))
+                 :reason reason
+                 :ancestors (ancestors)})
+  (throw (Exit. reason)))
+
+(defn ^:no-doc alive-here?
+  "False once an exit signal has reached this process: then what it throws is no crash."
+  []
+  (.isAlive ^Pid (actor/self)))
+
+(defn- guarded
+  "Calls f; an abnormal end of it is reported once, and is the exit reason."
+  [f]
+  (try
+    (f)
+    (catch Throwable t
+      (let [reason (language/reason t)]
+        (if (or (not (alive-here?)) (report/silent? reason) (actor/pget ::reported))
+          (throw t)
+          (crashed reason))))))
+
+(defn- born-into [family f]
+  (fn []
+    (actor/pput ::family family)
+    (f)))
+
+(defn- process-of
+  "What a process of OTP does: knows its ancestors, and reports its crash."
+  [f report?]
+  (let [known (born-into (family-of-children) f)]
+    (if report? #(guarded known) known)))
+
+(defn spawn
+  "Like `magnetar.actor/spawn`, with ancestors; a crash of it is reported as an event, unless its reason is :normal, :shutdown or
+  [:shutdown why]. Returns the pid.
+
+    (proc-lib/spawn serve {})
+
+  In Erlang: proc_lib:spawn/1,3."
+  [f & args]
+  (actor/spawn-opt {} (process-of #(apply f args) true)))
+
+(defn spawn-link
+  "Like `spawn`, with a link.
+
+    (proc-lib/spawn-link serve {})
+
+  In Erlang: proc_lib:spawn_link/1,3."
+  [f & args]
+  (actor/spawn-opt {:link true} (process-of #(apply f args) true)))
+
+;; ---- a start in step
+
+(defn- waits-for-ack []
+  (or (actor/pget ::ack)
+      (arguments/misuse :magnetar/nobody-waits "`init-ack` was called in a process that nobody waits for: start it with proc-lib/start." {})))
+
+(defn- acknowledge [word value]
+  (let [[^Pid parent ack] (waits-for-ack)]
+    (actor/perase ::ack)
+    (! parent [ack word value])
+    :ok))
+
+(defn init-ack
+  "Says to whoever waits in `start` that this process is ready: value is what `start` returns there. Returns :ok.
+
+    (proc-lib/init-ack [:ok (self)])
+
+  In Erlang: proc_lib:init_ack/1."
+  [value]
+  (acknowledge ::ready value))
+
+(defn init-fail
+  "Says to whoever waits in `start` that this process does not come up, and exits for the reason; `start` returns the value there, once this process is dead.
+
+    (proc-lib/init-fail [:error :no-database] :normal)
+
+  In Erlang: proc_lib:init_fail/2."
+  [value reason]
+  (acknowledge ::failed value)
+  (actor/exit reason))
+
+(defn- await-end [ref]
+  (receive [:DOWN ref :process _ reason] reason))
+
+(defn- traps-exits? []
+  (.trapsExits (LocalProcess/current)))
+
+(defn- part
+  "The process is dead: takes back the link with it and its message. If it was linked and this process does not trap exits, this one dies as well."
+  [link pid reason]
+  (when link
+    (when-not (or (= :normal reason) (traps-exits?))
+      (throw (Exit. reason)))
+    (actor/unlink pid)
+    (receive [:EXIT pid _] nil (after 0 nil))))
+
+(defn- give-up [link pid ref]
+  (when link (actor/unlink pid))
+  (actor/exit pid :kill)
+  (await-end ref)
+  (when link (receive [:EXIT pid _] nil (after 0 nil)))
+  [:error :timeout])
+
+(defn- outcome [ack pid ref {:keys [timeout link keep-monitor] :or {timeout :infinity}}]
+  (receive
+    [ack ::ready value] (if keep-monitor [value ref] (do (actor/demonitor ref {:flush true}) value))
+    [ack ::failed value] (do (part link pid (await-end ref)) value)
+    [:DOWN ref :process _ reason] (do (part link pid reason) [:error reason])
+    (after timeout (give-up link pid ref))))
+
+(defn- starting [ack f report?]
+  (let [parent (actor/self)]
+    (process-of (fn []
+                  (actor/pput ::ack [parent ack])
+                  (f))
+                report?)))
+
+(defn ^:no-doc start-here
+  "Starts f in a process of its own, in step with this process."
+  [f {:keys [link spawn-opt report?] :or {report? true} :as options}]
+  (let [ack (actor/make-ref)
+        [pid ref] (actor/spawn-opt-at "start" (:label options "proc-lib/start") (assoc spawn-opt :link (boolean link) :monitor true)
+                                      (starting ack f report?) nil)]
+    (outcome ack pid ref options)))
+
+(defn ^:no-doc in-process
+  "Calls f in the process that this thread is, or is for as long."
+  [f]
+  (if (LocalProcess/current)
+    (f)
+    (actor/with-process* {} f)))
+
+(defn start
+  "Starts a process that calls f, and waits until it calls `init-ack`: returns what that is given.
+
+  [:error reason] if it ends before; [:error :timeout], and it is killed, if that takes longer than the :timeout. {:spawn-opt {..}} are
+  options of `magnetar.actor/spawn-opt`.
+
+    (proc-lib/start (fn [] (proc-lib/init-ack [:ok (self)]) (serve {}))) ;=> [:ok pid]
+
+  In Erlang: proc_lib:start/3,4,5."
+  ([f] (start f nil))
+  ([f options]
+   (arguments/options "start" [:timeout :spawn-opt] options)
+   (in-process #(start-here f options))))
+
+(defn start-link
+  "Like `start`, with a link. If the new process fails to start, nothing of it stays in the mailbox; a caller that does not trap exits dies with it.
+
+    (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (serve {})))
+
+  In Erlang: proc_lib:start_link/3,4,5."
+  ([f] (start-link f nil))
+  ([f options]
+   (arguments/options "start-link" [:timeout :spawn-opt] options)
+   (start-here f (assoc options :link true))))
+
+;; ---- an end in order
+
+(defn ^:no-doc stopping-failed [reason pid timeout]
+  (throw (ex-info (str "The stop of " pid " failed: " (arguments/show reason) ".")
+                  {:magnetar/reason :magnetar/stop-failed
+                   :reason reason
+                   :magnetar/exit [reason ['magnetar.proc-lib/stop pid timeout]]
+                   :pid pid})))
+
+(defn- terminate [pid reason timeout]
+  (let [ref (actor/monitor pid)]
+    (when (actor/alive? pid)
+      (Processes/control pid [:magnetar/system [(actor/self) nil] [:terminate reason]]))
+    (receive
+      [:DOWN ref :process _ reason] :ok
+      [:DOWN ref :process _ other] (stopping-failed other pid timeout)
+      (after timeout
+             (actor/demonitor ref {:flush true})
+             (stopping-failed :timeout pid timeout)))))
+
+(defn stop
+  "Asks a process of OTP to end for the reason, :normal if none is given, and waits until it has: :ok.
+
+  {:timeout ms} says how long. Throws if it takes longer (:reason :timeout; the process goes on), if it is dead (:noproc), or if it ends for
+  another reason than this. A plain process does not know the message.
+
+    (proc-lib/stop pid :shutdown {:timeout 1000}) ;=> :ok
+
+  In Erlang: proc_lib:stop/1,3."
+  ([process] (stop process :normal nil))
+  ([process reason] (stop process reason nil))
+  ([process reason {:keys [timeout] :or {timeout :infinity} :as options}]
+   (arguments/options "stop" [:timeout] options)
+   (let [pid (if (instance? Pid process) process (or (actor/whereis process) (stopping-failed :noproc process timeout)))]
+     (in-process #(terminate pid reason timeout)))))
+
+(defn ^:no-doc parent
+  "The pid of the process that has started this one in step."
+  []
+  (:parent (actor/pget ::family)))
+
+(defn ^:no-doc ref-mark
+  "The place in the mailbox of this process behind which messages with the reference are."
+  [^LocalProcess me ^Ref ref]
+  (Processes/mark me (object-array [ref])))

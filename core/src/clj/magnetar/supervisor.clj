@@ -1,0 +1,148 @@
+(ns magnetar.supervisor
+  "Supervisors: they start processes, and start them again when they die.
+
+    (sup/start-link {:strategy :one-for-one
+                     :children [{:id :counter :start [gs/start-link 'my.counter 0 {:name :counter}]}
+                                {:id :cache :start [actor/spawn-link serve {}] :restart :transient}]}
+                    {:name :app}) ;=> [:ok pid]
+
+  start     start-link
+  children  start-child terminate-child restart-child delete-child
+  look      which-children count-children get-childspec history
+
+  A spec is a map:
+
+  :strategy       :one-for-one (the default), :one-for-all, :rest-for-one; :simple-one-for-one, whose children all are made by one
+                  template; :dynamic, whose children are started by specs of their own and have no ids
+  :intensity      how many restarts in the :period are borne, else the supervisor stops all and ends with :shutdown. The defaults are OTP's,
+  :period         1 in 5000 ms; those of :dynamic are Elixir's, 3 in 5000 ms
+  :auto-shutdown  :never (the default), :any-significant, :all-significant
+  :children       child specs, started in this order and stopped in the reverse one
+  :max-children   the most children of a :dynamic supervisor
+  :extra-arguments  what stands before the arguments of each start of a :dynamic supervisor
+  :history        how many deaths are remembered, 50
+
+  A child spec is a map:
+
+  :id           any value but nil
+  :start        [f & args]: called in the supervisor, it starts a process linked to it and returns [:ok pid], [:ok pid info], the pid, :ignore
+                or [:error why]. `gs/start-link`, `sup/start-link`, `actor/spawn-link`, `proc-lib/start-link` do
+  :restart      :permanent (the default), :transient (after an abnormal end only), :temporary (never)
+  :shutdown     how long it may take to end after the exit signal :shutdown, before it is killed: 5000 for a worker, :infinity for a supervisor;
+                :brutal-kill
+  :type         :worker (the default) or :supervisor
+  :significant  true if its end counts for :auto-shutdown
+
+  A start runs in the context of the supervisor, never in the bindings of whoever asked for it. Other keys are ignored, unless they look
+  like one of these misspelt. Names are those of Erlang's module supervisor."
+  (:require
+   [magnetar.gen-server :as gs]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime]
+   [magnetar.supervisor.behaviour :as behaviour]))
+
+(set! *warn-on-reflection* true)
+
+(defn start-link
+  "Starts a supervisor with its children, linked to this process; returns [:ok pid] when all have started.
+
+  spec is the map described above, or a function without arguments that returns it, or :ignore. If the spec is wrong: [:error [:start-spec
+  flaw]], [:error [:supervisor-data flaw]] or [:error [:bad-start-spec flaw]], where the flaw is a map with :why, :at (where it stands), :value,
+  :meant and :message. If a child does not come up, the others are stopped: [:error [:shutdown [:failed-to-start-child id why]]]. Else as
+  `magnetar.gen-server/start-link`. The option is :name.
+
+    (sup/start-link {:children []} {:name :app}) ;=> [:ok pid]
+
+  In Erlang: supervisor:start_link/2,3."
+  {:erlang "supervisor:start_link/3"}
+  ([spec] (start-link spec nil))
+  ([spec {:keys [name] :as options}]
+   (arguments/options "start-link" [:name] options)
+   (gs/start-link behaviour/behaviour [spec name] {:name name :spawn-opt {:bindings :none}})))
+
+(defn- ask [supervisor request]
+  (gs/call supervisor request {:timeout :infinity}))
+
+(defn start-child
+  "Adds a child and starts it: what its start returns, [:ok nil] for :ignore.
+
+  x is a child spec; for :simple-one-for-one a vector of more arguments. [:error [:already-started pid]] or [:error :already-present] if the id is
+  taken, [:error [why spec]] if it does not start, [:error :max-children] if there are enough; then nothing is kept. Waits for the start;
+  throws as `magnetar.gen-server/call`.
+
+    (sup/start-child :app {:id :b :start [gs/start-link 'my.counter 0]}) ;=> [:ok pid]
+
+  In Erlang: supervisor:start_child/2."
+  {:erlang "supervisor:start_child/2"}
+  [supervisor x]
+  (ask supervisor [:start-child x]))
+
+(defn terminate-child
+  "Stops a child, given by id, or by pid where children have none: :ok, or [:error :not-found]. Its spec stays, unless it is :temporary or has no id.
+
+    (sup/terminate-child :app :b) ;=> :ok
+
+  In Erlang: supervisor:terminate_child/2."
+  {:erlang "supervisor:terminate_child/2"}
+  [supervisor x]
+  (ask supervisor [:terminate-child x]))
+
+(defn restart-child
+  "Starts a child that does not run: what its start returns; [:error :running], [:error :restarting] or [:error :not-found].
+
+    (sup/restart-child :app :b) ;=> [:ok pid]
+
+  In Erlang: supervisor:restart_child/2."
+  {:erlang "supervisor:restart_child/2"}
+  [supervisor id]
+  (ask supervisor [:restart-child id]))
+
+(defn delete-child
+  "Forgets a child that does not run: :ok; [:error :running], [:error :restarting] or [:error :not-found].
+
+    (sup/delete-child :app :b) ;=> :ok
+
+  In Erlang: supervisor:delete_child/2."
+  {:erlang "supervisor:delete_child/2"}
+  [supervisor id]
+  (ask supervisor [:delete-child id]))
+
+(defn which-children
+  "The children in the order of their start, each {:id :pid :type :restart}; :pid is nil if it does not run, :restarting while its start is tried.
+
+    (sup/which-children :app) ;=> [{:id :b :pid pid :type :worker :restart :permanent}]
+
+  In Erlang: supervisor:which_children/1, in the other order."
+  {:erlang "supervisor:which_children/1"}
+  [supervisor]
+  (ask supervisor [:which-children]))
+
+(defn count-children
+  "How many children there are: {:specs :active :supervisors :workers}.
+
+    (sup/count-children :app) ;=> {:specs 1 :active 1 :supervisors 0 :workers 1}
+
+  In Erlang: supervisor:count_children/1."
+  {:erlang "supervisor:count_children/1"}
+  [supervisor]
+  (ask supervisor [:count-children]))
+
+(defn get-childspec
+  "[:ok spec] of a child, with all keys, or [:error :not-found].
+
+    (sup/get-childspec :app :b) ;=> [:ok {:id :b ..}]
+
+  In Erlang: supervisor:get_childspec/2."
+  {:erlang "supervisor:get_childspec/2"}
+  [supervisor x]
+  (ask supervisor [:get-childspec x]))
+
+(defn history
+  "The deaths of children, the oldest first: {:at :id :pid :restart :reason}, and of servers that crashed :last-message and :state.
+
+  All is plain data of bounded size; the callback format-status decides what of the state is in it. What a supervisor itself has stopped is no
+  death.
+
+    (sup/history :app) ;=> [{:at #inst .. :id :b :reason :boom ..}]"
+  [supervisor]
+  (ask supervisor [:history]))

@@ -1,0 +1,325 @@
+(ns magnetar.supervisor.behaviour
+  "The callbacks of a supervisor, which is a server.
+
+  Its state: the flags of its spec; :kids, from key to child, where the key is the id, or a number where children have no ids; :pids, from pid
+  to key; :restarts, the times of late; :history."
+  {:no-doc true}
+  (:require
+   [magnetar.actor :as actor]
+   [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.runtime]
+   [magnetar.proc-lib.report :as report]
+   [magnetar.supervisor.children :as children]
+   [magnetar.supervisor.specs :as specs])
+  (:import
+   (clojure.lang PersistentQueue)
+   (magnetar.kernel.process Pid)))
+
+(set! *warn-on-reflection* true)
+
+(defn- dynamic? [{:keys [strategy]}]
+  (or (= :simple-one-for-one strategy) (= :dynamic strategy)))
+
+(defn- running? [child]
+  (instance? Pid (:pid child)))
+
+;; ---- the children in the state
+
+(defn- put-pid [state key pid]
+  (let [old (get-in state [:kids key :pid])]
+    (cond-> (assoc-in state [:kids key :pid] pid)
+      (instance? Pid old) (update :pids dissoc old)
+      (instance? Pid pid) (assoc-in [:pids pid] key))))
+
+(defn- add [state key child]
+  (let [n (:next state)]
+    (-> state
+        (assoc :next (inc (long n)))
+        (assoc-in [:kids key] (assoc child :n n :key key :pid nil))
+        (put-pid key (:pid child)))))
+
+(defn- remove-child [state key]
+  (-> (put-pid state key nil)
+      (update :kids dissoc key)))
+
+(defn- gone
+  "The state when the child has ended and is not started again."
+  [state {:keys [key restart]}]
+  (if (or (dynamic? state) (= :temporary restart))
+    (remove-child state key)
+    (put-pid state key nil)))
+
+(defn- in-order [state]
+  (sort-by :n (vals (:kids state))))
+
+(defn- stop-child [state child]
+  (when (running? child)
+    (children/stop (:who state) child))
+  (gone state child))
+
+(defn- stop-children
+  "Stops these children, the last one first."
+  [state kids]
+  (reduce stop-child state (reverse kids)))
+
+(defn- start-children
+  "Starts these children in their order: [state nil], or [state child why] of the first that does not come up."
+  [state [child & others]]
+  (if (nil? child)
+    [state nil]
+    (let [[how x] (children/start child)]
+      (case how
+        :ok (recur (put-pid state (:key child) x) others)
+        :ignore (recur (gone state child) others)
+        [state child x]))))
+
+;; ---- init and the end
+
+(defn- spec-of [source]
+  (let [spec (if (fn? source) (source) source)]
+    (cond
+      (= :ignore spec) [:ignore]
+      (or (map? spec) (not (fn? source))) (specs/supervisor spec)
+      :else [:error [:bad-return [:init (language/plain spec)]]])))
+
+(defn- fresh [flags who source]
+  (merge flags {:who (or who (actor/self)) :source source :kids {} :pids {} :next 0
+                :restarts PersistentQueue/EMPTY :history PersistentQueue/EMPTY}))
+
+(defn- start-all [state specs]
+  (let [state (reduce #(add %1 (:id %2) %2) state specs)
+        [state child why] (start-children state (in-order state))]
+    (if child
+      (do
+        (children/tell :start-error (:who state) child why)
+        (stop-children state (in-order state))
+        [:stop [:shutdown [:failed-to-start-child (:id child) why]]])
+      [:ok state])))
+
+(defn- init [[source who]]
+  (actor/flag :trap-exit true)
+  (let [[how flags] (spec-of source)]
+    (cond
+      (= :ignore how) :ignore
+      (= :error how) [:stop flags]
+      (dynamic? flags) [:ok (assoc (fresh (dissoc flags :specs) who source) :template (first (:specs flags)))]
+      :else (start-all (fresh (dissoc flags :specs) who source) (:specs flags)))))
+
+(defn- terminate [_ state]
+  (let [kids (filter running? (in-order state))]
+    (if (dynamic? state)
+      (doseq [[shutdown same] (group-by :shutdown kids)]
+        (children/stop-all (:who state) same shutdown))
+      (stop-children state kids))))
+
+;; ---- restarts
+
+(defn- lately
+  "The times, the oldest first, without those that are a period ago."
+  [times ^long now ^long period]
+  (if (and (peek times) (<= period (- now (long (peek times)))))
+    (recur (pop times) now period)
+    times))
+
+(defn- add-restart
+  "The state after one more restart; nil if these are too many."
+  [{:keys [intensity period restarts] :as state}]
+  (let [now (children/now)
+        late (conj (lately restarts now period) now)]
+    (when (<= (count late) (long intensity))
+      (assoc state :restarts late))))
+
+(defn- try-again [state {:keys [key] :as child} why]
+  (children/tell :start-error (:who state) child why)
+  (gs/cast (actor/self) [::try-again key])
+  [:noreply (put-pid state key :restarting)])
+
+(defn- group
+  "The children that have to be stopped and started when this one is started again."
+  [{:keys [strategy] :as state} {:keys [n] :as child}]
+  (case strategy
+    :one-for-all (in-order state)
+    :rest-for-one (filter #(<= (long n) (long (:n %))) (in-order state))
+    [child]))
+
+(defn- restart-group [state child]
+  (let [kids (group state child)
+        state (stop-children state (remove #(= (:key child) (:key %)) kids))
+        [state failed why] (start-children state (keep #(get-in state [:kids (:key %)]) kids))]
+    (if failed
+      (try-again state failed why)
+      [:noreply state])))
+
+(defn- start-again [state child]
+  (if-some [state (add-restart state)]
+    (restart-group state child)
+    (do
+      (children/tell :too-many-restarts (:who state) child :shutdown)
+      [:stop :shutdown (gone state child)])))
+
+(defn- auto-shutdown
+  "What follows when the child has ended and is not started again."
+  [{:keys [auto-shutdown] :as state} {:keys [significant]}]
+  (if (and significant
+           (or (= :any-significant auto-shutdown)
+               (and (= :all-significant auto-shutdown)
+                    (not-any? #(and (:significant %) (running? %)) (vals (:kids state))))))
+    [:stop :shutdown state]
+    [:noreply state]))
+
+(defn- remember [{:keys [history-size] :as state} {:keys [id pid restart]} why]
+  (let [entry (merge {:at (java.util.Date.) :id id :pid pid :restart restart :reason (language/plain why)} (report/words-of pid))
+        history (conj (:history state) entry)]
+    (assoc state :history (if (< (long history-size) (count history)) (pop history) history))))
+
+(defn- ended [state {:keys [restart key] :as child} why]
+  (let [state (-> (remember state child why) (put-pid key nil))
+        again? (or (= :permanent restart) (and (= :transient restart) (not (report/silent? why))))]
+    (when (or again? (not (report/silent? why)))
+      (children/tell :child-terminated (:who state) child why))
+    (if again?
+      (start-again state (assoc child :pid nil))
+      (auto-shutdown (gone state child) child))))
+
+(defn- handle-info [message state]
+  (let [[word pid why] (when (vector? message) message)]
+    (if (= :EXIT word)
+      (if-some [child (get-in state [:kids (get-in state [:pids pid])])]
+        (ended state child why)
+        [:noreply state])
+      (do
+        (report/tell {:event :unexpected-message :level :warning :supervisor (:who state) :message (language/plain message)})
+        [:noreply state]))))
+
+(defn- handle-cast [request state]
+  (let [[word key] (when (vector? request) request)
+        child (get-in state [:kids key])]
+    (if (and (= ::try-again word) (= :restarting (:pid child)))
+      (start-again state child)
+      [:noreply state])))
+
+;; ---- requests
+
+(defn- keep-started
+  "The state and the answer when a child that has been added here has been started."
+  [state key child outcome failed]
+  (let [[how x] outcome]
+    (cond
+      (= :ok how) [outcome (add state key (assoc child :pid x))]
+      (= :ignore how) [(if (= :dynamic (:strategy state)) :ignore [:ok nil])
+                       (if (or (dynamic? state) (= :temporary (:restart child))) state (add state key child))]
+      :else [[:error (failed x)] state])))
+
+(defn- start-static [state spec]
+  (let [[how child] (specs/one-child spec state)
+        {:keys [pid] :as present} (get-in state [:kids (:id child)])]
+    (cond
+      (= :error how) [[:error child] state]
+      (and present (some? pid)) [[:error [:already-started pid]] state]
+      present [[:error :already-present] state]
+      :else (keep-started state (:id child) child (children/start child) (fn [why] [why child])))))
+
+(defn- start-simple [{:keys [template next] :as state} arguments]
+  (let [child (update template :start into arguments)]
+    (keep-started state next child (children/start child) identity)))
+
+(defn- start-dynamic [{:keys [max-children next extra-arguments kids] :as state} spec]
+  (let [[how child] (specs/one-child spec (assoc state :needs-id false))]
+    (cond
+      (= :error how) [[:error child] state]
+      (and (int? max-children) (<= (long max-children) (count kids))) [[:error :max-children] state]
+      :else (let [[f & args] (:start child)
+                  child (assoc child :start (into [f] (concat extra-arguments args)))]
+              (keep-started state next child (children/start child) identity)))))
+
+(defn- start-child [{:keys [strategy] :as state} x]
+  (case strategy
+    :simple-one-for-one (start-simple state x)
+    :dynamic (start-dynamic state x)
+    (start-static state x)))
+
+(defn- find-child
+  "The child of an id, or where children have none of a pid."
+  [state x]
+  (get-in state [:kids (if (dynamic? state) (get-in state [:pids x]) x)]))
+
+(defn- refused
+  "The answer to a request about an id where children have none."
+  [{:keys [strategy] :as state} x]
+  (when (and (dynamic? state) (not (instance? Pid x)))
+    [:error (if (= :dynamic strategy) :not-found :simple-one-for-one)]))
+
+(defn- terminate-child [state x]
+  (let [child (find-child state x)]
+    (cond
+      (refused state x) [(refused state x) state]
+      (nil? child) [[:error :not-found] state]
+      :else [:ok (stop-child state child)])))
+
+(defn- stopped
+  "[answer state] of (f child) if the child is there and does not run."
+  [{:keys [strategy] :as state} x f]
+  (let [{:keys [pid] :as child} (find-child state x)]
+    (cond
+      (dynamic? state) [[:error strategy] state]
+      (nil? child) [[:error :not-found] state]
+      (= :restarting pid) [[:error :restarting] state]
+      (some? pid) [[:error :running] state]
+      :else (f child))))
+
+(defn- restart-child [state x]
+  (stopped state x (fn [{:keys [key] :as child}]
+                     (let [[how pid :as outcome] (children/start child)]
+                       (cond
+                         (= :ok how) [outcome (put-pid state key pid)]
+                         (= :ignore how) [[:ok nil] state]
+                         :else [outcome state])))))
+
+(defn- delete-child [state x]
+  (stopped state x (fn [{:keys [key]}] [:ok (remove-child state key)])))
+
+(defn- shown-child [{:keys [id pid type restart]}]
+  {:id id :pid pid :type type :restart restart})
+
+(defn- count-children [{:keys [kids template] :as state}]
+  (let [all (vals kids)
+        supervisors (count (filter #(= :supervisor (:type %)) all))]
+    {:specs (if template 1 (count (if (dynamic? state) (filter running? all) all)))
+     :active (count (filter running? all))
+     :supervisors supervisors
+     :workers (- (count all) supervisors)}))
+
+(defn- childspec [{:keys [template] :as state} x]
+  (if-some [child (or template (find-child state x))]
+    [:ok (select-keys child [:id :start :restart :shutdown :type :significant])]
+    [:error :not-found]))
+
+(defn- answer [state [word x]]
+  (case word
+    :start-child (start-child state x)
+    :terminate-child (terminate-child state x)
+    :restart-child (restart-child state x)
+    :delete-child (delete-child state x)
+    :which-children [(mapv shown-child (in-order state)) state]
+    :count-children [(count-children state) state]
+    :get-childspec [(childspec state x) state]
+    :history [(vec (:history state)) state]
+    [[:error [:unknown-call (language/plain [word x])]] state]))
+
+(defn- handle-call [request _ state]
+  (let [[value state] (answer state (if (vector? request) request [request]))]
+    [:reply value state]))
+
+(defn- format-status [status]
+  (update status :state #(if (map? %) (-> (dissoc % :source :pids :restarts :history) (update :kids count)) %)))
+
+(def behaviour
+  "What a supervisor does."
+  {:name 'magnetar.supervisor
+   :init init
+   :handle-call handle-call
+   :handle-cast handle-cast
+   :handle-info handle-info
+   :terminate terminate
+   :format-status format-status})

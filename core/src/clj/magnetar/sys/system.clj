@@ -1,0 +1,138 @@
+(ns magnetar.sys.system
+  "What every process of OTP answers to `magnetar.sys`: messages [:magnetar/system from request]."
+  {:no-doc true}
+  (:require
+   [magnetar.actor :refer [! receive]]
+   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.runtime]))
+
+(set! *warn-on-reflection* true)
+
+(defn reply
+  "Answers a call or a system message; what nobody waits for any more is dropped."
+  [[_ ref] value]
+  (when ref
+    (! ref [ref value]))
+  nil)
+
+;; ---- debugging: nil, or a map of what is on
+
+(def ^:private most-logged 10)
+
+(defn- count-event [statistics [kind]]
+  (case kind
+    :in (update statistics :messages-in inc)
+    :out (update statistics :messages-out inc)
+    statistics))
+
+(defn- log-event [{:keys [size events]} event]
+  (let [events (conj events event)]
+    {:size size :events (if (< (long size) (count events)) (pop events) events)}))
+
+(defn- show [who event]
+  (println "*DBG*" (language/text who) (language/text event)))
+
+(defn- tell-installed [installed who event]
+  (reduce-kv (fn [left id [f state]]
+               (let [next (try (f state event who) (catch Exception _ :done))]
+                 (if (= :done next) (dissoc left id) (assoc left id [f next]))))
+             installed installed))
+
+(defn note
+  "The debugging after an event of the process: [:in message], [:out value to] or [:noreply state]."
+  [debug who event]
+  (when (:trace debug)
+    (show who event))
+  (cond-> debug
+    (:statistics debug) (update :statistics count-event event)
+    (:log debug) (update :log log-event event)
+    (:installed debug) (update :installed tell-installed who event)))
+
+(defn- slim [debug]
+  (not-empty (into {} (remove (comp empty? #(if (boolean? %) [%] %) val)) debug)))
+
+(defn- statistics [debug what]
+  (case what
+    true [:ok (assoc debug :statistics {:start-time (java.util.Date.) :messages-in 0 :messages-out 0})]
+    false [:ok (dissoc debug :statistics)]
+    :get [[:ok (if-some [known (:statistics debug)] (assoc known :current-time (java.util.Date.)) :no-statistics)] debug]))
+
+(defn- log [debug what]
+  (case what
+    :get [[:ok (vec (get-in debug [:log :events]))] debug]
+    false [:ok (dissoc debug :log)]
+    [:ok (assoc debug :log {:size (if (true? what) most-logged what) :events clojure.lang.PersistentQueue/EMPTY})]))
+
+(defn- set-debug
+  "[answer debugging] of a request about debugging; nil if it is none."
+  [debug [word a b c]]
+  (case word
+    :statistics (statistics debug a)
+    :log (log debug a)
+    :trace [:ok (if a (assoc debug :trace true) (dissoc debug :trace))]
+    :install [:ok (assoc-in debug [:installed a] [b c])]
+    :remove [:ok (update debug :installed dissoc a)]
+    nil))
+
+(defn start-debug
+  "The debugging that a process begins with, from its option :debug."
+  [options]
+  (slim (reduce (fn [debug option]
+                  (second (set-debug debug (if (vector? option) option [option true]))))
+                nil options)))
+
+;; ---- requests
+
+(defn- attempt [f]
+  (try
+    [:ok (f)]
+    (catch Exception e
+      [:error (language/reason e)])))
+
+(defn- unknown [request]
+  [:error [:unknown-system-msg (language/plain request)]])
+
+(defn- on-state
+  "[answer state] of a request about the state."
+  [{:keys [state-of replaced]} state [word f :as request]]
+  (case word
+    :get-state [[:ok (state-of state)] state]
+    :replace-state (let [[how new :as outcome] (attempt #(replaced state f))]
+                     (if (= :ok how) [[:ok (state-of new)] new] [outcome state]))
+    [(unknown request) state]))
+
+(defn- change-code [{:keys [change-code]} state [_ old extra]]
+  (let [[how new :as outcome] (attempt #(change-code state old extra))]
+    (if (= :ok how) [:ok new] [outcome state])))
+
+(declare suspended)
+
+(defn handle
+  "Does what a system message asks; returns [state debugging] to go on with, once it is not suspended any more.
+
+  The face of a process is a map: :who, :parent, and functions :state-of, :replaced, :change-code, :status and :terminate, which does not
+  return."
+  [{:keys [status terminate] :as face} state debug from [word x :as request]]
+  (if-some [[answer debug] (set-debug debug request)]
+    (do (reply from answer) [state (slim debug)])
+    (case word
+      :suspend (do (reply from :ok) (suspended face state debug))
+      :resume (do (reply from :ok) [state debug])
+      :terminate (do (reply from :ok) (terminate state x))
+      :get-status (do (reply from (status state debug :running)) [state debug])
+      (let [[answer state] (on-state face state request)]
+        (reply from answer)
+        [state debug]))))
+
+(defn- suspended [{:keys [parent terminate status] :as face} state debug]
+  (loop [state state debug debug]
+    (receive
+      [:magnetar/system from [:resume]] (do (reply from :ok) [state debug])
+      [:magnetar/system from [:suspend]] (do (reply from :ok) (recur state debug))
+      [:magnetar/system from [:get-status]] (do (reply from (status state debug :suspended)) (recur state debug))
+      [:magnetar/system from [:change-code old extra]] (let [[answer state] (change-code face state [:change-code old extra])]
+                                                         (reply from answer)
+                                                         (recur state debug))
+      [:magnetar/system from request] (let [[state debug] (handle face state debug from request)]
+                                        (recur state debug))
+      [:EXIT parent why] (terminate state why))))

@@ -1,0 +1,283 @@
+(ns magnetar.gen-server-test
+  "Servers beyond the scenarios of OTP: behaviours as namespaces, what a failed call says, cycles of calls."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing use-fixtures]]
+   [magnetar.actor :as actor :refer [!]]
+   [magnetar.actor-support :as processes]
+   [magnetar.gen-server :as gs]
+   [magnetar.proc-lib :as proc-lib]
+   [magnetar.supervisor :as sup]
+   [magnetar.support :refer [eventually value-of with-failures]]
+   [magnetar.sys :as sys])
+  (:import
+   (clojure.lang ExceptionInfo)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private reports (atom []))
+
+(use-fixtures :each
+  (fn [f]
+    (reset! reports [])
+    (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
+      (try
+        (f)
+        (finally (proc-lib/set-report-hook before))))))
+
+(defn- failure [f]
+  (try
+    (f)
+    :no-error
+    (catch ExceptionInfo e e)))
+
+(def ^:private why (comp :reason ex-data failure))
+
+(def ^:private script
+  {:init (fn [s] [:ok s])
+   :handle-call (fn [f from s] (f from s))
+   :handle-cast (fn [f s] (f s))})
+
+(defn- server
+  ([] (server script))
+  ([behaviour]
+   (let [[how pid] (gs/start behaviour :st)]
+     (is (= :ok how))
+     pid)))
+
+;; ---- behaviours
+
+(defn- behaviour-namespace
+  "A namespace with these public functions."
+  [fns]
+  (let [ns (create-ns (gensym "magnetar.gen-server-test.behaviour"))]
+    (doseq [[word f] fns]
+      (intern ns word f))
+    (ns-name ns)))
+
+(def ^:private whole
+  {'init (fn [s] [:ok s])
+   'handle-call (fn [_ _ s] [:reply [:old s] s])
+   'handle-cast (fn [_ s] [:noreply s])})
+
+(deftest a-namespace-is-a-behaviour-and-its-vars-may-be-redefined
+  (let [ns (behaviour-namespace whole)
+        pid (server ns)]
+    (is (= [:old :st] (gs/call pid :x)))
+    (intern ns 'handle-call (fn [_ _ s] [:reply [:new s] s]))
+    (is (= [:new :st] (gs/call pid :x)))
+    (testing "a callback may come later"
+      (let [got (promise)]
+        (intern ns 'handle-info (fn [message s] (deliver got message) [:noreply s]))
+        (! pid :hello)
+        (is (= :hello (value-of got)))))
+    (gs/stop pid)))
+
+(def ^:private in-a-var script)
+
+(deftest a-var-that-holds-a-map-is-a-behaviour-that-follows-the-var
+  (let [pid (server #'in-a-var)]
+    (is (= :st (gs/call pid (fn [_ s] [:reply s s]))))
+    (with-redefs [in-a-var (assoc script :handle-call (fn [_ _ s] [:reply :redefined s]))]
+      (is (= :redefined (gs/call pid :anything))))
+    (gs/stop pid)))
+
+(deftest a-missing-callback-is-an-error-at-the-start-that-names-what-was-found
+  (let [[reason sentence] (processes/misuse #(gs/start (behaviour-namespace (dissoc whole 'handle-cast)) 0))]
+    (is (= :magnetar/missing-callback reason))
+    (is (str/includes? sentence "has no handle-cast"))
+    (is (str/includes? sentence "found: handle-call, init")))
+  (testing "and what was meant"
+    (let [[reason sentence] (processes/misuse #(gs/start (assoc (dissoc script :handle-cast) :handle_cast identity) 0))]
+      (is (= :magnetar/unknown-callback reason))
+      (is (str/includes? sentence ":handle-cast is")))))
+
+(deftest what-is-no-behaviour-is-refused
+  (doseq [[x reason] {:keyword :magnetar/bad-behaviour
+                      'no.such.namespace-at-all :magnetar/no-such-behaviour}]
+    (is (= reason (first (processes/misuse #(gs/start x 0)))))))
+
+(deftest options-and-names-are-checked-before-anything-starts
+  (is (= :magnetar/unknown-option (first (processes/misuse #(gs/start script 0 {:nmae :x})))))
+  (is (= :magnetar/bad-name (first (processes/misuse #(gs/start script 0 {:name "text"})))))
+  (is (= :magnetar/bad-address (first (processes/misuse #(gs/call "text" :x)))))
+  (is (= :magnetar/no-process (first (processes/misuse #(gs/start-link script 0))))))
+
+(deftest a-caller-that-does-not-trap-exits-dies-with-a-server-that-does-not-come-up
+  (is (= [:exited :why]
+         (processes/outcome (actor/spawn #(gs/start-link (assoc script :init (fn [_] [:stop :why])) 0)))))
+  (is (= [:value [:error :why]]
+         (processes/outcome (actor/spawn #(gs/start-link (assoc script :init (fn [_] [:error :why])) 0)))))
+  (is (= [:value :ignore]
+         (processes/outcome (actor/spawn #(gs/start-link (assoc script :init (fn [_] :ignore)) 0))))))
+
+;; ---- what a failed call says
+
+(deftest a-call-that-is-late-says-what-the-server-is-doing
+  (let [go (promise)
+        in (promise)
+        pid (server)
+        _ (gs/cast pid (fn [s] (deliver in true) @go [:noreply s]))
+        _ (value-of in)
+        _ (is (eventually (= :waiting (:status (actor/process-info pid)))))
+        _ (dotimes [_ 3] (! pid :m))
+        e (failure #(gs/call pid (fn [_ s] [:reply s s]) {:timeout 20}))
+        {:keys [blocked-in mailbox number handling]} (:doing (ex-data e))]
+    (is (= :timeout (:reason (ex-data e))))
+    (is (= [4 4] [mailbox number]))
+    (is (= :magnetar/cast (first handling)))
+    (is (str/includes? blocked-in "gen_server_test.clj:"))
+    (is (str/includes? (ex-message e) "mailbox 4, yours is number 4."))
+    (deliver go true)
+    (gs/stop pid)))
+
+(deftest a-call-that-is-being-handled-says-so
+  (let [go (promise)
+        pid (server)
+        e (failure #(gs/call pid (fn [_ s] @go [:reply s s]) {:timeout 20}))]
+    (is (str/includes? (ex-message e) "is handling this very call"))
+    (deliver go true)
+    (gs/stop pid)))
+
+(deftest a-call-from-a-thread-that-is-no-process-works
+  (let [pid (server)]
+    (is (= :st (value-of (future (gs/call pid (fn [_ s] [:reply s s]))))))
+    (gs/stop pid)))
+
+(deftest the-reason-of-a-process-that-dies-of-a-call-names-the-call
+  (with-failures [failures]
+    (let [pid (server)
+          [why call] (processes/reason (actor/spawn #(gs/call pid (fn [_ _] (actor/exit :boom)))))]
+      (is (= :boom why))
+      (is (= ['magnetar.gen-server/call pid] (subvec call 0 2)))
+      (is (eventually (= 1 (count @failures)))))))
+
+(deftest a-wrong-return-shows-what-came-back-and-from-which-callback
+  (let [pid (server)
+        e (failure #(gs/call pid (fn [_ s] [:repyl s s])))]
+    (is (= [:bad-return-value [:repyl :st :st]] (subvec (:reason (ex-data e)) 0 2)))
+    (is (str/starts-with? (peek (:reason (ex-data e))) "handle-call of (a map) returned [:repyl :st :st]; it has to return"))))
+
+;; ---- cycles of calls
+
+(defn- ask
+  "What a callback does to call another server: replies the value of it, or the reason of its failure."
+  [pid request]
+  (fn [_ s]
+    [:reply (try (gs/call pid request) (catch ExceptionInfo e (:reason (ex-data e)))) s]))
+
+(deftest a-server-that-calls-itself-is-told-at-once
+  (let [pid (server)]
+    (is (= :calling-self (gs/call pid (ask pid (fn [_ s] [:reply :x s])))))
+    (gs/stop pid)))
+
+(deftest a-cycle-of-calls-is-reported
+  (let [a (server)
+        b (server)
+        c (server)
+        [word way] (gs/call a (ask b (ask c (ask a (fn [_ s] [:reply :x s])))))]
+    (is (= :call-cycle word))
+    (is (= [c a b c] way))
+    (run! gs/stop [a b c])))
+
+(deftest a-cycle-of-queued-calls-is-reported
+  (let [a (server)
+        b (server)
+        both (java.util.concurrent.CyclicBarrier. 2)
+        meet (fn [other] (fn [from s] (.await both) ((ask other (fn [_ s] [:reply :fine s])) from s)))
+        answers [(future (gs/call a (meet b))) (future (gs/call b (meet a)))]
+        outcomes (map value-of answers)]
+    (is (some #(= :call-cycle (when (vector? %) (first %))) outcomes))
+    (is (every? #(or (= :fine %) (= :call-cycle (first %))) outcomes))
+    (run! gs/stop [a b])))
+
+(deftest a-delegated-call-is-no-cycle
+  (let [a (server)
+        b (server)
+        go (promise)
+        taken (promise)
+        delegate (fn [from s] (actor/spawn #(do (deref go) (gs/reply from :by-worker))) (deliver taken true) [:noreply s])
+        ;; a waits in its call of b, which has given it away; then b calls a, which answers when the worker has answered it
+        asking (future (gs/call a (ask b delegate)))
+        _ (value-of taken)
+        back (future (gs/call b (ask a (fn [_ s] [:reply :fine s]))))]
+    (is (eventually (= 1 (:message-queue-len (actor/process-info a)))))
+    (deliver go true)
+    (is (= [:by-worker :fine] [(value-of asking) (value-of back)]))
+    (run! gs/stop [a b])))
+
+;; ---- transactions
+
+(deftest a-transaction-casts-at-its-commit-and-calls-nobody
+  (let [pid (server)]
+    (dosync (gs/cast pid (fn [_] [:noreply :committed])))
+    (is (= :committed (gs/call pid (fn [_ s] [:reply s s]))))
+    (is (= :magnetar/in-transaction (first (processes/misuse #(dosync (gs/call pid :x))))))
+    (gs/stop pid)))
+
+;; ---- reports
+
+(deftest a-crash-is-one-event
+  (let [pid (server (assoc script :format-status #(assoc % :state :hidden)))]
+    (why #(gs/call pid (fn [_ _] (throw (ex-info "boom" {:id 7})))))
+    (let [[{:keys [event state behaviour reason last-message frames] :as all} & others] @reports]
+      (is (= [:crash :hidden "(a map)" pid] [event state behaviour (:pid all)]))
+      (is (= "boom" (:message (first reason))))
+      (is (= :magnetar/call (first last-message)))
+      (is (some #(str/includes? % "gen_server_test.clj") frames))
+      (is (nil? others)))))
+
+(defn- crash
+  "A server that crashes, and is dead then."
+  []
+  (let [pid (server)]
+    (why #(gs/call pid (fn [_ _] (throw (ex-info "boom" {:id 7})))))))
+
+(deftest without-a-hook-a-crash-goes-to-the-system-logger
+  (let [logger (java.util.logging.Logger/getLogger "magnetar")
+        records (atom [])
+        handler (proxy [java.util.logging.Handler] []
+                  (publish [^java.util.logging.LogRecord r] (swap! records conj (.getMessage r)))
+                  (flush [])
+                  (close []))
+        before (.getUseParentHandlers logger)]
+    (proc-lib/set-report-hook nil)
+    (.setUseParentHandlers logger false)
+    (.addHandler logger handler)
+    (try
+      (crash)
+      (is (= 1 (count @records)))
+      (is (str/includes? (first @records) ":event :crash"))
+      (finally
+        (.removeHandler logger handler)
+        (.setUseParentHandlers logger before)))))
+
+(deftest a-supervisor-remembers-deaths
+  (actor/with-process {:trap-exit true}
+    (let [[_ s] (sup/start-link {:history 2 :intensity 10 :children [{:id :a :start [gs/start-link script :st]}]})
+          crash #(why (fn [] (gs/call (:pid (first (sup/which-children s))) (fn [_ _] (actor/exit %)))))]
+      (doseq [n [:one :two :three]]
+        (let [pid (:pid (first (sup/which-children s)))]
+          (crash n)
+          (is (eventually (not= pid (:pid (first (sup/which-children s))))))))
+      (is (= [[:a :two :st] [:a :three :st]] (map (juxt :id :reason :state) (sup/history s))))
+      (is (every? inst? (map :at (sup/history s))))
+      (gs/stop s))))
+
+(deftest a-wrong-spec-says-where-and-what-was-meant
+  (actor/with-process {:trap-exit true}
+    (let [flaw (fn [spec] (let [[_ [_ flaw]] (sup/start-link spec)] ((juxt :why :at :meant) flaw)))
+          fine {:id :a :start [gs/start-link script 0]}]
+      (is (= [:invalid-strategy [:strategy] :one-for-all] (flaw {:strategy :one-for-al})))
+      (is (= [:unknown-key [:stratgey] :strategy] (flaw {:stratgey :one-for-all})))
+      (is (= [:invalid-restart-type [:children 1 :restart] :permanent] (flaw {:children [fine (assoc fine :id :b :restart :permenant)]})))
+      (is (= [:unknown-key [:children 0 :shutdwon] :shutdown] (flaw {:children [(assoc fine :shutdwon 5)]})))
+      (is (= [:bad-combination [:children 0 :significant] nil] (flaw {:children [(assoc fine :significant true)]}))))))
+
+(deftest system-messages-are-not-kept-out-by-a-full-mailbox
+  (let [[_ pid] (gs/start script :st {:spawn-opt {:mailbox {:capacity 1 :when-full :fail}}})]
+    (sys/suspend pid)
+    (! pid :fills)
+    (is (= :suspended (:status (sys/get-status pid))))
+    (sys/resume pid)
+    (gs/stop pid)))

@@ -1,0 +1,128 @@
+(ns magnetar.otp.hosting-test
+  "Servers that have no thread while they wait: what the scenarios say holds for them as well."
+  {:limit 600000}
+  (:require
+   [clojure.test :refer [deftest is]]
+   [magnetar.actor :as actor :refer [!]]
+   [magnetar.actor-support :as processes]
+   [magnetar.gen-server :as gs]
+   [magnetar.impl.runtime]
+   [magnetar.otp.lanes :as lanes]
+   [magnetar.scope :as scope]
+   [magnetar.scope.context :refer [defcontext with-context]]
+   [magnetar.support :refer [eventually value-of with-failures]])
+  (:import
+   (magnetar.kernel.process LocalProcess Processes)))
+
+(set! *warn-on-reflection* true)
+
+(defn- of-servers? [{:keys [id]}]
+  (re-find #"^(GS|SUP|SYS|DYN|PLB)-" id))
+
+(defn- activated
+  "Calls f while servers are hosted without a thread if nothing is said."
+  [f]
+  (with-redefs-fn {#'gs/default-hosting :activated} f))
+
+(deftest each-scenario-of-servers-holds-for-activated-ones
+  (activated #(run! lanes/check (filter of-servers? (lanes/table)))))
+
+(def ^:private script
+  {:init (fn [s] [:ok s])
+   :handle-call (fn [f from s] (f from s))
+   :handle-cast (fn [f s] (f s))})
+
+(defn- server
+  ([] (server nil))
+  ([options]
+   (second (gs/start script :st (assoc options :hosting :activated)))))
+
+(defn- thread-of [pid]
+  (.thread (.info ^LocalProcess (Processes/processOf pid))))
+
+(defn- rests? [pid]
+  (eventually (nil? (thread-of pid))))
+
+(deftest an-idle-server-has-no-thread-and-is-still-there
+  (let [pid (server {:name ::idle})]
+    (is (rests? pid))
+    (is (actor/alive? pid))
+    (is (= pid (actor/whereis ::idle)))
+    (is (some #{pid} (map LocalProcess/.pid (Processes/all))))
+    (is (= :waiting (actor/process-info pid :status)))
+    (is (= :st (gs/call pid (fn [_ s] [:reply s s]))))
+    (is (rests? pid))
+    (gs/stop pid)))
+
+(deftest a-handler-may-block-receive-call-and-open-scopes
+  (let [a (server)
+        b (server)
+        go (promise)]
+    (is (= :later (do (future (deliver go :later)) (gs/call a (fn [_ s] [:reply @go s])))))
+    (is (= :st (gs/call a (fn [_ s] [:reply (gs/call b (fn [_ t] [:reply t t])) s]))))
+    (is (= [1 2] (gs/call a (fn [_ s] [:reply (scope/with-scope [x] [@(scope/fork x (fn [] 1)) 2]) s]))))
+    (is (= :mine (gs/call a (fn [_ s] (! (actor/self) :mine) [:reply (actor/receive :mine :mine) s]))))
+    (run! gs/stop [a b])))
+
+(deftest an-exit-signal-ends-a-server-at-rest
+  (doseq [[signal reason] {:boom :boom, :kill :killed, :shutdown :shutdown}]
+    (let [pid (server)]
+      (is (rests? pid))
+      (actor/exit pid signal)
+      (is (= reason (processes/reason pid)))
+      (is (eventually (not-any? #{pid} (map LocalProcess/.pid (Processes/all))))))))
+
+(deftest a-server-at-rest-is-a-link-and-a-monitor
+  (let [pid (server)
+        linked (actor/spawn #(do (actor/link pid) (actor/receive :never nil)))]
+    (is (rests? pid))
+    (is (processes/waits? linked))
+    (actor/exit pid :boom)
+    (is (= :boom (processes/reason linked)))))
+
+(def ^:dynamic *mine* :root)
+
+(deftest dictionary-and-bindings-outlast-a-rest
+  (let [pid (binding [*mine* :bound]
+              (server))
+        seen (fn [_ s] [:reply [(actor/pget :key) *mine*] s])]
+    (gs/cast pid (fn [s] (actor/pput :key :kept) [:noreply s]))
+    (is (rests? pid))
+    (is (= [:kept :bound] (gs/call pid seen)))
+    (is (rests? pid))
+    (is (= [:kept :bound] (binding [*mine* :of-the-caller] (gs/call pid seen))))
+    (gs/stop pid)))
+
+(defcontext tenant :nobody)
+
+(defcontext purpose :none)
+
+(deftest the-context-values-of-a-server-outlast-a-rest-and-are-not-those-of-the-sender
+  (let [pid (with-context [tenant :acme]
+              (server {:spawn-opt {:context {purpose :test}}}))
+        seen #(gs/call pid (fn [_ s] [:reply [@tenant @purpose] s]))]
+    (is (= [:acme :test] (seen)))
+    (is (rests? pid))
+    (is (= [:acme :test] (with-context [tenant :of-the-caller] (seen))))
+    (is (rests? pid))
+    (is (= [:acme :test] (seen)))
+    (gs/stop pid)))
+
+(deftest no-message-is-lost-between-rest-and-work
+  (let [pid (server)
+        n 20000
+        senders (doall (for [_ (range 4)]
+                         (future (dotimes [_ n] (gs/cast pid (fn [s] [:noreply (if (= :st s) 1 (inc (long s)))])) (when (zero? (rand-int 50)) (Thread/yield))))))]
+    (run! value-of senders)
+    (is (= (* 4 n) (gs/call pid (fn [_ s] [:reply s s]))))
+    (gs/stop pid)))
+
+(deftest a-signal-between-rest-and-work-is-not-lost
+  (with-failures [failures]
+    (dotimes [n 2000]
+      (let [pid (server)]
+        (gs/cast pid (fn [s] [:noreply s]))
+        (when (odd? n) (Thread/yield))
+        (actor/exit pid (if (zero? (mod n 3)) :kill :boom))
+        (is (#{:killed :boom} (processes/reason pid)))))
+    (is (= [] @failures))))

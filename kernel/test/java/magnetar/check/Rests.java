@@ -1,0 +1,89 @@
+package magnetar.check;
+
+import static magnetar.check.Support.require;
+
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ThreadLocalRandom;
+import magnetar.kernel.park.Fibers;
+import magnetar.kernel.process.Pid;
+import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.Ref;
+
+/** Processes that give their fiber back while they wait, in the races with what wakes them. */
+final class Rests {
+    private static final int ROUNDS = 2_000;
+    private static final int SENDERS = 3;
+
+    private Rests() {}
+
+    /** What is done with a message; false at the end. */
+    interface Eater {
+        boolean eat(Object message) throws Throwable;
+    }
+
+    /** A process that eats its messages, and rests when there are none. */
+    static Callable<Object> eating(Eater eater) {
+        return Play.call(() -> {
+            Object message;
+            do {
+                message = Play.poll();
+                if (message == null) {
+                    Play.me().rest(eating(eater));
+                }
+            } while (eater.eat(message));
+        });
+    }
+
+    private static void spin(int most) {
+        for (int n = ThreadLocalRandom.current().nextInt(most); n > 0; n--) {
+            Thread.onSpinWait();
+        }
+    }
+
+    private static void inNoise(Support.Body body) throws Exception {
+        Play.in(new Support.Noisy(3, 10_000), () -> Play.finished(Play.spawn(body)));
+        Support.until("all have gone", () -> Fibers.count() == 0 && Processes.all().isEmpty());
+    }
+
+    /** What each sender sends is eaten once and in its order, by whichever fiber; the state goes from one to the next. */
+    static void messages() throws Exception {
+        inNoise(() -> {
+            int[] eaten = new int[SENDERS + 1];
+            Pid pid = Processes.spawn("check", eating(m -> {
+                List<?> l = (List<?>) m;
+                int sender = (Integer) l.get(0);
+                require(l.get(1).equals(eaten[sender]++), "of sender " + sender + " came " + l + " after " + (eaten[sender] - 2));
+                return ++eaten[SENDERS] < SENDERS * ROUNDS;
+            }));
+            for (int s = 0; s < SENDERS; s++) {
+                int sender = s;
+                Play.spawn(() -> {
+                    for (int i = 0; i < ROUNDS; i++) {
+                        Processes.send(pid, List.of(sender, i));
+                        spin(2_000);
+                    }
+                });
+            }
+            Object reason = Play.reasonOf(pid);
+            require(reason.equals("normal"), "instead of all came " + eaten[SENDERS] + " messages, and the end by " + reason);
+        });
+    }
+
+    /** An exit signal ends it wherever it is between work and rest, and it is in the list of all until then. */
+    static void signals() throws Exception {
+        inNoise(() -> {
+            for (int i = 0; i < ROUNDS; i++) {
+                Pid pid = Processes.spawn("check", eating(m -> true));
+                Ref ref = Play.me().monitor(pid, pid, null, "NONE");
+                Play.spawn(() -> Processes.send(pid, "m"));
+                spin(5_000);
+                int round = i;
+                require(Processes.all().stream().anyMatch(p -> p.pid() == pid), "round " + round + ": one that is alive is not in the list");
+                Processes.exit(pid, i % 2 == 0 ? "x" : "kill");
+                List<?> down = (List<?>) Play.next();
+                require(down.get(1).equals(ref) && down.getLast().equals(i % 2 == 0 ? "x" : "killed"), "round " + round + ": " + down);
+            }
+        });
+    }
+}
