@@ -17,7 +17,7 @@ import java.util.function.Consumer;
 public final class Failures {
     private static final String[] FOREIGN = {"clojure.", "java.", "jdk.", "magnetar.async$", "magnetar.async.", "magnetar.channel$",
             "magnetar.fold$", "magnetar.impl.", "magnetar.inspect$", "magnetar.kernel.", "magnetar.resilience$", "magnetar.resilience.",
-            "magnetar.scope$", "magnetar.scope."};
+            "magnetar.scope$", "magnetar.scope.", "magnetar.actor$", "magnetar.actor.", "magnetar.pg$", "magnetar.global$", "magnetar.test$", "magnetar.test."};
 
     // Set or read by any thread; null: the default way.
     private static volatile Consumer<Failure> hook;
@@ -47,7 +47,7 @@ public final class Failures {
 
     /** Reports a failure of what was started at the site. */
     public static void report(String site, Thread thread, Throwable error) {
-        if (error instanceof Cancelled || error instanceof Exit) {
+        if (error instanceof Cancelled || error instanceof Exit || World.keeps(site, error)) {
             return;
         }
         try {
@@ -118,7 +118,8 @@ public final class Failures {
         }
     }
 
-    private static boolean isOwn(String className) {
+    /** True if a class of this name belongs to the program: not to Clojure, Magnetar or the JDK. */
+    public static boolean isOwn(String className) {
         for (String prefix : FOREIGN) {
             if (className.startsWith(prefix)) {
                 return false;

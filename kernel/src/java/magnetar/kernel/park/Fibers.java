@@ -66,7 +66,7 @@ public final class Fibers {
 
     /** The same, on a platform thread. */
     public static Fiber prepareOnPlatform(String name, Object owner, FiberBody body) {
-        return prepare(Fiber.current(), Thread.ofPlatform().daemon().name(name).unstarted(body), owner, body);
+        return prepare(Fiber.current(), Fiber.current().world().newPlatformThread(name, body), owner, body);
     }
 
     /** Starts a prepared fiber. */

@@ -11,6 +11,7 @@ import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Region;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
+import magnetar.kernel.park.World;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Waits;
 
@@ -150,13 +151,17 @@ public final class LocalProcess extends Region {
         }
         if (answer == Mailbox.CLOSED) {
             DeadLetters.add(pid, message);
-        } else if (answer != null) {
-            answer.complete(mailbox, null);
+        } else {
+            World.note("message", pid, message);
+            if (answer != null) {
+                answer.complete(mailbox, null);
+            }
         }
     }
 
     /** Adds a message that no bound applies to and that never waits; false if the process is dead. */
     boolean deliverSignal(Object message) {
+        World.note("timer message", pid, message);
         return settle(mailbox.pushSignal(new Node(message)));
     }
 
@@ -373,6 +378,7 @@ public final class LocalProcess extends Region {
             }
             answer = mailbox.pushSignal(new Node(message));
         }
+        World.note("reply", pid, message);
         settle(answer);
         forget(closed);
     }
@@ -416,6 +422,7 @@ public final class LocalProcess extends Region {
 
     /** The watched process has died. */
     private void fire(Monitor m, Object why) {
+        World.note("down", pid, why);
         Waiter answer = null;
         synchronized (this) {
             if (Bag.remove(watching, m)) {
@@ -550,6 +557,7 @@ public final class LocalProcess extends Region {
 
     /** An exit signal arrives. */
     void exit(Pid from, Object why, boolean overLink) {
+        World.note("exit signal", pid, why);
         Waiter answer = null;
         Obituary obituary = null;
         synchronized (this) {
@@ -625,6 +633,7 @@ public final class LocalProcess extends Region {
     /** What has to be told after a death. */
     private record Obituary(Pid dead, Object why, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, Gate gone) {
         void announce() {
+            World.note("dies", dead, why);
             for (Monitor m : watchers) {
                 LocalProcess p = m.maker().process();
                 if (p != null) {

@@ -211,7 +211,9 @@ public final class Processes {
         if (receiver == null) {
             receiver = find(to, message);
         }
-        if (receiver != null) {
+        if (receiver != null && World.loses(to, message)) {
+            DeadLetters.add(to, message);
+        } else if (receiver != null) {
             traceSending(sender, message, to);
             if (to instanceof Ref alias) {
                 receiver.deliverTo(alias, message);

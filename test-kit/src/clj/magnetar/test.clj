@@ -1,5 +1,7 @@
 (ns magnetar.test
-  "Fixtures for clojure.test.
+  "The simulator, and fixtures for clojure.test.
+
+  simulate        runs a body under a seeded scheduler, in virtual time
 
   in-a-process    each test is a process: self, receive and links work in it
   without-leaks   fails a test that leaves processes or fibers behind
@@ -8,13 +10,51 @@
   (:require
    [clojure.test :as t]
    [magnetar.actor :as actor]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.test.runs :as runs])
   (:import
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.park Fibers)
    (magnetar.kernel.process LocalProcess Processes)))
 
 (set! *warn-on-reflection* true)
+
+;; --- simulations
+
+(defn simulate*
+  "What became of f, run in a simulation, as a map.
+
+  Keys: :value, :error (what f threw), :problem (what stopped it: :kind, :message, :waiting), :failures (what fibers threw), :left (fibers that
+  had not ended), :steps, :ms (virtual), :schedule; with {:log true} also :log and :log-text, line by line the same for the same seed.
+  The options are those of `simulate`.
+
+    (simulate* {:seed 42 :log true} #(compute))"
+  [options f]
+  (runs/check-options "simulate" options #{})
+  (runs/run (merge {:seed 0} options) f))
+
+(defn simulated-value
+  "The value of a run of `simulate*`; throws what its body threw, or what stopped it."
+  {:no-doc true}
+  [run]
+  (runs/throw-problem run)
+  (runs/report-failures run)
+  (if-let [error (:error run)] (throw error) (:value run)))
+
+(defmacro simulate
+  "The value of body, run by a seeded scheduler in virtual time: all fibers, actors, timers, scopes and channels of it on one thread.
+
+  The same seed gives the same run. Time passes when nothing can run, and then at once. Throws what body throws; :magnetar.test/deadlock if
+  nothing can ever run, with each fiber, what it waits for and where; and for what would not be the same in each run: :magnetar.test/timed-wait
+  (Thread/sleep), /monitor, /foreign-thread; /endless after :max-steps, /stuck after :patience-ms without a step. What is left when body has ended
+  is ended. Options: :seed, :strategy (:uniform, :priorities with :depth and :length), :max-steps, :log, :schedule (of an earlier run), :faults (a set of
+  :kill, :lose-message, :early-timers, :late-timers) with :fault-rate, :max-faults and :victims (a predicate on names of processes).
+
+    (simulate {:seed 42} (let [c (a/chan)] (a/go (a/>! c 1)) (a/<! c)))"
+  [options & body]
+  `(simulated-value (simulate* ~options (fn [] ~@body))))
+
+;; --- fixtures
 
 (defn in-a-process
   "A fixture that makes each test a process, on the thread that runs it.
