@@ -2,6 +2,7 @@
   "The simulator, and fixtures for clojure.test.
 
   simulate        runs a body under a seeded scheduler, in virtual time
+  check           runs it under many, and shrinks what fails
 
   in-a-process    each test is a process: self, receive and links work in it
   without-leaks   fails a test that leaves processes or fibers behind
@@ -11,7 +12,9 @@
    [clojure.test :as t]
    [magnetar.actor :as actor]
    [magnetar.impl.runtime]
-   [magnetar.test.runs :as runs])
+   [magnetar.test.report :as report]
+   [magnetar.test.runs :as runs]
+   [magnetar.test.search :as search])
   (:import
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.park Fibers)
@@ -53,6 +56,55 @@
     (simulate {:seed 42} (let [c (a/chan)] (a/go (a/>! c 1)) (a/<! c)))"
   [options & body]
   `(simulated-value (simulate* ~options (fn [] ~@body))))
+
+(def ^:private check-options
+  #{:runs :properties :preemptions :replay})
+
+(defn- tell
+  "Prints the report; in a test it is a failure of that test."
+  [text]
+  (if (seq t/*testing-vars*)
+    (t/do-report {:type :fail :message text :expected 'no-failure :actual 'failure})
+    (println text)))
+
+(defn- replay [options body {:keys [seed schedule]}]
+  (let [run (runs/run (assoc options :seed seed :schedule schedule :log true) body)]
+    (run! println (:log-text run))
+    run))
+
+(defn- searched [options body]
+  (let [found (search/search (merge {:runs 1000} options) body)]
+    (if (:failure found)
+      (do
+        (tell (report/text found))
+        (-> found
+            (assoc :passed false :diagram (report/diagram found) :replay #(replay options body found))))
+      (do
+        (when (seq t/*testing-vars*) (t/do-report {:type :pass}))
+        (assoc found :passed true)))))
+
+(defn check*
+  "Searches for a run of f that fails; see `check`."
+  [options f]
+  (runs/check-options "check" options check-options)
+  (if-let [again (:replay options)]
+    (replay (dissoc options :replay) f again)
+    (searched options f)))
+
+(defmacro check
+  "Runs body in many simulations; the value of its last form, the property, must be true in each.
+
+  Returns {:passed true :runs n}. A run that fails (the property, an error, a deadlock, one of :properties) is shrunk to the fewest preemptions found,
+  and reported, to clojure.test where there is a test: the seed, the schedule, messages that nobody received, a sequence diagram in Mermaid. Then
+  :passed is false, and there are :failure, :seed, :schedule, :run (with its :log), :diagram, and :replay, a function that runs it again and prints the
+  log; {:replay {:seed s :schedule [..]}} as options does that too. Options: :runs (1000), :seed (the first), :strategy (uniform choice and priorities in
+  turn unless told; :exhaustive tries all schedules of up to :preemptions (2) preemptions and faults, and says :exhausted if there are no more), :properties
+  (:no-unhandled-exit unless told; :no-leaked-fiber, :every-call-answered, [:mailbox-bounded n], functions of a run that return what is wrong), and those of
+  `simulate`.
+
+    (check {:runs 10000} (let [c (a/chan)] (a/go (a/>! c 1)) (= 1 (a/<! c))))"
+  [options & body]
+  `(check* ~options (fn [] ~@body)))
 
 ;; --- fixtures
 

@@ -96,7 +96,7 @@
     (.value e) (assoc :value (.value e))))
 
 (defn- waiting [^Run$Waiting w]
-  {:fiber (.number w) :name (.name w) :waits-for (.waits w) :line (.line w) :owned (.owned w)})
+  {:fiber (.number w) :name (.name w) :waits-for (.waits w) :line (.line w) :calls (.calls w) :owned (.owned w)})
 
 (defn- problem [^Run$Problem p]
   (when p

@@ -250,6 +250,7 @@ public final class LocalProcess extends Region {
                 Object made = matcher.match(n.message);
                 if (made != null) {
                     mailbox.remove(n);
+                    World.note("receives", pid, n.message);
                     traceReceipt(n.message);
                     return made;
                 }
@@ -463,6 +464,11 @@ public final class LocalProcess extends Region {
                 Bag.remove(p.watchers, m);
             }
         }
+    }
+
+    /** How many monitors of this process still let it be answered to: calls that were neither answered nor given up. */
+    public synchronized int openCalls() {
+        return (int) Bag.list(watching).stream().filter(m -> m.alias != Ref.Alias.NONE).count();
     }
 
     // --- links -------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ package magnetar.kernel.sim;
  * What a simulation did that it need not have done. A schedule is the list of these: all else follows from the program.
  *
  * @param fiber the number of the fiber that had run last
- * @param point how often it had come to a place where there is something to choose
+ * @param point how often it had come to a place of this kind: a switch point, an end or a park, a message that it sends
  * @param what what was done
  * @param target the number of the fiber concerned; -1 if there is none
  */
@@ -25,11 +25,28 @@ public record Choice(int fiber, int point, What what, int target) {
         DELAY
     }
 
-    long key() {
-        return key(fiber, point);
+    /** The kinds of places; each is counted for itself, so that what is left out of a schedule moves little of the rest. */
+    enum Place {
+        SWITCH,
+        REST,
+        MESSAGE,
+        IDLE
     }
 
-    static long key(int fiber, int point) {
-        return (long) fiber << 32 | point;
+    private Place place() {
+        return switch (what) {
+            case PREEMPT, KILL, HURRY -> Place.SWITCH;
+            case PREFER -> Place.REST;
+            case LOSE -> Place.MESSAGE;
+            case DELAY -> Place.IDLE;
+        };
+    }
+
+    long key() {
+        return key(place(), fiber, point);
+    }
+
+    static long key(Place place, int fiber, int point) {
+        return ((long) place.ordinal() << 30 | fiber) << 32 | point;
     }
 }

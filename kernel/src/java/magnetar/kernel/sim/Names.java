@@ -11,16 +11,31 @@ import magnetar.kernel.process.Pid;
 final class Names {
     private final Map<Object, String> names = new IdentityHashMap<>(); // asked by object only, never gone through
     private final Map<String, Integer> counts = new HashMap<>();
+    private final List<SimFiber> fibers;
+
+    Names(List<SimFiber> fibers) {
+        this.fibers = fibers;
+    }
 
     String of(Object object) {
         return switch (object) {
             case null -> null;
             case String s -> s;
             case SimFiber f -> f.toString();
-            case Pid p -> "process " + p.serial() + (p.label() == null ? "" : " " + p.label());
+            case Pid p -> names.computeIfAbsent(p, this::ofProcess);
             case List<?> many -> String.join(", ", many.stream().map(this::of).toList());
             default -> names.computeIfAbsent(object, this::name);
         };
+    }
+
+    /** The fiber that runs it, else its own name. */
+    private String ofProcess(Object pid) {
+        for (SimFiber f : fibers) {
+            if (f.runs((Pid) pid)) {
+                return f.toString();
+            }
+        }
+        return "process " + ((Pid) pid).serial() + (((Pid) pid).label() == null ? "" : " " + ((Pid) pid).label());
     }
 
     private String name(Object object) {

@@ -41,7 +41,8 @@ public record Run(Object value, Throwable error, Problem problem, List<Choice> c
      * @param name the line that started it, or its name
      * @param waits what it waits for, in words
      * @param line the line of the program that it is at, or null
+     * @param calls how many of its calls were neither answered nor given up
      * @param owned false if nobody owns it: a go block, which would be collected
      */
-    public record Waiting(int number, String name, String waits, String line, boolean owned) {}
+    public record Waiting(int number, String name, String waits, String line, int calls, boolean owned) {}
 }

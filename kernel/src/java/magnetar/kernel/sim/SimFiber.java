@@ -5,6 +5,8 @@ import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.Pid;
+import magnetar.kernel.process.Processes;
 
 /** A fiber of a simulation. It is the scheduler of its own virtual thread, so that a submission says whose it is. */
 final class SimFiber implements Executor {
@@ -14,7 +16,7 @@ final class SimFiber implements Executor {
     Thread thread;
 
     // Only accessed on the carrier, or by the fiber that it runs.
-    int points;
+    final int[] points = new int[Choice.Place.values().length];
     Runnable task; // what to run next, if it is runnable
     boolean ended;
     int monitors; // held when it let others run, which it does only where it spins
@@ -38,6 +40,21 @@ final class SimFiber implements Executor {
     LocalProcess process() {
         Fiber f = fiber();
         return f != null && f.home() instanceof LocalProcess p && p.fiber() == f && p.pid().isAlive() ? p : null;
+    }
+
+    /** True if it runs this process, or has run it. */
+    boolean runs(Pid pid) {
+        Fiber f = fiber();
+        LocalProcess live = Processes.processOf(pid);
+        return f != null && (live != null && live.fiber() == f || f.home() instanceof LocalProcess p && p.pid() == pid);
+    }
+
+    int openCalls() {
+        int n = 0;
+        for (LocalProcess p : Processes.all()) {
+            n += p.fiber() == fiber() ? p.openCalls() : 0;
+        }
+        return n;
     }
 
     /** What it waits for, in words. */

@@ -14,6 +14,7 @@ import magnetar.kernel.park.World;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Processes;
+import magnetar.kernel.sim.Choice.Place;
 import magnetar.kernel.time.Wheel;
 
 /**
@@ -48,11 +49,11 @@ public final class Simulation {
     private final Config config;
     private final Strategy strategy;
     private final SimWorld world;
-    private final Names names = new Names();
 
     // Only accessed on the carrier, or by the fiber that it runs.
     long now;
     private final List<SimFiber> fibers = new ArrayList<>();
+    private final Names names = new Names(fibers);
     private final List<SimFiber> runnable = new ArrayList<>();
     private final List<Choice> choices = new ArrayList<>();
     private final List<Event> events = new ArrayList<>();
@@ -289,7 +290,7 @@ public final class Simulation {
         if (ending) {
             return null;
         }
-        Point p = new Point(last, ++last.points, false, runnable, Point.Faults.NONE);
+        Point p = Point.at(last, Place.REST, runnable);
         Choice c = strategy.decide(p);
         if (c == null) {
             return null;
@@ -314,7 +315,7 @@ public final class Simulation {
         if (ending || !config.may(Choice.What.DELAY)) {
             return 0;
         }
-        Point p = new Point(last, ++last.points, false, List.of(), new Point.Faults(List.of(), false, false, true));
+        Point p = Point.at(last, Place.IDLE, List.of());
         Choice c = strategy.decide(p);
         if (c == null) {
             return 0;
@@ -423,20 +424,13 @@ public final class Simulation {
         if (me.monitors > 0) {
             settleIfLeft(me, Monitors.held());
         }
-        Point.Faults faults = me.number == CHAOS || victim != null ? Point.Faults.NONE : faults(false);
-        if (!runnable.isEmpty() || faults != Point.Faults.NONE) {
-            decide(me, faults);
+        boolean faultless = me.number == CHAOS || victim != null;
+        boolean kills = !faultless && config.may(Choice.What.KILL);
+        boolean hurries = !faultless && config.may(Choice.What.HURRY) && !runnable.isEmpty() && Wheel.of(world).nextNanos() != Long.MAX_VALUE;
+        Point p = Point.at(me, Place.SWITCH, runnable, kills ? victims() : List.of(), hurries);
+        if (!runnable.isEmpty() || kills) {
+            decide(p);
         }
-    }
-
-    private Point.Faults faults(boolean message) {
-        boolean kills = config.may(Choice.What.KILL);
-        boolean hurries = config.may(Choice.What.HURRY);
-        if (!kills && !hurries && !message) {
-            return Point.Faults.NONE;
-        }
-        return new Point.Faults(kills && !message ? victims() : List.of(), message,
-                hurries && !message && !runnable.isEmpty() && Wheel.of(world).nextNanos() != Long.MAX_VALUE, false);
     }
 
     private List<SimFiber> victims() {
@@ -449,19 +443,23 @@ public final class Simulation {
         return possible;
     }
 
-    private void decide(SimFiber me, Point.Faults faults) {
-        Point p = new Point(me, ++me.points, true, runnable, faults);
+    private void decide(Point p) {
         Choice c = strategy.decide(p);
         if (c == null || Monitors.areHeld()) {
             return;
         }
         choices.add(c);
         switch (c.what()) {
-            case PREEMPT -> leave(p.runnable(c.target()));
+            case PREEMPT -> preempt(p.runnable(c.target()));
             case HURRY -> passTime();
             case KILL -> strike(fibers.get(c.target()));
             default -> throw new AssertionError(c);
         }
+    }
+
+    private void preempt(SimFiber other) {
+        log("is preempted by", other, null);
+        leave(other);
     }
 
     private void strike(SimFiber target) {
@@ -506,7 +504,7 @@ public final class Simulation {
         if (me == null || ending || !config.may(Choice.What.LOSE)) {
             return false;
         }
-        Choice c = strategy.decide(new Point(me, ++me.points, true, List.of(), faults(true)));
+        Choice c = strategy.decide(Point.at(me, Place.MESSAGE, List.of()));
         if (c != null) {
             choices.add(c);
             log("loses message", to, message);
@@ -561,7 +559,7 @@ public final class Simulation {
             if (!f.ended && f.thread.getState() != Thread.State.NEW) {
                 Fiber fiber = f.fiber();
                 boolean waits = f.task == null && f != current; // asked for its stack, a runnable thread would be submitted again
-                all.add(new Run.Waiting(f.number, f.name, waits ? f.wait(names) : null, waits ? f.line() : null, fiber != null && fiber.isHeld()));
+                all.add(new Run.Waiting(f.number, f.name, waits ? f.wait(names) : null, waits ? f.line() : null, f.openCalls(), fiber != null && fiber.isHeld()));
             }
         }
         return all;

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeSet;
+import magnetar.kernel.sim.Choice.Place;
 
 /**
  * Who runs next. Made for one run.
@@ -16,6 +17,8 @@ import java.util.TreeSet;
  * what it does not tell is done in the plain way, without preemption and first come first served.
  */
 public abstract class Strategy {
+    private static final int LATEST = 20;
+
     /** What to do here, or null for the plain way. */
     abstract Choice decide(Point point);
 
@@ -57,21 +60,21 @@ public abstract class Strategy {
                 injected++;
                 return fault;
             }
-            return p.runnable().isEmpty() || p.faults().message() ? null : schedule(p);
+            return p.runnable().isEmpty() ? null : schedule(p);
         }
 
         private Choice fault(Point p) {
             List<Choice> possible = new ArrayList<>();
-            if (p.faults().message()) {
+            if (p.place() == Place.MESSAGE) {
                 possible.add(p.fault(Choice.What.LOSE, -1));
             }
-            if (p.faults().rest()) {
-                possible.add(p.fault(Choice.What.DELAY, 1 + faults.nextInt(20)));
+            if (p.place() == Place.IDLE) {
+                possible.add(p.fault(Choice.What.DELAY, 1 + faults.nextInt(LATEST)));
             }
-            if (p.faults().timers() && p.mayStay()) {
+            if (p.timers()) {
                 possible.add(p.fault(Choice.What.HURRY, -1));
             }
-            for (SimFiber v : p.faults().victims()) {
+            for (SimFiber v : p.victims()) {
                 possible.add(p.fault(Choice.What.KILL, v.number));
             }
             return possible.isEmpty() ? null : possible.get(faults.nextInt(possible.size()));
@@ -147,25 +150,36 @@ public abstract class Strategy {
 
         @Override
         Choice decide(Point p) {
-            Choice c = choices.get(Choice.key(p.fiber().number, p.index()));
+            Choice c = choices.get(Choice.key(p.place(), p.fiber().number, p.index()));
             if (c != null && isPossible(c, p)) {
                 left--;
                 return c;
             }
-            if (left == 0 && !p.faults().message()) {
-                List<SimFiber> others = p.runnable();
-                others.subList(p.mayStay() || others.isEmpty() ? 0 : 1, others.size()).forEach(f -> branches.add(p.run(f)));
+            if (left == 0) {
+                branch(p);
             }
             return null;
+        }
+
+        private void branch(Point p) {
+            List<SimFiber> others = p.runnable();
+            others.subList(p.mayStay() || others.isEmpty() ? 0 : 1, others.size()).forEach(f -> branches.add(p.run(f)));
+            p.victims().forEach(v -> branches.add(p.fault(Choice.What.KILL, v.number)));
+            if (p.place() == Place.MESSAGE) {
+                branches.add(p.fault(Choice.What.LOSE, -1));
+            }
+            if (p.timers()) {
+                branches.add(p.fault(Choice.What.HURRY, -1));
+            }
         }
 
         private static boolean isPossible(Choice c, Point p) {
             return switch (c.what()) {
                 case PREEMPT, PREFER -> p.runnable(c.target()) != null;
-                case KILL -> p.faults().victims().stream().anyMatch(v -> v.number == c.target());
-                case LOSE -> p.faults().message();
-                case HURRY -> p.faults().timers() && p.mayStay();
-                case DELAY -> p.faults().rest();
+                case KILL -> p.victims().stream().anyMatch(v -> v.number == c.target());
+                case LOSE -> true;
+                case HURRY -> p.timers();
+                case DELAY -> true;
             };
         }
     }
