@@ -138,8 +138,19 @@
                         found (failure-of again)]
                     (when (and found (same? failure found)) again))))))
 
+(def ^:private most-retries 300)
+
+(defn- simpler
+  "A failing run of fewer preemptions than that of the schedule, from a search over the smallest ones, or nil."
+  [options body failure-of {:keys [failure run]} schedule]
+  (let [fewer (dec (long (cost schedule)))
+        same #(when-let [found (failure-of %)] (when (same? failure found) found))]
+    (when (< 0 fewer 3)
+      (:run (all-schedules (assoc options :seed (:seed run) :runs most-retries :preemptions fewer) body same)))))
+
 (defn- with-log [options body failure-of {:keys [runs run] :as found}]
   (let [small (shrunk options body failure-of found)
+        small (or (simpler options body failure-of found (:schedule small)) small)
         logged (run-of options body {:seed (:seed run) :schedule (:schedule small) :log true :grace-ms 50})]
     {:runs runs
      :failure (or (failure-of logged) (:failure found))
