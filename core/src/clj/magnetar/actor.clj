@@ -37,7 +37,7 @@
    [magnetar.scope.context :as context])
   (:import
    (java.util.concurrent Executors)
-   (magnetar.kernel.process Matcher Pid Pid$Ended LocalProcess Processes Processes$Started Ref)
+   (magnetar.kernel.process LocalProcess Matcher Pid Pid$Ended Processes Processes$Started Ref)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -113,6 +113,7 @@
                             {:context context})))
 
 (defn ^:no-doc spawn-opt-at [operation site {:keys [context] :as options} f args]
+  (arguments/options operation start/known options)
   (let [^Processes$Started started (start/spawn-opt operation site (dissoc options :context) (in-context context f) args)]
     (if-some [ref (.monitor started)]
       [(.pid started) ref]
@@ -166,6 +167,7 @@
   (spawn-opt-at "spawn-opt" "spawn (line unknown)" options f args))
 
 (defn ^:no-doc host-at [site {:keys [context] :as options} f]
+  (arguments/options "with-process" start/guest-known options)
   (start/host site (dissoc options :context) (in-context context f)))
 
 (defn with-process*
@@ -224,7 +226,8 @@
 
     (run-agents-on-fibers)"
   []
-  (set-agent-send-off-executor! (Executors/newVirtualThreadPerTaskExecutor)))
+  (set-agent-send-off-executor! (Executors/newVirtualThreadPerTaskExecutor))
+  nil)
 
 ;; ---- send
 

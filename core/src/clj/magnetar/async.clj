@@ -119,9 +119,9 @@
   InterruptedException and has taken nothing. `<!` is the same function.
 
     (<!! (go 1)) ;=> 1"
-  {:inline (fn [port] `(do (transactions/refuse "<!") (Ports/take ~port)))}
+  {:inline (fn [port] `(do (transactions/check "<!") (Ports/take ~port)))}
   [port]
-  (transactions/refuse "<!")
+  (transactions/check "<!")
   (Ports/take port))
 
 (defn >!!
@@ -131,9 +131,9 @@
   InterruptedException and has put nothing. nil fails with an IllegalArgumentException. `>!` is the same function.
 
     (>!! (chan 1) :x) ;=> true"
-  {:inline (fn [port val] `(do (transactions/refuse ">!") (Ports/put ~port ~val)))}
+  {:inline (fn [port val] `(do (transactions/check ">!") (Ports/put ~port ~val)))}
   [port val]
-  (transactions/refuse ">!")
+  (transactions/check ">!")
   (Ports/put port val))
 
 (def ^{:arglists '([port]), :inline (:inline (meta #'<!!))} <!

@@ -27,6 +27,11 @@
 
 (set! *warn-on-reflection* true)
 
+(defn ^:no-doc chunk-of
+  "The number of elements of a chunk, where it has to be given."
+  [n]
+  (if (nil? n) (checks/not-positive "fold/fold" :chunk n) n))
+
 (defn ^:no-doc fold-at [site n combinef reducef coll]
   (checks/options "fold/fold" #{:chunk} {:chunk n})
   (impl/fold site (cond-> {:place "fold/fold"} n (assoc :chunk n)) combinef reducef coll))
@@ -54,7 +59,8 @@
   value, and n is the number of elements of a chunk; without n the chunks suit the collection. `reduced` ends the fold as it ends a
   reduction: what comes later does not count. Blocks until all is done. Fails as the reduction in order would, with an ExceptionInfo of
   :magnetar/reason :magnetar/fold-failed, :position and :element, the failure as its cause; what was later is cancelled. Cancelled, it
-  cancels its fibers and throws. (fold conj coll) is refused: conj adds the result of a chunk to the other as one element; combine with
+  cancels its fibers and throws. A collection of the program's own that folds itself (CollFold) does so, on Clojure's pool: there `reduced` ends
+  a chunk only, and a failure comes as it is, without a position. (fold conj coll) is refused: conj adds the result of a chunk to the other as one element; combine with
   into.
 
     (fold + (vec (range 1000000)))
@@ -64,18 +70,19 @@
   Counterpart: clojure.core.reducers/fold. See also `transduce`."
   {:inline (fn ([f coll] `(let [f# ~f] (fold-at ~(line "fold") nil f# f# ~coll)))
              ([c f coll] `(fold-at ~(line "fold") nil ~c ~f ~coll))
-             ([n c f coll] `(fold-at ~(line "fold") (or ~n 0) ~c ~f ~coll)))
+             ([n c f coll] `(fold-at ~(line "fold") (chunk-of ~n) ~c ~f ~coll)))
    :inline-arities #{2 3 4}}
   ([reducef coll] (fold-at "fold" nil reducef reducef coll))
   ([combinef reducef coll] (fold-at "fold" nil combinef reducef coll))
-  ([n combinef reducef coll] (fold-at "fold" (or n 0) combinef reducef coll)))
+  ([n combinef reducef coll] (fold-at "fold" (chunk-of n) combinef reducef coll)))
 
 (defn transduce
   "Like `fold`, of what the transducer xform makes of coll; the entries of a map are elements.
 
   Returns (core/transduce xform (completing reducef) (combinef) coll), for an associative combinef, and with one function f for both also
   its completion, (f result). A transducer that keeps state from one element to the next, such as (take 10) or (partition-by f), is run in
-  order, by one fiber, and what it makes is reduced in parallel; if only a part of the pipeline has state, put that part around the
+  order, by one fiber, and what it makes is reduced in parallel, and so is one that adds elements at the end; one that decides what the result
+  is, such as (halt-when pred), is run with its reduction in order, by the caller. If only a part of the pipeline has state, put that part around the
   collection: (transduce (map work) + (eduction (take 10) coll)). Functions given to map and filter are called by several fibers
   at a time. Blocks, fails and is cancelled as `fold`. Options, before all else:
 
@@ -118,7 +125,8 @@
 
   file is a name, a File or a Path; charset (UTF-8) one whose newline is a byte. A line ends with \\n or \\r\\n. The :position of a failure
   is the number of the line, from 0. Fails with an IllegalArgumentException if the file cannot be read. The fibers that touch a part
-  of the file that is not in memory yet hold their cores meanwhile.
+  of the file that is not in memory yet hold their cores meanwhile. Bytes that are none of the charset become U+FFFD. A file that does not
+  say how long it is, such as a pipe, is read in order.
 
     (transduce (core/map count) + (lines \"big.log\"))
 
@@ -135,7 +143,8 @@
 
     :parallelism  calls at a time; 64 for each core
     :chunk        elements that one fiber takes, one after the other; 1
-    :lazy         true: a lazy seq, which works when it is looked at, a window of :parallelism elements at a time, and never otherwise
+    :lazy         true: a lazy seq, which works when it is looked at, a window of :parallelism chunks at a time, and never otherwise. Its
+                  calls see the bindings and context values of the caller of pmap; after a failure each look throws that again
 
     (pmap fetch urls)
     (pmap {:parallelism 8} fetch urls)
@@ -157,11 +166,6 @@
   [& args]
   (pmap/call "pmap-unordered" "fold/pmap-unordered" :unordered args))
 
-(defn ^:no-doc kept
-  "The values without the nils: of a vector a vector, of a lazy seq a lazy seq."
-  [values]
-  (if (vector? values) (filterv some? values) (core/filter some? values)))
-
 (defn pkeep
   "Like `pmap`, without the nils.
 
@@ -169,13 +173,14 @@
 
   Counterpart: clojure.core/keep."
   {:arglists '([f coll] [f coll & colls] [options f coll & colls])
-   :inline (fn [& args] `(kept (pmap/call ~(line "pkeep") "fold/pkeep" :ordered [~@args])))
+   :inline (fn [& args] `(pmap/call ~(line "pkeep") "fold/pkeep" :kept [~@args]))
    :inline-arities #(<= 2 (long %))}
   [& args]
-  (kept (pmap/call "pkeep" "fold/pkeep" :ordered args)))
+  (pmap/call "pkeep" "fold/pkeep" :kept args))
 
 (defn pfor-each
-  "Calls f on each element of coll for its effect, as `pmap` does; returns nil. Keeps nothing: coll may be larger than the memory.
+  "Calls f on each element of coll for its effect, as `pmap` does, and never lazily; returns nil. Keeps nothing: coll may be larger than the
+  memory.
 
     (pfor-each {:parallelism 8} upload files)
 

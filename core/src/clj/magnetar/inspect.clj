@@ -19,7 +19,7 @@
    (java.util.function Consumer)
    (magnetar.kernel.channel Select Select$Operation)
    (magnetar.kernel.inspect FiberInfo Watchdog Watchdog$Holding)
-   (magnetar.kernel.park Failures Failures$Failure Fibers WaitReason World)
+   (magnetar.kernel.park Failures Failures$Failure Fibers HandOff WaitReason World)
    (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid Processes Zombie)
    (magnetar.kernel.scope Offload)
    (magnetar.kernel.time Durations Wheel)))
@@ -32,12 +32,13 @@
 (defn runtime
   "What Magnetar runs on: {:wake-up :jdk :java-home :clojure :carriers :fibers :timers}.
 
-  :wake-up says how fibers are woken, by :unpark; :carriers is the number of platform threads that fibers share; :fibers and
+  :wake-up says how fibers are woken: by :hand-off, on the carrier of whoever wakes them, where the JVM was started with
+  --add-opens java.base/java.lang=ALL-UNNAMED (bin/magnetar does) and without -Dmagnetar.hand-off=false; else by :unpark. :carriers is the number of platform threads that fibers share; :fibers and
   :timers are the numbers of those that have not ended.
 
-    (runtime) ;=> {:wake-up :unpark, :jdk \"25.0.3\", :clojure \"1.12.6\", :carriers 2, :fibers 0, ..}"
+    (runtime) ;=> {:wake-up :hand-off, :jdk \"25.0.3\", :clojure \"1.12.6\", :carriers 2, :fibers 0, ..}"
   []
-  {:wake-up :unpark
+  {:wake-up (if (HandOff/isOn) :hand-off :unpark)
    :jdk (System/getProperty "java.version")
    :java-home (System/getProperty "java.home")
    :clojure (clojure-version)

@@ -327,8 +327,8 @@
 
 (defn- reserve
   "The state after a call has reserved its turn: {:full-at :wait}, or with :refused? if it would wait for too long."
-  [{:keys [full-at]} {:keys [^long interval ^long burst ^long timeout]} ^long at]
-  (let [free-at (if full-at (max at (long full-at)) at)
+  [{:keys [full-at]} {:keys [^long interval ^long burst ^long timeout ^long grain]} ^long at]
+  (let [free-at (if full-at (max (- at grain) (long full-at)) at)
         wait (max 0 (- free-at at (* interval (dec burst))))]
     (if (< timeout wait)
       {:full-at full-at :wait wait :refused? true}
@@ -355,6 +355,10 @@
         (swap! limiter #(give-back reserved % how))
         (throw e)))))
 
+(def ^:private timer-grain
+  "A timer may be late by so many nanoseconds. Turns that are closer together are caught up with, or the rate could not be kept."
+  2000000)
+
 (defn- limits [{:keys [rate per burst timeout]}]
   (let [interval (max 1 (quot (arguments/period :per (if (nil? per) 1000 per)) (arguments/whole :rate rate)))
         burst (arguments/whole :burst (or burst 1))]
@@ -362,7 +366,10 @@
       (arguments/misuse :magnetar/bad-option
                         (str "A :burst of " burst " calls, one each " (millis interval) " ms, is more than a limiter can count: make it smaller.")
                         {:burst burst}))
-    {:interval interval :burst burst :timeout (arguments/nanos :timeout timeout)}))
+    {:interval interval
+     :burst burst
+     :timeout (arguments/nanos :timeout timeout)
+     :grain (if (< interval (long timer-grain)) timer-grain 0)}))
 
 (defn- limiter-data [{:keys [full-at]} {:keys [^long interval ^long burst]}]
   (let [behind (if full-at (max 0 (- (long full-at) (stages/now))) 0)]
@@ -376,7 +383,7 @@
 
     :rate     how many calls (there is no default)
     :per      in which time; 1000
-    :burst    how many may begin at once after a quiet time; 1, so that calls are evenly spaced
+    :burst    how many may begin at once after a quiet time; 1, so that calls are evenly spaced, as far as timers of a millisecond can
     :timeout  how long a call waits at most; :infinity. One whose turn would come later is refused at once with an ExceptionInfo of
               :magnetar/rate-limited, and 0 refuses whoever would wait
 

@@ -5,6 +5,7 @@
    [clojure.datafy :refer [datafy]]
    [clojure.test :refer [deftest is testing]]
    [magnetar.async :as a]
+   [magnetar.resilience :as r]
    [magnetar.support :refer [counter drained eventually start-thread taken value-of waiting-putters waiting-takers]])
   (:import
    (java.util.concurrent.atomic AtomicInteger)))
@@ -104,6 +105,11 @@
           to (pipe from (chan))]
       (theirs/close! from)
       (is (nil? (value-of (future (take to))))))))
+
+(deftest stages-say-how-to-take-from-their-channels
+  (is (thrown-with-msg? IllegalArgumentException #"`batch` wants a channel of Magnetar; .* Put magnetar.async/pipe between the two\."
+                        (r/batch (theirs/chan) {:size 2})))
+  (is (= [1 2] (taken (r/batch (a/pipe (theirs/to-chan! [1 2]) (a/chan)) {:size 2})))))
 
 (deftest ^{:spec ["C34"]} a-transducer-of-each-works-in-the-other
   (is (= [2 4] (value-of (future (a/<!! (a/into [] (a/pipe (theirs/to-chan! [1 2 3 4]) (a/chan 1 (filter even?)))))))))

@@ -1,12 +1,11 @@
 (ns magnetar.fold-arithmetic-test
-  "Folds of Clojure's own arithmetic, which run without boxes where they can, give what transduce gives."
+  "Folds of Clojure's own arithmetic, give what transduce gives."
   (:require
-   [clojure.test :refer [deftest is testing]]
+   [clojure.test :refer [deftest is]]
    [clojure.test.check :as check]
    [clojure.test.check.generators :as gen]
    [clojure.test.check.properties :as prop]
-   [magnetar.fold :as fold]
-   [magnetar.impl.fold.longs :as longs]))
+   [magnetar.fold :as fold]))
 
 (set! *warn-on-reflection* true)
 
@@ -44,15 +43,6 @@
                     (outcome #(fold/transduce {:chunk 1000 :parallelism 2} xform combine f xs)))))
         result (check/quick-check 400 same)]
     (is (:pass? result) (pr-str (:shrunk result)))))
-
-(deftest what-runs-without-boxes-is-known
-  (testing "listed functions, and compositions of them"
-    (is (= [0 1 2 3] (mapv #(count (first (longs/plan % +)))
-                           [identity (map inc) (comp (filter even?) (map inc)) (comp (filter even?) (map inc) (remove odd?))]))))
-  (testing "everything else does not"
-    (is (= [nil nil nil nil nil]
-           [(longs/plan (map str) +) (longs/plan (comp (map inc) (take 2)) +) (longs/plan (map inc) conj)
-            (longs/plan (filter nat-int?) +) (longs/plan (map #(inc (long %))) +)]))))
 
 (deftest an-overflow-is-found-at-its-element
   (is (= {:position 40 :element 2}

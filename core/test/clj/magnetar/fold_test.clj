@@ -13,7 +13,7 @@
    [magnetar.inspect :as inspect]
    [magnetar.scope :as scope :refer [with-scope]]
    [magnetar.scope.context :refer [defcontext with-context]]
-   [magnetar.support :refer [eventually value-of]])
+   [magnetar.support :refer [eventually start-thread value-of]])
   (:import
    (java.io File)
    (java.util ArrayList HashMap LinkedList TreeMap)
@@ -38,6 +38,16 @@
 
 (defn- data [f]
   (dissoc (ex-data (failure f)) :site))
+
+(defn- refused [f]
+  (let [e (failure f)]
+    (is (instance? IllegalArgumentException e))
+    [(:magnetar/reason (ex-data e)) (ex-message e)]))
+
+(defn- refused-with [reason pattern f]
+  (let [[actual message] (refused f)]
+    (is (= reason actual))
+    (is (re-find pattern message))))
 
 (defn- reducible
   "A thing that can be reduced, and nothing else."
@@ -214,7 +224,31 @@
 (deftest lines-of-what-is-no-file
   (is (thrown-with-msg? IllegalArgumentException #"`lines` cannot read /no/such: there is no such file" (fold/lines "/no/such")))
   (is (thrown-with-msg? IllegalArgumentException #"it is a folder" (fold/lines ".")))
-  (is (thrown-with-msg? IllegalArgumentException #"finds newlines by their byte, which UTF-16 does not have" (fold/lines (file-of "") "UTF-16"))))
+  (is (thrown-with-msg? IllegalArgumentException #"finds newlines by their byte, 10, which UTF-16 does not have" (fold/lines (file-of "") "UTF-16")))
+  (is (thrown-with-msg? IllegalArgumentException #"finds newlines by their byte, 10, which IBM1047 does not have" (fold/lines (file-of "") "IBM1047")))
+  (is (thrown-with-msg? IllegalArgumentException #"wants a Charset or the name of one; this is \"NOPE\"" (fold/lines (file-of "") "NOPE")))
+  (is (thrown-with-msg? IllegalArgumentException #"wants a Charset or the name of one; this is nil" (fold/lines (file-of "") nil)))
+  (doseq [x [nil 5 :file]]
+    (is (thrown-with-msg? IllegalArgumentException #"`lines` wants the name of a file, a File or a Path; this is" (fold/lines x)))))
+
+(deftest lines-are-the-same-however-they-are-read
+  (let [file (doto (file-of "")
+               (as-> f (with-open [out (io/output-stream f)]
+                         (.write out (byte-array (concat (.getBytes "a\rb\nc\r\n") [65 -1 66 10] (repeat 200000 120) [10 10] (.getBytes "end")))))))
+        expected ["a\rb" "c" "A\uFFFDB" (str/join (repeat 200000 "x")) "" "end"]
+        lines (fold/lines file)]
+    (is (= expected
+           (fold/fold into conj lines)
+           (reduce conj [] lines)
+           (fold/pmap identity lines)
+           (fold/transduce (comp (drop 1) (map identity)) into conj (eduction cat [["-"] lines]))
+           (fold/transduce (dedupe) into conj lines)))
+    (is (= "c" (reduce (fn [_ line] (when (= "c" line) (reduced line))) nil lines)))))
+
+(deftest lines-of-a-file-that-does-not-say-how-long-it-is
+  (let [file (io/file "/proc/self/status")]
+    (when (.exists file) ; Linux
+      (is (= 1 (fold/transduce (comp (filter #(str/starts-with? % "Name:")) (map (constantly 1))) + (fold/lines file)))))))
 
 ;; ---- what workers see, and when they end
 
@@ -324,25 +358,49 @@
         values (fold/pmap {:lazy true :parallelism 4} #(do (.incrementAndGet calls) %) (range))]
     (is (= 0 (.get calls)))
     (is (= (range 10) (take 10 values)))
-    (is (= 32 (.get calls)))
+    (is (= 12 (.get calls)))
     (is (= (range 100) (take 100 values)))
     (is (nothing-left?))))
+
+(deftest ^{:spec ["C53"]} a-lazy-pmap-takes-what-a-pmap-takes
+  (let [v (vec (range 300))]
+    (doseq [[shape of] shapes]
+      (is (= (map inc v) (fold/pmap {:lazy true :parallelism 4} inc (of v))) (str shape))
+      (is (= (map + v (range)) (fold/pmap + (of v) (range)) (fold/pmap {:lazy true} + (of v) (range))) (str shape)))
+    (is (= [1 1 3] (fold/pmap {:lazy true} count (fold/lines (file-of "a\nb\nccc")))))
+    (is (= [["a" 0] ["b" 1]] (fold/pmap vector (fold/lines (file-of "a\nb")) (range))))
+    (is (= [] (fold/pmap {:lazy true} inc nil) (fold/pmap {:lazy true} inc [])))
+    (is (= [600 900] (fold/pkeep {:lazy true :parallelism 2} #(when (#{600 900} %) %) (range 1000))))
+    (refused-with :magnetar/not-foldable #"this is 5\." #(fold/pmap {:lazy true} inc 5))
+    (refused-with :magnetar/not-foldable #"this is 5\." #(fold/pmap + [1] 5))))
+
+(deftest ^{:spec ["C53"]} a-lazy-pmap-that-failed-says-so-each-time
+  (doseq [pmap [#(fold/pmap {:lazy true :parallelism 1} %1 %2) #(fold/pkeep {:lazy true :parallelism 1} %1 %2)]]
+    (let [calls (AtomicInteger.)
+          values (pmap #(do (.incrementAndGet calls) (/ 1 %)) [1 0])]
+      (is (= 1 (first values)))
+      (dotimes [_ 2]
+        (is (= {:magnetar/reason :magnetar/element-failed :position 1 :element 0} (data #(doall values)))))
+      (is (= 2 (.get calls)) "the call is not made again")))
+  (testing "a cancelled look is no failure"
+    (let [open (CountDownLatch. 1)
+          values (fold/pmap {:lazy true} #(do (.await open) %) [1 2])]
+      (failure #(with-scope [_ {:deadline 1}] (doall values)))
+      (.countDown open)
+      (is (= [1 2] values)))))
+
+(deftest ^{:spec ["C53"]} a-lazy-pmap-sees-what-its-caller-sees
+  (let [values (binding [*dynamic* :bound] (with-context [user "ada"] (fold/pmap {:lazy true} (fn [_] [*dynamic* @user]) [1])))]
+    (is (= [[:bound "ada"]] (with-context [user "bob"] (doall values))))))
+
+(deftest what-is-done-for-its-effect-is-not-lazy
+  (refused-with :magnetar/unknown-option #"`fold/pfor-each` knows the options :chunk, :parallelism; this is :lazy" #(fold/pfor-each {:lazy true} inc [1])))
 
 (deftest a-pmap-in-a-pmap
   (is (= (for [x (range 20)] (map #(+ x %) (range 20)))
          (fold/pmap {:parallelism 2} (fn [x] (fold/pmap {:parallelism 2} #(+ x %) (range 20))) (range 20)))))
 
 ;; ---- misuse
-
-(defn- refused [f]
-  (let [e (failure f)]
-    (is (instance? IllegalArgumentException e))
-    [(:magnetar/reason (ex-data e)) (ex-message e)]))
-
-(defn- refused-with [reason pattern f]
-  (let [[actual message] (refused f)]
-    (is (= reason actual))
-    (is (re-find pattern message))))
 
 (deftest ^{:spec ["C55"]} parallelism-and-chunk-are-whole-numbers-from-1-up
   (doseq [n [0 -1 1.5 "2"]]
@@ -381,6 +439,59 @@
 (deftest ^{:spec ["C55"]} what-cannot-be-folded
   (refused-with :magnetar/not-foldable #"`fold/fold` wants a collection, .*; this is 5\." #(fold/fold + 5))
   (refused-with :magnetar/not-foldable #"this is :x\." #(fold/pmap inc :x)))
+
+(deftest the-number-of-elements-of-a-chunk-is-not-nil
+  (let [message "`fold/fold` wants a whole number from 1 up for :chunk; this is nil."]
+    (is (= [:magnetar/bad-option message] (refused #(fold/fold nil + + [1])) (refused #(apply fold/fold [nil + + [1]]))))))
+
+(deftest no-more-fibers-than-can-be-counted
+  (refused-with :magnetar/bad-option #"from 1 to 1000000 for :parallelism; this is 10000000000" #(fold/transduce {:parallelism 10000000000} (map inc) + [1]))
+  (refused-with :magnetar/bad-option #"from 1 to 1000000 for :parallelism; this is 10000000000" #(fold/pmap {:parallelism 10000000000} inc [1])))
+
+(defn- sentinel
+  "A transducer that adds :end."
+  [rf]
+  (fn ([] (rf)) ([acc] (rf (unreduced (rf acc :end)))) ([acc x] (rf acc x))))
+
+(defn- counted
+  "A transducer whose completion replaces the result."
+  [rf]
+  (fn ([] (rf)) ([acc] {:count (count (rf acc))}) ([acc x] (rf acc x))))
+
+(deftest ^{:spec ["C51"]} what-a-transducer-does-at-the-end-counts
+  (doseq [n [0 3 1000]
+          [shape of] shapes
+          xform [sentinel (comp sentinel (map str)) (comp (filter number?) sentinel) counted (comp counted (map inc))
+                 (halt-when #{700}) (comp (map inc) (halt-when #{700} (fn [result x] [:halted x (count result)])))]]
+    (is (= (transduce xform conj [] (range n))
+           (fold/transduce xform into conj (of (vec (range n)))))
+        (str shape n)))
+  (is (= [1 2 3 :end] (fold/fold into conj (eduction sentinel [1 2 3]))))
+  (is (= {:magnetar/reason :magnetar/fold-failed :position 2 :element 0}
+         (data #(fold/transduce (comp counted (map (fn [x] (/ 1 x)))) into conj [1 1 0]))))
+  (is (= 3 (fold/transduce (halt-when #{3}) into conj (reducible (range)))) "also of what has no end")
+  (refused-with :magnetar/not-foldable #"this is 5\." #(fold/transduce counted into conj 5))
+  (is (= :magnetar/deadline
+         (:magnetar/reason (data #(with-scope [_ {:deadline 10}] (fold/transduce (halt-when neg?) (fn ([] 0) ([a _] a)) + (reducible (repeat 1)))))))))
+
+(deftype Folded [v]
+  r/CollFold
+  (coll-fold [_ n combinef reducef] (r/fold n combinef reducef v)))
+
+(deftest ^{:spec ["C54"]} a-collection-that-folds-itself-is-cancelled-too
+  (let [calls (AtomicInteger.)
+        slow (fn ([] 0) ([acc _] (.incrementAndGet calls) (Thread/sleep 1) acc))]
+    (is (= 499500 (fold/fold + (Folded. (vec (range 1000))))))
+    (is (= :magnetar/deadline (:magnetar/reason (data #(with-scope [_ {:deadline 20}] (fold/fold + slow (Folded. (vec (range 1000000)))))))))
+    (is (< (.get calls) 1000000))
+    (is (nothing-left?))))
+
+(deftest an-interrupt-while-a-collection-is-read-is-an-interrupt
+  (doseq [f [#(fold/fold + (a/chan)) #(fold/pmap inc (a/chan))]]
+    (let [[^Thread thread outcome] (start-thread :platform f)]
+      (is (eventually (instance? magnetar.kernel.park.Parked (java.util.concurrent.locks.LockSupport/getBlocker thread))))
+      (.interrupt thread)
+      (is (instance? InterruptedException (value-of outcome))))))
 
 (deftest ^{:spec ["C51"]} state-is-found-wherever-it-is
   (let [stateful? (requiring-resolve 'magnetar.impl.fold.checks/stateful?)

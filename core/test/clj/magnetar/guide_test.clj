@@ -4,13 +4,19 @@
    [clojure.java.io :as io]
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
+   [magnetar.actor :as actor]
+   [magnetar.dev.repl :as repl]
    [magnetar.inspect :as inspect]))
 
 (set! *warn-on-reflection* true)
 
 (def ^:private pages
   "The pages about the core; those about other modules need other libraries."
-  ["docs/guide/channels.md" "docs/guide/data-parallelism.md" "docs/guide/scopes.md" "docs/guide/patterns.md" "docs/guide/binaries.md"])
+  ["docs/guide/channels.md" "docs/guide/data-parallelism.md" "docs/guide/scopes.md" "docs/guide/patterns.md" "docs/guide/binaries.md" "docs/guide/actors.md"])
+
+(def ^:private of-the-prompt
+  "The pages whose examples are typed at the prompt, in a process and with its names."
+  #{"docs/guide/actors.md"})
 
 (defn- examples
   "The examples in a text: [code expected] for each arrow, in order; expected is nil for code that is only run."
@@ -29,6 +35,10 @@
     (when expected
       (is (= (read-string expected) value) code))))
 
+(defn- as-at-the-prompt [f]
+  (repl/load-aliases)
+  (actor/with-process {} (f)))
+
 (defn- run-page
   "Runs the examples of a page, one after the other, in a namespace of their own; returns how many have a result."
   [page]
@@ -36,7 +46,9 @@
         scratch (create-ns (gensym "magnetar.guide-test.page"))]
     (binding [*ns* scratch]
       (refer-clojure)
-      (run! check examples))
+      (if (of-the-prompt page)
+        (as-at-the-prompt #(run! check examples))
+        (run! check examples)))
     (remove-ns (ns-name scratch))
     (count (keep second examples))))
 

@@ -297,6 +297,12 @@
       (scope/sleep 1000)
       (is (= [1300 1400] [(call limiter now) (call limiter now)]) "quiet time is not saved up"))))
 
+(deftest ^{:spec ["C60"]} a-limiter-keeps-a-rate-that-is-finer-than-its-timers
+  (simulated
+    (let [limiter (r/rate-limiter {:rate 100000})
+          times (vec (repeatedly 10000 #(call limiter now)))]
+      (is (<= 97 (- (peek times) (first times)) 103) "milliseconds; if each call waited for a timer of its own, 10,000"))))
+
 (deftest ^{:spec ["C60"]} a-limiter-may-let-a-burst-pass
   (simulated
     (let [limiter (r/rate-limiter {:rate 10 :burst 3})]

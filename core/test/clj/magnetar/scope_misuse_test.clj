@@ -67,7 +67,7 @@
           inner (promise)]
       (with-scope [s]
         (deliver me (fork s (fn [] (with-scope [t] (fork t #(deliver inner (refusal (fn [] (join @me))))))))))
-      (is (= "The fork FILE:N waits for the end of the fork FILE:N, which waits for it, in a scope of its own: join it outside of that scope."
+      (is (= "The fork FILE:N waits for the end of the fork FILE:N, which waits for it, in a scope or in offloaded work of its own: join it outside of that."
              (golden @inner)))
       (is (= #{:magnetar/reason :site :fork :joiner} (set (keys (ex-data @inner))))))))
 

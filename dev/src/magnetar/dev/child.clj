@@ -42,6 +42,10 @@
 (defn- java-command []
   (str (io/file (System/getProperty "java.home") "bin" "java")))
 
+(def opens
+  "Options of the JVM that bin/magnetar starts programs with."
+  ["--add-opens" "java.base/java.lang=ALL-UNNAMED"])
+
 (defn run
   "Runs a Java program: `command` is options, main class and arguments. Ends it after `seconds`.
   Returns {:exit code, or :timeout, :out everything it printed, :ms}."

@@ -55,10 +55,14 @@
 
 (defn check
   "Runs the named check against these kernel classes; nil if it is green, else what it saw, in a line.
-  `seconds` is what it may wait for a step that takes no time where all is well; a check of many steps may take four times that."
-  [kernel checks name seconds]
-  (let [{:keys [exit out]} (child/run [kernel checks] (* 4 (long seconds)) "-Xmx600m"
-                                      (str "-Dmagnetar.check.seconds=" seconds) "magnetar.check.Main" name)]
+  `seconds` is what it may wait for a step that takes no time where all is well; a check of many steps may take four times that.
+  Further options are the JVM's."
+  [kernel checks name seconds & options]
+  (let [{:keys [exit out]} (apply child/run [kernel checks] (* 4 (long seconds))
+                                  (concat child/opens
+                                          ["-Xmx600m" (str "-Dmagnetar.check.seconds=" seconds)]
+                                          options
+                                          ["magnetar.check.Main" name]))]
     (cond
       (= 0 exit) nil
       (= :timeout exit) "it did not end"

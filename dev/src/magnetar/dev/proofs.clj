@@ -30,14 +30,20 @@
 ;; --- checks and mutants
 
 (defn- check-names [quick?]
-  (let [slow #{"stress-long" "stress-10000" "blockers-100000"}
+  (let [slow #{"stress-long" "stress-10000" "blockers-100000" "mailbox-stress-10000" "mailbox-stress-long" "storm-1000000" "deaths-leave-nothing-1000000"}
         text (slurp (io/file (System/getProperty "magnetar.home") "kernel/test/java/magnetar/check/Main.java"))
         all (map second (re-seq #"Map\.entry\(\"([a-z0-9-]+)\"" text))]
     (if quick? (remove slow all) all)))
 
+(def ^:private of-waking
+  "The checks that are run with both ways to wake a fiber."
+  ["wake-up" "publication" "crossing" "stress" "mailbox-wake-up" "mailbox-stress" "signals" "storm" "hand-off-bound" "hand-off-lost" "hand-off-ring"])
+
 (defn- prove-checks [kernel checks quick?]
   (doseq [name (check-names quick?)]
-    (note (str "check " name) (mutants/check kernel checks name 30))))
+    (note (str "check " name) (mutants/check kernel checks name (if (re-find #"-1000000$" name) 120 30))))
+  (doseq [name of-waking]
+    (note (str "check " name " without hand-off") (mutants/check kernel checks name 30 "-Dmagnetar.hand-off=false"))))
 
 (defn- prove-mutants [root sources checks]
   (doseq [mutant (mutants/mutants root)]
@@ -72,9 +78,9 @@
       (when-let [checks (compiled "the checks" [(source "test/java")] [kernel])]
         (prove-checks kernel checks quick?)
         (prove-mutants root sources checks))
-      (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 300 900)
+      (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 400 1200)
                      ["-Xmx1g"] "magnetar.lincheck.Main" (if quick? "quick" "full"))
-      (prove-program kernel (source "stress/java") "jcstress" (if quick? 150 900)
+      (prove-program kernel (source "stress/java") "jcstress" (if quick? 240 1200)
                      ["-Xmx512m"] "magnetar.stress.Main" (if quick? "quick" "full")))))
 
 (defn -main

@@ -18,7 +18,7 @@
   (:import
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.park Fibers)
-   (magnetar.kernel.process LocalProcess Processes)))
+   (magnetar.kernel.process LocalProcess Pid Processes)))
 
 (set! *warn-on-reflection* true)
 
@@ -127,11 +127,22 @@
 
 (def ^:private patience-ms 2000)
 
+(def ^:private of-the-library
+  "The name of what the library starts once, and keeps."
+  #"magnetar/actor/mourner\.clj")
+
+(defn- of-the-library? [^String name]
+  (and name (re-find of-the-library name)))
+
 (defn- processes []
-  (into #{} (map #(.pid ^LocalProcess %)) (Processes/all)))
+  (into #{}
+        (comp (map #(.pid ^LocalProcess %)) (remove #(of-the-library? (.label ^Pid %))))
+        (Processes/all)))
 
 (defn- threads []
-  (disj (set (Fibers/threads)) (Thread/currentThread)))
+  (into #{}
+        (remove #(or (identical? (Thread/currentThread) %) (of-the-library? (.getName ^Thread %))))
+        (Fibers/threads)))
 
 (defn- left-behind [now before]
   (reduce disj now before))

@@ -108,7 +108,7 @@
 
 (deftest a-process-that-waits-for-a-message-is-named-in-a-deadlock
   (let [[_ message] (reason-of #(mt/simulate {:seed 1} (actor/with-process {} (receive :never nil))))]
-    (is (re-find #"waits for message process" message))))
+    (is (re-find #"#2 body waits for message #2 body" message))))
 
 (defn- refused-with [reason f]
   (let [[actual message] (reason-of #(mt/simulate {:seed 1 :patience-ms 1000} (f)))]

@@ -1,7 +1,7 @@
 (ns magnetar.bench.lane
   "Groups of comparisons, each in fresh JVMs: from a table of groups to a result that `magnetar.bench.report` prints.
 
-  A group is {:group name :workload symbol :arguments [..] :flags [..] :forks n :warm-ups n :rounds n :rows [..]}. The variants of a group
+  A JVM runs a program file, with the dynamic bindings that Clojure has while it loads one. A group is {:group name :workload symbol :arguments [..] :flags [..] :forks n :warm-ups n :rounds n :rows [..]}. The variants of a group
   run in turn in one JVM, the order turned round from round to round; each round gives one ratio. A row is
   {:name .. :ours variant :theirs variant :target ratio}; without :theirs it is a figure, without :target it is for information."
   (:require
@@ -21,11 +21,14 @@
   (apply println words)
   (flush))
 
+(def ^:private program-text
+  "(apply (requiring-resolve 'magnetar.bench.rounds/-main) *command-line-args*)\n")
+
 (defn- command
   [{:keys [flags workload arguments warm-ups rounds]} open-flags]
   (concat [(machine/java-command)] usual-flags open-flags flags
           ["-cp" (System/getProperty "java.class.path")
-           "clojure.main" "-m" "magnetar.bench.rounds" workload (pr-str (vec arguments))
+           "clojure.main" (child/program program-text) workload (pr-str (vec arguments))
            (pr-str {:warm-ups warm-ups :rounds rounds})]))
 
 (defn- fork

@@ -221,7 +221,9 @@
       (let [line (.readLine (io/reader (.getInputStream process)))
             [_ port] (re-find #"Socket REPL on 127\.0\.0\.1:(\d+), port in \.socket-repl-port" line)]
         (is (= port (str/trim (slurp (io/file folder ".socket-repl-port")))))
-        (is (str/includes? (ask (parse-long port) "(a/<!! (a/go 41))") "41")))
+        (is (str/includes? (ask (parse-long port) "(a/<!! (a/go 41))") "41"))
+        (is (str/includes? (ask (parse-long port) "(! (self) :mine) (receive m [:got m])") "[:got :mine]"))
+        (is (str/includes? (ask (parse-long port) "(exit :bye) (inc 41)") "** exited: :bye\nuser=> 42")))
       (finally (.destroy process)))
     (.waitFor process)
     (is (not (.exists (io/file folder ".socket-repl-port"))))))

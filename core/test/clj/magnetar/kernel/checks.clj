@@ -6,7 +6,9 @@
    [clojure.test :refer [is]]
    [magnetar.dev.child :as child]))
 
-(defn- class-path []
+(defn class-path
+  "What this JVM loads classes from."
+  []
   (str/split (System/getProperty "java.class.path") #":"))
 
 (def classes
@@ -17,10 +19,15 @@
              (throw (ex-info (str "The Java checks do not compile: " complaint) {:from (str from)})))
            into)))
 
+(def ^:private way-of-waking
+  "The option of the test run's own JVM that turns hand-off off, if it has it: the checks are run in the same way."
+  (when-let [set (System/getProperty "magnetar.hand-off")]
+    [(str "-Dmagnetar.hand-off=" set)]))
+
 (defn run
   "Runs a Java main class of kernel/test/java; returns {:exit :out}. `command` is options, class and arguments."
   [seconds & command]
-  (apply child/run (cons @classes (class-path)) seconds command))
+  (apply child/run (cons @classes (class-path)) seconds (concat child/opens way-of-waking command)))
 
 (defn green?
   "Asserts that the checks of these names hold, one JVM for all of them. Options of the JVM come first, as strings with a dash."

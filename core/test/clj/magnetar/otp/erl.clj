@@ -20,9 +20,9 @@
   (= "true" (System/getProperty "magnetar.erl")))
 
 (defn available?
-  "Is there an `erl` on the PATH?"
-  []
-  (boolean (some #(.canExecute (io/file % "erl")) (str/split (or (System/getenv "PATH") "") #":"))))
+  "Is there an `erl` in the folders of the path, which is the PATH?"
+  ([] (available? (or (System/getenv "PATH") "")))
+  ([path] (boolean (some #(.canExecute (io/file % "erl")) (str/split path #":")))))
 
 (defn scenarios
   "The scenarios that have an Erlang side."

@@ -47,11 +47,23 @@
           (actor/flush))
   :erl "process_flag(trap_exit, true), P = idle(), link(P), unlink(P), exit(P, boom), receive after 50 -> ok end, flush()")
 
+(defn- watch-in-a-crowd
+  "Gives the process so many monitors that it takes a while until its links learn of its death."
+  [pid]
+  (let [me (self)]
+    (spawn (fn []
+             (dotimes [_ 100] (actor/monitor pid))
+             (! me :crowd)
+             (receive :never nil)))
+    (receive :crowd nil)))
+
 (defn- unlink-while-it-dies []
   (let [pid (spawn #(receive :go (exit :x)))]
+    (watch-in-a-crowd pid)
     (link pid)
     (lanes/through-death pid (fn []
                                (! pid :go)
+                               (lanes/wait-for #(not (alive? pid)))
                                (unlink pid)
                                (receive [:EXIT pid _] nil (after 0 nil))))))
 

@@ -5,6 +5,7 @@
    [clojure.java.io :as io]
    [clojure.string :as str]
    [clojure.test :as t :refer [deftest is testing]]
+   [magnetar.dev.processes :as processes]
    [magnetar.otp.erl :as erl]
    [magnetar.otp.lanes :as lanes]))
 
@@ -17,11 +18,14 @@
   (testing (str id " in Erlang: " says)
     (is (= (erl/expected scenario) (get @on-erlang id :nothing)))))
 
+(def ^:private notice
+  (delay (println "  lane of Erlang: skipped, there is no `erl` on the PATH")))
+
 (defn- with-erlang [f]
   (cond
     (not (erl/wanted?)) nil
     (erl/available?) (f)
-    :else (println "  lane of Erlang: skipped, there is no `erl` on the PATH")))
+    :else @notice))
 
 (deftest erlang-shows-what-the-table-says
   (with-erlang
@@ -83,6 +87,12 @@
            id))))
 
 ;; ---- the table itself
+
+(deftest an-erl-that-is-missing-is-missed
+  (let [folder (str (processes/temporary-folder))]
+    (is (not (erl/available? (str folder ":/nowhere"))))
+    (.setExecutable (io/file (processes/write folder "erl" "")) true)
+    (is (erl/available? (str "/nowhere:" folder)))))
 
 (defn- claimed []
   (let [ids (str/split-lines (slurp (io/file (System/getProperty "magnetar.home") "core/test/resources/conformance/otp-ids.txt")))]

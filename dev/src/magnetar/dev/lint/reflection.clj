@@ -68,12 +68,17 @@
 (defn- test-file? [file]
   (re-find #"/test/" file))
 
+(defn- no-code?
+  "The file of literals for the reader is a map of names."
+  [file]
+  (str/ends-with? file "/data_readers.clj"))
+
 (defn- source [file]
   {:file file :name (second (sources/declaration file))})
 
 (defn- warnings [math folders]
   (->> (mapcat #(sources/files % ".clj") folders)
-       (remove test-file?)
+       (remove (some-fn test-file? no-code?))
        (mapcat #(source-findings math (source %)))
        distinct))
 

@@ -5,6 +5,7 @@ import java.util.Deque;
 import org.jetbrains.lincheck.datastructures.IntGen;
 import org.jetbrains.lincheck.datastructures.Operation;
 import org.jetbrains.lincheck.datastructures.Param;
+import org.jetbrains.lincheck.datastructures.Validate;
 
 /** Channels that are wrong on purpose: Lincheck has to find out, or its silence about the others means nothing. */
 public final class Controls {
@@ -62,6 +63,41 @@ public final class Controls {
             }
             waiting = null;
             return "true";
+        }
+    }
+
+    /** A mailbox whose owner looks for messages and says that it waits in two steps. */
+    @Param(name = "value", gen = IntGen.class, conf = "1:3")
+    public static final class Deaf {
+        private final Deque<Integer> inbox = new ArrayDeque<>();
+        private boolean waits;
+
+        @Operation
+        public synchronized String push(@Param(name = "value") int value) {
+            inbox.add(value);
+            waits = false;
+            return "added";
+        }
+
+        @Operation(nonParallelGroup = "owner")
+        public String await() {
+            synchronized (this) {
+                waits = false;
+                if (!inbox.isEmpty()) {
+                    return "ready";
+                }
+            }
+            synchronized (this) {
+                waits = true;
+                return "waits";
+            }
+        }
+
+        @Validate
+        public void nobodySleepsOn() {
+            if (waits && !inbox.isEmpty()) {
+                throw new AssertionError("the owner sleeps on");
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ public final class Main {
         quick = args.length == 0 || args[0].equals("quick");
         control("a buffer that forgets to lock", Controls.ForgetfulFixed.class, Channels.FixedModel.class);
         control("a take without a claim", Controls.Unclaimed.class, Channels.RendezvousModel.class);
+        control("an owner that waits without a second look", Controls.Deaf.class, Mailboxes.OpenModel.class);
         channel("rendezvous", Channels.Rendezvous.class, Channels.RendezvousModel.class);
         channel("fixed", Channels.Fixed.class, Channels.FixedModel.class);
         channel("dropping", Channels.Dropping.class, Channels.DroppingModel.class);
@@ -23,6 +24,11 @@ public final class Main {
         channel("promise", Channels.Promised.class, Channels.PromisedModel.class);
         channel("unbounded", Channels.Unbounded.class, Channels.UnboundedModel.class);
         selects();
+        mailbox("open", Mailboxes.Open.class, Mailboxes.OpenModel.class);
+        mailbox("blocking", Mailboxes.Blocking.class, Mailboxes.RefusingModel.class);
+        mailbox("failing", Mailboxes.Failing.class, Mailboxes.RefusingModel.class);
+        mailbox("dropping the newest", Mailboxes.DroppingNew.class, Mailboxes.RefusingModel.class);
+        mailbox("dropping the oldest", Mailboxes.DroppingOld.class, Mailboxes.DroppingOldModel.class);
         System.exit(failed ? 1 : 0);
     }
 
@@ -47,9 +53,22 @@ public final class Main {
                         .threads(3).actorsPerThread(1).actorsBefore(1).actorsAfter(2).verifier(SerializabilityVerifier.class));
     }
 
+    /** Without operations afterwards the validation sees what the parallel ones left; with them, what is in the mailbox is taken out. */
+    private static void mailbox(String title, Class<?> subject, Class<?> specification) {
+        holds("Lincheck, model checking: mailbox, " + title, subject, specification,
+                new ModelCheckingOptions().iterations(quick ? 8 : 30).invocationsPerIteration(quick ? 100 : 500)
+                        .threads(2).actorsPerThread(3).actorsBefore(2).actorsAfter(0));
+        if (quick && subject != Mailboxes.Open.class) {
+            return;
+        }
+        holds("Lincheck, stress: mailbox, " + title, subject, specification,
+                new StressOptions().iterations(quick ? 5 : 25).invocationsPerIteration(quick ? 500 : 3_000)
+                        .threads(3).actorsPerThread(2).actorsBefore(2).actorsAfter(3));
+    }
+
     private static void control(String title, Class<?> subject, Class<?> specification) {
         Throwable found = failure(subject, specification,
-                new ModelCheckingOptions().iterations(30).invocationsPerIteration(500).threads(2).actorsPerThread(2));
+                new ModelCheckingOptions().iterations(30).invocationsPerIteration(500).threads(2).actorsPerThread(2).actorsBefore(0).actorsAfter(0));
         report("Lincheck finds the control: " + title, found == null ? new AssertionError("it passed") : null);
     }
 

@@ -8,7 +8,7 @@
   (:import
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.park WaitReason)
-   (magnetar.kernel.process Pid LocalProcess ProcessInfo Processes)))
+   (magnetar.kernel.process LocalProcess Pid ProcessInfo Processes)))
 
 (set! *warn-on-reflection* true)
 

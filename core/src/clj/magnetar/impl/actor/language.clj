@@ -20,7 +20,7 @@
 (def ^:private most-frames 12)
 
 (defn- cut [^String s]
-  (if (< longest-text (count s)) (str (subs s 0 longest-text) "...") s))
+  (if (< (long longest-text) (count s)) (str (subs s 0 longest-text) "...") s))
 
 (defn text
   "The value as text of bounded length, whatever it is."
@@ -37,11 +37,11 @@
 
 (declare plain)
 
-(defn- plain-elements [depth coll]
+(defn- plain-elements [^long depth coll]
   (let [elements (mapv #(plain (inc depth) %) (take most-elements coll))]
     (cond-> elements (seq (drop most-elements coll)) (conj '...))))
 
-(defn- plain-map [depth m]
+(defn- plain-map [^long depth m]
   (into {} (map (fn [[k v]] [(plain (inc depth) k) (plain (inc depth) v)])) (take most-elements m)))
 
 (defn plain

@@ -11,7 +11,7 @@
    (java.util List)
    (magnetar.kernel.channel Select Select$Chosen)
    (magnetar.kernel.park Fiber)
-   (magnetar.kernel.process Matcher LocalProcess Processes)
+   (magnetar.kernel.process LocalProcess Matcher Processes)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)

@@ -33,7 +33,18 @@
 
 ;; ---- options
 
-(def ^:private known #{:name :link :monitor :mailbox :trap-exit :platform-thread :bindings})
+(def known
+  "The options of a process."
+  #{:name :link :monitor :mailbox :trap-exit :platform-thread :context :bindings})
+
+(def guest-known
+  "The options of a process that a thread becomes."
+  [:name :mailbox :trap-exit :context])
+
+(defn- check-bindings [bindings]
+  (when-not (or (nil? bindings) (= :none bindings))
+    (arguments/misuse :magnetar/bad-bindings
+                      (str "The :bindings of a process are :none, or left out; these are " (arguments/show bindings) ".") {:bindings bindings})))
 
 (defn- check-name [name]
   (when-not (or (keyword? name) (symbol? name))
@@ -53,11 +64,11 @@
   (set! (.whenFull options) (-> when-full name .toUpperCase (.replace "-" "_"))))
 
 (defn- kernel-options ^Processes$Options [operation ^String site {:keys [name link monitor mailbox trap-exit platform-thread] :as options}]
-  (arguments/options operation known options)
   (when (some? name) (check-name name))
   (let [kernel (Processes$Options.)]
     (set! (.label kernel) (if (some? name) (str name) site))
     (set! (.name kernel) name)
+    (set! (.site kernel) site)
     (set! (.link kernel) (boolean link))
     (set! (.monitor kernel) (boolean monitor))
     (set! (.traps kernel) (boolean trap-exit))
@@ -77,6 +88,7 @@
   "Starts (f & args) with options; what the kernel started."
   ^Processes$Started [operation site {:keys [bindings] :as options} f args]
   (check operation f)
+  (check-bindings bindings)
   (transactions/refuse operation)
   (Processes/spawn (kernel-options operation site options) (work f args bindings)))
 
@@ -101,5 +113,4 @@
 (defn host
   "Makes this thread a process while it calls f; the value of f."
   [site options ^Callable f]
-  (arguments/options "with-process" [:name :mailbox :trap-exit] options)
   (outcome (Processes/host (kernel-options "with-process" site options) f)))

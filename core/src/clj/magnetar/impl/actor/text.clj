@@ -38,13 +38,13 @@
 (defn read-pid
   "The pid of this text; it is `=` to the one that was printed."
   [text]
-  (if-some [[_ node serial creation label] (and (string? text) (re-matches #"(\d{1,9})\.(\d{1,18})\.(\d{1,18})(?: (.*))?" text))]
+  (if-some [[_ node serial creation label] (when (string? text) (re-matches #"(\d{1,9})\.(\d{1,18})\.(\d{1,18})(?: (.*))?" text))]
     (Pid. (parse-long node) (parse-long serial) (parse-long creation) label)
     (unreadable "pid" text "#magnetar/pid \"0.17.1699 name\"")))
 
 (defn read-ref
   "The reference of this text; it is `=` to the one that was printed."
   [text]
-  (if-some [[_ id creation] (and (string? text) (re-matches #"(\d{1,18})\.(\d{1,18})" text))]
+  (if-some [[_ id creation] (when (string? text) (re-matches #"(\d{1,18})\.(\d{1,18})" text))]
     (Ref/read (parse-long id) (parse-long creation))
     (unreadable "reference" text "#magnetar/ref \"1042.1699\"")))

@@ -27,12 +27,19 @@
 
 ;; ---- options
 
+(def ^:private most 1000000) ; fibers at a time, elements of a chunk
+
+(defn not-positive
+  "Refuses what is no number for the option."
+  [place option n]
+  (misuse :magnetar/bad-option
+          (str "`" place "` wants a whole number from 1 " (if (pos-int? n) (str "to " most) "up") " for " option "; this is " (show n) ".")
+          {:option option :value n}))
+
 (defn- positive [place options option]
   (let [n (get options option)]
-    (when-not (or (nil? n) (and (int? n) (pos? (long n))))
-      (misuse :magnetar/bad-option
-              (str "`" place "` wants a whole number from 1 up for " option "; this is " (show n) ".")
-              {:option option :value n}))))
+    (when-not (or (nil? n) (and (int? n) (<= 1 (long n) (long most))))
+      (not-positive place option n))))
 
 (defn options
   "The options, checked: a map with no other keys than `known`."
@@ -172,3 +179,38 @@
     (try
       (state-between? a b)
       (catch RuntimeException _ true))))
+
+;; ---- what transducers do at the end
+
+(defn- halts?
+  "True if the use of a transducer has a `halt-when` in it, whose value is that of the whole reduction."
+  [rf]
+  (and (instance? AFunction rf)
+       (or (from-core? rf #"clojure\.core\$halt_when\$.*")
+           (boolean (some #(halts? (value-in rf %)) (fields (class rf)))))))
+
+(defn- completion
+  "What a use that saw no element does to a result: :none, it is handed on; :adds, elements are added; :replaces, it becomes another."
+  [xform]
+  (let [result (Object.)
+        seen (volatile! [])
+        rf (xform (fn
+                    ([] nil)
+                    ([acc] (vswap! seen conj acc) acc)
+                    ([acc x] (vswap! seen conj x) acc)))
+        answer (try (rf result) (catch ArityException _ ::none) (catch Exception _ ::fails-on-this-one))]
+    (cond
+      (or (identical? ::none answer) (= [[result] result] [@seen answer])) :none
+      (identical? result answer) :adds
+      :else :replaces)))
+
+(defn order
+  "How what the transducer makes may be reduced: :any, a chunk at a time; :in-order, made in order by one and then reduced a chunk at a
+  time, since it keeps state or adds elements at the end; :alone, by one altogether, since it decides what the result is."
+  [place xform]
+  (let [stateful (stateful? place xform)
+        completion (if (transducer? xform) :none (completion xform))]
+    (cond
+      (or (= :replaces completion) (and stateful (halts? (use-of place xform)))) :alone
+      (or stateful (= :adds completion)) :in-order
+      :else :any)))

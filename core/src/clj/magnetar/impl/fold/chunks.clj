@@ -2,7 +2,7 @@
   "Cuts a collection into chunks that are numbered in its order, and each chunk into slices, which are arrays."
   {:no-doc true}
   (:import
-   (clojure.lang Counted IChunk IFn$OLLLL Indexed LongRange PersistentVector)
+   (clojure.lang Counted IChunk Indexed LongRange PersistentVector)
    (java.util Iterator List RandomAccess)
    (java.util.concurrent.atomic AtomicLong)
    (java.util.concurrent.locks ReentrantLock)))
@@ -15,9 +15,7 @@
   (slice [])                  ; an array with the next elements, null at the end; throws what reading them threw
   (^long from [])             ; where in the array they begin
   (^long to [])               ; and end
-  (^long position [^long i])  ; in the collection, of the element at i in the array; for -1 of what could not be read
-  (^long longs [f ^long most ^long acc]) ; reduces what comes next, `most` elements or fewer, by a loop of `longs`; returns how many; -1: it cannot
-  (^long total []))           ; what came of that
+  (^long position [^long i])) ; in the collection, of the element at i in the array; for -1 of what could not be read
 
 ;; `claim` is called with a chunk's number before anything is read for it; false: nobody needs it.
 (definterface Source
@@ -34,29 +32,8 @@
   (^long offset [^long from]))        ; where in it
 
 ;; A chunk belongs to one worker: its fields need no care.
-(definterface Loop
-  (^void run [f ^long to]))
-
-(deftype Part [^long number ^Elements elements ^long end ^:unsynchronized-mutable ^long next ^:unsynchronized-mutable ^long begin
-               ^:unsynchronized-mutable ^long sum]
-  Loop
-  (run [_ f to]
-    (loop []
-      (when (< next to)
-        (let [upto (.upto elements next to)
-              offset (.offset elements next)]
-          (set! sum (.invokePrim ^IFn$OLLLL f (.array elements next upto) offset (+ offset (- upto next)) sum))
-          (set! next upto)
-          (recur)))))
+(deftype Part [^long number ^Elements elements ^long end ^:unsynchronized-mutable ^long next ^:unsynchronized-mutable ^long begin]
   Chunk
-  (longs [this f most acc]
-    (set! sum acc)
-    (let [from next]
-      (try
-        (.run this f (min end (+ from most)))
-        (- next from)
-        (catch ArithmeticException _ (if (= next from) -1 (- next from))))))
-  (total [_] sum)
   (index [_] number)
   (from [_] (.offset elements begin))
   (to [_] (+ (.offset elements begin) (- next begin)))
@@ -75,7 +52,7 @@
     (let [i (.getAndIncrement counter)
           from (* i chunk)]
       (when (and (< from size) (claim i))
-        (Part. i elements (min size (+ from chunk)) from from 0)))))
+        (Part. i elements (min size (+ from chunk)) from from)))))
 
 (defn- share
   "How many elements a chunk has: some chunks for each worker, so that none waits long for the last."
@@ -149,8 +126,6 @@
   (from [_] 0)
   (to [_] size)
   (position [_ i] (+ start (if (neg? i) size i)))
-  (longs [_ _ _ _] -1)
-  (total [_] 0)
   (slice [_]
     (let [answer xs]
       (set! xs nil)
@@ -162,6 +137,8 @@
 (definterface Reader
   (^void read [^long n ^java.util.ArrayList into]))
 
+(def ^:private ^:const largest-batch 4096)
+
 (defn batch-size
   "Small batches first, so that a short collection is shared out, then a sixteenth of what came before; the same for the same
   collection, so that the grouping is."
@@ -171,7 +148,7 @@
     (bit-shift-left 8 (min 9 (quot number 16)))))
 
 (defn- read-batch [^Reader reader ^long number ^long start n]
-  (let [xs (java.util.ArrayList.)
+  (let [xs (java.util.ArrayList. (int (min (long n) (long largest-batch))))
         failure (try (.read reader (long n) xs) nil (catch Throwable t t))]
     (when (or failure (pos? (.size xs)))
       (Batch. number start (.size xs) (when (pos? (.size xs)) (.toArray xs)) failure))))

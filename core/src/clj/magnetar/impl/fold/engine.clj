@@ -5,7 +5,6 @@
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.fold.checks :as checks]
    [magnetar.impl.fold.chunks]
-   [magnetar.impl.fold.longs :as longs]
    [magnetar.impl.fold.owned :as owned]
    [magnetar.impl.runtime])
   (:import
@@ -26,7 +25,6 @@
 (deftype Outcome [value stop]) ; stop: nil, :reduced, or what was thrown
 
 (deftype Run [site reducef combinef ^Source source
-              plan                              ; of `longs`, or nil
               ^AtomicLong limit
               ^AtomicLongArray current          ; per worker: the number of the chunk it reads or reduces, -1 for none
               ^AtomicReferenceArray workers     ; their fibers; the caller's is not among them
@@ -114,8 +112,7 @@
 (definterface Walk
   (^long index [])
   (^long left [])                                    ; elements until the next look round
-  (^Object walk [xs ^long from ^long to f acc])
-  (walkLongs [chunk acc]))                           ; acc after the next elements; nil if they have to be walked
+  (^Object walk [xs ^long from ^long to f acc]))
 
 (def ^:private ^:const quick-nanos 250000)
 (def ^:private ^:const slow-nanos 1000000)
@@ -136,8 +133,8 @@
 
 ;; Belongs to one worker; `at` is the index of the element that it is at. `on-late` is called after the instant `late`, and again so much
 ;; later until it says true.
-(deftype Pace [^Fiber fiber virtual on-late ^:unsynchronized-mutable longs ^:unsynchronized-mutable ^long late ^:unsynchronized-mutable ^long last
-               ^:unsynchronized-mutable ^long step ^:unsynchronized-mutable ^long left ^:unsynchronized-mutable ^long yields
+(deftype Pace [^Fiber fiber virtual on-late ^:unsynchronized-mutable ^long late ^:unsynchronized-mutable ^long last ^:unsynchronized-mutable ^long step
+               ^:unsynchronized-mutable ^long left ^:unsynchronized-mutable ^long yields
                ^:unsynchronized-mutable ^long at]
   Walk
   (index [_] at)
@@ -152,13 +149,6 @@
               (let [acc (f acc (aget xs (unchecked-int i)))]
                 (if (reduced? acc) acc (recur (inc i) acc))))
           acc))))
-  (walkLongs [_ chunk acc]
-    (when (and (some? longs) (instance? Long acc))
-      (let [n (.longs ^Chunk chunk longs left (.longValue ^Long acc))]
-        (cond
-          (pos? n) (do (set! left (- left n))
-                       (.total ^Chunk chunk))
-          (neg? n) (set! longs nil)))))
   Runnable
   (run [_]
     (.check fiber)
@@ -173,9 +163,9 @@
         (set! late (if (on-late) Long/MAX_VALUE (+ now patience-nanos))))
       (set! last (System/nanoTime)))))
 
-(defn- pace [longs on-late]
+(defn- pace [on-late]
   (let [now (System/nanoTime)]
-    (Pace. (Fiber/current) (.isVirtual (Thread/currentThread)) on-late longs
+    (Pace. (Fiber/current) (.isVirtual (Thread/currentThread)) on-late
            (if on-late (+ now patience-nanos) Long/MAX_VALUE) now 1 1 0 0)))
 
 ;; ---- one chunk
@@ -212,7 +202,7 @@
   (try
     (.slice chunk)
     (catch Throwable e
-      (when (.isDoomed (Fiber/current)) (throw e))
+      (when (or (.isDoomed (Fiber/current)) (instance? InterruptedException e)) (throw e))
       (let [position (.position chunk -1)]
         (Outcome. nil (ex-info (str "The " (.-site run) " failed as it read the collection at position " position ": "
                                     (or (ex-message e) (class e)))
@@ -230,13 +220,11 @@
   (loop [acc ((.-combinef run))]
     (if (reduced? acc)
       (ended acc)
-      (if-some [sum (.walkLongs pace chunk acc)]
-        (recur (if (pos? (.left pace)) sum (look-round run pace chunk sum)))
-        (let [slice (next-slice run chunk)]
-          (cond
-            (nil? slice) (Outcome. acc nil)
-            (instance? Outcome slice) slice
-            :else (recur (reduce-guarded run pace chunk slice acc))))))))
+      (let [slice (next-slice run chunk)]
+        (cond
+          (nil? slice) (Outcome. acc nil)
+          (instance? Outcome slice) slice
+          :else (recur (reduce-guarded run pace chunk slice acc)))))))
 
 ;; ---- workers
 
@@ -263,11 +251,10 @@
 
 (defn- start-workers [^Run run scope ^long parallelism site]
   (let [frame (fibers/frame)
-        ^Source source (.-source run)
-        longs (longs/loop-of (.-plan run))]
+        ^Source source (.-source run)]
     (dotimes [i parallelism]
       (owned/fork scope site false frame
-                  #(work run (inc i) (pace longs nil) (fn [claim] (.next source claim)) (constantly true))))))
+                  #(work run (inc i) (pace nil) (fn [claim] (.next source claim)) (constantly true))))))
 
 ;; The caller begins alone: a fold of a few microseconds starts no fiber. What it is at then is the first chunk of those that are left, so
 ;; it never has to be dismissed, and it is worker 0, which never is. If the chunks have to be read in order, and it takes longer to read
@@ -306,12 +293,12 @@
                    (vreset! late true)
                    (start)
                    true)]
-    (work run 0 (pace nil on-late) #(.read watch source %) #(not @late))))
+    (work run 0 (pace on-late) #(.read watch source %) #(not @late))))
 
 (defn run
   "The combined value of the chunks of `source`, as `magnetar.impl.fold.sources/source` gives it."
-  [site {:keys [source daemon close]} combinef reducef {:keys [parallelism at-once plan]}]
-  (let [run (Run. site reducef combinef source plan (AtomicLong. Long/MAX_VALUE) (AtomicLongArray. (inc (long parallelism)))
+  [site {:keys [source daemon close]} combinef reducef {:keys [parallelism at-once]}]
+  (let [run (Run. site reducef combinef source (AtomicLong. Long/MAX_VALUE) (AtomicLongArray. (inc (long parallelism)))
                   (AtomicReferenceArray. (inc (long parallelism))) (HashMap.))]
     (try
       (owned/in-scope site

@@ -2,16 +2,17 @@
   "The lines of a file as a collection that a fold enters anywhere: memory-mapped, split at newlines."
   {:no-doc true}
   (:require
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.fold.checks :as checks]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang IReduceInit)
-   (java.io BufferedReader File IOException)
+   (java.io File IOException InputStream)
    (java.lang.foreign Arena MemorySegment ValueLayout)
    (java.nio.channels FileChannel FileChannel$MapMode)
    (java.nio.charset Charset)
    (java.nio.file Files OpenOption Path StandardOpenOption)
-   (java.util ArrayList)
+   (java.util ArrayList Arrays)
    (java.util.concurrent.atomic AtomicLong)
    (magnetar.impl.fold.chunks Chunk Source)))
 
@@ -88,8 +89,6 @@
   (from [_] 0)
   (to [_] size)
   (position [_ i] (+ (count-newlines file begin) (max 0 i)))
-  (longs [_ _ _ _] -1)
-  (total [_] 0)
   (slice [_]
     (let [lines (ArrayList.)]
       (set! begin next)
@@ -119,15 +118,38 @@
 (defn- refuse [path what cause]
   (checks/misuse :magnetar/no-file (str "`lines` cannot read " path ": " what ".") {:file (str path) :cause cause}))
 
-(defn- read-in-order [^Path path charset f init]
-  (with-open [^BufferedReader reader (Files/newBufferedReader path charset)]
-    (loop [acc init]
-      (let [line (.readLine reader)]
-        (cond
-          (nil? line) acc
-          (reduced? acc) @acc
-          :else (let [acc (f acc line)]
-                  (if (reduced? acc) @acc (recur acc))))))))
+;; ---- in order, for what has no length, such as a pipe, and for those who read
+
+(defn- next-block
+  "What was left of the block before and what can be read now; at the end no more than that."
+  ^bytes [^InputStream in ^bytes left]
+  (let [n (alength left)
+        block (Arrays/copyOf left (+ n (max block-size n)))]
+    (Arrays/copyOf block (+ n (max 0 (.read in block (int n) (int (- (alength block) n))))))))
+
+(defn- next-lines
+  "{:lines :left :last?}: the lines that are whole with the next block, and the bytes after them."
+  [in ^bytes left charset]
+  (let [block (next-block in left)
+        last? (= (alength block) (alength left))
+        lines (ArrayList.)
+        read (long (read-lines block last? (alength block) charset lines))]
+    {:lines lines :left (Arrays/copyOfRange block read (alength block)) :last? last?}))
+
+(defn- open ^InputStream [^Path path]
+  (Files/newInputStream path (make-array OpenOption 0)))
+
+(defn- read-in-order [path charset f init]
+  (let [f (fn [acc line] (let [acc (f acc line)] (if (reduced? acc) (reduced acc) acc)))]
+    (with-open [in (open path)]
+      (loop [acc init
+             left (byte-array 0)]
+        (let [{:keys [lines left last?]} (next-lines in left charset)
+              acc (reduce f acc lines)]
+          (cond
+            (reduced? acc) @acc
+            last? acc
+            :else (recur acc left)))))))
 
 (deftype Lines [^Path path ^Charset charset]
   IReduceInit
@@ -135,23 +157,55 @@
   Object
   (toString [_] (str "#<lines " path ">")))
 
+(defn in-order
+  "The lines as a lazy seq; the file is open until its end was read, or nobody can reach the seq any more."
+  [^Lines lines]
+  (let [blocks (fn blocks [^InputStream in left]
+                 (lazy-seq
+                   (let [{:keys [lines left last?]} (next-lines in left (.-charset lines))]
+                     (if last?
+                       (do (.close in) [lines])
+                       (cons lines (blocks in left))))))]
+    (lazy-seq (mapcat seq (blocks (open (.-path lines)) (byte-array 0))))))
+
 (defmethod print-method Lines [lines ^java.io.Writer out]
   (.write out (str lines)))
 
+(defn- named ^Charset [charset]
+  (try
+    (Charset/forName charset)
+    (catch IllegalArgumentException e
+      (throw (errors/illegal-argument :magnetar/bad-charset
+                                      (str "`lines` wants a Charset or the name of one; this is " (checks/show charset) ".") {:charset charset} e)))))
+
 (defn- charset-of ^Charset [charset]
-  (let [charset (if (instance? Charset charset) charset (Charset/forName charset))]
-    (if (= 1 (alength (.getBytes "\n" ^Charset charset)))
+  (let [charset (if (instance? Charset charset) charset (named charset))]
+    (if (Arrays/equals (byte-array [newline-byte]) (.getBytes "\n" ^Charset charset))
       charset
       (checks/misuse :magnetar/bad-charset
-                     (str "`lines` finds newlines by their byte, which " charset " does not have: read it in order, with line-seq.")
+                     (str "`lines` finds newlines by their byte, 10, which " charset " does not have: read it in order, with line-seq.")
                      {:charset charset}))))
 
+(defn- path-of ^Path [file]
+  (cond
+    (instance? Path file) file
+    (instance? File file) (.toPath ^File file)
+    (string? file) (.toPath (File. ^String file))
+    :else (checks/misuse :magnetar/no-file
+                         (str "`lines` wants the name of a file, a File or a Path; this is " (checks/show file) ".") {:file file})))
+
 (defn lines [file charset]
-  (let [^Path path (if (instance? Path file) file (.toPath (if (instance? File file) ^File file (File. ^String file))))]
+  (let [path (path-of file)]
     (cond
       (Files/isDirectory path (make-array java.nio.file.LinkOption 0)) (refuse path "it is a folder" nil)
       (not (Files/isReadable path)) (refuse path "there is no such file, or it may not be read" nil)
       :else (Lines. path (charset-of charset)))))
+
+(defn mappable?
+  "True if the file has a length that says how much there is to read; /proc and pipes have none."
+  [^Lines lines]
+  (let [^Path path (.-path lines)]
+    (and (Files/isRegularFile path (make-array java.nio.file.LinkOption 0)) (pos? (Files/size path)))))
 
 (defn- map-file ^MemorySegment [^Path path arena]
   (try

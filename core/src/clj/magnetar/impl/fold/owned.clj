@@ -34,12 +34,8 @@
             e (.error fork)]
         (and (some? e) (nil? (.cause (.fiber fork))) (boolean (keep-failure failure e)))))))
 
-(defn in-scope
-  "Calls f with a new scope, waits for its forks, and closes it. Throws the first failure of a fork, as it is; else what f or the waiting
-  throws."
-  [^String site f]
-  (let [failure (atom nil)
-        scope (Scope/open site (first-failure failure) Durations/INFINITE)]
+(defn- in-scope-that-keeps [^String site failure f]
+  (let [scope (Scope/open site (first-failure failure) Durations/INFINITE)]
     (try
       (f scope)
       (.join scope)
@@ -48,6 +44,22 @@
       (finally (.close scope)))
     (.check (Fiber/current))
     (when-some [e @failure] (throw e))))
+
+(defn in-scope
+  "Calls f with a new scope, waits for its forks, and closes it. Throws the first failure of a fork, as it is; else what f or the waiting
+  throws."
+  [site f]
+  (in-scope-that-keeps site (atom nil) f))
+
+(defn in-scopes
+  "Like `in-scope`, with n scopes, one in the other, as a vector: forks of one scope meet under its lock."
+  [site n f]
+  (let [failure (atom nil)
+        nest (fn nest [scopes]
+               (if (= n (count scopes))
+                 (f scopes)
+                 (in-scope-that-keeps site failure #(nest (conj scopes %)))))]
+    (nest [])))
 
 (defn fork
   "Starts f in the scope, with the bindings of `frame`; false if the scope takes no more."

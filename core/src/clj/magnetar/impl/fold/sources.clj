@@ -11,13 +11,14 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.core Eduction)
-   (clojure.lang IReduceInit)
+   (clojure.lang IReduceInit LazySeq)
    (java.lang.reflect Field)
    (java.util ArrayList Collections Map Spliterator Spliterators)
    (java.util.stream BaseStream)
    (magnetar.impl.fold.chunks Reader)
    (magnetar.impl.fold.lines Lines)
-   (magnetar.kernel.channel Buffer Channel Ports ReadPort)))
+   (magnetar.kernel.channel Buffer Channel Ports ReadPort)
+   (magnetar.kernel.park Cancelled)))
 
 (set! *warn-on-reflection* true)
 
@@ -32,12 +33,12 @@
   (and (some? x) (re-matches #"clojure\.core\.reducers\$folder\$reify__\d+" (.getName (class x)))))
 
 (defn unwrap
-  "{:coll :xform :pairs}: the collection below r/map, r/filter and eductions without state, what they do to a reducing function, and
+  "{:coll :xform :pairs}: the collection below r/map, r/filter and eductions that may be reduced in any order, what they do to a reducing function, and
   whether they take the entries of a map as two arguments, as reducers do."
   [place coll xform pairs]
   (cond
     (folder? coll) (recur place (part coll "coll") (comp (part coll "xf") xform) true)
-    (and (instance? Eduction coll) (not (checks/stateful? place (.-xform ^Eduction coll))))
+    (and (instance? Eduction coll) (= :any (checks/order place (.-xform ^Eduction coll))))
     (recur place (.-coll ^Eduction coll) (comp (.-xform ^Eduction coll) xform) false)
     :else {:coll coll :xform xform :pairs (and pairs (instance? Map coll))}))
 
@@ -130,12 +131,18 @@
   (cond
     (instance? Eduction coll) (Eduction. (.-xform ^Eduction coll) (for-reduce (.-coll ^Eduction coll)))
     (or (instance? Iterable coll) (reducible? coll)) coll
-    :else (if-some [reader (reader coll)] (drained reader) coll)))
+    :else (if-some [reader (or (reader coll) (some-> (Ports/adapted coll) of-channel))] (drained reader) coll)))
 
 (defn- not-foldable [place coll]
   (checks/misuse :magnetar/not-foldable
                  (str "`" place "` wants a collection, an array, a stream, a channel, lines of a file or something reducible; this is "
                       (checks/show coll) ".") {:coll coll}))
+
+(defn to-reduce
+  "The collection, as one that Clojure's reduce takes; refused if there is none."
+  [place coll]
+  (let [coll (for-reduce coll)]
+    (if (or (seqable? coll) (reducible? coll)) coll (not-foldable place coll))))
 
 (defn- adapted [coll]
   (Ports/adapted coll))
@@ -146,13 +153,60 @@
   [place coll options]
   (if-some [indexed (chunks/indexed coll options)]
     {:source indexed}
-    (if (and (instance? Lines coll) (not (:one-by-one options)))
+    (if (and (instance? Lines coll) (not (:one-by-one options)) (lines/mappable? coll))
       (lines/source coll options)
       (if-some [reader (or (reader coll) (when-not (reducible? coll) (some-> (adapted coll) of-channel)))]
         {:source (chunks/batches reader options)}
         (if (reducible? coll)
           (pumped (for-reduce coll) options)
           (not-foldable place coll))))))
+
+;; ---- as seqs, for what is done when it is looked at
+
+(defn lazily
+  "The seq that f gives, when it is looked at; f returns no lazy seq. What f throws is thrown at each look, but for a cancellation."
+  [f]
+  (let [failure (volatile! nil)]
+    (LazySeq. (fn []
+                (when-some [e @failure] (throw e))
+                (try
+                  (f)
+                  (catch Throwable e
+                    (when-not (Cancelled/isBehind e) (vreset! failure e))
+                    (throw e)))))))
+
+(defn- read-seq [^Reader reader]
+  (LazySeq. (fn []
+              (let [xs (ArrayList. 1)]
+                (.read reader 1 xs)
+                (when-not (.isEmpty xs)
+                  (cons (.get xs 0) (read-seq reader)))))))
+
+(defn- with-completion
+  "The transducer of a reducer of Clojure's, which has no completion of its own."
+  [xform]
+  (fn [rf] (completing (xform rf) rf)))
+
+(declare as-seq)
+
+(defn- through [place xform coll]
+  (let [below (as-seq place coll)]
+    (LazySeq. #(seq (sequence xform below)))))
+
+(defn as-seq
+  "What a fold takes, as a seq that is read when it is looked at; what can do no more than reduce is reduced then."
+  [place coll]
+  (let [below (when (folder? coll) (unwrap place coll identity true))]
+    (cond
+      (instance? Eduction coll) (through place (.-xform ^Eduction coll) (.-coll ^Eduction coll))
+      (and below (not (:pairs below))) (through place (with-completion (:xform below)) (:coll below))
+      (seqable? coll) coll
+      (instance? Lines coll) (lines/in-order coll)
+      :else (let [reader (or (reader coll) (when-not (reducible? coll) (some-> (adapted coll) of-channel)))]
+              (cond
+                reader (read-seq reader)
+                (reducible? coll) (LazySeq. #(seq (into [] (for-reduce coll))))
+                :else (not-foldable place coll))))))
 
 ;; ---- foldables of a program
 

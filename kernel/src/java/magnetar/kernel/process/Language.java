@@ -1,5 +1,6 @@
 package magnetar.kernel.process;
 
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import magnetar.kernel.park.Cancelled;
@@ -14,23 +15,23 @@ public interface Language {
 
     /** The message that a process which traps exits gets instead of ending. */
     default Object exit(Pid from, Object reason) {
-        return List.of("EXIT", from, reason);
+        return Arrays.asList("EXIT", from, reason); // from nobody, or for no reason: null
     }
 
     /** The message of a monitor. */
     default Object down(Object tag, Ref ref, Object object, Object reason) {
-        return List.of(tag, ref, "process", object, reason);
+        return Arrays.asList(tag, ref, "process", object, reason);
     }
 
     /** The message of a timer that was started with a reference. */
     default Object timeout(Ref ref, Object message) {
-        return List.of("timeout", ref, message);
+        return Arrays.asList("timeout", ref, message);
     }
 
     /** The message about what a traced process has sent (to whom) or received (to null). */
     default Object trace(Pid who, Object message, Object to) {
-        return to == null ? List.of("trace", who, "receive", message)
-                : List.of("trace", who, "send", message, to);
+        return to == null ? Arrays.asList("trace", who, "receive", message)
+                : Arrays.asList("trace", who, "send", message, to);
     }
 
     /** The exit reason of a process that threw this. */

@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import magnetar.kernel.park.Cancelled;
 import magnetar.kernel.park.Exit;
 import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
@@ -27,6 +28,8 @@ public final class Processes {
     public static final class Options {
         /** What it is called: its name or the source line that started it. */
         public String label;
+        /** The source line that starts it, if it is called otherwise. */
+        public String site;
         /** The name to register, or null. */
         public Object name;
         /** True to link it to the current process before it runs. */
@@ -65,7 +68,7 @@ public final class Processes {
         Fiber starter = Fiber.current();
         starter.enter();
         LocalProcess process = make(starter, label, new OpenMailbox());
-        begin(process, prepare(process, work, false));
+        begin(process, prepare(process, new Body(process, work), false));
         return process.pid();
     }
 
@@ -74,7 +77,7 @@ public final class Processes {
         Fiber starter = Fiber.current();
         starter.enter();
         LocalProcess process = make(starter, options.label, options.mailbox());
-        Fiber fiber = prepare(process, work, options.platform);
+        Fiber fiber = prepare(process, body(process, work, options), options.platform);
         Ref monitor = null;
         try {
             monitor = settle(process, options);
@@ -97,8 +100,17 @@ public final class Processes {
         return process;
     }
 
-    private static Fiber prepare(LocalProcess process, Callable<?> work, boolean platform) {
-        Body body = new Body(process, work);
+    private static Body body(LocalProcess process, Callable<?> work, Options options) {
+        String site = options.site;
+        return site == null || site.equals(options.label) ? new Body(process, work) : new Body(process, work) {
+            @Override
+            String who() {
+                return super.who() + ", " + site;
+            }
+        };
+    }
+
+    private static Fiber prepare(LocalProcess process, Body body, boolean platform) {
         Fiber fiber = platform ? Fibers.prepareOnPlatform(process.pid().label(), process, body)
                 : Fibers.prepare(process.pid().label(), process, body);
         process.hostedBy(fiber);
@@ -129,7 +141,7 @@ public final class Processes {
     }
 
     /** The fiber's side of a process. */
-    private static final class Body extends FiberBody {
+    private static class Body extends FiberBody {
         private final LocalProcess process;
         private Callable<?> work;
 
@@ -144,11 +156,17 @@ public final class Processes {
             return w;
         }
 
+        /** How a failure names it. */
+        String who() {
+            return process.toString();
+        }
+
         @Override
         protected void execute() {
             Throwable thrown = process.run(fiber(), takeWork());
-            if (thrown != null) {
-                Failures.report(process.toString(), Thread.currentThread(), thrown);
+            boolean toldToExit = process.cause() != null && Cancelled.isBehind(thrown);
+            if (thrown != null && !toldToExit) {
+                Failures.report(who(), Thread.currentThread(), thrown);
             }
         }
     }
@@ -213,8 +231,7 @@ public final class Processes {
         }
         if (receiver != null && World.loses(to, message)) {
             DeadLetters.add(to, message);
-        } else if (receiver != null) {
-            traceSending(sender, message, to);
+        } else if (receiver != null && mayBeHeard(sender, message, to)) {
             if (to instanceof Ref alias) {
                 receiver.deliverTo(alias, message);
             } else {
@@ -224,10 +241,17 @@ public final class Processes {
         return message;
     }
 
-    private static void traceSending(Fiber sender, Object message, Object to) {
-        if (sender.region() != null && LocalProcess.of(sender) instanceof LocalProcess p) {
-            p.traceSending(message, to);
+    /** False if the sender is a process that exits, in a shield: what it sends is dropped. Tells the tracer of one that does not. */
+    private static boolean mayBeHeard(Fiber sender, Object message, Object to) {
+        if (sender.region() == null || !(LocalProcess.of(sender) instanceof LocalProcess p)) {
+            return true;
         }
+        if (!p.isAlive()) {
+            DeadLetters.add(to, message);
+            return false;
+        }
+        p.traceSending(message, to);
+        return true;
     }
 
     /** The process at the address; null if it is dead. */

@@ -157,7 +157,7 @@ public final class Fork extends Gate implements Future<Object> {
         }
         if (Scope.waitsFor(fiber, current)) {
             throw refusal.apply("The " + Thread.currentThread().getName() + " waits for the end of the " + site
-                    + ", which waits for it, in a scope of its own: join it outside of that scope.", this);
+                    + ", which waits for it, in a scope or in offloaded work of its own: join it outside of that.", this);
         }
     }
 

@@ -1,0 +1,227 @@
+(ns magnetar.actor-misuse-test
+  "What is wrong with a call is said at once, in one sentence: culprit, place, remedy."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [are deftest is testing]]
+   [magnetar.actor :as actor :refer [! after receive self spawn spawn-opt with-process]]
+   [magnetar.actor-support :refer [idle misuse reason]]
+   [magnetar.async :as a]
+   [magnetar.channel :as channel]
+   [magnetar.inspect :as inspect]
+   [magnetar.scope :as scope]
+   [magnetar.support :refer [value-of]]))
+
+(set! *warn-on-reflection* true)
+
+(defn- said
+  "The sentence that f is refused with; pids as PID, and the place of tests as actor_misuse_test.clj:N."
+  [f]
+  (let [[_ sentence :as answer] (misuse f)]
+    (if (string? sentence)
+      (-> sentence
+          (str/replace #"#magnetar/pid \"[^\"]*\"" "PID")
+          (str/replace #"actor_misuse_test\.clj:\d+" "actor_misuse_test.clj:N"))
+      answer)))
+
+(defmacro ^:private compiling
+  "The sentence that the form is refused with by the compiler."
+  [form]
+  `(try
+     (binding [*ns* (the-ns '~'magnetar.actor-misuse-test)] (eval '~form))
+     :no-error
+     (catch clojure.lang.Compiler$CompilerException e#
+       (ex-message (ex-cause e#)))))
+
+(deftest ^{:spec ["C83"]} an-address-that-is-none
+  (are [sentence f] (= sentence (said f))
+    "Cannot send to nil at actor_misuse_test.clj:N: it is no pid and no name that a process is registered under. Send to what `spawn` or `whereis` returned."
+    #(! nil :x)
+    "Cannot send to :nobody at actor_misuse_test.clj:N: it is no pid and no name that a process is registered under. Send to what `spawn` or `whereis` returned."
+    #(! :nobody :x)
+    "Cannot send to 42 at actor_misuse_test.clj:N: it is no pid and no name that a process is registered under. Send to what `spawn` or `whereis` returned."
+    #(! 42 :x)
+    "`!` wants a pid, an alias or a name to send to; this is nil."
+    #(dosync (! nil :x))
+    "`send-after` wants a pid, an alias or a name to send to; this is nil."
+    #(actor/send-after 10 nil :x)
+    "`monitor` wants a pid, an alias or a name to send to; this is \"x\"."
+    #(with-process {} (actor/monitor "x"))))
+
+(deftest a-pid-that-is-none
+  (are [sentence f] (= sentence (said #(with-process {} (f))))
+    "`link` wants a pid, as `spawn`, `self` or `whereis` return it; this is :logger." #(actor/link :logger)
+    "`unlink` wants a pid, as `spawn`, `self` or `whereis` return it; this is nil." #(actor/unlink nil)
+    "`exit` wants a pid, as `spawn`, `self` or `whereis` return it; this is 1." #(actor/exit 1 :x)
+    "`alive?` wants a pid, as `spawn`, `self` or `whereis` return it; this is [1]." #(actor/alive? [1])
+    "`join` wants a pid, as `spawn`, `self` or `whereis` return it; this is \"p\"." #(actor/join "p")
+    "`process-info` wants a pid, as `spawn`, `self` or `whereis` return it; this is :p." #(actor/process-info :p)
+    "`mailbox` wants a pid, as `spawn`, `self` or `whereis` return it; this is :p." #(inspect/mailbox :p)
+    "`register` wants a pid, as `spawn`, `self` or `whereis` return it; this is nil." #(actor/register :x nil)
+    "`demonitor` wants a reference, as `make-ref` or `monitor` return it; this is PID." #(actor/demonitor (self))
+    "`cancel-timer` wants a reference, as `make-ref` or `monitor` return it; this is nil." #(actor/cancel-timer nil)))
+
+(deftest outside-of-a-process
+  (let [place (str "on \"" (.getName (Thread/currentThread)) "\"")
+        sentence #(str "`" % "` was called outside of a process, " place ": start one with `spawn`, or make this thread one with `with-process`.")]
+    (are [operation f] (= (sentence operation) (said f))
+      "receive" #(receive x x)
+      "self" #(self)
+      "link" #(actor/link (idle))
+      "monitor" #(actor/monitor (idle))
+      "flag" #(actor/flag :trap-exit true)
+      "flush" #(actor/flush)
+      "exit" #(actor/exit :x)
+      "pget" #(actor/pget :k)
+      "make-alias" #(actor/make-alias)
+      "spawn-link" #(actor/spawn-link identity 1)
+      "spawn-monitor" #(actor/spawn-monitor identity 1)
+      "continue" #(actor/continue identity 1))))
+
+(defn- said-in
+  "What `(receive x x)` says where `run` lets it happen, in a process."
+  [run]
+  (with-process {:name ::owner}
+    (run (fn [] (said #(receive x x))))))
+
+(deftest ^{:spec ["C70" "C83"]} what-a-process-starts-is-not-that-process
+  (testing "a fork is named, and its owner"
+    (is (re-find #"^`receive` was called in \"fork .*actor_misuse_test.clj:N\", which PID started and which is not that process: take what you need before, as in \(let \[me \(self\)\] \.\.\), and send to it\.$"
+                 (said-in (fn [f] (scope/with-scope [s] (scope/join (scope/fork s f))))))))
+  (are [name run] (let [sentence (said-in run)]
+                    (and (str/starts-with? sentence "`receive` was called ")
+                         (re-find name sentence)
+                         (re-find #"with-process|\(let \[me \(self\)\]" sentence)))
+    #"\"go .*actor_misuse_test.clj:N\"" #(a/<!! (a/go (%)))
+    #"\"thread .*\"|async-mixed|on \"" #(a/<!! (a/thread (%)))
+    #"clojure-agent-send-off-pool|on \"" #(deref (future (%)))
+    #"" #(scope/offload %)
+    #"" #(let [answer (promise) ch (a/chan)]
+           (a/take! ch (fn [_] (deliver answer (%))))
+           (deref (future (a/>!! ch 1)))
+           (value-of answer))))
+
+(deftest ^{:spec ["C75" "C83"]} a-name-that-cannot-be-had
+  (let [pid (spawn-opt {:name ::taken} #(receive ::never nil))]
+    (are [sentence f] (= sentence (said f))
+      "Cannot register :magnetar.actor-misuse-test/taken for PID: the name belongs to PID."
+      #(actor/register ::taken (idle))
+      "Cannot register :magnetar.actor-misuse-test/taken for PID: the name belongs to PID."
+      #(spawn-opt {:name ::taken} (fn []))
+      "Cannot register :other for PID: it has the name :magnetar.actor-misuse-test/taken already."
+      #(actor/register :other pid)
+      "`register` wants a keyword or a symbol as the name; this is \"logger\"."
+      #(actor/register "logger" pid)
+      "`register` wants a keyword or a symbol as the name; this is nil."
+      #(actor/register nil pid)
+      "A process is registered under a keyword or a symbol; this is 7."
+      #(spawn-opt {:name 7} (fn []))
+      "Cannot unregister :free: no process has this name."
+      #(actor/unregister :free))
+    (testing "who could not have its name was never there"
+      (is (= pid (actor/whereis ::taken))))
+    (actor/exit pid :kill)
+    (is (= :killed (reason pid)))
+    (is (= "Cannot register :dead for PID: it is not alive." (said #(actor/register :dead pid))))))
+
+(deftest a-duration-that-is-none
+  (are [sentence f] (= sentence (said #(with-process {} (f))))
+    "Bad time of an (after ..). A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -1 of java.lang.Long."
+    #(receive ::x nil (after -1 nil))
+    "The time of an (after ..) is nil: give milliseconds, a java.time.Duration or :infinity."
+    #(receive ::x nil (after (identity nil) nil))
+    "Bad send-after. A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -5 of java.lang.Long."
+    #(actor/send-after -5 (self) :x)
+    "`start-timer` wants the milliseconds after which it sends; this is :infinity."
+    #(actor/start-timer :infinity (self) :x)
+    "Bad :timeout. A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -1 of java.lang.Long."
+    #(actor/join (idle) {:timeout -1})))
+
+(deftest options-that-are-wrong
+  (are [sentence f] (= sentence (said #(with-process {} (f))))
+    "`spawn-opt` does not know :nmae; its options are :bindings, :context, :link, :mailbox, :monitor, :name, :platform-thread, :trap-exit."
+    #(spawn-opt {:nmae :x} (fn []))
+    "`spawn-opt` takes its options as a map; this is :x."
+    #(spawn-opt :x (fn []))
+    "`spawn` wants a function, as in (spawn serve state); this is 5."
+    #(spawn 5)
+    "`spawn-opt` wants a function, as in (spawn-opt serve state); this is nil."
+    #(spawn-opt {} nil)
+    "The :capacity of a mailbox is a whole number from 1 up; this is 0."
+    #(spawn-opt {:mailbox {:capacity 0}} (fn []))
+    "The :when-full of a mailbox is :block, :drop-new, :drop-old or :fail; this is :dropp."
+    #(spawn-opt {:mailbox {:capacity 1 :when-full :dropp}} (fn []))
+    "`:mailbox` does not know :size; its options are :capacity, :when-full."
+    #(spawn-opt {:mailbox {:size 1}} (fn []))
+    "The :context of a process is :none or a map from contexts to values; this is 3."
+    #(spawn-opt {:context 3} (fn []))
+    "The :bindings of a process are :none, or left out; these are :all."
+    #(spawn-opt {:bindings :all} (fn []))
+    "`with-process` does not know :link; its options are :context, :mailbox, :name, :trap-exit."
+    #(with-process {:link true} nil)
+    "`join` does not know :timout; its options are :else, :timeout."
+    #(actor/join (idle) {:timout 1})
+    "`monitor` does not know :alais; its options are :alias, :tag."
+    #(actor/monitor (idle) {:alais :demonitor})
+    "The :alias of a monitor is :explicit-unalias, :demonitor or :reply-demonitor; this is :yes."
+    #(actor/monitor (idle) {:alias :yes})
+    "`demonitor` does not know :flsh; its options are :flush, :info."
+    #(actor/demonitor (actor/make-ref) {:flsh true})
+    "An alias is :explicit-unalias or :reply; this is :no."
+    #(actor/make-alias :no)
+    "The flag of a process is :trap-exit with true or false; this is :trap with true."
+    #(actor/flag :trap true)
+    "The flag of a process is :trap-exit with true or false; this is :trap-exit with :yes."
+    #(actor/flag :trap-exit :yes)))
+
+(deftest linking-to-the-dead
+  (let [pid (spawn (fn []))]
+    (is (= :normal (reason pid)))
+    (is (= "Cannot link PID to PID, which is dead (:noproc): use `spawn-link`, or trap exits."
+           (said #(with-process {} (actor/link pid)))))))
+
+(deftest waiting-for-oneself
+  (with-process {}
+    (let [me (self)]
+      (is (= "The process PID waits for its own end, which would never come." (said #(actor/join me))))))
+  (with-process {:mailbox {:capacity 1}}
+    (! (self) 1)
+    (is (= "The process PID sends to itself, and its own mailbox is full with 1 messages: it would wait for itself. Receive first."
+           (said #(! (self) 2))))))
+
+(deftest a-full-mailbox-that-refuses
+  (let [pid (spawn-opt {:mailbox {:capacity 2 :when-full :fail}} #(receive ::never nil))]
+    (! pid 1)
+    (! pid 2)
+    (is (= "The mailbox of PID is full: it holds 2 messages, and was made to refuse more. Send less, or wait for answers."
+           (said #(! pid 3))))))
+
+(deftest ^{:spec ["C81" "C83"]} in-a-transaction
+  (let [sentence #(str "`" % "` was called in a transaction, which may run more than once: call it outside of the dosync.")
+        ch (a/chan 1)]
+    (are [operation f] (= (sentence operation) (said #(with-process {} (dosync (f)))))
+      "receive" #(receive x x)
+      "join" #(actor/join (idle))
+      "spawn-opt" #(spawn-opt {} (fn []))
+      "spawn-link" #(actor/spawn-link (fn []))
+      "send-after" #(actor/send-after 1 (self) :x)
+      "<!" #(a/<!! ch)
+      "<!" #(a/<! ch)
+      ">!" #(a/>! ch 1)
+      "alts!" #(a/alts! [ch])
+      "poll!" #(a/poll! ch)
+      "offer!" #(a/offer! ch 1)
+      "take" #(channel/take ch)
+      "put" #(channel/put ch 1)
+      "select" #(channel/select [ch]))))
+
+(deftest clauses-that-cannot-be-compiled
+  (are [sentence form] (= sentence (compiling form))
+    "(after ..) stands outside of a receive: it is the last clause of one."
+    (after 10 :x)
+    "(from ..) stands outside of a receive: it follows the patterns of one."
+    (magnetar.actor/from ch v v))
+  (are [words form] (let [sentence (compiling form)]
+                      (and (string? sentence) (re-find words sentence)))
+    #"\[:a x\].* has no body" (receive [:a x] (after 10 nil))
+    #"String" (receive String 1)
+    #"\(\(foo x\)\)|\(foo x\)" (receive (foo x) 1)))

@@ -1,0 +1,118 @@
+(ns magnetar.house.shell-test
+  "The prompt is a process; a program waits at its end for what is alive."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.dev.processes :refer [magnetar temporary-folder write]]
+   [magnetar.dev.repl :as repl]
+   [magnetar.dev.shell :as shell]
+   [magnetar.inspect :as inspect])
+  (:import
+   (clojure.lang LineNumberingPushbackReader)
+   (java.io StringReader StringWriter)))
+
+(set! *warn-on-reflection* true)
+
+(defn- answers
+  "What a prompt prints for the lines, in a namespace of its own: a vector of lines."
+  [& lines]
+  (let [out (StringWriter.)
+        scratch (create-ns (gensym "magnetar.house.shell-test.scratch"))]
+    (inspect/set-failure-hook (fn [_]))
+    (try
+      (binding [*ns* scratch, *out* out, *err* out
+                *in* (LineNumberingPushbackReader. (StringReader. (str/join "\n" lines)))]
+        (refer-clojure)
+        (shell/repl {:init repl/load-aliases, :read clojure.main/repl-read, :prompt (constantly nil)}))
+      (str/split-lines (str out))
+      (finally
+        (inspect/set-failure-hook nil)
+        (remove-ns (ns-name scratch))))))
+
+(deftest at-the-prompt-one-is-a-process
+  (is (= [":x" "[:got :x]" ":b" "[:b]" "true"]
+         (answers "(! (self) :x)"
+                  "(receive m [:got m])"
+                  "(! (self) :b)"
+                  "(flush)"
+                  "(alive? (self))")))
+  (is (re-matches #"#magnetar/pid \"0\.\d+\.\d+ shell\"" (first (answers "(self)")))))
+
+(deftest the-same-process-answers-line-after-line
+  (is (= ["true"] (take-last 1 (answers "(def me (self))" "(= me (self))")))))
+
+(deftest ^{:spec ["C84"]} when-a-linked-child-crashes-the-prompt-says-so-and-goes-on-in-a-new-process
+  (is (= ["** exited: :boom" "false" ":again" ":again"]
+         (remove #(re-find #"^#'|#magnetar" %)
+                 (answers "(def me (self))"
+                          "(def child (spawn-link (fn [] (receive :go (exit :boom)))))"
+                          "(do (! child :go) @(promise))"
+                          "(= me (self))"
+                          "(! (self) :again)"
+                          "(receive x x)")))))
+
+(deftest what-was-typed-before-the-prompt-knew-is-done-by-the-new-process
+  (is (= ["** exited: :boom" "3"]
+         (remove #(re-find #"^#'|#magnetar" %)
+                 (answers "(def me (self))"
+                          "(do (spawn (fn [] (exit me :boom))) (join (spawn (fn []))) (while (.isAlive me) (Thread/yield)))"
+                          "(+ 1 2)")))))
+
+(deftest an-exit-that-is-typed-ends-the-process-and-not-the-prompt
+  (is (= ["** exited: :bye" "** exited: :normal" "42"]
+         (answers "(exit :bye)" "(exit :normal)" "42"))))
+
+(deftest namespace-and-last-values-outlive-the-process
+  (let [lines (answers "(in-ns 'magnetar.house.shell-test.elsewhere)"
+                       "(clojure.core/refer-clojure)"
+                       "(def a 41)"
+                       "(inc a)"
+                       "(magnetar.actor/exit :bye)"
+                       "*1"
+                       "a")]
+    (remove-ns 'magnetar.house.shell-test.elsewhere)
+    (is (= ["42" "** exited: :bye" "42" "41"] (take-last 4 lines)))))
+
+(deftest an-error-is-printed-as-ever-and-the-process-lives
+  (is (= ["Divide by zero" "true" "Divide by zero"]
+         (->> (answers "(def me (self))" "(/ 1 0)" "(= me (self))" "(ex-message *e)")
+              (remove #(re-find #"^#'|Execution error" %))
+              (map #(str/replace % "\"" ""))))))
+
+(deftest who-traps-exits-at-the-prompt-gets-a-message
+  (is (= ["[:EXIT :boom]"]
+         (take-last 1 (answers "(flag :trap-exit true)"
+                               "(def child (spawn-link (fn [] (exit :boom))))"
+                               "(receive [:EXIT pid why] [:EXIT why])")))))
+
+;; ---- the launcher
+
+(deftest the-prompt-of-the-launcher-is-a-process
+  (let [{:keys [exit out]} (magnetar {:input "(! (self) :x)\n(receive m [:got m])\n(exit :bye)\n(+ 40 2)\n"} "repl")]
+    (is (= 0 exit))
+    (is (= [":x" "[:got :x]" "** exited: :bye" "42"]
+           (mapv #(str/replace % #"^(user=> )+" "") (take 4 (str/split-lines out)))))))
+
+(defn- run-text [text & arguments]
+  (:out (apply magnetar "run" (concat arguments [(write (temporary-folder) "program.clj" text)]))))
+
+(def ^:private program-with-a-name
+  "(require '[magnetar.actor :as actor])
+   (actor/spawn-opt {:name :worker} (fn [] (Thread/sleep 300) (println \"worker done\") (flush)))
+   (println \"main done\")")
+
+(deftest ^{:spec ["C84"]} a-program-waits-at-its-end-for-processes-with-names-and-for-scopes
+  (is (= "main done\nworker done" (run-text program-with-a-name)))
+  (testing "a scope in a process without a name"
+    (is (= "main done\nscope done"
+           (run-text "(require '[magnetar.actor :as actor] '[magnetar.scope :as scope])
+                      (def open (promise))
+                      (actor/spawn (fn [] (scope/with-scope [s] (deliver open 1) (Thread/sleep 300) (println \"scope done\") (flush))))
+                      @open
+                      (println \"main done\")")))))
+
+(deftest a-program-does-not-wait-for-others-nor-when-told-so
+  (is (= "main done" (run-text "(require '[magnetar.actor :as actor])
+                                (actor/spawn (fn [] (Thread/sleep 100000) (println \"never\")))
+                                (println \"main done\")")))
+  (is (= "main done" (run-text (str/replace program-with-a-name "300" "100000") "--no-wait"))))

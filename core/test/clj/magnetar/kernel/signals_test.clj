@@ -1,0 +1,27 @@
+(ns magnetar.kernel.signals-test
+  "Invariants of LocalProcess, and decisions 2, 3 and 7."
+  (:require
+   [clojure.test :refer [deftest]]
+   [magnetar.kernel.checks :refer [green?]]))
+
+(deftest links-monitors-aliases-names-and-exits-at-random-do-what-a-model-does
+  (green? 60 "signals"))
+
+;; LocalProcess, invariants 1 to 6
+(deftest each-signal-that-meets-a-death-acts-once-and-in-order
+  (green? 60 "signals-links" "signals-monitors" "signals-aliases" "signals-names" "signals-guests" "signals-traps"))
+
+;; Decision 3
+(deftest a-kill-is-the-end-at-once-and-any-other-end-comes-after-the-clean-up-so-a-server-finds-its-port-free-1000-times
+  (green? 60 "signals-kills" "signals-clean-ups" "deaths-listening-socket"))
+
+;; `bin/magnetar proofs` has a million of them, as of the next ones.
+(deftest of-40000-linked-deaths-under-random-kills-each-is-told-once
+  (green? 60 "storm"))
+
+(deftest the-dead-leave-nothing-and-a-kept-pid-keeps-only-its-value
+  (green? 60 "deaths-leave-nothing" "deaths-kept-pid"))
+
+;; Decision 7
+(deftest a-quiet-process-makes-progress-among-more-flooded-receive-loops-than-cores
+  (green? 40 "fairness-processes"))

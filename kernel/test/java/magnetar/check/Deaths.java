@@ -1,0 +1,172 @@
+package magnetar.check;
+
+import static magnetar.check.Support.require;
+
+import java.lang.ref.WeakReference;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import magnetar.kernel.park.Fibers;
+import magnetar.kernel.process.Pid;
+import magnetar.kernel.process.Processes;
+
+/** Processes in numbers: what the dead leave, when they give back what they held, and who runs. */
+final class Deaths {
+    private Deaths() {}
+
+    /** Many processes are started and end, some with a name, a link or a monitor: no list has anything of them. */
+    static void leaveNothing(int processes) throws Exception {
+        Play.finished(Play.spawn(() -> {
+            Play.me().trapExits(true);
+            for (int i = 0; i < processes; i += 4) {
+                Processes.Options options = new Processes.Options();
+                options.label = "named";
+                options.name = "name " + i;
+                options.link = true;
+                options.monitor = true;
+                Processes.spawn(options, () -> 1);
+                Pid killed = Play.spawn(() -> Play.next());
+                Processes.exit(killed, "kill");
+                for (int n = 0; n < 2; n++) {
+                    Play.spawn(() -> Play.me().makeRef());
+                }
+                Play.next();
+                Play.next();
+            }
+            require(Play.me().info().links().isEmpty() && Play.me().info().monitors().isEmpty(), "a link or a monitor to the dead");
+        }));
+        Support.until("no fiber is left", () -> Fibers.count() == 0);
+        require(Processes.names().isEmpty(), "names of the dead: " + Processes.names());
+        require(Processes.all().isEmpty() && Processes.zombies().isEmpty(), "the dead are listed");
+    }
+
+    /** Who keeps the pid of a dead process keeps the value that it ended with, and nothing else that it had. */
+    static void keptPid() throws Exception {
+        List<Pid> pids = new ArrayList<>();
+        List<WeakReference<Object>> held = new ArrayList<>();
+        for (int i = 0; i < 30; i++) {
+            pids.add(holder(i % 3, held));
+        }
+        for (Pid pid : pids) {
+            Play.reasonOf(pid);
+        }
+        Support.until("what the dead held is collected; left: " + held.size(), () -> {
+            System.gc();
+            return held.stream().allMatch(h -> h.get() == null);
+        });
+        for (int i = 0; i < pids.size(); i++) {
+            Object value = pids.get(i).ended().value();
+            require(i % 3 == 0 ? value instanceof int[] a && a.length == 7 : value == null, "the value of " + pids.get(i) + " is " + value);
+        }
+    }
+
+    /** A process that holds something in its closure, dictionary, mailbox and on its stack. */
+    private static Pid holder(int how, List<WeakReference<Object>> held) throws Exception {
+        Object closed = new byte[1000];
+        Object said = new byte[1000];
+        Object kept = new byte[1000];
+        for (Object o : new Object[] {closed, said, kept}) {
+            held.add(new WeakReference<>(o));
+        }
+        CountDownLatch ready = new CountDownLatch(1);
+        Pid pid = Processes.spawn("holder", () -> {
+            Play.me().setDictionary(kept);
+            Object local = new byte[1000];
+            synchronized (held) {
+                held.add(new WeakReference<>(local));
+            }
+            ready.countDown();
+            Play.take(m -> m.equals("end") && local != closed);
+            return new int[7];
+        });
+        ready.await();
+        Processes.send(pid, said);
+        if (how == 0) {
+            Processes.send(pid, "end");
+        } else {
+            Processes.exit(pid, how == 1 ? "kill" : "x");
+        }
+        return pid;
+    }
+
+    /** A server that listens is told to exit and started again on the same port when it is dead, a thousand times. */
+    static void listeningSocket(int restarts) throws Exception {
+        InetAddress loopback = InetAddress.getLoopbackAddress();
+        int port;
+        try (ServerSocket any = new ServerSocket(0, 1, loopback)) {
+            port = any.getLocalPort();
+        }
+        Play.finished(Play.spawn(() -> {
+            for (int i = 0; i < restarts; i++) {
+                int how = i;
+                AtomicBoolean bound = new AtomicBoolean();
+                Pid server = Play.spawn(() -> {
+                    try (ServerSocket socket = new ServerSocket()) {
+                        socket.setReuseAddress(false);
+                        socket.bind(new InetSocketAddress(loopback, port));
+                        bound.set(true);
+                        if (how % 2 == 0) {
+                            socket.accept();
+                        } else {
+                            awaitInAScopeOfItsOwn();
+                        }
+                    }
+                });
+                Play.me().monitor(server, server, null, "NONE");
+                Support.until("it listens", () -> bound.get() || !server.isAlive());
+                Processes.exit(server, "restart");
+                List<?> down = (List<?>) Play.next();
+                require(down.getLast().equals("restart"), "start " + i + " ended by " + down.getLast());
+            }
+        }));
+    }
+
+    /** Waits for a message; the clean-up takes its time. */
+    private static void awaitInAScopeOfItsOwn() throws InterruptedException {
+        try {
+            Play.next();
+        } finally {
+            for (int n = 0; n < 10; n++) {
+                Thread.yield();
+            }
+        }
+    }
+
+    /** Processes that flood themselves, one more than there are cores: a quiet one, woken from outside, makes progress. */
+    static void fairness() throws Exception {
+        AtomicBoolean stop = new AtomicBoolean();
+        int cores = Runtime.getRuntime().availableProcessors();
+        CountDownLatch flooding = new CountDownLatch(cores);
+        for (int i = 0; i <= cores; i++) {
+            Play.spawn(() -> {
+                for (int n = 0; !stop.get(); n++) {
+                    Processes.send(Play.me().pid(), n);
+                    Play.next();
+                    if (n == 10_000) {
+                        flooding.countDown();
+                    }
+                }
+            });
+        }
+        Support.until("the loops run", () -> flooding.getCount() == 0);
+        AtomicInteger steps = new AtomicInteger();
+        Pid quiet = Play.spawn(() -> {
+            for (int i = 0; i < 20; i++) {
+                Play.next();
+                steps.incrementAndGet();
+            }
+        });
+        for (int i = 0; i < 20; i++) {
+            int sent = i;
+            Processes.send(quiet, i);
+            Support.until("among flooded loops the quiet process makes step " + i, 5, () -> steps.get() > sent);
+        }
+        stop.set(true);
+        Support.until("all end", () -> Fibers.count() == 0);
+    }
+}

@@ -1,0 +1,190 @@
+package magnetar.check;
+
+import static magnetar.check.Support.require;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.lang.invoke.MethodHandles;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.channel.Channel;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.HandOff;
+import magnetar.kernel.park.Peek;
+import magnetar.kernel.park.World;
+import magnetar.kernel.process.Pid;
+import magnetar.kernel.process.Processes;
+
+/** Waking by hand-off: whom it may serve, that nobody waits for long, and that nobody sleeps on. What needs it passes where it is off. */
+final class HandOffs {
+    private HandOffs() {}
+
+    /** Whoever wakes a fiber and then computes for a second ends after the one that was woken. */
+    static void bound() throws Exception {
+        for (int i = 0; i < 2; i++) {
+            Channel<Integer> c = Channel.rendezvous();
+            AtomicBoolean done = new AtomicBoolean();
+            AtomicBoolean first = new AtomicBoolean();
+            Thread woken = Support.fiber(World.REAL, () -> {
+                c.receive();
+                done.set(true);
+            });
+            Support.until("it waits", () -> Support.parked(woken));
+            Thread waker = Support.fiber(World.REAL, () -> {
+                c.send(1);
+                for (long end = System.nanoTime() + Play.SECOND; System.nanoTime() < end; ) {
+                    Thread.onSpinWait();
+                }
+                first.set(done.get());
+            });
+            Support.join(waker);
+            Support.join(woken);
+            require(first.get(), "round " + i + ": the woken fiber waited until its waker had computed for a second");
+        }
+    }
+
+    /** One plainly parked virtual thread is handed over between two parks, and nothing else. */
+    static void targets() throws Exception {
+        if (!HandOff.isOn()) {
+            return;
+        }
+        Thread plain = sleeper(Thread.ofVirtual(), LockSupport::park);
+        Thread second = sleeper(Thread.ofVirtual(), LockSupport::park);
+        Thread timed = sleeper(Thread.ofVirtual(), () -> LockSupport.parkNanos(3600 * Play.SECOND));
+        Thread pinned = sleeper(Thread.ofVirtual(), () -> pinned(LockSupport::park));
+        Thread platform = sleeper(Thread.ofPlatform().daemon(), LockSupport::park);
+        require(!Peek.handOver(plain), "a platform thread hands nobody over");
+        Support.join(Support.fiber(World.REAL, () -> {
+            require(!Peek.handOver(timed), "one that is parked with a time is not handed over");
+            require(!Peek.handOver(pinned), "one that is pinned is not handed over");
+            require(!Peek.handOver(platform), "a platform thread is not handed over");
+            require(!Peek.handOver(Thread.currentThread()), "one that runs is not handed over");
+            require(Peek.handOver(plain), "one that is plainly parked is handed over");
+            require(!Peek.handOver(second), "a second one is not handed over");
+            Fiber.current().refill();
+            require(Peek.handOver(second), "after a park another is handed over");
+        }));
+        for (Thread t : List.of(plain, second)) {
+            Support.join(t);
+        }
+        for (Thread t : List.of(timed, pinned, platform)) {
+            World.REAL.unpark(t);
+            Support.join(t);
+        }
+    }
+
+    private static Thread sleeper(Thread.Builder kind, Runnable park) {
+        Thread t = kind.start(park);
+        Support.until("it sleeps", () -> t.getState() == Thread.State.WAITING || t.getState() == Thread.State.TIMED_WAITING);
+        return t;
+    }
+
+    /** What the initializer of the next class of {@link Initialized} runs. */
+    static final ThreadLocal<Runnable> BODY = new ThreadLocal<>();
+
+    /** A class that is loaded anew for each use: in its initializer a virtual thread is pinned. */
+    static final class Initialized {
+        static {
+            BODY.get().run();
+        }
+    }
+
+    private static final byte[] INITIALIZED = bytes();
+
+    private static byte[] bytes() {
+        try (InputStream in = HandOffs.class.getResourceAsStream("HandOffs$Initialized.class")) {
+            return in.readAllBytes();
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private static void pinned(Runnable body) {
+        BODY.set(body);
+        try {
+            MethodHandles.lookup().defineHiddenClass(INITIALIZED, true);
+        } catch (IllegalAccessException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** Two wake a thread that parks plainly, with a time and pinned in turn, each as often as it likes: the thread never sleeps on. */
+    static void lost() throws Exception {
+        World.simulate(true);
+        World noisy = new Support.Noisy(2, 20_000);
+        int rounds = 3_000;
+        AtomicInteger turn = new AtomicInteger();
+        AtomicInteger seen = new AtomicInteger();
+        Thread sleeper = Support.fiber(noisy, () -> {
+            for (int i = 1; i <= rounds; i++) {
+                int round = i;
+                Runnable wait = () -> {
+                    while (turn.get() < round) {
+                        if (round % 3 == 1) {
+                            LockSupport.parkNanos(3600 * Play.SECOND);
+                        } else {
+                            LockSupport.park();
+                        }
+                    }
+                };
+                if (i % 3 == 2) {
+                    pinned(wait);
+                } else {
+                    wait.run();
+                }
+                seen.set(i);
+            }
+        });
+        Thread also = Support.fiber(noisy, () -> {
+            while (seen.get() < rounds && Support.failure == null) {
+                Fiber.current().refill();
+                noisy.unpark(sleeper);
+                LockSupport.parkNanos(1); // a yield would not let the waker pass
+            }
+        });
+        Thread waker = Support.fiber(noisy, () -> {
+            for (int i = 1; i <= rounds; i++) {
+                turn.set(i);
+                Fiber.current().refill();
+                noisy.unpark(sleeper);
+                int round = i;
+                Support.until("round " + i + ": the thread that was woken goes on", 3, () -> seen.get() >= round);
+            }
+        });
+        Support.join(waker);
+        Support.join(sleeper);
+        Support.join(also);
+        World.simulate(false);
+    }
+
+    /** Tokens go round a ring of processes: all arrive. */
+    static void ring(int processes, int rounds) throws Exception {
+        int tokens = 4;
+        CountDownLatch home = new CountDownLatch(tokens);
+        List<Pid> ring = new ArrayList<>();
+        for (int i = 0; i < processes; i++) {
+            int n = i;
+            ring.add(Play.spawn(() -> {
+                for (int left = rounds * tokens; left > 0; left--) {
+                    int hops = (Integer) Play.next();
+                    if (hops == 0) {
+                        home.countDown();
+                    } else {
+                        Processes.send(ring.get((n + 1) % processes), hops - 1);
+                    }
+                }
+            }));
+        }
+        for (int t = 0; t < tokens; t++) {
+            Processes.send(ring.getFirst(), processes * rounds - 1);
+        }
+        Support.until("all tokens are home; missing: " + tokens, () -> home.getCount() == 0);
+        for (Pid pid : ring) {
+            Play.finished(pid);
+        }
+    }
+}

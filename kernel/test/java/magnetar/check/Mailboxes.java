@@ -1,0 +1,695 @@
+package magnetar.check;
+
+import static magnetar.check.Support.require;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.channel.Buffer;
+import magnetar.kernel.channel.Channel;
+import magnetar.kernel.channel.Select;
+import magnetar.kernel.park.Exit;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Source;
+import magnetar.kernel.park.Waiter;
+import magnetar.kernel.park.World;
+import magnetar.kernel.process.DeadLetters;
+import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.MailboxInfo;
+import magnetar.kernel.process.Pid;
+import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.Ref;
+import magnetar.kernel.time.Durations;
+
+/** Mailboxes: what is sent arrives once and in order, whoever waits is woken, and a bound is kept. */
+final class Mailboxes {
+    private Mailboxes() {}
+
+    /** A message: who sent it, and its number there. */
+    private record Letter(int from, int number, Pid answer) {}
+
+    private static World noisy() {
+        return new Support.Noisy(4, 3_000);
+    }
+
+    /** Senders that each wait for an answer before they send again: nobody sleeps on. */
+    static void wakeUp() throws Exception {
+        Play.in(noisy(), () -> {
+            int senders = 3;
+            int rounds = 3_000;
+            Pid owner = Play.spawn(() -> {
+                for (int i = 0; i < senders * rounds; i++) {
+                    Letter letter = (Letter) Play.next();
+                    Processes.send(letter.answer, letter.number);
+                }
+            });
+            List<Pid> all = new ArrayList<>(List.of(owner));
+            for (int s = 0; s < senders; s++) {
+                int from = s;
+                all.add(Play.spawn(() -> {
+                    for (int i = 0; i < rounds; i++) {
+                        Processes.send(owner, new Letter(from, i, Play.me().pid()));
+                        require(Play.next().equals(i), "the answer to another letter");
+                    }
+                }));
+            }
+            for (Pid pid : all) {
+                Play.finished(pid);
+            }
+        });
+    }
+
+    /** What several send is received once each, and in the order of each sender, whichever the owner asks for first. */
+    static void order() throws Exception {
+        int senders = 4;
+        int letters = 4_000;
+        Play.in(noisy(), () -> {
+            Pid owner = Play.spawn(() -> receiveAll(senders, letters));
+            List<Pid> all = new ArrayList<>();
+            for (int s = 0; s < senders; s++) {
+                int from = s;
+                all.add(Play.spawn(() -> {
+                    for (int i = 0; i < letters; i++) {
+                        Processes.send(owner, new Letter(from, i, null));
+                    }
+                }));
+            }
+            for (Pid pid : all) {
+                Play.finished(pid);
+            }
+            Play.finished(owner);
+        });
+    }
+
+    private static void receiveAll(int senders, int letters) throws InterruptedException {
+        ThreadLocalRandom chance = ThreadLocalRandom.current();
+        int[] next = new int[senders];
+        for (int received = 0; received < senders * letters; ) {
+            int wanted = chance.nextInt(2 * senders);
+            Letter letter = (Letter) Play.take(m -> wanted >= senders || ((Letter) m).from == wanted, 1 + chance.nextInt(50_000));
+            if (letter != null) {
+                require(letter.number == next[letter.from]++, "letter " + letter + " instead of " + (next[letter.from] - 1));
+                received++;
+            }
+        }
+        require(Play.poll() == null, "a letter too many");
+    }
+
+    private static void receiveInOrder(int senders, int letters) throws InterruptedException {
+        int[] next = new int[senders];
+        for (int i = 0; i < senders * letters; i++) {
+            Letter letter = (Letter) Play.next();
+            require(letter.number == next[letter.from]++, "letter " + letter + " instead of " + (next[letter.from] - 1));
+        }
+        require(Play.poll() == null, "a letter too many");
+    }
+
+    /** A wait that ran out of time, was interrupted, or in which a channel was first, leaves nothing in the mailbox: the next one sleeps. */
+    static void ghosts() throws Exception {
+        Channel<Integer> channel = Channel.rendezvous();
+        List<Support.Body> waits = List.of(
+                () -> require(Play.take(m -> true, 2_000_000) == null, "the time runs out"),
+                () -> interrupted(() -> Play.next()),
+                () -> require(beside(channel, 2_000_000) == null, "the time runs out"),
+                () -> interrupted(() -> beside(channel, Durations.INFINITE)),
+                () -> require(beside(channel, Durations.INFINITE).equals(7), "the channel is first"));
+        for (int i = 0; i < waits.size(); i++) {
+            Support.Body wait = waits.get(i);
+            AtomicBoolean again = new AtomicBoolean();
+            Pid pid = Play.spawn(() -> {
+                wait.run();
+                again.set(true);
+                require(Play.next().equals("message"), "the message comes");
+            });
+            if (i == 1 || i == 3) {
+                Play.parked(pid);
+                Processes.processOf(pid).info().thread().interrupt();
+            }
+            if (i == 4) {
+                channel.send(7);
+            }
+            Support.until("wait " + i + " is over", again::get);
+            Play.parked(pid);
+            Processes.send(pid, "message");
+            Play.finished(pid);
+        }
+    }
+
+    private static void interrupted(Support.Body wait) throws Throwable {
+        try {
+            wait.run();
+        } catch (InterruptedException e) {
+            return;
+        }
+        throw new AssertionError("it was not interrupted");
+    }
+
+    /** A message, or the value of a channel; null if time runs out. */
+    private static Object beside(Channel<?> channel, long nanos) throws InterruptedException {
+        for (;;) {
+            Object message = Play.poll();
+            if (message != null) {
+                return message;
+            }
+            Select.Chosen chosen = Select.over(List.of(channel)).awaitBeside(Play.me().source(), nanos);
+            if (chosen == null || chosen.index() >= 0) {
+                return chosen == null ? null : chosen.value();
+            }
+        }
+    }
+
+    /** An owner that waits for messages and a channel at once takes each value and each message once, and no putter is told otherwise. */
+    static void besideChannels() throws Exception {
+        overtaken();
+        int each = 6_000;
+        Channel<Integer> channel = Channel.rendezvous();
+        AtomicInteger put = new AtomicInteger();
+        World world = noisy();
+        Play.in(world, () -> {
+            AtomicInteger got = new AtomicInteger();
+            AtomicInteger messages = new AtomicInteger();
+            Pid owner = Play.spawn(() -> {
+                for (boolean open = true; open || messages.get() < each; ) {
+                    Object next = beside(channel, 1 + ThreadLocalRandom.current().nextInt(200_000));
+                    open &= !"no more".equals(next);
+                    (next instanceof Integer ? got : messages).addAndGet(next == null || next.equals("no more") ? 0 : 1);
+                }
+            });
+            Pid sender = Play.spawn(() -> {
+                for (int i = 0; i < each; i++) {
+                    Processes.send(owner, "message");
+                    spin(ThreadLocalRandom.current().nextInt(100));
+                }
+            });
+            Support.join(Support.fiber(world, () -> {
+                for (int i = 0; i < each; i++) {
+                    put.addAndGet(channel.send(i) ? 1 : 0);
+                    spin(ThreadLocalRandom.current().nextInt(100));
+                }
+            }));
+            Play.finished(sender);
+            Processes.send(owner, "no more");
+            Play.finished(owner);
+            require(got.get() == put.get(), put + " values were put, " + got + " arrived");
+            require(put.get() == each, "of " + each + " values " + put + " were put");
+            require(messages.get() == each, "of " + each + " messages " + messages + " arrived");
+        });
+    }
+
+    /** One that waits beside the mailbox. */
+    private static final class Probe extends Waiter {
+        final AtomicInteger completed = new AtomicInteger();
+
+        @Override
+        public long id() {
+            return 1;
+        }
+
+        @Override
+        public void complete(Object source, Object result) {
+            completed.incrementAndGet();
+        }
+    }
+
+    /** A message completes who waits for it once, and nobody whom something else has claimed. */
+    static void claims() throws Exception {
+        for (int bound : new int[] {0, 3}) {
+            CountDownLatch done = new CountDownLatch(1);
+            Pid pid = bounded(bound, "BLOCK", () -> done.await());
+            Source mailbox = Processes.processOf(pid).source();
+            Probe claimed = new Probe();
+            require(mailbox.enlist(claimed) && claimed.claim(), "it is empty");
+            Processes.send(pid, 1);
+            require(claimed.completed.get() == 0, "a message completed one that was claimed");
+            require(!mailbox.enlist(new Probe()), "there is a message");
+            Pid other = bounded(bound, "BLOCK", () -> done.await());
+            mailbox = Processes.processOf(other).source();
+            Probe waits = new Probe();
+            require(mailbox.enlist(waits), "it is empty");
+            Processes.send(other, 1);
+            Processes.send(other, 2);
+            require(waits.completed.get() == 1 && !waits.isOpen(), "two messages completed one " + waits.completed + " times");
+            done.countDown();
+            Play.finished(pid);
+            Play.finished(other);
+        }
+    }
+
+    /** The channel is first by a hair: its value counts, though there is a message when the mailbox is asked. */
+    private static void overtaken() throws Exception {
+        Channel<Integer> channel = Channel.rendezvous();
+        Source mailbox = new Source() {
+            @Override
+            public boolean enlist(Waiter waiter) {
+                try {
+                    Support.join(Support.platform(World.REAL, () -> channel.send(7)));
+                } catch (InterruptedException e) {
+                    throw new AssertionError(e);
+                }
+                return false;
+            }
+
+            @Override
+            public void delist(Waiter waiter) {}
+        };
+        Support.join(Support.fiber(World.REAL, () -> {
+            Select.Chosen chosen = Select.over(List.of(channel)).awaitBeside(mailbox, Durations.INFINITE);
+            require(chosen.index() == 0 && chosen.value().equals(7), "the channel had given 7, and the answer is " + chosen);
+        }));
+    }
+
+    private static void spin(int turns) {
+        for (int n = turns; n > 0; n--) {
+            Thread.onSpinWait();
+        }
+    }
+
+    /** What was there when a reference was made is not looked at by who asks for it, and all that came later is. */
+    static void marks() throws Exception {
+        for (int older : new int[] {0, 1, 2, 1_000, 100_000}) {
+            AtomicReference<Ref> made = new AtomicReference<>();
+            Pid pid = Play.spawn(() -> {
+                for (int i = 0; i < older; i++) {
+                    Processes.send(Play.me().pid(), i);
+                }
+                Ref ref = Play.me().makeRef();
+                AtomicInteger looks = new AtomicInteger();
+                long mark = Processes.mark(Play.me(), ref);
+                require(Play.me().receive(m -> m, 0, mark) == null, "of " + older + " older messages one was looked at");
+                made.set(ref);
+                Support.until("the answer is there", () -> Play.me().mailboxInfo().messages() > older);
+                if (older % 2 == 0) {
+                    Play.take(m -> false, 0); // it is in the list now
+                }
+                Object answer = Play.me().receive(m -> looks.incrementAndGet() > 0 && m.equals(ref) ? m : null, Durations.INFINITE, mark);
+                require(answer.equals(ref) && looks.get() == 1, "behind " + older + " messages " + looks + " were looked at for " + answer);
+                require(older == 0 || Play.poll().equals(0), "the oldest message is still there");
+            });
+            Support.until("the reference is made", () -> made.get() != null || Processes.processOf(pid) == null);
+            Processes.send(pid, made.get());
+            Play.finished(pid);
+        }
+    }
+
+    /** A process that has to exit gets nothing more: what is sent is a dead letter, a receive in a clean-up ends, one that waits too. */
+    static void closed() throws Exception {
+        for (boolean waiting : new boolean[] {false, true}) {
+            for (int bound : new int[] {0, 2}) {
+                closed(waiting, bound);
+            }
+        }
+    }
+
+    private static void closed(boolean waiting, int bound) throws Exception {
+        CountDownLatch inCleanUp = new CountDownLatch(1);
+        CountDownLatch sent = new CountDownLatch(1);
+        AtomicInteger ended = new AtomicInteger();
+        Processes.Options options = new Processes.Options();
+        options.label = "check";
+        options.capacity = bound;
+        Pid pid = Processes.spawn(options, Play.call(() -> Fiber.current().shield(() -> {
+            inCleanUp.countDown();
+            if (!waiting) {
+                uninterruptibly(sent);
+            }
+            for (int i = 0; i < 2; i++) {
+                try {
+                    if (i == 0) {
+                        Play.next();
+                    } else {
+                        beside(Channel.rendezvous(), Durations.INFINITE);
+                    }
+                } catch (Exit e) {
+                    ended.incrementAndGet();
+                } catch (InterruptedException e) {
+                    throw new AssertionError(e);
+                }
+            }
+        }))).pid();
+        inCleanUp.await();
+        if (waiting) {
+            Play.parked(pid);
+        }
+        Processes.exit(pid, "over");
+        require(!pid.isAlive(), "it was told to exit");
+        if (!waiting) {
+            long before = DeadLetters.count();
+            for (int i = 0; i < 3; i++) {
+                Processes.send(pid, i);
+            }
+            require(DeadLetters.count() == before + 3, "of three late messages " + (DeadLetters.count() - before) + " are dead letters");
+            sent.countDown();
+        }
+        require("over".equals(Play.reasonOf(pid)) && ended.get() == 2, "two receives of an exiting process: " + ended + " ended by exit");
+    }
+
+    private static void uninterruptibly(CountDownLatch latch) {
+        boolean interrupted = false;
+        while (latch.getCount() > 0) {
+            try {
+                latch.await();
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    // ---------------------------------------------------------------- bounds
+
+    private static Pid bounded(int capacity, String policy, Support.Body body) {
+        Processes.Options options = new Processes.Options();
+        options.label = "check";
+        options.capacity = capacity;
+        options.whenFull = policy;
+        return Processes.spawn(options, Play.call(body)).pid();
+    }
+
+    /** What each policy keeps of five messages, two looked at before, where three have room; signals come in any case. */
+    static void policies() throws Exception {
+        same(List.of(0, 1, 2, "down"), kept("DROP_NEW", 3), "the newest are dropped");
+        same(List.of(2, 3, 4, "down"), kept("DROP_OLD", 3), "the oldest are dropped");
+        same(List.of(0, 1, 2, "refused", "refused", "down"), kept("FAIL", 3), "more is refused");
+        same(List.of(0, 1, 2, 3), dropsWhileLooking(), "the owner takes what had to go");
+        same(List.of("down", "down", 3), signalsSpared(), "signals are no ordinary messages");
+    }
+
+    private static void same(Object expected, Object actual, String what) {
+        require(expected.equals(actual), what + ": " + actual + " instead of " + expected);
+    }
+
+    private static List<Object> kept(String policy, int capacity) throws Exception {
+        List<Object> kept = new ArrayList<>();
+        AtomicReference<MailboxInfo> info = new AtomicReference<>();
+        CountDownLatch sent = new CountDownLatch(1);
+        CountDownLatch looked = new CountDownLatch(1);
+        CountDownLatch two = new CountDownLatch(1);
+        Pid pid = bounded(capacity, policy, () -> {
+            Pid other = Play.spawn(() -> Play.next());
+            two.await();
+            Play.me().monitor(other, other, "down", "NONE");
+            Play.take(m -> false, 0); // the first two are in the list now
+            looked.countDown();
+            sent.await();
+            info.set(Play.me().mailboxInfo());
+            Processes.exit(other, "gone");
+            Support.until("it is dead", () -> Processes.processOf(other) == null);
+            Support.until("the signal is there", () -> Play.me().mailboxInfo().messages() == capacity + 1);
+            for (Object m = Play.poll(); m != null; m = Play.poll()) {
+                kept.add(m instanceof List<?> l ? l.getFirst() : m);
+            }
+        });
+        List<Object> refused = new ArrayList<>();
+        for (int i = 0; i < 5; i++) {
+            try {
+                Processes.send(pid, i);
+            } catch (IllegalArgumentException e) {
+                refused.add("refused");
+            }
+            if (i == 1) {
+                two.countDown();
+                looked.await();
+            }
+        }
+        sent.countDown();
+        Play.finished(pid);
+        require(info.get().messages() == capacity, "it holds " + info.get());
+        kept.addAll(kept.size() - 1, refused);
+        return kept;
+    }
+
+    /** With room for three, 3 is sent while the owner looks at 0, 1 and 2: it takes 0, and what had to go for 3 has gone. */
+    private static List<Object> dropsWhileLooking() throws Exception {
+        List<Object> got = new ArrayList<>();
+        Pid pid = bounded(3, "DROP_OLD", () -> {
+            Pid self = Play.me().pid();
+            AtomicBoolean first = new AtomicBoolean(true);
+            CountDownLatch ready = new CountDownLatch(3);
+            for (int i = 0; i < 3; i++) {
+                Processes.send(self, i);
+                ready.countDown();
+            }
+            Object taken = Play.take(m -> {
+                if (first.getAndSet(false)) {
+                    sendFromElsewhere(self, 3);
+                }
+                return true;
+            });
+            got.add(taken);
+            for (Object m = Play.poll(); m != null; m = Play.poll()) {
+                got.add(m);
+            }
+        });
+        Play.finished(pid);
+        return got;
+    }
+
+    private static void sendFromElsewhere(Pid to, Object message) {
+        try {
+            Play.finished(Play.spawn(() -> Processes.send(to, message)));
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** With room for three and two signals in it, of two messages more the older goes. */
+    private static List<Object> signalsSpared() throws Exception {
+        List<Object> got = new ArrayList<>();
+        CountDownLatch ready = new CountDownLatch(1);
+        CountDownLatch sent = new CountDownLatch(1);
+        Pid pid = bounded(3, "DROP_OLD", () -> {
+            for (int i = 0; i < 2; i++) {
+                Pid dead = Play.spawn(() -> {});
+                Play.finished(dead);
+                Play.me().monitor(dead, dead, "down", "NONE");
+            }
+            ready.countDown();
+            sent.await();
+            for (Object m = Play.poll(); m != null; m = Play.poll()) {
+                got.add(m instanceof List<?> l ? l.getFirst() : m);
+            }
+        });
+        ready.await();
+        for (int i = 1; i <= 3; i++) {
+            Processes.send(pid, i);
+        }
+        sent.countDown();
+        Play.finished(pid);
+        return got;
+    }
+
+    /** A thousand senders wait for room for three: it never holds more, all arrive, and in the order of each sender; one alone is woken as well. */
+    static void manySenders() throws Exception {
+        send(1_000, 5);
+        send(1, 20_000);
+    }
+
+    private static void send(int senders, int letters) throws Exception {
+        AtomicBoolean over = new AtomicBoolean();
+        AtomicInteger most = new AtomicInteger();
+        Play.in(new Support.Noisy(64, 3_000), () -> {
+            Pid owner = bounded(3, "BLOCK", () -> receiveInOrder(senders, letters));
+            LocalProcess process = Processes.processOf(owner);
+            Thread looker = Support.platform(World.REAL, () -> {
+                while (!over.get()) {
+                    most.accumulateAndGet(process.mailboxInfo().messages(), Math::max);
+                    LockSupport.parkNanos(20_000);
+                }
+            });
+            List<Pid> all = new ArrayList<>();
+            for (int s = 0; s < senders; s++) {
+                int from = s;
+                all.add(Play.spawn(() -> {
+                    for (int i = 0; i < letters; i++) {
+                        Processes.send(owner, new Letter(from, i, null));
+                    }
+                }));
+            }
+            for (Pid pid : all) {
+                Play.finished(pid);
+            }
+            Play.finished(owner);
+            over.set(true);
+            Support.join(looker);
+            require(most.get() <= 3, "it held " + most + " messages");
+        });
+    }
+
+    /** A world in which a parked thread that was woken goes on only when it is let. */
+    private static final class Held extends World {
+        final CountDownLatch let = new CountDownLatch(1);
+        final AtomicInteger woken = new AtomicInteger();
+
+        @Override
+        public void park(Object blocker) {
+            LockSupport.park(blocker);
+            woken.incrementAndGet();
+            uninterruptibly(let);
+        }
+    }
+
+    /** A sender that was woken for room and ends before it sends passes its wake-up on. */
+    static void givingUp() throws Exception {
+        CountDownLatch take = new CountDownLatch(1);
+        Pid owner = bounded(1, "BLOCK", () -> {
+            take.await();
+            require(Play.next().equals("first") && Play.next().equals("third"), "the message of who waits on comes");
+        });
+        Processes.send(owner, "first");
+        Held held = new Held();
+        AtomicReference<Pid> second = new AtomicReference<>();
+        Support.join(Support.fiber(held, () -> second.set(Play.spawn(() -> Processes.send(owner, "second")))));
+        Support.until("the second waits", () -> Processes.processOf(owner).mailboxInfo().senders() == 1);
+        Pid third = Play.spawn(() -> Processes.send(owner, "third"));
+        Support.until("the third waits", () -> Processes.processOf(owner).mailboxInfo().senders() == 2);
+        take.countDown();
+        Support.until("the second was woken", () -> held.woken.get() > 0);
+        Processes.exit(second.get(), "gives up");
+        held.let.countDown();
+        require("gives up".equals(Play.reasonOf(second.get())), "the second ends");
+        Play.finished(third);
+        Play.finished(owner);
+    }
+
+    // ---------------------------------------------------------------- stress
+
+    /** Many processes send, receive selectively, run out of time and are interrupted at random; then everything is counted. */
+    static void stress(int processes, int operations) throws Exception {
+        for (int capacity : new int[] {0, 2}) {
+            Play.in(new Support.Noisy(16, 5_000), () -> new Post(processes / 2, operations, capacity).run());
+        }
+    }
+
+    private static final class Post {
+        private final int processes;
+        private final int operations;
+        private final int capacity;
+        private final Pid[] pids;
+        private final Thread[] threads;
+        private final byte[] accepted;
+        private final AtomicInteger[] received;
+        private final CountDownLatch begin = new CountDownLatch(1);
+        private final CountDownLatch worked;
+        private final Channel<Integer> channel = Channel.of(Buffer.unbounded());
+
+        Post(int processes, int operations, int capacity) {
+            this.processes = processes;
+            this.operations = operations;
+            this.capacity = capacity;
+            this.pids = new Pid[processes];
+            this.threads = new Thread[processes];
+            this.accepted = new byte[processes * operations];
+            this.received = new AtomicInteger[processes * operations];
+            this.worked = new CountDownLatch(processes);
+            for (int i = 0; i < received.length; i++) {
+                received[i] = new AtomicInteger();
+            }
+        }
+
+        void run() throws Exception {
+            for (int i = 0; i < processes; i++) {
+                int n = i;
+                pids[i] = bounded(capacity, "BLOCK", () -> work(n));
+            }
+            begin.countDown();
+            torment();
+            for (Pid pid : pids) {
+                Thread.interrupted();
+                Processes.send(pid, "stop");
+            }
+            for (Pid pid : pids) {
+                Play.finished(pid);
+            }
+            count();
+        }
+
+        private void work(int n) throws Exception {
+            begin.await();
+            threads[n] = Thread.currentThread();
+            for (int id = n * operations; id < (n + 1) * operations; id++) {
+                try {
+                    operate(n, id);
+                } catch (InterruptedException e) {
+                    // it had no effect: count() finds it if it had
+                }
+            }
+            worked.countDown();
+            for (Object m = null; !"stop".equals(m); ) {
+                try {
+                    m = Play.next();
+                    receive(m);
+                } catch (InterruptedException e) {
+                    // a late one
+                }
+            }
+        }
+
+        private void operate(int n, int id) throws InterruptedException {
+            ThreadLocalRandom chance = ThreadLocalRandom.current();
+            int parity = chance.nextInt(2);
+            switch (chance.nextInt(10)) {
+                case 0, 1, 2, 3 -> send(n, id, chance.nextInt(processes));
+                case 4 -> receive(Play.poll());
+                case 5, 6 -> receive(Play.take(m -> m instanceof Integer i && i % 2 == parity, chance.nextInt(1_500_000)));
+                case 7 -> receive(Play.next());
+                case 8 -> {
+                    channel.offer(-1);
+                    receive(beside(channel, chance.nextInt(1_500_000)));
+                }
+                default -> interruptAny();
+            }
+        }
+
+        private void send(int n, int id, int to) throws InterruptedException {
+            if (to != n || capacity == 0) {
+                Processes.send(pids[to], id);
+                accepted[id] = 1;
+            }
+        }
+
+        private void receive(Object m) {
+            if (m instanceof Integer id && id >= 0) {
+                received[id].incrementAndGet();
+            }
+        }
+
+        private void interruptAny() {
+            Thread t = threads[ThreadLocalRandom.current().nextInt(processes)];
+            if (t != null) {
+                t.interrupt();
+            }
+        }
+
+        /** Interrupts whoever still works, until all have ended. */
+        private void torment() {
+            Support.until("all have worked; left: " + worked, 40, () -> {
+                for (int i = 0; i < 1 + processes / 20; i++) {
+                    interruptAny();
+                }
+                if (worked.getCount() < processes / 10 + 1) {
+                    for (Thread t : threads) {
+                        t.interrupt();
+                    }
+                }
+                return worked.getCount() == 0;
+            });
+        }
+
+        private void count() {
+            int total = 0;
+            for (int id = 0; id < accepted.length; id++) {
+                int out = received[id].get();
+                require(out == accepted[id], "message " + id + " was accepted " + accepted[id] + " times and received " + out + " times");
+                total += out;
+            }
+            require(total > accepted.length / 20, "only " + total + " messages were exchanged");
+        }
+    }
+}

@@ -1,0 +1,379 @@
+package magnetar.check;
+
+import static magnetar.check.Support.require;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import magnetar.kernel.park.Exit;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Fibers;
+import magnetar.kernel.park.World;
+import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.Pid;
+import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.Ref;
+
+/** Links, monitors, aliases, names and exits, each in the race that would break it. */
+final class Signals {
+    private static final int ROUNDS = 2_000;
+
+    private Signals() {}
+
+    private static void inNoise(Support.Body body) throws Exception {
+        Play.in(new Support.Noisy(3, 10_000), () -> Play.finished(Play.spawn(body)));
+        Support.until("all have gone", () -> Fibers.count() == 0);
+    }
+
+    /** A process that ends soon, in one of three ways. */
+    private static Pid mortal(int how) {
+        Pid pid = Play.spawn(() -> {
+            if (how % 3 != 0) {
+                Play.next();
+            }
+        });
+        if (how % 3 != 0) {
+            Play.spawn(() -> Processes.exit(pid, how % 3 == 1 ? "x" : "kill"));
+        }
+        return pid;
+    }
+
+    private static boolean isAbout(Object message, int place, Object what) {
+        return message instanceof List<?> l && l.size() > place && what.equals(l.get(place));
+    }
+
+    /** Who links to one that dies gets one exit signal, with the reason or because it was too late, and has no link left. */
+    static void links() throws Exception {
+        inNoise(() -> {
+            Play.me().trapExits(true);
+            for (int i = 0; i < ROUNDS; i++) {
+                Pid dying = mortal(i);
+                require(Play.me().link(dying), "it traps exits");
+                List<?> exit = (List<?>) Play.next();
+                String reason = List.of("normal", "x", "killed").get(i % 3);
+                require(isAbout(exit, 1, dying) && (exit.getLast().equals(reason) || exit.getLast().equals("noproc")),
+                        "round " + i + ": instead of an exit by " + reason + " came " + exit);
+                require(Play.me().info().links().isEmpty(), "round " + i + " left a link");
+            }
+        });
+    }
+
+    /** When a demonitor returns, the message of the death is there, or never comes. */
+    static void monitors() throws Exception {
+        inNoise(() -> {
+            for (int i = 0; i < ROUNDS; i++) {
+                Pid dying = mortal(i);
+                Ref ref = Play.me().monitor(dying, dying, null, "NONE");
+                for (int n = ThreadLocalRandom.current().nextInt(5_000); n > 0; n--) {
+                    Thread.onSpinWait();
+                }
+                boolean was = Play.me().demonitor(ref);
+                Object down = Play.poll();
+                require(was == (down == null), "round " + i + ": demonitor answered " + was + ", and there is " + down);
+                require(was || isAbout(down, 1, ref), "round " + i + ": " + down);
+            }
+            Support.until("the others have gone", () -> Fibers.count() == 1);
+            require(Play.poll() == null, "a message came after its demonitor");
+            require(Play.me().info().monitors().isEmpty(), "a monitor is left");
+        });
+    }
+
+    /** Of several replies one comes; when the alias was closed, it is there, or never comes. */
+    static void aliases() throws Exception {
+        inNoise(() -> {
+            for (int i = 0; i < ROUNDS; i++) {
+                int round = i;
+                Pid me = Play.me().pid();
+                Pid idle = i % 2 == 0 ? null : Play.spawn(() -> Play.next());
+                Ref ref = idle == null ? Play.me().makeAlias(true) : Play.me().monitor(idle, idle, null, "REPLY_DEMONITOR");
+                for (int n = 0; n < 2; n++) {
+                    Play.spawn(() -> Processes.send(ref, round));
+                }
+                for (int n = ThreadLocalRandom.current().nextInt(20_000); n > 0; n--) {
+                    Thread.onSpinWait();
+                }
+                boolean open = idle == null ? Play.me().unalias(ref) : Play.me().demonitor(ref);
+                Object reply = Play.poll();
+                require(open == (reply == null), "round " + i + ": closing answered " + open + ", and the reply is " + reply);
+                require(open || reply.equals(i), "round " + i + ": there is " + reply);
+                if (idle != null) {
+                    Processes.exit(idle, "kill");
+                }
+                require(me.isAlive(), "a reply is no exit");
+            }
+            Support.until("the others have gone", () -> Fibers.count() == 1);
+            require(Play.poll() == null, "a reply came after its alias was closed, or twice");
+        });
+    }
+
+    /** Whoever learns of a death can have the name. */
+    static void names() throws Exception {
+        inNoise(() -> {
+            for (int i = 0; i < ROUNDS / 2; i++) {
+                int how = i;
+                Processes.Options options = new Processes.Options();
+                options.label = "named";
+                options.name = "name";
+                options.monitor = true;
+                Pid named = Processes.spawn(options, Play.call(() -> {
+                    if (how % 2 == 0) {
+                        Play.next();
+                    }
+                })).pid();
+                if (i % 2 == 0) {
+                    Processes.exit(named, i % 4 == 0 ? "kill" : "x");
+                    require(Processes.whereis("name") == null, "one that was told to exit has its name still");
+                }
+                Play.next();
+                require(Processes.whereis("name") == null, "round " + i + ": a dead process has a name");
+            }
+        });
+    }
+
+    /** An exit signal to a guest ends its work or comes too late: the thread that was the process knows nothing of it afterwards. */
+    static void guests() throws Exception {
+        Play.in(new Support.Noisy(3, 10_000), () -> {
+            int ended = 0;
+            for (int i = 0; i < ROUNDS; i++) {
+                int round = i;
+                Processes.Options options = new Processes.Options();
+                options.label = "guest";
+                Processes.Guest guest = Processes.host(options, Play.call(() -> {
+                    Pid self = Play.me().pid();
+                    Fibers.start("killer", Fibers.Hold.STRONG, () -> Processes.exit(self, round % 2 == 0 ? "x" : "kill"));
+                    for (int n = ThreadLocalRandom.current().nextInt(10_000); n > 0; n--) {
+                        Thread.onSpinWait();
+                    }
+                }));
+                ended += guest.pid().ended().reason().equals("normal") ? 1 : 0;
+                Support.until("the killer has gone", () -> Fibers.count() == 0);
+                require(!Thread.interrupted(), "round " + i + ": the interrupt of a signal leaked out of the process");
+                Fiber.current().enter();
+            }
+            require(Processes.zombies().isEmpty() && Processes.all().isEmpty(), "a guest is left");
+        });
+    }
+
+    /** Who traps exits, and was not told to exit before, gets a message; who does not any more gets none. */
+    static void traps() throws Exception {
+        inNoise(() -> {
+            for (int i = 0; i < ROUNDS; i++) {
+                boolean on = i % 2 == 0;
+                AtomicBoolean trapped = new AtomicBoolean();
+                AtomicReference<Object> late = new AtomicReference<>();
+                CountDownLatch ready = new CountDownLatch(1);
+                AtomicBoolean sending = new AtomicBoolean();
+                AtomicReference<Thread> killer = new AtomicReference<>();
+                Pid victim = Play.spawn(() -> {
+                    LocalProcess me = Play.me();
+                    me.trapExits(!on);
+                    ready.countDown();
+                    while (!sending.get()) {
+                        Thread.onSpinWait();
+                        Thread.yield();
+                    }
+                    me.trapExits(on);
+                    if (on) {
+                        trapped.set(me.cause() == null);
+                        Play.next();
+                    } else {
+                        Play.poll();
+                        Support.until("the signal is sent", () -> killer.get() != null && !killer.get().isAlive());
+                        late.set(Play.poll());
+                    }
+                });
+                ready.await();
+                killer.set(Support.fiber(Fiber.current().world(), () -> {
+                    sending.set(true);
+                    Processes.exit(victim, "x"); // from nobody: a fiber is no process
+                }));
+                Object reason = Play.reasonOf(victim);
+                require(!trapped.get() || reason.equals("normal"), "round " + i + ": one that traps exits ended by " + reason);
+                require(late.get() == null, "round " + i + ": one that does not trap exits got " + late);
+            }
+        });
+    }
+
+    /** A kill is for all others the end at once, whatever the process does, and whatever it was told before. */
+    static void kills() throws Exception {
+        for (boolean exiting : new boolean[] {false, true}) {
+            AtomicBoolean go = new AtomicBoolean();
+            AtomicBoolean ran = new AtomicBoolean();
+            CountDownLatch begun = new CountDownLatch(1);
+            Pid pid = Play.spawn(() -> {
+                try {
+                    begun.countDown();
+                    while (!go.get()) {
+                        Thread.onSpinWait();
+                        Thread.yield();
+                    }
+                } finally {
+                    ran.set(true);
+                }
+            });
+            begun.await();
+            Pid watcher = Play.spawn(() -> {
+                Play.me().trapExits(true);
+                Play.me().link(pid);
+                Play.me().monitor(pid, pid, null, "NONE");
+                Processes.register("watcher", Play.me().pid());
+                Object first = Play.next();
+                Object second = Play.next();
+                String why = exiting ? "x" : "killed";
+                require(isAbout(first, 4, why) && isAbout(second, 2, why), "instead of two words of the death: " + first + ", " + second);
+            });
+            Support.until("it is watched", () -> Processes.whereis("watcher") != null);
+            if (exiting) {
+                Processes.exit(pid, "x");
+                require(!pid.isAlive() && pid.ended() == null, "it is exiting, and not dead");
+            }
+            Processes.exit(pid, "kill");
+            require(pid.ended() != null && !ran.get(), "a kill waits for nothing");
+            require(Processes.zombies().size() == 1 && Processes.zombies().getFirst().pid().equals(pid), "its thread is a zombie");
+            Play.finished(watcher);
+            go.set(true);
+            Support.until("the zombie ends", () -> Processes.zombies().isEmpty());
+            require(ran.get(), "its clean-up ran");
+        }
+    }
+
+    /** Others learn of an end by anything but a kill when the clean-ups have run. */
+    static void cleanUps() throws Exception {
+        inNoise(() -> {
+            for (int i = 0; i < ROUNDS / 10; i++) {
+                int how = i;
+                AtomicBoolean cleaned = new AtomicBoolean();
+                AtomicInteger phase = new AtomicInteger();
+                Pid pid = Play.spawn(() -> {
+                    try {
+                        phase.set(1);
+                        if (how % 3 == 0) {
+                            Play.next();
+                        } else if (how % 3 == 1) {
+                            Thread.sleep(100_000);
+                        }
+                        for (;;) {
+                            Fiber.current().enter();
+                        }
+                    } finally {
+                        for (int n = 0; n < 20; n++) {
+                            Thread.yield();
+                        }
+                        cleaned.set(true);
+                    }
+                });
+                Play.me().monitor(pid, pid, null, "NONE");
+                Support.until("it runs", () -> phase.get() == 1);
+                Processes.exit(pid, "x");
+                Object down = Play.next();
+                require(isAbout(down, 4, "x") && cleaned.get(), "round " + i + ": " + down + " came, and its clean-up had run: " + cleaned);
+            }
+        });
+    }
+
+    // ---------------------------------------------------------------- storm
+
+    /** How many processes die together. */
+    private static final int CLUSTER = 4;
+
+    /**
+     * Clusters of linked processes, each watched by monitors and one link, die by random exits and kills, some sent twice or by strangers; each death
+     * is told once to each who asked.
+     */
+    static void storm(int deaths) throws Exception {
+        int watchers = 40;
+        AtomicInteger told = new AtomicInteger();
+        AtomicReference<Pid> anybody = new AtomicReference<>();
+        AtomicBoolean over = new AtomicBoolean();
+        List<Pid> all = new ArrayList<>();
+        for (int i = 0; i < watchers; i++) {
+            all.add(Play.spawn(() -> watch(deaths / watchers / CLUSTER, told, anybody)));
+        }
+        Pid stranger = Play.spawn(() -> {
+            while (!over.get()) {
+                Pid p = anybody.getAndSet(null);
+                if (p != null) {
+                    Processes.exit(p, ThreadLocalRandom.current().nextBoolean() ? "kill" : "x");
+                }
+                Thread.yield();
+            }
+        });
+        Support.until("all deaths are told", deaths / 2_000 + 60, () -> all.stream().noneMatch(w -> Processes.processOf(w) != null));
+        over.set(true);
+        for (Pid pid : all) {
+            Play.finished(pid);
+        }
+        Play.finished(stranger);
+        Support.until("all have gone", () -> Fibers.count() == 0);
+        require(told.get() == deaths / watchers / CLUSTER * watchers * CLUSTER, "of " + deaths + " deaths " + told + " were told");
+        require(Processes.zombies().isEmpty() && Processes.names().isEmpty(), "the dead left something");
+    }
+
+    private static void watch(int clusters, AtomicInteger told, AtomicReference<Pid> anybody) throws InterruptedException {
+        Play.me().trapExits(true);
+        for (int c = 0; c < clusters; c++) {
+            List<Pid> members = new ArrayList<>();
+            List<Ref> refs = new ArrayList<>();
+            Pid before = Play.me().pid();
+            for (int n = 0; n < CLUSTER; n++) {
+                Pid linked = before;
+                Pid member = Play.spawn(() -> member(linked));
+                refs.add(Play.me().monitor(member, member, null, "NONE"));
+                members.add(before = member);
+            }
+            boolean whole = c % 2 == 0;
+            if (whole) { // all links stand: one death is that of all
+                for (int n = 0; n < CLUSTER; n++) {
+                    Processes.send(members.get(n), Play.me().pid());
+                }
+                for (int n = 0; n < CLUSTER; n++) {
+                    require("linked".equals(Play.take(m -> m.equals("linked") || isAbout(m, 0, "DOWN"))), "nobody has died yet");
+                }
+            }
+            strike(members, whole, anybody);
+            collect(members, refs, told);
+        }
+        require(Play.poll() == null, "a signal too many");
+        require(Play.me().info().links().isEmpty() && Play.me().info().monitors().isEmpty(), "a link or a monitor is left");
+    }
+
+    private static void member(Pid before) throws InterruptedException {
+        if (!Play.me().link(before)) {
+            throw new Exit("noproc");
+        }
+        for (;;) {
+            Processes.send(Play.next(), "linked");
+        }
+    }
+
+    private static void strike(List<Pid> members, boolean whole, AtomicReference<Pid> anybody) {
+        ThreadLocalRandom chance = ThreadLocalRandom.current();
+        Pid victim = members.get(chance.nextInt(CLUSTER));
+        if (chance.nextInt(4) == 0) {
+            anybody.set(members.get(chance.nextInt(CLUSTER)));
+        }
+        Processes.exit(victim, chance.nextBoolean() ? "kill" : "x");
+        if (!whole) {
+            members.forEach(m -> Processes.exit(m, "x"));
+        }
+    }
+
+    /** One message for each monitor, and one exit of the first member, which alone is linked to this, unless it died before it was. */
+    private static void collect(List<Pid> members, List<Ref> refs, AtomicInteger told) throws InterruptedException {
+        for (Ref ref : refs) {
+            List<?> down = (List<?>) Play.take(m -> isAbout(m, 0, "DOWN"));
+            require(refs.stream().filter(r -> r.equals(down.get(1))).count() == 1, "nobody waits for " + down);
+            require(List.of("x", "killed", "noproc").contains(down.get(4)), "a death by " + down.get(4));
+            require(refs.contains(ref), "it is watched");
+            told.incrementAndGet();
+        }
+        Object exit = Play.take(m -> isAbout(m, 1, members.getFirst()), 0);
+        Object more = Play.take(m -> !"linked".equals(m) && !isAbout(m, 1, members.getFirst()), 0);
+        require(exit == null || isAbout(exit, 0, "EXIT"), "instead of an exit there is " + exit);
+        require(more == null, "a signal too many: " + more);
+    }
+}
