@@ -3,22 +3,29 @@
 
   simulate        runs a body under a seeded scheduler, in virtual time
   check           runs it under many, and shrinks what fails
+  with-virtual-clock, now   real threads, but time passes when they all wait
+  await-down, eventually    wait with a bound, and without sleeping
 
   in-a-process    each test is a process: self, receive and links work in it
   without-leaks   fails a test that leaves processes or fibers behind
+  without-deadlocks   fails a test that does not end, and says who waits for what
 
     (use-fixtures :each magnetar.test/without-leaks magnetar.test/in-a-process)"
   (:require
    [clojure.test :as t]
    [magnetar.actor :as actor]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
+   [magnetar.scope :as scope]
+   [magnetar.test.clock :as clock]
    [magnetar.test.report :as report]
    [magnetar.test.runs :as runs]
    [magnetar.test.search :as search])
   (:import
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.park Fibers)
-   (magnetar.kernel.process LocalProcess Pid Processes)))
+   (magnetar.kernel.process LocalProcess Pid Pid$Ended Processes)
+   (magnetar.kernel.sim Simulation)))
 
 (set! *warn-on-reflection* true)
 
@@ -106,6 +113,78 @@
   [options & body]
   `(check* ~options (fn [] ~@body)))
 
+;; --- tests without a scheduler
+
+(defn with-virtual-clock*
+  "Calls f as `with-virtual-clock` does its body."
+  [f]
+  (clock/simulated* f))
+
+(defmacro with-virtual-clock
+  "The value of body, done on a fiber whose time, and that of all it starts, passes only when they all wait: no test has to sleep, and every
+  duration is exact.
+
+  The fibers run on the JDK's scheduler, several at once: the order of what is not ordered differs from run to run, as in production. Fails after 30
+  seconds. `simulate` is the other one: one thread, an order by the seed.
+
+    (with-virtual-clock (a/<! (a/timeout 86400000)) (now)) ;=> 86400000"
+  [& body]
+  `(with-virtual-clock* (fn [] ~@body)))
+
+(defn now
+  "The milliseconds of virtual time that have passed; by the real clock, since some instant, elsewhere."
+  []
+  (clock/now))
+
+(def ^:private default-patience-ms 5000)
+
+(defn- wait-words [^Thread thread]
+  (some-> thread FiberInfo/of .reason .words))
+
+(defn- waits-of
+  "What the process waits for, in words, or nil."
+  [pid]
+  (some-> (Processes/processOf pid) .fiber .get wait-words))
+
+(defn- rest-a-little
+  "Lets others run: in a simulation time has to pass as well."
+  []
+  (if (Simulation/isInside) (scope/sleep 1) (Thread/yield)))
+
+(defn wait-until
+  "The first true value of f, called again and again, for :timeout ms at most (5000): then nil. In a simulation the milliseconds are virtual."
+  [{:keys [timeout]} f]
+  (let [deadline (+ (long (now)) (long (or timeout default-patience-ms)))]
+    (loop []
+      (or (f)
+          (when (< (long (now)) deadline)
+            (rest-a-little)
+            (recur))))))
+
+(defmacro eventually
+  "The first true value of the expression, evaluated again and again for 5 seconds at most; then nil. Options come first.
+
+    (is (eventually (zero? (:messages (actor/process-info p)))))
+    (is (eventually {:timeout 100} (ready?)))"
+  ([expression] `(eventually {} ~expression))
+  ([options expression] `(wait-until ~options (fn [] ~expression))))
+
+(defn await-down
+  "The reason of the end of the process, once it has ended; it need not be a process that calls this.
+
+  Waits for :timeout ms at most (5000), then throws an IllegalStateException that says what the process waits for. A pid whose process ended long ago
+  gives its reason too, one that was read from text :noproc.
+
+    (is (= :killed (await-down p)))"
+  ([pid] (await-down pid {}))
+  ([pid {:keys [timeout]}]
+   (let [timeout (long (or timeout default-patience-ms))]
+     (if-let [^Pid$Ended ended (Processes/join pid (* 1000000 timeout))]
+       (.reason ended)
+       (throw (errors/illegal-state :magnetar.test/not-down
+                                    (str pid " has not ended within " timeout " ms" (some->> (waits-of pid) (str "; it waits for ")) ".")
+                                    {:pid pid}))))))
+
 ;; --- fixtures
 
 (defn in-a-process
@@ -158,8 +237,7 @@
           (do (Thread/sleep 5) (recur)))))))
 
 (defn- words [^Thread thread]
-  (let [info (FiberInfo/of thread)]
-    (str (.getName thread) (some->> (.reason info) .words (str ", which waits for ")))))
+  (str (.getName thread) (some->> (wait-words thread) (str ", which waits for "))))
 
 (defn- report [what left]
   (when (seq left)
@@ -183,3 +261,29 @@
       (finally
         (report "processes" (await-none processes pids))
         (report "fibers" (map words (await-none threads fibers)))))))
+
+(def ^:private longest-test-ms 30000)
+
+(defn- who-waits
+  "The fibers that wait, in words, but for those of before."
+  [before]
+  (sort (map words (filter wait-words (reduce disj (threads) before)))))
+
+(defn- report-late [thread before]
+  (t/do-report {:type :fail
+                :message (str "The test has not ended after " longest-test-ms " ms. It, and these, wait:")
+                :expected []
+                :actual (vec (cons (words thread) (who-waits before)))}))
+
+(defn without-deadlocks
+  "A fixture that fails a test which has not ended after 30 seconds, says which fibers wait for what, and interrupts the test.
+
+    (use-fixtures :each without-deadlocks)"
+  [test]
+  (let [before (threads)
+        done (promise)
+        thread (Thread/startVirtualThread (bound-fn* #(deliver done (try (test) nil (catch Throwable t t)))))
+        thrown (deref done longest-test-ms ::late)]
+    (cond
+      (= ::late thrown) (do (report-late thread before) (.interrupt thread))
+      thrown (throw thrown))))
