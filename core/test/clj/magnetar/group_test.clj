@@ -108,7 +108,7 @@
 (deftest nothing-is-kept-of-the-dead
   (let [pids (vec (repeatedly 20 lanes/idle))
         key-of (fn [pid] [::kept pid])
-        kept-of (fn [] (mapcat #(kept % key-of pids) [#'pg/groups #'global/names]))]
+        kept-of (fn [] (mapcat #(kept % key-of pids) [#'pg/real-groups #'global/real-names]))]
     (doseq [pid pids]
       (pg/join (key-of pid) pid)
       (global/register-name (key-of pid) pid))
@@ -121,12 +121,12 @@
     (dotimes [_ 1000]
       (pg/join ::often pid)
       (pg/leave ::often pid))
-    (is (support/eventually (zero? (long (actor/process-info @@#'mourner/mourner :message-queue-len)))))
+    (is (support/eventually (zero? (long (actor/process-info @@#'mourner/real-mourner :message-queue-len)))))
     (is (= 1 (count (actor/process-info pid :monitored-by))))))
 
 (deftest a-mourner-that-was-killed-is-replaced
   (pg/join ::killed (lanes/idle))
-  (exit @@#'mourner/mourner :kill)
+  (exit @@#'mourner/real-mourner :kill)
   (let [told (promise)
         pid (lanes/idle)]
     (mourner/after-death pid :test #(deliver told %))

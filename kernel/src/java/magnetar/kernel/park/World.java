@@ -52,7 +52,7 @@ public class World {
     private volatile Object timers;
 
     // Of simulated worlds, which run on one thread: what the rooms above keep for each world.
-    private final Map<Class<?>, Object> rooms = new HashMap<>();
+    private final Map<Object, Object> rooms = new HashMap<>();
 
     /** For simulated worlds. */
     protected World() {}
@@ -152,9 +152,10 @@ public class World {
         return (T) t;
     }
 
-    /** What a room keeps for this simulated world, made on first use. Called by fibers of this world only. */
-    public final <T> T room(Class<T> kind, Supplier<T> make) {
-        return kind.cast(rooms.computeIfAbsent(kind, k -> make.get()));
+    /** What somebody keeps for this simulated world under this key, made on first use. Called by fibers of this world only. */
+    @SuppressWarnings("unchecked")
+    public final <T> T room(Object key, Supplier<T> make) {
+        return (T) rooms.computeIfAbsent(key, k -> make.get());
     }
 
     /** Where a simulated scheduler may let another fiber run. */
