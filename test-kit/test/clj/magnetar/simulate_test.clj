@@ -42,8 +42,18 @@
     (.waitFor process 60 TimeUnit/SECONDS)
     out))
 
+(defn- first-difference
+  "Where two logs differ, with the lines before; nil if they are equal."
+  [a b]
+  (when-let [i (first (keep-indexed (fn [i [x y]] (when (not= x y) i)) (map vector a b)))]
+    (let [around #(subvec % (max 0 (- (long i) 10)) (min (count %) (+ 3 (long i))))]
+      [(around a) (around b)])))
+
 (deftest another-jvm-gives-the-same-log
-  (is (= (str/split-lines (with-out-str (programs/-main))) (str/split-lines (child-log)))))
+  (let [here (str/split-lines (with-out-str (programs/-main)))
+        there (str/split-lines (child-log))]
+    (is (= (count here) (count there)))
+    (is (nil? (first-difference here there)))))
 
 (deftest a-given-schedule-is-done-again
   (doseq [seed (range 10)]
@@ -119,25 +129,48 @@
   (refused-with :magnetar.test/timed-wait #(Thread/sleep 10))
   (refused-with :magnetar.test/timed-wait #(deref (promise) 10 nil)))
 
-(deftest waiting-inside-of-a-monitor-is-reported-by-line
-  (refused-with :magnetar.test/monitor
-                #(let [o (Object.)]
-                   (a/go (locking o (a/<! (a/timeout 10))))
-                   (a/<! (a/timeout 1))
-                   (locking o 1))))
+(defn- contended
+  "Three go blocks count in a monitor, and let others run in there."
+  []
+  (let [o (Object.)
+        n (volatile! 0)
+        done (a/chan 3)]
+    (dotimes [_ 3]
+      (a/go (dotimes [_ 5]
+              (locking o (let [v @n] (a/<! (a/timeout 1)) (vreset! n (inc v)))))
+            (a/>! done 1)))
+    (dotimes [_ 3] (a/<! done))
+    @n))
 
-(deftest monitors-that-nobody-waits-in-are-fine
-  (let [o (Object.)]
-    (is (= 30 (mt/simulate {:seed 1}
-                (let [n (volatile! 0)
-                      junk (a/chan 1)
-                      done (a/chan 3)]
-                  (dotimes [_ 3]
-                    (a/go (dotimes [_ 10]
-                            (locking o (let [v @n] (a/offer! junk 1) (a/poll! junk) (vreset! n (inc v)))))
-                          (a/>! done 1)))
-                  (dotimes [_ 3] (a/<! done))
-                  @n))))))
+(deftest who-waits-for-a-monitor-goes-on-when-it-is-left-and-the-log-says-so
+  (doseq [seed (range 3)]
+    (let [runs (repeatedly 5 #(mt/simulate* {:seed seed :log true} contended))]
+      (is (= #{15} (set (map :value runs))))
+      (is (= 1 (count (distinct (map :log-text runs)))))
+      (is (some #(re-find #"waits for a monitor simulate_test.clj:\d+" %) (:log-text (first runs)))))))
+
+(deftest a-deadlock-over-monitors-is-reported-by-line
+  (refused-with :magnetar.test/deadlock
+                #(let [o (Object.)
+                       p (Object.)
+                       c (a/chan)]
+                   (a/go (locking o (a/>! c 1) (locking p 1)))
+                   (locking p (a/<! c) (locking o 2)))))
+
+(deftest a-monitor-of-the-jdk-that-somebody-waits-in-is-reported-by-line
+  (refused-with :magnetar.test/monitor
+                #(let [m (java.util.Hashtable.)]
+                   (a/go (.computeIfAbsent m 1 (reify java.util.function.Function (apply [_ k] (a/<! (a/timeout 10)) k))))
+                   (a/<! (a/timeout 1))
+                   (.get m 1))))
+
+(deftest a-wait-for-a-notify-ends-with-it
+  (is (= :notified (mt/simulate {:seed 1}
+                     (let [o (Object.)
+                           waits (a/go (locking o (.wait o) :notified))]
+                       (a/<! (a/timeout 1))
+                       (locking o (.notify o))
+                       (a/<! waits))))))
 
 (deftest futures-and-agents-are-reported-by-line
   (refused-with :magnetar.test/foreign-thread #(deref (future 1)))

@@ -367,6 +367,7 @@ public final class LocalProcess extends Region {
     void deliverTo(Ref alias, Object message) {
         Waiter answer;
         Monitor closed = null;
+        World.switchPoint();
         synchronized (this) {
             if (alias.alias == Ref.Alias.NONE) {
                 return;
@@ -404,9 +405,11 @@ public final class LocalProcess extends Region {
             watching = Bag.with(watching, m);
         }
         LocalProcess p = watched.process();
+        World.switchPoint();
         if (p == null || !p.addWatcher(m)) {
             fire(m, Words.get().noproc);
         }
+        World.switchPoint();
         if (life == Life.DEAD) {
             forget(m);
         }
@@ -424,6 +427,7 @@ public final class LocalProcess extends Region {
     /** The watched process has died. */
     private void fire(Monitor m, Object why) {
         World.note("down", pid, why);
+        World.switchPoint();
         Waiter answer = null;
         synchronized (this) {
             if (Bag.remove(watching, m)) {
@@ -447,6 +451,7 @@ public final class LocalProcess extends Region {
             return false;
         }
         boolean was;
+        World.switchPoint();
         synchronized (this) {
             was = Bag.remove(watching, m);
             if (m.maker() == pid) {
@@ -460,6 +465,7 @@ public final class LocalProcess extends Region {
     private static void forget(Monitor m) {
         LocalProcess p = m == null ? null : m.watched.process();
         if (p != null) {
+            World.switchPoint();
             synchronized (p) {
                 Bag.remove(p.watchers, m);
             }
@@ -486,6 +492,7 @@ public final class LocalProcess extends Region {
     /** Links both, unless one is dead. */
     boolean join(LocalProcess other) {
         boolean inOrder = pid.compareTo(other.pid) < 0;
+        World.switchPoint();
         synchronized (inOrder ? this : other) {
             synchronized (inOrder ? other : this) {
                 if (life == Life.DEAD) {
@@ -502,6 +509,7 @@ public final class LocalProcess extends Region {
 
     private boolean noproc(Pid dead) {
         Waiter answer;
+        World.switchPoint();
         synchronized (this) {
             if (!traps) {
                 return false;
@@ -516,6 +524,7 @@ public final class LocalProcess extends Region {
     public void unlink(Pid other) {
         Fiber.current().enter();
         LocalProcess p = other.process();
+        World.switchPoint();
         if (p == null || p == this) {
             synchronized (this) {
                 Bag.remove(links, other);
@@ -564,6 +573,7 @@ public final class LocalProcess extends Region {
     /** An exit signal arrives. */
     void exit(Pid from, Object why, boolean overLink) {
         World.note("exit signal", pid, why);
+        World.switchPoint();
         Waiter answer = null;
         Obituary obituary = null;
         synchronized (this) {
@@ -623,6 +633,7 @@ public final class LocalProcess extends Region {
     /** The body has ended, with everything in it. */
     private void end(Object why, Object value) {
         Obituary obituary;
+        World.switchPoint();
         synchronized (this) {
             if (life == Life.DEAD) {
                 return;
@@ -662,6 +673,7 @@ public final class LocalProcess extends Region {
     /** Waits until it has ended, for so many nanoseconds; true if it has. */
     boolean awaitEnd(long nanos) throws InterruptedException {
         Gate gate;
+        World.switchPoint();
         synchronized (this) {
             if (life == Life.DEAD) {
                 return true;

@@ -365,7 +365,7 @@ public final class Processes {
         return live(pid);
     }
 
-    /** All processes that are not dead. */
+    /** All processes that are not dead, in no order; in a simulation its own, by their pids. */
     public static List<LocalProcess> all() {
         List<LocalProcess> all = new ArrayList<>();
         Fibers.homes(home -> {
@@ -377,6 +377,11 @@ public final class Processes {
             if (p.pid().process() == p) {
                 all.add(p);
             }
+        }
+        World simulated = World.simulated();
+        if (simulated != null) {
+            all.removeIf(p -> p.fiber() == null || p.fiber().world() != simulated);
+            all.sort(Comparator.comparing(LocalProcess::pid));
         }
         return all;
     }

@@ -19,7 +19,6 @@ final class SimFiber implements Executor {
     final int[] points = new int[Choice.Place.values().length];
     Runnable task; // what to run next, if it is runnable
     boolean ended;
-    int monitors; // held when it let others run, which it does only where it spins
 
     SimFiber(Simulation simulation, int number, String name) {
         this.simulation = simulation;

@@ -39,7 +39,6 @@ public final class Simulation {
     private static final int BODY = 2;
     private static final long LOOK_NANOS = 1_000_000;
     private static final int UNBLOCK_LOOKS = 300;
-    private static final int SETTLE_LOOKS = 1000;
     private static final long SETTLE_NANOS = 50_000;
     private static final int TEARDOWN_STEPS = 100_000;
     private static final int TEARDOWN_JUMPS = 100;
@@ -63,7 +62,7 @@ public final class Simulation {
     private SimFiber last;
     private SimFiber next;
     private LocalProcess victim;
-    private int blocked;
+    private final List<SimFiber> stalled = new ArrayList<>(); // before monitors that fibers hold
     private boolean ending;
     private Object value;
     private Throwable error;
@@ -77,8 +76,11 @@ public final class Simulation {
     // Set by any thread, the first one counts.
     private volatile Run.Problem problem;
 
-    private final Queue<SimFiber> submitted = new ConcurrentLinkedQueue<>(); // by other threads
+    private final Queue<Submission> submitted = new ConcurrentLinkedQueue<>(); // by other threads
     private Thread carrier;
+
+    /** A fiber that another thread has made runnable; only the carrier gives it the task. */
+    private record Submission(SimFiber fiber, Runnable task) {}
 
     private Simulation(Config config, Strategy strategy) {
         this.config = config;
@@ -213,8 +215,10 @@ public final class Simulation {
         task.run();
         current = null;
         if (f.task == null) {
-            settleIfLeft(f, 0);
             look(f);
+        }
+        if (!stalled.isEmpty()) {
+            settle();
         }
     }
 
@@ -228,51 +232,53 @@ public final class Simulation {
             case BLOCKED -> awaitUnblocked(f);
             case TIMED_WAITING -> stop("TIMED_WAIT", f + " waits for real time at " + f.line()
                     + ": Thread/sleep, a deref with a time-out, or another timed wait of the JDK. In a simulation time is virtual: use the library's sleep or timeout.");
+            case WAITING -> {
+                if (LockSupport.getBlocker(f.thread) == null) {
+                    stalled.add(f); // Object.wait: a notify lets it wait for the monitor
+                }
+            }
             default -> {}
         }
     }
 
     /**
-     * A monitor of the kernel may belong to a real thread, which will leave it soon; then nothing has happened. It may belong to a fiber that spins
-     * inside of it, for the lock of a channel; then this one goes on when that one has left it: see {@link #settle}.
+     * A monitor that real threads use as well will be left soon; then nothing has happened. One that a fiber was preempted or waits in is left when that
+     * one goes on: see {@link #settle}.
      */
     private void awaitUnblocked(SimFiber f) {
-        if (fibers.stream().anyMatch(h -> h.monitors > 0)) {
-            blocked++;
+        if (!Monitors.isShared(f.thread)) {
+            log(f, "waits for a monitor", f.line(), null);
+            stalled.add(f);
             return;
         }
         for (int n = 0; n < UNBLOCK_LOOKS && f.task == null; n++) {
             LockSupport.parkNanos(LOOK_NANOS);
-            for (SimFiber s = submitted.poll(); s != null; s = submitted.poll()) {
-                runnable.addFirst(s);
-            }
+            takeSubmitted(true);
         }
         if (f.task == null) {
-            stop("MONITOR", f + " waits for a monitor at " + f.line()
-                    + ", which another fiber holds while it waits. Who enters it next is for the JVM to say, not for the seed: do not wait inside of `locking`.");
+            stop("MONITOR", f + " waits for a monitor of the JDK at " + f.line() + ", which another fiber holds while it waits. "
+                    + "Who enters it next is for the JVM to say, not for the seed: do not wait in there.");
         } else {
             next = f;
         }
     }
 
-    /** The fiber has left a monitor: the JVM now submits who waited for it, on a thread of its own, and this waits for that. */
-    private void settle() {
-        for (int n = 0; n < SETTLE_LOOKS && submitted.isEmpty(); n++) {
-            LockSupport.parkNanos(this, SETTLE_NANOS);
-        }
-        for (SimFiber s = submitted.poll(); s != null; s = submitted.poll()) {
-            blocked--;
-            runnable.add(s);
+    private void takeSubmitted(boolean first) {
+        for (Submission s = submitted.poll(); s != null; s = submitted.poll()) {
+            s.fiber.task = s.task;
+            stalled.remove(s.fiber);
+            runnable.add(first ? 0 : runnable.size(), s.fiber);
         }
     }
 
-    private void settleIfLeft(SimFiber f, int held) {
-        if (held < f.monitors) {
-            f.monitors = held;
-            if (blocked > 0) {
-                settle();
-            }
+    /** If somebody has left a monitor: the JVM submits who waited for it, on a thread of its own, and this waits for that. */
+    private void settle() {
+        takeSubmitted(false);
+        while (problem == null && stalled.stream().anyMatch(f -> Monitors.isComing(f.thread))) {
+            LockSupport.parkNanos(this, SETTLE_NANOS);
+            takeSubmitted(false);
         }
+        takeSubmitted(false);
     }
 
     private SimFiber choose() {
@@ -360,15 +366,15 @@ public final class Simulation {
 
     void submit(SimFiber f, Runnable task) {
         if (isHere()) {
+            stalled.remove(f);
             f.task = task;
             runnable.add(f);
             return;
         }
-        if (!ending && f.thread.getState() != Thread.State.BLOCKED && !"VirtualThread-unblocker".equals(Thread.currentThread().getName())) {
+        if (!ending && !Monitors.isUnblocker(Thread.currentThread())) {
             foreign(f);
         }
-        f.task = task;
-        submitted.add(f);
+        submitted.add(new Submission(f, task));
         LockSupport.unpark(carrier);
     }
 
@@ -421,9 +427,6 @@ public final class Simulation {
             leave(null);
             return;
         }
-        if (me.monitors > 0) {
-            settleIfLeft(me, Monitors.held());
-        }
         boolean faultless = me.number == CHAOS || victim != null;
         boolean kills = !faultless && config.may(Choice.What.KILL);
         boolean hurries = !faultless && config.may(Choice.What.HURRY) && !runnable.isEmpty() && Wheel.of(world).nextNanos() != Long.MAX_VALUE;
@@ -436,7 +439,7 @@ public final class Simulation {
     private List<SimFiber> victims() {
         List<SimFiber> possible = new ArrayList<>();
         for (SimFiber f : fibers) {
-            if (!f.ended && f.process() != null && config.victims.test(f.name)) {
+            if (!f.ended && f.thread.getState() != Thread.State.NEW && f.process() != null && config.victims.test(f.name)) {
                 possible.add(f);
             }
         }
@@ -445,7 +448,7 @@ public final class Simulation {
 
     private void decide(Point p) {
         Choice c = strategy.decide(p);
-        if (c == null || Monitors.areHeld()) {
+        if (c == null) {
             return;
         }
         choices.add(c);
@@ -486,9 +489,6 @@ public final class Simulation {
             return false;
         }
         strategy.yields(me);
-        if (!ending) {
-            me.monitors = Monitors.held();
-        }
         if (++steps > config.maxSteps && !ending && problem == null) {
             stop("ENDLESS", "The simulation did not end within " + config.maxSteps + " steps; " + me + " is at " + me.line() + ".");
         }
