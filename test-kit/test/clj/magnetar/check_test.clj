@@ -125,8 +125,8 @@
 
 (deftest a-process-can-be-killed-at-any-step
   (let [where (atom #{})]
-    (doseq [seed (range 60)]
-      (mt/simulate* {:seed seed :faults #{:kill} :fault-rate 0.3 :max-faults 1}
+    (doseq [seed (range 150)]
+      (mt/simulate* {:seed seed :faults #{:kill} :fault-rate 0.02 :max-faults 1}
                     #(actor/with-process {}
                        (let [steps (atom [])
                              [p ref] (actor/spawn-monitor (fn [] (dotimes [n 5] (swap! steps conj n) (a/<! (a/timeout 1)))))]
