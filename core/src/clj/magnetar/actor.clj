@@ -62,8 +62,8 @@
 (defn self
   "The pid of the process that this thread is.
 
-  Never waits. Fails in what a process has started (forks, go blocks, futures), and outside of processes, with a sentence that names the
-  owner.
+  Never waits. Fails outside of processes, and in what a process has started: forks, go blocks, futures. The sentence names the fork and its
+  owner; a go block and a future have no owner, so there it names the go block or the thread.
 
     (! server [:get (self)])
 
@@ -153,7 +153,8 @@
   :mailbox          {:capacity n :when-full :block}: how many messages it holds, and what happens to one that finds no room. :block lets
                     the sender wait, :drop-new drops it, :drop-old the oldest, :fail throws in the sender. Signals, replies to aliases and
                     timers are never blocked or dropped.
-  :platform-thread  true to run on a thread of the operating system, for work that holds a carrier
+  :platform-thread  true to run on a thread of the operating system, for work that holds a carrier. There the JVM does not interrupt a read
+                    or an accept of a socket: an exit ends the process when that returns, :kill at once
   :context          :none, or a map of context values to add
   :bindings         :none to leave the dynamic bindings of the caller behind
 
@@ -179,7 +180,8 @@
   "Makes the calling thread a process while it does body, platform threads too; returns the value of body.
 
   The options are :name, :mailbox, :trap-exit and :context of `spawn-opt`. What body throws is thrown on. If the process exits for another
-  reason than :normal, by `exit` or by a signal, throws an ExceptionInfo with :reason and :pid.
+  reason than :normal, by `exit` or by a signal, throws an ExceptionInfo with :reason and :pid. On a platform thread the JVM does not
+  interrupt a read or an accept of a socket: there an exit waits for that to return.
 
     (with-process {:name :main}
       (spawn-link worker (self))
@@ -355,12 +357,13 @@
     (match [_ message] (if (nil? message) ::nil message))))
 
 (defn flush
-  "Takes all messages out of the mailbox; returns them, in the order of arrival.
+  "Takes all messages out of the mailbox; returns them, in the order of arrival. Fails in a dosync.
 
     (flush) ;=> [:a :b]
 
   In Erlang's shell: flush()."
   []
+  (transactions/refuse "flush")
   (let [me (current "flush")]
     (loop [messages []]
       (let [message (.receive me anything 0 0)]
@@ -438,6 +441,12 @@
 
 (def ^:private nobody (Pid. 0 0 0 nil))
 
+(defn- check-watched [to]
+  (when-not (or (instance? Pid to) (keyword? to) (symbol? to))
+    (arguments/misuse :magnetar/not-a-process
+                      (str "`monitor` wants a pid or a name of a process; this is " (arguments/show to) ".") {:value to}))
+  to)
+
 (defn monitor
   "Watches a process, given by pid or name: when it dies, this process gets [:DOWN reference :process what reason]. Returns the reference.
 
@@ -453,7 +462,7 @@
   ([target {:keys [alias tag] :as options}]
    (arguments/options "monitor" [:alias :tag] options)
    (let [me (current "monitor")
-         to (check-address "monitor" target)
+         to (check-watched (address target))
          by-pid? (instance? Pid to)
          pid (if by-pid? to (or (Processes/whereis to) nobody))]
      (.monitor me pid (if by-pid? to [to (node)]) tag (alias-mode alias)))))
@@ -477,6 +486,7 @@
   ([ref] (demonitor ref nil))
   ([ref {:keys [flush info] :as options}]
    (arguments/options "demonitor" [:flush :info] options)
+   (when flush (transactions/refuse "demonitor"))
    (let [me (current "demonitor")
          active? (.demonitor me (check-ref "demonitor" ref))]
      (when (and flush (not active?))
@@ -526,6 +536,7 @@
   In Erlang: unregister/1."
   {:erlang "erlang:unregister/1"}
   [name]
+  (check-name "unregister" name)
   (or (Processes/unregister name)
       (arguments/misuse :magnetar/no-such-name (str "Cannot unregister " (arguments/show name) ": no process has this name.") {:name name})))
 
@@ -561,7 +572,7 @@
   (Processes/makeRef))
 
 (defn make-alias
-  "A reference that is an address of this process until `unalias`, or with :reply until a message came.
+  "A reference that is an address of this process until `unalias`, or with :reply until a message came. One read from text is no address.
 
     (let [me (make-alias :reply)] (! server [:get me]) ..)
 
@@ -585,6 +596,8 @@
 
 (def readers
   "How pids and references are read from text, for `clojure.edn/read-string`.
+
+  A pid that was read is looked for among all processes each time it is used; (process-info pid :pid) is the one its process has, which is not.
 
     (clojure.edn/read-string {:readers actor/readers} \"#magnetar/pid \\\"0.17.1699 logger\\\"\")"
   {'magnetar/pid text/read-pid
@@ -659,6 +672,13 @@
   (or (Processes/processOf (check-pid operation pid))
       (arguments/misuse :noproc (str "`" operation "`: " pid " is dead (:noproc).") {:pid pid})))
 
+(defn- check-other
+  "Refuses what a process cannot do to itself."
+  [operation pid why]
+  (when-some [me (LocalProcess/current)]
+    (when (= pid (.pid me))
+      (arguments/misuse :magnetar/oneself (str "`" operation "` was called by " pid " for itself: " why) {:pid pid}))))
+
 (defn group-leader
   "The group leader of this process, which its children inherit; with two arguments sets that of a process and returns true.
 
@@ -674,11 +694,14 @@
 (defn suspend-process
   "Lets a process take no message until it was resumed as often as suspended; returns true. What it does meanwhile goes on until it receives.
 
+  It stays suspended when the process that suspended it dies: who watches over it has to resume it. Fails for oneself, who could not resume.
+
     (suspend-process pid)
 
-  In Erlang: erlang:suspend_process/1, which also stops code that computes."
+  In Erlang: erlang:suspend_process/1, which also stops code that computes, and ends with the process that called it."
   {:erlang "erlang:suspend_process/1"}
   [pid]
+  (check-other "suspend-process" pid "nobody would be there to resume it. Let another process do it.")
   (.suspend (live "suspend-process" pid))
   true)
 
@@ -695,12 +718,14 @@
 
 (defn trace
   "Sends this process [:trace pid :receive message] and [:trace pid :send message to] for what a process receives and sends from now on; with
-  false no longer. Returns true.
+  false no longer. Returns true. Fails for oneself: each message would be told of in another one.
 
     (trace pid true)
 
   In Erlang: erlang:trace/3 with send and 'receive'."
   {:erlang "erlang:trace/3"}
   [pid on?]
+  (when on?
+    (check-other "trace" pid "each message would be told of in another one, without end. Let another process trace it."))
   (.trace (live "trace" pid) (when on? (self)))
   true)

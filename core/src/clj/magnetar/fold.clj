@@ -143,6 +143,7 @@
 
     :parallelism  calls at a time; 64 for each core
     :chunk        elements that one fiber takes, one after the other; 1
+    :bindings     :none: calls see the root values of dynamic vars
     :lazy         true: a lazy seq, which works when it is looked at, a window of :parallelism chunks at a time, and never otherwise. Its
                   calls see the bindings and context values of the caller of pmap; after a failure each look throws that again
 

@@ -2,7 +2,7 @@
   "An exit signal reaches a process wherever it waits; death has two phases; a kill leaves a zombie."
   (:require
    [clojure.test :refer [deftest is testing]]
-   [magnetar.actor :as actor :refer [! after alive? exit monitor receive spawn spawn-opt with-process]]
+   [magnetar.actor :as actor :refer [! after alive? exit monitor receive self spawn spawn-opt with-process]]
    [magnetar.actor-support :refer [idle outcome reason waits?]]
    [magnetar.async :as a]
    [magnetar.impl.runtime]
@@ -262,3 +262,31 @@
                     (deliver seen [thrown (Thread/interrupted) (a/<!! (a/go 1))])))]
     (is (= [:stop false 1] (value-of seen)))
     (.join ^Thread thread)))
+
+;; ---- reasons that do not want to be told
+
+(deftest ^{:spec ["C80"]} a-process-dies-also-of-an-error-that-cannot-say-what-it-is
+  (with-failures
+    (fn [_]
+      (actor/with-process {}
+        (let [[pid ref] (actor/spawn-monitor (fn [] (throw (proxy [RuntimeException] [] (getMessage [] (throw (IllegalStateException.)))))))]
+          (is (re-find #"which failed to say what it is" (receive [:DOWN ref :process _ why] why)))
+          (is (not (actor/alive? pid))))))))
+
+(deftest ^{:spec ["C80"]} a-reason-is-bounded-whatever-the-error-holds
+  (with-failures
+    (fn [_]
+      (actor/with-process {}
+        (let [wide (nth (iterate #(vec (repeat 32 %)) 1) 6)
+              [_ ref] (actor/spawn-monitor (fn [] (throw (ex-info "big" {:wide wide :endless (range) :lazy (map inc (range)) :error (Exception. "x")}))))]
+          (is (> 20000 (count (receive [:DOWN ref :process _ why] (pr-str why))))))))))
+
+(deftest ^{:spec ["C76"]} a-message-to-the-dead-is-not-looked-into-on-the-timer-thread
+  (actor/with-process {}
+    (let [dead (actor/spawn (fn [] nil))
+          looked-into (promise)]
+      (actor/join dead)
+      (actor/send-after 0 dead (lazy-seq (deliver looked-into true) [1]))
+      (actor/send-after 1 (self) :tick)
+      (is (= :tick (receive :tick :tick)))
+      (is (not (realized? looked-into))))))

@@ -1,14 +1,17 @@
 (ns magnetar.actor-link-test
   "Links, monitors and names while processes die: each signal comes once. And timers, to the millisecond."
   (:require
+   [clojure.edn :as edn]
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! after exit flag link monitor receive self spawn with-process]]
    [magnetar.actor-support :refer [outcome reason]]
    [magnetar.inspect :as inspect]
+   [magnetar.scope :as scope]
    [magnetar.support :refer [eventually]]
    [magnetar.test :refer [now with-virtual-clock]])
   (:import
-   (java.util Random)))
+   (java.util Random)
+   (java.util.concurrent ConcurrentLinkedQueue)))
 
 (set! *warn-on-reflection* true)
 
@@ -142,3 +145,41 @@
       (is (= :forged (receive [:EXIT pid why] why)))
       (testing "the value of a process comes out of join"
         (is (= [:value 3] (outcome (spawn + 1 2))))))))
+
+(deftest ^{:spec ["C72"]} a-child-does-not-outlive-a-parent-that-was-killed-while-it-linked-it
+  (dotimes [_ 100]
+    (let [children (ConcurrentLinkedQueue.)
+          child (fn [] (.add children (self)) (receive :never nil))
+          parent (spawn (fn [] (while true (actor/spawn-link child))))]
+      (while (< (.size children) 5) (Thread/onSpinWait))
+      (exit parent :kill)
+      (is (eventually (not-any? actor/alive? children))))))
+
+(deftest ^{:spec ["C79"]} a-pid-that-was-read-names-the-process-for-links-and-monitors-too
+  (with-process {:trap-exit true}
+    (let [pid (spawn (fn [] (receive :boom (exit :boom))))
+          same (edn/read-string {:readers actor/readers} (pr-str pid))
+          ref (monitor same)]
+      (is (= [true true] [(actor/alive? same) (link same)]))
+      (! same :boom)
+      (is (= :boom (receive [:DOWN ref :process same why] why)))
+      (is (= :boom (receive [:EXIT same why] why)))
+      (is (= [[] false] [(actor/flush) (actor/alive? same)])))))
+
+(deftest ^{:spec ["C72"]} a-second-link-says-nothing-of-a-death-that-has-still-to-be-told
+  (with-process {:trap-exit true}
+    (dotimes [_ 2000]
+      (let [pid (actor/spawn-link (fn [] (exit :boom)))]
+        (link pid)
+        (let [told (receive [:EXIT pid why] why)]
+          (when-not (contains? #{:boom} told) (is (= :boom told))))
+        (actor/flush)))))
+
+(deftest ^{:spec ["C75"]} a-name-does-not-outlive-a-guest-that-was-cancelled-as-it-came
+  (dotimes [_ 200]
+    (try
+      (scope/with-scope [s]
+        (scope/fork s (fn [] (dotimes [_ 20] (with-process {:name ::guest :trap-exit true} 1))))
+        (scope/cancel s))
+      (catch Throwable _)))
+  (is (nil? (actor/whereis ::guest))))

@@ -3,11 +3,14 @@
   (:require
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! after from receive self spawn spawn-opt with-process]]
-   [magnetar.actor-support :refer [idle outcome reason]]
+   [magnetar.actor-support :refer [idle outcome reason waits?]]
    [magnetar.async :as a]
+   [magnetar.impl.actor.receive :as receive]
    [magnetar.impl.runtime]
    [magnetar.inspect :as inspect]
-   [magnetar.support :refer [eventually]]))
+   [magnetar.support :refer [eventually]])
+  (:import
+   (magnetar.kernel.process Matcher Processes)))
 
 (set! *warn-on-reflection* true)
 
@@ -175,6 +178,41 @@
       (a/close! ch)
       (is (= [:value nil] (receive [:x] :message (from ch v [:value v])))))))
 
+(deftest beside-channels-a-message-that-does-not-match-is-not-looked-at-again-and-again
+  (let [looks (atom 0)
+        seen (atom #{})
+        look (fn [x] (swap! looks inc) (swap! seen conj x) false)
+        ch (a/chan)
+        pid (spawn #(receive (x :guard look) x (from ch v v)))]
+    (dotimes [n 200]
+      (! pid n)
+      (is (eventually (contains? @seen n)))
+      (is (waits? pid)))
+    (is (<= 200 @looks 800))
+    (a/>!! ch :done)
+    (is (= :done (actor/join pid)))))
+
+(deftest beside-channels-a-message-that-comes-while-the-mailbox-is-looked-through-is-not-missed
+  (let [ch (a/chan)]
+    (dotimes [_ 100]
+      (let [pid (spawn #(receive :it :got (from ch v v)))]
+        (run! deref (mapv (fn [part] (future (run! (fn [m] (! pid m)) part))) [(range 50) (range 50) [1 2 :it 3]]))
+        (is (= :got (actor/join pid {:timeout 20000 :else :late})))))))
+
+(deftest beside-channels-a-fresh-reference-is-not-sought-among-older-messages
+  (with-process {}
+    (dotimes [n 1000] (! (self) n))
+    (let [looks (atom 0)
+          me (receive/me)
+          mark (Processes/mark me (object-array [(actor/make-ref)]))
+          matcher (reify Matcher (match [_ x] (swap! looks inc) (when (= :new x) x)))]
+      (! (self) :new)
+      (is (= :new (receive/take-or-choose me matcher [(a/chan)] 1 0 mark)))
+      (is (= 1 @looks)))
+    (testing "and the macro gives that mark"
+      (is (re-find #"Processes/mark"
+                   (pr-str (receive/expand {'ref nil} '(receive [ref x] x (from ch v v)) '([ref x] x (from ch v v)))))))))
+
 (deftest an-exit-while-both-are-awaited-takes-nothing-from-the-channel
   (let [ch (a/chan)
         pid (spawn #(receive ::never nil (from ch v v)))]
@@ -182,3 +220,13 @@
     (actor/exit pid :stop)
     (is (= :stop (reason pid)))
     (is (= [:default :default] (a/alts!! [[ch 1]] :default :default)))))
+
+(deftest ^{:spec ["C77"]} a-guard-that-makes-a-reference-does-not-disturb-a-mailbox-that-drops
+  (let [pid (spawn-opt {:mailbox {:capacity 2 :when-full :drop-old}}
+              (fn [] (loop []
+                       (receive
+                         (m :guard (fn [_] (actor/make-ref))) (when-not (= :stop m) (recur))))))]
+    (dotimes [i 50000] (! pid i))
+    (is (<= 0 (:messages (inspect/mailbox pid)) 2))
+    (! pid :stop)
+    (is (nil? (actor/join pid {:timeout 20000 :else :lost})))))

@@ -1,12 +1,14 @@
 (ns magnetar.actor-misuse-test
   "What is wrong with a call is said at once, in one sentence: culprit, place, remedy."
   (:require
+   [clojure.main :as main]
    [clojure.string :as str]
    [clojure.test :refer [are deftest is testing]]
-   [magnetar.actor :as actor :refer [! after receive self spawn spawn-opt with-process]]
+   [magnetar.actor :as actor :refer [! after from receive self spawn spawn-opt with-process]]
    [magnetar.actor-support :refer [idle misuse reason]]
    [magnetar.async :as a]
    [magnetar.channel :as channel]
+   [magnetar.impl.errors :as errors]
    [magnetar.inspect :as inspect]
    [magnetar.scope :as scope]
    [magnetar.support :refer [value-of]]))
@@ -44,8 +46,49 @@
     #(dosync (! nil :x))
     "`send-after` wants a pid, an alias or a name to send to; this is nil."
     #(actor/send-after 10 nil :x)
-    "`monitor` wants a pid, an alias or a name to send to; this is \"x\"."
+    "`monitor` wants a pid or a name of a process; this is \"x\"."
     #(with-process {} (actor/monitor "x"))))
+
+(deftest a-reference-is-no-process-to-watch
+  (is (re-matches #"`monitor` wants a pid or a name of a process; this is #magnetar/ref \"\d+\.\d+\"\."
+                  (said #(with-process {} (actor/monitor (actor/make-ref)))))))
+
+(deftest what-a-process-cannot-do-to-itself
+  (are [sentence f] (= sentence (said #(with-process {} (f))))
+    "`trace` was called by PID for itself: each message would be told of in another one, without end. Let another process trace it."
+    #(actor/trace (self) true)
+    "`suspend-process` was called by PID for itself: nobody would be there to resume it. Let another process do it."
+    #(actor/suspend-process (self)))
+  (is (true? (with-process {} (actor/trace (self) false)))))
+
+(deftest a-clause-of-a-channel-that-is-none
+  (are [sentence f] (= sentence (said #(with-process {} (f))))
+    "A clause (from channel v ..) of a receive wants a channel; this is nil. Make one with magnetar.channel/chan."
+    #(receive ::x nil (from nil v v))
+    "A clause (from channel v ..) of a receive wants a channel; this is 5. Make one with magnetar.channel/chan."
+    #(receive ::x nil (from 5 v v))))
+
+(defn- place-of
+  "The file that a prompt would name as the place of the error that f throws."
+  [f]
+  (try
+    (f)
+    (catch Exception e
+      (-> e Throwable->map main/ex-triage :clojure.error/source))))
+
+(deftest an-error-of-use-is-placed-where-the-library-was-called
+  (are [f] (= "actor_misuse_test.clj" (place-of f))
+    #(! nil :x)
+    #(spawn-opt {:nmae :x} (fn []))
+    #(self)
+    #(actor/register nil nil)
+    #(dosync (actor/join (idle)))))
+
+(deftest an-error-of-use-has-the-type-that-a-program-catches
+  (are [type f] (= type (try (f) (catch Exception e (errors/type-of e))))
+    IllegalArgumentException #(! nil :x)
+    IllegalStateException #(dosync (actor/join (idle)))
+    ArithmeticException #(/ 1 0)))
 
 (deftest a-pid-that-is-none
   (are [sentence f] (= sentence (said #(with-process {} (f))))
@@ -116,7 +159,9 @@
       "A process is registered under a keyword or a symbol; this is 7."
       #(spawn-opt {:name 7} (fn []))
       "Cannot unregister :free: no process has this name."
-      #(actor/unregister :free))
+      #(actor/unregister :free)
+      "`unregister` wants a keyword or a symbol as the name; this is nil."
+      #(actor/unregister nil))
     (testing "who could not have its name was never there"
       (is (= pid (actor/whereis ::taken))))
     (actor/exit pid :kill)
@@ -148,6 +193,8 @@
     #(spawn-opt {} nil)
     "The :capacity of a mailbox is a whole number from 1 up; this is 0."
     #(spawn-opt {:mailbox {:capacity 0}} (fn []))
+    "The :capacity of a mailbox is a whole number from 1 up; this is 100000000000000000000N."
+    #(spawn-opt {:mailbox {:capacity 100000000000000000000}} (fn []))
     "The :when-full of a mailbox is :block, :drop-new, :drop-old or :fail; this is :dropp."
     #(spawn-opt {:mailbox {:capacity 1 :when-full :dropp}} (fn []))
     "`:mailbox` does not know :size; its options are :capacity, :when-full."
@@ -200,6 +247,8 @@
         ch (a/chan 1)]
     (are [operation f] (= (sentence operation) (said #(with-process {} (dosync (f)))))
       "receive" #(receive x x)
+      "flush" #(actor/flush)
+      "demonitor" #(actor/demonitor (actor/make-ref) {:flush true})
       "join" #(actor/join (idle))
       "spawn-opt" #(spawn-opt {} (fn []))
       "spawn-link" #(actor/spawn-link (fn []))

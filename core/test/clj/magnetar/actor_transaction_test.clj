@@ -42,6 +42,12 @@
         (dosync (! me :y))
         (is (= [:y] (actor/flush)))))))
 
+(deftest ^{:spec ["C81"]} a-transaction-that-fails-has-taken-nothing
+  (with-process {}
+    (! (self) :keep)
+    (is (thrown? IllegalStateException (dosync (actor/flush))))
+    (is (= [:keep] (actor/flush)))))
+
 (deftest ^{:spec ["C81"]} processes-are-spawned-once-after-the-commit
   (with-process {}
     (let [me (self)]

@@ -261,6 +261,13 @@
                (set (fold/transduce {:parallelism 4} (map seen) into conj (range 50)))
                (set (fold/transduce {:parallelism 4} (map seen) into conj (reducible (range 50))))))))))
 
+(deftest pmap-leaves-the-bindings-behind-if-it-is-told-to
+  (binding [*dynamic* :bound]
+    (is (= #{:bound} (set (fold/pmap {:bindings :frame} (fn [_] *dynamic*) (range 5)))))
+    (is (not (contains? (set (fold/pmap {:bindings :none} (fn [_] *dynamic*) (range 5))) :bound)))
+    (is (thrown-with-msg? IllegalArgumentException #"`fold/pmap` takes :bindings as :frame, .* or :none; this is 5"
+                          (fold/pmap {:bindings 5} inc [1])))))
+
 (deftest small-folds-start-no-fiber
   (let [thread (Thread/currentThread)]
     (is (some #{#{thread}} (repeatedly 1000 #(set (fold/transduce (map (fn [_] (Thread/currentThread))) into conj [1 2 3])))))))
@@ -394,7 +401,7 @@
     (is (= [[:bound "ada"]] (with-context [user "bob"] (doall values))))))
 
 (deftest what-is-done-for-its-effect-is-not-lazy
-  (refused-with :magnetar/unknown-option #"`fold/pfor-each` knows the options :chunk, :parallelism; this is :lazy" #(fold/pfor-each {:lazy true} inc [1])))
+  (refused-with :magnetar/unknown-option #"`fold/pfor-each` knows the options :bindings, :chunk, :parallelism; this is :lazy" #(fold/pfor-each {:lazy true} inc [1])))
 
 (deftest a-pmap-in-a-pmap
   (is (= (for [x (range 20)] (map #(+ x %) (range 20)))
@@ -409,7 +416,7 @@
     (refused-with :magnetar/bad-option #"`fold/transduce` wants a whole number from 1 up for :chunk; this is"
                   #(fold/transduce {:chunk n} (map inc) + + [1])))
   (refused-with :magnetar/bad-option #"`fold/fold` wants .* for :chunk; this is 0\." #(fold/fold 0 + + [1]))
-  (refused-with :magnetar/unknown-option #"`fold/pmap` knows the options :chunk, :lazy, :parallelism; this is :n\."
+  (refused-with :magnetar/unknown-option #"`fold/pmap` knows the options :bindings, :chunk, :lazy, :parallelism; this is :n\."
                 #(fold/pmap {:n 1} inc [1])))
 
 (deftest ^{:spec ["C55"]} a-transducer-where-a-function-belongs

@@ -1,6 +1,7 @@
 (ns magnetar.group-test
   "Groups of processes, and names of the cluster, on one node."
   (:require
+   [clojure.edn :as edn]
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor :refer [exit]]
    [magnetar.actor.mourner :as mourner]
@@ -60,6 +61,20 @@
   (is (= :ok (pg/join ::late (lanes/dead))))
   (is (= [] (pg/members ::late))))
 
+(defn- read-back [pid]
+  (edn/read-string {:readers actor/readers} (pr-str pid)))
+
+(deftest a-pid-that-was-read-from-text-is-the-member-that-it-names
+  (let [pid (lanes/idle)]
+    (pg/join ::read (read-back pid))
+    (is (= [pid] (pg/members ::read)))
+    (is (= :ok (pg/leave ::read pid)))
+    (is (= [] (pg/members ::read)))
+    (pg/join ::read (read-back pid))
+    (exit pid :kill)
+    (is (= [] (pg/members ::read)))
+    (is (support/eventually (not (contains? @@#'pg/real-groups ::read))))))
+
 (deftest what-is-no-pid-joins-no-group
   (is (= [:magnetar/not-a-pid "`pg/join` wants a pid, or a collection of pids; this is [:logger]."]
          (sentence #(pg/join ::wrong :logger))))
@@ -95,6 +110,14 @@
     (is (= :yes (global/register-name ::heir b)))
     (is (= b (global/whereis-name ::heir)))
     (global/unregister-name ::heir)))
+
+(deftest a-name-can-be-given-to-a-pid-that-was-read-from-text
+  (let [pid (lanes/idle)]
+    (is (= :yes (global/register-name ::read (read-back pid))))
+    (is (= pid (global/whereis-name ::read)))
+    (is (= :no (global/register-name ::read pid)))
+    (exit pid :kill)
+    (is (nil? (global/whereis-name ::read)))))
 
 (deftest only-processes-have-names
   (is (= [:magnetar/not-a-pid "`global/register-name` wants a pid; this is :logger."]

@@ -1,7 +1,8 @@
 (ns magnetar.inspect-test
   "What the program is doing now: the runtime, the fibers, and what each waits for."
   (:require
-   [clojure.test :refer [deftest is]]
+   [clojure.edn :as edn]
+   [clojure.test :refer [are deftest is testing]]
    [magnetar.async :as a]
    [magnetar.channel :as channel]
    [magnetar.inspect :as inspect]
@@ -85,6 +86,31 @@
   (let [e (try (inspect/fiber-info :me) (catch IllegalArgumentException e e))]
     (is (= "`fiber-info` wants a Thread; this is :me." (ex-message e)))
     (is (= {:magnetar/reason :magnetar/not-a-thread :value :me} (ex-data e)))))
+
+(defn- thrown-by [class-name]
+  (doto (Exception. "x")
+    (.setStackTrace (into-array StackTraceElement [(StackTraceElement. class-name "invoke" "x.clj" 1)]))))
+
+(deftest a-report-of-a-failure-shows-no-frame-of-a-namespace-of-the-library
+  (let [namespaces (into #{} (map (comp str key)) (edn/read-string (slurp "api.edn")))]
+    (is (contains? namespaces "magnetar.actor"))
+    (is (= [] (remove #(not (re-find #"    at " (Failures/describe "x" (thrown-by (str (munge %) "$f"))))) namespaces)))
+    (is (re-find #"    at magnetar.actor_users" (Failures/describe "x" (thrown-by "magnetar.actor_users$f"))))))
+
+(deftest a-report-of-a-failure-has-an-end
+  (let [length #(count (Failures/describe "x" %))
+        ring (Exception. "ring")]
+    (.initCause ring (Exception. "back" ring))
+    (are [error] (< 10 (length error) 200000)
+      (ex-info "endless" {:numbers (range)})
+      (ex-info "wide" {:d (nth (iterate #(vec (repeat 32 %)) 1) 8)})
+      (ex-info "deep" {:d (nth (iterate vector 1) 100000)})
+      (Exception. ^String (apply str (repeat 1000000 "long")))
+      (reduce (fn [^Throwable cause n] (Exception. (str n) cause)) (Exception. "first") (range 10000))
+      ring)
+    (testing "and says what it can of an error that does not print"
+      (let [mute (proxy [RuntimeException] [] (toString [] (throw (IllegalStateException.))))]
+        (is (re-find #"RuntimeException.* \(it does not print: java.lang.IllegalStateException\)" (Failures/describe "x" mute)))))))
 
 (deftest a-report-of-a-failure-shows-the-users-own-frames
   (let [boom (fn [] (throw (ex-info "boom" {})))

@@ -70,13 +70,13 @@
         (is (= carriers (count @reports)))))))
 
 (deftest ^{:spec ["C50"]} a-fiber-that-waits-often-is-not-named
-  (watched 20
+  (watched 250
     (fn [reports]
       (let [c (a/chan)
             stop (AtomicBoolean.)
             ping (a/go (while (not (.get stop)) (a/>! c 1)) (a/close! c))
             pong (a/go (while (a/<! c)))]
-        (scope/sleep 150)
+        (scope/sleep 600)
         (.set stop true)
         (taken ping)
         (taken pong)

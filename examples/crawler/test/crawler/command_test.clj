@@ -51,7 +51,7 @@
 (deftest the-whole-result-can-be-had-as-edn
   (let [server (server/start {})
         out    (io/file (temporary-folder) "crawl.edn")
-        [code output] (ending (start-command (:url server) "--timeout" "400" "--out" (str out)))
+        [code output] (ending (start-command (:url server) "--timeout" "2500" "--out" (str out)))
         {:keys [seen outcomes]} (edn/read-string (slurp out))]
     (server/stop server)
     (is (= 0 code) output)

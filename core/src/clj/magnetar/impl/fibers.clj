@@ -2,6 +2,7 @@
   "Starts bodies of code: on fibers that are collected when nobody can reach them, on fibers that are not, on platform threads."
   {:no-doc true}
   (:require
+   [magnetar.impl.reports]
    [magnetar.impl.runtime]
    [magnetar.impl.threads :as threads]
    [magnetar.impl.worlds :as worlds])

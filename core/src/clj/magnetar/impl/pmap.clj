@@ -188,10 +188,19 @@
 
 (def ^:private fibers-per-core 64)
 
+(defn- frame [place bindings]
+  (case bindings
+    (nil :frame) (fibers/frame)
+    :none nil
+    (checks/misuse :magnetar/bad-option
+                   (str "`" place "` takes :bindings as :frame, so that calls see the dynamic bindings of the caller, or :none; this is "
+                        (checks/show bindings) ".")
+                   {:bindings bindings})))
+
 (defn- settings [place kind options]
-  (-> (checks/options place (if (= :none kind) #{:parallelism :chunk} #{:parallelism :chunk :lazy}) options)
+  (-> (checks/options place (cond-> #{:parallelism :chunk :bindings} (not= :none kind) (conj :lazy)) options)
       (update :parallelism #(or % (* (long fibers-per-core) (owned/cores))))
-      (assoc :place place :frame (fibers/frame))))
+      (assoc :place place :frame (frame place (:bindings options)))))
 
 (defn- tuples [place colls]
   (apply map vector (mapv #(sources/as-seq place %) colls)))

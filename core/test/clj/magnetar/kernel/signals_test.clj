@@ -5,7 +5,7 @@
    [magnetar.kernel.checks :refer [green?]]))
 
 (deftest links-monitors-aliases-names-and-exits-at-random-do-what-a-model-does
-  (green? 60 "signals"))
+  (green? 60 "signals" "signals-random"))
 
 ;; LocalProcess, invariants 1 to 6
 (deftest each-signal-that-meets-a-death-acts-once-and-in-order

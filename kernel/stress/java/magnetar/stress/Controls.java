@@ -170,4 +170,66 @@ public final class Controls {
             r.r1 = thread.isInterrupted() ? cause == null ? 0 : 1 : -1;
         }
     }
+
+    /** An owner that looks for a message and says that it waits in two steps. */
+    @JCStressTest
+    @State
+    @Outcome(id = {"0, 0", "1, 1"}, expect = ACCEPTABLE, desc = "It does not wait, or is woken.")
+    @Outcome(expect = FORBIDDEN, desc = "It waits though there is a message.")
+    public static class WaitWithoutLook {
+        private final AtomicInteger messages = new AtomicInteger();
+        private volatile boolean waits;
+        private volatile boolean woken;
+
+        @Actor
+        public void sender() {
+            messages.incrementAndGet();
+            woken = waits;
+        }
+
+        @Actor
+        public void owner(II_Result r) {
+            if (messages.get() == 0) {
+                hesitate();
+                waits = true;
+                r.r1 = 1;
+            }
+        }
+
+        @Arbiter
+        public void rest(II_Result r) {
+            r.r2 = woken ? 1 : 0;
+        }
+    }
+
+    /** A close that comes between a sender's look and its message. */
+    @JCStressTest
+    @State
+    @Outcome(id = {"0, 0", "-1, 0"}, expect = ACCEPTABLE, desc = "Taken and dropped, or refused.")
+    @Outcome(expect = FORBIDDEN, desc = "A closed mailbox holds a message.")
+    public static class PushWithoutLook {
+        private volatile boolean closed;
+        private final AtomicInteger messages = new AtomicInteger();
+
+        @Actor
+        public void sender(II_Result r) {
+            if (closed) {
+                r.r1 = -1;
+            } else {
+                hesitate();
+                messages.incrementAndGet();
+            }
+        }
+
+        @Actor
+        public void closer() {
+            closed = true;
+            messages.set(0);
+        }
+
+        @Arbiter
+        public void rest(II_Result r) {
+            r.r2 = messages.get();
+        }
+    }
 }

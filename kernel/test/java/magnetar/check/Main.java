@@ -54,6 +54,7 @@ public final class Main {
             Map.entry("mailbox-stress-10000", () -> Mailboxes.stress(10_000, 20)),
             Map.entry("mailbox-stress-long", () -> Mailboxes.stress(10_000, 400)),
             Map.entry("signals", () -> Universe.run(60, 60)),
+            Map.entry("signals-random", () -> Galaxy.run(60)),
             Map.entry("signals-links", Signals::links),
             Map.entry("signals-monitors", Signals::monitors),
             Map.entry("signals-aliases", Signals::aliases),

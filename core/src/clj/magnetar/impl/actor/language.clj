@@ -7,57 +7,79 @@
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime])
   (:import
+   (clojure.lang IProxy Iterate LazySeq)
    (magnetar.kernel.park Cancelled Exit)
-   (magnetar.kernel.process Language Words)))
+   (magnetar.kernel.process Language Pid Ref Words)))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- bounded, plain data
 
 (def ^:private longest-text 1000)
-(def ^:private most-elements 32)
+(def ^:private most-elements 256) ; of a whole term
+(def ^:private most-of-one 32)
 (def ^:private deepest 5)
 (def ^:private most-frames 12)
 
 (defn- cut [^String s]
-  (if (< (long longest-text) (count s)) (str (subs s 0 longest-text) "...") s))
+  (if (< (long longest-text) (.length s)) (str (subs s 0 longest-text) "...") s))
 
-(defn text
-  "The value as text of bounded length, whatever it is."
+(defn- opaque
+  "What stands for a value that is no data: looking into it would run code of the program, which may fail, wait, or never end."
   [x]
-  (try
-    (binding [*print-length* most-elements
-              *print-level* deepest
-              *print-meta* false
-              *print-dup* false
-              *print-readably* true]
-      (cut (pr-str x)))
-    (catch Throwable e
-      (str "(does not print: " (ex-message e) ")"))))
+  (str "(" (.getName (class x)) ")"))
 
-(declare plain)
+(defn- atomic? [x]
+  (or (nil? x) (keyword? x) (symbol? x) (number? x) (boolean? x) (char? x) (uuid? x) (inst? x) (instance? Pid x) (instance? Ref x)))
 
-(defn- plain-elements [^long depth coll]
-  (let [elements (mapv #(plain (inc depth) %) (take most-elements coll))]
-    (cond-> elements (seq (drop most-elements coll)) (conj '...))))
+(defn- there?
+  "True of a seq whose elements are there without code of the program being run."
+  [x]
+  (cond
+    (instance? LazySeq x) (realized? x)
+    (instance? Iterate x) false
+    :else true))
 
-(defn- plain-map [^long depth m]
-  (into {} (map (fn [[k v]] [(plain (inc depth) k) (plain (inc depth) v)])) (take most-elements m)))
+(declare plain-within)
+
+(defn- elements
+  "Some of the elements, each plain; the left budget is shared by the whole term."
+  [left depth coll]
+  (loop [out [] coll (seq coll)]
+    (cond
+      (nil? coll) out
+      (or (= most-of-one (count out)) (not (pos? (long @left)))) (conj out '...)
+      :else (do (vreset! left (dec (long @left)))
+                (let [out (conj out (plain-within left (inc (long depth)) (first coll)))
+                      more (rest coll)]
+                  (if (there? more) (recur out (seq more)) (conj out '...)))))))
+
+(defn- pairs [left depth m]
+  (into {} (for [entry (elements left depth m) :when (vector? entry)] entry)))
+
+(defn- plain-within [left depth x]
+  (cond
+    (atomic? x) x
+    (string? x) (cut x)
+    (< (long deepest) (long depth)) '...
+    (map-entry? x) [(plain-within left depth (key x)) (plain-within left depth (val x))]
+    (map? x) (pairs left depth x)
+    (set? x) (set (elements left depth x))
+    (vector? x) (elements left depth x)
+    (instance? Throwable x) (opaque x)
+    (and (seq? x) (there? x)) (seq (elements left depth x))
+    :else (opaque x)))
 
 (defn plain
-  "The value as plain data of bounded size: what is no data, or lies too deep, becomes text."
-  ([x] (plain 0 x))
-  ([^long depth x]
-   (cond
-     (or (nil? x) (keyword? x) (symbol? x) (number? x) (boolean? x) (char? x) (uuid? x) (inst? x)) x
-     (string? x) (cut x)
-     (or (instance? magnetar.kernel.process.Pid x) (instance? magnetar.kernel.process.Ref x)) x
-     (< (long deepest) depth) (text x)
-     (record? x) (text x)
-     (map? x) (plain-map depth x)
-     (set? x) (set (plain-elements depth x))
-     (or (vector? x) (list? x)) (plain-elements depth x)
-     :else (text x))))
+  "The value as plain data of bounded size: what is no data, lies too deep, is too much, or is lazy and not there yet, is left out."
+  [x]
+  (plain-within (volatile! most-elements) 0 x))
+
+(defn text
+  "The value as text of bounded length, made without running code of the program."
+  [x]
+  (binding [*print-length* nil, *print-level* nil, *print-meta* false, *print-dup* false, *print-readably* true]
+    (cut (pr-str (plain x)))))
 
 ;; ---- exit reasons
 
@@ -73,13 +95,18 @@
   (let [all (.getStackTrace error)]
     (into [] (comp (filter of-program?) (map frame-text) (take most-frames)) all)))
 
+(defn- type-of
+  "The class of an error, or of one made by `proxy` the class that it stands for."
+  ^Class [error]
+  (if (instance? IProxy error) (.getSuperclass (class error)) (class error)))
+
 (defn error-term
   "What an error says, as plain data."
   [^Throwable error]
-  (cond-> {:type (symbol (.getName (class error)))
+  (cond-> {:type (symbol (.getName (type-of error)))
            :message (some-> (ex-message error) cut)}
     (ex-data error) (assoc :data (plain (ex-data error)))
-    (ex-cause error) (assoc :cause (text (ex-message (ex-cause error))))))
+    (ex-cause error) (assoc :cause (some-> (ex-message (ex-cause error)) cut))))
 
 (defn reason
   "The exit reason of a process that threw this: that of an exit, else [what the error says, its frames]."
@@ -99,6 +126,7 @@
     (reason [_ thrown] (reason thrown))
     (misuse [_ kind sentence data]
       (errors/illegal-argument (keyword "magnetar" kind) sentence (update-keys data keyword)))
+    (given [_ reason] (if (instance? Throwable reason) (error-term reason) reason))
     (text [_ x] (text x))))
 
 (Words/speak language)

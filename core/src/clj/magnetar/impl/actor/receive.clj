@@ -5,6 +5,7 @@
    [magnetar.impl.actor.language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.match.clauses :as clauses]
+   [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions])
   (:import
@@ -43,14 +44,31 @@
       (neg? (.index chosen)) :message
       :else (object-array [(+ first-number (.index chosen)) (.value chosen)]))))
 
+(defn- check-channel [x]
+  (when-not (ports/port? x)
+    (arguments/misuse :magnetar/not-a-channel
+                      (str "A clause (from channel v ..) of a receive wants a channel; this is " (arguments/show x)
+                           ". Make one with magnetar.channel/chan.") {:value x})))
+
+(defn- arrived
+  "The mark of the youngest message that is there: a receive that looks from an older mark on looks at that one too."
+  ^long [^LocalProcess me]
+  (Processes/mark me (object-array [(.makeRef me)])))
+
 (defn take-or-choose
   "Like `LocalProcess.receive`, with channels beside the mailbox: the answer of the clause number first-number and on is a value of a channel."
-  [^LocalProcess me ^Matcher matcher channels first-number nanos]
+  [^LocalProcess me ^Matcher matcher channels first-number nanos mark]
+  (run! check-channel channels)
   (let [deadline (Durations/deadline (.nanoTime (.world (Fiber/current))) (long nanos))]
-    (loop []
-      (or (.receive me matcher 0 0)
-          (let [answer (choose me channels first-number (left deadline))]
-            (if (= :message answer) (recur) answer))))))
+    (loop [answer (.receive me matcher 0 (long mark))
+           looked-at (long mark)]
+      (if (some? answer)
+        answer
+        (let [chosen (choose me channels first-number (left deadline))]
+          (if (= :message chosen)
+            (let [youngest (arrived me)] ; before it looks: what comes meanwhile is looked at twice, not never
+              (recur (.receive me matcher 0 looked-at) youngest))
+            chosen))))))
 
 (defn- mark [me locals]
   `(Processes/mark ~me (object-array [~@locals])))
@@ -75,7 +93,7 @@
 
 (defn- waiting [me matcher pinned n from after]
   (if (seq from)
-    `(take-or-choose ~me ~matcher [~@(map :channel from)] ~n ~(timeout-code after))
+    `(take-or-choose ~me ~matcher [~@(map :channel from)] ~n ~(timeout-code after) ~(asked me pinned))
     `(.receive ~me ~matcher ~(timeout-code after) ~(asked me pinned))))
 
 (defn expand

@@ -9,8 +9,8 @@
    [magnetar.impl.transactions :as transactions])
   (:import
    (clojure.lang Compiler)
-   (magnetar.kernel.park Exit Fiber)
-   (magnetar.kernel.process Pid Processes Processes$Guest Processes$Options Processes$Started)))
+   (magnetar.kernel.park Cancelled Exit Fiber)
+   (magnetar.kernel.process LocalProcess Pid Processes Processes$Guest Processes$Options Processes$Started)))
 
 (set! *warn-on-reflection* true)
 
@@ -53,7 +53,7 @@
 
 (defn- bound [^Processes$Options options {:keys [capacity when-full] :or {when-full :block} :as mailbox}]
   (arguments/options ":mailbox" [:capacity :when-full] mailbox)
-  (when-not (and (integer? capacity) (< 0 (long capacity) Integer/MAX_VALUE))
+  (when-not (and (int? capacity) (< 0 (long capacity) Integer/MAX_VALUE))
     (arguments/misuse :magnetar/bad-capacity
                       (str "The :capacity of a mailbox is a whole number from 1 up; this is " (arguments/show capacity) ".") {:mailbox mailbox}))
   (when-not (#{:block :drop-new :drop-old :fail} when-full)
@@ -99,7 +99,14 @@
   [^Pid pid reason]
   (ex-info (str pid " has exited: " (arguments/show reason)) {:magnetar/reason :magnetar/exited :reason reason :pid pid}))
 
-(defn- outcome [^Processes$Guest guest]
+(defn- of-exit?
+  "True if what the body threw is how the process has met its exit; told? says whether it was told to exit."
+  [thrown told?]
+  (or (nil? thrown)
+      (instance? Exit thrown)
+      (and told? (Cancelled/isBehind thrown))))
+
+(defn- outcome [^Processes$Guest guest ^LocalProcess process]
   (let [pid (.pid guest)
         thrown (.thrown guest)
         ended (.ended pid)
@@ -107,10 +114,15 @@
     (.check (Fiber/current))
     (cond
       (= :normal reason) (.value ended)
-      (or (nil? thrown) (instance? Exit thrown)) (throw (exited pid reason))
+      (of-exit? thrown (and process (.cause process))) (throw (exited pid reason))
       :else (throw thrown))))
 
 (defn host
   "Makes this thread a process while it calls f; the value of f."
-  [site options ^Callable f]
-  (outcome (Processes/host (kernel-options "with-process" site options) f)))
+  [site options f]
+  (let [process (volatile! nil)
+        work (fn []
+               (vreset! process (LocalProcess/current))
+               (f))
+        guest (Processes/host (kernel-options "with-process" site options) work)]
+    (outcome guest @process)))

@@ -7,6 +7,7 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Set;
 import java.util.function.Consumer;
+import java.util.function.Function;
 
 /**
  * Where a failure goes that no caller is there to catch: to one hook, once.
@@ -15,12 +16,18 @@ import java.util.function.Consumer;
  * else to standard error, with the user's own frames first. Cancellation and exit are no failures.
  */
 public final class Failures {
-    private static final String[] FOREIGN = {"clojure.", "java.", "jdk.", "magnetar.async$", "magnetar.async.", "magnetar.channel$",
-            "magnetar.fold$", "magnetar.impl.", "magnetar.inspect$", "magnetar.kernel.", "magnetar.resilience$", "magnetar.resilience.",
-            "magnetar.scope$", "magnetar.scope.", "magnetar.actor$", "magnetar.actor.", "magnetar.pg$", "magnetar.global$", "magnetar.test$", "magnetar.test."};
+    private static final int MOST_ERRORS = 32; // of a chain of causes
+    private static final int LONGEST = 4000; // characters of one of them
+    private static final String[] FOREIGN = {"clojure.", "java.", "jdk.", "magnetar.actor$", "magnetar.actor.", "magnetar.async$", "magnetar.async.",
+            "magnetar.bits$", "magnetar.channel$", "magnetar.fold$", "magnetar.global$", "magnetar.impl.", "magnetar.inspect$", "magnetar.kernel.",
+            "magnetar.match$", "magnetar.pg$", "magnetar.resilience$", "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.", "magnetar.test$",
+            "magnetar.test."};
 
     // Set or read by any thread; null: the default way.
     private static volatile Consumer<Failure> hook;
+
+    // Set or read by any thread.
+    private static volatile Function<Throwable, String> words = Throwable::toString;
 
     private Failures() {}
 
@@ -38,6 +45,11 @@ public final class Failures {
         Consumer<Failure> before = hook;
         hook = next;
         return before;
+    }
+
+    /** Sets how a report writes what an error says, which may hold data without an end. */
+    public static void setWords(Function<Throwable, String> next) {
+        words = next;
     }
 
     /** Reports a failure of the thread. Does not throw: a hook that fails is reported with what it failed on. */
@@ -92,10 +104,10 @@ public final class Failures {
     }
 
     private static void append(StringBuilder text, String before, Throwable t, Set<Throwable> seen) {
-        if (t == null || !seen.add(t)) {
+        if (t == null || seen.size() == MOST_ERRORS || !seen.add(t)) {
             return;
         }
-        text.append(before).append(t);
+        text.append(before).append(say(t));
         appendFrames(text, t.getStackTrace());
         for (Throwable s : t.getSuppressed()) {
             append(text, "\nSuppressed: ", s, seen);
@@ -103,10 +115,20 @@ public final class Failures {
         append(text, "\nCaused by: ", t.getCause(), seen);
     }
 
+    private static String say(Throwable t) {
+        String said;
+        try {
+            said = String.valueOf(words.apply(t));
+        } catch (Throwable e) {
+            said = t.getClass().getName() + " (it does not print: " + e.getClass().getName() + ")";
+        }
+        return said.length() <= LONGEST ? said : said.substring(0, LONGEST) + "...";
+    }
+
     private static void appendFrames(StringBuilder text, StackTraceElement[] frames) {
         List<StackTraceElement> own = new ArrayList<>();
         for (StackTraceElement f : frames) {
-            if (isOwn(f.getClassName())) {
+            if (isOfProgram(f.getClassName())) {
                 own.add(f);
             }
         }
@@ -118,8 +140,8 @@ public final class Failures {
         }
     }
 
-    /** True if a class of this name belongs to the program: not to Clojure, Magnetar or the JDK. */
-    public static boolean isOwn(String className) {
+    /** True if the class is neither of Clojure, nor of this library, nor of the JDK. */
+    public static boolean isOfProgram(String className) {
         for (String prefix : FOREIGN) {
             if (className.startsWith(prefix)) {
                 return false;

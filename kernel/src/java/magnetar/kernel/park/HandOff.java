@@ -28,13 +28,17 @@ import java.util.concurrent.locks.LockSupport;
  * </ol>
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on {@code --add-opens java.base/java.lang=ALL-UNNAMED}; where that is closed
- * or looks different, it is off, and fibers are woken by {@code LockSupport.unpark}. The JDK pins the waker during the submission.
+ * or looks different, or the JDK is newer than those it was proved on, it is off, and fibers are woken by {@code LockSupport.unpark}. The JDK pins
+ * the waker during the submission.
  * Refused: {@code lazySubmitRunContinuation}, which is lazy on a carrier only, not on a virtual thread; a scheduler of our own (decision 8).
  */
 public final class HandOff {
     private static final long TICK_NANOS = 1_000_000;
 
-    private static final Inside INSIDE = Boolean.parseBoolean(System.getProperty("magnetar.hand-off", "true")) ? Inside.open() : null;
+    /** The newest JDK that the checks were run on: on a newer one the same names may mean something else. */
+    private static final int KNOWN = 25;
+
+    private static final Inside INSIDE = isWanted() ? Inside.open() : null;
     private static final boolean ON = INSIDE != null;
     private static final MethodHandle SUBMIT = ON ? INSIDE.submit : null;
     private static final VarHandle STATE = ON ? INSIDE.state : null;
@@ -54,6 +58,10 @@ public final class HandOff {
     private static final Thread TICKER = ON ? startTicker() : null;
 
     private HandOff() {}
+
+    private static boolean isWanted() {
+        return Boolean.parseBoolean(System.getProperty("magnetar.hand-off", String.valueOf(Runtime.version().feature() <= KNOWN)));
+    }
 
     /** True if fibers are handed over. */
     public static boolean isOn() {

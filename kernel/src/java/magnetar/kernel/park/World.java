@@ -27,7 +27,7 @@ public class World {
     /** The world of the operating system's clock and the JVM's scheduler. */
     public static final World REAL = new World();
 
-    private static final long CREATION = System.currentTimeMillis() / 1000 & 0x7fffffff;
+    private static final long CREATION = ThreadLocalRandom.current().nextInt(1, Integer.MAX_VALUE);
 
     private static final MutableCallSite SIMULATED =
             new MutableCallSite(MethodHandles.constant(boolean.class, false));

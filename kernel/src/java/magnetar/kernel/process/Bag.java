@@ -21,6 +21,11 @@ final class Bag<T> {
         return bag != null && bag.remove(element);
     }
 
+    /** True if the element is in. */
+    static boolean contains(Bag<?> bag, Object element) {
+        return bag != null && bag.contains(element);
+    }
+
     /** Its elements, in the order in which they came. */
     static <T> List<T> list(Bag<T> bag) {
         return bag == null ? List.of() : bag.list();

@@ -43,12 +43,17 @@ public interface Language {
         };
     }
 
+    /** The exit reason for what a program gave as one. */
+    default Object given(Object reason) {
+        return reason;
+    }
+
     /** The error of a misuse of this kind: a sentence, and data by name. */
     default RuntimeException misuse(String kind, String sentence, Map<String, Object> data) {
         return new IllegalArgumentException(sentence);
     }
 
-    /** A value as text, of bounded length. */
+    /** A value as text of bounded length, made without running code of the program: it may be asked for on the timer thread. */
     default String text(Object value) {
         String s = String.valueOf(value);
         return s.length() > 200 ? s.substring(0, 200) + "..." : s;

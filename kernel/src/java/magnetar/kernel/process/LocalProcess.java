@@ -133,11 +133,13 @@ public final class LocalProcess extends Region {
     /** Sets whether exit signals become messages; returns what was before. */
     public boolean trapExits(boolean on) {
         Fiber.current().enter();
-        synchronized (this) {
-            boolean before = traps;
-            traps = on;
-            return before;
-        }
+        return setTraps(on);
+    }
+
+    synchronized boolean setTraps(boolean on) {
+        boolean before = traps;
+        traps = on;
+        return before;
     }
 
     // --- messages ----------------------------------------------------------------------------------------------------
@@ -293,15 +295,24 @@ public final class LocalProcess extends Region {
         return mailbox;
     }
 
-    private void traceReceipt(Object message) {
+    private Pid liveTracer() {
         Pid to = tracer;
+        if (to != null && Processes.live(to) == null) {
+            tracer = null;
+            return null;
+        }
+        return to;
+    }
+
+    private void traceReceipt(Object message) {
+        Pid to = liveTracer();
         if (to != null) {
             Processes.signal(to, Words.language().trace(pid, message, null));
         }
     }
 
     void traceSending(Object message, Object to) {
-        Pid observer = tracer;
+        Pid observer = liveTracer();
         if (observer != null) {
             Processes.signal(observer, Words.language().trace(pid, message, to));
         }
@@ -342,9 +353,14 @@ public final class LocalProcess extends Region {
 
     // --- references, aliases -----------------------------------------------------------------------------------------
 
+    /** The number of the youngest message. A guard that makes a reference must not move what is being looked at: then an older one will do. */
+    private long mark() {
+        return matching ? mailbox.arrived() : mailbox.mark();
+    }
+
     /** A new reference. Called by the owner. */
     public Ref makeRef() {
-        return new Ref(Processes.nextRef(fiber()), Processes.creation(), pid, mailbox.mark());
+        return new Ref(Processes.nextRef(fiber()), Processes.creation(), pid, mark());
     }
 
     /** A new reference that is an address of this process until it is closed, or with {@code once} until a message came. */
@@ -395,7 +411,8 @@ public final class LocalProcess extends Region {
      * @param mode what the reference is as an address
      */
     public Ref monitor(Pid watched, Object object, Object tag, String mode) {
-        Monitor m = new Monitor(Processes.nextRef(fiber()), Processes.creation(), pid, mailbox.mark(), watched, object,
+        LocalProcess p = Processes.live(watched);
+        Monitor m = new Monitor(Processes.nextRef(fiber()), Processes.creation(), pid, mark(), p == null ? watched : p.pid, object,
                 tag == null ? Words.get().down : tag);
         m.alias = Ref.Alias.valueOf(mode);
         synchronized (this) {
@@ -404,7 +421,6 @@ public final class LocalProcess extends Region {
             }
             watching = Bag.with(watching, m);
         }
-        LocalProcess p = watched.process();
         World.switchPoint();
         if (p == null || !p.addWatcher(m)) {
             fire(m, Words.get().noproc);
@@ -482,26 +498,30 @@ public final class LocalProcess extends Region {
     /** Links this process, the current one, and another; false if the other is dead and this one does not trap exits. */
     public boolean link(Pid other) {
         Fiber.current().enter();
-        LocalProcess p = other.process();
-        if (p == this || p != null && p.join(this)) {
+        LocalProcess p = Processes.live(other);
+        if (p == this || isLinked(other) || p != null && p.join(this)) {
             return true;
         }
+        fiber().check(); // it may have been killed itself
         return noproc(other);
     }
 
-    /** Links both, unless one is dead. */
+    /** True if there is a link already: its end has still to come, also if the other is dead by now. */
+    private synchronized boolean isLinked(Pid other) {
+        return Bag.contains(links, other);
+    }
+
+    /** Links both; false, and no link, if one is dead. */
     boolean join(LocalProcess other) {
         boolean inOrder = pid.compareTo(other.pid) < 0;
         World.switchPoint();
         synchronized (inOrder ? this : other) {
             synchronized (inOrder ? other : this) {
-                if (life == Life.DEAD) {
+                if (life == Life.DEAD || other.life == Life.DEAD) {
                     return false;
                 }
-                if (other.life != Life.DEAD) {
-                    links = Bag.with(links, other.pid);
-                    other.links = Bag.with(other.links, pid);
-                }
+                links = Bag.with(links, other.pid);
+                other.links = Bag.with(other.links, pid);
                 return true;
             }
         }
@@ -523,7 +543,7 @@ public final class LocalProcess extends Region {
     /** Undoes a link, if there is one: from now on the death of the other does nothing here. */
     public void unlink(Pid other) {
         Fiber.current().enter();
-        LocalProcess p = other.process();
+        LocalProcess p = Processes.live(other);
         World.switchPoint();
         if (p == null || p == this) {
             synchronized (this) {
@@ -722,12 +742,21 @@ public final class LocalProcess extends Region {
             thrown = t;
         }
         try {
-            end(thrown == null ? Words.get().normal : Words.language().reason(thrown), value);
+            end(thrown == null ? Words.get().normal : reasonOf(thrown), value);
         } finally {
             host.leaveRegion();
             Processes.removeZombie(this);
         }
         return thrown;
+    }
+
+    /** What the language makes of it. An error may fail to say what it is: the process dies all the same. */
+    private static Object reasonOf(Throwable thrown) {
+        try {
+            return Words.language().reason(thrown);
+        } catch (Throwable unspeakable) {
+            return thrown.getClass().getName() + ", which failed to say what it is";
+        }
     }
 
     private Object call(Callable<?> work) throws Exception {

@@ -69,6 +69,11 @@ abstract class Mailbox implements Source {
         return kept;
     }
 
+    /** The number of the youngest message in the list, or that was in it. */
+    final long arrived() {
+        return arrived;
+    }
+
     /** The number of the youngest message that has arrived. */
     final long mark() {
         drain();

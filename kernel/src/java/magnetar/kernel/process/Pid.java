@@ -15,6 +15,7 @@ public final class Pid implements Comparable<Pid> {
     // Set or read by any thread.
     private volatile LocalProcess process;
     private volatile Ended ended;
+    private volatile Pid twin; // of a pid that was read from text: the one that the process itself has
 
     /**
      * How a process ended.
@@ -47,17 +48,24 @@ public final class Pid implements Comparable<Pid> {
 
     /** The live or exiting process, or null. */
     LocalProcess process() {
-        return process;
+        Pid t = twin;
+        return t == null ? process : t.process;
     }
 
-    /** How it ended; null while it lives, and for a pid that was read from text. */
+    /** How it ended; null while it lives. */
     public Ended ended() {
-        return ended;
+        Pid t = twin;
+        return t == null ? ended : t.ended;
+    }
+
+    /** For a pid that was read from text: it has been found out which process it names. */
+    void recognize(Pid own) {
+        twin = own;
     }
 
     /** True until it exits, or is told to. */
     public boolean isAlive() {
-        LocalProcess p = process;
+        LocalProcess p = process();
         return p != null && p.isAlive();
     }
 

@@ -121,11 +121,9 @@ public final class Processes {
         if (options.name != null) {
             register(options.name, process.pid());
         }
-        if (options.traps) {
-            process.trapExits(true);
-        }
-        if (options.link) {
-            process.join(requireCurrent("spawn-link"));
+        process.setTraps(options.traps);
+        if (options.link && !process.join(requireCurrent("spawn-link"))) {
+            throw new Exit(Words.get().killed); // the spawner was killed meanwhile: a child without its link may not live
         }
         return options.monitor ? requireCurrent("spawn-monitor").monitor(process.pid(), process.pid(), null, "NONE") : null;
     }
@@ -180,11 +178,9 @@ public final class Processes {
         fiber.enter();
         LocalProcess process = make(fiber, options.label, options.mailbox());
         process.hostedBy(fiber);
+        process.setTraps(options.traps);
         if (options.name != null) {
             register(options.name, process.pid());
-        }
-        if (options.traps) {
-            process.trapExits(true);
         }
         GUESTS.add(process);
         try {
@@ -246,7 +242,7 @@ public final class Processes {
         if (sender.region() == null || !(LocalProcess.of(sender) instanceof LocalProcess p)) {
             return true;
         }
-        if (!p.isAlive()) {
+        if (isExiting(p)) {
             DeadLetters.add(to, message);
             return false;
         }
@@ -300,20 +296,26 @@ public final class Processes {
     }
 
     /** Sends an exit signal. */
-    public static void exit(Pid to, Object reason) {
+    public static void exit(Pid to, Object given) {
+        Object reason = Words.language().given(given);
         Fiber sender = Fiber.current();
         sender.enter();
         LocalProcess receiver = live(to);
-        if (receiver != null) {
-            LocalProcess from = LocalProcess.of(sender);
+        LocalProcess from = LocalProcess.of(sender);
+        if (receiver != null && !isExiting(from)) {
             receiver.exit(from == null ? null : from.pid(), reason, false);
             sender.check(); // it may have been the sender itself
         }
     }
 
+    /** True of a process that does its clean-up, in a shield: what it sends is dropped, of whatever kind. */
+    private static boolean isExiting(LocalProcess p) {
+        return p != null && !p.isAlive();
+    }
+
     /** Ends the current process, if nobody catches this. */
     public static Error exit(Object reason) {
-        return new Exit(reason);
+        return new Exit(Words.language().given(reason));
     }
 
     // --- names, pids -------------------------------------------------------------------------------------------------
@@ -348,15 +350,18 @@ public final class Processes {
     /** The live process of the pid, also of one that was read from text; null if it is dead. */
     static LocalProcess live(Pid pid) {
         LocalProcess p = pid.process();
-        return p != null || pid.ended() != null || pid.creation() != creation() || pid.node() != 0 ? p : find(pid);
+        return p != null || pid.ended() != null || pid.creation() != creation() || pid.node() != 0 ? p : recognize(pid);
     }
 
-    private static LocalProcess find(Pid pid) {
+    /** Looks through all processes, once for each pid that was read from text. */
+    private static LocalProcess recognize(Pid pid) {
         for (LocalProcess p : all()) {
             if (p.pid().equals(pid)) {
+                pid.recognize(p.pid());
                 return p;
             }
         }
+        pid.bury(new Pid.Ended(Words.get().noproc, null));
         return null;
     }
 
@@ -418,7 +423,9 @@ public final class Processes {
         SendTimer timer = new SendTimer(to, Durations.deadline(fiber.world().nanoTime(), nanos));
         TimerRef ref = new TimerRef(nextRef(fiber), timer);
         timer.carry(tagged ? Words.language().timeout(ref, message) : message);
-        Wheel.of(fiber.world()).add(timer);
+        if (!isExiting(LocalProcess.of(fiber))) {
+            Wheel.of(fiber.world()).add(timer);
+        }
         return ref;
     }
 

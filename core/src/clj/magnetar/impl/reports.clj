@@ -1,0 +1,30 @@
+(ns magnetar.impl.reports
+  "How a report of a failure writes the error: what an ex-info carries may have no end."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.lang ExceptionInfo)
+   (magnetar.kernel.park Excerpt Failures)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private most-characters 3000)
+
+(defn beginning
+  "The printed form of a value, or the beginning of it: no more is printed than is returned."
+  [x]
+  (let [out (Excerpt. most-characters)
+        end (try
+              (print-method x out)
+              (catch Throwable _ "..."))]
+    (str out end)))
+
+(defn words
+  "What an error says, as its toString, with no more of its data than can be read."
+  [^Throwable error]
+  (if (instance? ExceptionInfo error)
+    (str (.getName (class error)) ": " (ex-message error) " " (beginning (ex-data error)))
+    (str error)))
+
+(Failures/setWords words)

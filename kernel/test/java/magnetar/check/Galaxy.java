@@ -1,0 +1,188 @@
+package magnetar.check;
+
+import static magnetar.check.Support.require;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import magnetar.kernel.park.Fibers;
+import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.Pid;
+import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.Ref;
+
+/**
+ * Processes that link, unlink, watch and cease to watch each other all at once, while strangers end them; when all is quiet, what each survivor did
+ * is compared with what it got: one word of each death that it waited for, none that it had ceased to wait for.
+ */
+final class Galaxy {
+    private static final int SIZE = 16;
+    private static final int STEPS = 300;
+
+    private final List<Pid> pids = new ArrayList<>();
+    private final Set<Pid> done = ConcurrentHashMap.newKeySet();
+    private final AtomicInteger judged = new AtomicInteger();
+    private final AtomicBoolean begin = new AtomicBoolean();
+
+    private Galaxy() {}
+
+    static void run(int galaxies) throws Exception {
+        Play.in(new Support.Noisy(6, 5_000), () -> {
+            for (int i = 0; i < galaxies; i++) {
+                new Galaxy().play();
+            }
+        });
+    }
+
+    private void play() throws Exception {
+        for (int i = 0; i < SIZE; i++) {
+            int n = i;
+            boolean traps = i % 2 == 0;
+            pids.add(Play.spawn(() -> new Member(n, traps).live()));
+        }
+        begin.set(true);
+        while (!quiet()) {
+            int victim = ThreadLocalRandom.current().nextInt(20 * SIZE);
+            if (victim < SIZE && Processes.all().size() > SIZE / 3) {
+                Processes.exit(pids.get(victim), List.of("x", "kill", "normal").get(ThreadLocalRandom.current().nextInt(3)));
+            }
+            Thread.yield();
+        }
+        List<Pid> survivors = living();
+        survivors.forEach(this::symmetric);
+        tell(survivors, "judge");
+        Support.until("all are judged", () -> judged.get() == survivors.size() || living().size() < survivors.size());
+        tell(survivors, "end");
+        for (Pid pid : pids) {
+            Object reason = Play.reasonOf(pid);
+            require(List.of("normal", "x", "killed").contains(reason), pid + " ended by " + reason);
+        }
+        require(judged.get() == survivors.size(), "one that was judged has ended");
+    }
+
+    private static void tell(List<Pid> all, Object message) throws InterruptedException {
+        for (Pid pid : all) {
+            Processes.send(pid, message);
+        }
+    }
+
+    /** All who live have done their steps, whoever died has told it (its fiber is gone), and nobody is dying of that. */
+    private boolean quiet() {
+        return Fibers.count() == living().size() && done.containsAll(living()) && living().stream().allMatch(Pid::isAlive);
+    }
+
+    private List<Pid> living() {
+        return pids.stream().filter(p -> p.ended() == null).toList();
+    }
+
+    /** The books of a survivor name survivors, whose books name it. */
+    private void symmetric(Pid pid) {
+        LocalProcess p = Processes.processOf(pid);
+        if (p == null) {
+            return;
+        }
+        for (Pid other : p.info().links()) {
+            LocalProcess o = Processes.processOf(other);
+            require(o != null && o.info().links().contains(pid), pid + " is linked to " + other + ", which does not know it");
+        }
+        for (Object other : p.info().monitors()) {
+            LocalProcess o = Processes.processOf((Pid) other);
+            require(o != null && o.info().monitoredBy().contains(pid), pid + " watches " + other + ", which does not know it");
+        }
+        for (Pid other : p.info().monitoredBy()) {
+            LocalProcess o = Processes.processOf(other);
+            require(o != null && o.info().monitors().contains(pid), pid + " is watched by " + other + ", which does not know it");
+        }
+    }
+
+    /** One process, and what it did and got. */
+    private final class Member {
+        private final int index;
+        private final boolean traps;
+        private final Set<Pid> linked = new HashSet<>();
+        private final Map<Ref, Pid> watched = new HashMap<>();
+
+        Member(int index, boolean traps) {
+            this.index = index;
+            this.traps = traps;
+        }
+
+        void live() throws InterruptedException {
+            Play.me().trapExits(traps);
+            while (!begin.get()) {
+                Thread.yield();
+            }
+            for (int i = 0; i < STEPS; i++) {
+                step(ThreadLocalRandom.current().nextInt(SIZE));
+            }
+            done.add(Play.me().pid());
+            Play.take("judge"::equals);
+            for (Object m = Play.poll(); m != null; m = Play.poll()) {
+                note((List<?>) m);
+            }
+            judge();
+            judged.incrementAndGet();
+            Play.take("end"::equals);
+        }
+
+        /** Of two, the one with the lower index links them and takes the link back: else neither could know what the other did last. */
+        private void step(int n) throws InterruptedException {
+            Pid other = pids.get(n);
+            switch (ThreadLocalRandom.current().nextInt(6)) {
+                case 0, 1 -> {
+                    if (n > index && traps) {
+                        Play.me().link(other);
+                        linked.add(other);
+                    }
+                }
+                case 2 -> {
+                    if (n > index) {
+                        Play.me().unlink(other);
+                        linked.remove(other);
+                    }
+                }
+                case 3 -> watched.put(Play.me().monitor(other, other, null, "NONE"), other);
+                case 4 -> ceaseToWatch();
+                default -> {
+                    Object m = Play.poll();
+                    if (m != null) {
+                        note((List<?>) m);
+                    }
+                }
+            }
+        }
+
+        private void ceaseToWatch() {
+            if (!watched.isEmpty()) {
+                Ref ref = watched.keySet().iterator().next();
+                if (Play.me().demonitor(ref)) {
+                    watched.remove(ref);
+                }
+            }
+        }
+
+        private void note(List<?> m) {
+            if (m.getFirst().equals("EXIT")) {
+                linked.remove(m.get(1));
+            } else {
+                require(watched.remove(m.get(1)) != null, "a word of a death that nobody waits for, or a second one: " + m);
+            }
+        }
+
+        private void judge() {
+            for (Pid other : linked) {
+                require(other.ended() == null, other + " was linked, and no word of its death came");
+            }
+            for (Pid other : watched.values()) {
+                require(other.ended() == null, other + " was watched, and no word of its death came");
+            }
+        }
+    }
+}
