@@ -65,7 +65,7 @@
   `(simulated-value (simulate* ~options (fn [] ~@body))))
 
 (def ^:private check-options
-  #{:runs :properties :preemptions :replay})
+  #{:runs :properties :preemptions :replay :report})
 
 (defn- tell
   "Prints the report; in a test it is a failure of that test."
@@ -83,7 +83,7 @@
   (let [found (search/search (merge {:runs 1000} options) body)]
     (if (:failure found)
       (do
-        (tell (report/text found))
+        ((:report options tell) (report/text found))
         (-> found
             (assoc :passed false :diagram (report/diagram found) :replay #(replay options body found))))
       (do
@@ -106,8 +106,8 @@
   :passed is false, and there are :failure, :seed, :schedule, :run (with its :log), :diagram, and :replay, a function that runs it again and prints the
   log; {:replay {:seed s :schedule [..]}} as options does that too. Options: :runs (1000), :seed (the first), :strategy (uniform choice and priorities in
   turn unless told; :exhaustive tries all schedules of up to :preemptions (2) preemptions and faults, and says :exhausted if there are no more), :properties
-  (:no-unhandled-exit unless told; :no-leaked-fiber, :every-call-answered, [:mailbox-bounded n], functions of a run that return what is wrong), and those of
-  `simulate`.
+  (:no-unhandled-exit unless told; :no-leaked-fiber, :every-call-answered, [:mailbox-bounded n], functions of a run that return what is wrong), :report (a function of
+  the text, instead of clojure.test and printing), and those of `simulate`.
 
     (check {:runs 10000} (let [c (a/chan)] (a/go (a/>! c 1)) (= 1 (a/<! c))))"
   [options & body]
