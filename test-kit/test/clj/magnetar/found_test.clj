@@ -2,7 +2,7 @@
   "Bugs that the simulator has found, each as the program that found it; and what the library keeps for all, which each simulation has for itself."
   (:require
    [clojure.test :refer [deftest is]]
-   [magnetar.actor :as actor :refer [self spawn]]
+   [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.async :as a]
    [magnetar.global :as global]
    [magnetar.pg :as pg]
@@ -26,6 +26,19 @@
       (actor/spawn-opt {:name n} (fn [] (a/<! (a/timeout 3)) (global/register-name :leader (self)))))
     (a/<! (a/timeout 10))
     (and (nil? (global/whereis-name :leader)) (= {} @(#'global/names)))))
+
+;; The name was registered first, the link set then, and a dead child was taken for a dead spawner: which died of it, though it traps exits.
+(deftest who-spawns-a-process-that-is-killed-by-its-name-at-once-hears-of-it-as-of-any-link
+  (mt/check {:runs 3000 :strategy :exhaustive :preemptions 2 :properties [:no-leaked-fiber]}
+    (let [parent (actor/spawn-opt {:trap-exit true}
+                                  (fn []
+                                    (actor/spawn-opt {:name :child :link true} (fn [] (receive :stop nil)))
+                                    (receive [:EXIT _ why] why (after 10 :alive))))
+          enemy (spawn (fn [] (some-> (actor/whereis :child) (actor/exit :kill))))]
+      (actor/join enemy)
+      (let [outcome (actor/join parent)]
+        (some-> (actor/whereis :child) (! :stop))
+        (contains? #{:killed :alive} outcome)))))
 
 (deftest groups-and-global-names-of-a-simulation-are-its-own
   (mt/simulate {}

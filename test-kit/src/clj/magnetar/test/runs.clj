@@ -135,6 +135,11 @@
         strategy (strategy options config)]
     (as-data (Simulation/run config strategy (bound-fn* f)) options strategy)))
 
+(defn together
+  "The value of f, which does many runs: cheaper than one by one."
+  [f]
+  (Simulation/together f))
+
 ;; --- a problem as an error
 
 (defn- waiting-line [{:keys [fiber name waits-for line]}]

@@ -2,6 +2,7 @@
   "Many simulations of one program: seeds or all schedules, and the smallest schedule that still fails."
   {:no-doc true}
   (:require
+   [magnetar.impl.errors :as errors]
    [magnetar.test.runs :as runs]))
 
 (set! *warn-on-reflection* true)
@@ -33,7 +34,10 @@
     (= :every-call-answered p) unanswered
     (and (vector? p) (= :mailbox-bounded (first p))) #(overfull (second p) %)
     (fn? p) (fn [run] (when-let [wrong (p run)] {:kind :property :message (str wrong)}))
-    :else (throw (IllegalArgumentException. (str "There is no property " (pr-str p))))))
+    :else (throw (errors/illegal-argument :magnetar.test/unknown-property
+                                          (str "`check` knows no property " (pr-str p) "; it knows :no-leaked-fiber, :no-unhandled-exit, "
+                                               ":every-call-answered, [:mailbox-bounded n] and functions of a run.")
+                                          {:property p}))))
 
 (defn- of-body [{:keys [problem error value]}]
   (cond
@@ -165,7 +169,10 @@
   [{:keys [properties strategy] :as options} body]
   (let [checks (mapv property (or properties [:no-unhandled-exit]))
         failure-of #(failure-of checks %)
-        found ((if (= :exhaustive strategy) all-schedules seeds) options body failure-of)]
-    (if (:failure found)
-      (with-log options body failure-of found)
-      found)))
+        search (if (= :exhaustive strategy) all-schedules seeds)]
+    (runs/together
+      (fn []
+        (let [found (search options body failure-of)]
+          (if (:failure found)
+            (with-log options body failure-of found)
+            found))))))

@@ -4,8 +4,8 @@ import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MutableCallSite;
 import java.lang.invoke.VarHandle;
-import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
@@ -51,8 +51,8 @@ public class World {
     // Set once, read by any thread: the timers of this world, owned by the room above.
     private volatile Object timers;
 
-    // Of simulated worlds, which run on one thread: what the rooms above keep for each world.
-    private final Map<Object, Object> rooms = new HashMap<>();
+    // What others keep for each simulated world.
+    private final Map<Object, Object> rooms = new ConcurrentHashMap<>();
 
     /** For simulated worlds. */
     protected World() {}
@@ -152,7 +152,7 @@ public class World {
         return (T) t;
     }
 
-    /** What somebody keeps for this simulated world under this key, made on first use. Called by fibers of this world only. */
+    /** What somebody keeps for this simulated world under this key, made on first use. */
     @SuppressWarnings("unchecked")
     public final <T> T room(Object key, Supplier<T> make) {
         return (T) rooms.computeIfAbsent(key, k -> make.get());
@@ -171,7 +171,7 @@ public class World {
             return null;
         }
         World world = Fiber.current().world();
-        return world == REAL ? null : world;
+        return world.movesTimers() ? world : null;
     }
 
     /** Writes into the log of the simulation, if there is one. */

@@ -117,13 +117,23 @@ public final class Processes {
         return fiber;
     }
 
+    private static void link(LocalProcess process, LocalProcess spawner) {
+        if (process.join(spawner)) {
+            return;
+        }
+        if (spawner.pid().ended() != null) {
+            throw new Exit(Words.get().killed); // killed meanwhile: a child without its link may not live
+        }
+        spawner.exit(process.pid(), process.pid().ended().reason(), false); // the child was, by its name
+    }
+
     private static Ref settle(LocalProcess process, Options options) {
         if (options.name != null) {
             register(options.name, process.pid());
         }
         process.setTraps(options.traps);
-        if (options.link && !process.join(requireCurrent("spawn-link"))) {
-            throw new Exit(Words.get().killed); // the spawner was killed meanwhile: a child without its link may not live
+        if (options.link) {
+            link(process, requireCurrent("spawn-link"));
         }
         return options.monitor ? requireCurrent("spawn-monitor").monitor(process.pid(), process.pid(), null, "NONE") : null;
     }

@@ -1,4 +1,4 @@
-(ns magnetar.test-helpers-test
+(ns magnetar.test-kit-test
   (:require
    [clojure.test :as t :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [receive spawn]]
