@@ -181,7 +181,8 @@
 
   The options are :name, :mailbox, :trap-exit and :context of `spawn-opt`. What body throws is thrown on. If the process exits for another
   reason than :normal, by `exit` or by a signal, throws an ExceptionInfo with :reason and :pid. On a platform thread the JVM does not
-  interrupt a read or an accept of a socket: there an exit waits for that to return.
+  interrupt a read or an accept of a socket: there an exit waits for that to return. Within a process the inner one is told of the death of
+  the outer by what its body meets, as a called function is: it has its own name and links, and ends when its body does.
 
     (with-process {:name :main}
       (spawn-link worker (self))
@@ -597,7 +598,7 @@
 (def readers
   "How pids and references are read from text, for `clojure.edn/read-string`.
 
-  A pid that was read is looked for among all processes each time it is used; (process-info pid :pid) is the one its process has, which is not.
+  A pid is looked for among all processes once, when it is read; one whose process is dead by then, each time it is used.
 
     (clojure.edn/read-string {:readers actor/readers} \"#magnetar/pid \\\"0.17.1699 logger\\\"\")"
   {'magnetar/pid text/read-pid

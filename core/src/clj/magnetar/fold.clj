@@ -10,6 +10,7 @@
   `fold` and `transduce` are for computing: as many chunks at a time as there are cores. `pmap` and its kin are for calls that wait:
   64 at a time for each core, unless :parallelism says otherwise. All of them are scopes: they do not return before the fibers they
   have started have ended, cancelling the caller cancels these, and the dynamic bindings and context values of the caller are theirs.
+  A fold runs some chunks on the calling thread: its functions are no place for `self` and `receive`, which are refused on the others only.
 
   Collections are vectors, maps, sets, ranges, arrays, strings, Lists, Iterables, Iterators, Spliterators, Streams, lazy seqs, channels
   (up to their end), `lines` of a file, eductions, pipelines of clojure.core.reducers, and whatever else is reducible. What can be

@@ -10,7 +10,6 @@
   Any value is a name. These names are not those of `magnetar.actor/register`: `!` does not know them. In Erlang: the module global."
   (:require
    [magnetar.actor.mourner :as mourner]
-   [magnetar.impl.actor.info :as info]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
    [magnetar.impl.worlds :as worlds])
@@ -46,14 +45,13 @@
   (when-not (instance? Pid pid)
     (arguments/misuse :magnetar/not-a-pid (str "`global/register-name` wants a pid; this is " (arguments/show pid) ".") {:value pid}))
   ;; The mourner first, and a look at the end: see `magnetar.pg/join`.
-  (let [pid (info/known pid)]
-    (if (alive? (@(names) name))
-      :no
-      (do
-        (mourner/after-death pid [::names name] #(forget name %))
-        (let [[before _] (swap-vals! (names) #(if (alive? (% name)) % (assoc % name pid)))]
-          (when-not (alive? pid) (forget name pid))
-          (if (alive? (before name)) :no :yes))))))
+  (if (alive? (@(names) name))
+    :no
+    (do
+      (mourner/after-death pid [::names name] #(forget name %))
+      (let [[before _] (swap-vals! (names) #(if (alive? (% name)) % (assoc % name pid)))]
+        (when-not (alive? pid) (forget name pid))
+        (if (alive? (before name)) :no :yes)))))
 
 (defn unregister-name
   "Takes a name back, whoever has it; returns :ok, also if nobody has.

@@ -11,7 +11,6 @@
   The groups are those of this node. In Erlang: the module pg, with its scope pg."
   (:require
    [magnetar.actor.mourner :as mourner]
-   [magnetar.impl.actor.info :as info]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
    [magnetar.impl.worlds :as worlds])
@@ -59,7 +58,7 @@
   In Erlang: pg:join/2."
   {:erlang "pg:join/2"}
   [group pids]
-  (let [pids (mapv info/known (check-pids "pg/join" pids))]
+  (let [pids (check-pids "pg/join" pids)]
     ;; The mourner first: one that is killed on the way, or was and still runs, must not leave a member that nobody takes out. And whoever died
     ;; before it was a member has been taken out too early.
     (run! (fn [pid] (mourner/after-death pid [::groups group] #(forget group %))) (distinct pids))

@@ -107,6 +107,8 @@
       (is (= {x 1} {(read-it (pr-str x)) 1})))
     (testing "the code reader gives a value that compiles"
       (is (= pid (eval (read-string (pr-str pid))))))
+    (testing "that of a living process is the pid itself, so that nobody is looked for at each send"
+      (is (identical? pid (read-string (pr-str pid)))))
     (testing "one that was read is an address"
       (let [again (edn/read-string {:readers actor/readers} (pr-str pid))]
         (is (true? (actor/alive? again)))

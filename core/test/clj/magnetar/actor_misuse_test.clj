@@ -8,10 +8,9 @@
    [magnetar.actor-support :refer [idle misuse reason]]
    [magnetar.async :as a]
    [magnetar.channel :as channel]
-   [magnetar.impl.errors :as errors]
    [magnetar.inspect :as inspect]
    [magnetar.scope :as scope]
-   [magnetar.support :refer [value-of]]))
+   [magnetar.support :refer [value-of with-failures]]))
 
 (set! *warn-on-reflection* true)
 
@@ -85,10 +84,10 @@
     #(dosync (actor/join (idle)))))
 
 (deftest an-error-of-use-has-the-type-that-a-program-catches
-  (are [type f] (= type (try (f) (catch Exception e (errors/type-of e))))
-    IllegalArgumentException #(! nil :x)
-    IllegalStateException #(dosync (actor/join (idle)))
-    ArithmeticException #(/ 1 0)))
+  (are [type f] (= type (with-failures [_] (:type (first (reason (spawn f))))))
+    'java.lang.IllegalArgumentException #(! nil :x)
+    'java.lang.IllegalStateException #(dosync (actor/join (self)))
+    'java.lang.ArithmeticException #(/ 1 0)))
 
 (deftest a-pid-that-is-none
   (are [sentence f] (= sentence (said #(with-process {} (f))))

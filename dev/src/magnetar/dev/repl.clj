@@ -8,7 +8,8 @@
    [clojure.string :as str]
    [magnetar.dev.shell :as shell])
   (:import
-   (java.io PushbackReader StringReader)
+   (clojure.lang LineNumberingPushbackReader)
+   (java.io StringReader)
    (java.net ServerSocket)
    (org.jline.reader Candidate Completer CompletingParsedLine EOFError EndOfFileException LineReader LineReaderBuilder ParsedLine Parser Parser$ParseContext UserInterruptException)
    (org.jline.terminal Terminal Terminal$Signal Terminal$SignalHandler TerminalBuilder)))
@@ -47,7 +48,7 @@
 (defn- read-all
   "Forms of `text`; throws when the last one is not complete."
   [text]
-  (let [reader (PushbackReader. (StringReader. text))
+  (let [reader (LineNumberingPushbackReader. (StringReader. text))
         eof (Object.)]
     (->> (repeatedly #(read {:eof eof :read-cond :allow} reader))
          (take-while #(not (identical? eof %)))
@@ -121,31 +122,49 @@
 
 (defn- next-forms
   "Forms of the next edited line; `exit` at its end, none after Ctrl-C."
-  [^LineReader reader exit]
+  [^LineReader reader exit begin]
+  (begin)
   (try (read-all (.readLine reader ^String (prompt)))
        (catch UserInterruptException _ [])
        (catch EndOfFileException _ [exit])))
 
-(defn- form-reader [reader]
+(defn- form-reader [reader begin]
   (let [waiting (volatile! [])]
     (fn [_ exit]
-      (while (and (empty? @waiting) (not (shell/over?))) (vreset! waiting (next-forms reader exit)))
+      (while (and (empty? @waiting) (not (shell/over?))) (vreset! waiting (next-forms reader exit begin)))
       (let [form (if (seq @waiting) (first @waiting) exit)]
         (vswap! waiting rest)
         form))))
 
-(defn- interrupt-on-ctrl-c [^Terminal terminal]
-  (let [evaluator (Thread/currentThread)]
+(defn ctrl-c
+  "What Ctrl-C does while forms of a line are done, and what is done when a line begins, both functions. The first two interrupt; the third
+  leaves: nothing else ends a form that looks at no interrupt."
+  [interrupt leave]
+  (let [times (atom 0)]
+    [#(if (< (long (swap! times inc)) 3) (interrupt) (leave))
+     #(reset! times 0)]))
+
+(defn- leave []
+  (binding [*out* *err*]
+    (println "magnetar: what runs here does not end at Ctrl-C; the JVM ends at the third."))
+  (System/exit 130))
+
+(defn- handle-ctrl-c
+  "Lets Ctrl-C interrupt this thread; returns what is to be called when a line begins."
+  [^Terminal terminal]
+  (let [evaluator (Thread/currentThread)
+        [pressed begin] (ctrl-c #(.interrupt evaluator) leave)]
     (.handle terminal Terminal$Signal/INT
-             (reify Terminal$SignalHandler (handle [_ _] (.interrupt evaluator))))))
+             (reify Terminal$SignalHandler (handle [_ _] (pressed))))
+    begin))
 
 (defn- edited-repl []
   (with-open [terminal (-> (TerminalBuilder/builder) (.system true) (.build))]
-    (interrupt-on-ctrl-c terminal)
-    (shell/repl {:init load-aliases
-                 :prompt (constantly nil)
-                 :need-prompt (constantly false)
-                 :read (form-reader (line-reader terminal))})))
+    (let [begin (handle-ctrl-c terminal)]
+      (shell/repl {:init load-aliases
+                   :prompt (constantly nil)
+                   :need-prompt (constantly false)
+                   :read (form-reader (line-reader terminal) begin)}))))
 
 ;; --- the socket, for editors
 

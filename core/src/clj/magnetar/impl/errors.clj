@@ -4,16 +4,10 @@
   (:require
    [magnetar.impl.runtime])
   (:import
-   (clojure.lang IExceptionInfo IProxy)
+   (clojure.lang IExceptionInfo)
    (magnetar.kernel.park Failures)))
 
 (set! *warn-on-reflection* true)
-
-(defn type-of
-  "The class by which a program knows an error: of one that was made here, what it extends."
-  ^Class [error]
-  (let [c (class error)]
-    (if (instance? IProxy error) (.getSuperclass c) c)))
 
 (defn- of-program? [^StackTraceElement frame]
   (Failures/isOfProgram (.getClassName frame)))

@@ -116,3 +116,16 @@
                                 (actor/spawn (fn [] (Thread/sleep 100000) (println \"never\")))
                                 (println \"main done\")")))
   (is (= "main done" (run-text (str/replace program-with-a-name "300" "100000") "--no-wait"))))
+
+(deftest the-third-ctrl-c-while-one-line-is-done-ends-the-program
+  (let [said (atom [])
+        [press begin] (repl/ctrl-c #(swap! said conj :interrupt) #(swap! said conj :leave))]
+    (press)
+    (begin)
+    (dotimes [_ 2] (press))
+    (is (= [:interrupt :interrupt :interrupt] @said))
+    (press)
+    (is (= :leave (peek @said)))))
+
+(deftest a-process-of-a-terminal-is-named-after-its-line-of-the-input
+  (is (= [1 2] (map (comp :line meta) (#'repl/read-all "(spawn f)\n(spawn g)")))))

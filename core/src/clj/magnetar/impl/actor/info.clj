@@ -19,13 +19,6 @@
     (.isAlive (.pid p))
     false))
 
-(defn known
-  "The pid as its process has it: one that was read from text is looked for, once, among all processes."
-  ^Pid [^Pid pid]
-  (if-some [^LocalProcess p (when-not (.isAlive pid) (Processes/processOf pid))]
-    (.pid p)
-    pid))
-
 (defn- status [^ProcessInfo info ^Thread thread]
   (cond
     (not= "ALIVE" (.life info)) :exiting

@@ -6,7 +6,7 @@
    [magnetar.impl.runtime])
   (:import
    (java.io Writer)
-   (magnetar.kernel.process Pid Ref)))
+   (magnetar.kernel.process LocalProcess Pid Processes Ref)))
 
 (set! *warn-on-reflection* true)
 
@@ -35,11 +35,16 @@
   (throw (errors/illegal-argument :magnetar/unreadable
                                   (str "A " what " reads as in " example "; this is " (pr-str text) ".") {:text text})))
 
+(defn- living
+  "The pid itself, of a process that lives: whoever sends to that one looks for nobody."
+  [^Pid pid]
+  (if-some [^LocalProcess p (Processes/processOf pid)] (.pid p) pid))
+
 (defn read-pid
-  "The pid of this text; it is `=` to the one that was printed."
+  "The pid of this text; it is `=` to the one that was printed, and the same one if its process lives."
   [text]
   (if-some [[_ node serial creation label] (when (string? text) (re-matches #"(\d{1,9})\.(\d{1,18})\.(\d{1,18})(?: (.*))?" text))]
-    (Pid. (parse-long node) (parse-long serial) (parse-long creation) label)
+    (living (Pid. (parse-long node) (parse-long serial) (parse-long creation) label))
     (unreadable "pid" text "#magnetar/pid \"0.17.1699 name\"")))
 
 (defn read-ref
