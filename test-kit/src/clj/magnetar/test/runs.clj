@@ -137,7 +137,7 @@
 
 (defn together
   "The value of f, which does many runs: cheaper than one by one."
-  [f]
+  [^Callable f]
   (Simulation/together f))
 
 ;; --- a problem as an error

@@ -169,10 +169,10 @@
   [{:keys [properties strategy] :as options} body]
   (let [checks (mapv property (or properties [:no-unhandled-exit]))
         failure-of #(failure-of checks %)
-        search (if (= :exhaustive strategy) all-schedules seeds)]
+        through (if (= :exhaustive strategy) all-schedules seeds)]
     (runs/together
       (fn []
-        (let [found (search options body failure-of)]
+        (let [found (through options body failure-of)]
           (if (:failure found)
             (with-log options body failure-of found)
             found))))))
