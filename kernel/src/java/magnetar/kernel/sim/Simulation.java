@@ -2,9 +2,7 @@ package magnetar.kernel.sim;
 
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Queue;
 import java.util.concurrent.Callable;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.park.Cause;
 import magnetar.kernel.park.Fiber;
@@ -38,8 +36,6 @@ public final class Simulation {
     private static final int CHAOS = 1;
     private static final int BODY = 2;
     private static final long LOOK_NANOS = 1_000_000;
-    private static final int UNBLOCK_LOOKS = 300;
-    private static final long SETTLE_NANOS = 50_000;
     private static final int TEARDOWN_STEPS = 100_000;
     private static final int TEARDOWN_JUMPS = 100;
 
@@ -48,21 +44,19 @@ public final class Simulation {
     private final Config config;
     private final Strategy strategy;
     private final SimWorld world;
+    private final Journal journal;
 
     // Only accessed on the carrier, or by the fiber that it runs.
     long now;
     private final List<SimFiber> fibers = new ArrayList<>();
-    private final Names names = new Names(fibers);
     private final List<SimFiber> runnable = new ArrayList<>();
     private final List<Choice> choices = new ArrayList<>();
-    private final List<Event> events = new ArrayList<>();
     private final List<Run.Failure> failures = new ArrayList<>();
     private List<Run.Waiting> left = List.of();
-    private Run.Fullest fullest = new Run.Fullest(null, 0);
     private SimFiber last;
     private SimFiber next;
     private LocalProcess victim;
-    private final List<SimFiber> stalled = new ArrayList<>(); // before monitors that fibers hold
+    private final Stalled stalled = new Stalled(runnable);
     private boolean ending;
     private Object value;
     private Throwable error;
@@ -76,16 +70,13 @@ public final class Simulation {
     // Set by any thread, the first one counts.
     private volatile Run.Problem problem;
 
-    private final Queue<Submission> submitted = new ConcurrentLinkedQueue<>(); // by other threads
     private Thread carrier;
-
-    /** A fiber that another thread has made runnable; only the carrier gives it the task. */
-    private record Submission(SimFiber fiber, Runnable task) {}
 
     private Simulation(Config config, Strategy strategy) {
         this.config = config;
         this.strategy = strategy;
         this.world = new SimWorld(this, config.seed);
+        this.journal = new Journal(config, fibers);
     }
 
     /** False where {@code java.lang} is closed. */
@@ -153,7 +144,7 @@ public final class Simulation {
     }
 
     private Run result(Run.Problem what) {
-        return new Run(value, error, what, List.copyOf(choices), List.copyOf(events), List.copyOf(failures), left, fullest, steps, now);
+        return new Run(value, error, what, List.copyOf(choices), journal.events(), List.copyOf(failures), left, journal.fullest(), steps, now);
     }
 
     // --- the carrier ---------------------------------------------------------------------------------------------------
@@ -232,8 +223,8 @@ public final class Simulation {
         if (f.task == null) {
             look(f);
         }
-        if (!stalled.isEmpty()) {
-            settle();
+        if (problem == null) {
+            stalled.settle();
         }
     }
 
@@ -244,7 +235,7 @@ public final class Simulation {
                 f.ended = true;
                 log(f, "ends", null, null);
             }
-            case BLOCKED -> awaitUnblocked(f);
+            case BLOCKED -> awaitMonitor(f);
             case TIMED_WAITING -> stop("TIMED_WAIT", f + " waits for real time at " + f.line()
                     + ": Thread/sleep, a deref with a time-out, or another timed wait of the JDK. In a simulation time is virtual: use the library's sleep or timeout.");
             case WAITING -> {
@@ -256,44 +247,16 @@ public final class Simulation {
         }
     }
 
-    /**
-     * A monitor that real threads use as well will be left soon; then nothing has happened. One that a fiber was preempted or waits in is left when that
-     * one goes on: see {@link #settle}.
-     */
-    private void awaitUnblocked(SimFiber f) {
+    private void awaitMonitor(SimFiber f) {
         if (!Monitors.isShared(f.thread)) {
             log(f, "waits for a monitor", f.line(), null);
             stalled.add(f);
-            return;
-        }
-        for (int n = 0; n < UNBLOCK_LOOKS && f.task == null; n++) {
-            LockSupport.parkNanos(LOOK_NANOS);
-            takeSubmitted(true);
-        }
-        if (f.task == null) {
+        } else if (stalled.comesSoon(f)) {
+            next = f;
+        } else {
             stop("MONITOR", f + " waits for a monitor of the JDK at " + f.line() + ", which another fiber holds while it waits. "
                     + "Who enters it next is for the JVM to say, not for the seed: do not wait in there.");
-        } else {
-            next = f;
         }
-    }
-
-    private void takeSubmitted(boolean first) {
-        for (Submission s = submitted.poll(); s != null; s = submitted.poll()) {
-            s.fiber.task = s.task;
-            stalled.remove(s.fiber);
-            runnable.add(first ? 0 : runnable.size(), s.fiber);
-        }
-    }
-
-    /** If somebody has left a monitor: the JVM submits who waited for it, on a thread of its own, and this waits for that. */
-    private void settle() {
-        takeSubmitted(false);
-        while (problem == null && stalled.stream().anyMatch(f -> Monitors.isComing(f.thread))) {
-            LockSupport.parkNanos(this, SETTLE_NANOS);
-            takeSubmitted(false);
-        }
-        takeSubmitted(false);
     }
 
     private SimFiber choose() {
@@ -389,7 +352,7 @@ public final class Simulation {
         if (!ending && !Monitors.isUnblocker(Thread.currentThread())) {
             foreign(f);
         }
-        submitted.add(new Submission(f, task));
+        stalled.submit(f, task);
         LockSupport.unpark(carrier);
     }
 
@@ -542,11 +505,7 @@ public final class Simulation {
 
     void note(String what, Object on, Object with) {
         if (on instanceof Pid pid && isHere()) {
-            LocalProcess p = Processes.processOf(pid);
-            int held = p == null ? 0 : p.mailboxInfo().messages();
-            if (held > fullest.messages()) {
-                fullest = new Run.Fullest(names.of(pid), held);
-            }
+            journal.look(pid);
         }
         log(what, on, with);
     }
@@ -557,8 +516,7 @@ public final class Simulation {
 
     private void log(SimFiber f, String what, Object on, Object with) {
         if (config.logs && !ending && isHere()) {
-            events.add(new Event(steps, now, f == null ? -1 : f.number, what, on instanceof Parked p ? p.reason().words()
-                    + (p.on() == null ? "" : " " + names.of(p.on())) : names.of(on), with == null ? null : config.text.apply(with)));
+            journal.write(steps, now, f, what, on, with);
         }
     }
 
@@ -574,7 +532,7 @@ public final class Simulation {
             if (!f.ended && f.thread.getState() != Thread.State.NEW) {
                 Fiber fiber = f.fiber();
                 boolean waits = f.task == null && f != current; // asked for its stack, a runnable thread would be submitted again
-                all.add(new Run.Waiting(f.number, f.name, waits ? f.wait(names) : null, waits ? f.line() : null, f.openCalls(), fiber != null && fiber.isHeld()));
+                all.add(new Run.Waiting(f.number, f.name, waits ? f.wait(journal.names()) : null, waits ? f.line() : null, f.openCalls(), fiber != null && fiber.isHeld()));
             }
         }
         return all;
