@@ -11,14 +11,18 @@
   (:require
    [magnetar.actor.mourner :as mourner]
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.worlds :as worlds])
   (:import
    (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
 
 ;; From a name to its pid.
-(defonce ^:private names (atom {}))
+(defonce ^:private real-names (atom {}))
+
+(defn- names []
+  (worlds/of-world real-names ::names {}))
 
 (defn- alive? [^Pid pid]
   (and pid (.isAlive pid)))
@@ -26,7 +30,7 @@
 (defn- forget
   "Takes the name back if it is that of the dead process."
   [name pid]
-  (swap! names #(if (= pid (% name)) (dissoc % name) %)))
+  (swap! (names) #(if (= pid (% name)) (dissoc % name) %)))
 
 (defn register-name
   "Gives the name to the process; returns :yes, or :no if another one, or the same, has it.
@@ -40,10 +44,14 @@
   [name pid]
   (when-not (instance? Pid pid)
     (arguments/misuse :magnetar/not-a-pid (str "`global/register-name` wants a pid; this is " (arguments/show pid) ".") {:value pid}))
-  (let [[before _] (swap-vals! names #(if (alive? (% name)) % (assoc % name pid)))]
-    (if (alive? (before name))
-      :no
-      (do (mourner/after-death pid [::names name] #(forget name %)) :yes))))
+  ;; The mourner first, and a look at the end: see `magnetar.pg/join`.
+  (if (alive? (@(names) name))
+    :no
+    (do
+      (mourner/after-death pid [::names name] #(forget name %))
+      (let [[before _] (swap-vals! (names) #(if (alive? (% name)) % (assoc % name pid)))]
+        (when-not (alive? pid) (forget name pid))
+        (if (alive? (before name)) :no :yes)))))
 
 (defn unregister-name
   "Takes a name back, whoever has it; returns :ok, also if nobody has.
@@ -53,7 +61,7 @@
   In Erlang: global:unregister_name/1, which returns nothing of meaning either."
   {:erlang "global:unregister_name/1"}
   [name]
-  (swap! names dissoc name)
+  (swap! (names) dissoc name)
   :ok)
 
 (defn whereis-name
@@ -64,7 +72,7 @@
   In Erlang: global:whereis_name/1."
   {:erlang "global:whereis_name/1"}
   [name]
-  (let [pid (@names name)]
+  (let [pid (@(names) name)]
     (when (alive? pid) pid)))
 
 (defn registered-names
@@ -75,4 +83,4 @@
   In Erlang: global:registered_names/0."
   {:erlang "global:registered_names/0"}
   []
-  (into [] (comp (filter (comp alive? val)) (map key)) @names))
+  (into [] (comp (filter (comp alive? val)) (map key)) @(names)))

@@ -12,14 +12,18 @@
   (:require
    [magnetar.actor.mourner :as mourner]
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.worlds :as worlds])
   (:import
    (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
 
 ;; From a group to a map from its pids to how often each has joined.
-(defonce ^:private groups (atom {}))
+(defonce ^:private real-groups (atom {}))
+
+(defn- groups []
+  (worlds/of-world real-groups ::groups {}))
 
 (defn- check-pids [operation pids]
   (let [pids (if (sequential? pids) (vec pids) [pids])]
@@ -42,7 +46,7 @@
     (if (< 1 times) (assoc members pid (dec times)) (dissoc members pid))))
 
 (defn- forget [group pid]
-  (swap! groups change group dissoc pid))
+  (swap! (groups) change group dissoc pid))
 
 (defn join
   "Adds a process, or each of a collection, to a group; returns :ok.
@@ -55,8 +59,11 @@
   {:erlang "pg:join/2"}
   [group pids]
   (let [pids (check-pids "pg/join" pids)]
-    (swap! groups change group #(reduce with % pids))
+    ;; The mourner first: one that is killed on the way, or was and still runs, must not leave a member that nobody takes out. And whoever died
+    ;; before it was a member has been taken out too early.
     (run! (fn [pid] (mourner/after-death pid [::groups group] #(forget group %))) (distinct pids))
+    (swap! (groups) change group #(reduce with % pids))
+    (run! (fn [^Pid pid] (when-not (.isAlive pid) (forget group pid))) (distinct pids))
     :ok))
 
 (defn leave
@@ -68,7 +75,7 @@
   {:erlang "pg:leave/2"}
   [group pids]
   (let [pids (check-pids "pg/leave" pids)
-        [before _] (swap-vals! groups change group #(reduce without % pids))]
+        [before _] (swap-vals! (groups) change group #(reduce without % pids))]
     (if (some #(contains? (before group) %) pids) :ok :not-joined)))
 
 (defn members
@@ -81,7 +88,7 @@
   [group]
   (into []
         (mapcat (fn [[^Pid pid times]] (when (.isAlive pid) (repeat times pid))))
-        (@groups group)))
+        (@(groups) group)))
 
 (defn which-groups
   "The groups that have members, in no order.
@@ -91,4 +98,4 @@
   In Erlang: pg:which_groups/0."
   {:erlang "pg:which_groups/0"}
   []
-  (filterv #(seq (members %)) (keys @groups)))
+  (filterv #(seq (members %)) (keys @(groups))))

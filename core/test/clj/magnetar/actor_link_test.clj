@@ -5,10 +5,10 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! after exit flag link monitor receive self spawn with-process]]
    [magnetar.actor-support :refer [outcome reason]]
-   [magnetar.clock :as clock :refer [simulated]]
    [magnetar.inspect :as inspect]
    [magnetar.scope :as scope]
-   [magnetar.support :refer [eventually]])
+   [magnetar.support :refer [eventually]]
+   [magnetar.test :refer [now with-virtual-clock]])
   (:import
    (java.util Random)
    (java.util.concurrent ConcurrentLinkedQueue)))
@@ -101,39 +101,39 @@
 ;; ---- timers
 
 (deftest ^{:spec ["C76"]} timers-send-when-their-time-has-come-and-not-before
-  (simulated
+  (with-virtual-clock
     (with-process {}
       (let [timer (actor/start-timer 500 (self) :tick)]
         (actor/send-after 300 (self) :early)
         (is (= 500 (actor/read-timer timer)))
-        (is (= [:early 300] [(receive x x) (clock/now)]))
+        (is (= [:early 300] [(receive x x) (now)]))
         (is (= 200 (actor/read-timer timer)))
-        (is (= [[:timeout timer :tick] 500] [(receive x x) (clock/now)]))
+        (is (= [[:timeout timer :tick] 500] [(receive x x) (now)]))
         (is (= [false false] [(actor/read-timer timer) (actor/cancel-timer timer)]))))))
 
 (deftest ^{:spec ["C76"]} a-timer-that-was-stopped-does-not-send
-  (simulated
+  (with-virtual-clock
     (with-process {}
       (let [timer (actor/send-after 500 (self) :tick)]
         (is (= :none (receive x x (after 100 :none))))
         (is (= 400 (actor/cancel-timer timer)))
-        (is (= [:none 10100] [(receive x x (after 10000 :none)) (clock/now)]))))))
+        (is (= [:none 10100] [(receive x x (after 10000 :none)) (now)]))))))
 
 (deftest ^{:spec ["C76"]} a-timer-outlives-who-started-it-and-its-message-to-the-dead-is-dropped
-  (simulated
+  (with-virtual-clock
     (with-process {}
       (let [me (self)
             child (spawn #(do (actor/send-after 100 me :from-the-past)
                               (actor/send-after 100 (self) :to-the-dead)))]
         (is (= :normal (reason child)))
-        (is (= [:from-the-past 100] [(receive x x) (clock/now)]))))))
+        (is (= [:from-the-past 100] [(receive x x) (now)]))))))
 
 (deftest ^{:spec ["C65"]} an-after-counts-from-the-beginning-of-the-wait
-  (simulated
+  (with-virtual-clock
     (with-process {}
       (let [me (self)]
         (doseq [ms [100 200 300 400]] (actor/send-after ms me :noise))
-        (is (= [:late 250] [(receive :signal :signal (after 250 :late)) (clock/now)]))
+        (is (= [:late 250] [(receive :signal :signal (after 250 :late)) (now)]))
         (is (= 2 (count (actor/flush))))))))
 
 (deftest trapped-exits-are-told-apart-from-messages-that-look-like-them

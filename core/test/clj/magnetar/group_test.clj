@@ -73,7 +73,7 @@
     (pg/join ::read (read-back pid))
     (exit pid :kill)
     (is (= [] (pg/members ::read)))
-    (is (support/eventually (not (contains? @@#'pg/groups ::read))))))
+    (is (support/eventually (not (contains? @@#'pg/real-groups ::read))))))
 
 (deftest what-is-no-pid-joins-no-group
   (is (= [:magnetar/not-a-pid "`pg/join` wants a pid, or a collection of pids; this is [:logger]."]
@@ -131,7 +131,7 @@
 (deftest nothing-is-kept-of-the-dead
   (let [pids (vec (repeatedly 20 lanes/idle))
         key-of (fn [pid] [::kept pid])
-        kept-of (fn [] (mapcat #(kept % key-of pids) [#'pg/groups #'global/names]))]
+        kept-of (fn [] (mapcat #(kept % key-of pids) [#'pg/real-groups #'global/real-names]))]
     (doseq [pid pids]
       (pg/join (key-of pid) pid)
       (global/register-name (key-of pid) pid))
@@ -144,12 +144,12 @@
     (dotimes [_ 1000]
       (pg/join ::often pid)
       (pg/leave ::often pid))
-    (is (support/eventually (zero? (long (actor/process-info @@#'mourner/mourner :message-queue-len)))))
+    (is (support/eventually (zero? (long (actor/process-info @@#'mourner/real-mourner :message-queue-len)))))
     (is (= 1 (count (actor/process-info pid :monitored-by))))))
 
 (deftest a-mourner-that-was-killed-is-replaced
   (pg/join ::killed (lanes/idle))
-  (exit @@#'mourner/mourner :kill)
+  (exit @@#'mourner/real-mourner :kill)
   (let [told (promise)
         pid (lanes/idle)]
     (mourner/after-death pid :test #(deliver told %))

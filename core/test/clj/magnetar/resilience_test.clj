@@ -3,10 +3,10 @@
   (:require
    [clojure.test :refer [deftest is testing]]
    [magnetar.channel :as channel]
-   [magnetar.clock :refer [now simulated]]
    [magnetar.resilience :as r :refer [call]]
    [magnetar.scope :as scope :refer [fork with-scope]]
-   [magnetar.support :refer [eventually message-of with-failures]])
+   [magnetar.support :refer [eventually message-of with-failures]]
+   [magnetar.test :refer [now with-virtual-clock]])
   (:import
    (java.time Duration)
    (magnetar.kernel.park Cancelled)))
@@ -44,33 +44,33 @@
 ;; ---- retry
 
 (deftest ^{:spec ["C57"]} a-call-is-repeated-after-a-failure-with-pauses-that-grow
-  (simulated
+  (with-virtual-clock
     (let [calls (atom [])]
       (is (= :value (call (r/retry {:max-attempts 5 :backoff (r/exponential {:initial 100 :jitter 0})}) (flaky 3 calls))))
       (is (= [0 100 300 700] @calls)))))
 
 (deftest ^{:spec ["C57"]} a-back-off-has-a-limit-and-may-be-any-function
-  (simulated
+  (with-virtual-clock
     (let [calls (atom [])]
       (call (r/retry {:max-attempts 6 :backoff (r/exponential {:initial 10 :factor 10 :max 50 :jitter 0})}) (flaky 4 calls))
       (is (= [0 10 60 110 160] @calls))))
-  (simulated
+  (with-virtual-clock
     (let [calls (atom [])]
       (call (r/retry {:backoff #(* 7 (long %))}) (flaky 2 calls))
       (is (= [0 7 21] @calls))))
-  (simulated
+  (with-virtual-clock
     (let [calls (atom [])]
       (call (r/retry {:backoff (r/constant (Duration/ofMillis 5))}) (flaky 2 calls))
       (is (= [0 5 10] @calls)))))
 
 (deftest jitter-is-the-chance-of-the-fibers-world
-  (let [pauses (fn [] (simulated (mapv (r/exponential {:initial 100 :jitter 0.5}) (repeat 20 1))))]
+  (let [pauses (fn [] (with-virtual-clock (mapv (r/exponential {:initial 100 :jitter 0.5}) (repeat 20 1))))]
     (is (= (pauses) (pauses)) "the same in each simulation")
     (is (every? #(<= 50 % 150) (pauses)))
     (is (< 10 (count (set (pauses)))))))
 
 (deftest ^{:spec ["C57"]} when-attempts-run-out-the-last-failure-is-the-cause
-  (simulated
+  (with-virtual-clock
     (let [e (error-of (call (r/retry {:backoff (r/constant 1)}) (flaky 99 (atom []))))]
       (is (= {:magnetar/reason :magnetar/retries-exhausted :attempts 3} (ex-data e)))
       (is (= "Gave up after 3 attempts: failure 3" (ex-message e)))
@@ -78,7 +78,7 @@
 
 (deftest ^{:spec ["C56"]} only-what-is-to-be-retried-is
   (let [attempts (fn [options error]
-                   (simulated
+                   (with-virtual-clock
                      (let [n (atom 0)]
                        (error-of (call (r/retry (merge {:backoff (r/constant 1)} options)) #(do (swap! n inc) (throw error))))
                        @n)))]
@@ -106,20 +106,20 @@
       (is (= ["down"] (mapv ex-message (.getSuppressed ^Throwable e)))))))
 
 (deftest a-value-can-be-a-failure-too
-  (simulated
+  (with-virtual-clock
     (let [answers (atom [:busy :busy :ok])
           next #(let [[a] @answers] (swap! answers rest) a)]
       (is (= :ok (call (r/retry {:retry-if #{:busy} :backoff (r/constant 1)}) next)))))
-  (is (= :busy (simulated (call (r/retry {:retry-if #{:busy} :backoff (r/constant 1)}) (fn [] :busy)))) "in the end it is returned"))
+  (is (= :busy (with-virtual-clock (call (r/retry {:retry-if #{:busy} :backoff (r/constant 1)}) (fn [] :busy)))) "in the end it is returned"))
 
 (deftest each-retry-is-told
-  (simulated
+  (with-virtual-clock
     (let [told (atom [])]
       (call (r/retry {:backoff (r/constant 5) :on-retry #(swap! told conj [(:attempt %) (ex-message (:error %)) (:pause %)])}) (flaky 2 (atom [])))
       (is (= [[1 "failure 1" 5] [2 "failure 2" 5]] @told)))))
 
 (deftest ^{:spec ["C57"]} a-retry-that-would-begin-after-the-deadline-is-not-waited-for
-  (simulated
+  (with-virtual-clock
     (let [calls (atom [])
           e (error-of (with-scope [_ {:deadline 250}]
                         (call (r/retry {:max-attempts 10 :backoff (r/constant 100)}) (flaky 99 calls))))]
@@ -129,7 +129,7 @@
       (is (= "Gave up after 3 attempts, since the next one would come after the deadline: failure 3" (ex-message e))))))
 
 (deftest ^{:spec ["C56"]} a-cancelled-retry-does-not-go-on
-  (simulated
+  (with-virtual-clock
     (let [calls (atom [])]
       (error-of (with-scope [s]
                   (fork s call (r/retry {:max-attempts 100 :backoff (r/constant 10)}) (flaky 99 calls))
@@ -141,7 +141,7 @@
 ;; ---- timeout
 
 (deftest ^{:spec ["C58"]} a-call-may-take-so-long-at-most
-  (simulated
+  (with-virtual-clock
     (is (= :in-time (call (r/timeout 100) #(do (scope/sleep 99) :in-time))))
     (let [e (error-of (call (r/timeout 100) #(scope/sleep 101)))]
       (is (= {:magnetar/reason :magnetar/timeout :timeout 100} (ex-data e)))
@@ -150,13 +150,13 @@
     (is (= 5 (call (r/timeout (Duration/ofMillis 100)) (fn [] 5))))))
 
 (deftest ^{:spec ["C58"]} the-shorter-of-two-time-outs-counts
-  (simulated
+  (with-virtual-clock
     (is (= 10 (:timeout (ex-data (error-of (call [(r/timeout 100) (r/timeout 10)] #(scope/sleep 1000)))))))
     (is (= 10 (:timeout (ex-data (error-of (call [(r/timeout 10) (r/timeout 100)] #(scope/sleep 1000)))))))
     (is (= :magnetar/deadline (reason (error-of (with-scope [_ {:deadline 5}] (call (r/timeout 10) #(scope/sleep 1000)))))))))
 
 (deftest a-time-out-of-each-attempt-is-retried
-  (simulated
+  (with-virtual-clock
     (let [n (atom 0)]
       (is (= :third (call [(r/retry {:backoff (r/constant 1)}) (r/timeout 10)]
                           #(if (= 3 (swap! n inc)) :third (scope/sleep 1000)))))
@@ -167,7 +167,7 @@
 (defn- fail [] (throw (ex-info "down" {})))
 
 (deftest ^{:spec ["C59"]} a-breaker-opens-after-failures-refuses-and-closes-after-a-good-trial
-  (simulated
+  (with-virtual-clock
     (let [changes (atom [])
           breaker (r/circuit-breaker {:failure-threshold 3 :delay 1000 :on-state-change #(swap! changes conj [%1 %2 (now)])})]
       (is (= {:state :closed :calls 0 :failures 0 :trials 0} @breaker))
@@ -211,7 +211,7 @@
     (is (= :open (:state @breaker)))))
 
 (deftest ^{:spec ["C59"]} a-half-open-breaker-lets-so-many-trials-pass
-  (simulated
+  (with-virtual-clock
     (let [breaker (r/circuit-breaker {:failure-threshold 1 :success-threshold 2 :delay 10})
           gate (channel/chan)]
       (error-of (call breaker fail))
@@ -230,7 +230,7 @@
           (is (= :closed (:state @breaker))))))))
 
 (deftest ^{:spec ["C56"]} a-cancelled-trial-gives-its-place-back-and-counts-for-nothing
-  (simulated
+  (with-virtual-clock
     (let [breaker (r/circuit-breaker {:failure-threshold 1 :delay 10})]
       (error-of (call breaker fail))
       (scope/sleep 10)
@@ -240,7 +240,7 @@
       (is (= :closed (:state @breaker))))))
 
 (deftest ^{:spec ["C59"]} what-a-call-of-an-earlier-state-comes-to-does-not-count
-  (simulated
+  (with-virtual-clock
     (let [breaker (r/circuit-breaker {:failure-threshold 1 :delay 10})]
       (with-scope [s]
         (let [slow (fork s #(error-of (call breaker (fn [] (scope/sleep 50) (fail)))))]
@@ -261,7 +261,7 @@
     (is (= [:closed 0] [(:state @breaker) @retries]))))
 
 (deftest a-time-out-inside-a-breaker-counts-and-one-around-it-does-not
-  (simulated
+  (with-virtual-clock
     (let [inner (r/circuit-breaker {:failure-threshold 1})
           outer (r/circuit-breaker {:failure-threshold 1})]
       (error-of (call [inner (r/timeout 10)] #(scope/sleep 100)))
@@ -269,7 +269,7 @@
       (is (= [:open :closed] [(:state @inner) (:state @outer)])))))
 
 (deftest what-tells-of-a-change-or-judges-an-error-may-throw-and-the-breaker-goes-on
-  (simulated
+  (with-virtual-clock
     (with-failures [failures]
       (let [breaker (r/circuit-breaker {:failure-threshold 1 :delay 10 :on-state-change (fn [_ _] (throw (ex-info "told" {})))
                                         :fail-on (fn [_] (throw (ex-info "judged" {})))})
@@ -291,20 +291,20 @@
 ;; ---- rate limiter
 
 (deftest ^{:spec ["C60"]} a-limiter-spaces-calls-evenly
-  (simulated
+  (with-virtual-clock
     (let [limiter (r/rate-limiter {:rate 10})]
       (is (= [0 100 200 300] (vec (repeatedly 4 #(call limiter now)))))
       (scope/sleep 1000)
       (is (= [1300 1400] [(call limiter now) (call limiter now)]) "quiet time is not saved up"))))
 
 (deftest ^{:spec ["C60"]} a-limiter-keeps-a-rate-that-is-finer-than-its-timers
-  (simulated
+  (with-virtual-clock
     (let [limiter (r/rate-limiter {:rate 100000})
           times (vec (repeatedly 10000 #(call limiter now)))]
       (is (<= 97 (- (peek times) (first times)) 103) "milliseconds; if each call waited for a timer of its own, 10,000"))))
 
 (deftest ^{:spec ["C60"]} a-limiter-may-let-a-burst-pass
-  (simulated
+  (with-virtual-clock
     (let [limiter (r/rate-limiter {:rate 10 :burst 3})]
       (is (= {:available 3 :wait-ms 0} @limiter))
       (is (= [0 0 0 100 200] (vec (repeatedly 5 #(call limiter now)))))
@@ -315,7 +315,7 @@
       (is (= 3 (:available @limiter))))))
 
 (deftest ^{:spec ["C60"]} those-who-wait-are-served-in-the-order-in-which-they-came
-  (simulated
+  (with-virtual-clock
     (let [limiter (r/rate-limiter {:rate 1 :per 10})
           order (atom [])]
       (with-scope [s]
@@ -326,7 +326,7 @@
       (is (= 40 (now))))))
 
 (deftest ^{:spec ["C60"]} a-limiter-may-refuse
-  (simulated
+  (with-virtual-clock
     (let [limiter (r/rate-limiter {:rate 10 :timeout 150})]
       (with-scope [s]
         (let [calls (mapv (fn [_] (fork s #(error-of (call limiter now)))) (range 4))]
@@ -337,7 +337,7 @@
     (is (re-find #"The rate limiter refused the call: its turn would come in \d+ ms\." (ex-message (error-of (call limiter (fn [] 1))))))))
 
 (deftest ^{:spec ["C56"]} a-cancelled-call-gives-its-turn-back
-  (simulated
+  (with-virtual-clock
     (let [limiter (r/rate-limiter {:rate 10})]
       (call limiter now)
       (error-of (with-scope [_ {:deadline 50}] (call limiter now)))
@@ -346,7 +346,7 @@
 ;; ---- bulkhead
 
 (deftest ^{:spec ["C61"]} a-bulkhead-lets-so-many-run-and-serves-the-others-in-order
-  (simulated
+  (with-virtual-clock
     (let [two (r/bulkhead {:max 2})
           started (atom [])]
       (with-scope [s]
@@ -358,7 +358,7 @@
       (is (= {:max 2 :running 0 :waiting 0} @two)))))
 
 (deftest a-full-bulkhead-may-refuse
-  (simulated
+  (with-virtual-clock
     (let [one (r/bulkhead {:max 1 :timeout 10})]
       (with-scope [s]
         (fork s call one #(scope/sleep 100))
@@ -369,7 +369,7 @@
           (is (= 11 (now))))))))
 
 (deftest ^{:spec ["C61"]} a-place-in-a-bulkhead-comes-back-however-the-call-ends
-  (simulated
+  (with-virtual-clock
     (let [one (r/bulkhead {:max 1})]
       (error-of (call one fail))
       (error-of (with-scope [_ {:deadline 5}] (call one #(scope/sleep 100))))
@@ -383,7 +383,7 @@
 ;; ---- hedge
 
 (deftest ^{:spec ["C62"]} a-slow-call-is-made-a-second-time-and-the-loser-is-cancelled
-  (simulated
+  (with-virtual-clock
     (let [calls (atom [])
           ended (atom [])
           f (fn []
@@ -395,13 +395,13 @@
       (is (= #{1 2} (set @ended)) "the loser has ended too"))))
 
 (deftest a-fast-call-is-made-once
-  (simulated
+  (with-virtual-clock
     (let [calls (atom 0)]
       (is (= :v (call (r/hedge {:after 50}) #(do (swap! calls inc) (scope/sleep 49) :v))))
       (is (= [1 49] [@calls (now)])))))
 
 (deftest ^{:spec ["C62"]} a-failed-call-is-made-again-at-once-and-if-all-fail-the-first-failure-is-thrown
-  (simulated
+  (with-virtual-clock
     (let [calls (atom [])]
       (is (= :value (call (r/hedge {:after 50}) (flaky 1 calls))))
       (is (= [0 0] @calls)))
@@ -413,7 +413,7 @@
       (is (= ["failure 2" "failure 3"] (mapv ex-message (.getSuppressed ^Throwable e)))))))
 
 (deftest what-a-hedged-call-threw-is-seen-by-the-policies-around-it
-  (simulated
+  (with-virtual-clock
     (let [calls (atom [])]
       (is (= :magnetar/retries-exhausted
              (reason (error-of (call [(r/retry {:max-attempts 3 :retry-on java.io.IOException}) (r/hedge {:after 5})] (flaky 99 calls))))))
@@ -481,23 +481,23 @@
       all)))
 
 (deftest ^{:spec ["C63"]} throttled-values-pass-evenly
-  (simulated
+  (with-virtual-clock
     (with-scope [s]
       (is (= [[0 :a] [10 :b] [20 :c] [50 :d]]
              (arrivals (r/throttle (feed s [[0 :a] [0 :b] [1 :c] [50 :d]]) {:rate 100})))))))
 
 (deftest ^{:spec ["C63"]} a-debounced-channel-gives-the-latest-value-after-a-silence
-  (simulated
+  (with-virtual-clock
     (with-scope [s]
       (is (= [[32 :c] [70 :d] [75 :f]]
              (arrivals (r/debounce (feed s [[0 :a] [5 :b] [12 :c] [50 :d] [74 :e] [75 :f]]) 20)))))))
 
 (deftest ^{:spec ["C63"]} a-batch-is-full-or-due
-  (simulated
+  (with-virtual-clock
     (with-scope [s]
       (is (= [[2 [0 1 2]] [60 [3 4]] [101 [5 6]]]
              (arrivals (r/batch (feed s [[0 0] [1 1] [2 2] [10 3] [20 4] [100 5] [101 6]]) {:size 3 :within 50}))))))
-  (simulated
+  (with-virtual-clock
     (with-scope [s]
       (is (= [[0 [0 1]] [7 [2 3]] [8 [4]]]
              (arrivals (r/batch (feed s [[0 0] [0 1] [0 2] [7 3] [8 4]]) {:size 2}))) "without a time")
@@ -506,7 +506,7 @@
 
 (deftest ^{:spec ["C63"]} windows-of-a-number-tumble-slide-or-hop
   (let [windows (fn [n options]
-                  (simulated (with-scope [s] (mapv second (arrivals (r/window (feed s (map #(vector 0 %) (range n))) options))))))]
+                  (with-virtual-clock (with-scope [s] (mapv second (arrivals (r/window (feed s (map #(vector 0 %) (range n))) options))))))]
     (is (= [[0 1 2] [3 4 5] [6]] (windows 7 {:size 3})))
     (is (= [[0 1 2] [3 4 5]] (windows 6 {:size 3})))
     (is (= [[0 1 2] [1 2 3] [2 3 4]] (windows 5 {:size 3 :step 1})))
@@ -518,11 +518,11 @@
     (is (= [] (windows 0 {:size 3})))))
 
 (deftest ^{:spec ["C63"]} windows-of-a-time-tumble-or-slide
-  (simulated
+  (with-virtual-clock
     (with-scope [s]
       (is (= [[10 [:a :b]] [20 [:c]] [60 [:d]] [65 [:e]]]
              (arrivals (r/window (feed s [[0 :a] [9 :b] [11 :c] [50 :d] [65 :e]]) {:length 10}))))))
-  (simulated
+  (with-virtual-clock
     (with-scope [s]
       (is (= [[10 [:a :b]] [20 [:a :b :c]] [30 [:b :c]] [40 [:c]] [45 [:d]]]
              (arrivals (r/window (feed s [[0 :a] [9 :b] [19 :c] [45 :d]]) {:length 30 :every 10})))))))

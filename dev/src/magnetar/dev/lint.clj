@@ -22,7 +22,7 @@
    ["runtime first" layers/runtime-findings]
    ["format" format/findings]
    ["Javadoc" docs/java-findings]
-   ["reflection and boxed math" #(reflection/findings ["core/src/clj" "dev/src" "bench/src/clj"])]
+   ["reflection and boxed math" #(reflection/findings ["core/src/clj" "test-kit/src/clj" "dev/src" "bench/src/clj"])]
    ["reflection" #(reflection/reflection-findings ["examples"])]
    ["docstrings" docs/findings]
    ["scenarios of Erlang" scenarios/findings]

@@ -2,7 +2,8 @@
   "A process that clears away what the dead leave behind: entries of `magnetar.pg` and `magnetar.global`."
   {:no-doc true}
   (:require
-   [magnetar.actor :as actor :refer [! monitor receive]]))
+   [magnetar.actor :as actor :refer [! monitor receive]]
+   [magnetar.impl.worlds :as worlds]))
 
 (set! *warn-on-reflection* true)
 
@@ -20,7 +21,7 @@
                                (run! #(% pid) (vals (clears pid)))
                                (recur (dissoc clears pid)))))
 
-(defonce ^:private mourner (atom nil))
+(defonce ^:private real-mourner (atom nil))
 
 (defn- alive? [pid]
   (and pid (actor/alive? pid)))
@@ -28,12 +29,13 @@
 (defn- present
   "The pid of the process, started if need be."
   []
-  (if (alive? @mourner)
-    @mourner
-    (locking mourner
-      (if (alive? @mourner)
-        @mourner
-        (reset! mourner (actor/spawn-opt {:context :none :bindings :none} mourn {}))))))
+  (let [mourner (worlds/of-world real-mourner ::mourner nil)]
+    (if (alive? @mourner)
+      @mourner
+      (locking mourner
+        (if (alive? @mourner)
+          @mourner
+          (reset! mourner (actor/spawn-opt {:context :none :bindings :none} mourn {})))))))
 
 (defn after-death
   "Lets (clear pid) be called some time after the process has died; soon, if it has already. Once for the same `what`."

@@ -4,7 +4,8 @@
   (:require
    [magnetar.impl.reports]
    [magnetar.impl.runtime]
-   [magnetar.impl.threads :as threads])
+   [magnetar.impl.threads :as threads]
+   [magnetar.impl.worlds :as worlds])
   (:import
    (clojure.lang Var)
    (magnetar.kernel.channel Buffer Channel GoBody)
@@ -87,7 +88,8 @@
   (Fibers/start site Fibers$Hold/STRONG (GoBody. f out)))
 
 (defn- on-fiber? [workload]
-  (and (= :io workload) (nil? (threads/custom-executor :io))))
+  (or (worlds/simulated?)
+      (and (= :io workload) (nil? (threads/custom-executor :io)))))
 
 (defn start-thread
   "Runs `f` on a thread for `workload`, with a copy of the bindings that `set!` may change; returns the channel of its result."

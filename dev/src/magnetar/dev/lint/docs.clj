@@ -34,7 +34,7 @@
 (defn findings
   "Public vars and public namespaces of the core without a docstring."
   []
-  (mapcat namespace-findings (filter public-namespace? (sources/namespaces "core/src/clj"))))
+  (mapcat namespace-findings (filter public-namespace? (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj"]))))
 
 (def ^:private public-type
   #"^public\s+(?:(?:abstract|final|sealed|non-sealed|strictfp)\s+)*(?:class|interface|enum|record|@interface)\s+(\w+)")

@@ -54,7 +54,7 @@
 (defn findings
   "Arrows of the core that point up or sideways, and namespaces without a layer."
   []
-  (mapcat arrow-findings (sources/namespaces "core/src/clj")))
+  (mapcat arrow-findings (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj"])))
 
 ;; --- kernel packages
 
@@ -128,4 +128,4 @@
 (defn runtime-findings
   "Namespaces that use the kernel and do not require magnetar.impl.runtime before their imports."
   []
-  (keep runtime-finding (mapcat sources/namespaces ["core/src/clj" "compat/core-async/src/clj"])))
+  (keep runtime-finding (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "compat/core-async/src/clj"])))

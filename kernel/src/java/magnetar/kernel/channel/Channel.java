@@ -247,6 +247,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     final void closeLocked(Object why) {
         if (!closed) {
+            World.note("close", this, why);
             cause = why;
             closed = true;
             afterClose();
@@ -295,6 +296,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             if (buffer == null || buffer.isTransparent() && isDirect()) {
                 Node taker = match(takers, own);
                 if (taker != null) {
+                    World.note("put", this, value);
                     finish(taker, value);
                     return Boolean.TRUE;
                 }
@@ -303,10 +305,12 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                 if (own != null && !own.claimMine()) {
                     return GONE;
                 }
+                World.note("put", this, value);
                 acceptAndServe(value);
                 return Boolean.TRUE;
             }
             if (node != null) {
+                World.note("put waits", this, value);
                 putters = enqueue(putters, node);
             }
             return PENDING;
@@ -326,6 +330,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             Node putter = match(putters, own);
             if (putter != null) {
                 Object value = putter.item;
+                World.note("take", this, value);
                 finish(putter, Boolean.TRUE);
                 return value;
             }
@@ -333,6 +338,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                 return own == null || own.claimMine() ? null : GONE;
             }
             if (node != null) {
+                World.note("take waits", this, null);
                 takers = enqueue(takers, node);
             }
             return PENDING;
@@ -351,6 +357,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     private Object takeBuffered() {
         Object value = buffer.remove();
+        World.note("take", this, value);
         while (!buffer.isFull()) {
             Node putter = match(putters, null);
             if (putter == null) {

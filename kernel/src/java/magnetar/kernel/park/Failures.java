@@ -20,7 +20,8 @@ public final class Failures {
     private static final int LONGEST = 4000; // characters of one of them
     private static final String[] FOREIGN = {"clojure.", "java.", "jdk.", "magnetar.actor$", "magnetar.actor.", "magnetar.async$", "magnetar.async.",
             "magnetar.bits$", "magnetar.channel$", "magnetar.fold$", "magnetar.global$", "magnetar.impl.", "magnetar.inspect$", "magnetar.kernel.",
-            "magnetar.match$", "magnetar.pg$", "magnetar.resilience$", "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.", "magnetar.test$"};
+            "magnetar.match$", "magnetar.pg$", "magnetar.resilience$", "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.", "magnetar.test$",
+            "magnetar.test."};
 
     // Set or read by any thread; null: the default way.
     private static volatile Consumer<Failure> hook;
@@ -58,7 +59,7 @@ public final class Failures {
 
     /** Reports a failure of what was started at the site. */
     public static void report(String site, Thread thread, Throwable error) {
-        if (error instanceof Cancelled || error instanceof Exit) {
+        if (error instanceof Cancelled || error instanceof Exit || World.keeps(site, error)) {
             return;
         }
         try {

@@ -251,6 +251,9 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
 
     /** Yields, and now and then steps aside: see {@link Spin}. */
     private void letOthersRun() {
+        if (World.hasLetOthersRun()) {
+            return;
+        }
         if (++yields % STEP_ASIDE == 0) {
             Spin.stepAside();
         } else {
@@ -345,6 +348,11 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         }
         held = Thread.currentThread();
         return true;
+    }
+
+    /** True if it is kept from being collected: somebody owns it. */
+    public boolean isHeld() {
+        return held != null;
     }
 
     /** Ends what {@link #hold()} began. */

@@ -2,6 +2,7 @@ package magnetar.kernel.park;
 
 import java.lang.ref.ReferenceQueue;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadFactory;
@@ -66,7 +67,7 @@ public final class Fibers {
 
     /** The same, on a platform thread. */
     public static Fiber prepareOnPlatform(String name, Object owner, FiberBody body) {
-        return prepare(Fiber.current(), Thread.ofPlatform().daemon().name(name).unstarted(body), owner, body);
+        return prepare(Fiber.current(), Fiber.current().world().newPlatformThread(name, body), owner, body);
     }
 
     /** Starts a prepared fiber. */
@@ -139,16 +140,20 @@ public final class Fibers {
         return found[0];
     }
 
-    /** The threads of all fibers that have not ended, in no order. */
+    /** The threads of all fibers that have not ended, in no order; in a simulation of its own, in the order in which they were made. */
     public static List<Thread> threads() {
+        World simulated = World.simulated();
         List<Thread> threads = new ArrayList<>();
         for (Shard s : SHARDS) {
             s.each(f -> {
                 Thread t = f.get();
-                if (t != null) {
+                if (t != null && (simulated == null || f.world() == simulated)) {
                     threads.add(t);
                 }
             });
+        }
+        if (simulated != null) {
+            threads.sort(Comparator.comparingLong(Thread::threadId));
         }
         return threads;
     }

@@ -28,6 +28,7 @@ public class Gate {
     /** Lets it happen, and wakes all who wait. The first call counts; false for the others. */
     public final boolean open() {
         List<Waiter> woken;
+        World.switchPoint();
         synchronized (this) {
             if (open) {
                 return false;

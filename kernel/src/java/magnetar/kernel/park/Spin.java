@@ -17,6 +17,9 @@ public final class Spin {
 
     /** Spends one turn and returns the count of turns for the next call. */
     public static int turn(int turns) {
+        if (World.hasLetOthersRun()) {
+            return turns;
+        }
         if (turns % LIMIT < LIMIT - 1) {
             Thread.onSpinWait();
             return turns + 1;

@@ -4,6 +4,8 @@ import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MutableCallSite;
 import java.lang.invoke.VarHandle;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
@@ -48,6 +50,9 @@ public class World {
 
     // Set once, read by any thread: the timers of this world, owned by the room above.
     private volatile Object timers;
+
+    // What others keep for each simulated world.
+    private final Map<Object, Object> rooms = new ConcurrentHashMap<>();
 
     /** For simulated worlds. */
     protected World() {}
@@ -100,8 +105,41 @@ public class World {
         return Thread.ofVirtual().name(name).unstarted(task);
     }
 
+    /** Makes, but does not start, a platform thread; a simulated world makes one of its own fibers instead. */
+    public Thread newPlatformThread(String name, Runnable task) {
+        return Thread.ofPlatform().daemon().name(name).unstarted(task);
+    }
+
+    /** True if this world moves its timers itself, without a thread of the wheel. */
+    public boolean movesTimers() {
+        return false;
+    }
+
+    /** True on the fiber that expires the timers of a world that {@link #movesTimers moves them itself}. */
+    protected boolean isExpiring() {
+        return false;
+    }
+
     /** Called at a switch point of a fiber of this world while a simulation runs. */
     protected void reachSwitchPoint() {}
+
+    /** Lets others run, if this world schedules its fibers itself; else false, and nothing was done. */
+    protected boolean letOthersRun() {
+        return false;
+    }
+
+    /** Something happened to the object that a log of a simulation tells. */
+    protected void write(String what, Object on, Object value) {}
+
+    /** True if the message is to be lost on its way. */
+    protected boolean isLost(Object to, Object message) {
+        return false;
+    }
+
+    /** True if this world keeps the failure, so that nobody else need be told. */
+    protected boolean keepsFailure(String site, Throwable error) {
+        return false;
+    }
 
     /** The timers of this world, made on first use. */
     @SuppressWarnings("unchecked")
@@ -114,11 +152,53 @@ public class World {
         return (T) t;
     }
 
+    /** What somebody keeps for this simulated world under this key, made on first use. */
+    @SuppressWarnings("unchecked")
+    public final <T> T room(Object key, Supplier<T> make) {
+        return (T) rooms.computeIfAbsent(key, k -> make.get());
+    }
+
     /** Where a simulated scheduler may let another fiber run. */
     public static void switchPoint() {
         if (isSimulated()) {
             Fiber.current().world().reachSwitchPoint();
         }
+    }
+
+    /** The simulated world that the current thread is in, or null. */
+    public static World simulated() {
+        if (!isSimulated()) {
+            return null;
+        }
+        World world = Fiber.current().world();
+        return world.movesTimers() ? world : null;
+    }
+
+    /** Writes into the log of the simulation, if there is one. */
+    public static void note(String what, Object on, Object value) {
+        if (isSimulated()) {
+            Fiber.current().world().write(what, on, value);
+        }
+    }
+
+    /** True if a simulation loses this message of the current fiber. */
+    public static boolean loses(Object to, Object message) {
+        return isSimulated() && Fiber.current().world().isLost(to, message);
+    }
+
+    /** True if a simulation keeps this failure of the current fiber. */
+    static boolean keeps(String site, Throwable error) {
+        return isSimulated() && Fiber.current().world().keepsFailure(site, error);
+    }
+
+    /** True if the current fiber is simulated, and has let others run: a spinning or a long-running one has to. */
+    static boolean hasLetOthersRun() {
+        return isSimulated() && Fiber.current().world().letOthersRun();
+    }
+
+    /** True on a fiber that expires the timers of a simulation. */
+    public static boolean isExpiringTimers() {
+        return isSimulated() && Fiber.current().world().isExpiring();
     }
 
     private static boolean isSimulated() {

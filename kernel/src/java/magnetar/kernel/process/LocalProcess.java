@@ -12,6 +12,7 @@ import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Region;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
+import magnetar.kernel.park.World;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Waits;
 
@@ -175,13 +176,17 @@ public final class LocalProcess extends Region {
         }
         if (answer == Mailbox.CLOSED) {
             DeadLetters.add(pid, message);
-        } else if (answer != null) {
-            answer.complete(mailbox, null);
+        } else {
+            World.note("message", pid, message);
+            if (answer != null) {
+                answer.complete(mailbox, null);
+            }
         }
     }
 
     /** Adds a message that no bound applies to and that never waits; false if the process is dead. */
     boolean deliverSignal(Object message) {
+        World.note("timer message", pid, message);
         return settle(mailbox.pushSignal(new Node(message)));
     }
 
@@ -270,6 +275,7 @@ public final class LocalProcess extends Region {
                 Object made = matcher.match(n.message);
                 if (made != null) {
                     mailbox.remove(n);
+                    World.note("receives", pid, n.message);
                     traceReceipt(n.message);
                     return made;
                 }
@@ -400,6 +406,7 @@ public final class LocalProcess extends Region {
     void deliverTo(Ref alias, Object message) {
         Waiter answer;
         Monitor closed = null;
+        World.switchPoint();
         synchronized (this) {
             if (alias.alias == Ref.Alias.NONE) {
                 return;
@@ -412,6 +419,7 @@ public final class LocalProcess extends Region {
             }
             answer = mailbox.pushSignal(new Node(message));
         }
+        World.note("reply", pid, message);
         settle(answer);
         forget(closed);
     }
@@ -436,9 +444,11 @@ public final class LocalProcess extends Region {
             }
             watching = Bag.with(watching, m);
         }
+        World.switchPoint();
         if (p == null || !p.addWatcher(m)) {
             fire(m, Words.get().noproc);
         }
+        World.switchPoint();
         if (life == Life.DEAD) {
             forget(m);
         }
@@ -455,6 +465,8 @@ public final class LocalProcess extends Region {
 
     /** The watched process has died. */
     private void fire(Monitor m, Object why) {
+        World.note("down", pid, why);
+        World.switchPoint();
         Waiter answer = null;
         synchronized (this) {
             if (Bag.remove(watching, m)) {
@@ -478,6 +490,7 @@ public final class LocalProcess extends Region {
             return false;
         }
         boolean was;
+        World.switchPoint();
         synchronized (this) {
             was = Bag.remove(watching, m);
             if (m.maker() == pid) {
@@ -491,10 +504,16 @@ public final class LocalProcess extends Region {
     private static void forget(Monitor m) {
         LocalProcess p = m == null ? null : m.watched.process();
         if (p != null) {
+            World.switchPoint();
             synchronized (p) {
                 Bag.remove(p.watchers, m);
             }
         }
+    }
+
+    /** How many monitors of this process still let it be answered to: calls that were neither answered nor given up. */
+    public synchronized int openCalls() {
+        return (int) Bag.list(watching).stream().filter(m -> m.alias != Ref.Alias.NONE).count();
     }
 
     // --- links -------------------------------------------------------------------------------------------------------
@@ -518,6 +537,7 @@ public final class LocalProcess extends Region {
     /** Links both; false, and no link, if one is dead. */
     boolean join(LocalProcess other) {
         boolean inOrder = pid.compareTo(other.pid) < 0;
+        World.switchPoint();
         synchronized (inOrder ? this : other) {
             synchronized (inOrder ? other : this) {
                 if (life == Life.DEAD || other.life == Life.DEAD) {
@@ -532,6 +552,7 @@ public final class LocalProcess extends Region {
 
     private boolean noproc(Pid dead) {
         Waiter answer;
+        World.switchPoint();
         synchronized (this) {
             if (!traps) {
                 return false;
@@ -546,6 +567,7 @@ public final class LocalProcess extends Region {
     public void unlink(Pid other) {
         Fiber.current().enter();
         LocalProcess p = Processes.live(other);
+        World.switchPoint();
         if (p == null || p == this) {
             synchronized (this) {
                 Bag.remove(links, other);
@@ -593,6 +615,8 @@ public final class LocalProcess extends Region {
 
     /** An exit signal arrives. */
     void exit(Pid from, Object why, boolean overLink) {
+        World.note("exit signal", pid, why);
+        World.switchPoint();
         Waiter answer = null;
         Obituary obituary = null;
         synchronized (this) {
@@ -652,6 +676,7 @@ public final class LocalProcess extends Region {
     /** The body has ended, with everything in it. */
     private void end(Object why, Object value) {
         Obituary obituary;
+        World.switchPoint();
         synchronized (this) {
             if (life == Life.DEAD) {
                 return;
@@ -668,6 +693,7 @@ public final class LocalProcess extends Region {
     /** What has to be told after a death. */
     private record Obituary(Pid dead, Object why, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, Gate gone) {
         void announce() {
+            World.note("dies", dead, why);
             for (Monitor m : watchers) {
                 LocalProcess p = m.maker().process();
                 if (p != null) {
@@ -690,6 +716,7 @@ public final class LocalProcess extends Region {
     /** Waits until it has ended, for so many nanoseconds; true if it has. */
     boolean awaitEnd(long nanos) throws InterruptedException {
         Gate gate;
+        World.switchPoint();
         synchronized (this) {
             if (life == Life.DEAD) {
                 return true;

@@ -3,27 +3,35 @@ package magnetar.kernel.process;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
+import magnetar.kernel.park.World;
 
 /** Which process has which name. Claimed and released under the monitor of the process, so a dead one has none. */
 final class Names {
-    private static final ConcurrentHashMap<Object, LocalProcess> NAMES = new ConcurrentHashMap<>();
+    private static final Names REAL = new Names();
+
+    private final ConcurrentHashMap<Object, LocalProcess> names = new ConcurrentHashMap<>();
 
     private Names() {}
 
+    private static ConcurrentHashMap<Object, LocalProcess> names() {
+        World simulated = World.simulated();
+        return (simulated == null ? REAL : simulated.room(Names.class, Names::new)).names;
+    }
+
     /** Who has the name already; null if this process has it now. */
     static LocalProcess claim(Object name, LocalProcess process) {
-        return NAMES.putIfAbsent(name, process);
+        return names().putIfAbsent(name, process);
     }
 
     static void release(Object name, LocalProcess process) {
-        NAMES.remove(name, process);
+        names().remove(name, process);
     }
 
     static LocalProcess find(Object name) {
-        return NAMES.get(name);
+        return names().get(name);
     }
 
     static List<Object> all() {
-        return new ArrayList<>(NAMES.keySet());
+        return new ArrayList<>(names().keySet());
     }
 }

@@ -118,13 +118,23 @@ public final class Processes {
         return fiber;
     }
 
+    private static void link(LocalProcess process, LocalProcess spawner) {
+        if (process.join(spawner)) {
+            return;
+        }
+        if (spawner.pid().ended() != null) {
+            throw new Exit(Words.get().killed); // killed meanwhile: a child without its link may not live
+        }
+        spawner.exit(process.pid(), process.pid().ended().reason(), false); // the child was, by its name
+    }
+
     private static Ref settle(LocalProcess process, Options options) {
         if (options.name != null) {
             register(options.name, process.pid());
         }
         process.setTraps(options.traps);
-        if (options.link && !process.join(requireCurrent("spawn-link"))) {
-            throw new Exit(Words.get().killed); // the spawner was killed meanwhile: a child without its link may not live
+        if (options.link) {
+            link(process, requireCurrent("spawn-link"));
         }
         return options.monitor ? requireCurrent("spawn-monitor").monitor(process.pid(), process.pid(), null, "NONE") : null;
     }
@@ -234,7 +244,9 @@ public final class Processes {
         if (receiver == null) {
             receiver = find(to, message);
         }
-        if (receiver != null && mayBeHeard(sender, message, to)) {
+        if (receiver != null && World.loses(to, message)) {
+            DeadLetters.add(to, message);
+        } else if (receiver != null && mayBeHeard(sender, message, to)) {
             if (to instanceof Ref alias) {
                 receiver.deliverTo(alias, message);
             } else {
@@ -386,7 +398,7 @@ public final class Processes {
         return live(pid);
     }
 
-    /** All processes that are not dead. */
+    /** All processes that are not dead, in no order; in a simulation its own, by their pids. */
     public static List<LocalProcess> all() {
         Set<LocalProcess> all = new LinkedHashSet<>(); // one that goes to rest or comes back meanwhile may be met twice
         Fibers.homes(home -> {
@@ -396,7 +408,12 @@ public final class Processes {
         });
         addLive(GUESTS, all);
         addLive(Resting.all(), all);
-        return List.copyOf(all);
+        World simulated = World.simulated();
+        return simulated == null ? List.copyOf(all) : ofWorld(all, simulated);
+    }
+
+    private static List<LocalProcess> ofWorld(Set<LocalProcess> all, World world) {
+        return all.stream().filter(p -> p.fiber() != null && p.fiber().world() == world).sorted(Comparator.comparing(LocalProcess::pid)).toList();
     }
 
     private static void addLive(Iterable<LocalProcess> some, Set<LocalProcess> all) {

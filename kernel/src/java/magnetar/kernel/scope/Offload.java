@@ -118,6 +118,10 @@ public final class Offload {
     }
 
     private void submit(Call call) {
+        if (call.world.movesTimers()) {
+            Fibers.start("offload", Fibers.Hold.STRONG, () -> call.run(Fiber.current()));
+            return;
+        }
         if (call.world != World.REAL) {
             new Worker(call, call.world, "own").start();
             return;

@@ -60,7 +60,7 @@ public final class Wheel {
 
     /** True on the thread of a wheel, where user code must not run. */
     public static boolean isTimerThread() {
-        return Thread.currentThread() instanceof WheelThread;
+        return Thread.currentThread() instanceof WheelThread || World.isExpiringTimers();
     }
 
     /** How many timers are waiting. */
@@ -121,8 +121,32 @@ public final class Wheel {
         }
     }
 
+    /** When the timers of a simulated world have to be looked at next, on its clock; {@link Long#MAX_VALUE} if there are none. */
+    public long nextNanos() {
+        lock.lock();
+        try {
+            long first = firstTick();
+            return first == NEVER ? NEVER : origin + first * TICK_NANOS;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Expires what is due in a simulated world. */
+    public void expireDue() {
+        Timer due;
+        lock.lock();
+        try {
+            due = advance(tickAt(world.nanoTime()));
+            wakeTick = firstTick();
+        } finally {
+            lock.unlock();
+        }
+        expireAll(due);
+    }
+
     private void startThread() {
-        if (thread == null) {
+        if (thread == null && !world.movesTimers()) {
             thread = new WheelThread(this);
             thread.start();
         }

@@ -1,5 +1,8 @@
-(ns magnetar.clock
+(ns magnetar.test.clock
   "A world whose clock a test moves: time passes when all of its fibers wait, and then at once."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.runtime])
   (:import
    (java.util Queue)
    (java.util.concurrent ConcurrentLinkedQueue)
@@ -46,11 +49,12 @@
   (every? waits? threads))
 
 (defn- pass-time
-  "Moves the clock by a millisecond, and returns when the wheel has woken whom that concerns."
+  "Moves the clock to the next timer, without one by a millisecond, and returns when the wheel has woken whom that concerns."
   [^World world ^AtomicLong clock ^AtomicLong turns wheel]
-  (let [timers? (pos? (.size (Wheel/of world)))
+  (let [next (.nextNanos (Wheel/of world))
+        timers? (< next Long/MAX_VALUE)
         enough (+ looks (.get turns))]
-    (.addAndGet clock tick)
+    (.set clock (if timers? (max next (.get clock)) (+ (long tick) (.get clock))))
     (while (and timers? (< (.get turns) (long enough)))
       (LockSupport/unpark @wheel)
       (Thread/yield))))
@@ -82,12 +86,6 @@
         (Thread/yield)))
     (let [{:keys [value error]} (deref outcome 0 {:error (ex-info "The simulated test did not end." {})})]
       (if error (throw error) value))))
-
-(defmacro simulated
-  "Does body on a fiber whose time, and that of all it starts, passes only when they all wait: no test has to sleep, and every
-  duration is exact."
-  [& body]
-  `(simulated* (fn [] ~@body)))
 
 (defn now
   "Milliseconds of the simulated time that have passed."

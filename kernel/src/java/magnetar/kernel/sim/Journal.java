@@ -1,0 +1,50 @@
+package magnetar.kernel.sim;
+
+import java.util.ArrayList;
+import java.util.List;
+import magnetar.kernel.park.Parked;
+import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.Pid;
+import magnetar.kernel.process.Processes;
+
+/** What is kept of a run as it goes. Only accessed on the carrier, or by the fiber that it runs. */
+final class Journal {
+    private final Config config;
+    private final Names names;
+    private final List<Event> events = new ArrayList<>();
+    private Run.Fullest fullest = new Run.Fullest(null, 0);
+
+    Journal(Config config, List<SimFiber> fibers) {
+        this.config = config;
+        this.names = new Names(fibers);
+    }
+
+    Names names() {
+        return names;
+    }
+
+    List<Event> events() {
+        return List.copyOf(events);
+    }
+
+    Run.Fullest fullest() {
+        return fullest;
+    }
+
+    /** Something happened to the process: how full is its mailbox? */
+    void look(Pid pid) {
+        LocalProcess p = Processes.processOf(pid);
+        int held = p == null ? 0 : p.mailboxInfo().messages();
+        if (held > fullest.messages()) {
+            fullest = new Run.Fullest(names.of(pid), held);
+        }
+    }
+
+    void write(long step, long nanos, SimFiber fiber, String what, Object on, Object with) {
+        events.add(new Event(step, nanos, fiber == null ? -1 : fiber.number, what, name(on), with == null ? null : config.text.apply(with)));
+    }
+
+    private String name(Object on) {
+        return on instanceof Parked p ? p.reason().words() + (p.on() == null ? "" : " " + names.of(p.on())) : names.of(on);
+    }
+}

@@ -1,0 +1,45 @@
+package magnetar.kernel.sim;
+
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import magnetar.kernel.channel.Channel;
+import magnetar.kernel.process.Pid;
+
+/** Names of objects that are the same in each run: by kind, in the order in which they were first asked for. */
+final class Names {
+    private final Map<Object, String> names = new IdentityHashMap<>(); // asked by object only, never gone through
+    private final Map<String, Integer> counts = new HashMap<>();
+    private final List<SimFiber> fibers;
+
+    Names(List<SimFiber> fibers) {
+        this.fibers = fibers;
+    }
+
+    String of(Object object) {
+        return switch (object) {
+            case null -> null;
+            case String s -> s;
+            case SimFiber f -> f.toString();
+            case Pid p -> names.computeIfAbsent(p, this::ofProcess);
+            case List<?> many -> String.join(", ", many.stream().map(this::of).toList());
+            default -> names.computeIfAbsent(object, this::name);
+        };
+    }
+
+    /** The fiber that runs it, else its own name. */
+    private String ofProcess(Object pid) {
+        for (SimFiber f : fibers) {
+            if (f.runs((Pid) pid)) {
+                return f.toString();
+            }
+        }
+        return "process " + ((Pid) pid).serial() + (((Pid) pid).label() == null ? "" : " " + ((Pid) pid).label());
+    }
+
+    private String name(Object object) {
+        String kind = object instanceof Channel ? "channel" : object.getClass().getSimpleName().toLowerCase(java.util.Locale.ROOT);
+        return kind + " " + counts.merge(kind, 1, Integer::sum);
+    }
+}

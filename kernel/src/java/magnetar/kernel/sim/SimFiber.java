@@ -1,0 +1,81 @@
+package magnetar.kernel.sim;
+
+import java.util.concurrent.Executor;
+import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Parked;
+import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.Pid;
+import magnetar.kernel.process.Processes;
+
+/** A fiber of a simulation. It is the scheduler of its own virtual thread, so that a submission says whose it is. */
+final class SimFiber implements Executor {
+    final int number;
+    final String name;
+    final Simulation simulation;
+    Thread thread;
+
+    // Only accessed on the carrier, or by the fiber that it runs.
+    final int[] points = new int[Choice.Place.values().length];
+    Runnable task; // what to run next, if it is runnable
+    boolean ended;
+
+    SimFiber(Simulation simulation, int number, String name) {
+        this.simulation = simulation;
+        this.number = number;
+        this.name = name == null || name.isEmpty() ? "unnamed" : name;
+    }
+
+    @Override
+    public void execute(Runnable next) {
+        simulation.submit(this, next);
+    }
+
+    Fiber fiber() {
+        return thread.getUncaughtExceptionHandler() instanceof Fiber f ? f : null;
+    }
+
+    /** The process that it runs, if it was started for one that is alive. */
+    LocalProcess process() {
+        Fiber f = fiber();
+        return f != null && f.home() instanceof LocalProcess p && p.fiber() == f && p.pid().isAlive() ? p : null;
+    }
+
+    /** True if it runs this process, or has run it. */
+    boolean runs(Pid pid) {
+        Fiber f = fiber();
+        LocalProcess live = Processes.processOf(pid);
+        return f != null && (live != null && live.fiber() == f || f.home() instanceof LocalProcess p && p.pid() == pid);
+    }
+
+    int openCalls() {
+        int n = 0;
+        for (LocalProcess p : Processes.all()) {
+            n += p.fiber() == fiber() ? p.openCalls() : 0;
+        }
+        return n;
+    }
+
+    /** What it waits for, in words. */
+    String wait(Names names) {
+        Object blocker = LockSupport.getBlocker(thread);
+        if (blocker instanceof Parked p) {
+            return p.reason().words() + (p.on() == null ? "" : " " + names.of(p.on()));
+        }
+        return switch (thread.getState()) {
+            case BLOCKED -> "a monitor";
+            case TIMED_WAITING -> "time to pass, or something of the JDK";
+            default -> blocker == null ? "something of the JDK" : "something of the JDK, " + blocker.getClass().getName();
+        };
+    }
+
+    /** The line of the program that it is at, or null. */
+    String line() {
+        return Lines.ofProgram(thread.getStackTrace());
+    }
+
+    @Override
+    public String toString() {
+        return "#" + number + " " + name;
+    }
+}

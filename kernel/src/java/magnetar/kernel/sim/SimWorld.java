@@ -1,0 +1,113 @@
+package magnetar.kernel.sim;
+
+import java.lang.reflect.Method;
+import java.util.Random;
+import java.util.concurrent.Executor;
+import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.park.World;
+
+/** The world of one simulation: its clock, its chance, its threads. What is done in it the simulation decides. */
+final class SimWorld extends World {
+    private static final Method NEW_THREAD = open();
+
+    final Simulation simulation;
+    private final Random random;
+
+    SimWorld(Simulation simulation, long seed) {
+        this.simulation = simulation;
+        this.random = new Random(seed);
+    }
+
+    private static Method open() {
+        try {
+            Method m = Class.forName("java.lang.ThreadBuilders")
+                    .getDeclaredMethod("newVirtualThread", Executor.class, String.class, int.class, Runnable.class);
+            m.setAccessible(true);
+            return m;
+        } catch (ReflectiveOperationException | RuntimeException closed) {
+            return null;
+        }
+    }
+
+    static boolean isPossible() {
+        return NEW_THREAD != null;
+    }
+
+    @Override
+    public long nanoTime() {
+        return simulation.now;
+    }
+
+    @Override
+    public long seed() {
+        return random.nextLong();
+    }
+
+    @Override
+    public long creation() {
+        return 1;
+    }
+
+    @Override
+    public void park(Object blocker) {
+        simulation.log("waits", blocker, null);
+        LockSupport.park(blocker);
+    }
+
+    @Override
+    public void unpark(Thread thread) {
+        simulation.wakes(thread);
+        LockSupport.unpark(thread);
+    }
+
+    @Override
+    public Thread newThread(String name, Runnable task) {
+        SimFiber fiber = simulation.newFiber(name);
+        try {
+            fiber.thread = (Thread) NEW_THREAD.invoke(null, fiber, name, 0, task);
+        } catch (ReflectiveOperationException e) {
+            throw new AssertionError(e);
+        }
+        return fiber.thread;
+    }
+
+    @Override
+    public Thread newPlatformThread(String name, Runnable task) {
+        return newThread(name, task);
+    }
+
+    @Override
+    public boolean movesTimers() {
+        return true;
+    }
+
+    @Override
+    protected boolean isExpiring() {
+        return simulation.isExpiring();
+    }
+
+    @Override
+    protected void reachSwitchPoint() {
+        simulation.reachSwitchPoint();
+    }
+
+    @Override
+    protected boolean letOthersRun() {
+        return simulation.letOthersRun();
+    }
+
+    @Override
+    protected void write(String what, Object on, Object value) {
+        simulation.note(what, on, value);
+    }
+
+    @Override
+    protected boolean isLost(Object to, Object message) {
+        return simulation.isLost(to, message);
+    }
+
+    @Override
+    protected boolean keepsFailure(String site, Throwable error) {
+        return simulation.keepsFailure(site, error);
+    }
+}

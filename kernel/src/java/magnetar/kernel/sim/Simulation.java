@@ -1,0 +1,573 @@
+package magnetar.kernel.sim;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.park.Cause;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Fibers;
+import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.World;
+import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.Pid;
+import magnetar.kernel.process.Processes;
+import magnetar.kernel.sim.Choice.Place;
+import magnetar.kernel.time.Wheel;
+
+/**
+ * One run of a program in a world of its own: on one thread, in virtual time, by a strategy. The same program, seed and strategy give the same run.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>Fibers run on the carrier only, one at a time, between two places where the strategy may choose: a switch point, a park, an end.
+ *   <li>A fiber is in {@code runnable} exactly while it has a task and does not run. Its order is that of becoming runnable.
+ *   <li>Nothing that the strategy sees depends on time, on identity hashes, or on what other threads of the JVM do. Whatever another thread does to a
+ *       fiber ends the run with a problem, but that it leaves a monitor of the kernel that both worlds share.
+ *   <li>Time passes only while nothing can run, or where a fault says so.
+ * </ol>
+ *
+ * <p>Sources: the simulation of FoundationDB (one thread, virtual time, faults from the seed), Shuttle and Coyote (random and priority-based
+ * schedulers). Difference: the fibers are the JDK's virtual threads on a scheduler of ours, so that plain code with plain stacks is simulated, and no
+ * code is rewritten. Refused: bytecode instrumentation to switch at each access of memory, as Fray and Lincheck do.
+ */
+public final class Simulation {
+    private static final int TIMERS = 0;
+    private static final int CHAOS = 1;
+    private static final int BODY = 2;
+    private static final long LOOK_NANOS = 1_000_000;
+    private static final int TEARDOWN_STEPS = 100_000;
+    private static final int TEARDOWN_JUMPS = 100;
+
+    private static int running; // guarded by the class
+
+    private final Config config;
+    private final Strategy strategy;
+    private final SimWorld world;
+    private final Journal journal;
+
+    // Only accessed on the carrier, or by the fiber that it runs.
+    long now;
+    private final List<SimFiber> fibers = new ArrayList<>();
+    private final List<SimFiber> runnable = new ArrayList<>();
+    private final List<Choice> choices = new ArrayList<>();
+    private final List<Run.Failure> failures = new ArrayList<>();
+    private List<Run.Waiting> left = List.of();
+    private SimFiber last;
+    private SimFiber next;
+    private LocalProcess victim;
+    private final Stalled stalled = new Stalled(runnable);
+    private boolean ending;
+    private Object value;
+    private Throwable error;
+
+    // Written on the carrier, read by the thread that waits for the run.
+    private volatile SimFiber current;
+    private volatile long steps;
+    private volatile long turns;
+    private volatile Run run;
+
+    // Set by any thread, the first one counts.
+    private volatile Run.Problem problem;
+
+    private Thread carrier;
+
+    private Simulation(Config config, Strategy strategy) {
+        this.config = config;
+        this.strategy = strategy;
+        this.world = new SimWorld(this, config.seed);
+        this.journal = new Journal(config, fibers);
+    }
+
+    /** False where {@code java.lang} is closed. */
+    public static boolean isPossible() {
+        return SimWorld.isPossible();
+    }
+
+    /** True in a fiber of a simulation. */
+    public static boolean isInside() {
+        return World.simulated() instanceof SimWorld;
+    }
+
+    /** Runs the body as a fiber of a new world to its end. */
+    public static Run run(Config config, Strategy strategy, Callable<?> body) throws InterruptedException {
+        Simulation s = new Simulation(config, strategy);
+        s.carrier = new Thread(null, () -> s.carry(body), "magnetar-simulation", 0, false);
+        s.carrier.setDaemon(true);
+        Fibers.adopt(s.carrier, s.world);
+        count(1);
+        s.carrier.start();
+        return s.await();
+    }
+
+    /** Does many runs, without turning the switch points of the kernel off in between, which costs what the JIT has compiled. */
+    public static <T> T together(Callable<T> runs) throws Exception {
+        count(1);
+        try {
+            return runs.call();
+        } finally {
+            count(-1);
+        }
+    }
+
+    private static synchronized void count(int change) {
+        if (running == 0 || running + change == 0) {
+            World.simulate(change > 0);
+        }
+        running += change;
+    }
+
+    /** Waits for the run; if it does not come to a switch point for long, tells where it is. */
+    private Run await() throws InterruptedException {
+        long seen = -1;
+        while (run == null) {
+            try {
+                carrier.join(seen == -1 ? 1 : config.patienceMillis);
+            } catch (InterruptedException e) {
+                stop("INTERRUPTED", "The thread that waited for the simulation was interrupted.");
+                throw e;
+            }
+            if (run == null && seen == turns + steps && seen != -1) {
+                return stuck();
+            }
+            seen = turns + steps;
+        }
+        return run;
+    }
+
+    private Run stuck() {
+        SimFiber f = current;
+        String line = f == null ? null : f.line();
+        return result(new Run.Problem("STUCK", (f == null ? "The simulation" : f.toString()) + " ran for " + config.patienceMillis
+                + " ms without doing anything that the simulator sees, at " + line
+                + ": a loop without channel, message or sleep, or a call that blocks the thread. Its thread is left behind.", List.of()));
+    }
+
+    private Run result(Run.Problem what) {
+        return new Run(value, error, what, List.copyOf(choices), journal.events(), List.copyOf(failures), left, journal.fullest(), steps, now);
+    }
+
+    // --- the carrier ---------------------------------------------------------------------------------------------------
+
+    private void carry(Callable<?> body) {
+        try {
+            begin(body);
+            loop();
+            left = problem == null ? waiting() : List.of();
+            Run.Problem found = problem;
+            Run result = result(found);
+            tearDown();
+            run = result;
+        } catch (Throwable t) {
+            error = t;
+            run = result(new Run.Problem("BROKEN", "The simulator failed: " + t, List.of()));
+        } finally {
+            count(-1);
+        }
+    }
+
+    private void begin(Callable<?> body) {
+        Fibers.start("timers", Fibers.Hold.STRONG, this::expireTimers);
+        Fibers.start("chaos", Fibers.Hold.STRONG, this::kill);
+        runAll();
+        Fibers.start("body", Fibers.Hold.STRONG, () -> doBody(body));
+    }
+
+    private void doBody(Callable<?> body) {
+        try {
+            value = body.call();
+        } catch (Throwable t) {
+            error = t;
+        }
+    }
+
+    private void loop() {
+        while (problem == null) {
+            SimFiber f = choose();
+            if (f != null) {
+                step(f);
+            } else if (fibers.get(BODY).ended) {
+                return;
+            } else if (!passTime() && !isForeignerNear()) {
+                stop("DEADLOCK", "Deadlock: nothing can run, and nothing is due.");
+            }
+        }
+    }
+
+    /** Gives another thread the time to come and be blamed. */
+    private boolean isForeignerNear() {
+        for (int n = 0; n < config.graceMillis && problem == null; n++) {
+            LockSupport.parkNanos(LOOK_NANOS);
+        }
+        return problem != null;
+    }
+
+    /** Runs what can run, in the plain way; the log and the strategy do not see it. */
+    private void runAll() {
+        for (int n = 0; n < TEARDOWN_STEPS && !runnable.isEmpty(); n++) {
+            step(runnable.removeFirst());
+        }
+    }
+
+    private void step(SimFiber f) {
+        Runnable task = f.task;
+        f.task = null;
+        if (f != last) {
+            log(f, "runs", null, null);
+        }
+        last = f;
+        current = f;
+        turns++;
+        task.run();
+        current = null;
+        if (f.task == null) {
+            look(f);
+        }
+        if (problem == null) {
+            stalled.settle();
+        }
+    }
+
+    /** It can not run: why? */
+    private void look(SimFiber f) {
+        switch (f.thread.getState()) {
+            case TERMINATED -> {
+                f.ended = true;
+                log(f, "ends", null, null);
+            }
+            case BLOCKED -> awaitMonitor(f);
+            case TIMED_WAITING -> stop("TIMED_WAIT", f + " waits for real time at " + f.line()
+                    + ": Thread/sleep, a deref with a time-out, or another timed wait of the JDK. In a simulation time is virtual: use the library's sleep or timeout.");
+            case WAITING -> {
+                if (LockSupport.getBlocker(f.thread) == null) {
+                    stalled.add(f); // Object.wait: a notify lets it wait for the monitor
+                }
+            }
+            default -> {}
+        }
+    }
+
+    private void awaitMonitor(SimFiber f) {
+        if (!Monitors.isShared(f.thread)) {
+            log(f, "waits for a monitor", f.line(), null);
+            stalled.add(f);
+        } else if (stalled.comesSoon(f)) {
+            next = f;
+        } else {
+            stop("MONITOR", f + " waits for a monitor of the JDK at " + f.line() + ", which another fiber holds while it waits. "
+                    + "Who enters it next is for the JVM to say, not for the seed: do not wait in there.");
+        }
+    }
+
+    private SimFiber choose() {
+        SimFiber f = next;
+        next = null;
+        if (f == null || !runnable.contains(f)) {
+            f = runnable.size() < 2 ? null : preferred();
+        }
+        f = f == null && !runnable.isEmpty() ? runnable.getFirst() : f;
+        runnable.remove(f);
+        return f;
+    }
+
+    private SimFiber preferred() {
+        if (ending) {
+            return null;
+        }
+        Point p = Point.at(last, Place.REST, runnable);
+        Choice c = strategy.decide(p);
+        if (c == null) {
+            return null;
+        }
+        choices.add(c);
+        return p.runnable(c.target());
+    }
+
+    /** Lets time pass up to the next timer; false if there is none. */
+    private boolean passTime() {
+        long due = Wheel.of(world).nextNanos();
+        if (due == Long.MAX_VALUE) {
+            return false;
+        }
+        now = Math.max(now, due) + delay();
+        log(fibers.get(TIMERS), "time passes", null, null);
+        LockSupport.unpark(fibers.get(TIMERS).thread);
+        return true;
+    }
+
+    private long delay() {
+        if (ending || !config.may(Choice.What.DELAY)) {
+            return 0;
+        }
+        Point p = Point.at(last, Place.IDLE, List.of());
+        Choice c = strategy.decide(p);
+        if (c == null) {
+            return 0;
+        }
+        choices.add(c);
+        return c.target() * LOOK_NANOS;
+    }
+
+    // --- fibers of our own -------------------------------------------------------------------------------------------
+
+    private void expireTimers() {
+        while (!ending) {
+            LockSupport.park(this);
+            Wheel.of(world).expireDue();
+        }
+    }
+
+    boolean isExpiring() {
+        SimFiber f = current;
+        return f != null && f.number == TIMERS;
+    }
+
+    private void kill() {
+        while (!ending) {
+            LockSupport.park(this);
+            LocalProcess p = victim;
+            victim = null;
+            if (p != null) {
+                Processes.exit(p.pid(), config.kill);
+            }
+        }
+    }
+
+    // --- called by fibers --------------------------------------------------------------------------------------------
+
+    SimFiber newFiber(String name) {
+        SimFiber f = new SimFiber(this, fibers.size(), name);
+        fibers.add(f);
+        log("starts", f, null);
+        return f;
+    }
+
+    void submit(SimFiber f, Runnable task) {
+        if (isHere()) {
+            stalled.remove(f);
+            f.task = task;
+            runnable.add(f);
+            return;
+        }
+        if (!ending && !Monitors.isUnblocker(Thread.currentThread())) {
+            foreign(f);
+        }
+        stalled.submit(f, task);
+        LockSupport.unpark(carrier);
+    }
+
+    private boolean isHere() {
+        Thread t = Thread.currentThread();
+        SimFiber f = current;
+        return t == carrier || f != null && t == f.thread;
+    }
+
+    private void foreign(SimFiber f) {
+        Thread t = Thread.currentThread();
+        stop("FOREIGN_THREAD", f + " is woken by the thread \"" + t.getName() + "\" at "
+                + Lines.ofProgram(t.getStackTrace()) + ", which is not part of the simulation: start it as a fiber (fork, go, spawn) inside of it.");
+    }
+
+    /** Ends the simulation of the current fiber: it did what a simulation cannot do. Returns what is wrong, with the line. */
+    public static String refuse(String what) {
+        String sentence = what + ", at " + Lines.ofProgram(Thread.currentThread().getStackTrace())
+                + ": it runs on a thread that no seed orders. Start a fiber instead, with fork, go or spawn.";
+        ((SimWorld) World.simulated()).simulation.stop("FOREIGN_THREAD", sentence);
+        return sentence;
+    }
+
+    void wakes(Thread thread) {
+        if (!isHere()) {
+            for (SimFiber f : List.copyOf(fibers)) {
+                if (f.thread == thread) {
+                    foreign(f);
+                }
+            }
+            return;
+        }
+        if (config.logs && !ending) {
+            for (SimFiber f : fibers) {
+                if (f.thread == thread) {
+                    Object result = LockSupport.getBlocker(thread) instanceof Parked p ? p.result() : null;
+                    log("wakes", f, result);
+                }
+            }
+        }
+    }
+
+    void reachSwitchPoint() {
+        SimFiber me = current;
+        if (me == null || Thread.currentThread() != me.thread || ending || problem != null) {
+            return;
+        }
+        if (++steps > config.maxSteps) {
+            stop("ENDLESS", "The simulation did not end within " + config.maxSteps + " steps; " + me + " is at " + me.line() + ".");
+            leave(null);
+            return;
+        }
+        boolean faultless = me.number == CHAOS || victim != null;
+        boolean kills = !faultless && config.may(Choice.What.KILL);
+        boolean hurries = !faultless && config.may(Choice.What.HURRY) && !runnable.isEmpty() && Wheel.of(world).nextNanos() != Long.MAX_VALUE;
+        Point p = Point.at(me, Place.SWITCH, runnable, kills ? victims() : List.of(), hurries);
+        if (!runnable.isEmpty() || kills) {
+            decide(p);
+        }
+    }
+
+    private List<SimFiber> victims() {
+        List<SimFiber> possible = new ArrayList<>();
+        for (SimFiber f : fibers) {
+            if (!f.ended && f.thread.getState() != Thread.State.NEW && f.process() != null && config.victims.test(f.name)) {
+                possible.add(f);
+            }
+        }
+        return possible;
+    }
+
+    private void decide(Point p) {
+        Choice c = strategy.decide(p);
+        if (c == null) {
+            return;
+        }
+        choices.add(c);
+        switch (c.what()) {
+            case PREEMPT -> preempt(p.runnable(c.target()));
+            case HURRY -> passTime();
+            case KILL -> strike(fibers.get(c.target()));
+            default -> throw new AssertionError(c);
+        }
+    }
+
+    private void preempt(SimFiber other) {
+        log("is preempted by", other, null);
+        leave(other);
+    }
+
+    private void strike(SimFiber target) {
+        victim = target.process();
+        log("kills", target, null);
+        SimFiber chaos = fibers.get(CHAOS);
+        LockSupport.unpark(chaos.thread);
+        leave(chaos);
+    }
+
+    /** Lets another fiber run, or with null whoever is chosen. */
+    private void leave(SimFiber other) {
+        next = other;
+        long before = turns;
+        Thread.yield();
+        if (turns == before) {
+            next = null; // pinned by a native frame, as in a class initializer
+        }
+    }
+
+    boolean letOthersRun() {
+        SimFiber me = current;
+        if (me == null || Thread.currentThread() != me.thread) {
+            return false;
+        }
+        strategy.yields(me);
+        if (++steps > config.maxSteps && !ending && problem == null) {
+            stop("ENDLESS", "The simulation did not end within " + config.maxSteps + " steps; " + me + " is at " + me.line() + ".");
+        }
+        if (runnable.isEmpty() && problem == null) {
+            passTime();
+        }
+        leave(runnable.isEmpty() ? null : runnable.getFirst());
+        return true;
+    }
+
+    boolean isLost(Object to, Object message) {
+        SimFiber me = current;
+        if (me == null || ending || !config.may(Choice.What.LOSE)) {
+            return false;
+        }
+        Choice c = strategy.decide(Point.at(me, Place.MESSAGE, List.of()));
+        if (c != null) {
+            choices.add(c);
+            log("loses message", to, message);
+        }
+        return c != null;
+    }
+
+    boolean keepsFailure(String site, Throwable failed) {
+        if (!isHere()) {
+            return false;
+        }
+        if (!ending) {
+            failures.add(new Run.Failure(site, failed));
+            log("fails", site, failed);
+        }
+        return true;
+    }
+
+    // --- the log -----------------------------------------------------------------------------------------------------
+
+    void note(String what, Object on, Object with) {
+        if (on instanceof Pid pid && isHere()) {
+            journal.look(pid);
+        }
+        log(what, on, with);
+    }
+
+    void log(String what, Object on, Object with) {
+        log(current == null ? last : current, what, on, with);
+    }
+
+    private void log(SimFiber f, String what, Object on, Object with) {
+        if (config.logs && !ending && isHere()) {
+            journal.write(steps, now, f, what, on, with);
+        }
+    }
+
+    private synchronized void stop(String kind, String sentence) {
+        if (problem == null) {
+            problem = new Run.Problem(kind, sentence, isHere() ? waiting() : List.of());
+        }
+    }
+
+    private List<Run.Waiting> waiting() {
+        List<Run.Waiting> all = new ArrayList<>();
+        for (SimFiber f : fibers.subList(BODY, fibers.size())) {
+            if (!f.ended && f.thread.getState() != Thread.State.NEW) {
+                Fiber fiber = f.fiber();
+                boolean waits = f.task == null && f != current; // asked for its stack, a runnable thread would be submitted again
+                all.add(new Run.Waiting(f.number, f.name, waits ? f.wait(journal.names()) : null, waits ? f.line() : null, f.openCalls(), fiber != null && fiber.isHeld()));
+            }
+        }
+        return all;
+    }
+
+    // --- the end -----------------------------------------------------------------------------------------------------
+
+    /** Ends what is left, as far as it lets itself be ended. */
+    private void tearDown() {
+        ending = true;
+        List.copyOf(fibers).forEach(this::doom);
+        for (int n = 0; n < TEARDOWN_JUMPS && (!runnable.isEmpty() || isAnyLeft() && passTime()); n++) {
+            runAll();
+        }
+        List.copyOf(fibers).forEach(this::drop);
+    }
+
+    private boolean isAnyLeft() {
+        return fibers.stream().anyMatch(f -> !f.ended && f.number >= BODY);
+    }
+
+    private void doom(SimFiber f) {
+        Fiber fiber = f.fiber();
+        if (!f.ended && fiber != null) {
+            fiber.doom(new Cause.Kill(config.kill));
+        }
+        if (f.number < BODY) {
+            LockSupport.unpark(f.thread);
+        }
+    }
+
+    private void drop(SimFiber f) {
+        Fiber fiber = f.fiber();
+        if (!f.ended && fiber != null) {
+            Fibers.discard(fiber);
+        }
+    }
+}

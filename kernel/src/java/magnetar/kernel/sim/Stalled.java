@@ -1,0 +1,74 @@
+package magnetar.kernel.sim;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * The fibers that another thread will make runnable: they wait for a monitor, and the JVM submits them when it was left.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>Only the carrier gives a fiber the task that another thread has submitted, so nothing changes while a fiber runs.
+ *   <li>After {@link #settle} each fiber that a monitor was left to is runnable. So it is runnable from the same step on in each run, however long
+ *       the JVM's thread takes.
+ * </ol>
+ */
+final class Stalled {
+    private static final long LOOK_NANOS = 1_000_000;
+    private static final int LOOKS = 300;
+    private static final long SETTLE_NANOS = 50_000;
+
+    private final Queue<Submission> submitted = new ConcurrentLinkedQueue<>();
+
+    // Only accessed on the carrier, or by the fiber that it runs.
+    private final List<SimFiber> fibers = new ArrayList<>();
+    private final List<SimFiber> runnable;
+
+    private record Submission(SimFiber fiber, Runnable task) {}
+
+    Stalled(List<SimFiber> runnable) {
+        this.runnable = runnable;
+    }
+
+    /** Called by any thread. */
+    void submit(SimFiber fiber, Runnable task) {
+        submitted.add(new Submission(fiber, task));
+    }
+
+    void add(SimFiber fiber) {
+        fibers.add(fiber);
+    }
+
+    void remove(SimFiber fiber) {
+        fibers.remove(fiber);
+    }
+
+    /** If somebody has left a monitor: waits until the JVM has submitted who waited for it. */
+    void settle() {
+        while (!fibers.isEmpty() && fibers.stream().anyMatch(f -> Monitors.isComing(f.thread))) {
+            LockSupport.parkNanos(this, SETTLE_NANOS);
+            take(false);
+        }
+        take(false); // one that came between the look and now
+    }
+
+    /** For one that waits for a monitor which real threads use as well: true if it was left, and then nothing has happened. */
+    boolean comesSoon(SimFiber fiber) {
+        for (int n = 0; n < LOOKS && fiber.task == null; n++) {
+            LockSupport.parkNanos(LOOK_NANOS);
+            take(true);
+        }
+        return fiber.task != null;
+    }
+
+    private void take(boolean first) {
+        for (Submission s = submitted.poll(); s != null; s = submitted.poll()) {
+            s.fiber.task = s.task;
+            fibers.remove(s.fiber);
+            runnable.add(first ? 0 : runnable.size(), s.fiber);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+package magnetar.kernel.sim;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.TreeSet;
+import magnetar.kernel.sim.Choice.Place;
+
+/**
+ * Who runs next. Made for one run.
+ *
+ * <p>Three kinds: uniform (each runnable fiber is as likely as any other, at each switch point), priorities (Burckhardt, Kothari, Musuvathi
+ * and Nagarakatte, ASPLOS 2010: the runnable fiber of the highest priority runs, and at a few random steps the running one becomes the lowest;
+ * finds a defect of depth d in k steps of n fibers with probability 1/(n k^(d-1)) at least), and a given schedule, from which all others derive:
+ * what it does not tell is done in the plain way, without preemption and first come first served.
+ */
+public abstract class Strategy {
+    private static final int LATEST = 20;
+
+    /** What to do here, or null for the plain way. */
+    abstract Choice decide(Point point);
+
+    /** The fiber asks to be passed over: it spins. */
+    void yields(SimFiber fiber) {}
+
+    /** Each of those that can run is as likely as the others. */
+    public static Strategy uniform(long seed, Config config) {
+        return new Uniform(seed, config);
+    }
+
+    /** By priorities that change at {@code depth - 1} of the first so many steps. */
+    public static Strategy priorities(long seed, Config config, int depth, int steps) {
+        return new Priorities(seed, config, depth, steps);
+    }
+
+    /** Does again what was done before, or some of it. */
+    public static Replay replay(List<Choice> choices) {
+        return new Replay(choices);
+    }
+
+    /** Draws the faults. */
+    private abstract static class Drawn extends Strategy {
+        final Random random;
+        private final Random faults;
+        private final Config config;
+        private int injected;
+
+        Drawn(long seed, Config config) {
+            this.random = new Random(seed * 0x9E3779B97F4A7C15L + 1);
+            this.faults = new Random(seed * 0xD1B54A32D192ED03L + 2);
+            this.config = config;
+        }
+
+        @Override
+        final Choice decide(Point p) {
+            Choice fault = injected < config.maxFaults && faults.nextDouble() < config.faultRate ? fault(p) : null;
+            if (fault != null) {
+                injected++;
+                return fault;
+            }
+            return p.runnable().isEmpty() ? null : schedule(p);
+        }
+
+        private Choice fault(Point p) {
+            List<Choice> possible = new ArrayList<>();
+            if (p.place() == Place.MESSAGE) {
+                possible.add(p.fault(Choice.What.LOSE, -1));
+            }
+            if (p.place() == Place.IDLE) {
+                possible.add(p.fault(Choice.What.DELAY, 1 + faults.nextInt(LATEST)));
+            }
+            if (p.timers()) {
+                possible.add(p.fault(Choice.What.HURRY, -1));
+            }
+            for (SimFiber v : p.victims()) {
+                possible.add(p.fault(Choice.What.KILL, v.number));
+            }
+            return possible.isEmpty() ? null : possible.get(faults.nextInt(possible.size()));
+        }
+
+        abstract Choice schedule(Point p);
+    }
+
+    private static final class Uniform extends Drawn {
+        Uniform(long seed, Config config) {
+            super(seed, config);
+        }
+
+        @Override
+        Choice schedule(Point p) {
+            int n = p.runnable().size();
+            int drawn = random.nextInt(p.mayStay() ? n + 1 : n);
+            return drawn == n || drawn == 0 && !p.mayStay() ? null : p.run(p.runnable().get(drawn));
+        }
+    }
+
+    private static final class Priorities extends Drawn {
+        private final Map<SimFiber, Long> priorities = new HashMap<>(); // asked by fiber only, never gone through
+        private final TreeSet<Integer> changes = new TreeSet<>();
+        private long lowest;
+        private int step;
+
+        Priorities(long seed, Config config, int depth, int steps) {
+            super(seed, config);
+            for (int i = 1; i < depth; i++) {
+                changes.add(1 + random.nextInt(Math.max(1, steps)));
+            }
+        }
+
+        private long of(SimFiber f) {
+            return priorities.computeIfAbsent(f, x -> (long) random.nextInt(Integer.MAX_VALUE));
+        }
+
+        @Override
+        void yields(SimFiber fiber) {
+            priorities.put(fiber, --lowest);
+        }
+
+        @Override
+        Choice schedule(Point p) {
+            if (changes.contains(++step)) {
+                yields(p.fiber());
+            }
+            SimFiber best = p.runnable().getFirst();
+            for (SimFiber f : p.runnable()) {
+                best = of(f) > of(best) ? f : best;
+            }
+            boolean stay = p.mayStay() && of(p.fiber()) >= of(best);
+            return stay || !p.mayStay() && best == p.runnable().getFirst() ? null : p.run(best);
+        }
+    }
+
+    /** A given schedule. Keeps where it could have been left: a search over all schedules goes on from there. */
+    public static final class Replay extends Strategy {
+        private final Map<Long, Choice> choices = new HashMap<>();
+        private int left;
+        private final List<Choice> branches = new ArrayList<>();
+
+        Replay(List<Choice> choices) {
+            choices.forEach(c -> this.choices.put(c.key(), c));
+            left = choices.size();
+        }
+
+        /** What could have been done otherwise after the last choice of the schedule, in order. */
+        public List<Choice> branches() {
+            return branches;
+        }
+
+        @Override
+        Choice decide(Point p) {
+            Choice c = choices.get(Choice.key(p.place(), p.fiber().number, p.index()));
+            if (c != null && isPossible(c, p)) {
+                left--;
+                return c;
+            }
+            if (left == 0) {
+                branch(p);
+            }
+            return null;
+        }
+
+        private void branch(Point p) {
+            List<SimFiber> others = p.runnable();
+            others.subList(p.mayStay() || others.isEmpty() ? 0 : 1, others.size()).forEach(f -> branches.add(p.run(f)));
+            p.victims().forEach(v -> branches.add(p.fault(Choice.What.KILL, v.number)));
+            if (p.place() == Place.MESSAGE) {
+                branches.add(p.fault(Choice.What.LOSE, -1));
+            }
+            if (p.timers()) {
+                branches.add(p.fault(Choice.What.HURRY, -1));
+            }
+        }
+
+        private static boolean isPossible(Choice c, Point p) {
+            return switch (c.what()) {
+                case PREEMPT, PREFER -> p.runnable(c.target()) != null;
+                case KILL -> p.victims().stream().anyMatch(v -> v.number == c.target());
+                case LOSE -> true;
+                case HURRY -> p.timers();
+                case DELAY -> true;
+            };
+        }
+    }
+}

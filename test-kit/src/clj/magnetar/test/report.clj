@@ -1,0 +1,61 @@
+(ns magnetar.test.report
+  "What a search has found, as text."
+  {:no-doc true}
+  (:require
+   [clojure.string :as str]
+   [magnetar.test.diagram :as diagram]
+   [magnetar.test.runs :as runs]))
+
+(set! *warn-on-reflection* true)
+
+(defn- names [log]
+  (into {} (for [{:keys [what on]} log
+                 :when (= "starts" what)
+                 :let [[_ n] (re-find #"^#(\d+) " on)]
+                 :when n]
+             [(parse-long n) on])))
+
+(defn- did [who {:keys [fiber point what target]}]
+  (let [me (who fiber)
+        at (str " at its point " point)]
+    (case what
+      :preempt (str me " is preempted" at " by " (who target))
+      :prefer (str "after " me at ", " (who target) " runs first")
+      :kill (str (who target) " is killed when " me " is" at)
+      :lose-message (str "the message that " me " sends" at " is lost")
+      :early-timers (str "time passes when " me " is" at)
+      :late-timers (str "time passes by " target " ms more than it has to"))))
+
+(defn- schedule-lines [{:keys [schedule run]}]
+  (let [known (names (:log run))
+        who #(known % (str "#" %))]
+    (map #(str "    " (did who %)) schedule)))
+
+(defn undelivered
+  "The messages of a log that were sent, or lost, and never received."
+  [log]
+  (let [about #(select-keys % [:on :value])
+        sent (frequencies (map about (filter #(contains? #{"message" "reply" "loses message"} (:what %)) log)))
+        received (frequencies (map about (filter #(= "receives" (:what %)) log)))]
+    (for [[{:keys [on value] :as message} n] sent
+          :when (< (long (get received message 0)) (long n))]
+      (str value " to " on))))
+
+(defn diagram
+  "The sequence diagram of what was found."
+  [{:keys [run]}]
+  (diagram/diagram (:log run)))
+
+(defn- found-line [{:keys [runs seed found schedule]}]
+  (str "  found in run " runs ", seed " seed "; of " found " choices of that run these " (count schedule) " are enough:"))
+
+(defn text
+  "The report."
+  [{:keys [failure run] :as found}]
+  (let [lost (undelivered (:log run))]
+    (str/join "\n"
+              (concat [(runs/sentence failure) (found-line found)]
+                      (schedule-lines found)
+                      (when (seq lost) (cons "  never received:" (map #(str "    " %) (sort lost))))
+                      ["  sequence diagram:" (diagram found)
+                       (str "  again: {:replay " (pr-str (select-keys found [:seed :schedule])) "}")]))))

@@ -1,0 +1,165 @@
+(ns magnetar.test.runs
+  "One simulation: its options, its run as data, its problem as an error."
+  {:no-doc true}
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.runtime]
+   [magnetar.test.guard]
+   [magnetar.test.text :as text])
+  (:import
+   (java.util EnumSet)
+   (java.util.function Function Predicate)
+   (magnetar.kernel.park Failures)
+   (magnetar.kernel.sim Choice Choice$What Config Event Run Run$Failure Run$Problem Run$Waiting Simulation Strategy)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private whats
+  {:preempt Choice$What/PREEMPT
+   :prefer Choice$What/PREFER
+   :kill Choice$What/KILL
+   :lose-message Choice$What/LOSE
+   :early-timers Choice$What/HURRY
+   :late-timers Choice$What/DELAY})
+
+(def ^:private keywords
+  (into {} (map (fn [[k what]] [what k])) whats))
+
+(defn choice
+  "A choice as data: what fiber :fiber did when it came to its :point-th place of choice."
+  [^Choice c]
+  (cond-> {:fiber (.fiber c) :point (.point c) :what (keywords (.what c))}
+    (not (neg? (.target c))) (assoc :target (.target c))))
+
+(defn- java-choice [{:keys [fiber point what target]}]
+  (Choice. (int fiber) (int point) (whats what) (int (or target -1))))
+
+;; --- options
+
+(def ^:private known
+  #{:seed :strategy :depth :length :max-steps :patience-ms :grace-ms :log :faults :fault-rate :max-faults :victims :schedule})
+
+(def ^:private fault-kinds
+  #{:kill :lose-message :early-timers :late-timers})
+
+(defn check-options
+  "Refuses options that are none of `known` and those of a single run."
+  [where options more]
+  (doseq [k (keys options) :when (not (or (known k) (more k)))]
+    (throw (errors/illegal-argument :magnetar.test/unknown-option
+                                    (str "`" where "` does not know the option " (pr-str k) "; it knows "
+                                         (str/join ", " (sort (into known more))) ".")
+                                    {:option k})))
+  (doseq [k (:faults options) :when (not (fault-kinds k))]
+    (throw (errors/illegal-argument :magnetar.test/unknown-fault
+                                    (str "`" where "` does not know the fault " (pr-str k) "; it knows " (str/join ", " (sort fault-kinds)) ".")
+                                    {:fault k}))))
+
+(defn- victims ^Predicate [options]
+  (let [chosen (:victims options)]
+    (reify Predicate
+      (test [_ name]
+        (boolean (if chosen (chosen name) true))))))
+
+(defn- config ^Config [{:keys [seed max-steps patience-ms grace-ms log faults fault-rate max-faults] :as options}]
+  (let [c (Config.)
+        set (EnumSet/noneOf Choice$What)]
+    (doseq [k faults] (.add set (whats k)))
+    (set! (.seed c) (long seed))
+    (set! (.logs c) (boolean log))
+    (set! (.text c) (reify Function (apply [_ value] (text/text value))))
+    (set! (.kill c) :kill)
+    (set! (.victims c) (victims options))
+    (set! (.faults c) set)
+    (set! (.faultRate c) (double (or fault-rate (if (seq faults) 0.05 0))))
+    (when max-faults (set! (.maxFaults c) (int max-faults)))
+    (when max-steps (set! (.maxSteps c) (long max-steps)))
+    (when grace-ms (set! (.graceMillis c) (int grace-ms)))
+    (when patience-ms (set! (.patienceMillis c) (long patience-ms)))
+    c))
+
+(defn- strategy ^Strategy [{:keys [seed strategy depth length schedule]} config]
+  (cond
+    schedule (Strategy/replay (mapv java-choice schedule))
+    (= :priorities strategy) (Strategy/priorities seed config (or depth 3) (or length 1000))
+    (contains? #{nil :uniform} strategy) (Strategy/uniform seed config)
+    :else (throw (errors/illegal-argument :magnetar.test/unknown-strategy
+                                          (str "There is no strategy " (pr-str strategy) "; there are :uniform and :priorities, and :exhaustive for `check`.")
+                                          {:strategy strategy}))))
+
+;; --- a run as data
+
+(defn- event [^Event e]
+  (cond-> {:step (.step e) :ms (/ (.nanos e) 1e6) :fiber (.fiber e) :what (.what e)}
+    (.on e) (assoc :on (.on e))
+    (.value e) (assoc :value (.value e))))
+
+(defn- waiting [^Run$Waiting w]
+  {:fiber (.number w) :name (.name w) :waits-for (.waits w) :line (.line w) :calls (.calls w) :owned (.owned w)})
+
+(defn- problem [^Run$Problem p]
+  (when p
+    {:kind (keyword (str/replace (str/lower-case (.kind p)) "_" "-"))
+     :message (.sentence p)
+     :waiting (mapv waiting (.waiting p))}))
+
+(defn- failure [^Run$Failure f]
+  {:site (.site f) :error (.error f)})
+
+(defn- as-data [^Run run options strategy]
+  (cond-> {:seed (:seed options)
+           :value (.value run)
+           :error (.error run)
+           :problem (problem (.problem run))
+           :failures (mapv failure (.failures run))
+           :left (mapv waiting (.left run))
+           :fullest {:process (.process (.fullest run)) :messages (.messages (.fullest run))}
+           :steps (.steps run)
+           :ms (/ (.nanos run) 1e6)
+           :schedule (mapv choice (.choices run))}
+    (:log options) (assoc :log (mapv event (.events run)) :log-text (mapv str (.events run)))
+    (:schedule options) (assoc :branches (delay (mapv choice (.branches ^magnetar.kernel.sim.Strategy$Replay strategy))))))
+
+(defn- refuse [condition reason message]
+  (when condition
+    (throw (errors/illegal-state reason message {}))))
+
+(defn run
+  "Runs f in a simulation; the run as data."
+  [options f]
+  (refuse (not (Simulation/isPossible)) :magnetar.test/closed
+          "A simulation needs the JVM option --add-opens java.base/java.lang=ALL-UNNAMED: `bin/magnetar` gives it; add it to yours.")
+  (refuse (Simulation/isInside) :magnetar.test/nested "A simulation cannot be run inside of another one.")
+  (let [config (config options)
+        strategy (strategy options config)]
+    (as-data (Simulation/run config strategy (bound-fn* f)) options strategy)))
+
+(defn together
+  "The value of f, which does many runs: cheaper than one by one."
+  [^Callable f]
+  (Simulation/together f))
+
+;; --- a problem as an error
+
+(defn- waiting-line [{:keys [fiber name waits-for line]}]
+  (str "  #" fiber " " name (if waits-for (str " waits for " waits-for) " could run") (when line (str ", at " line))))
+
+(defn sentence
+  "What is wrong with the run, in a sentence, and under it the fibers that wait."
+  [{:keys [message waiting]}]
+  (str/join "\n" (cons message (map waiting-line waiting))))
+
+(defn throw-problem
+  "Throws what stopped the run, if anything did."
+  [{:keys [problem seed]}]
+  (when problem
+    (throw (errors/illegal-state (keyword "magnetar.test" (name (:kind problem)))
+                                 (str (sentence problem) "\n  (seed " seed ")")
+                                 (assoc problem :seed seed)))))
+
+(defn report-failures
+  "Reports what fibers of the run threw as it is reported outside of simulations."
+  [run]
+  (doseq [{:keys [site error]} (:failures run)]
+    (Failures/report ^String site (Thread/currentThread) error)))

@@ -1,0 +1,178 @@
+(ns magnetar.test.search
+  "Many simulations of one program: seeds or all schedules, and the smallest schedule that still fails."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.errors :as errors]
+   [magnetar.test.runs :as runs]))
+
+(set! *warn-on-reflection* true)
+
+;; --- what counts as a failure
+
+(defn- leaked [{:keys [left]}]
+  (when-let [left (seq (filter :owned left))]
+    {:kind :leaked-fiber :message "Fibers are left though the body has ended, and nothing can wake them." :waiting (vec left)}))
+
+(defn- unhandled [{:keys [failures]}]
+  (when-let [{:keys [site error]} (first failures)]
+    {:kind :unhandled-exit :message (str site " ended with " error ", which nobody caught.") :error error}))
+
+(defn- unanswered [{:keys [left]}]
+  (when-let [left (seq (filter #(pos? (long (:calls %))) left))]
+    {:kind :unanswered-call :message "A call is neither answered nor given up." :waiting (vec left)}))
+
+(defn- overfull [bound {:keys [fullest]}]
+  (when (< (long bound) (long (:messages fullest)))
+    {:kind :mailbox-bound :message (str "The mailbox of " (:process fullest) " held " (:messages fullest) " messages; the bound is " bound ".")}))
+
+(defn- property
+  "A function of a run: what is wrong with it, or nil."
+  [p]
+  (cond
+    (= :no-leaked-fiber p) leaked
+    (= :no-unhandled-exit p) unhandled
+    (= :every-call-answered p) unanswered
+    (and (vector? p) (= :mailbox-bounded (first p))) #(overfull (second p) %)
+    (fn? p) (fn [run] (when-let [wrong (p run)] {:kind :property :message (str wrong)}))
+    :else (throw (errors/illegal-argument :magnetar.test/unknown-property
+                                          (str "`check` knows no property " (pr-str p) "; it knows :no-leaked-fiber, :no-unhandled-exit, "
+                                               ":every-call-answered, [:mailbox-bounded n] and functions of a run.")
+                                          {:property p}))))
+
+(defn- of-body [{:keys [problem error value]}]
+  (cond
+    problem problem
+    error {:kind :error :class (class error) :message (str "The body threw " error) :error error}
+    (not value) {:kind :property :message (str "The property does not hold: it is " (pr-str value) ".")}))
+
+(defn- failure-of
+  "What is wrong with the run, or nil."
+  [properties run]
+  (or (of-body run) (some #(% run) properties)))
+
+(defn- same? [a b]
+  (= (select-keys a [:kind :class]) (select-keys b [:kind :class])))
+
+;; --- shrinking
+
+(def ^:private most-attempts 500)
+
+(defn- without [schedule from size]
+  (into (subvec schedule 0 from) (subvec schedule (min (count schedule) (+ (long from) (long size))))))
+
+(defn- smaller
+  "The first way to drop `size` choices that still fails, as the run, or nil."
+  [{:keys [schedule]} size fails-with attempts]
+  (loop [from 0]
+    (when (and (< from (count schedule)) (pos? (long @attempts)))
+      (vswap! attempts dec)
+      (or (fails-with (without schedule from size)) (recur (+ from (long size)))))))
+
+(defn shrink
+  "The run with the fewest choices found that fails in the same way; `try-schedule` gives the run of a schedule if it does."
+  [run try-schedule]
+  (let [attempts (volatile! most-attempts)]
+    (loop [best (or (try-schedule (:schedule run)) run)
+           size (max 1 (quot (count (:schedule run)) 2))]
+      (let [next (smaller best size try-schedule attempts)]
+        (cond
+          (and next (< (count (:schedule next)) (count (:schedule best)))) (recur next (max 1 (min size (quot (count (:schedule next)) 2))))
+          (= 1 size) best
+          :else (recur best (quot size 2)))))))
+
+;; --- searching
+
+(defn- run-of [options body more]
+  (runs/run (merge {:grace-ms 0} options more) body))
+
+(defn- portfolio
+  "What the n-th run is done with: uniform choice and priorities of several depths in turn."
+  [{:keys [strategy seed] :as options} n steps]
+  (let [seed (+ (long (or seed 0)) (long n))
+        depth (or (:depth options) (inc (rem (quot (long n) 2) 3)))]
+    (cond
+      strategy {:seed seed :depth depth :length (:length options steps)}
+      (even? (long n)) {:seed seed :strategy :uniform}
+      :else {:seed seed :strategy :priorities :depth depth :length steps})))
+
+(defn- seeds
+  "Searches seeds: {:runs n}, with :failure and :run if one fails."
+  [{:keys [runs] :as options} body failure-of]
+  (loop [n 0
+         steps 100]
+    (if (= n (long runs))
+      {:runs n}
+      (let [run (run-of options body (portfolio options n steps))]
+        (if-let [failure (failure-of run)]
+          {:runs (inc n) :failure failure :run run}
+          (recur (inc n) (max steps (long (:steps run)))))))))
+
+(defn- cost [schedule]
+  (count (remove #(= :prefer (:what %)) schedule)))
+
+(defn- push [queue bound schedules]
+  (reduce (fn [queue s]
+            (let [c (cost s)]
+              (if (<= c (long bound)) (update queue [c (count s)] (fnil conj []) s) queue)))
+          queue
+          schedules))
+
+(defn- pop-first [queue]
+  (let [[k schedules] (first queue)]
+    [(peek schedules) (if (next schedules) (assoc queue k (pop schedules)) (dissoc queue k))]))
+
+(defn- all-schedules
+  "Tries all schedules with up to :preemptions preemptions and faults, those with the fewest first: {:runs n :exhausted all-tried?}, and :failure."
+  [{:keys [runs preemptions seed] :as options} body failure-of]
+  (loop [n 0
+         queue (sorted-map [0 0] [[]])]
+    (if (or (empty? queue) (= n (long runs)))
+      {:runs n :exhausted (empty? queue)}
+      (let [[schedule queue] (pop-first queue)
+            run (run-of options body {:seed (or seed 0) :schedule schedule})]
+        (if-let [failure (failure-of run)]
+          {:runs (inc n) :failure failure :run run}
+          (recur (inc n) (push queue (or preemptions 2) (map #(conj schedule %) @(:branches run)))))))))
+
+(defn- shrunk [options body failure-of {:keys [failure run]}]
+  (let [seed (:seed run)
+        options (dissoc options :strategy)]
+    (shrink run (fn [schedule]
+                  (let [again (run-of options body {:seed seed :schedule schedule})
+                        found (failure-of again)]
+                    (when (and found (same? failure found)) again))))))
+
+(def ^:private most-retries 300)
+
+(defn- simpler
+  "A failing run of fewer preemptions than that of the schedule, from a search over the smallest ones, or nil."
+  [options body failure-of {:keys [failure run]} schedule]
+  (let [fewer (dec (long (cost schedule)))
+        same #(when-let [found (failure-of %)] (when (same? failure found) found))]
+    (when (< 0 fewer 3)
+      (:run (all-schedules (assoc options :seed (:seed run) :runs most-retries :preemptions fewer) body same)))))
+
+(defn- with-log [options body failure-of {:keys [runs run] :as found}]
+  (let [small (shrunk options body failure-of found)
+        small (or (simpler options body failure-of found (:schedule small)) small)
+        logged (run-of options body {:seed (:seed run) :schedule (:schedule small) :log true :grace-ms 50})]
+    {:runs runs
+     :failure (or (failure-of logged) (:failure found))
+     :seed (:seed run)
+     :found (count (:schedule run))
+     :schedule (:schedule small)
+     :run logged}))
+
+(defn search
+  "Runs the body again and again: {:runs n}, and if a run fails :failure, :seed, :found (how many choices that run made), :schedule and :run, with its
+  log, of the smallest one found."
+  [{:keys [properties strategy] :as options} body]
+  (let [checks (mapv property (or properties [:no-unhandled-exit]))
+        failure-of #(failure-of checks %)
+        through (if (= :exhaustive strategy) all-schedules seeds)]
+    (runs/together
+      (fn []
+        (let [found (through options body failure-of)]
+          (if (:failure found)
+            (with-log options body failure-of found)
+            found))))))

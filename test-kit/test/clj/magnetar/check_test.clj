@@ -1,0 +1,158 @@
+(ns magnetar.check-test
+  (:require
+   [clojure.string :as str]
+   [clojure.test :as t :refer [deftest is testing]]
+   [magnetar.actor :as actor :refer [! receive self spawn]]
+   [magnetar.async :as a]
+   [magnetar.planted :as planted]
+   [magnetar.test :as mt]
+   [magnetar.test.report :as report]))
+
+(defn- quietly
+  "What `check*` finds, without its report being a failure of this test."
+  [options f]
+  (binding [t/*testing-vars* nil
+            *out* (java.io.StringWriter.)]
+    (mt/check* options f)))
+
+(defn- report-of [options f]
+  (with-out-str (binding [t/*testing-vars* nil] (mt/check* options f))))
+
+;; --- planted bugs: each stands between two switch points
+
+(deftest a-lost-wake-up-is-found
+  (doseq [strategy [:uniform :priorities :exhaustive nil]]
+    (testing strategy
+      (let [found (quietly {:runs 500 :strategy strategy} planted/lost-wake-up)]
+        (is (= :deadlock (:kind (:failure found))))
+        (is (= [:preempt :preempt] (map :what (:schedule found))) "one to the one that waits, one from it")))))
+
+(deftest a-double-delivery-is-found
+  (doseq [strategy [:uniform :priorities :exhaustive nil]]
+    (testing strategy
+      (let [found (quietly {:runs 500 :strategy strategy} planted/double-delivery)]
+        (is (= :property (:kind (:failure found))))
+        (is (= [:preempt] (map :what (:schedule found))))))))
+
+(deftest a-missed-exit-signal-is-found
+  (doseq [strategy [:uniform :priorities :exhaustive nil]]
+    (testing strategy
+      (let [found (quietly {:runs 500 :strategy strategy} planted/missed-exit)]
+        (is (= :deadlock (:kind (:failure found))))
+        (is (>= 2 (count (:schedule found))))))))
+
+(deftest what-was-planted-is-not-found-where-it-is-mended
+  (doseq [program [planted/kept-wake-up planted/single-delivery planted/seen-exit]]
+    (is (:passed (quietly {:runs 200} program)))
+    (is (= {:passed true :exhausted true}
+           (select-keys (quietly {:runs 20000 :strategy :exhaustive :preemptions 1} program) [:passed :exhausted])))))
+
+(deftest priorities-find-what-needs-one-fiber-to-run-alone-for-long
+  (let [found (quietly {:runs 30 :strategy :priorities :depth 1} planted/starved)]
+    (is (= :property (:kind (:failure found)))))
+  (is (:passed (quietly {:runs 30 :strategy :uniform} planted/starved)) "a uniform choice has next to no chance"))
+
+;; --- what is told
+
+(deftest the-report-gives-seed-schedule-lost-message-and-diagram
+  (let [text (report-of {:runs 100 :faults #{:lose-message}}
+                        #(actor/with-process {}
+                           (let [me (self)]
+                             (spawn (fn [] (! me :precious)))
+                             (receive :precious true))))]
+    (doseq [part [#"(?m)^Deadlock" #"#2 body waits for message #2 body, at check_test.clj:\d+" #"seed \d+" #"these 1 are enough"
+                  #"the message that #3 spawn \S+ sends at its point 1 is lost" #"never received:\s+:precious to #2 body"
+                  #"(?m)^sequenceDiagram" #"again: \{:replay \{:seed \d+"]]
+      (is (re-find part text)))))
+
+(deftest a-failure-is-done-again-by-its-replay
+  (let [found (quietly {:runs 500} planted/lost-wake-up)
+        out (java.io.StringWriter.)
+        again (binding [*out* out] ((:replay found)))]
+    (is (= :deadlock (:kind (:problem again))))
+    (is (= (:log-text again) (str/split-lines (str out))))
+    (is (= (:log-text again)
+           (binding [*out* (java.io.StringWriter.)]
+             (:log-text (mt/check* {:replay (select-keys found [:seed :schedule])} planted/lost-wake-up)))))))
+
+(deftest a-failure-in-a-test-is-a-failure-of-the-test
+  (let [reported (atom [])]
+    (with-redefs [t/do-report #(swap! reported conj %)]
+      (mt/check {:runs 1} false)
+      (mt/check {:runs 1} true))
+    (is (= [:fail :pass] (map :type @reported)))
+    (is (re-find #"property does not hold" (:message (first @reported))))))
+
+(deftest an-error-of-the-body-is-a-failure
+  (is (= :error (:kind (:failure (quietly {:runs 1} #(throw (ex-info "broken" {}))))))))
+
+(deftest check-refuses-unknown-options-and-properties
+  (is (thrown-with-msg? IllegalArgumentException #"does not know the option :run;" (mt/check {:run 1} true)))
+  (is (thrown-with-msg? IllegalArgumentException #"no property :beauty" (mt/check {:properties [:beauty]} true))))
+
+;; --- built-in properties
+
+(deftest a-leaked-fiber-is-found-and-a-go-block-is-none
+  (let [leak #(do (spawn (fn [] (receive :never nil))) true)]
+    (is (= :leaked-fiber (:kind (:failure (quietly {:runs 1 :properties [:no-leaked-fiber]} leak)))))
+    (is (:passed (quietly {:runs 5 :properties [:no-leaked-fiber]} #(do (spawn (fn [] 1)) true))))
+    (is (:passed (quietly {:runs 5 :properties [:no-leaked-fiber]} #(do (a/go (a/<! (a/chan))) true))))))
+
+(deftest an-unhandled-exit-is-found
+  (let [crash #(do (spawn (fn [] (throw (ex-info "crash" {})))) true)]
+    (is (= :unhandled-exit (:kind (:failure (quietly {:runs 1} crash)))))
+    (is (:passed (quietly {:runs 5 :properties []} crash)))))
+
+(deftest a-mailbox-beyond-its-bound-is-found
+  (let [flood #(let [p (spawn (fn [] (receive :never nil)))] (dotimes [n 5] (! p n)) true)]
+    (is (re-find #"held [45] messages; the bound is 3"
+                 (:message (:failure (quietly {:runs 5 :properties [[:mailbox-bounded 3]]} flood)))))
+    (is (:passed (quietly {:runs 5 :properties [[:mailbox-bounded 5]]} flood)))))
+
+(deftest a-call-that-is-never-answered-is-found
+  (let [call #(let [server (spawn (fn [] (receive :never nil)))]
+                (spawn (fn [] (let [ref (actor/monitor server {:alias :reply-demonitor})]
+                                (! server [:call ref])
+                                (receive [ref x] x [:DOWN ref _ _ _] :down))))
+                (a/<! (a/timeout 10))
+                true)]
+    (is (= :unanswered-call (:kind (:failure (quietly {:runs 1 :properties [:every-call-answered]} call)))))))
+
+(deftest a-property-of-ones-own-sees-the-run
+  (is (re-find #"^[23] ms$" (:message (:failure (quietly {:runs 1 :properties [(fn [run] (str (long (:ms run)) " ms"))]} #(do (a/<! (a/timeout 2)) true)))))))
+
+;; --- faults
+
+(deftest a-process-can-be-killed-at-any-step
+  (let [where (atom #{})]
+    (doseq [seed (range 150)]
+      (mt/simulate* {:seed seed :faults #{:kill} :fault-rate 0.02 :max-faults 1}
+                    #(actor/with-process {}
+                       (let [steps (atom [])
+                             [p ref] (actor/spawn-monitor (fn [] (dotimes [n 5] (swap! steps conj n) (a/<! (a/timeout 1)))))]
+                         (receive [:DOWN ref _ _ why] (swap! where conj [why (count @steps)]))))))
+    (is (contains? @where [:normal 5]))
+    (is (<= 3 (count (filter #(= :killed (first %)) @where))) (str @where))))
+
+(deftest only-the-named-victims-are-killed
+  (doseq [seed (range 20)]
+    (is (= :normal
+           (mt/simulate {:seed seed :faults #{:kill} :fault-rate 0.5 :victims #(re-find #"nobody" %)}
+             (actor/with-process {}
+               (let [[_ ref] (actor/spawn-monitor (fn [] (a/<! (a/timeout 5))))]
+                 (receive [:DOWN ref _ _ why] why))))))))
+
+(deftest a-timer-can-come-before-what-is-runnable-and-late
+  (let [race #(let [c (a/chan)]
+                (a/go (dotimes [_ 20] (a/<! (a/go 1))) (a/>! c :work))
+                (first (a/alts! [c (a/timeout 5)])))
+        outcomes (fn [faults] (set (for [seed (range 40)] (mt/simulate {:seed seed :faults faults :fault-rate 0.005} (race)))))]
+    (is (= #{:work} (outcomes #{})))
+    (is (= #{:work nil} (outcomes #{:early-timers}))))
+  (let [late (set (for [seed (range 20)] (:ms (mt/simulate* {:seed seed :faults #{:late-timers} :fault-rate 0.5} #(a/<! (a/timeout 10))))))]
+    (is (every? #(<= 10 % 50) late))
+    (is (< 2 (count late)))))
+
+(deftest lost-messages-are-listed
+  (is (= [":x to #3"] (report/undelivered [{:what "loses message" :on "#3" :value ":x"} {:what "message" :on "#3" :value ":y"}
+                                           {:what "receives" :on "#3" :value ":y"}]))))

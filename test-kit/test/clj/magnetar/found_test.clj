@@ -1,0 +1,59 @@
+(ns magnetar.found-test
+  "Bugs that the simulator has found, each as the program that found it; and what the library keeps for all, which each simulation has for itself."
+  (:require
+   [clojure.test :refer [deftest is]]
+   [magnetar.actor :as actor :refer [! receive self spawn]]
+   [magnetar.async :as a]
+   [magnetar.global :as global]
+   [magnetar.pg :as pg]
+   [magnetar.test :as mt]))
+
+(deftest a-process-that-is-killed-while-it-joins-a-group-leaves-no-member-behind
+  (mt/check {:runs 400 :faults #{:kill} :fault-rate 0.03 :victims #(re-find #"member" %)}
+    (doseq [n [:member-a :member-b]]
+      (actor/spawn-opt {:name n}
+                       (fn []
+                         (pg/join :group (self))
+                         (a/<! (a/timeout 3))
+                         (pg/leave :group (self))
+                         (pg/join :group (self)))))
+    (a/<! (a/timeout 10))
+    (and (= [] (pg/members :group)) (= {} @(#'pg/groups)))))
+
+(deftest a-process-that-is-killed-while-it-takes-a-global-name-leaves-no-name-behind
+  (mt/check {:runs 400 :faults #{:kill} :fault-rate 0.03 :victims #(re-find #"taker" %)}
+    (doseq [n [:taker-a :taker-b]]
+      (actor/spawn-opt {:name n} (fn [] (a/<! (a/timeout 3)) (global/register-name :leader (self)))))
+    (a/<! (a/timeout 10))
+    (and (nil? (global/whereis-name :leader)) (= {} @(#'global/names)))))
+
+;; The name was registered first, the link set then, and a dead child was taken for a dead spawner: which died of it, though it traps exits.
+(deftest who-spawns-a-process-that-is-killed-by-its-name-at-once-hears-of-it-as-of-any-link
+  (mt/check {:runs 3000 :strategy :exhaustive :preemptions 2 :properties [:no-leaked-fiber]}
+    (let [parent (actor/spawn-opt {:trap-exit true}
+                                  (fn []
+                                    (actor/spawn-opt {:name :child :link true} (fn [] (receive :stop nil)))
+                                    (receive [:EXIT _ why] why (after 10 :alive))))
+          enemy (spawn (fn [] (some-> (actor/whereis :child) (actor/exit :kill))))]
+      (actor/join enemy)
+      (let [outcome (actor/join parent)]
+        (some-> (actor/whereis :child) (! :stop))
+        (contains? #{:killed :alive} outcome)))))
+
+(deftest groups-and-global-names-of-a-simulation-are-its-own
+  (mt/simulate {}
+    (let [p (spawn (fn [] (a/<! (a/timeout 5))))]
+      (pg/join ::simulated p)
+      (global/register-name ::simulated p)
+      (is (= [p] (pg/members ::simulated)))))
+  (is (= [] (pg/members ::simulated)))
+  (is (nil? (global/whereis-name ::simulated))))
+
+(deftest threads-of-the-library-are-fibers-in-a-simulation
+  (doseq [seed (range 5)]
+    (is (= [6 [1 2 3]]
+           (mt/simulate {:seed seed}
+             (let [to (a/chan)]
+               (a/pipeline 2 to (map inc) (a/to-chan! [0 1 2]))
+               [(+ (a/<! (a/thread 1)) (a/<! (a/io-thread 5)))
+                (a/<! (a/into [] to))]))))))

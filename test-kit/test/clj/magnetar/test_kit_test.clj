@@ -1,0 +1,67 @@
+(ns magnetar.test-kit-test
+  (:require
+   [clojure.test :as t :refer [deftest is testing]]
+   [magnetar.actor :as actor :refer [receive spawn]]
+   [magnetar.async :as a]
+   [magnetar.test :as mt]))
+
+(defn- reports
+  "What the fixture reports of a test that does f."
+  [fixture f]
+  (let [reported (atom [])]
+    (with-redefs [t/do-report #(swap! reported conj (select-keys % [:type :message :actual]))]
+      (fixture f))
+    @reported))
+
+(deftest time-of-the-virtual-clock-passes-when-all-wait
+  (is (= 86400000 (mt/with-virtual-clock (a/<! (a/timeout 86400000)) (mt/now))))
+  (is (= [30 :value] (mt/with-virtual-clock
+                       (let [c (a/go (a/<! (a/timeout 30)) :value)]
+                         (let [v (a/<! c)] [(mt/now) v]))))))
+
+(deftest now-is-virtual-in-a-simulation-too
+  (is (<= 500 (long (mt/simulate {} (a/<! (a/timeout 500)) (mt/now))) 501)))
+
+(deftest await-down-gives-the-reason
+  (is (= :normal (mt/await-down (spawn (fn [] 1)))))
+  (let [p (spawn (fn [] (receive :never nil)))]
+    (actor/exit p :kill)
+    (is (= :killed (mt/await-down p)))
+    (is (= :killed (mt/await-down p)))))
+
+(deftest await-down-is-bounded-and-says-what-the-process-waits-for
+  (let [p (spawn (fn [] (receive :stop nil)))]
+    (is (thrown-with-msg? IllegalStateException #"has not ended within 5000 ms; it waits for message"
+                          (mt/simulate {} (mt/await-down (spawn (fn [] (receive :stop nil)))))))
+    (actor/! p :stop)
+    (is (= :normal (mt/await-down p)))))
+
+(deftest eventually-gives-the-first-true-value-and-nil-when-none-comes
+  (let [n (atom 0)]
+    (is (= 3 (mt/eventually (let [v (swap! n inc)] (when (= 3 v) v))))))
+  (is (nil? (mt/eventually {:timeout 1} false)))
+  (testing "in a simulation, where time is virtual"
+    (is (true? (mt/simulate {} (let [done (volatile! false)] (a/go (a/<! (a/timeout 4000)) (vreset! done true)) (mt/eventually @done)))))
+    (is (nil? (mt/simulate {} (mt/eventually {:timeout 100000} false))))))
+
+(deftest a-test-that-leaves-a-process-behind-is-told-so
+  (let [p (promise)
+        [{:keys [type message]}] (with-redefs-fn {#'mt/patience-ms 1}
+                                   #(reports mt/without-leaks (fn [] (deliver p (spawn (fn [] (receive :stop nil)))))))]
+    (is (= :fail type))
+    (is (re-find #"leaves 1 processes behind" message))
+    (actor/! @p :stop)
+    (mt/await-down @p))
+  (is (= [] (reports mt/without-leaks (fn [] (mt/await-down (spawn (fn [] 1))))))))
+
+(deftest a-test-that-never-ends-is-told-so-with-what-waits
+  (let [c (a/chan)
+        [{:keys [type message actual]}] (with-redefs-fn {#'mt/longest-test-ms 50}
+                                          #(reports mt/without-deadlocks (fn [] (a/<! c))))]
+    (is (= :fail type))
+    (is (re-find #"has not ended" message))
+    (is (some #(re-find #"waits for take from a channel" %) actual)))
+  (is (= [] (reports mt/without-deadlocks (fn [] 1)))))
+
+(deftest what-a-test-throws-comes-through-the-fixture
+  (is (thrown-with-msg? clojure.lang.ExceptionInfo #"broken" (mt/without-deadlocks (fn [] (throw (ex-info "broken" {})))))))
