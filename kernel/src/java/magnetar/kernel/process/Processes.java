@@ -401,13 +401,15 @@ public final class Processes {
     /** All processes that are not dead, in no order; in a simulation its own, by their pids. */
     public static List<LocalProcess> all() {
         Set<LocalProcess> all = new LinkedHashSet<>(); // one that goes to rest or comes back meanwhile may be met twice
-        Fibers.homes(home -> {
-            if (home instanceof LocalProcess p && p.pid().process() == p) {
-                all.add(p);
-            }
-        });
         addLive(GUESTS, all);
-        addLive(Resting.all(), all);
+        for (int look = 0; look < 2; look++) { // twice both: one is in either list at each instant, but may go to the other between two looks
+            addLive(Resting.all(), all);
+            Fibers.homes(home -> {
+                if (home instanceof LocalProcess p && p.pid().process() == p) {
+                    all.add(p);
+                }
+            });
+        }
         World simulated = World.simulated();
         return simulated == null ? List.copyOf(all) : ofWorld(all, simulated);
     }
