@@ -488,7 +488,7 @@ final class Mailboxes {
     /** A thousand senders wait for room for three: it never holds more, all arrive, and in the order of each sender; one alone is woken as well. */
     static void manySenders() throws Exception {
         send(1_000, 5);
-        send(1, 20_000);
+        send(1, 100_000);
     }
 
     private static void send(int senders, int letters) throws Exception {
