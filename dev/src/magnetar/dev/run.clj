@@ -6,20 +6,18 @@
    [clojure.string :as str]
    [magnetar.impl.runtime])
   (:import
+   (magnetar.kernel.park Failures)
    (magnetar.kernel.process Processes)
    (magnetar.kernel.scope Scope)))
 
 (set! *warn-on-reflection* true)
 
-(def ^:private foreign
-  "Prefixes of classes whose frames say nothing about the user's program."
-  ["clojure." "java." "javax." "jdk." "sun." "magnetar.impl." "magnetar.kernel." "magnetar.dev." "magnetar.async" "magnetar.channel"
-   "magnetar.fold" "magnetar.inspect" "magnetar.resilience" "magnetar.scope"])
-
 (def ^:private most-frames 20)
 
 (defn- user-frame? [^StackTraceElement frame]
-  (not-any? #(str/starts-with? (.getClassName frame) %) foreign))
+  (let [class-name (.getClassName frame)]
+    (and (Failures/isOfProgram class-name)
+         (not (str/starts-with? class-name "magnetar.dev.")))))
 
 (defn- readable-name [^StackTraceElement frame]
   (let [name (main/demunge (.getClassName frame))]

@@ -14,6 +14,7 @@
   (:import
    (java.util.function Predicate)
    (magnetar.gen_server.loop Desk)
+   (magnetar.kernel.park Failures)
    (magnetar.kernel.process LocalProcess Matcher Pid Processes Ref)))
 
 (set! *warn-on-reflection* true)
@@ -21,8 +22,7 @@
 ;; ---- what a server is doing
 
 (defn- of-program? [^StackTraceElement frame]
-  (not (re-find #"^(clojure\.|java\.|jdk\.|sun\.|magnetar\.(kernel|impl|actor|gen_server|proc_lib|supervisor|sys|scope|channel|async)[.$])"
-                (str (.getClassName frame) "."))))
+  (Failures/isOfProgram (.getClassName frame)))
 
 (defn- frame-text [^StackTraceElement frame]
   (str (main/demunge (.getClassName frame)) " at " (.getFileName frame) ":" (.getLineNumber frame)))

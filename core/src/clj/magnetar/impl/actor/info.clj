@@ -7,7 +7,7 @@
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.inspect FiberInfo)
-   (magnetar.kernel.park WaitReason)
+   (magnetar.kernel.park Failures WaitReason)
    (magnetar.kernel.process LocalProcess Pid ProcessInfo Processes)))
 
 (set! *warn-on-reflection* true)
@@ -28,7 +28,7 @@
     :else :running))
 
 (defn- of-program? [^StackTraceElement frame]
-  (not (re-find #"^(clojure\.(lang|core)|java|jdk|magnetar\.(kernel|impl|actor\$))" (.getClassName frame))))
+  (Failures/isOfProgram (.getClassName frame)))
 
 (defn- current-function [^Thread thread]
   (when-some [^StackTraceElement frame (some->> thread .getStackTrace (filter of-program?) first)]

@@ -8,7 +8,7 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang IProxy Iterate LazySeq)
-   (magnetar.kernel.park Cancelled Exit)
+   (magnetar.kernel.park Cancelled Exit Failures)
    (magnetar.kernel.process Language Pid Ref Words)))
 
 (set! *warn-on-reflection* true)
@@ -89,7 +89,7 @@
     (str (if (re-find #"\$" class-name) (main/demunge class-name) (str class-name "/" (.getMethodName frame))) place)))
 
 (defn- of-program? [^StackTraceElement frame]
-  (not (re-find #"^(clojure|java|jdk|magnetar\.(kernel|impl|actor\$|(gen_server|proc_lib|supervisor|sys)[.$]))" (.getClassName frame))))
+  (Failures/isOfProgram (.getClassName frame)))
 
 (defn- frames [^Throwable error]
   (let [all (.getStackTrace error)]

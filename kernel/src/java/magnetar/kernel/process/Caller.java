@@ -1,6 +1,7 @@
 package magnetar.kernel.process;
 
 import java.lang.StackWalker.StackFrame;
+import magnetar.kernel.park.Failures;
 
 /** The source line of the program that called into the library. */
 public final class Caller {
@@ -15,8 +16,6 @@ public final class Caller {
     }
 
     private static boolean isOfProgram(StackFrame frame) {
-        String c = frame.getClassName();
-        return frame.getLineNumber() > 0 && !(c.startsWith("magnetar.kernel.") || c.startsWith("magnetar.actor$") || c.startsWith("magnetar.impl.")
-                || c.startsWith("clojure.") || c.startsWith("java.") || c.startsWith("jdk."));
+        return frame.getLineNumber() > 0 && Failures.isOfProgram(frame.getClassName());
     }
 }
