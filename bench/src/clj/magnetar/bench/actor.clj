@@ -3,7 +3,6 @@
   (:require
    [magnetar.bench.lane :as lane]
    [magnetar.bench.memory :as memory]
-   [magnetar.bench.statistics :as statistics]
    [magnetar.bench.workload.actors :as actors]))
 
 (set! *warn-on-reflection* true)
@@ -30,17 +29,10 @@
    {:group "storm" :workload 'magnetar.bench.workload.actors/storms :arguments [100000] :flags open :forks 1 :warm-ups 3 :rounds 7
     :rows [{:name "link storm: 100,000 at once / ten of 10,000" :ours "at once" :theirs "in ten parts" :target 1.5}]}])
 
-(defn- memory-row [{:keys [named workload target]} processes theirs]
-  (let [ours (:rss (memory/parked {:library 'actors :workload workload} processes open))
-        ratio (when theirs (statistics/spread [(/ (double ours) (double theirs))]))]
-    (cond-> {:name named :ours-value (statistics/spread [ours])}
-      theirs (assoc :theirs-value (statistics/spread [theirs]) :ratio ratio)
-      (and theirs target) (assoc :target target :met? (<= (double (:median ratio)) (double target))))))
-
 (defn- memory-rows [processes]
-  (let [theirs (actors/erlang "memory" processes)]
-    [(memory-row {:named "resident bytes of an idle process, of 1,000,000, :bindings :none / Erlang" :workload 'park :target 0.5} processes theirs)
-     (memory-row {:named "the same, with dynamic bindings / Erlang" :workload 'park-bound} processes theirs)]))
+  (let [theirs (actors/in-erlang "memory" processes)]
+    [(memory/row {:library 'actors :named "resident bytes of an idle process, of 1,000,000, :bindings :none / Erlang" :workload 'park :target 0.5} processes theirs open)
+     (memory/row {:library 'actors :named "the same, with dynamic bindings / Erlang" :workload 'park-bound} processes theirs open)]))
 
 (defn run
   "Runs the groups, or those named in :groups, and \"memory\"; see `magnetar.bench.lane/run`.

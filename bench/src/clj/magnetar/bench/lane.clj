@@ -36,6 +36,14 @@
   [group open-flags]
   (edn/read-string (last (str/split-lines (child/output (command group open-flags))))))
 
+(defn figures
+  "Rows without a comparison: the milliseconds of each variant.
+
+  Example: (figures \"A3: \" [\"reduce\" \"fold\"])"
+  [title variants]
+  (for [variant variants]
+    {:name (str title variant) :ours variant}))
+
 (defn- ratio-of
   [rounds {:keys [ours theirs target]}]
   (let [ratio (statistics/spread (map #(/ (double (get % ours)) (double (get % theirs))) rounds))]

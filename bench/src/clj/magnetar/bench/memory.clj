@@ -8,7 +8,8 @@
   (:require
    [clojure.edn :as edn]
    [magnetar.bench.child :as child]
-   [magnetar.bench.machine :as machine])
+   [magnetar.bench.machine :as machine]
+   [magnetar.bench.statistics :as statistics])
   (:import
    (java.lang.ref Reference)))
 
@@ -80,3 +81,14 @@
     (when-not (= n (:woken result))
       (throw (ex-info (str library " lost parked fibers: " (:woken result) " of " n " were there.") result)))
     (dissoc result :woken)))
+
+(defn row
+  "The resident bytes of one of n parked things as a row of a table, beside `theirs` if that is known.
+
+  Example: (row {:named \"an idle process\" :library 'actors :workload 'park :target 0.5} 100000 2800.0 [])"
+  [{:keys [named target] :as what} n theirs extra-flags]
+  (let [ours (:rss (parked what n extra-flags))
+        ratio (when theirs (statistics/spread [(/ (double ours) (double theirs))]))]
+    (cond-> {:name named :ours-value (statistics/spread [ours])}
+      theirs (assoc :theirs-value (statistics/spread [theirs]) :ratio ratio)
+      (and theirs target) (assoc :target target :met? (<= (double (:median ratio)) (double target))))))

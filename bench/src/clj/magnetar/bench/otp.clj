@@ -3,7 +3,6 @@
   (:require
    [magnetar.bench.lane :as lane]
    [magnetar.bench.memory :as memory]
-   [magnetar.bench.statistics :as statistics]
    [magnetar.bench.workload.servers :as servers]))
 
 (set! *warn-on-reflection* true)
@@ -31,17 +30,10 @@
    (group "children" 'magnetar.bench.workload.servers/started [100000] "100,000 children" 1)
    (group "storm" 'magnetar.bench.workload.servers/storms [10000] "storm of 10,000 restarts" nil)])
 
-(defn- memory-row [{:keys [named workload target]} servers theirs]
-  (let [ours (:rss (memory/parked {:library 'servers :workload workload} servers open))
-        ratio (when theirs (statistics/spread [(/ (double ours) (double theirs))]))]
-    (cond-> {:name named :ours-value (statistics/spread [ours])}
-      theirs (assoc :theirs-value (statistics/spread [theirs]) :ratio ratio)
-      (and theirs target) (assoc :target target :met? (<= (double (:median ratio)) (double target))))))
-
 (defn- memory-rows [n]
-  (let [theirs (servers/erlang "memory" n)]
-    [(memory-row {:named "resident bytes of an idle server, of 1,000,000, activated / Erlang" :workload 'park :target 0.15} n theirs)
-     (memory-row {:named "the same, threaded" :workload 'park-threaded} n theirs)]))
+  (let [theirs (servers/in-erlang "memory" n)]
+    [(memory/row {:library 'servers :named "resident bytes of an idle server, of 1,000,000, activated / Erlang" :workload 'park :target 0.15} n theirs open)
+     (memory/row {:library 'servers :named "the same, threaded" :workload 'park-threaded} n theirs open)]))
 
 (defn run
   "Runs the groups, or those named in :groups, and \"memory\"; see `magnetar.bench.lane/run`.

@@ -5,11 +5,6 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- figures
-  [title variants]
-  (for [variant variants]
-    {:name (str title variant) :ours variant}))
-
 (def ^:private ways-to-fetch
   ["go, blocking" "fork, blocking" "pmap, blocking" "sendAsync, callback onto a channel" "sendAsync, join"])
 
@@ -25,8 +20,8 @@
                  {:name "F, context value / bound-fn*, both in pmap" :ours "context value" :theirs "bound-fn*" :target 0.1}
                  {:name "F, binding frame, pmap / bound-fn*, executor" :ours "dynamic var, by frame" :theirs "executor, bound-fn*" :target 0.1}
                  {:name "F, pmap / executor, explicit argument" :ours "explicit argument" :theirs "executor, explicit argument"}]
-                (figures "F: " ["explicit argument" "context value" "dynamic var, by frame" "bound-fn*"
-                                "executor, explicit argument" "executor, bound-fn*"]))}
+                (lane/figures "F: " ["explicit argument" "context value" "dynamic var, by frame" "bound-fn*"
+                                     "executor, explicit argument" "executor, bound-fn*"]))}
    {:group "fork" :workload 'magnetar.bench.workload.scopes/fork-and-join :arguments [100000] :forks 3 :warm-ups 8 :rounds 15
     :rows [{:name "fork + join, 100,000, one by one / startVirtualThread + join" :ours "fork, join" :theirs "startVirtualThread, join" :target 1.3}]}
    {:group "fork all" :workload 'magnetar.bench.workload.scopes/fork-all-and-join :arguments [100000] :forks 2 :warm-ups 8 :rounds 15
@@ -35,10 +30,10 @@
     :rows [{:name "100,000 sleepers of 1 s / Go" :ours "fork, sleep" :theirs "Go" :target 1.5}]}
    {:group "20 pages" :workload 'magnetar.bench.workload.http/pages :arguments [20 300] :forks 1 :warm-ups 3 :rounds 7
     :rows (into [{:name "A2, 20 pages of 300 ms: go, blocking / sendAsync" :ours "go, blocking" :theirs "sendAsync, callback onto a channel"}]
-                (figures "A2: " ways-to-fetch))}
+                (lane/figures "A2: " ways-to-fetch))}
    {:group "90 pages" :workload 'magnetar.bench.workload.http/pages :arguments [90 300] :forks 1 :warm-ups 3 :rounds 7
     :rows (into [{:name "B, 90 pages of 300 ms: go, blocking / sendAsync" :ours "go, blocking" :theirs "sendAsync, callback onto a channel"}]
-                (figures "B: " ways-to-fetch))}])
+                (lane/figures "B: " ways-to-fetch))}])
 
 (defn run
   "Runs the groups, or those named in :groups; see `magnetar.bench.lane/run`.

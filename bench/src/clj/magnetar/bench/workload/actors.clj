@@ -1,12 +1,9 @@
 (ns magnetar.bench.workload.actors
   "What `magnetar.actor` is measured with, beside Erlang: each variant does one piece of work; Erlang measures itself, in a node of its own."
   (:require
-   [clojure.java.io :as io]
-   [clojure.string :as str]
    [magnetar.actor :as actor :refer [! receive self spawn spawn-link]]
-   [magnetar.bench.child :as child])
+   [magnetar.bench.erlang :as erlang])
   (:import
-   (java.io File)
    (java.util.concurrent.atomic AtomicLong)))
 
 (set! *warn-on-reflection* true)
@@ -87,21 +84,9 @@
 
 ;; ---- Erlang's
 
-(def ^:private erlang-program
-  "-module(magnetar_peer).
--export([main/1]).
-main([What | Arguments]) ->
-  Numbers = [list_to_integer(A) || A <- Arguments],
-  work(What, Numbers),
-  Times = lists:sort([one(What, Numbers) || _ <- lists:seq(1, 3)]),
-  io:format(\"~.4f~n\", [lists:nth(2, Times) / 1.0e6]),
-  halt().
-one(What, Numbers) ->
-  Me = self(),
-  spawn(fun() -> erlang:garbage_collect(), T = erlang:monotonic_time(nanosecond), work(What, Numbers),
-                 Me ! {took, erlang:monotonic_time(nanosecond) - T} end),
-  receive {took, T} -> T end.
-work(\"ring\", [N, Rounds]) ->
+(def ^:private peer
+  (erlang/peer "magnetar_peer"
+    "work(\"ring\", [N, Rounds]) ->
   Me = self(),
   Hops = hops(N - 1, Me, []),
   times(Rounds, fun() -> hd(Hops) ! token, receive token -> ok end end),
@@ -142,40 +127,14 @@ hops(0, _, Hops) -> Hops;
 hops(N, Next, Hops) -> P = spawn(fun() -> hop(Next) end), hops(N - 1, P, [P | Hops]).
 hop(Next) -> receive M -> Next ! M, hop(Next) end.
 pong(To) -> receive _ -> To ! pong, pong(To) end.
-times(0, _) -> ok;
-times(N, F) -> F(), times(N - 1, F).
-resident() ->
-  {ok, Text} = file:read_file(\"/proc/self/statm\"),
-  [_, Pages | _] = string:split(binary_to_list(Text), \" \", all),
-  list_to_integer(Pages) * 4096.
-")
+"))
 
-(defn- command
-  "The path of a command, or nil."
-  [named]
-  (some (fn [folder] (let [file (io/file folder named)] (when (.canExecute file) (str file))))
-        (str/split (or (System/getenv "PATH") "") (re-pattern File/pathSeparator))))
-
-(def ^:private compiled
-  "The folder with Erlang's side, compiled, or nil where Erlang is not installed."
-  (delay
-    (when-some [erlc (command "erlc")]
-      (let [folder (.toFile (java.nio.file.Files/createTempDirectory "magnetar-erlang" (make-array java.nio.file.attribute.FileAttribute 0)))
-            source (io/file folder "magnetar_peer.erl")]
-        (spit source erlang-program)
-        (child/output [erlc "-o" folder source])
-        (run! #(.deleteOnExit ^File %) [folder source (io/file folder "magnetar_peer.beam")])
-        (str folder)))))
-
-(defn erlang
+(def in-erlang
   "What Erlang measures of a piece of work, or nil where it is not installed: milliseconds, or bytes for \"memory\"."
-  [what & numbers]
-  (when-some [folder @compiled]
-    (parse-double (str/trim (child/output (concat [(command "erl") "+P" "5000000" "-noshell" "-pa" folder "-run" "magnetar_peer" "main" what] numbers))))))
+  (partial erlang/measure peer))
 
 (defn- beside-erlang [what f numbers]
-  (cond-> [["processes" (fn [] (apply process-value f numbers) nil)]]
-    @compiled (conj ["Erlang" (fn [] {:ms (apply erlang what numbers)})])))
+  (erlang/variant [["processes" (fn [] (apply process-value f numbers) nil)]] peer what numbers))
 
 ;; ---- workloads
 

@@ -1,15 +1,11 @@
 (ns magnetar.bench.workload.servers
   "What `magnetar.gen-server` and `magnetar.supervisor` are measured with, beside Erlang, which measures itself in a node of its own."
   (:require
-   [clojure.java.io :as io]
-   [clojure.string :as str]
    [magnetar.actor :as actor :refer [! receive self]]
-   [magnetar.bench.child :as child]
+   [magnetar.bench.erlang :as erlang]
    [magnetar.gen-server :as gs]
    [magnetar.proc-lib :as proc-lib]
-   [magnetar.supervisor :as sup])
-  (:import
-   (java.io File)))
+   [magnetar.supervisor :as sup]))
 
 (set! *warn-on-reflection* true)
 
@@ -67,21 +63,9 @@
 
 ;; ---- Erlang's
 
-(def ^:private erlang-program
-  "-module(magnetar_servers).
--export([main/1, init/1, handle_call/3, handle_cast/2, start_counter/1]).
-main([What | Arguments]) ->
-  logger:set_primary_config(level, none),
-  Numbers = [list_to_integer(A) || A <- Arguments],
-  work(What, Numbers),
-  Times = lists:sort([one(What, Numbers) || _ <- lists:seq(1, 3)]),
-  io:format(\"~.4f~n\", [lists:nth(2, Times) / 1.0e6]),
-  halt().
-one(What, Numbers) ->
-  Me = self(),
-  spawn(fun() -> erlang:garbage_collect(), T = erlang:monotonic_time(nanosecond), work(What, Numbers),
-                 Me ! {took, erlang:monotonic_time(nanosecond) - T} end),
-  receive {took, T} -> T end.
+(def ^:private peer
+  (erlang/peer "magnetar_servers"
+    "-export([init/1, handle_call/3, handle_cast/2, start_counter/1]).
 init({sup, Told}) ->
   {ok, {#{strategy => simple_one_for_one, intensity => 1000000000, period => 1},
         [#{id => c, start => {?MODULE, start_counter, [Told]}}]}};
@@ -123,44 +107,16 @@ sup(Told) ->
   process_flag(trap_exit, true),
   {ok, S} = supervisor:start_link(?MODULE, {sup, Told}),
   S.
-times(0, _) -> ok;
-times(N, F) -> F(), times(N - 1, F).
-resident() ->
-  {ok, Text} = file:read_file(\"/proc/self/statm\"),
-  [_, Pages | _] = string:split(binary_to_list(Text), \" \", all),
-  list_to_integer(Pages) * 4096.
-")
+"))
 
-(defn- command
-  "The path of a command, or nil."
-  [named]
-  (some (fn [folder] (let [file (io/file folder named)] (when (.canExecute file) (str file))))
-        (str/split (or (System/getenv "PATH") "") (re-pattern File/pathSeparator))))
-
-(def ^:private compiled
-  "The folder with Erlang's side, compiled, or nil where Erlang is not installed."
-  (delay
-    (when-some [erlc (command "erlc")]
-      (let [folder (.toFile (java.nio.file.Files/createTempDirectory "magnetar-servers" (make-array java.nio.file.attribute.FileAttribute 0)))
-            source (io/file folder "magnetar_servers.erl")]
-        (spit source erlang-program)
-        (child/output [erlc "-o" folder source])
-        (run! #(.deleteOnExit ^File %) [folder source (io/file folder "magnetar_servers.beam")])
-        (str folder)))))
-
-(defn erlang
-  "What Erlang measures of a piece of work, or nil where it is not installed: milliseconds, or bytes for \"memory\".
-
-  Example: (erlang \"casts\" 1000)"
-  [what & numbers]
-  (when-some [folder @compiled]
-    (parse-double (str/trim (child/output (concat [(command "erl") "+P" "5000000" "-noshell" "-pa" folder "-run" "magnetar_servers" "main" what]
-                                                  numbers))))))
+(def in-erlang
+  "What Erlang measures of a piece of work, or nil where it is not installed: milliseconds, or bytes for \"memory\"."
+  (partial erlang/measure peer))
 
 (defn- beside-erlang [what f numbers]
-  (cond-> [["threaded" (fn [] (quietly f (cons :threaded numbers)) nil)]
-           ["activated" (fn [] (quietly f (cons :activated numbers)) nil)]]
-    @compiled (conj ["Erlang" (fn [] {:ms (apply erlang what numbers)})])))
+  (erlang/variant [["threaded" (fn [] (quietly f (cons :threaded numbers)) nil)]
+                   ["activated" (fn [] (quietly f (cons :activated numbers)) nil)]]
+    peer what numbers))
 
 ;; ---- workloads
 
