@@ -5,7 +5,7 @@
    [magnetar.kernel.checks :refer [green?]]))
 
 (deftest no-message-and-no-signal-is-lost-between-rest-and-work
-  (green? 60 "rests-messages" "rests-signals"))
+  (green? 60 "rests-again" "rests-messages" "rests-signals"))
 
 (deftest links-monitors-aliases-names-and-exits-of-those-at-rest-do-what-a-model-does
   (green? 60 "signals-at-rest"))

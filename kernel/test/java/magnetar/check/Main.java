@@ -55,6 +55,7 @@ public final class Main {
             Map.entry("mailbox-stress-long", () -> Mailboxes.stress(10_000, 400)),
             Map.entry("signals", () -> Universe.run(60, 60)),
             Map.entry("signals-at-rest", () -> Universe.runAtRest(60, 60)),
+            Map.entry("rests-again", Rests::again),
             Map.entry("rests-messages", Rests::messages),
             Map.entry("rests-signals", Rests::signals),
             Map.entry("signals-random", () -> Galaxy.run(60)),

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ThreadLocalRandom;
 import magnetar.kernel.park.Fibers;
+import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Processes;
 import magnetar.kernel.process.Ref;
@@ -68,6 +69,26 @@ final class Rests {
             Object reason = Play.reasonOf(pid);
             require(reason.equals("normal"), "instead of all came " + eaten[SENDERS] + " messages, and the end by " + reason);
         });
+    }
+
+    /** It rests after each message, and again, and is found each time. */
+    static void again() throws Exception {
+        Play.in(new Support.Noisy(3, 10_000), () -> {
+            int[] eaten = {0};
+            Pid pid = Processes.spawn("check", eating(m -> ++eaten[0] < 10));
+            for (int i = 0; i < 10; i++) {
+                Support.until("one that has nothing to do rests, the time " + i, () -> resting(pid));
+                Processes.send(pid, "m");
+            }
+            Object reason = Play.reasonOf(pid);
+            require(reason.equals("normal"), "after " + eaten[0] + " messages it ended by " + reason);
+        });
+    }
+
+    private static boolean resting(Pid pid) {
+        LocalProcess p = Processes.processOf(pid);
+        require(p != null, "it has ended");
+        return p.info().thread() == null;
     }
 
     /** An exit signal ends it wherever it is between work and rest, and it is in the list of all until then. */
