@@ -183,6 +183,10 @@
                    (.start (Thread. (fn [] (a/>!! c 1))))
                    (a/<! c))))
 
+(deftest a-thread-whose-end-is-waited-for-is-reported-by-line
+  (refused-with :magnetar.test/foreign-thread
+                #(doto (Thread. (fn [] (Thread/onSpinWait))) (.start) (.join))))
+
 (deftest a-loop-without-an-end-is-reported-by-line
   (refused-with :magnetar.test/endless #(let [c (a/chan (a/sliding-buffer 1))] (loop [] (a/>! c 1) (recur))))
   (let [stop (volatile! false)]

@@ -20,6 +20,7 @@
    :prefer Choice$What/PREFER
    :kill Choice$What/KILL
    :lose-message Choice$What/LOSE
+   :delay-signals Choice$What/HOLD
    :early-timers Choice$What/HURRY
    :late-timers Choice$What/DELAY})
 
@@ -41,7 +42,7 @@
   #{:seed :strategy :depth :length :max-steps :patience-ms :grace-ms :log :faults :fault-rate :max-faults :victims :schedule})
 
 (def ^:private fault-kinds
-  #{:kill :lose-message :early-timers :late-timers})
+  #{:kill :lose-message :delay-signals :early-timers :late-timers})
 
 (defn check-options
   "Refuses options that are none of `known` and those of a single run."
@@ -62,16 +63,16 @@
       (test [_ name]
         (boolean (if chosen (chosen name) true))))))
 
-(defn- config ^Config [{:keys [seed max-steps patience-ms grace-ms log faults fault-rate max-faults] :as options}]
+(defn- config ^Config [{:keys [seed max-steps patience-ms grace-ms log faults fault-rate max-faults schedule] :as options}]
   (let [c (Config.)
-        set (EnumSet/noneOf Choice$What)]
-    (doseq [k faults] (.add set (whats k)))
+        allowed (EnumSet/noneOf Choice$What)]
+    (doseq [k (concat faults (map :what schedule))] (.add allowed (whats k))) ; a schedule brings its own faults
     (set! (.seed c) (long seed))
     (set! (.logs c) (boolean log))
     (set! (.text c) (reify Function (apply [_ value] (text/text value))))
     (set! (.kill c) :kill)
     (set! (.victims c) (victims options))
-    (set! (.faults c) set)
+    (set! (.faults c) allowed)
     (set! (.faultRate c) (double (or fault-rate (if (seq faults) 0.05 0))))
     (when max-faults (set! (.maxFaults c) (int max-faults)))
     (when max-steps (set! (.maxSteps c) (long max-steps)))

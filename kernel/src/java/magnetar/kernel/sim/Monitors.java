@@ -13,7 +13,7 @@ import java.lang.invoke.VarHandle;
 final class Monitors {
     private static final String UNBLOCKER = "VirtualThread-unblocker";
     private static final String[] SHARED = {"java.", "jdk.", "sun.", "clojure.lang.", "magnetar.kernel.park.Fibers", "magnetar.kernel.park.Failures",
-            "magnetar.kernel.process.DeadLetters", "magnetar.kernel.process.Guards", "magnetar.kernel.inspect."};
+            "magnetar.kernel.process.Guards", "magnetar.kernel.inspect."};
 
     private static final VarHandle LEFT_TO;
     private static final Thread UNBLOCKER_THREAD = find();

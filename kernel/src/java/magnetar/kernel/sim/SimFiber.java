@@ -35,6 +35,11 @@ final class SimFiber implements Executor {
         return thread.getUncaughtExceptionHandler() instanceof Fiber f ? f : null;
     }
 
+    /** False of the fibers of the simulator. */
+    boolean isOfProgram() {
+        return number >= Simulation.BODY;
+    }
+
     /** The process that it runs, if it was started for one that is alive. */
     LocalProcess process() {
         Fiber f = fiber();
@@ -56,8 +61,14 @@ final class SimFiber implements Executor {
         return n;
     }
 
+    /** What is known of it; asked for its stack, a runnable thread would be submitted again. */
+    Run.Waiting waiting(boolean waits, Names names) {
+        Fiber fiber = fiber();
+        return new Run.Waiting(number, name, waits ? wait(names) : null, waits ? line() : null, openCalls(), fiber != null && fiber.isHeld());
+    }
+
     /** What it waits for, in words. */
-    String wait(Names names) {
+    private String wait(Names names) {
         Object blocker = LockSupport.getBlocker(thread);
         if (blocker instanceof Parked p) {
             return p.reason().words() + (p.on() == null ? "" : " " + names.of(p.on()));

@@ -46,6 +46,12 @@ final class Stalled {
         fibers.remove(fiber);
     }
 
+    /** One that another thread has just made runnable, or null. */
+    SimFiber woken() {
+        Submission s = submitted.peek();
+        return s == null ? null : s.fiber;
+    }
+
     /** If somebody has left a monitor: waits until the JVM has submitted who waited for it. */
     void settle() {
         while (!fibers.isEmpty() && fibers.stream().anyMatch(f -> Monitors.isComing(f.thread))) {
