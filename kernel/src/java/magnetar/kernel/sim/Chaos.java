@@ -88,7 +88,6 @@ final class Chaos implements Runnable {
     boolean loses(Object to, Object message) {
         Choice c = simulation.fault(What.LOSE, Place.MESSAGE);
         if (c != null) {
-            simulation.chose(c);
             simulation.log("loses message", to, message);
         }
         return c != null;
@@ -112,9 +111,6 @@ final class Chaos implements Runnable {
         boolean isBehind = post.isUsed(from, to);
         if (c == null && !isBehind) {
             return false;
-        }
-        if (c != null) {
-            simulation.chose(c);
         }
         long due = post.take(from, to, simulation.now + (c == null ? 0 : c.target() * MILLI), arrival);
         simulation.log("delays", to, what);

@@ -47,7 +47,17 @@ final class Monitors {
         return (boolean) LEFT_TO.getVolatile(blocked) || isUnblockerBusy() || blocked.getState() == Thread.State.RUNNABLE;
     }
 
-    private static boolean isUnblockerBusy() {
+    /** True where the JVM submits a thread because its stack was asked for, which it does with each that is not mounted and can run. */
+    static boolean isLookedAt() {
+        for (StackTraceElement frame : new Throwable().getStackTrace()) {
+            if (frame.getMethodName().equals("tryGetStackTrace")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    static boolean isUnblockerBusy() {
         StackTraceElement[] frames = UNBLOCKER_THREAD == null ? new StackTraceElement[0] : UNBLOCKER_THREAD.getStackTrace();
         return frames.length > 0 && !frames[0].getMethodName().equals("takeVirtualThreadListToUnblock");
     }

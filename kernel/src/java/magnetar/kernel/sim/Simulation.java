@@ -287,16 +287,8 @@ public final class Simulation {
     }
 
     private long delay() {
-        if (ending || !config.may(Choice.What.DELAY)) {
-            return 0;
-        }
-        Point p = Point.at(last, Place.IDLE, List.of());
-        Choice c = strategy.decide(p);
-        if (c == null) {
-            return 0;
-        }
-        choices.add(c);
-        return c.target() * LOOK_NANOS;
+        Choice c = fault(Choice.What.DELAY, Place.IDLE);
+        return c == null ? 0 : c.target() * LOOK_NANOS;
     }
 
     // --- fibers of our own -------------------------------------------------------------------------------------------
@@ -324,11 +316,9 @@ public final class Simulation {
 
     void submit(SimFiber f, Runnable task) {
         if (isHere()) {
-            stalled.remove(f);
-            if (f.task == null) { // else its stack was asked for, and the JVM submits it again
-                runnable.add(f);
+            if (!stalled.takes(f, task)) {
+                makeRunnable(f, task);
             }
-            f.task = task;
             return;
         }
         if (!ending && !Monitors.isUnblocker(Thread.currentThread())) {
@@ -336,6 +326,13 @@ public final class Simulation {
         }
         stalled.submit(f, task);
         LockSupport.unpark(carrier);
+    }
+
+    private void makeRunnable(SimFiber f, Runnable task) {
+        if (f.task == null) { // else its stack was asked for, and the JVM submits it again
+            runnable.add(f);
+        }
+        f.task = task;
     }
 
     boolean isHere() {
@@ -436,25 +433,20 @@ public final class Simulation {
         return true;
     }
 
-    /** The fault that the strategy wants at this place of the current fiber, or null. */
+    /** The fault that the strategy wants at this place of the fiber that runs, or has run last; or null. */
     Choice fault(Choice.What what, Place place) {
-        SimFiber me = current;
-        if (me == null || ending || !config.may(what)) {
+        if (ending || !config.may(what)) {
             return null;
         }
-        return strategy.decide(Point.at(me, place, List.of()));
-    }
-
-    void chose(Choice c) {
-        choices.add(c);
+        Choice c = strategy.decide(Point.at(last, place, List.of()));
+        if (c != null) {
+            choices.add(c);
+        }
+        return c;
     }
 
     Chaos chaos() {
         return chaos;
-    }
-
-    SimFiber current() {
-        return current;
     }
 
     List<SimFiber> fibers() {
