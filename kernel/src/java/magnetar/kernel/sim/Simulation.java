@@ -215,6 +215,8 @@ public final class Simulation {
         current = null;
         if (f.task == null) {
             look(f);
+        } else if (Monitors.isUnparked(f.thread) && !ending) {
+            verdict.wokenAtOnce(f);
         }
         if (!verdict.isKnown()) {
             stalled.settle();

@@ -1,6 +1,7 @@
 package magnetar.kernel.sim;
 
 import java.util.List;
+import java.util.Set;
 
 /**
  * What has stopped a simulation, as a sentence with the line: a deadlock, or something that no seed decides.
@@ -8,16 +9,22 @@ import java.util.List;
  * <p>Invariant: the first one counts. Set by any thread.
  */
 final class Verdict {
+    private static final String REAL_TIME = ": Thread/sleep, a deref with a time-out, or another timed wait of the JDK. "
+            + "In a simulation time is virtual: use the library's sleep or timeout.";
+
     private final Simulation simulation;
 
     private volatile Run.Problem problem; // written under the monitor
+    private volatile SimFiber woken; // by another thread
 
     Verdict(Simulation simulation) {
         this.simulation = simulation;
     }
 
+    /** Asked on the carrier, at the end. */
     Run.Problem problem() {
-        return problem;
+        String line = woken == null ? null : woken.line();
+        return line == null ? problem : new Run.Problem(problem.kind(), problem.sentence() + " It waited at " + line + ".", problem.waiting());
     }
 
     boolean isKnown() {
@@ -39,12 +46,20 @@ final class Verdict {
     }
 
     void endless(SimFiber f) {
-        stop("ENDLESS", "The simulation did not end within " + simulation.config.maxSteps + " steps; " + f + " is at " + f.line() + ".");
+        stop("ENDLESS", "The simulation did not end within " + simulation.config.maxSteps + " steps; " + f + where(f.line()) + ".");
     }
 
     void timedWait(SimFiber f) {
-        stop("TIMED_WAIT", f + " waits for real time at " + f.line()
-                + ": Thread/sleep, a deref with a time-out, or another timed wait of the JDK. In a simulation time is virtual: use the library's sleep or timeout.");
+        stop("TIMED_WAIT", f + " waits for real time" + where(f.line()) + REAL_TIME);
+    }
+
+    /** It was parked, and before it could be looked at it was made runnable, though nobody else has run. */
+    void wokenAtOnce(SimFiber f) {
+        if (f.isAt(Set.of("sleep", "parkNanos", "parkUntil"))) {
+            timedWait(f);
+        } else {
+            foreignWake(f, "a thread");
+        }
     }
 
     void monitor(SimFiber f) {
@@ -52,22 +67,35 @@ final class Verdict {
                 + "Who enters it next is for the JVM to say, not for the seed: do not wait in there.");
     }
 
+    private static String where(String line) {
+        return line == null ? "" : ", at " + line;
+    }
+
     /** Another thread has woken it. */
     void foreign(SimFiber f) {
         Thread t = Thread.currentThread();
-        stop("FOREIGN_THREAD", f + " is woken by the thread \"" + t.getName() + "\" at "
-                + Lines.ofProgram(t.getStackTrace()) + ", which is not part of the simulation: start it as a fiber (fork, go, spawn) inside of it.");
+        if (t.getName().startsWith("VirtualThread-unparker")) {
+            woken = f;
+            stop("TIMED_WAIT", f + " waits for real time" + REAL_TIME);
+            return;
+        }
+        foreignWake(f, "the thread \"" + t.getName() + "\"" + where(Lines.ofProgram(t.getStackTrace())));
+    }
+
+    private void foreignWake(SimFiber f, String who) {
+        woken = f;
+        stop("FOREIGN_THREAD", f + " is woken by " + who + ", which is not part of the simulation: start it as a fiber (fork, go, spawn) inside of it.");
     }
 
     /** Nothing here could run, and yet its wait for a monitor has ended. */
     void notified(SimFiber f) {
-        stop("FOREIGN_THREAD", f + ", at " + f.line() + ", waited for a monitor, for its notify or for the end of a thread, and a thread that is not part of the "
+        stop("FOREIGN_THREAD", f + where(f.line()) + ", waited for a monitor, for its notify or for the end of a thread, and a thread that is not part of the "
                 + "simulation has let it go on: start it as a fiber (fork, go, spawn) inside of it.");
     }
 
     /** The current fiber did what a simulation cannot do; returns the sentence. */
     String refuse(String what) {
-        String sentence = what + ", at " + Lines.ofProgram(Thread.currentThread().getStackTrace())
+        String sentence = what + where(Lines.ofProgram(Thread.currentThread().getStackTrace()))
                 + ": it runs on a thread that no seed orders. Start a fiber instead, with fork, go or spawn.";
         stop("FOREIGN_THREAD", sentence);
         return sentence;
