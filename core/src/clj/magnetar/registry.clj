@@ -89,7 +89,7 @@
   {:elixir "Registry.start_link/1" :added "0.1"}
   [options]
   (check-options options)
-  (gs/start-link behaviour options {:name (:name options) :hosting :activated :spawn-opt {:bindings :none}}))
+  (gs/start-link behaviour options {:name (:name options) :spawn-opt {:bindings :none}}))
 
 ;; ---- finding the registry
 
