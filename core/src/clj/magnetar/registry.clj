@@ -31,6 +31,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.registry.table :as table])
   (:import
+   (magnetar.kernel.park Fiber)
    (magnetar.kernel.process LocalProcess Pid Processes)
    (magnetar.registry.table Table)))
 
@@ -104,7 +105,10 @@
   (arguments/misuse :magnetar/not-a-registry
                     (str (arguments/show registry) " is a process, but no registry: `registry/start-link` starts one.") {:registry registry}))
 
-(defn- pid-of ^Pid [registry]
+(defn- pid-of
+  "The process of the registry. As in each operation of the kernel, whoever has to exit goes no further."
+  ^Pid [registry]
+  (.check (Fiber/current))
   (or (names/pid-of "registry" registry) (no-such-registry registry)))
 
 (defn- table-of ^Table [^Pid pid registry]

@@ -33,7 +33,8 @@
 
 (defn- start-next [{:keys [start limit]} {:keys [left started] :as state}]
   (let [item (first left)
-        task (start item)]
+        birth (actor/make-ref) ; no message about the task is older
+        task (assoc (start item) :birth birth)]
     (-> state
         (assoc :left (rest left) :started (inc (long started)))
         (assoc-in [:running started] {:task task :item item :deadline (Durations/deadline (now) (long limit))})
@@ -49,13 +50,13 @@
 
 (defn- forget-exit
   "Takes the message of the link out of the mailbox, if this process traps exits and it is there."
-  [^LocalProcess me {:keys [pid ref]}]
+  [^LocalProcess me {:keys [pid birth]}]
   (when (.trapsExits me)
     (.receive me (reify Matcher
                    (match [_ message]
                      (when (and (vector? message) (= 3 (count message)) (= :EXIT (nth message 0)) (= pid (nth message 1)))
                        true)))
-              0 (Processes/mark me (object-array [ref])))))
+              0 (Processes/mark me (object-array [birth])))))
 
 (defn- part
   "Undoes the link with a task, of which nothing stays in the mailbox."

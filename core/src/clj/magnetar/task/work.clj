@@ -15,7 +15,7 @@
    [magnetar.proc-lib :as proc-lib])
   (:import
    (magnetar.kernel.park Exit)
-   (magnetar.kernel.process LocalProcess Matcher Processes Ref)))
+   (magnetar.kernel.process LocalProcess Matcher Pid Pid$Ended Processes Ref)))
 
 (set! *warn-on-reflection* true)
 
@@ -129,12 +129,18 @@
             :task task
             :magnetar/exit [reason [operation (language/plain task) timeout]]}))
 
+(defn- true-reason
+  "Why the task has died; also of one that had died when the monitor was set."
+  [^Pid pid reason]
+  (let [ended (when (= :noproc reason) (.ended pid))]
+    (if ended (.reason ^Pid$Ended ended) reason)))
+
 (defn result
   "[:ok value] or [:exit reason] of what a task's owner has received."
   [answer]
   (if (= 2 (count answer))
     [:ok (nth answer 1)]
-    [:exit (nth answer 4)]))
+    [:exit (true-reason (nth answer 3) (nth answer 4))]))
 
 (defn linked?
   "Is this process linked to the other one still?"
