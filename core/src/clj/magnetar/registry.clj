@@ -25,10 +25,12 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.gen-server :as gs]
    [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.names :as names]
+   [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
+   [magnetar.proc-lib.report :as report]
    [magnetar.registry.table :as table])
   (:import
    (magnetar.kernel.park Fiber)
@@ -47,21 +49,30 @@
 (defn- table-here []
   (actor/pget ::table))
 
-(defn- handle-info [[word pid] state]
-  (when (= :EXIT word)
-    (table/forget (table-here) pid))
+(defn- unexpected [message state]
+  (report/tell {:event :unexpected-message :level :warning :pid (actor/self) :behaviour 'magnetar.registry :message (language/plain message)})
   [:noreply state])
 
-(defn- handle-cast [[_ pid] state]
-  (actor/link pid)
-  [:noreply state])
+(defn- handle-info [message state]
+  (let [[word pid] (when (vector? message) message)]
+    (if (and (= :EXIT word) (instance? Pid pid))
+      (do (table/forget (table-here) pid)
+          [:noreply state])
+      (unexpected message state))))
+
+(defn- handle-cast [request state]
+  (let [[word pid] (when (vector? request) request)]
+    (if (and (= ::watch word) (instance? Pid pid))
+      (do (actor/link pid)
+          [:noreply state])
+      (unexpected request state))))
 
 (def ^:private behaviour
   {:name 'magnetar.registry
    :init init
-   :handle-call (fn [request _ state] [:reply [:error [:unknown-call request]] state])
+   :handle-call (fn [request _ state] [:reply [:error [:unknown-call (language/plain request)]] state])
    :handle-cast handle-cast
-   :handle-info (fn [message state] (handle-info (if (vector? message) message [message]) state))})
+   :handle-info handle-info})
 
 (defn- check-options [{:keys [keys listeners meta] :as options}]
   (arguments/options "start-link" [:keys :name :listeners :meta] options)
@@ -109,7 +120,11 @@
   "The process of the registry. As in each operation of the kernel, whoever has to exit goes no further."
   ^Pid [registry]
   (.check (Fiber/current))
-  (or (names/pid-of "registry" registry) (no-such-registry registry)))
+  (cond
+    (instance? Pid registry) registry
+    (address/parts registry) (or (address/find-pid registry) (no-such-registry registry))
+    :else (arguments/misuse :magnetar/bad-address
+                            (str "A registry is given by its name or its pid; this is " (arguments/show registry) ".") {:registry registry})))
 
 (defn- table-of ^Table [^Pid pid registry]
   (if-some [^LocalProcess process (Processes/processOf pid)]
@@ -124,6 +139,9 @@
     (arguments/misuse :magnetar/duplicate-keys
                       (str "`" operation "` wants a registry of :unique keys; those of " (arguments/show registry) " are :duplicate.")
                       {:registry registry})))
+
+(defn- check-function [operation f example]
+  (arguments/function operation f example))
 
 (defn- tell
   "Sends the event to the listeners that are there."
@@ -143,6 +161,10 @@
       (tell table [:register registry key pid value]))
     holder))
 
+(defn- unlink-if-nothing-left [^Table table pid registry-pid]
+  (when (and (empty? (table/keys-of table pid)) (not= pid (.-parent table)))
+    (actor/unlink registry-pid)))
+
 (defn register
   "Registers this process under the key, with a value: [:ok registry-pid], or [:error [:already-registered pid]] if keys are unique and one has it.
 
@@ -160,12 +182,10 @@
      (when-not (= me pid)
        (actor/link pid))
      (if-some [holder (add table registry me key value)]
-       [:error [:already-registered holder]]
+       (do
+         (unlink-if-nothing-left table me pid)
+         [:error [:already-registered holder]])
        [:ok pid]))))
-
-(defn- unlink-if-nothing-left [^Table table pid registry-pid]
-  (when (and (empty? (table/keys-of table pid)) (not= pid (.-parent table)))
-    (actor/unlink registry-pid)))
 
 (defn- remove-own [registry key wanted?]
   (let [me (actor/self)
@@ -194,6 +214,7 @@
   In Elixir: Registry.unregister_match/4, with a pattern."
   {:elixir "Registry.unregister_match/4" :added "0.1"}
   [registry key wanted?]
+  (check-function "unregister-match" wanted? "(registry/unregister-match :bus :orders #{:slow})")
   (remove-own registry key wanted?))
 
 (defn update-value
@@ -204,6 +225,7 @@
   In Elixir: Registry.update_value/3."
   {:elixir "Registry.update_value/3" :added "0.1"}
   [registry key f]
+  (check-function "update-value" f "(registry/update-value :carts 17 inc)")
   (let [me (actor/self)
         table (find-table registry)]
     (refuse-duplicate "update-value" table registry)
@@ -231,6 +253,7 @@
   In Elixir: Registry.match/4, with a pattern."
   {:elixir "Registry.match/4" :added "0.1"}
   [registry key wanted?]
+  (check-function "match" wanted? "(registry/match :bus :orders pos?)")
   (table/at (find-table registry) key wanted?))
 
 (defn select
@@ -242,6 +265,7 @@
   {:elixir "Registry.select/2" :added "0.1"}
   ([registry] (select registry identity))
   ([registry xform]
+   (check-function "select" xform "(registry/select :carts (map first))")
    (table/triples (find-table registry) xform)))
 
 (defn keys
@@ -282,6 +306,7 @@
   Throws what f throws. In Elixir: Registry.dispatch/4."
   {:elixir "Registry.dispatch/4" :added "0.1"}
   [registry key f]
+  (check-function "dispatch" f "(registry/dispatch :bus :orders send-to-all)")
   (let [there (lookup registry key)]
     (when (seq there) (f there))
     :ok))
@@ -330,6 +355,8 @@
   In Elixir: Registry.register_name/2, for oneself only."
   {:elixir "Registry.register_name/2" :added "0.1"}
   [name pid]
+  (when-not (instance? Pid pid)
+    (arguments/misuse :magnetar/not-a-pid (str "`register-name` wants a pid; this is " (arguments/show pid) ".") {:value pid}))
   (let [[registry key value] (name-parts name)
         table (unique-table "register-name" registry)
         own-pid (pid-of registry)]

@@ -127,23 +127,24 @@
 (defn- check-owners ^LocalProcess [operation tasks]
   (when-not (sequential? tasks)
     (arguments/misuse :magnetar/not-tasks
-                      (str "`" operation "` wants a collection of tasks; this is " (arguments/show tasks) ".") {:value tasks}))
+                      (str "`" operation "` wants tasks in a vector or a list; this is " (arguments/show tasks) ".") {:value tasks}))
   (or (last (mapv #(work/check-owner operation %) tasks))
       (LocalProcess/current)))
 
 (defn- collect
   "From references to results: of all tasks, or so many as come until the deadline, `most`, or (enough? result)."
   [me tasks deadline most enough?]
-  (loop [waiting (zipmap (map :ref tasks) tasks) results {}]
-    (if (or (empty? waiting) (<= (long most) (count results)))
-      results
-      (if-some [[ref result] (work/take-any me waiting (left deadline))]
-        (do
-          (work/die-of me (waiting ref) result)
-          (if (enough? result)
-            (assoc results ref result)
-            (recur (dissoc waiting ref) (assoc results ref result))))
-        results))))
+  (let [mark (work/mark me (map :ref tasks))]
+    (loop [waiting (zipmap (map :ref tasks) tasks) results {}]
+      (let [more? (and (seq waiting) (< (count results) (long most)))
+            [ref result :as answer] (when more? (work/take-any me waiting mark (left deadline)))]
+        (if answer
+          (let [results (assoc results ref result)]
+            (work/die-of me (waiting ref) result)
+            (if (enough? result)
+              results
+              (recur (dissoc waiting ref) results)))
+          results)))))
 
 (defn- failure-of-many [tasks results timeout]
   (some (fn [{:keys [ref] :as task}]

@@ -189,6 +189,14 @@
     (is (actor/alive? without))
     (is (= [:magnetar/no-such-registry] (take 1 (refused #(registry/lookup :duplicate :k)))))))
 
+(deftest ^{:spec ["C102"]} who-did-not-get-its-key-does-not-end-with-the-registry
+  (let [[_ pid] (unique)]
+    (waiting #(registry/register :unique :k))
+    (let [loser (waiting #(registry/register :unique :k))]
+      (is (= [] (actor/process-info loser :links)))
+      (end pid)
+      (is (actor/alive? loser)))))
+
 (deftest ^{:spec ["C102"]} who-started-a-registry-stays-linked-to-it
   (let [[_ pid] (unique)]
     (registry/register :unique :k)
@@ -313,7 +321,13 @@
                            [:magnetar/bad-option ":meta" #(registry/start-link {:keys :unique :meta [1]})]
                            [:magnetar/no-such-registry "Is :unique meant?" #(registry/lookup :uniqe :k)]
                            [:magnetar/not-a-registry "no registry" #(registry/lookup (self) :k)]
-                           [:magnetar/bad-address "wants a server" #(registry/lookup 17 :k)]
+                           [:magnetar/bad-address "its name or its pid" #(registry/lookup 17 :k)]
+                           [:magnetar/not-a-function "(registry/match" #(registry/match :unique :k nil)]
+                           [:magnetar/not-a-function "(registry/select" #(registry/select :unique 5)]
+                           [:magnetar/not-a-function "(registry/dispatch" #(registry/dispatch :unique :k 5)]
+                           [:magnetar/not-a-function "(registry/update-value" #(registry/update-value :unique :k 5)]
+                           [:magnetar/not-a-pid "register-name" #(registry/register-name [:unique :k] 5)]
+                           [:magnetar/bad-registry "no.such has no" #(gs/start servers/scripted (fn [] [:ok 1]) {:name [:via 'no.such :k]})]
                            [:magnetar/duplicate-keys "`update-value`" #(registry/update-value :duplicate :k inc)]
                            [:magnetar/duplicate-keys "`whereis-name`" #(actor/whereis (registry/via :duplicate :k))]
                            [:magnetar/bad-name "registry/via" #(actor/whereis [:via 'magnetar.registry :k])]
@@ -331,6 +345,18 @@
     (is (= :magnetar/no-process (first (outside #(registry/register :unique :k)))))
     (is (= [:no-error []] (outside #(registry/lookup :unique :k))) "looks may be made from anywhere")
     (is (= [:no-error []] (outside #(registry/lookup pid :k))) "also by pid")))
+
+(deftest a-registry-bears-messages-that-are-none-of-its-business
+  (let [[_ pid] (unique)
+        events (atom [])]
+    (proc-lib/set-report-hook #(swap! events conj (:event %)))
+    (registry/register :unique :k)
+    (doseq [m [:garbage nil [:EXIT] [:EXIT 1 2] []]] (! pid m))
+    (doseq [m [:garbage nil [:x (self)] []]] (gs/cast pid m))
+    (is (= [:error [:unknown-call :what]] (gs/call pid :what)))
+    (is (= (repeat 9 :unexpected-message) @events))
+    (is (= [[(self) nil]] (registry/lookup :unique :k)))
+    (is (= {:keys :unique} (sys/get-state :unique)))))
 
 (deftest a-registry-whose-name-is-taken
   (let [[_ pid] (unique)]

@@ -11,11 +11,14 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.scope.context :as context]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [eventually limit-ms with-failures]]
+   [magnetar.support :refer [collected? eventually limit-ms with-failures]]
    [magnetar.task :as task]
-   [magnetar.task.supervisor :as tasks])
+   [magnetar.task.supervisor :as tasks]
+   [magnetar.task.work :as work])
   (:import
-   (clojure.lang ExceptionInfo)))
+   (clojure.lang ExceptionInfo)
+   (java.lang.ref WeakReference)
+   (magnetar.kernel.process Pid$Ended Processes)))
 
 (set! *warn-on-reflection* true)
 
@@ -261,6 +264,20 @@
     (is (= [[:ok 0] [:exit [1 :boom]]] (into [] (task/async-stream [0 1] run {:zip-input-on-exit true}))))
     (is (= [] (actor/flush)) "no message of a link stays")))
 
+(deftest a-stream-over-a-source-without-end-keeps-nothing-of-what-is-behind
+  (let [references (atom [])
+        element (fn [] (let [x (Object.)]
+                         (when (< (count @references) 3) (swap! references conj (WeakReference. x)))
+                         x))
+        seen (volatile! 0)]
+    (run! (fn [_] (when (= 300 (vswap! seen inc)) (is (every? collected? @references))))
+          (task/async-stream (take 400 (repeatedly element)) (constantly nil) {:max-concurrency 2}))
+    (is (= 400 @seen))))
+
+(deftest many-tasks-at-once
+  (is (= (range 2000) (task/await-many (mapv #(task/async identity %) (range 2000)))))
+  (is (= 5000 (count (into [] (task/async-stream (range 5000) inc {:max-concurrency 1000}))))))
+
 (deftest a-stream-may-be-reduced-in-every-way
   (let [stream (task/async-stream [1 2 3] inc)]
     (is (= [[:ok 2] [:ok 3] [:ok 4]] (vec stream)))
@@ -318,13 +335,17 @@
     (is (= [[:ok 1] [:exit :boom] [:ok 3]]
            (into [] (tasks/async-stream-nolink s [1 2 3] #(if (= 2 %) (actor/exit :boom) %)))))))
 
-(deftest a-supervised-task-whose-owner-dies-before-it-is-told-to-go
+(deftest a-supervised-task-ends-whose-owner-dies-before-it-has-told-it-to-go
   (let [[_ s] (tasks/start-link)
         me (self)
-        child (magnetar.task.work/child-body "async" #(! me :ran) nil)]
-    (is (some? child))
-    (actor/spawn #(sup/start-child s {:start [(fn [] [:ok (proc-lib/spawn-link (magnetar.task.work/child-body "async" forever nil))])] :restart :temporary}))
-    (is (eventually (= [] (tasks/children s))))))
+        owner (actor/spawn #(sup/start-child s {:start [proc-lib/spawn-link (work/child-body "async" (fn [] (! me :ran)) nil)]
+                                                :restart :temporary}))
+        [how pid] (actor/join owner)]
+    (is (= :ok how))
+    (is (eventually (not (actor/alive? pid))))
+    (is (= [:shutdown] (take 1 (.reason ^Pid$Ended (Processes/join pid 0)))))
+    (is (eventually (= [] (tasks/children s))))
+    (is (= [] (actor/flush)))))
 
 ;; ---- misuse
 

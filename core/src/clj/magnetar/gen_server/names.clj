@@ -32,7 +32,9 @@
     (arguments/misuse :magnetar/bad-name
                       (str "The :name of a server is a keyword, a symbol, [:global name] or [:via registry name]; this is "
                            (arguments/show name) ".")
-                      {:name name})))
+                      {:name name}))
+  (when (address/via? name)
+    (address/check-via name)))
 
 (defn- register-local [name]
   (try

@@ -100,9 +100,9 @@
 (defn- await-one
   "The state when one more task has ended."
   [{:keys [me] :as plan} {:keys [running numbers] :as state}]
-  (let [deadline (:deadline (val (first running)))
+  (let [{:keys [deadline task]} (val (first running))
         nanos (if (= Durations/INFINITE deadline) deadline (max 0 (- (long deadline) (now))))]
-    (if-some [[ref result] (work/take-any me numbers nanos)]
+    (if-some [[ref result] (work/take-any me numbers (work/mark me [(:ref task)]) nanos)]
       (let [number (numbers ref)
             {:keys [task]} (running number)]
         (work/die-of me task result)

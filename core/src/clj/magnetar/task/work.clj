@@ -184,15 +184,16 @@
         5 (when (and (instance? Ref (nth message 1)) (contains? refs (nth message 1))) message)
         nil))))
 
-(defn- oldest
-  "The mark behind which all answers to these references are."
-  [^LocalProcess me refs]
-  (reduce min (map #(Processes/mark me (object-array [%])) refs)))
+(defn mark
+  "The place in the mailbox behind which all answers to these references are."
+  ^long [^LocalProcess me refs]
+  (transduce (map #(Processes/mark me (object-array [%]))) min Long/MAX_VALUE refs))
 
 (defn take-any
-  "[reference result] of the first answer to one of the references, which are the keys of a map; nil if none comes within so many nanoseconds."
-  [^LocalProcess me refs nanos]
-  (when-some [answer (.receive me (Answers. refs) nanos (oldest me (keys refs)))]
+  "[reference result] of the first answer behind the mark to one of the references, which are the keys of a map; nil if none comes within so many
+  nanoseconds."
+  [^LocalProcess me refs mark nanos]
+  (when-some [answer (.receive me (Answers. refs) (long nanos) (long mark))]
     [(if (= 2 (count answer)) (nth answer 0) (nth answer 1))
      (result answer)]))
 
