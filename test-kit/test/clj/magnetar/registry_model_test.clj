@@ -3,7 +3,7 @@
   {:limit 240000}
   (:require
    [clojure.test :as t :refer [deftest is testing]]
-   [magnetar.actor :as actor :refer [receive self]]
+   [magnetar.actor :as actor :refer [after receive self]]
    [magnetar.async :as a]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
@@ -123,6 +123,23 @@
     (let [found (searched kills #(claims :unique))]
       (is (not (:passed found)))
       (is (= :property (:kind (:failure found)))))))
+
+;; ---- timers for names in registries: whom they reach is asked when the time has come
+
+(defn- named-later []
+  (actor/with-process {:trap-exit true}
+    (registry/start-link {:keys :unique :name :keys})
+    (actor/send-after 50 (registry/via :keys :k) :early)
+    (a/<! (a/timeout 10))
+    (registry/register :keys :k)
+    (let [first-one (receive x [x (long (mt/now))])]
+      (actor/send-after 50 (registry/via :keys :k) :nobody)
+      (registry/unregister :keys :k)
+      [first-one (receive x x (after 100 :nothing))])))
+
+(deftest ^{:spec ["C103"]} a-timer-finds-who-has-the-name-when-it-is-due
+  (is (= [[:early 50] :nothing] (mt/simulate {:seed 1} (named-later))))
+  (is (= [[:early 50] :nothing] (mt/with-virtual-clock (named-later)))))
 
 ;; ---- streams of tasks
 
