@@ -211,7 +211,7 @@
 
 (deftest the-outcomes-of-many-tasks-come-with-their-tasks
   (let [ts [(task/async inc 1) (task/async actor/exit :no) (task/async forever)]
-        outcomes (task/yield-many ts {:timeout 200})]
+        outcomes (task/yield-many ts {:timeout 1000})]
     (is (= ts (map first outcomes)))
     (is (= [[:ok 2] [:exit :no] nil] (map second outcomes)))
     (is (= [nil] (map second (task/yield-many [(ts 2)] {:timeout 0 :on-timeout :kill-task}))))
