@@ -344,9 +344,11 @@ public final class Simulation {
 
     void submit(SimFiber f, Runnable task) {
         if (isHere()) {
-            stalled.remove(f);
-            f.task = task;
-            runnable.add(f);
+            if (f.task == null) { // else it is runnable: the JDK submits a thread again that was asked for its stack
+                stalled.remove(f);
+                f.task = task;
+                runnable.add(f);
+            }
             return;
         }
         if (!ending && !Monitors.isUnblocker(Thread.currentThread())) {
