@@ -121,7 +121,8 @@
   "Kills children of a supervisor, and of the supervisors below it and these themselves, again and again; returns how many exit signals it has sent.
 
   It is over after :kills (100), or when the supervisor has ended, or has had no child that runs for 1000 looks. Each child is drawn, in a
-  simulation from the seed. Blocks until then, and waits for a supervisor that is at work; start it on a fiber, beside what has to bear it.
+  simulation from the seed. Blocks until then, and until the supervisor has dealt with the last death; start it on a fiber, beside what has to
+  bear it.
   Options: :kills, :pause between two (0 ms), :reason (:kill). A supervisor bears its :intensity and no more. Throws what
   `magnetar.supervisor/which-children` throws for what is no address.
 

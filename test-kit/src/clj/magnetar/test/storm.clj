@@ -57,4 +57,6 @@
         (actor/exit pid reason)
         (when-not (= 0 pause) (scope/sleep pause))
         (recur (inc n)))
-      n)))
+      (do
+        (below supervisor) ; which is answered when the last death has been dealt with
+        n))))
