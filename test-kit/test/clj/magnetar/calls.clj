@@ -58,6 +58,7 @@
   (loop []
     (receive
       [:watch pid] (actor/monitor pid)
+      [:all-told pid] (! pid :all-told)
       [:DOWN _ _ pid _] (note run :deaths [(.reason (.ended ^Pid pid)) (ms)]))
     (recur)))
 
@@ -122,12 +123,13 @@
     (and exact (not= at to)) [:answered-late at]
     (and exact (int? timeout) (< timeout (- to from))) [:beyond-its-time]))
 
+;; An answer is written down before it is sent. Between the two its sender may be killed, or time may pass where it passes anywhere.
 (defn- wrong-timeout [{:keys [exact faults]} {:keys [timeout from to]} at]
   (cond
     (= :infinity timeout) [:no-time-was-given]
     (< (- to from) timeout) [:too-early]
     (and exact (not= timeout (- to from))) [:too-late]
-    (and at (< at to) (not faults)) [:answer-lost at]))
+    (and at (< at to) exact (not faults)) [:answer-lost at]))
 
 (defn- wrong-exit
   "Who hears of a death hears its reason, and at once; when time may pass anywhere, the coroner may hear of it later."
@@ -135,7 +137,7 @@
   (cond
     (= :noproc why) (when-not (some (fn [[_ ended]] (or (not exact) (= from ended))) deaths) [:nobody-has-ended])
     (not (some (fn [[reason ended]] (and (= reason why) (or (not exact) (= to ended)))) deaths)) [:no-such-end why]
-    (and at (< at to) (not faults)) [:answer-lost at]))
+    (and at (< at to) exact (not faults)) [:answer-lost at]))
 
 (defn- wrong-call [{:keys [answers] :as run} {:keys [x timeout outcome] :as call}]
   (let [[how value] outcome
@@ -191,6 +193,8 @@
     (await-all (map second started))
     (actor/exit root :shutdown)
     (scope/sleep 100)
+    (! (:coroner @run) [:all-told (self)])
+    (receive :all-told nil)
     (when-let [found (seq (flaws @run))]
       (throw (ex-info (pr-str (first found)) {:flaws (vec found) :run @run})))))
 

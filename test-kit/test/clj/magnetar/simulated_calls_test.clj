@@ -32,7 +32,7 @@
   (holds {:faults #{:kill} :fault-rate 0.01 :victims #(re-find #"server|worker|client" %)} {:faults true}))
 
 (deftest so-it-does-when-timers-come-early-and-late
-  (holds {:faults #{:early-timers :late-timers}} {:exact false}))
+  (holds {:faults #{:early-timers :late-timers} :properties [:every-call-answered]} {:exact false}))
 
 (defn- one-call
   "A call of a server that is killed some time: what became of it, and what is received later."

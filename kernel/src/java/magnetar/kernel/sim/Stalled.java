@@ -66,9 +66,11 @@ final class Stalled {
 
     private void take(boolean first) {
         for (Submission s = submitted.poll(); s != null; s = submitted.poll()) {
-            s.fiber.task = s.task;
-            fibers.remove(s.fiber);
-            runnable.add(first ? 0 : runnable.size(), s.fiber);
+            if (s.fiber.task == null) { // else it was asked for its stack meanwhile, and submitted again by that
+                s.fiber.task = s.task;
+                fibers.remove(s.fiber);
+                runnable.add(first ? 0 : runnable.size(), s.fiber);
+            }
         }
     }
 }
