@@ -50,23 +50,52 @@
 ;; ---- start
 
 (def ^:private options
-  [:name :timeout :debug :hosting :spawn-opt])
+  [:name :timeout :debug :hosting :inline-calls :spawn-opt])
 
-;; A test runs all scenarios with the other one.
-(def ^:private default-hosting :threaded)
+;; A test runs all scenarios with others.
+(def ^:private defaults
+  {:hosting :threaded, :inline-calls nil})
 
 (defn- check-hosting [hosting]
-  (when-not (contains? #{nil :threaded :activated} hosting)
+  (when-not (contains? #{:threaded :activated} hosting)
     (arguments/misuse :magnetar/bad-hosting
                       (str "The :hosting of a server is :threaded or :activated; this is " (arguments/show hosting) ".") {:hosting hosting})))
 
-(defn- start-with [operation behaviour argument {:keys [name timeout debug hosting spawn-opt] :as given} how]
+(defn- check-inline-calls [inline-calls hosting]
+  (when-not (or (boolean? inline-calls) (nil? inline-calls) (ifn? inline-calls))
+    (arguments/misuse :magnetar/bad-inline-calls
+                      (str "The :inline-calls of a server are true or a function of the request, as in {:inline-calls #{:get}}; this is "
+                           (arguments/show inline-calls) ".")
+                      {:inline-calls inline-calls}))
+  (when (and inline-calls (not= :activated hosting))
+    (arguments/misuse :magnetar/bad-inline-calls
+                      "Only a server that rests serves calls inline: give it {:hosting :activated} beside its :inline-calls."
+                      {:inline-calls inline-calls :hosting hosting})))
+
+(defn- how-idle
+  "What a server is while it waits, see its loop."
+  [hosting inline-calls]
+  (cond
+    (= :threaded hosting) nil
+    (true? inline-calls) (constantly true)
+    inline-calls (fn [request] (try (inline-calls request) (catch Exception _ false)))
+    :else :rests))
+
+(defn- checked
+  "The options with the defaults, if there is nothing wrong with them."
+  [operation given]
   (arguments/options operation options given)
-  (names/check-name name)
-  (check-hosting hosting)
-  (let [^Behaviour behaviour (behaviour/behaviour behaviour)
+  (let [{:keys [name hosting inline-calls] :as all} (merge-with #(if (nil? %2) %1 %2) defaults given)]
+    (names/check-name name)
+    (check-hosting hosting)
+    (check-inline-calls inline-calls hosting)
+    all))
+
+(defn- start-with [operation behaviour argument given how]
+  (let [{:keys [name timeout debug hosting inline-calls spawn-opt]} (checked operation given)
+        ^Behaviour behaviour (behaviour/behaviour behaviour)
         parent (when (:link how) (actor/self))
-        body #(server/begin behaviour argument {:name name :debug debug :hosting (or hosting default-hosting)} parent)]
+        body #(server/begin behaviour argument {:name name :debug debug :idle (how-idle hosting inline-calls)} parent)]
     (proc-lib/start-here body (merge how {:report? false :spawn-opt spawn-opt :timeout (or timeout :infinity)
                                           :label (str (or name (.-label behaviour)))}))))
 
@@ -82,6 +111,9 @@
   :timeout    how long init may take; [:error :timeout] after that, and the server is killed
   :debug      a list of :trace, :statistics, :log or [:log n], see `magnetar.sys`
   :hosting    :threaded (the default), or :activated: while it waits for a message the server has no thread; the next message starts one
+  :inline-calls  off if left out. True for a server whose handle-call never blocks and takes less than a second, or a function of the request
+              that says so of this one: then a call that finds the server at rest may be handled on the thread of the caller, as the server.
+              It needs {:hosting :activated}
   :spawn-opt  options of `magnetar.actor/spawn-opt`
 
     (gs/start-link 'my.counter 0 {:name :counter}) ;=> [:ok pid]
