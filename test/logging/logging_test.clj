@@ -46,7 +46,6 @@
       @records
       (finally (alter-var-root #'log/*logger-factory* (constantly before))))))
 
-;; SPEC C87
 (deftest a-crash-is-one-event-for-tools-logging-with-all-that-is-known
   (let [pid (promise)
         [[named level event] & more] (records-of (constantly true) #(deliver pid (crash ::books)))]

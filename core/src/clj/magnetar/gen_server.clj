@@ -81,21 +81,26 @@
     inline-calls (fn [request] (try (inline-calls request) (catch Exception _ false)))
     :else :rests))
 
-(defn- checked
-  "The options with the defaults, if there is nothing wrong with them."
-  [operation given]
-  (arguments/options operation options given)
-  (let [{:keys [name hosting inline-calls] :as all} (merge-with #(if (nil? %2) %1 %2) defaults given)]
-    (names/check-name name)
+(defn- option [given word]
+  (let [said (get given word)]
+    (if (nil? said) (get defaults word) said)))
+
+(defn- hosted
+  "What a server with these options is while it waits, see its loop; refuses what is wrong."
+  [given]
+  (let [hosting (option given :hosting)
+        inline-calls (option given :inline-calls)]
     (check-hosting hosting)
     (check-inline-calls inline-calls hosting)
-    all))
+    (how-idle hosting inline-calls)))
 
-(defn- start-with [operation behaviour argument given how]
-  (let [{:keys [name timeout debug hosting inline-calls spawn-opt]} (checked operation given)
+(defn- start-with [operation behaviour argument {:keys [name timeout debug spawn-opt] :as given} how]
+  (arguments/options operation options given)
+  (names/check-name name)
+  (let [idle (hosted given)
         ^Behaviour behaviour (behaviour/behaviour behaviour)
         parent (when (:link how) (actor/self))
-        body #(server/begin behaviour argument {:name name :debug debug :idle (how-idle hosting inline-calls)} parent)]
+        body #(server/begin behaviour argument {:name name :debug debug :idle idle} parent)]
     (proc-lib/start-here body (merge how {:report? false :spawn-opt spawn-opt :timeout (or timeout :infinity)
                                           :label (str (or name (.-label behaviour)))}))))
 

@@ -19,6 +19,9 @@
   "The names of callbacks."
   (into required optional))
 
+(def ^:private callback?
+  (set known))
+
 (deftype Behaviour
   [label       ; what it is called in reports: the symbol of the namespace, or of the var
    source      ; a map, a var that holds one, or a namespace
@@ -70,14 +73,15 @@
 
 (defn- missing [label source word]
   (let [names-found (found source)
-        meant (near word (remove (set known) (map keyword names-found)))]
+        meant (near word (remove callback? (map keyword names-found)))]
     (throw (errors/illegal-argument :magnetar/missing-callback
                                     (str "The behaviour " label " has no " (name word) ", which a server needs; found: " (names (take 30 names-found)) "."
                                          (when meant (str " Is " (name meant) " meant to be it?")))
                                     {:behaviour label :missing word :found (vec names-found)}))))
 
 (defn- misspelt [label source]
-  (doseq [word (when-not (instance? clojure.lang.Namespace source) (remove (set known) (found source)))
+  (doseq [word (when-not (or (instance? clojure.lang.Namespace source) (every? callback? (found source)))
+                 (remove callback? (found source)))
           :let [meant (near word known)]
           :when meant]
     (arguments/misuse :magnetar/unknown-callback

@@ -6,12 +6,13 @@
    [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.gen-server.names :as names]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.sys.system :as system])
   (:import
-   (clojure.lang IDeref Var)
+   (clojure.lang IDeref)
    (magnetar.gen_server.behaviour Behaviour)
    (magnetar.kernel.park Exit)
    (magnetar.kernel.process Lendable LocalProcess Matcher Pid)
@@ -277,14 +278,14 @@
 (deftype Idle [server state debug frame]
   Callable
   (call [_]
-    (Var/resetThreadBindingFrame frame)
+    (fibers/install frame)
     (serve server (Next. state debug Durations/INFINITE))))
 
 (defn- awake
   "The server goes on, on a thread of its own, with what its handler returned to a visitor."
   [^Server server message state frame value]
   (fn []
-    (Var/resetThreadBindingFrame frame)
+    (fibers/install frame)
     (.handle server message)
     (let [next (interpret server :handle-call message state nil value)]
       (.handle server nil)
@@ -309,18 +310,20 @@
 (deftype Visitable [^Server server state debug frame]
   Lendable
   (call [_]
-    (Var/resetThreadBindingFrame frame)
+    (fibers/install frame)
     (serve server (Next. state debug Durations/INFINITE)))
   (takes [_ visit nanos]
     (and (nil? debug)
          (< inline-bound nanos)
          (boolean ((.-idle server) (nth (.message ^Visit visit) 2)))))
   (serve [_ visit]
-    (let [callers (Var/getThreadBindingFrame)]
-      (Var/resetThreadBindingFrame frame)
-      (try
+    (let [callers (fibers/frame-here)]
+      (if (identical? frame callers)
         (receive-visit server state frame visit)
-        (finally (Var/resetThreadBindingFrame callers))))))
+        (try
+          (fibers/install-here frame)
+          (receive-visit server state frame visit)
+          (finally (fibers/install-here callers)))))))
 
 (defn- idle
   "What a server that waits without a thread goes on with."
@@ -332,7 +335,7 @@
 (defn- rest-until-message
   "Gives the thread back until there is a message, which another one handles; does not return."
   [^Server server state debug]
-  (.rest ^LocalProcess (.-process server) (idle server state debug (Var/getThreadBindingFrame))))
+  (.rest ^LocalProcess (.-process server) (idle server state debug (fibers/frame-here))))
 
 (defn- next-or-rest [^Server server ^Next now]
   (let [message (.receive ^LocalProcess (.-process server) anything 0 0)]

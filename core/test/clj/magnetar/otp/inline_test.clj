@@ -58,8 +58,8 @@
 
 (defcontext tenant :nobody)
 
-;; SPEC C85, C86
-(deftest a-call-of-a-server-at-rest-is-served-on-the-thread-of-the-caller-as-the-server
+(deftest ^{:spec ["C85" "C86"]}
+  a-call-of-a-server-at-rest-is-served-on-the-thread-of-the-caller-as-the-server
   (let [pid (with-context [tenant :acme] (binding [*mine* :bound] (server)))
         who (fn [_ s] (actor/pput :served true) [:reply [(self) *mine* @tenant (actor/pget :served)] s])]
     (is (ready? pid))
@@ -87,8 +87,8 @@
 
 ;; ---- what is refused goes the ordinary way
 
-;; SPEC C85
-(deftest inline-calls-are-off-unless-they-are-asked-for
+(deftest ^{:spec ["C85"]}
+  inline-calls-are-off-unless-they-are-asked-for
   (doseq [options [{:inline-calls false} {:inline-calls nil} {:inline-calls (constantly false)} {:inline-calls (fn [_] (throw (ex-info "no" {})))}]]
     (let [pid (server options)]
       (is (not (in-process #(inline? pid))))
@@ -113,8 +113,8 @@
   ([pid] (called pid nil))
   ([pid options] [(Thread/currentThread) (gs/call pid where options)]))
 
-;; SPEC C85
-(deftest a-call-that-must-not-be-served-inline-is-a-call-as-any-other
+(deftest ^{:spec ["C85"]}
+  a-call-that-must-not-be-served-inline-is-a-call-as-any-other
   (testing "from a platform thread"
     (is (refused-in #(actor/with-process* {} (fn [] (called %))))))
   (testing "with a time that the handler might exceed"
@@ -198,8 +198,8 @@
       (while (not (realized? go)) (Thread/onSpinWait))
       [:reply :moved (conj half :credit (Thread/interrupted))])))
 
-;; SPEC C86
-(deftest who-is-killed-while-served-leaves-the-work-to-its-end
+(deftest ^{:spec ["C86"]}
+  who-is-killed-while-served-leaves-the-work-to-its-end
   (doseq [signal [:kill :boom]]
     (let [pid (second (gs/start script [] {:hosting :activated :inline-calls true}))
           [at go] (repeatedly promise)
