@@ -43,7 +43,8 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.sys.system :as system])
   (:import
-   (magnetar.gen_server.behaviour Behaviour)))
+   (magnetar.gen_server.behaviour Behaviour)
+   (magnetar.kernel.process Processes)))
 
 (set! *warn-on-reflection* true)
 
@@ -164,6 +165,7 @@
   ([behaviour state] (enter-loop behaviour state nil))
   ([behaviour state options]
    (arguments/options "enter-loop" [:name :debug :action] options)
+   (Processes/requireCurrent "enter-loop")
    (server/enter (behaviour/behaviour behaviour) state options (proc-lib/parent))))
 
 ;; ---- ask

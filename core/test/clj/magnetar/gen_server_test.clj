@@ -90,7 +90,10 @@
   (testing "and what was meant"
     (let [[reason sentence] (processes/misuse #(gs/start (assoc (dissoc script :handle-cast) :handle_cast identity) 0))]
       (is (= :magnetar/unknown-callback reason))
-      (is (str/includes? sentence ":handle-cast is")))))
+      (is (str/includes? sentence ":handle-cast is"))))
+  (testing "letters may have changed places, and what is there already was not meant"
+    (is (str/includes? (second (processes/misuse #(gs/start (assoc (dissoc script :handle-cast) :handle_cats identity) 0))) ":handle-cast is"))
+    (is (str/includes? (second (processes/misuse #(gs/start (assoc script :handel-info identity) 0))) ":handle-info is"))))
 
 (deftest what-is-no-behaviour-is-refused
   (doseq [[x reason] {:keyword :magnetar/bad-behaviour
@@ -269,6 +272,14 @@
       (is (= [[:a :two :st] [:a :three :st]] (map (juxt :id :reason :state) (sup/history s))))
       (is (every? inst? (map :at (sup/history s))))
       (gs/stop s))))
+
+(deftest a-misspelt-key-of-a-child-is-found-before-what-it-leaves-missing
+  (actor/with-process {:trap-exit true}
+    (let [[_ [_ flaw]] (sup/start-link {:children [{:id :a :strat [gs/start-link script 0]}]})]
+      (is (= {:at [:children 0 :strat] :meant :start} (select-keys flaw [:at :meant]))))))
+
+(deftest enter-loop-outside-of-a-process-says-its-own-name
+  (is (str/includes? (second (processes/misuse #(gs/enter-loop script 0))) "`enter-loop`")))
 
 (deftest ^{:spec ["C89"]}
   a-wrong-spec-says-where-and-what-was-meant

@@ -29,18 +29,26 @@
 
 ;; ---- near misses
 
+(defn- swapped? [a b ^long i ^long j]
+  (and (pos? i) (pos? j) (= (nth a i) (nth b (dec j))) (= (nth a (dec i)) (nth b j))))
+
+(defn- cheapest
+  "The edits up to the letters i of a and j of b, from those before."
+  [before last-row row a b i j]
+  (let [changed (+ (long (nth last-row j)) (if (= (nth a i) (nth b j)) 0 1))
+        best (min changed (inc (long (peek row))) (inc (long (nth last-row (inc (long j))))))]
+    (if (swapped? a b i j)
+      (min best (inc (long (nth before (dec (long j))))))
+      best)))
+
 (defn- edits
-  "How many letters have to change to come from a to b."
+  "How many letters have to change, or to swap with their neighbours, to come from a to b."
   ^long [a b]
-  (peek (reduce (fn [row [i x]]
-                  (reduce (fn [line [j y]]
-                            (conj line (min (inc (long (peek line)))
-                                            (inc (long (nth row (inc (long j)))))
-                                            (+ (long (nth row j)) (if (= x y) 0 1)))))
-                          [(inc (long i))]
-                          (map-indexed vector b)))
-                (vec (range (inc (count b))))
-                (map-indexed vector a))))
+  (loop [i 0 before nil last-row (vec (range (inc (count b))))]
+    (if (= i (count a))
+      (peek last-row)
+      (recur (inc i) last-row
+             (reduce (fn [row j] (conj row (cheapest before last-row row a b i j))) [(inc i)] (range (count b)))))))
 
 (defn near
   "The one of these keywords that x may have been meant to be, or nil."
@@ -82,7 +90,7 @@
 (defn- misspelt [label source]
   (doseq [word (when-not (or (instance? clojure.lang.Namespace source) (every? callback? (found source)))
                  (remove callback? (found source)))
-          :let [meant (near word known)]
+          :let [meant (near word (remove (set (found source)) known))]
           :when meant]
     (arguments/misuse :magnetar/unknown-callback
                       (str "The behaviour " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are " (names known) ".")
