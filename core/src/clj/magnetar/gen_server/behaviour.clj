@@ -134,15 +134,24 @@
     (fn [& args] (apply (lookup source word) args))
     (lookup source word)))
 
+(defn- made ^Behaviour [x]
+  (let [source (source-of x)
+        label (label-of x)]
+    (checked label source)
+    (Behaviour. label source (hot source :handle-call) (hot source :handle-cast))))
+
+;; The last map that a server was started with: a million servers of one map share what was made of it. A map does not change.
+(def ^:private latest (atom nil))
+
 (defn behaviour
   "The behaviour of a server, checked: an error names what is missing, and what was found."
   ^Behaviour [x]
-  (if (instance? Behaviour x)
-    x
-    (let [source (source-of x)
-          label (label-of x)]
-      (checked label source)
-      (Behaviour. label source (hot source :handle-call) (hot source :handle-cast)))))
+  (let [^Behaviour shared @latest]
+    (cond
+      (instance? Behaviour x) x
+      (not (map? x)) (made x)
+      (and shared (identical? x (.-source shared))) shared
+      :else (reset! latest (made x)))))
 
 (defn callback
   "The callback of this name, or nil; looked up each time, so that it follows what is redefined."
