@@ -1,5 +1,5 @@
 (ns magnetar.bench.main
-  "`bin/magnetar bench async|scope|fold|actor|otp [--quick] [--open] [--no-write] [GROUP..]`: runs a lane of benchmarks, prints the table and
+  "`bin/magnetar bench async|scope|fold|actor|otp|table [--quick] [--open] [--no-write] [GROUP..]`: runs a lane of benchmarks, prints the table and
   writes it to `bench/results`. The lane `async` is built first, and run in a JVM that has it on its class path."
   (:require
    [clojure.java.io :as io]
@@ -11,7 +11,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private usage
-  "usage: bin/magnetar bench async|scope|fold|actor|otp [--quick] [--open] [--no-write] [GROUP..]")
+  "usage: bin/magnetar bench async|scope|fold|actor|otp|table [--quick] [--open] [--no-write] [GROUP..]")
 
 (def ^:private quiet-flags
   "JMH 1.37 uses `sun.misc.Unsafe`, of which JDK 25 warns."
@@ -77,8 +77,8 @@
 (defn- dispatch
   [[command & more :as arguments]]
   (let [[options groups] ((juxt filter remove) #(str/starts-with? % "--") more)]
-    (cond (not (#{"async" "scope" "fold" "actor" "otp"} command))
-          (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are five: async, scope, fold, actor, otp."))
+    (cond (not (#{"async" "scope" "fold" "actor" "otp" "table"} command))
+          (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are six: async, scope, fold, actor, otp, table."))
           (not-every? #{"--quick" "--open" "--no-write"} options)
           (refuse (str "Unknown option among: " (str/join " " options) "."))
           (not= "async" command) (run-lane command (set options) groups)

@@ -22,7 +22,8 @@ public final class Failures {
             "magnetar.async$", "magnetar.async.", "magnetar.bits$", "magnetar.channel$", "magnetar.fold$", "magnetar.gen_server$",
             "magnetar.gen_server.", "magnetar.global$", "magnetar.impl.", "magnetar.inspect$", "magnetar.kernel.", "magnetar.match$",
             "magnetar.pg$", "magnetar.proc_lib$", "magnetar.resilience$", "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.",
-            "magnetar.supervisor$", "magnetar.supervisor.", "magnetar.sys$", "magnetar.sys.", "magnetar.test$", "magnetar.test."};
+            "magnetar.supervisor$", "magnetar.supervisor.", "magnetar.sys$", "magnetar.sys.", "magnetar.table$", "magnetar.table.",
+            "magnetar.test$", "magnetar.test."};
 
     // Set or read by any thread; null: the default way.
     private static volatile Consumer<Failure> hook;
