@@ -103,7 +103,11 @@
     "magnetar-table 1 {}\nend 0 00\n" "its end is missing")
   (let [missing (io/file (processes/temporary-folder) "nothing")]
     (is (str/includes? (second (refused #(snapshot/restore missing))) "there is no such file")))
-  (is (= :magnetar/bad-file (first (refused #(snapshot/restore 7))))))
+  (is (= :magnetar/bad-file (first (refused #(snapshot/restore 7)))))
+  (let [folder (processes/temporary-folder)
+        t (with-rows :set rows)]
+    (is (= :magnetar/bad-file (first (refused #(snapshot/save t folder)))))
+    (is (= :magnetar/bad-file (first (refused #(snapshot/save t (io/file folder "none" "x"))))))))
 
 (deftest ^{:spec ["C127"]} a-save-that-fails-leaves-the-old-file-and-nothing-beside-it
   (let [f (file)]

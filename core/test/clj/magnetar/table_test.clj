@@ -130,7 +130,9 @@
       (is (= 2 (table/update-counter t :turn [1 1 2 0] [:whatever 0])))
       (is (= 0 (table/update-counter t :turn [1 1 2 0] [:whatever 0])))
       (table/insert t [:big Long/MAX_VALUE])
-      (is (= 9223372036854775808N (table/update-counter t :big 1))))))
+      (is (= [9223372036854775808N 9223372036854775808N Long/MAX_VALUE 0 -9223372036854775809N Long/MIN_VALUE]
+             (mapv #(table/update-counter t :big [1 %]) [1 0 -1 (- Long/MAX_VALUE) -9223372036854775809N 1])))
+      (is (= [5N 7] (table/update-counter t :big [[1 0 -10000000000000000000N 5N] [1 2]]))))))
 
 (deftest ^{:spec ["C123"]} a-change-that-will-not-do-changes-nothing
   (let [t (with-rows :set [[:n 0 :x]])]
@@ -260,6 +262,11 @@
       :magnetar/bad-option "is :set, :ordered-set, :bag, :duplicate-bag; this is :sett" #(table/create :sett)
       :magnetar/unknown-option "its options are" #(table/create :set {:acces :public})
       :magnetar/bad-option "is :public, :protected, :private" #(table/create :set {:access :secret})
+      :magnetar/bad-option "an index from 0 up" #(table/create :set {:key nil})
+      :magnetar/bad-option "this is -1" #(table/create :set {:key -1})
+      :magnetar/bad-row "this is 5" #(table/update-element t :z {1 1} 5)
+      :magnetar/bad-row "this is []" #(table/update-counter t :z 1 [])
+      :magnetar/bad-place "has nothing at 1" #(table/update-counter t :z 1 [:z])
       :magnetar/bad-heir "is [pid data]" #(table/create :set {:heir (actor/self)})
       :magnetar/bad-heir "the pid of the heir" #(table/set-heir t (actor/self))
       :magnetar/bad-name "a keyword or a symbol" #(table/create :set {:name "scores"})

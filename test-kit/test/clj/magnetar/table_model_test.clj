@@ -53,8 +53,8 @@
     :counter (table/update-counter t k x [k 0])
     :swap (table/compare-and-swap t [k x] [k y])
     :take (content (table/take t k))
-    :batch (table/insert-all t k)
-    :batch-new (table/insert-all-new t k)
+    :batch (table/insert-all t (vec k))
+    :batch-new (table/insert-all-new t (vec k))
     :clear (table/delete-all t)))
 
 (defn- run-ops
@@ -162,9 +162,10 @@
         other (receiver :mortal-other log)
         maker (maker heir other log made)]
     (a/<! (a/timeout 20))
-    (let [well? (settled-well? (or @made (life/named :wandering)) maker @log heir-lives?)]
+    ;; A kill may come at any time, also now: what it leads to takes a while.
+    (let [well? (mt/eventually {:timeout 30} (settled-well? (or @made (life/named :wandering)) maker @log heir-lives?))]
       (run! #(when (actor/alive? %) (! % :stop)) [heir other maker])
-      well?)))
+      (boolean well?))))
 
 (def ^:private deadly {:faults #{:kill} :fault-rate 0.04 :victims #(re-find #"mortal" %)})
 

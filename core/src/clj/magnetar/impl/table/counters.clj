@@ -33,13 +33,26 @@
     (and (vector? change) (every? vector? change)) (mapv #(check-change operation %) change)
     :else [(check-change operation change)]))
 
+(defn- large-sum [a b]
+  (let [sum (.add (biginteger a) (biginteger b))]
+    (if (< (.bitLength sum) 64) (.longValue sum) (bigint sum))))
+
+(defn- sum [a b]
+  (if (and (instance? Long a) (instance? Long b))
+    (let [a (long a), b (long b), sum (unchecked-add a b)]
+      (if (neg? (bit-and (bit-xor a sum) (bit-xor b sum))) (large-sum a b) sum))
+    (large-sum a b)))
+
+(defn- beyond?
+  "Has a counter that was changed by this much passed the threshold?"
+  [n more threshold]
+  (if (neg? (compare more 0))
+    (neg? (compare n threshold))
+    (pos? (compare n threshold))))
+
 (defn- changed [n [_ more threshold value]]
-  (let [sum (+' n more)]
-    (cond
-      (nil? threshold) sum
-      (and (neg? more) (< sum threshold)) value
-      (and (not (neg? more)) (> sum threshold)) value
-      :else sum)))
+  (let [n (sum n more)]
+    (if (and threshold (beyond? n more threshold)) value n)))
 
 (defn- change-row
   "[row results] after one more change."
@@ -61,7 +74,7 @@
         results (volatile! nil)]
     (rows/swap-row operation t k
       (fn [row]
-        (let [row (or row (some-> default (assoc (.-key t) k)) (rows/no-row operation t k))
+        (let [row (or row (rows/default-row operation t default k) (rows/no-row operation t k))
               [row sums] (reduce #(change-row operation t %1 %2) [row []] todo)]
           (vreset! results sums)
           row)))

@@ -244,6 +244,12 @@
     (arguments/misuse :magnetar/bad-option
                       (str "The " what " of a table is " (apply str (interpose ", " known)) "; this is " (arguments/show x) ".") {what x})))
 
+(defn- check-place [key]
+  (when-not (or (nat-int? key) (keyword? key) (string? key) (symbol? key))
+    (arguments/misuse :magnetar/bad-option
+                      (str "The :key of a table is where a row has its key: an index from 0 up, or a key of a map as :id; this is " (arguments/show key) ".")
+                      {:key key})))
+
 (def kinds
   "The kinds of tables."
   [:set :ordered-set :bag :duplicate-bag])
@@ -256,6 +262,7 @@
         t (Table. (Processes/makeRef) (.-kind s) key access (AtomicReference. (Holding. (.pid p) heir table-name)) (AtomicReference. s))]
     (.enter (Fiber/current))
     (check-one-of "access" [:public :protected :private] access)
+    (check-place key)
     (check-heir heir)
     (when (some? table-name) (claim-name operation table-name t))
     ;; The name first: a process that dies in between is found dead by who uses the name.

@@ -154,6 +154,13 @@
   (arguments/misuse :magnetar/no-such-row
                     (str "`" operation "` on " t ": there is no row with the key " (arguments/show k) ".") {:table t :key k}))
 
+(defn default-row
+  "The default row with the key, which stands in the place of its own; nil if there is none."
+  [operation ^Table t default k]
+  (when (some? default)
+    (key-in operation t default)
+    (assoc default (.-key t) k)))
+
 (defn update-element
   "Replaces what is at places of a row, a map from place to value; false if there is no row. With a default that is used where there is none."
   [operation x k places default]
@@ -165,7 +172,7 @@
     (let [done (volatile! false)]
       (swap-row operation t k
         (fn [row]
-          (let [row (or row (some-> default (assoc (.-key t) k)))]
+          (let [row (or row (default-row operation t default k))]
             (vreset! done (some? row))
             (when row
               (reduce-kv (fn [row place v] (check-place operation t row place) (assoc row place v)) row places)))))

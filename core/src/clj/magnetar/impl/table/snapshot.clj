@@ -112,9 +112,18 @@
       (.force channel true)
       n)))
 
+(defn- check-place
+  "Refuses a place where no file can be."
+  [^Path file]
+  (when (Files/isDirectory file (make-array LinkOption 0))
+    (arguments/misuse :magnetar/bad-file (str "`save` wants the name of a file; " file " is a folder.") {:file (str file)}))
+  (when-not (Files/isDirectory (.getParent file) (make-array LinkOption 0))
+    (arguments/misuse :magnetar/bad-file (str "`save` to " file ": there is no such folder; make it first.") {:file (str file)})))
+
 (defn save
   "Writes the rows to a file that replaces the one that is there once it is complete; returns their number."
   [^Path file t rows]
+  (check-place (.toAbsolutePath file))
   (let [file (.toAbsolutePath file)
         beside (Files/createTempFile (.getParent file) (str (.getFileName file)) ".part" (make-array FileAttribute 0))]
     (try
