@@ -43,7 +43,7 @@
 (defn create
   "Makes a table that belongs to this process; returns it.
 
-  The kind is :set, :ordered-set, :bag or :duplicate-bag. Options:
+  The kind is :set, :ordered-set, :bag or :duplicate-bag. A :bag looks through the rows of a key at each insert: let it have few. Options:
 
   :name    a keyword or symbol, by which all operations know it then as well
   :access  :protected (the default): the owner writes, all read; :public: all write; :private: only the owner reads

@@ -103,6 +103,7 @@
     "magnetar-table 1 {}\nend 0 00\n" "its end is missing")
   (let [missing (io/file (processes/temporary-folder) "nothing")]
     (is (str/includes? (second (refused #(snapshot/restore missing))) "there is no such file")))
+  (is (str/includes? (second (refused #(snapshot/restore (processes/temporary-folder)))) "it is no ordinary file"))
   (is (= :magnetar/bad-file (first (refused #(snapshot/restore 7)))))
   (let [folder (processes/temporary-folder)
         t (with-rows :set rows)]

@@ -6,6 +6,7 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [spawn]]
    [magnetar.impl.table.store :as store]
+   [magnetar.support :as support]
    [magnetar.table :as table])
   (:import
    (java.util.concurrent ConcurrentMap)
@@ -118,3 +119,53 @@
   (with-redefs [store/swap-all one-after-the-other]
     (is (sometimes-fails? batches-are-seen-whole :set))
     (is (sometimes-fails? batches-are-seen-whole :ordered-set))))
+
+;; ---- batches that others end
+
+(defn- on-another-thread [f]
+  (let [done (promise)]
+    (.start (Thread/ofPlatform) (fn [] (deliver done (f))))
+    done))
+
+(deftest ^{:spec ["C122"]} a-batch-that-others-keep-ending-becomes-firm-and-they-wait-for-it
+  (let [s (store/store :set)
+        patience (long @#'store/patience)
+        attempts (atom 0)
+        late (atom nil)
+        write (fn [] (on-another-thread #(store/swap s :a (fn [v] [:after v]))))]
+    (is (true? (store/swap-all s [[:a (constantly :batch)]
+                                  [:b (fn [_]
+                                        (if (<= (swap! attempts inc) patience)
+                                          (support/value-of (write))
+                                          (reset! late (write)))
+                                        :batch)]])))
+    (is (= (inc patience) @attempts))
+    (is (= :batch (support/value-of @late)) "the last one found what the batch wrote")
+    (is (= [[:after :batch] :batch 2] [(store/value s :a) (store/value s :b) (store/size s)]))))
+
+(deftest ^{:spec ["C122"]} a-batch-that-fails-leaves-nothing-behind
+  (let [s (store/store :set)]
+    (store/put s :a 1)
+    (is (thrown? IllegalStateException
+                 (store/swap-all s [[:a (constantly 2)] [:b (constantly 2)] [:c (fn [_] (throw (IllegalStateException.)))]])))
+    (is (= [1 nil 1] [(store/value s :a) (store/value s :b) (store/size s)]))
+    (is (= {:a 1} (into {} (.-values s))))))
+
+(deftest ^{:spec ["C124"]} who-goes-through-a-table-meets-each-row-once-that-is-there-all-the-time
+  (doseq [kind [:set :ordered-set]]
+    (actor/with-process {}
+      (let [t (table/create kind {:access :public})
+            kept (range 0 1000 2)
+            stop (atom false)]
+        (table/insert-all t (map vector kept))
+        (let [writer (spawn #(loop [i 1]
+                               (when-not @stop
+                                 (table/insert t [(rem i 1001)])
+                                 (when (odd? (rem (* 7 i) 1001)) (table/delete t (rem (* 7 i) 1001)))
+                                 (recur (+ i 2)))))]
+          (dotimes [_ 100]
+            (let [met (frequencies (map first (table/rows t)))]
+              (is (every? #(= 1 (met %)) kept))
+              (is (every? #(= 1 %) (vals met)))))
+          (reset! stop true)
+          (actor/join writer))))))

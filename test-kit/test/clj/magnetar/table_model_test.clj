@@ -84,6 +84,14 @@
     (testing (str named " on " kind)
       (is (:passed (checked {} #(run-ops kind start ops)))))))
 
+;; Whoever waits for a firm batch looks again and again: with fixed priorities for ever.
+(deftest batches-that-wait-for-each-other-are-what-the-sequential-table-does
+  (with-redefs-fn {#'store/patience 0}
+    #(doseq [named ["batches and reads" "batches and writes" "new batches" "clearing"]
+             :let [[start ops] (programs named)]]
+       (testing named
+         (is (:passed (checked {:strategy :uniform} (fn [] (run-ops :set start ops)))))))))
+
 (defn- look-first-put-later [^Store s k f]
   (let [^ConcurrentMap values (.-values s)
         old (.get values k)

@@ -190,7 +190,7 @@
 
 (defn- check-exists [operation ^Path file]
   (when-not (Files/isRegularFile file (make-array LinkOption 0))
-    (refuse operation file "there is no such file.")))
+    (refuse operation file (if (Files/exists file (make-array LinkOption 0)) "it is no ordinary file." "there is no such file."))))
 
 (defn- reader ^BufferedReader [^Path file]
   (BufferedReader. (InputStreamReader. ^InputStream (Files/newInputStream file (make-array OpenOption 0)) StandardCharsets/UTF_8)))
