@@ -27,12 +27,12 @@
 (defn ordered?
   "Are the rows in the order of their keys?"
   [kind]
-  (= :ordered-set kind))
+  (identical? :ordered-set kind))
 
 (defn bag?
   "May a key have several rows?"
   [kind]
-  (or (= :bag kind) (= :duplicate-bag kind)))
+  (or (identical? :bag kind) (identical? :duplicate-bag kind)))
 
 (defn store
   "An empty store for a kind of table."
