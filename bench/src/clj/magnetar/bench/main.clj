@@ -1,5 +1,5 @@
 (ns magnetar.bench.main
-  "`bin/magnetar bench async|scope|fold|actor|otp|peers [--quick] [--open] [--no-write] [GROUP..]`: runs a lane of benchmarks, prints the table and
+  "`bin/magnetar bench async|scope|fold|actor|otp|table|peers [--quick] [--open] [--no-write] [GROUP..]`: runs a lane of benchmarks, prints the table and
   writes it to `bench/results`. The lane `async` is built first, and run in a JVM that has it on its class path."
   (:require
    [clojure.java.io :as io]
@@ -11,7 +11,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private usage
-  "usage: bin/magnetar bench async|scope|fold|actor|otp|peers [--quick] [--open] [--no-write] [GROUP..], or --install-peers")
+  "usage: bin/magnetar bench async|scope|fold|actor|otp|table|peers [--quick] [--open] [--no-write] [GROUP..], or --install-peers")
 
 (def ^:private quiet-flags
   "JMH 1.37 uses `sun.misc.Unsafe`, of which JDK 25 warns."
@@ -91,8 +91,8 @@
   [[command & more :as arguments]]
   (let [[options groups] ((juxt filter remove) #(str/starts-with? % "--") more)]
     (cond (= ["--install-peers"] arguments) (install-peers)
-          (not (#{"async" "scope" "fold" "actor" "otp" "peers"} command))
-          (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are six: async, scope, fold, actor, otp, peers."))
+          (not (#{"async" "scope" "fold" "actor" "otp" "table" "peers"} command))
+          (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are seven: async, scope, fold, actor, otp, table, peers."))
           (not-every? #{"--quick" "--open" "--no-write"} options)
           (refuse (str "Unknown option among: " (str/join " " options) "."))
           (= "peers" command) (run-peers (set options) groups)

@@ -23,7 +23,7 @@ public final class Failures {
             "magnetar.gen_server$", "magnetar.gen_server.", "magnetar.global$", "magnetar.impl.", "magnetar.inspect$", "magnetar.kernel.",
             "magnetar.match$", "magnetar.pg$", "magnetar.proc_lib$", "magnetar.registry$", "magnetar.registry.", "magnetar.resilience$",
             "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.", "magnetar.supervisor$", "magnetar.supervisor.", "magnetar.sys$",
-            "magnetar.sys.", "magnetar.task$", "magnetar.task.", "magnetar.test$", "magnetar.test."};
+            "magnetar.sys.", "magnetar.table$", "magnetar.table.", "magnetar.task$", "magnetar.task.", "magnetar.test$", "magnetar.test."};
 
     // Set or read by any thread; null: the default way.
     private static volatile Consumer<Failure> hook;

@@ -30,7 +30,7 @@ import magnetar.kernel.time.Waits;
  *   <li>Links are symmetric, but for one side that is DEAD: both are changed under both monitors.
  *   <li>A monitor that the watcher lists has not fired. Whoever takes it out of that list, under the watcher's monitor, decides: the death of
  *       the watched adds the message under it, a demonitor none. So after a demonitor no message comes that is not in the mailbox yet.
- *   <li>Name, list of links and of monitors are empty before anybody learns of the death.
+ *   <li>Name, list of links and of monitors are empty before anybody learns of the death, and what it owned has been told.
  *   <li>No interrupt is sent to the thread once DEAD was written by the thread itself.
  * </ol>
  *
@@ -61,6 +61,7 @@ public final class LocalProcess extends Region {
     private Bag<Pid> links;
     private Bag<Monitor> watchers;
     private Bag<Monitor> watching;
+    private Bag<Owned> owned;
     private boolean traps;
     private Object reason;
     private Object name;
@@ -617,7 +618,7 @@ public final class LocalProcess extends Region {
             }
         }
         if (dead) {
-            new Obituary(pid, reason, linked ? List.of(other.pid) : List.of(), m == null ? List.of() : List.of(m), List.of(), null).announce();
+            new Obituary(pid, reason, linked ? List.of(other.pid) : List.of(), m == null ? List.of() : List.of(m), List.of(), List.of(), null).announce();
         }
         return null;
     }
@@ -695,6 +696,27 @@ public final class LocalProcess extends Region {
         return true;
     }
 
+    // --- what it owns ------------------------------------------------------------------------------------------------
+
+    /** Lets it own this, until it dies or disowns it; false, and nothing is changed, if it is dead. */
+    public synchronized boolean own(Owned thing) {
+        boolean can = life != Life.DEAD;
+        if (can) {
+            owned = Bag.with(owned, thing);
+        }
+        return can;
+    }
+
+    /** Ends that: its death does nothing to this any more. */
+    public synchronized void disown(Owned thing) {
+        Bag.remove(owned, thing);
+    }
+
+    /** What it owns, in the order in which it came to it. */
+    public synchronized List<Owned> belongings() {
+        return List.copyOf(Bag.list(owned));
+    }
+
     // --- exit --------------------------------------------------------------------------------------------------------
 
     /** An exit signal arrives. */
@@ -750,10 +772,11 @@ public final class LocalProcess extends Region {
     private Obituary die(Object value) {
         life = Life.DEAD;
         pid.bury(new Pid.Ended(reason, value));
-        Obituary obituary = new Obituary(pid, reason, Bag.list(links), Bag.list(watchers), Bag.list(watching), gone);
+        Obituary obituary = new Obituary(pid, reason, Bag.list(links), Bag.list(watchers), Bag.list(watching), Bag.list(owned), gone);
         links = null;
         watchers = null;
         watching = null;
+        owned = null;
         return obituary;
     }
 
@@ -775,9 +798,14 @@ public final class LocalProcess extends Region {
     }
 
     /** What has to be told after a death. */
-    private record Obituary(Pid dead, Object why, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, Gate gone) {
+    private record Obituary(Pid dead, Object why, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, List<Owned> owned,
+            Gate gone) {
         void announce() {
             World.note("dies", dead, why);
+            for (Owned thing : owned) {
+                World.switchPoint();
+                thing.ownerDied(dead);
+            }
             for (Monitor m : watchers) {
                 LocalProcess p = m.maker().process();
                 if (p != null && !(World.mayDelay() && World.delays(dead, p.pid, why, () -> p.fire(m, why)))) {

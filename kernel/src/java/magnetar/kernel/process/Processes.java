@@ -307,7 +307,7 @@ public final class Processes {
     }
 
     /** Sends what no bound applies to, and what nobody waits for: no process there, no error. */
-    static void signal(Object to, Object message) {
+    public static void signal(Object to, Object message) {
         if (to instanceof Ref alias) {
             LocalProcess p = alias.maker() == null ? null : alias.maker().process();
             if (p != null) {
