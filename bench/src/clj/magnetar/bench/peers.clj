@@ -109,7 +109,7 @@
   "What one operation takes a peer."
   [{:keys [command theirs operations fewer] :as workload} {:keys [name] :as peer}]
   (let [command (if (and theirs (not= name "Magnetar")) theirs command)]
-    (/ (apply programs/ask peer command (numbers-for workload name))
+    (/ (double (apply programs/ask peer command (numbers-for workload name)))
        (/ (double operations) (double (get fewer name 1))))))
 
 (defn- one-round [workload peers round]

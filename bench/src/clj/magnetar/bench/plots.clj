@@ -7,7 +7,7 @@
    (java.io File)
    (org.knowm.xchart CategoryChart CategoryChartBuilder VectorGraphicsEncoder VectorGraphicsEncoder$VectorGraphicsFormat XYChart XYChartBuilder)
    (org.knowm.xchart.internal.chartpart Chart)
-   (org.knowm.xchart.style Styler$LegendPosition)))
+   (org.knowm.xchart.style CategoryStyler Styler$LegendPosition XYStyler)))
 
 (set! *warn-on-reflection* true)
 
@@ -29,7 +29,7 @@
   Example: (bars (io/file \"x.svg\") \"Ratios\" [\"ring\"] {\"Go\" {\"ring\" 1.2}})"
   [file title workloads series]
   (let [^CategoryChart chart (.build (doto (CategoryChartBuilder.) (.width 1100) (.height 560) (.title title) (.yAxisTitle "ours / theirs")))]
-    (doto (.getStyler chart)
+    (doto ^CategoryStyler (.getStyler chart)
       (.setYAxisLogarithmic true)
       (.setXAxisLabelRotation 30)
       (.setAvailableSpaceFill 0.8))
@@ -43,7 +43,7 @@
   Example: (lines (io/file \"x.svg\") \"ring\" \"ns per hop\" {\"Go\" [[10 200.0] [100 210.0]]})"
   [file title unit series]
   (let [^XYChart chart (.build (doto (XYChartBuilder.) (.width 800) (.height 420) (.title title) (.xAxisTitle "N") (.yAxisTitle unit)))]
-    (doto (.getStyler chart)
+    (doto ^XYStyler (.getStyler chart)
       (.setXAxisLogarithmic true)
       (.setYAxisMin 0.0))
     (doseq [[peer points] series]
