@@ -8,8 +8,7 @@
    [magnetar.simulated-programs :as programs]
    [magnetar.test :as mt])
   (:import
-   (java.util.concurrent CompletableFuture Executors TimeUnit)
-   (java.util.function Supplier)))
+   (java.util.concurrent CompletableFuture Executors ForkJoinPool TimeUnit)))
 
 (defn- reason-of [f]
   (try (f) (catch Exception e [(:magnetar/reason (ex-data e)) (ex-message e)])))
@@ -203,7 +202,12 @@
 
 (deftest a-pool-that-wakes-a-fiber-is-reported-with-the-line-that-waits
   (refused-with :magnetar.test/foreign-thread
-                #(.get (CompletableFuture/supplyAsync (reify Supplier (get [_] (Thread/yield) 1))))))
+                #(let [answer (CompletableFuture.)]
+                   (.execute (ForkJoinPool/commonPool)
+                             (fn []
+                               (while (zero? (.getNumberOfDependents answer)) (Thread/onSpinWait)) ; nobody waits yet
+                               (.complete answer 1)))
+                   (.get answer))))
 
 (deftest ^{:spec ["C145"]} a-virtual-thread-of-the-jdk-is-reported-by-line
   (refused-with :magnetar.test/foreign-thread #(.join (Thread/startVirtualThread (fn [] 1))))

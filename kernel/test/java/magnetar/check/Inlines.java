@@ -14,6 +14,7 @@ import magnetar.kernel.process.Lendable;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.Zombies;
 import magnetar.kernel.process.Ref;
 import magnetar.kernel.time.Durations;
 
@@ -166,7 +167,7 @@ final class Inlines {
                 Play.finished(caller);
             }
         });
-        Support.until("no zombie is left", () -> Processes.zombies().isEmpty());
+        Support.until("no zombie is left", () -> Zombies.all().isEmpty());
     }
 
     /** Sleeps in its work, which it should not. */
