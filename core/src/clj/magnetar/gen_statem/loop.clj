@@ -184,8 +184,8 @@
     (cond
       (nil? result) (quit server now [:enter old] value)
       (not= (.-state now) (.-state result)) (flawed server now [:enter old] (flaws/bad-enter-return (module now) now value))
-      :else (let [[^Plan plan now] (plan server now [:enter old] (.-actions result) true)
-                  now (moved server now nil result plan)
+      :else (let [[^Plan plan ^Now now] (plan server now [:enter old] (.-actions result) true)
+                  ^Now now (moved server now nil result plan)
                   timeouts (into timeouts (.-timeouts plan))]
               (if (.-repeat? result)
                 (recur server now event (.-state now) timeouts)
@@ -299,7 +299,7 @@
 (defn- serve
   "Enters the first state, does what the actions ask for, and serves."
   [server ^Now now actions]
-  (let [[^Plan plan now] (plan server now [:internal :init] actions false)
+  (let [[^Plan plan ^Now now] (plan server now [:internal :init] actions false)
         after (moved server now nil (Result. (.-state ^Now now) (.-data ^Now now) nil false) plan)
         after (if (.-enter? (behaviour/mode (module after)))
                 (enter server after nil (.-state ^Now now) (.-timeouts plan))
