@@ -4,12 +4,13 @@
     (ns my.switch)
     (def callback-mode :state-functions)
     (defn init [n] [:ok :off n])
-    (defn off [type content n]
-      (if (= :push content) [:next-state :on (inc n)] :keep-state-and-data))
-    (defn on [[_ from] content n]
-      [:keep-state n [:reply from n]])
+    (defn off [type content n] [:next-state :on (inc n)])
+    (defn on [type content n]
+      (match type
+        :cast        [:next-state :off n]
+        [:call from] [:keep-state n [:reply from n]]))
 
-    (let [[:ok switch] (statem/start-link 'my.switch 0)]
+    (let [[_ switch] (statem/start-link 'my.switch 0)]
       (statem/cast switch :push)
       (statem/call switch :count)) ;=> 1
 
@@ -58,6 +59,8 @@
    [magnetar.gen-server.host :as host]
    [magnetar.gen-statem.behaviour :as behaviour]
    [magnetar.gen-statem.loop :as loop]
+   [magnetar.gen-statem.machine :as machine]
+   [magnetar.gen-statem.mermaid :as mermaid]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
@@ -198,3 +201,51 @@
   ([machine reason] (stop machine reason nil))
   ([machine reason options]
    (gs/stop machine reason options)))
+
+;; ---- data
+
+(defn machine
+  "The behaviour of a state machine that is declared as data; it starts as any other.
+
+  :initial     the first state
+  :data        what it starts with, or a function of the argument of the start; else the argument
+  :states      a map from states, any values, to maps:
+    :on          a map from events to transitions
+    :after       [ms transition], if nothing leads out of the state before
+    :enter       (enter data): the data when the state is entered; not when a transition leads back to it
+    :postpone    a set of events that wait for another state
+    :final       true: the machine ends here, normally
+    :label       its name in the diagram
+  :on          transitions of all states, where the state has none for the event
+  :unexpected  a callback as handle-event, for an event without a transition; else a call is answered [:error [:unexpected-event content :in
+               state]], and others are reported
+  :name, :terminate, :format-status  as in every behaviour
+
+  An event is a message, a cast or a call; its name is its content, or the first of a vector. A transition is the next state, or a map, or a
+  vector of maps, of which the first whose condition holds is taken:
+
+    :to       the next state; without it the state stays, and is not entered again
+    :when     (when data content): the condition
+    :do       (do data content): the new data
+    :reply    (reply new-data content): the answer to a call, :ok if left out
+    :actions  (actions new-data content): further actions
+    :label    what the diagram says
+
+  What is wrong is said with where it stands and what was meant.
+
+    (statem/start-link (statem/machine {:initial :off, :states {:off {:on {:push :on}}, :on {:on {:push :off}}}}) nil)
+
+  Counterpart: statecharts as data, as in XState."
+  [declaration]
+  (machine/behaviour (machine/full declaration)))
+
+(defn mermaid
+  "The state diagram of a machine that is declared as data, as the text that Mermaid draws. Takes a declaration or what `machine` made of it.
+
+  Functions are shown by the names that they have in the source; a :label of the transition says it better.
+
+    (println (statem/mermaid {:initial :off, :states {:off {:on {:push :on}}, :on {:on {:push :off}}}}))
+
+  In Erlang there is none; the diagrams of its manual are drawn by hand."
+  [machine]
+  (mermaid/diagram (machine/of machine)))

@@ -72,18 +72,24 @@ failure(F) ->
 
 %% ---- servers that do what they are told
 
-init(F) -> F().
+handle_call(F, {_, _} = S) when is_function(F) -> F(S);
+handle_call(Q, {_, Id} = S) -> {ok, {Id, Q}, S}.
 
 handle_call(get, _, S) -> {reply, S, S};
 handle_call(F, From, S) -> F(From, S).
 
 handle_cast(F, S) -> F(S).
 
+handle_info({'EXIT', _, _}, {To, _} = S) when is_pid(To) -> {ok, S};
+handle_info(M, {To, Id} = S) when is_pid(To) -> To ! {info, Id, M}, {ok, S};
 handle_info(F, S) when is_function(F) -> F(S);
 handle_info(M, S) -> tell({info, M}), {noreply, S}.
 
 handle_continue(X, S) -> tell({continue, X}), {noreply, S}.
 
+terminate(Why, {To, Id}) when is_pid(To) ->
+    To ! {term, Id, case Why of {error, _} -> error; _ -> Why end},
+    {terminated, Id};
 terminate(Why, _) ->
     case get(kid) of
         undefined -> tell({terminate, Why});
@@ -169,6 +175,33 @@ told_until_end() ->
         {_, 'end'} -> [];
         M -> [M | told_until_end()]
     end.
+
+%% ---- handlers of events; their state is {whom to tell, Id}
+
+init({F, Left}) when is_function(F) -> F(Left);
+init({_, _} = S) -> {ok, S};
+init(F) -> F().
+
+handle_event(F, S) when is_function(F) -> F(S);
+handle_event(E, {To, Id} = S) -> To ! {event, Id, E}, {ok, S}.
+
+manager(Ids) ->
+    {ok, P} = gen_event:start(),
+    [gen_event:add_handler(P, {?MODULE, Id}, {self(), Id}) || Id <- Ids],
+    P.
+
+supervised(Id) ->
+    P = manager([]),
+    gen_event:add_sup_handler(P, {?MODULE, Id}, {self(), Id}),
+    P.
+
+which(P) -> [Id || {_, Id} <- gen_event:which_handlers(P)].
+
+for_id(Wanted, F) -> fun({_, Id} = S) when Id =:= Wanted -> F(S); (S) -> {ok, S} end.
+
+taking_over() ->
+    Me = self(),
+    fun(Left) -> Me ! {swapped, z, Left}, {ok, {Me, z}} end.
 
 %% ---- children and supervisors
 

@@ -205,7 +205,7 @@
 ;; ---- events
 
 (defn- step [server ^Now now [type content :as event]]
-  (let [now (if (.-timers now) (timers/cancel now :timeout) now)
+  (let [^Now now (if (.-timers now) (timers/cancel now :timeout) now)
         ^Now now (noted now server [:in event (.-state now)])
         value (guarded server ((.-on now) type content (.-data now)))]
     (if-some [result (result now value)]

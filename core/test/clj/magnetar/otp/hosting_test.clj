@@ -18,7 +18,7 @@
 (set! *warn-on-reflection* true)
 
 (defn- of-servers? [{:keys [id]}]
-  (re-find #"^(GS|GSM|SUP|SYS|DYN|PLB)-" id))
+  (re-find #"^(GS|GSM|GE|SUP|SYS|DYN|PLB)-" id))
 
 (defn- activated
   "Calls f while servers are hosted without a thread if nothing is said."
