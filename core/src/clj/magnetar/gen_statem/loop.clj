@@ -112,7 +112,7 @@
 (defn- quit
   "Ends the machine after a callback that returned no Result."
   [server now event value]
-  (let [size (if (vector? value) (count value) 0)
+  (let [size (long (if (vector? value) (count value) 0))
         word (if (vector? value) (head value) value)]
     (cond
       (instance? Failed value) (end server now (.-reason ^Failed value) (.-bare ^Failed value) event)
