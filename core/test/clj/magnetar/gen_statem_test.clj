@@ -362,6 +362,40 @@
          (str/split-lines (statem/mermaid door))
          (str/split-lines (statem/mermaid (statem/machine door))))))
 
+(deftest ^{:spec ["C96"]} the-diagram-tells-states-apart-whatever-they-are-called
+  (is (= ["stateDiagram-v2"
+          "    [*] --> nil"
+          "    nil --> s2 : x [condition] / inc"
+          "    state \"b\" as s2"
+          "    s2 --> s2 : [1 2]"
+          "    state \"b\" as s3"
+          "    state \"a/b\" as s4"
+          "    state \"end\" as s5"
+          "    alone"]
+         (str/split-lines (statem/mermaid {:initial nil
+                                           :states (array-map nil {:on {:x {:to "b", :when #(= %1 %2), :do #'inc}}}
+                                                              "b" {:on {[1 2] {}}}
+                                                              :b {}
+                                                              :a/b {}
+                                                              :end {}
+                                                              :alone {})})))))
+
+(deftest a-declaration-that-was-not-made-a-behaviour-is-refused
+  (is (= :magnetar/not-a-behaviour (first (processes/misuse #(statem/start door 1))))))
+
+(deftest events-without-an-end-do-not-keep-a-machine-alive-nor-others-from-running
+  (doseq [hosting [:threaded :activated]]
+    (let [pid (machine script {:hosting hosting})
+          seen (promise)
+          n (atom 0)
+          again (fn again [_ _ _]
+                  (when (= 5000 (swap! n inc)) (deliver seen true))
+                  [:keep-state-and-data [:state-timeout 0 again]])]
+      (statem/cast pid again)
+      (is (value-of seen))
+      (actor/exit pid :boom)
+      (is (= :boom (processes/reason pid))))))
+
 (deftest ^{:spec ["C94"]} a-declaration-that-is-wrong-is-not-made-a-machine
   (doseq [[path value where meant] [[[:initial] :lockd [:initial] :locked]
                                     [[:initial] nil [:initial] nil]

@@ -65,9 +65,16 @@
       (check-states label source))
     (Mode. functions? enter? (behaviour/hot source :handle-event))))
 
+(defn- check-no-declaration [x]
+  (when (and (map? x) (:initial x) (not (:init x)))
+    (arguments/misuse :magnetar/not-a-behaviour
+                      (str "This is a state machine declared as data: " (arguments/show x) "; a behaviour is what (statem/machine ..) makes of it.")
+                      {:behaviour x})))
+
 (defn behaviour
   "The behaviour of a state machine, checked."
   ^Behaviour [x]
+  (check-no-declaration x)
   (if (instance? Behaviour x) x (behaviour/of-kind of-gen-statem x read-mode)))
 
 (defn reread

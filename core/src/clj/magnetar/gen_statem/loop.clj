@@ -20,7 +20,7 @@
    (magnetar.gen_server.host Failed Kind Next Server)
    (magnetar.gen_statem.actions Bad Plan)
    (magnetar.gen_statem.behaviour Mode)
-   (magnetar.kernel.park Exit)
+   (magnetar.kernel.park Exit Fiber)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -222,8 +222,10 @@
         (assoc :queue (list event)))))
 
 (defn- drain
-  "Handles the events that come before the next message."
+  "Handles the events that come before the next message. Each is a point at which the machine may be told to exit, and lets others run: they may
+  never end."
   [server ^Now now]
+  (.enter (Fiber/current))
   (let [queue (.-queue now)]
     (cond
       (seq queue) (recur server (step server (assoc now :queue (pop queue)) (peek queue)))

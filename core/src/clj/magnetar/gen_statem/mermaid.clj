@@ -11,7 +11,10 @@
 (defn- text
   "Without what ends a label or a line of Mermaid."
   [x]
-  (-> (if (or (keyword? x) (symbol? x)) (name x) (str x))
+  (-> (cond
+        (keyword? x) (subs (str x) 1)
+        (nil? x) "nil"
+        :else (str x))
       (str/replace #"[\s:;#\"]+" " ")
       (str/trim)))
 
@@ -19,21 +22,28 @@
   "What a function is called in the source; nil if it has no name."
   [f]
   (cond
-    (var? f) (text (symbol f))
-    (keyword? f) (text f)
+    (var? f) (text (name (symbol f)))
+    (or (keyword? f) (symbol? f)) (text f)
+    (map? f) nil
     :else (let [last-part (peek (str/split (str/replace (main/demunge (.getName (class f))) #"--\d+$" "") #"/"))]
             (when-not (re-find #"^(fn|eval)?[-_\d]*$|^fn--|^eval\d+" last-part)
               last-part))))
 
+(defn- plain-word
+  "The state as an id of Mermaid; nil if it is none."
+  [state]
+  (let [word (text state)]
+    (when (and (re-matches #"[A-Za-z][A-Za-z0-9_]*" word) (not (#{"end" "state" "note"} (str/lower-case word))))
+      word)))
+
 (defn- ids
-  "Ids that Mermaid takes for the states: their names where these are plain words."
+  "Ids that Mermaid takes for the states: their names where these are plain words, and those of no other."
   [states]
-  (into {} (map-indexed (fn [i state]
-                          [state (let [word (text state)]
-                                   (if (and (re-matches #"[A-Za-z][A-Za-z0-9_]*" word) (not (#{"end" "state" "note"} (str/lower-case word))))
-                                     word
-                                     (str "s" (inc (long i)))))]))
-        states))
+  (let [words (frequencies (map plain-word states))]
+    (into {} (map-indexed (fn [i state]
+                            (let [word (plain-word state)]
+                              [state (if (and word (= 1 (words word)) (not (re-matches #"s\d+" word))) word (str "s" (inc (long i))))])))
+          states)))
 
 (defn- guard-text [guard]
   (str " [" (or (function-name guard) "condition") "]"))
@@ -66,6 +76,6 @@
                          :when (not (or (:final here) (contains? (:on here) event)))]
                      (arrow ids state (text event) t))]
     (str/join "\n" (concat ["stateDiagram-v2" (str "    [*] --> " (ids initial))]
-                           (mapcat (fn [[state here]] (state-lines ids state here)) states)
+                           (mapcat (fn [[state here]] (or (seq (state-lines ids state here)) [(str "    " (ids state))])) states)
                            everywhere
                            [""]))))
