@@ -131,7 +131,7 @@
   (ask manager [:swap-handler (handlers/known-by operation old) old-argument (handlers/spec operation new) new-argument supervisor] :infinity))
 
 (defn swap-handler
-  "Puts a new handler in the place of an old one: :ok, or [:error x] if the init of the new one returned x.
+  "Removes an old handler and adds a new one that takes over: :ok, or [:error x] if the init of the new one returned x.
 
   The old one's terminate gets old-argument; the new one's init gets [new-argument what-terminate-returned], or [new-argument :error] if there
   is no such handler. Whoever supervised the old one supervises the new one.

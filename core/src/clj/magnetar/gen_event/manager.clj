@@ -161,8 +161,9 @@
 (defn- swapped [handlers known-by argument spec new-argument supervisor]
   (if-some [at (index-of handlers known-by)]
     (let [old (nth handlers at)
-          [handler value] (swap old argument spec new-argument (or supervisor (:supervisor old)))]
-      [(if handler :ok [:error value]) (replaced handlers at handler)])
+          [handler value] (swap old argument spec new-argument (or supervisor (:supervisor old)))
+          others (into (subvec handlers 0 at) (subvec handlers (inc (long at))))]
+      [(if handler :ok [:error value]) (without-links handlers (if handler (into [handler] others) others))])
     (let [[answer handlers] (add handlers spec [new-argument :error] supervisor)]
       [(if (= :ok answer) :ok [:error answer]) handlers])))
 

@@ -153,7 +153,7 @@
       [:ok [me :z]])))
 
 (scenario GE-11 "a handler that is swapped in gets what the old one left"
-  :expect [[:term :a :swp] [:swapped :z [:terminated :a]] [:b :z]]
+  :expect [[:term :a :swp] [:swapped :z [:terminated :a]] [:z :b]]
   :ours (let [pid (manager :a :b)]
           (ge/swap-handler pid (named :a) :swp (named :z) (taking-over))
           (conj (told 2) (which pid)))
