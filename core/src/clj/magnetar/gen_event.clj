@@ -56,7 +56,7 @@
   (behaviour/behaviour manager/behaviour))
 
 (defn- start-with [operation options how]
-  (host/start operation 'magnetar.gen-event #(server/begin manager/kind manager-behaviour nil %1 %2) options how))
+  (host/start operation 'magnetar.gen-event false #(server/begin manager/kind manager-behaviour nil %1 %2) options how))
 
 (defn start-link
   "Starts an event manager without handlers, linked to this process: [:ok pid].

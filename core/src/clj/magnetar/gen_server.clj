@@ -44,7 +44,8 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.sys.system :as system])
   (:import
-   (magnetar.gen_server.behaviour Behaviour)))
+   (magnetar.gen_server.behaviour Behaviour)
+   (magnetar.kernel.process Processes)))
 
 (set! *warn-on-reflection* true)
 
@@ -52,7 +53,7 @@
 
 (defn- start-with [operation behaviour argument options how]
   (let [^Behaviour behaviour (behaviour/behaviour behaviour)]
-    (host/start operation (.-label behaviour) #(server/begin behaviour argument %1 %2) options how)))
+    (host/start operation (.-label behaviour) true #(server/begin behaviour argument %1 %2) options how)))
 
 (defn start-link
   "Starts a server, linked to this process, and waits until its init has returned: [:ok pid].
@@ -66,6 +67,9 @@
   :timeout    how long init may take; [:error :timeout] after that, and the server is killed
   :debug      a list of :trace, :statistics, :log or [:log n], see `magnetar.sys`
   :hosting    :threaded (the default), or :activated: while it waits for a message the server has no thread; the next message starts one
+  :inline-calls  off if left out. True for a server whose handle-call never blocks and takes less than a second, or a function of the request
+              that says so of this one: then a call that finds the server at rest may be handled on the thread of the caller, as the server.
+              It needs {:hosting :activated}
   :spawn-opt  options of `magnetar.actor/spawn-opt`
 
     (gs/start-link 'my.counter 0 {:name :counter}) ;=> [:ok pid]
@@ -110,6 +114,7 @@
   ([behaviour state] (enter-loop behaviour state nil))
   ([behaviour state options]
    (arguments/options "enter-loop" [:name :debug :action] options)
+   (Processes/requireCurrent "enter-loop")
    (server/enter (behaviour/behaviour behaviour) state options (proc-lib/parent))))
 
 ;; ---- ask

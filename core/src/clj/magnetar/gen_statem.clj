@@ -66,7 +66,8 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.sys.system :as system])
   (:import
-   (magnetar.gen_server.behaviour Behaviour)))
+   (magnetar.gen_server.behaviour Behaviour)
+   (magnetar.kernel.process Processes)))
 
 (set! *warn-on-reflection* true)
 
@@ -74,7 +75,7 @@
 
 (defn- start-with [operation behaviour argument options how]
   (let [^Behaviour behaviour (behaviour/behaviour behaviour)]
-    (host/start operation (.-label behaviour) #(loop/begin behaviour argument %1 %2) options how)))
+    (host/start operation (.-label behaviour) false #(loop/begin behaviour argument %1 %2) options how)))
 
 (defn start-link
   "Starts a state machine, linked to this process, and waits until its init has returned: [:ok pid].
@@ -124,6 +125,7 @@
   ([behaviour state data] (enter-loop behaviour state data nil))
   ([behaviour state data options]
    (arguments/options "enter-loop" [:name :debug :actions] options)
+   (Processes/requireCurrent "enter-loop")
    (loop/enter-loop (behaviour/behaviour behaviour) state data options (proc-lib/parent))))
 
 ;; ---- ask

@@ -264,4 +264,5 @@
       (assoc (server/face server debug)
              :state-of #(mapv seen %)
              :replaced replace-each
-             :change-code change-code))))
+             :change-code change-code))
+    (resting [_ server state debug frame] (.resting ^Kind server/kind server state debug frame))))

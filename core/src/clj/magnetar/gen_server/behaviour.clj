@@ -28,18 +28,26 @@
 
 ;; ---- near misses
 
+(defn- swapped? [a b ^long i ^long j]
+  (and (pos? i) (pos? j) (= (nth a i) (nth b (dec j))) (= (nth a (dec i)) (nth b j))))
+
+(defn- cheapest
+  "The edits up to the letters i of a and j of b, from those before."
+  [before last-row row a b i j]
+  (let [changed (+ (long (nth last-row j)) (if (= (nth a i) (nth b j)) 0 1))
+        best (min changed (inc (long (peek row))) (inc (long (nth last-row (inc (long j))))))]
+    (if (swapped? a b i j)
+      (min best (inc (long (nth before (dec (long j))))))
+      best)))
+
 (defn- edits
-  "How many letters have to change to come from a to b."
+  "How many letters have to change, or to swap with their neighbours, to come from a to b."
   ^long [a b]
-  (peek (reduce (fn [row [i x]]
-                  (reduce (fn [line [j y]]
-                            (conj line (min (inc (long (peek line)))
-                                            (inc (long (nth row (inc (long j)))))
-                                            (+ (long (nth row j)) (if (= x y) 0 1)))))
-                          [(inc (long i))]
-                          (map-indexed vector b)))
-                (vec (range (inc (count b))))
-                (map-indexed vector a))))
+  (loop [i 0 before nil last-row (vec (range (inc (count b))))]
+    (if (= i (count a))
+      (peek last-row)
+      (recur (inc i) last-row
+             (reduce (fn [row j] (conj row (cheapest before last-row row a b i j))) [(inc i)] (range (count b)))))))
 
 (defn near
   "The one of these keywords that x may have been meant to be, or nil."
@@ -86,13 +94,15 @@
                                     {:behaviour label :missing word :found (vec names-found)}))))
 
 (defn- misspelt [kind label source]
-  (doseq [word (when-not (instance? Namespace source) (remove (set (known kind)) (found source)))
-          :let [meant (near word (known kind))]
-          :when meant]
-    (arguments/misuse :magnetar/unknown-callback
-                      (str "The behaviour " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are "
-                           (names (known kind)) ".")
-                      {:behaviour label :unknown word :meant meant})))
+  (let [callback? (set (known kind))
+        words (when-not (instance? Namespace source) (found source))]
+    (doseq [word (remove callback? words)
+            :let [meant (near word (remove (set words) (known kind)))]
+            :when meant]
+      (arguments/misuse :magnetar/unknown-callback
+                        (str "The behaviour " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are "
+                             (names (known kind)) ".")
+                        {:behaviour label :unknown word :meant meant}))))
 
 (defn- load-namespace [symbol]
   (try
@@ -142,10 +152,18 @@
      (checked kind label source)
      (Behaviour. label source (hot source :handle-call) (hot source :handle-cast) (details label source)))))
 
+;; The last map that a server was started with: a million servers of one map share what was made of it. A map does not change.
+(def ^:private latest (atom nil))
+
 (defn behaviour
   "The behaviour of a gen-server, checked."
   ^Behaviour [x]
-  (if (instance? Behaviour x) x (of-kind of-gen-server x)))
+  (let [^Behaviour shared @latest]
+    (cond
+      (instance? Behaviour x) x
+      (not (map? x)) (of-kind of-gen-server x)
+      (and shared (identical? x (.-source shared))) shared
+      :else (reset! latest (of-kind of-gen-server x)))))
 
 (defn callback
   "The callback of this name, or nil; looked up each time, so that it follows what is redefined."

@@ -1,7 +1,8 @@
 (ns magnetar.gen-server.host
   "What servers of each kind are made of: a process that takes one message after the other, rests, answers `magnetar.sys`, and says why it ended.
 
-  A kind says what a message does (a Next), how the server ends, and what it shows: gen-server, gen-event and gen-statem are kinds."
+  A kind says what a message does (a Next), how the server ends, what it shows, and what it is while it rests: gen-server, gen-event and
+  gen-statem are kinds."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
@@ -9,12 +10,13 @@
    [magnetar.gen-server.names :as names]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.sys.system :as system])
   (:import
-   (clojure.lang IDeref Var)
+   (clojure.lang IDeref)
    (magnetar.gen_server.behaviour Behaviour)
    (magnetar.kernel.park Cancelled Exit)
    (magnetar.kernel.process LocalProcess Matcher Pid)
@@ -42,15 +44,30 @@
 (definterface Kind
   (^Object process [server message state debug]) ; what the message does: the Next
   (^Object end [server reason state message debug]) ; throws
-  (^Object face [server debug])) ; what `magnetar.sys.system` wants
+  (^Object face [server debug]) ; what `magnetar.sys.system` wants
+  (^Object resting [server state debug frame])) ; what it goes on with when it has rested
 
-(deftype Server [^Behaviour behaviour ^magnetar.gen_server.host.Kind kind who parent ^LocalProcess process rests?
+;; `idle` is what it is while it waits: nil, threaded; :rests, without a thread; or a function of the request, without a thread and serving callers
+;; inline.
+(deftype Server [^Behaviour behaviour ^magnetar.gen_server.host.Kind kind who parent ^LocalProcess process idle
                  ^:volatile-mutable message ^:volatile-mutable call]
   Desk
   (handling [_] message)
   (handle [_ m] (set! message m))
   (edge [_] call)
   (waitFor [_ e] (set! call e)))
+
+;; A call that the caller may do itself: the answer is there when it is served, or comes as any other.
+(definterface Visitor
+  (message [])
+  (answer [value])
+  (answered []))
+
+(deftype Visit [message ^:unsynchronized-mutable value]
+  Visitor
+  (message [_] message)
+  (answer [_ v] (set! value v))
+  (answered [_] value))
 
 (defn label
   "What the behaviour of the server is called."
@@ -168,14 +185,16 @@
 
 (declare serve)
 
+(deftype Idle [server state debug frame]
+  Callable
+  (call [_]
+    (fibers/install frame)
+    (serve server (Next. state debug Durations/INFINITE))))
+
 (defn- rest-until-message
   "Gives the thread back until there is a message, which another one handles; does not return."
   [^Server server state debug]
-  (let [frame (Var/getThreadBindingFrame)]
-    (.rest ^LocalProcess (.-process server)
-           (fn []
-             (Var/resetThreadBindingFrame frame)
-             (serve server (Next. state debug Durations/INFINITE))))))
+  (.rest ^LocalProcess (.-process server) (.resting ^Kind (.-kind server) server state debug (fibers/frame-here))))
 
 (defn- next-or-rest [^Server server ^Next now]
   (let [message (.receive ^LocalProcess (.-process server) anything 0 0)]
@@ -184,7 +203,7 @@
       (taken message))))
 
 (defn- await-message [^Server server ^Next now]
-  (if (and (.-rests? server) (= Durations/INFINITE (.-nanos now)))
+  (if (and (.-idle server) (= Durations/INFINITE (.-nanos now)))
     (next-or-rest server now)
     (next-message (.-process server) (.-nanos now))))
 
@@ -216,8 +235,8 @@
 
 (defn server
   "This process, made a server of the kind."
-  ^Server [kind behaviour name parent rests?]
-  (let [server (Server. behaviour kind (or name (actor/self)) parent (LocalProcess/current) rests? nil nil)]
+  ^Server [kind behaviour name parent idle]
+  (let [server (Server. behaviour kind (or name (actor/self)) parent (LocalProcess/current) idle nil nil)]
     (actor/pput ::desk server)
     server))
 
@@ -230,11 +249,12 @@
   (proc-lib/init-fail answer reason))
 
 (defn begin
-  "The body of the process of a server: takes the name, calls init; (up server debug value) goes on, unless init says that it does not come up."
-  [kind behaviour argument {:keys [name debug hosting]} parent up]
+  "The body of the process of a server: takes the name, calls init; (up server debug value fail) goes on, unless init says that it does not come
+  up; (fail reason) ends it."
+  [kind behaviour argument {:keys [name debug idle]} parent up]
   (if-some [taken (names/register name)]
     (proc-lib/init-fail [:error [:already-started taken]] :normal)
-    (let [server (server kind behaviour name parent (= :activated hosting))
+    (let [server (server kind behaviour name parent idle)
           init (behaviour/callback behaviour :init)
           value (guarded server (init argument))
           [word x] (when (vector? value) value)
@@ -251,22 +271,57 @@
 (def ^:private options
   [:name :timeout :debug :hosting :spawn-opt])
 
-;; A test runs all scenarios with the other one.
-(def ^:private default-hosting :threaded)
+;; A test runs all scenarios with others.
+(def ^:private defaults
+  {:hosting :threaded, :inline-calls nil})
 
 (defn- check-hosting [hosting]
-  (when-not (contains? #{nil :threaded :activated} hosting)
+  (when-not (contains? #{:threaded :activated} hosting)
     (arguments/misuse :magnetar/bad-hosting
                       (str "The :hosting of a server is :threaded or :activated; this is " (arguments/show hosting) ".") {:hosting hosting})))
 
+(defn- check-inline-calls [inline-calls hosting]
+  (when-not (or (boolean? inline-calls) (nil? inline-calls) (ifn? inline-calls))
+    (arguments/misuse :magnetar/bad-inline-calls
+                      (str "The :inline-calls of a server are true or a function of the request, as in {:inline-calls #{:get}}; this is "
+                           (arguments/show inline-calls) ".")
+                      {:inline-calls inline-calls}))
+  (when (and inline-calls (not= :activated hosting))
+    (arguments/misuse :magnetar/bad-inline-calls
+                      "Only a server that rests serves calls inline: give it {:hosting :activated} beside its :inline-calls."
+                      {:inline-calls inline-calls :hosting hosting})))
+
+(defn- how-idle
+  "What a server is while it waits, see Server."
+  [hosting inline-calls]
+  (cond
+    (= :threaded hosting) nil
+    (true? inline-calls) (constantly true)
+    inline-calls (fn [request] (try (inline-calls request) (catch Exception _ false)))
+    :else :rests))
+
+(defn- option [given word]
+  (let [said (get given word)]
+    (if (nil? said) (get defaults word) said)))
+
+(defn- hosted
+  "What a server with these options is while it waits, see Server; refuses what is wrong."
+  [given inline?]
+  (let [hosting (option given :hosting)
+        inline-calls (when inline? (option given :inline-calls))]
+    (check-hosting hosting)
+    (check-inline-calls inline-calls hosting)
+    (how-idle hosting inline-calls)))
+
 (defn start
-  "Starts a server in step with this process: (body options parent) is what it does, `how` says :link or :keep-monitor."
-  [operation label body {:keys [name timeout hosting spawn-opt] :as given} how]
-  (arguments/options operation options given)
+  "Starts a server in step with this process: (body options parent) is what it does, `how` says :link or :keep-monitor, `inline?` whether servers
+  of this kind may serve their callers inline."
+  [operation label inline? body {:keys [name timeout debug spawn-opt] :as given} how]
+  (arguments/options operation (cond-> options inline? (conj :inline-calls)) given)
   (names/check-name name)
-  (check-hosting hosting)
-  (let [parent (when (:link how) (actor/self))]
-    (proc-lib/start-here #(body (assoc given :hosting (or hosting default-hosting)) parent)
+  (let [idle (hosted given inline?)
+        parent (when (:link how) (actor/self))]
+    (proc-lib/start-here #(body {:name name :debug debug :idle idle} parent)
                          (merge how {:report? false :spawn-opt spawn-opt :timeout (or timeout :infinity)
                                      :label (str (or name label))}))))
 

@@ -6,14 +6,16 @@
    [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.gen-server.host :as host :refer [guarded head]]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.sys.system :as system])
   (:import
    (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.gen_server.host Failed Kind Next Server)
+   (magnetar.gen_server.host Failed Idle Kind Next Server Visit)
    (magnetar.kernel.park Exit)
+   (magnetar.kernel.process Lendable LocalProcess Pid)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -149,19 +151,78 @@
    :status #(host/status server (.-behaviour server) {:state %1} %2 %3)
    :terminate (fn [state reason] (stop server reason state nil debug))})
 
+;; ---- a server at rest
+
+;; A handler that is said not to block takes less than this, in nanoseconds: who waits less than that is not served inline.
+(def ^:private ^:const ^long inline-bound 1000000000)
+
+(declare resting)
+
+(defn- awake
+  "The server goes on, on a thread of its own, with what its handler returned to a visitor."
+  [^Server server message state frame value]
+  (fn []
+    (fibers/install frame)
+    (.handle server message)
+    (let [next (interpret server :handle-call message state nil value)]
+      (.handle server nil)
+      (host/serve server next))))
+
+(defn- at-once? [value]
+  (and (vector? value) (= 3 (count value)) (identical? :reply (nth value 0))))
+
+(defn- receive-visit
+  "What the server goes on with: an answer at once leaves it at rest, all else is done on a thread of its own."
+  [^Server server state frame ^Visit visit]
+  (let [message (.message visit)
+        call (.-handle-call ^Behaviour (.-behaviour server))]
+    (.handle server message)
+    (let [value (guarded server (call (nth message 2) (nth message 1) state))]
+      (.handle server nil)
+      (if (and (at-once? value) (.isAlive ^Pid (.pid ^LocalProcess (.-process server))))
+        (do (.answer visit (nth value 1))
+            (resting server (nth value 2) nil frame))
+        (awake server message state frame value)))))
+
+(deftype Visitable [^Server server state debug frame]
+  Lendable
+  (call [_]
+    (fibers/install frame)
+    (host/serve server (Next. state debug Durations/INFINITE)))
+  (takes [_ visit nanos]
+    (and (nil? debug)
+         (< inline-bound nanos)
+         (boolean ((.-idle server) (nth (.message ^Visit visit) 2)))))
+  (serve [_ visit]
+    (let [callers (fibers/frame-here)]
+      (if (identical? frame callers)
+        (receive-visit server state frame visit)
+        (try
+          (fibers/install-here frame)
+          (receive-visit server state frame visit)
+          (finally (fibers/install-here callers)))))))
+
+(defn- resting
+  "What a server that waits without a thread goes on with."
+  [^Server server state debug frame]
+  (if (= :rests (.-idle server))
+    (Idle. server state debug frame)
+    (Visitable. server state debug frame)))
+
 (def kind
   "The kind of server that gen-server is."
   (reify Kind
     (process [_ server message state debug] (handle server message state debug))
     (end [_ server reason state message debug] (stop server reason state message debug))
-    (face [_ server debug] (face server debug))))
+    (face [_ server debug] (face server debug))
+    (resting [_ server state debug frame] (resting server state debug frame))))
 
 ;; ---- the beginning
 
 (defn enter
   "Makes this process a server with the state; does not return."
   [behaviour state {:keys [name debug action]} parent]
-  (let [server (host/server kind behaviour name parent false)
+  (let [server (host/server kind behaviour name parent nil)
         debug (system/start-debug debug)]
     (host/serve server (proceed server :init nil state debug action [:ok state action]))))
 

@@ -17,7 +17,7 @@
    [magnetar.sys.system :as system])
   (:import
    (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.gen_server.host Failed Kind Next Server)
+   (magnetar.gen_server.host Failed Idle Kind Next Server)
    (magnetar.gen_statem.actions Bad Plan)
    (magnetar.gen_statem.behaviour Mode)
    (magnetar.kernel.park Exit Fiber)
@@ -291,7 +291,8 @@
   (reify Kind
     (process [_ server message now debug] (process server message now debug))
     (end [_ server reason now message debug] (end server (assoc now :debug debug) reason reason message))
-    (face [_ server debug] (face server debug))))
+    (face [_ server debug] (face server debug))
+    (resting [_ server now debug frame] (Idle. server now debug frame))))
 
 ;; ---- the beginning
 
@@ -326,7 +327,7 @@
 (defn enter-loop
   "Makes this process a state machine; does not return."
   [behaviour state data {:keys [name debug actions]} parent]
-  (let [server (host/server kind behaviour name parent false)
+  (let [server (host/server kind behaviour name parent nil)
         now (fresh behaviour state data (system/start-debug debug))]
     (if (:on now)
       (serve server now actions)

@@ -133,7 +133,7 @@ public final class Processes {
         nameElsewhere(process, options);
         process.setTraps(options.traps);
         LocalProcess spawner = options.link ? requireCurrent("spawn-link") : options.monitor ? requireCurrent("spawn-monitor") : null;
-        Monitor monitor = options.monitor ? spawner.newMonitor(process.pid(), process.pid(), null, "NONE") : null;
+        Monitor monitor = options.monitor ? spawner.newMonitor(process.pid(), process.pid(), null, Ref.Alias.NONE) : null;
         refuseIf(process.settle(spawner, options.name, options.link, monitor), options.name, process.pid());
         return monitor;
     }
