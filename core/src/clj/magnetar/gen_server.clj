@@ -36,6 +36,7 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.gen-server.call :as call]
+   [magnetar.gen-server.host :as host]
    [magnetar.gen-server.loop :as server]
    [magnetar.gen-server.names :as names]
    [magnetar.impl.arguments :as arguments]
@@ -50,60 +51,9 @@
 
 ;; ---- start
 
-(def ^:private options
-  [:name :timeout :debug :hosting :inline-calls :spawn-opt])
-
-;; A test runs all scenarios with others.
-(def ^:private defaults
-  {:hosting :threaded, :inline-calls nil})
-
-(defn- check-hosting [hosting]
-  (when-not (contains? #{:threaded :activated} hosting)
-    (arguments/misuse :magnetar/bad-hosting
-                      (str "The :hosting of a server is :threaded or :activated; this is " (arguments/show hosting) ".") {:hosting hosting})))
-
-(defn- check-inline-calls [inline-calls hosting]
-  (when-not (or (boolean? inline-calls) (nil? inline-calls) (ifn? inline-calls))
-    (arguments/misuse :magnetar/bad-inline-calls
-                      (str "The :inline-calls of a server are true or a function of the request, as in {:inline-calls #{:get}}; this is "
-                           (arguments/show inline-calls) ".")
-                      {:inline-calls inline-calls}))
-  (when (and inline-calls (not= :activated hosting))
-    (arguments/misuse :magnetar/bad-inline-calls
-                      "Only a server that rests serves calls inline: give it {:hosting :activated} beside its :inline-calls."
-                      {:inline-calls inline-calls :hosting hosting})))
-
-(defn- how-idle
-  "What a server is while it waits, see its loop."
-  [hosting inline-calls]
-  (cond
-    (= :threaded hosting) nil
-    (true? inline-calls) (constantly true)
-    inline-calls (fn [request] (try (inline-calls request) (catch Exception _ false)))
-    :else :rests))
-
-(defn- option [given word]
-  (let [said (get given word)]
-    (if (nil? said) (get defaults word) said)))
-
-(defn- hosted
-  "What a server with these options is while it waits, see its loop; refuses what is wrong."
-  [given]
-  (let [hosting (option given :hosting)
-        inline-calls (option given :inline-calls)]
-    (check-hosting hosting)
-    (check-inline-calls inline-calls hosting)
-    (how-idle hosting inline-calls)))
-
-(defn- start-with [operation behaviour argument {:keys [name timeout debug spawn-opt] :as given} how]
-  (arguments/options operation options given)
-  (names/check-name name)
-  (let [idle (hosted given)
-        ^Behaviour behaviour (behaviour/behaviour behaviour)
-        parent (when (:link how) (actor/self))
-        body #(server/begin behaviour argument {:name name :debug debug :idle idle} parent)]
-    (proc-lib/start-here body (merge how {:report? false :spawn-opt spawn-opt :timeout (or timeout :infinity)
-                                          :label (str (or name (.-label behaviour)))}))))
+(defn- start-with [operation behaviour argument options how]
+  (let [^Behaviour behaviour (behaviour/behaviour behaviour)]
+    (host/start operation (.-label behaviour) true #(server/begin behaviour argument %1 %2) options how)))
 
 (defn start-link
   "Starts a server, linked to this process, and waits until its init has returned: [:ok pid].
@@ -150,8 +100,7 @@
   {:erlang "gen_server:start_monitor/4"}
   ([behaviour argument] (start-monitor behaviour argument nil))
   ([behaviour argument options]
-   (let [[how x :as outcome] (start-with "start-monitor" behaviour argument options {:keep-monitor true})]
-     (if (vector? how) [:ok [(second how) x]] outcome))))
+   (host/monitored (start-with "start-monitor" behaviour argument options {:keep-monitor true}))))
 
 (defn enter-loop
   "Makes this process, which `proc-lib` has started, a server with the state; never returns.
@@ -299,7 +248,7 @@
   In Erlang: throw/1 in a callback."
   {:erlang "erlang:throw/1"}
   [value]
-  (throw (server/return value)))
+  (throw (host/return value)))
 
 (defn stop
   "Asks a server to end for the reason, :normal if none is given, and waits until it has: :ok. Its terminate is called.

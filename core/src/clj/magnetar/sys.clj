@@ -132,7 +132,8 @@
 (defn log
   "Keeps the last events: true for ten, a number for so many, false for none; :get gives [:ok events], the oldest first.
 
-  An event is [:in message], [:out value to] or [:noreply state].
+  An event is [:in message], [:out value to] or [:noreply state]; of a state machine [:in event state], [:out value to], [:postpone event
+  state] or [:consume event old-state new-state].
 
     (sys/log :counter :get) ;=> [:ok [[:in ..] [:out ..]]]
 

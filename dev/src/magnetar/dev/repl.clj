@@ -26,6 +26,8 @@
     [magnetar.resilience :as r]
     [magnetar.actor :as actor]
     [magnetar.gen-server :as gs]
+    [magnetar.gen-statem :as statem]
+    [magnetar.gen-event :as ge]
     [magnetar.supervisor :as sup]
     [magnetar.inspect :as inspect]])
 

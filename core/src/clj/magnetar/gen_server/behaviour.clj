@@ -1,31 +1,30 @@
 (ns magnetar.gen-server.behaviour
-  "What a server does: callbacks, from a map of functions or from the vars of a namespace."
+  "What a server of some kind does: callbacks, from a map of functions or from the vars of a namespace."
   {:no-doc true}
   (:require
    [clojure.string :as str]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
-   [magnetar.impl.runtime]))
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.lang Namespace)))
 
 (set! *warn-on-reflection* true)
 
-(def ^:private required
-  [:init :handle-call :handle-cast])
-
-(def ^:private optional
-  [:handle-info :handle-continue :terminate :code-change :format-status])
-
-(def known
-  "The names of callbacks."
-  (into required optional))
-
-(def ^:private callback?
-  (set known))
+(def ^:private of-gen-server
+  "The callbacks of the kind: what it is called, what it needs, and what it may have."
+  {:kind "a server"
+   :required [:init :handle-call :handle-cast]
+   :optional [:handle-info :handle-continue :terminate :code-change :format-status]})
 
 (deftype Behaviour
   [label       ; what it is called in reports: the symbol of the namespace, or of the var
    source      ; a map, a var that holds one, or a namespace
-   handle-call handle-cast])
+   handle-call handle-cast ; those of a gen-server; other kinds look theirs up, or keep them elsewhere
+   details])   ; what else a kind knows of it
+
+(defn- known [{:keys [required optional]}]
+  (into required optional))
 
 ;; ---- near misses
 
@@ -61,10 +60,13 @@
 
 ;; ---- where callbacks come from
 
-(defn- from-namespace [ns word]
-  (get (ns-publics ns) (symbol (name word))))
+(defn- from-namespace [^Namespace ns word]
+  (when-some [v (.findInternedVar ns (symbol (name word)))]
+    (when-not (:private (meta v)) v)))
 
-(defn- lookup [source word]
+(defn lookup
+  "What the source has under the name."
+  [source word]
   (cond
     (map? source) (source word)
     (var? source) (@source word)
@@ -76,25 +78,31 @@
     (var? source) (keys @source)
     :else (sort (keys (ns-publics source)))))
 
-(defn- names [xs]
+(defn names
+  "These, as a sentence lists them."
+  [xs]
   (if (seq xs) (str/join ", " (map pr-str xs)) "nothing"))
 
-(defn- missing [label source word]
+(defn missing
+  "Throws that the behaviour lacks what a server of the kind needs."
+  [kind label source word]
   (let [names-found (found source)
-        meant (near word (remove callback? (map keyword names-found)))]
+        meant (near word (remove (set (known kind)) (map keyword names-found)))]
     (throw (errors/illegal-argument :magnetar/missing-callback
-                                    (str "The behaviour " label " has no " (name word) ", which a server needs; found: " (names (take 30 names-found)) "."
-                                         (when meant (str " Is " (name meant) " meant to be it?")))
+                                    (str "The behaviour " label " has no " (name word) ", which " (:kind kind) " needs; found: "
+                                         (names (take 30 names-found)) "." (when meant (str " Is " (name meant) " meant to be it?")))
                                     {:behaviour label :missing word :found (vec names-found)}))))
 
-(defn- misspelt [label source]
-  (doseq [word (when-not (or (instance? clojure.lang.Namespace source) (every? callback? (found source)))
-                 (remove callback? (found source)))
-          :let [meant (near word (remove (set (found source)) known))]
-          :when meant]
-    (arguments/misuse :magnetar/unknown-callback
-                      (str "The behaviour " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are " (names known) ".")
-                      {:behaviour label :unknown word :meant meant})))
+(defn- misspelt [kind label source]
+  (let [callback? (set (known kind))
+        words (when-not (instance? Namespace source) (found source))]
+    (doseq [word (remove callback? words)
+            :let [meant (near word (remove (set words) (known kind)))]
+            :when meant]
+      (arguments/misuse :magnetar/unknown-callback
+                        (str "The behaviour " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are "
+                             (names (known kind)) ".")
+                        {:behaviour label :unknown word :meant meant}))))
 
 (defn- load-namespace [symbol]
   (try
@@ -108,7 +116,7 @@
 (defn- source-of [behaviour]
   (cond
     (symbol? behaviour) (load-namespace behaviour)
-    (or (map? behaviour) (instance? clojure.lang.Namespace behaviour) (and (var? behaviour) (map? @behaviour))) behaviour
+    (or (map? behaviour) (instance? Namespace behaviour) (and (var? behaviour) (map? @behaviour))) behaviour
     :else (arguments/misuse :magnetar/bad-behaviour
                             (str "A behaviour is a map of functions, a var that holds one, or the symbol of a namespace; this is "
                                  (arguments/show behaviour) ".")
@@ -121,37 +129,41 @@
     (symbol? behaviour) behaviour
     :else (ns-name behaviour)))
 
-(defn- checked [label source]
-  (misspelt label source)
-  (doseq [word required]
+(defn- checked [kind label source]
+  (misspelt kind label source)
+  (doseq [word (:required kind)]
     (when-not (ifn? (lookup source word))
-      (missing label source word))))
+      (missing kind label source word))))
 
-(defn- hot
+(defn hot
   "The callback as a function that follows what it is redefined to."
   [source word]
   (if (var? source)
     (fn [& args] (apply (lookup source word) args))
     (lookup source word)))
 
-(defn- made ^Behaviour [x]
-  (let [source (source-of x)
-        label (label-of x)]
-    (checked label source)
-    (Behaviour. label source (hot source :handle-call) (hot source :handle-cast))))
+(defn of-kind
+  "The behaviour of a server of the kind, checked: an error names what is missing, and what was found. (details label source), if given, is
+  what else the kind knows of it."
+  (^Behaviour [kind x] (of-kind kind x (fn [_ _])))
+  (^Behaviour [kind x details]
+   (let [source (source-of x)
+         label (label-of x)]
+     (checked kind label source)
+     (Behaviour. label source (hot source :handle-call) (hot source :handle-cast) (details label source)))))
 
 ;; The last map that a server was started with: a million servers of one map share what was made of it. A map does not change.
 (def ^:private latest (atom nil))
 
 (defn behaviour
-  "The behaviour of a server, checked: an error names what is missing, and what was found."
+  "The behaviour of a gen-server, checked."
   ^Behaviour [x]
   (let [^Behaviour shared @latest]
     (cond
       (instance? Behaviour x) x
-      (not (map? x)) (made x)
+      (not (map? x)) (of-kind of-gen-server x)
       (and shared (identical? x (.-source shared))) shared
-      :else (reset! latest (made x)))))
+      :else (reset! latest (of-kind of-gen-server x)))))
 
 (defn callback
   "The callback of this name, or nil; looked up each time, so that it follows what is redefined."

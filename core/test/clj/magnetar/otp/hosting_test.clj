@@ -6,6 +6,7 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.actor-support :as processes]
    [magnetar.gen-server :as gs]
+   [magnetar.gen-server.host :as host]
    [magnetar.impl.runtime]
    [magnetar.otp.lanes :as lanes]
    [magnetar.scope :as scope]
@@ -17,12 +18,12 @@
 (set! *warn-on-reflection* true)
 
 (defn- of-servers? [{:keys [id]}]
-  (re-find #"^(GS|SUP|SYS|DYN|PLB)-" id))
+  (re-find #"^(GS|GSM|GE|SUP|SYS|DYN|PLB)-" id))
 
 (defn- by-default
   "Calls f while servers have these options if nothing is said."
   [options f]
-  (with-redefs-fn {#'gs/defaults options} f))
+  (with-redefs-fn {#'host/defaults options} f))
 
 (deftest each-scenario-of-servers-holds-for-activated-ones
   (by-default {:hosting :activated} #(run! lanes/check (filter of-servers? (lanes/table)))))

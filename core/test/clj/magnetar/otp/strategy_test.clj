@@ -130,7 +130,7 @@
   :erl "I = fun() -> {ok, {#{auto_shutdown => any_significant}, [(quiet(a))#{restart => transient, significant => true}]}} end,
     S = sup(#{auto_shutdown => any_significant}, [#{id => inner, type => supervisor, restart => transient, significant => true,
                                                      start => {supervisor, start_link, [?MODULE, I]}}]),
-    stop(pid_of(S, inner), a, normal), state_of(S)")
+    reason_of_end(S, fun() -> stop(pid_of(S, inner), a, normal) end)")
 
 ;; ---- restarts that fail
 
