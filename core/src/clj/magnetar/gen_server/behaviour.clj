@@ -5,7 +5,9 @@
    [clojure.string :as str]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
-   [magnetar.impl.runtime]))
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.lang Namespace Var)))
 
 (set! *warn-on-reflection* true)
 
@@ -50,8 +52,10 @@
 
 ;; ---- where callbacks come from
 
-(defn- from-namespace [ns word]
-  (get (ns-publics ns) (symbol (name word))))
+(defn- from-namespace [^Namespace ns word]
+  (let [x (.getMapping ns (symbol (name word)))]
+    (when (and (var? x) (identical? ns (.ns ^Var x)) (.isPublic ^Var x))
+      x)))
 
 (defn- lookup [source word]
   (cond
@@ -77,7 +81,7 @@
                                     {:behaviour label :missing word :found (vec names-found)}))))
 
 (defn- misspelt [label source]
-  (doseq [word (when-not (instance? clojure.lang.Namespace source) (remove (set known) (found source)))
+  (doseq [word (when-not (instance? Namespace source) (remove (set known) (found source)))
           :let [meant (near word known)]
           :when meant]
     (arguments/misuse :magnetar/unknown-callback
@@ -96,7 +100,7 @@
 (defn- source-of [behaviour]
   (cond
     (symbol? behaviour) (load-namespace behaviour)
-    (or (map? behaviour) (instance? clojure.lang.Namespace behaviour) (and (var? behaviour) (map? @behaviour))) behaviour
+    (or (map? behaviour) (instance? Namespace behaviour) (and (var? behaviour) (map? @behaviour))) behaviour
     :else (arguments/misuse :magnetar/bad-behaviour
                             (str "A behaviour is a map of functions, a var that holds one, or the symbol of a namespace; this is "
                                  (arguments/show behaviour) ".")

@@ -7,6 +7,7 @@
    [magnetar.gen-server.names :as names]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.runtime]
+   [magnetar.impl.versions :as versions]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.sys.system :as system])
@@ -226,7 +227,8 @@
      :behaviour (.-label ^Behaviour (.-behaviour server))
      :status running
      :parent (.-parent server)
-     :dictionary (dissoc (actor/pdict) ::desk)
+     :dictionary (versions/without-notes (dissoc (actor/pdict) ::desk))
+     :code (versions/of-dictionary (actor/pdict))
      :state (:state shown)
      :log (:log shown)}))
 
@@ -305,6 +307,7 @@
 (defn- server [behaviour name parent rests?]
   (let [server (Server. behaviour (or name (actor/self)) parent (LocalProcess/current) rests? nil nil)]
     (actor/pput ::desk server)
+    (versions/serves (.-source ^Behaviour behaviour))
     server))
 
 (defn enter

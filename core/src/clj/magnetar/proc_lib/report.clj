@@ -31,8 +31,11 @@
 (defn- to-tools-logging [{:keys [log factory logger]} level text]
   (log (logger @factory "magnetar") level nil text))
 
+(def ^:private levels
+  {:error System$Logger$Level/ERROR, :warning System$Logger$Level/WARNING, :info System$Logger$Level/INFO})
+
 (defn- to-system-logger [level ^String text]
-  (.log (System/getLogger "magnetar") (if (= :error level) System$Logger$Level/ERROR System$Logger$Level/WARNING) text))
+  (.log (System/getLogger "magnetar") ^System$Logger$Level (levels level System$Logger$Level/WARNING) text))
 
 (defn- write [{:keys [level] :as event}]
   (let [text (language/text (dissoc event :level))]
@@ -41,7 +44,7 @@
       (to-system-logger level text))))
 
 (defn tell
-  "Reports an event: {:event .. :level :error or :warning ..}. What goes wrong with that does not concern the caller."
+  "Reports an event: {:event .. :level :error, :warning or :info ..}. What goes wrong with that does not concern the caller."
   [event]
   (try
     ((or @hook write) event)

@@ -17,7 +17,7 @@
 (set! *warn-on-reflection* true)
 
 (defn- of-servers? [{:keys [id]}]
-  (re-find #"^(GS|SUP|SYS|DYN|PLB)-" id))
+  (re-find #"^(GS|SUP|SYS|DYN|PLB|HOT)-" id))
 
 (defn- activated
   "Calls f while servers are hosted without a thread if nothing is said."

@@ -1,0 +1,81 @@
+(ns magnetar.impl.versions
+  "Which version of which namespace a process runs: it notes that in its dictionary where it starts, and where its state is changed."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.lang Namespace Var)
+   (magnetar.kernel.process LocalProcess)))
+
+(set! *warn-on-reflection* true)
+
+(defn version
+  "The version of a namespace: its metadata :version, else the digest of the source that magnetar.hot has loaded it from, else nil."
+  [ns]
+  (when-some [ns (find-ns ns)]
+    (let [{:keys [version ::digest]} (meta ns)]
+      (if (some? version) version digest))))
+
+(defn set-digest
+  "Notes what the namespace was loaded from."
+  [ns digest]
+  (alter-meta! (the-ns ns) assoc ::digest digest))
+
+(defn digest
+  "The digest of the source that the namespace was loaded from; nil if magnetar.hot has not loaded it."
+  [ns]
+  (::digest (meta (find-ns ns))))
+
+(defn- home
+  "The name of the namespace that code comes from, nil where that cannot be told."
+  [source]
+  (cond
+    (instance? Namespace source) (ns-name source)
+    (var? source) (ns-name (.ns ^Var source))))
+
+(defn- note [^LocalProcess process key versions]
+  (when-not (= versions (get (.dictionary process) key))
+    (.setDictionary process (assoc (.dictionary process) key versions))))
+
+(defn serves
+  "This process runs the callbacks of these sources, namespaces or vars, and answers `magnetar.sys`."
+  [& sources]
+  (when-some [names (seq (keep home sources))]
+    (note (LocalProcess/current) ::served (into {} (map (juxt identity version)) names))))
+
+(defn runs
+  "This process goes on with f: if that is a var, with what it is now."
+  [f]
+  (let [process (LocalProcess/current)]
+    (if-some [name (home f)]
+      (note process ::run {name (version name)})
+      (when (get (.dictionary process) ::run)
+        (.setDictionary process (dissoc (.dictionary process) ::run))))))
+
+(defn served-by
+  "From namespace to version: what the process serves, that answers `magnetar.sys`; nil if nothing."
+  [^LocalProcess process]
+  (::served (.dictionary process)))
+
+(defn of-dictionary
+  "From namespace to version: what the process of the dictionary runs; nil if that is not known."
+  [dictionary]
+  (or (::served dictionary) (::run dictionary)))
+
+(defn without-notes
+  "The dictionary without what is noted here."
+  [dictionary]
+  (dissoc dictionary ::served ::run))
+
+(defn renew
+  "The state of this process is one of the versions that are loaded now."
+  []
+  (let [process (LocalProcess/current)]
+    (when-some [served (served-by process)]
+      (note process ::served (into {} (map (fn [[name _]] [name (version name)])) served)))))
+
+(defn put-back
+  "The state of this process is one of these versions again."
+  [versions]
+  (when versions
+    (note (LocalProcess/current) ::served versions)))
