@@ -113,6 +113,12 @@
     (catch Exception e
       (merge {:event :code-not-loaded :namespaces (mapv :namespace units) :message (ex-message e)} (select-keys (ex-data e) [:server :reason :step])))))
 
+(defn- report-to [f report]
+  (try
+    (f report)
+    (catch Exception e
+      (tell {:event :report-failed :message (ex-message e) :report report}))))
+
 (defn- watching [files {:keys [tree report] :or {report tell} :as options}]
   (with-open [service (watch/open)]
     (watch/register service files)
@@ -123,7 +129,7 @@
         (watch/register service files)
         (let [[units seen] (watch/look seen)]
           (when (seq units)
-            (report (attempt tree units options)))
+            (report-to report (attempt tree units options)))
           (recur seen))))))
 
 (defn- watched [path]

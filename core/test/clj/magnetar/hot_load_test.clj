@@ -38,7 +38,7 @@
   [ns other fresh]
   (let [changes [(list 'ns ns {:version 9} '(:require [clojure.set :as s]) '(:import (java.util ArrayList)))
                  '(def value 9) '(def added 9) '(defrecord Point [z]) '(defmethod shape :square [_] 9) '(defmethod shape :circle [_] 9)
-                 '(def ^:dynamic *dynamic* 9) '(def unbound 9)
+                 '(def unbound 9) "(def ^:dynamic plain 9)"
                  (list 'alter-var-root (list 'var (symbol (str other) "shared")) '(constantly 9))
                  (list 'extend-type 'Long (symbol (str other) "Sized") '(size [_] 9))
                  (list 'create-ns (list 'quote fresh))
@@ -54,7 +54,7 @@
   (code/load-forms other (list 'ns other) '(def shared 1) '(defprotocol Sized (size [x]))
                    '(defn size-or-none [x] (if (satisfies? Sized x) (size x) :none)))
   (code/load-forms ns (list 'ns ns {:version 1} '(:require [clojure.string :as s :refer [blank?]]) '(:import (java.util Date)))
-                   '(def value 1) '(declare unbound) '(def ^{:doc "kept"} *dynamic* 1)
+                   '(def value 1) '(declare unbound) '(def plain 1)
                    '(defrecord Point [x y]) '(defmulti shape identity) '(defmethod shape :circle [_] 1)))
 
 (deftest ^{:spec ["C130"]} a-namespace-that-does-not-load-changes-nothing

@@ -121,7 +121,7 @@
 
 (defn- in-words [reason]
   (let [error (when (vector? reason) (first reason))]
-    (arguments/show (if (map? error) (:message error reason) reason))))
+    (if (string? (:message error)) (:message error) (arguments/show reason))))
 
 (defn- failed [{:keys [versions] :as server} reason]
   (ex-info (str "The upgrade was rolled back: code-change of " (arguments/show (name-of server)) " from version " (pr-str (old-version versions))
@@ -221,7 +221,8 @@
   [progress f]
   (let [me (actor/self)
         tag (actor/make-ref)
-        [pid monitor] (actor/spawn-monitor #(! me [tag (try [:value (loading/alone f)] (catch Exception e [:error e]))]))]
+        [pid monitor] (actor/spawn-opt-at "upgrade" "hot/upgrade" {:monitor true}
+                                          #(! me [tag (try [:value (loading/alone f)] (catch Exception e [:error e]))]) nil)]
     (receive
       [tag [how x]] (do (actor/demonitor monitor {:flush true}) (if (= :value how) x (throw x)))
       [:DOWN monitor :process _ why] (killed progress pid why))))
