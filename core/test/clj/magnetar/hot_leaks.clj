@@ -17,9 +17,9 @@
 (defn- forms [n]
   (let [shape (if (odd? (long n)) {:n 'k} ['k])]
     [(list 'ns ns-name-of-all {:version n} '(:require [clojure.string :as str]))
-     '(defrecord Point [x y])
      '(defprotocol Shape (area [this]))
-     '(extend-protocol Shape Point (area [{:keys [x y]}] (* x y)) String (area [s] (count s)))
+     '(defrecord Point [x y] Shape (area [_] (* x y)))
+     '(extend-protocol Shape String (area [s] (count s)))
      '(defmulti speak identity)
      '(defmethod speak :cat [_] (map (fn [x] (str/upper-case x)) ["meow"]))
      (list 'defn 'init '[_] [:ok (if (odd? (long n)) {:n n} [n])])

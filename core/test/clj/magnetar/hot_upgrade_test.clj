@@ -114,6 +114,8 @@
 
 ;; ---- what is taken back
 
+(def ^:dynamic *data* nil)
+
 (defn- goes-wrong
   "Upgrades a tree of three, the second of which fails with (wrong n); the error."
   [ns app wrong options]
@@ -156,6 +158,21 @@
     (is (= :magnetar/load-failed (:magnetar/reason (ex-data e))))
     (is (= [1 5] (gs/call ::a :get)))
     (is (= :running (:status (sys/get-status app))))))
+
+(deftest ^{:spec ["C135"]} code-that-has-lost-a-callback-is-taken-back
+  (let [ns (counter-namespace)
+        app (tree (child ns ::a))
+        e (error-of #(hot/upgrade app (apply code/write (code/folder) ns (butlast (butlast (code/counter ns 2))))))]
+    (is (= (str "The behaviour " ns " has no handle-cast, which a server needs; found: handle-call, init.") (ex-message e)))
+    (is (= [1 5] (gs/call ::a :get)))
+    (is (= 1 (hot/version ns)))))
+
+(deftest source-that-is-being-loaded-cannot-upgrade
+  (let [ns (code/new-name "within")
+        [_ pid] (gs/start (counter-namespace) 5)]
+    (is (re-find #"`upgrade` was called by source that is being loaded: it would wait for the end of that. Call it in a function."
+                 (ex-message (error-of #(binding [*data* [pid (counter-path ns 2)]]
+                                          (hot/load (code/write (code/folder) ns (list 'ns ns) '(apply magnetar.hot/upgrade magnetar.hot-upgrade-test/*data*))))))))))
 
 (deftest ^{:spec ["C135" "C136"]} a-server-that-does-not-come-to-rest-ends-the-upgrade-and-is-not-left-suspended
   (let [ns (counter-namespace)

@@ -2,15 +2,23 @@
   "Upgrades in the simulator, while servers are killed at any step: none is left suspended, none is lost, none has a state of another version than its code."
   {:limit 240000}
   (:require
-   [clojure.test :as t :refer [deftest is]]
+   [clojure.test :as t :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]
    [magnetar.hot.upgrade :as upgrade]
    [magnetar.impl.versions :as versions]
+   [magnetar.proc-lib :as proc-lib]
    [magnetar.supervisor :as sup]
    [magnetar.test :as mt])
   (:import
    (clojure.lang ExceptionInfo)))
+
+(use-fixtures :once
+  (fn [f]
+    (let [before (proc-lib/set-report-hook (fn [_]))]
+      (try
+        (f)
+        (finally (proc-lib/set-report-hook before))))))
 
 (def ^:private here 'magnetar.hot-model-test)
 
@@ -41,9 +49,15 @@
 
 (def ^:private names [:server-a :server-b :server-c])
 
-(defn- tree []
-  (second (sup/start-link {:intensity 1000
-                           :children (for [name names] {:id name :start [gs/start-link #'behaviour nil {:name name}]})})))
+(def ^:private spec
+  {:intensity 1000
+   :children (for [name names] {:id name :start [gs/start-link #'behaviour nil {:name name}]})})
+
+(defn- tree
+  "The supervisor; it does not come up if a child is killed at its start."
+  []
+  (let [[how pid] (sup/start-link spec)]
+    (if (= :ok how) pid (recur))))
 
 (defn- answer
   "What the server answers, in the end: one that was killed is started again."

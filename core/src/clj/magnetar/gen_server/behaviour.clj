@@ -136,6 +136,11 @@
       (checked label source)
       (Behaviour. label source (hot source :handle-call) (hot source :handle-cast)))))
 
+(defn recheck
+  "Refuses a behaviour that has lost a callback since it was checked."
+  [^Behaviour behaviour]
+  (checked (.-label behaviour) (.-source behaviour)))
+
 (defn callback
   "The callback of this name, or nil; looked up each time, so that it follows what is redefined."
   [^Behaviour behaviour word]

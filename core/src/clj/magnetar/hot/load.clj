@@ -4,6 +4,7 @@
   (:require
    [clojure.string :as str]
    [magnetar.hot.snapshot :as snapshot]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions])
   (:import
@@ -15,6 +16,14 @@
 (set! *warn-on-reflection* true)
 
 (defonce ^:private ^ReentrantLock lock (ReentrantLock.))
+
+(defn refuse-within
+  "Refuses what would wait for the loading that this thread is in."
+  [operation]
+  (when (.isHeldByCurrentThread lock)
+    (throw (errors/illegal-state :magnetar/within-load
+                                 (str "`" operation "` was called by source that is being loaded: it would wait for the end of that. Call it in a function.")
+                                 {}))))
 
 (defn alone
   "Calls f while nobody else loads."

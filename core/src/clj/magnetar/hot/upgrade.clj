@@ -10,7 +10,9 @@
   what would undo the request all the same, behind it in its mailbox: so it is never left suspended."
   {:no-doc true}
   (:require
+   [clojure.string :as str]
    [magnetar.actor :as actor :refer [! receive]]
+   [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.gen-server.call :as call]
    [magnetar.gen-server.loop :as server]
    [magnetar.gen-server.names :as names]
@@ -114,6 +116,12 @@
 
 ;; ---- migrate
 
+(defn- recheck
+  "Refuses code that has lost a callback which the server needs."
+  [{:keys [pid]}]
+  (when-some [^Server desk (some-> (Processes/processOf pid) server/desk-of)]
+    (behaviour/recheck (.-behaviour desk))))
+
 (defn- old-version
   "What code-change is told: the version; of a process with callbacks of several namespaces, a map."
   [versions]
@@ -121,7 +129,7 @@
 
 (defn- in-words [reason]
   (let [error (when (vector? reason) (first reason))]
-    (if (string? (:message error)) (:message error) (arguments/show reason))))
+    (if (string? (:message error)) (str/replace (:message error) #"\.$" "") (arguments/show reason))))
 
 (defn- failed [{:keys [versions] :as server} reason]
   (ex-info (str "The upgrade was rolled back: code-change of " (arguments/show (name-of server)) " from version " (pr-str (old-version versions))
@@ -143,6 +151,7 @@
 (defn- migrate
   "Changes the code of the servers in their order; those that were."
   [servers extra timeout]
+  (run! recheck servers)
   (reduce (fn [done server]
             (let [answer (answer-of-change server extra timeout)]
               (cond
@@ -237,7 +246,7 @@
 
 (defn- refuse-own [roots timeout]
   (let [me (actor/self)]
-    (when (and (server/desk-of (LocalProcess/current))
+    (when (and (or (server/desk-of (LocalProcess/current)) (versions/served-by (LocalProcess/current)))
                (or (some #(= me (:pid %)) roots)
                    (some #(= me (:pid %)) (mapcat #(all-below % timeout) roots))))
       (arguments/misuse :magnetar/upgrades-itself
@@ -247,6 +256,7 @@
 (defn run
   "Upgrades the trees to what (load) loads, which is of these namespaces."
   [trees namespaces load {:keys [timeout] :as options}]
+  (loading/refuse-within "upgrade")
   (proc-lib/in-process
     (fn []
       (let [roots (mapv root trees)]
