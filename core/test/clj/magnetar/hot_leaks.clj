@@ -52,23 +52,23 @@
     (throw (AssertionError. "it was not taken back"))
     (catch clojure.lang.ExceptionInfo _)))
 
-(defn- hundred [pid folder from held]
-  (doall (for [n (range from (+ (long from) 100))]
+(defn- upgrades [how-many pid folder held]
+  (doall (for [n (range 100 (+ 100 (long how-many)))]
            (let [loader (upgrade pid folder n)]
-             (fail-to-upgrade pid folder (+ 1000 (long n)))
+             (when (zero? (mod (long n) 4)) (fail-to-upgrade pid folder (+ 1000 (long n))))
              (when held (swap! held conj (code/value ns-name-of-all 'handle-call)))
              loader))))
 
 (defn -main
-  "Prints how many of a hundred class loaders are left, and by how much the loaded classes and the heap have grown; with `leak` the old functions are held."
-  [& [leak]]
+  "Prints how many of so many class loaders are left, and by how much the loaded classes and the heap have grown; with `leak` the old functions are held."
+  [how-many & [leak]]
   (let [folder (code/folder)
         held (when leak (atom []))]
     (apply code/load-forms ns-name-of-all (forms 1))
     (let [[_ pid] (gs/start ns-name-of-all nil)]
-      (dotimes [n 20] (upgrade pid folder (+ 2 n)) (fail-to-upgrade pid folder 1000))
+      (dotimes [n 10] (upgrade pid folder (+ 2 n)) (fail-to-upgrade pid folder 1000))
       (let [before (measure)
-            loaders (hundred pid folder 100 held)
+            loaders (upgrades (parse-long how-many) pid folder held)
             after (measure)]
         (prn {:left (count (remove #(WeakReference/.refersTo % nil) loaders))
               :classes (- (long (:classes after)) (long (:classes before)))
