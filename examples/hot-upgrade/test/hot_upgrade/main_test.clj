@@ -15,7 +15,7 @@
     (is (= 2 version))
     (is (<= 6000 (long calls)))
     (is (= [[1 2] [1 2] [1 2] [1 2]] (map (juxt :from :to) (:processes (reports 2)))))
-    (is (re-find #"rolled back: code-change of :tally/3 from version 2 failed: The client 999 was forgotten" (:failed (reports 3))))
+    (is (re-find #"rolled back: code-change of :tally/3 from version 2 failed: The client 3 was forgotten" (:failed (reports 3))))
     (is (main/good? outcome))))
 
 (deftest a-wrong-answer-is-noticed

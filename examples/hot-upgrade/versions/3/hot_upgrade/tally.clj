@@ -14,6 +14,6 @@
 
 (defn code-change [_ {:keys [clients]} _]
   [:ok (vec (for [[client n] clients, _ (range n)]
-              (if (= 999 client)
-                (throw (ex-info "The client 999 was forgotten." {:client client}))
+              (if (= 3 client)
+                (throw (ex-info "The client 3 was forgotten." {:client client}))
                 client)))])
