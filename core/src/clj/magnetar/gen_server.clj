@@ -36,6 +36,7 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.gen-server.call :as call]
+   [magnetar.gen-server.host :as host]
    [magnetar.gen-server.loop :as server]
    [magnetar.gen-server.names :as names]
    [magnetar.impl.arguments :as arguments]
@@ -49,26 +50,9 @@
 
 ;; ---- start
 
-(def ^:private options
-  [:name :timeout :debug :hosting :spawn-opt])
-
-;; A test runs all scenarios with the other one.
-(def ^:private default-hosting :threaded)
-
-(defn- check-hosting [hosting]
-  (when-not (contains? #{nil :threaded :activated} hosting)
-    (arguments/misuse :magnetar/bad-hosting
-                      (str "The :hosting of a server is :threaded or :activated; this is " (arguments/show hosting) ".") {:hosting hosting})))
-
-(defn- start-with [operation behaviour argument {:keys [name timeout debug hosting spawn-opt] :as given} how]
-  (arguments/options operation options given)
-  (names/check-name name)
-  (check-hosting hosting)
-  (let [^Behaviour behaviour (behaviour/behaviour behaviour)
-        parent (when (:link how) (actor/self))
-        body #(server/begin behaviour argument {:name name :debug debug :hosting (or hosting default-hosting)} parent)]
-    (proc-lib/start-here body (merge how {:report? false :spawn-opt spawn-opt :timeout (or timeout :infinity)
-                                          :label (str (or name (.-label behaviour)))}))))
+(defn- start-with [operation behaviour argument options how]
+  (let [^Behaviour behaviour (behaviour/behaviour behaviour)]
+    (host/start operation (.-label behaviour) #(server/begin behaviour argument %1 %2) options how)))
 
 (defn start-link
   "Starts a server, linked to this process, and waits until its init has returned: [:ok pid].
@@ -112,8 +96,7 @@
   {:erlang "gen_server:start_monitor/4"}
   ([behaviour argument] (start-monitor behaviour argument nil))
   ([behaviour argument options]
-   (let [[how x :as outcome] (start-with "start-monitor" behaviour argument options {:keep-monitor true})]
-     (if (vector? how) [:ok [(second how) x]] outcome))))
+   (host/monitored (start-with "start-monitor" behaviour argument options {:keep-monitor true}))))
 
 (defn enter-loop
   "Makes this process, which `proc-lib` has started, a server with the state; never returns.
@@ -260,7 +243,7 @@
   In Erlang: throw/1 in a callback."
   {:erlang "erlang:throw/1"}
   [value]
-  (throw (server/return value)))
+  (throw (host/return value)))
 
 (defn stop
   "Asks a server to end for the reason, :normal if none is given, and waits until it has: :ok. Its terminate is called.

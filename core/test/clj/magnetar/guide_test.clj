@@ -13,7 +13,8 @@
 (def ^:private pages
   "The pages about the core; those about other modules need other libraries."
   ["docs/guide/channels.md" "docs/guide/data-parallelism.md" "docs/guide/scopes.md" "docs/guide/patterns.md" "docs/guide/binaries.md"
-   "docs/guide/actors.md" "docs/guide/gen-server.md" "docs/guide/hot-code.md" "docs/guide/simulator.md"])
+   "docs/guide/actors.md" "docs/guide/gen-server.md" "docs/guide/gen-statem.md" "docs/guide/gen-event.md" "docs/guide/hot-code.md"
+   "docs/guide/simulator.md"])
 
 (def ^:private of-the-prompt
   "The pages whose examples are typed at the prompt, in a process and with its names."

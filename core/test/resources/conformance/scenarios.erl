@@ -87,18 +87,24 @@ failure(F) ->
 
 %% ---- servers that do what they are told
 
-init(F) -> F().
+handle_call(F, {_, _} = S) when is_function(F) -> F(S);
+handle_call(Q, {_, Id} = S) -> {ok, {Id, Q}, S}.
 
 handle_call(get, _, S) -> {reply, S, S};
 handle_call(F, From, S) -> F(From, S).
 
 handle_cast(F, S) -> F(S).
 
+handle_info({'EXIT', _, _}, {To, _} = S) when is_pid(To) -> {ok, S};
+handle_info(M, {To, Id} = S) when is_pid(To) -> To ! {info, Id, M}, {ok, S};
 handle_info(F, S) when is_function(F) -> F(S);
 handle_info(M, S) -> tell({info, M}), {noreply, S}.
 
 handle_continue(X, S) -> tell({continue, X}), {noreply, S}.
 
+terminate(Why, {To, Id}) when is_pid(To) ->
+    To ! {term, Id, case Why of {error, _} -> error; _ -> Why end},
+    {terminated, Id};
 terminate(Why, _) ->
     case get(kid) of
         undefined -> tell({terminate, Why});
@@ -125,6 +131,92 @@ lone(S) ->
 
 tells() ->
     receive M -> M after 20000 -> late end.
+
+%% ---- state machines that do what they are told
+
+callback_mode() -> get(mode).
+
+handle_event(enter, Old, S, _) -> tell({enter, Old, S}), (get(on_enter))(S);
+handle_event(T, F, S, D) when is_function(F) -> F(T, S, D);
+handle_event({call, F}, get, S, D) -> {keep_state_and_data, {reply, F, {S, D}}};
+handle_event({call, F}, which, _, _) -> {keep_state_and_data, {reply, F, handle_event}};
+handle_event(T, C, _, _) -> tell({T, C}), keep_state_and_data.
+
+off(cast, push, N) -> {next_state, on, N + 1};
+off({call, F}, get, N) -> {keep_state_and_data, [{reply, F, {off, N}}]};
+off({call, F}, which, _) -> {keep_state_and_data, [{reply, F, state_function}]};
+off({call, F}, pop, _) -> put(mode, handle_event_function), {keep_state_and_data, [pop_callback_module, {reply, F, popped}]}.
+
+on({call, F}, get, N) -> {keep_state_and_data, [{reply, F, {on, N}}]}.
+
+terminate(Why, S, _) -> tell({terminate, Why, S}).
+
+begin_machine(Start, S, Mode, OnEnter) ->
+    Me = self(),
+    {ok, P} = gen_statem:Start(?MODULE, fun() -> put(to, Me), put(mode, Mode), put(on_enter, OnEnter), {ok, S, data} end, []),
+    P.
+
+machine(S) -> machine(S, handle_event_function).
+machine(S, Mode) -> machine(S, Mode, fun(_) -> keep_state_and_data end).
+machine(S, Mode, OnEnter) -> begin_machine(start_link, S, Mode, OnEnter).
+
+lone_machine(S) -> lone_machine(S, handle_event_function, undefined).
+lone_machine(S, Mode, OnEnter) -> begin_machine(start, S, Mode, OnEnter).
+
+become_machine(S, D) ->
+    put(mode, handle_event_function),
+    proc_lib:init_ack({ok, self()}),
+    gen_statem:enter_loop(?MODULE, [], S, D).
+
+cast_all(P, Contents) ->
+    sys:suspend(P),
+    [gen_statem:cast(P, C) || C <- Contents],
+    sys:resume(P).
+
+act(Actions) -> fun(_, _, _) -> {keep_state_and_data, Actions} end.
+
+go(S) -> go(S, []).
+go(S, Actions) -> fun(_, _, D) -> {next_state, S, D, Actions} end.
+
+waiting_for(Wanted, Word) ->
+    fun(_, S, _) -> tell({S, Word}), {keep_state_and_data, case S of Wanted -> []; _ -> postpone end} end.
+
+telling(Word, Next) -> fun(_, S, D) -> tell({S, Word}), {next_state, Next, D} end.
+
+told(N) -> [tells() || _ <- lists:seq(1, N)].
+
+told_until_end() ->
+    case tells() of
+        {_, 'end'} -> [];
+        M -> [M | told_until_end()]
+    end.
+
+%% ---- handlers of events; their state is {whom to tell, Id}
+
+init({F, Left}) when is_function(F) -> F(Left);
+init({_, _} = S) -> {ok, S};
+init(F) -> F().
+
+handle_event(F, S) when is_function(F) -> F(S);
+handle_event(E, {To, Id} = S) -> To ! {event, Id, E}, {ok, S}.
+
+manager(Ids) ->
+    {ok, P} = gen_event:start(),
+    [gen_event:add_handler(P, {?MODULE, Id}, {self(), Id}) || Id <- Ids],
+    P.
+
+supervised(Id) ->
+    P = manager([]),
+    gen_event:add_sup_handler(P, {?MODULE, Id}, {self(), Id}),
+    P.
+
+which(P) -> [Id || {_, Id} <- gen_event:which_handlers(P)].
+
+for_id(Wanted, F) -> fun({_, Id} = S) when Id =:= Wanted -> F(S); (S) -> {ok, S} end.
+
+taking_over() ->
+    Me = self(),
+    fun(Left) -> Me ! {swapped, z, Left}, {ok, {Me, z}} end.
 
 %% ---- children and supervisors
 

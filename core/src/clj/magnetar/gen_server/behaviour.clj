@@ -1,5 +1,5 @@
 (ns magnetar.gen-server.behaviour
-  "What a server does: callbacks, from a map of functions or from the vars of a namespace."
+  "What a server of some kind does: callbacks, from a map of functions or from the vars of a namespace."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -11,20 +11,21 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private required
-  [:init :handle-call :handle-cast])
-
-(def ^:private optional
-  [:handle-info :handle-continue :terminate :code-change :format-status])
-
-(def known
-  "The names of callbacks."
-  (into required optional))
+(def ^:private of-gen-server
+  "The callbacks of the kind: what it is called, what it needs, and what it may have."
+  {:kind "a server"
+   :required [:init :handle-call :handle-cast]
+   :optional [:handle-info :handle-continue :terminate :code-change :format-status]})
 
 (deftype Behaviour
   [label       ; what it is called in reports: the symbol of the namespace, or of the var
    source      ; a map, a var that holds one, or a namespace
-   handle-call handle-cast])
+   handle-call handle-cast ; those of a gen-server; other kinds look theirs up, or keep them elsewhere
+   details     ; what else a kind knows of it
+   kind])
+
+(defn- known [{:keys [required optional]}]
+  (into required optional))
 
 ;; ---- near misses
 
@@ -57,7 +58,9 @@
     (when (and (var? x) (identical? ns (.ns ^Var x)) (.isPublic ^Var x))
       x)))
 
-(defn- lookup [source word]
+(defn lookup
+  "What the source has under the name."
+  [source word]
   (cond
     (map? source) (source word)
     (var? source) (@source word)
@@ -69,23 +72,28 @@
     (var? source) (keys @source)
     :else (sort (keys (ns-publics source)))))
 
-(defn- names [xs]
+(defn names
+  "These, as a sentence lists them."
+  [xs]
   (if (seq xs) (str/join ", " (map pr-str xs)) "nothing"))
 
-(defn- missing [label source word]
+(defn missing
+  "Throws that the behaviour lacks what a server of the kind needs."
+  [kind label source word]
   (let [names-found (found source)
-        meant (near word (remove (set known) (map keyword names-found)))]
+        meant (near word (remove (set (known kind)) (map keyword names-found)))]
     (throw (errors/illegal-argument :magnetar/missing-callback
-                                    (str "The behaviour " label " has no " (name word) ", which a server needs; found: " (names (take 30 names-found)) "."
-                                         (when meant (str " Is " (name meant) " meant to be it?")))
+                                    (str "The behaviour " label " has no " (name word) ", which " (:kind kind) " needs; found: "
+                                         (names (take 30 names-found)) "." (when meant (str " Is " (name meant) " meant to be it?")))
                                     {:behaviour label :missing word :found (vec names-found)}))))
 
-(defn- misspelt [label source]
-  (doseq [word (when-not (instance? Namespace source) (remove (set known) (found source)))
-          :let [meant (near word known)]
+(defn- misspelt [kind label source]
+  (doseq [word (when-not (instance? Namespace source) (remove (set (known kind)) (found source)))
+          :let [meant (near word (known kind))]
           :when meant]
     (arguments/misuse :magnetar/unknown-callback
-                      (str "The behaviour " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are " (names known) ".")
+                      (str "The behaviour " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are "
+                           (names (known kind)) ".")
                       {:behaviour label :unknown word :meant meant})))
 
 (defn- load-namespace [symbol]
@@ -113,33 +121,38 @@
     (symbol? behaviour) behaviour
     :else (ns-name behaviour)))
 
-(defn- checked [label source]
-  (misspelt label source)
-  (doseq [word required]
+(defn- checked [kind label source]
+  (misspelt kind label source)
+  (doseq [word (:required kind)]
     (when-not (ifn? (lookup source word))
-      (missing label source word))))
+      (missing kind label source word))))
 
-(defn- hot
+(defn hot
   "The callback as a function that follows what it is redefined to."
   [source word]
   (if (var? source)
     (fn [& args] (apply (lookup source word) args))
     (lookup source word)))
 
+(defn of-kind
+  "The behaviour of a server of the kind, checked: an error names what is missing, and what was found. (details label source), if given, is
+  what else the kind knows of it."
+  (^Behaviour [kind x] (of-kind kind x (fn [_ _])))
+  (^Behaviour [kind x details]
+   (let [source (source-of x)
+         label (label-of x)]
+     (checked kind label source)
+     (Behaviour. label source (hot source :handle-call) (hot source :handle-cast) (details label source) kind))))
+
 (defn behaviour
-  "The behaviour of a server, checked: an error names what is missing, and what was found."
+  "The behaviour of a gen-server, checked."
   ^Behaviour [x]
-  (if (instance? Behaviour x)
-    x
-    (let [source (source-of x)
-          label (label-of x)]
-      (checked label source)
-      (Behaviour. label source (hot source :handle-call) (hot source :handle-cast)))))
+  (if (instance? Behaviour x) x (of-kind of-gen-server x)))
 
 (defn recheck
   "Refuses a behaviour that has lost a callback since it was checked."
   [^Behaviour behaviour]
-  (checked (.-label behaviour) (.-source behaviour)))
+  (checked (.-kind behaviour) (.-label behaviour) (.-source behaviour)))
 
 (defn callback
   "The callback of this name, or nil; looked up each time, so that it follows what is redefined."

@@ -4,7 +4,7 @@
   (:require
    [clojure.main :as main]
    [magnetar.actor :as actor]
-   [magnetar.gen-server.loop :as server]
+   [magnetar.gen-server.host :as host]
    [magnetar.gen-server.names :as names]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
@@ -13,7 +13,7 @@
    [magnetar.proc-lib :as proc-lib])
   (:import
    (java.util.function Predicate)
-   (magnetar.gen_server.loop Desk)
+   (magnetar.gen_server.host Desk)
    (magnetar.kernel.park Failures)
    (magnetar.kernel.process LocalProcess Matcher Pid Processes Ref)))
 
@@ -38,7 +38,7 @@
 (defn- held
   "What the server has in its hands."
   [process]
-  (when-some [desk (server/desk-of process)]
+  (when-some [desk (host/desk-of process)]
     (.handling desk)))
 
 (defn doing
@@ -68,8 +68,10 @@
 
 ;; ---- failures
 
-(defn- failed [reason address request timeout pid ref note]
-  (let [call ['magnetar.gen-server/call (language/plain address) (language/plain request) timeout]
+(def ^:private by-gen-server 'magnetar.gen-server/call)
+
+(defn- failed [word reason address request timeout pid ref note]
+  (let [call [word (language/plain address) (language/plain request) timeout]
         state (when (= :timeout reason) (doing pid ref))]
     (ex-info (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (arguments/show reason)
                   (when (= :timeout reason) (str " after " timeout " ms")) ". "
@@ -94,7 +96,7 @@
 (defn- next-edge
   "The call that the process waits in, if its callee has it in hand or in its mailbox, and owes the answer still."
   [^LocalProcess process]
-  (when-some [^Desk desk (some-> process server/desk-of)]
+  (when-some [^Desk desk (some-> process host/desk-of)]
     (when-some [^Edge edge (.edge desk)]
       (let [callee (Processes/processOf (.-callee edge))]
         (when (and callee (.awaits process (.-ref edge)) (held-or-queued? callee (.-ref edge)))
@@ -169,29 +171,29 @@
 
 (defn- find-server
   "The pid of the server, which is another process than this one."
-  ^Pid [^LocalProcess me address message timeout]
+  ^Pid [^LocalProcess me word address message timeout]
   (let [pid (or (names/pid-of "call" address)
-                (throw (failed :noproc address message timeout nil nil "Nobody has this name.")))]
+                (throw (failed word :noproc address message timeout nil nil "Nobody has this name.")))]
     (when (= pid (.pid me))
-      (throw (failed :calling-self address message timeout pid nil
+      (throw (failed word :calling-self address message timeout pid nil
                      "A server that calls itself waits for itself: call the function that does the work, or cast.")))
     pid))
 
-(defn- call-here [address message timeout nanos]
+(defn- call-here [word address message timeout nanos]
   (let [me (LocalProcess/current)
-        pid (find-server me address message timeout)]
+        pid (find-server me word address message timeout)]
     (let [ref (request me pid address message)
-          fail (fn [reason note] (failed reason address message timeout pid ref note))]
-      (if-some [desk (server/desk-of me)]
+          fail (fn [reason note] (failed word reason address message timeout pid ref note))]
+      (if-some [desk (host/desk-of me)]
         (on-the-way me desk pid ref nanos fail)
         (await-answer me ref nanos fail)))))
 
 (defn- system-here [address message timeout nanos]
   (let [me (LocalProcess/current)
-        pid (find-server me address message timeout)
+        pid (find-server me by-gen-server address message timeout)
         ref (.monitor me pid address nil "REPLY_DEMONITOR")]
     (Processes/control pid [:magnetar/system [(.pid me) ref] message])
-    (await-answer me ref nanos (fn [reason note] (failed reason address message timeout pid ref note)))))
+    (await-answer me ref nanos (fn [reason note] (failed by-gen-server reason address message timeout pid ref note)))))
 
 (defn system
   "Asks a process of OTP what `magnetar.sys` asks, and waits for the answer."
@@ -201,13 +203,14 @@
     (proc-lib/in-process #(system-here address message timeout nanos))))
 
 (defn call
-  "Sends the request and waits for the answer, in the process that this thread is, or is for as long."
-  [address message timeout]
-  (transactions/refuse "call")
-  (let [nanos (arguments/nanos :timeout timeout)]
-    (if (LocalProcess/current)
-      (call-here address message timeout nanos)
-      (proc-lib/in-process #(call-here address message timeout nanos)))))
+  "Sends the request and waits for the answer, in the process that this thread is, or is for as long. A failure names the function `word`."
+  ([address message timeout] (call by-gen-server address message timeout))
+  ([word address message timeout]
+   (transactions/refuse "call")
+   (let [nanos (arguments/nanos :timeout timeout)]
+     (if (LocalProcess/current)
+       (call-here word address message timeout nanos)
+       (proc-lib/in-process #(call-here word address message timeout nanos))))))
 
 ;; ---- requests whose answers are taken later
 

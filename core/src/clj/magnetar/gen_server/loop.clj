@@ -4,110 +4,31 @@
   (:require
    [magnetar.actor :as actor]
    [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.names :as names]
+   [magnetar.gen-server.host :as host :refer [guarded head]]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.runtime]
-   [magnetar.impl.versions :as versions]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.sys.system :as system])
   (:import
-   (clojure.lang IDeref Var)
    (magnetar.gen_server.behaviour Behaviour)
+   (magnetar.gen_server.host Failed Kind Next Server)
    (magnetar.kernel.park Exit)
-   (magnetar.kernel.process LocalProcess Matcher Pid)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
 
-;; What a server is doing, for those who ask from outside: the message in its hands, and the call that it waits in.
-(definterface Desk
-  (handling [])
-  (handle [message])
-  (edge [])
-  (waitFor [edge]))
-
-(deftype Server [^Behaviour behaviour who parent ^LocalProcess process rests? ^:volatile-mutable message ^:volatile-mutable call]
-  Desk
-  (handling [_] message)
-  (handle [_ m] (set! message m))
-  (edge [_] call)
-  (waitFor [_ e] (set! call e)))
-
-(deftype Next [state debug ^long nanos])
-
-;; A callback that failed.
-(deftype Failed [reason])
-
-(defn- head [message]
-  (when (and (vector? message) (pos? (count message)))
-    (nth message 0)))
-
-;; ---- leaving a callback early
-
-(defn return
-  "An error without a stack that carries what a callback returns."
-  [value]
-  (proxy [Error IDeref] ["the return value of a callback, thrown outside of one" nil false false]
-    (deref [] value)))
-
-(defn- escaped
-  "What a callback that threw has returned, or that it failed. After an exit signal it is neither: what was interrupted threw, and the process
-  goes, for the reason that it was given."
-  [^Server server t]
-  (cond
-    (not (.isAlive ^Pid (.pid ^LocalProcess (.-process server)))) (throw (Exit. :exiting))
-    (and (instance? Error t) (instance? IDeref t)) @t
-    :else (Failed. (language/reason t))))
-
-(defmacro ^:private guarded [server & body]
-  `(try ~@body (catch Throwable t# (escaped ~server t#))))
-
 ;; ---- the end
-
-(defn- redacted
-  "What a report may show of a server, as its callback format-status wants it."
-  [^Server server status]
-  (if-some [hide (behaviour/callback (.-behaviour server) :format-status)]
-    (try
-      (hide status)
-      (catch Exception e {:state (str "format-status failed: " (ex-message e))}))
-    status))
-
-(defn- frames [reason]
-  (when (and (vector? reason) (vector? (peek reason)) (every? string? (peek reason)))
-    (peek reason)))
-
-(defn- report-crash [^Server server reason state message debug]
-  (let [shown (redacted server {:state state :message message :reason reason :log (vec (get-in debug [:log :events]))})]
-    (actor/pput ::proc-lib/reported true)
-    (report/crash {:pid (actor/self)
-                   :name (.-who server)
-                   :behaviour (.-label ^Behaviour (.-behaviour server))
-                   :reason (language/plain (:reason shown))
-                   :last-message (language/plain (:message shown))
-                   :state (language/plain (:state shown))
-                   :log (language/plain (:log shown))
-                   :ancestors (proc-lib/ancestors)
-                   :frames (frames (:reason shown))})))
-
-(defn- clean-up
-  "Calls terminate; the reason to exit for, which is its own if it fails."
-  [^Server server reason state]
-  (if-some [terminate (behaviour/callback (.-behaviour server) :terminate)]
-    (let [outcome (guarded server (terminate reason state))]
-      (if (instance? Failed outcome) (.-reason ^Failed outcome) reason))
-    reason))
 
 (defn- stop
   "Ends the server. `answered` is called when terminate has been."
   ([server reason state message debug] (stop server reason state message debug nil))
-  ([server reason state message debug answered]
+  ([^Server server reason state message debug answered]
    (let [last-reason (try
-                       (clean-up server reason state)
+                       (host/clean-up server (.-behaviour server) reason reason state)
                        (finally (when answered (answered))))]
      (when-not (report/silent? last-reason)
-       (report-crash server last-reason state message debug))
+       (host/report-crash server (.-behaviour server) last-reason {:state state} message debug))
      (throw (Exit. last-reason)))))
 
 ;; ---- what callbacks return
@@ -119,15 +40,15 @@
 (defn- bad-return [^Server server callback value]
   (let [shown (language/plain value)]
     [:bad-return-value shown
-     (str (name callback) " of " (.-label ^Behaviour (.-behaviour server)) " returned " (language/text value) "; it has to return "
+     (str (name callback) " of " (host/label server) " returned " (language/text value) "; it has to return "
           (shapes callback "[:noreply s] or [:stop why s]") ", the first two with a timeout, :hibernate or [:continue x] behind.")]))
 
 (defn- nanos
   "The nanoseconds that the server waits for the next message after a callback that returned this action; nil if it is none."
   [action]
-  (cond
-    (or (nil? action) (= :hibernate action) (= :infinity action)) Durations/INFINITE
-    (or (number? action) (instance? java.time.Duration action)) (try (Durations/nanos action) (catch IllegalArgumentException _))))
+  (if (or (nil? action) (= :hibernate action))
+    Durations/INFINITE
+    (host/nanos action)))
 
 (defn- continue? [action]
   (and (vector? action) (= 2 (count action)) (= :continue (nth action 0))))
@@ -139,7 +60,7 @@
         value (guarded server
                        (if handle
                          (handle argument state)
-                         (throw (ex-info (str "The behaviour " (.-label ^Behaviour (.-behaviour server)) " has no handle-continue, and returned "
+                         (throw (ex-info (str "The behaviour " (host/label server) " has no handle-continue, and returned "
                                               (language/text message) ".") {}))))]
     (interpret server :handle-continue message state debug value)))
 
@@ -187,15 +108,12 @@
 
 ;; ---- messages
 
-(defn- unexpected [^Server server message state]
-  (report/tell {:event :unexpected-message :level :warning :pid (actor/self) :name (.-who server)
-                :behaviour (.-label ^Behaviour (.-behaviour server)) :message (language/plain message)})
-  [:noreply state])
-
 (defn- inform [^Server server message state]
   (if-some [handle (behaviour/callback (.-behaviour server) :handle-info)]
     (handle message state)
-    (unexpected server message state)))
+    (do
+      (host/unexpected server message)
+      [:noreply state])))
 
 (defn- handle [^Server server message state debug]
   (let [word (head message)
@@ -220,130 +138,43 @@
         (throw (ex-info (str "code-change returned " (language/text value) "; it has to return [:ok s].") {}))))
     state))
 
-(defn- status [^Server server state debug running]
-  (let [shown (redacted server {:state state :log (vec (get-in debug [:log :events]))})]
-    {:pid (actor/self)
-     :name (.-who server)
-     :behaviour (.-label ^Behaviour (.-behaviour server))
-     :status running
-     :parent (.-parent server)
-     :dictionary (versions/without-notes (dissoc (actor/pdict) ::desk))
-     :code (versions/of-dictionary (actor/pdict))
-     :state (:state shown)
-     :log (:log shown)}))
-
-(defn- face [^Server server debug]
+(defn face
+  "What `magnetar.sys` asks a server."
+  [^Server server debug]
   {:who (.-who server)
    :parent (.-parent server)
    :state-of identity
    :replaced (fn [state f] (f state))
    :change-code #(change-code server %1 %2 %3)
-   :status #(status server %1 %2 %3)
+   :status #(host/status server (.-behaviour server) {:state %1} %2 %3)
    :terminate (fn [state reason] (stop server reason state nil debug))})
 
-(defn- on-system [^Server server [_ from request] state debug nanos]
-  (let [[state debug] (system/handle (face server debug) state debug from request)]
-    (Next. state debug nanos)))
-
-(def ^:private anything
-  (reify Matcher
-    (match [_ message] (if (nil? message) ::nil message))))
-
-(defn- taken [message]
-  (if (identical? ::nil message) nil message))
-
-(defn- next-message [^LocalProcess process ^long nanos]
-  (let [message (.receive process anything nanos 0)]
-    (if (nil? message) :timeout (taken message))))
-
-(declare serve)
-
-(defn- rest-until-message
-  "Gives the thread back until there is a message, which another one handles; does not return."
-  [^Server server state debug]
-  (let [frame (Var/getThreadBindingFrame)]
-    (.rest ^LocalProcess (.-process server)
-           (fn []
-             (Var/resetThreadBindingFrame frame)
-             (serve server (Next. state debug Durations/INFINITE))))))
-
-(defn- next-or-rest [^Server server ^Next now]
-  (let [message (.receive ^LocalProcess (.-process server) anything 0 0)]
-    (if (nil? message)
-      (rest-until-message server (.-state now) (.-debug now))
-      (taken message))))
-
-(defn- await-message [^Server server ^Next now]
-  (if (and (.-rests? server) (= Durations/INFINITE (.-nanos now)))
-    (next-or-rest server now)
-    (next-message (.-process server) (.-nanos now))))
-
-(defn- step [^Server server message state debug nanos]
-  (let [word (head message)]
-    (cond
-      (identical? :magnetar/system word) (on-system server message state debug nanos)
-      (and (identical? :EXIT word) (.-parent server) (= (.-parent server) (nth message 1 nil)) (= 3 (count message)))
-      (stop server (nth message 2) state message debug)
-      :else (do
-              (.handle server message)
-              (let [next (handle server message state debug)]
-                (.handle server nil)
-                next)))))
-
-(defn- serve
-  "Serves for ever; the process ends by what a callback returned or threw."
-  [^Server server ^Next begin]
-  (loop [^Next now begin]
-    (let [message (await-message server now)]
-      (recur (step server message (.-state now) (.-debug now) (.-nanos now))))))
+(def kind
+  "The kind of server that gen-server is."
+  (reify Kind
+    (process [_ server message state debug] (handle server message state debug))
+    (end [_ server reason state message debug] (stop server reason state message debug))
+    (face [_ server debug] (face server debug))))
 
 ;; ---- the beginning
-
-(defn desk-of
-  "The desk of the process, nil if it is no server."
-  ^Desk [^LocalProcess process]
-  (get (.dictionary process) ::desk))
-
-(defn- server [behaviour name parent rests?]
-  (let [server (Server. behaviour (or name (actor/self)) parent (LocalProcess/current) rests? nil nil)]
-    (actor/pput ::desk server)
-    (versions/serves (.-source ^Behaviour behaviour))
-    server))
 
 (defn enter
   "Makes this process a server with the state; does not return."
   [behaviour state {:keys [name debug action]} parent]
-  (let [server (server behaviour name parent false)
+  (let [server (host/server kind behaviour name parent false)
         debug (system/start-debug debug)]
-    (serve server (proceed server :init nil state debug action [:ok state action]))))
+    (host/serve server (proceed server :init nil state debug action [:ok state action]))))
 
-(defn- fail [server name answer reason crash?]
-  (names/unregister name)
-  (when (and crash? (not (report/silent? reason)))
-    (report-crash server reason nil [:init] nil))
-  (proc-lib/init-fail answer reason))
-
-(defn- up [^Server server state debug action value]
-  (proc-lib/init-ack [:ok (actor/self)])
-  (serve server (proceed server :init nil state debug action value)))
-
-(defn- after-init [^Server server name debug value]
-  (let [[word x action] (when (vector? value) value)
-        size (if (vector? value) (count value) 0)]
-    (cond
-      (and (= :ok word) (<= 2 size 3) (or (nanos action) (continue? action))) (up server x debug action value)
-      (and (= :stop word) (= 2 size)) (fail server name [:error x] x true)
-      (and (= :error word) (= 2 size)) (fail server name [:error x] :normal false)
-      (= :ignore value) (fail server name :ignore :normal false)
-      (instance? Failed value) (fail server name [:error (.-reason ^Failed value)] (.-reason ^Failed value) true)
-      :else (let [reason (bad-return server :init value)]
-              (fail server name [:error reason] reason true)))))
+(defn- up [server debug value fail]
+  (let [[word state action] (when (vector? value) value)]
+    (if (and (= :ok word) (<= 2 (count value) 3) (or (nanos action) (continue? action)))
+      (do
+        (proc-lib/init-ack [:ok (actor/self)])
+        (host/serve server (proceed server :init nil state debug action value)))
+      (fail (bad-return server :init value)))))
 
 (defn begin
-  "The body of the process of a server: takes the name, calls init, serves."
-  [behaviour argument {:keys [name debug hosting]} parent]
-  (if-some [taken (names/register name)]
-    (proc-lib/init-fail [:error [:already-started taken]] :normal)
-    (let [server (server behaviour name parent (= :activated hosting))
-          init (behaviour/callback behaviour :init)]
-      (after-init server name (system/start-debug debug) (guarded server (init argument))))))
+  "The body of the process of a server of this kind: takes the name, calls init, serves."
+  ([behaviour argument options parent] (begin kind behaviour argument options parent))
+  ([kind behaviour argument options parent]
+   (host/begin kind behaviour argument options parent up)))

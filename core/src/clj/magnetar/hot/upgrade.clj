@@ -14,7 +14,7 @@
    [magnetar.actor :as actor :refer [! receive]]
    [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.gen-server.call :as call]
-   [magnetar.gen-server.loop :as server]
+   [magnetar.gen-server.host :as host]
    [magnetar.gen-server.names :as names]
    [magnetar.hot.load :as loading]
    [magnetar.impl.arguments :as arguments]
@@ -25,7 +25,7 @@
   (:import
    (clojure.lang ExceptionInfo)
    (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.gen_server.loop Server)
+   (magnetar.gen_server.host Server)
    (magnetar.kernel.process LocalProcess Pid Processes)))
 
 (set! *warn-on-reflection* true)
@@ -33,7 +33,7 @@
 ;; ---- who is there
 
 (defn- supervisor? [process]
-  (when-some [^Server desk (server/desk-of process)]
+  (when-some [^Server desk (host/desk-of process)]
     (= 'magnetar.supervisor (.-label ^Behaviour (.-behaviour desk)))))
 
 (defn- known
@@ -119,7 +119,7 @@
 (defn- recheck
   "Refuses code that has lost a callback which the server needs."
   [{:keys [pid]}]
-  (when-some [^Server desk (some-> (Processes/processOf pid) server/desk-of)]
+  (when-some [^Server desk (some-> (Processes/processOf pid) host/desk-of)]
     (behaviour/recheck (.-behaviour desk))))
 
 (defn- old-version
@@ -246,7 +246,7 @@
 
 (defn- refuse-own [roots timeout]
   (let [me (actor/self)]
-    (when (and (or (server/desk-of (LocalProcess/current)) (versions/served-by (LocalProcess/current)))
+    (when (and (or (host/desk-of (LocalProcess/current)) (versions/served-by (LocalProcess/current)))
                (or (some #(= me (:pid %)) roots)
                    (some #(= me (:pid %)) (mapcat #(all-below % timeout) roots))))
       (arguments/misuse :magnetar/upgrades-itself

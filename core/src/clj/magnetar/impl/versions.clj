@@ -26,7 +26,7 @@
   [ns]
   (::digest (meta (find-ns ns))))
 
-(defn- home
+(defn home
   "The name of the namespace that code comes from, nil where that cannot be told."
   [source]
   (cond
@@ -42,6 +42,13 @@
   [& sources]
   (when-some [names (seq (keep home sources))]
     (note (LocalProcess/current) ::served (into {} (map (juxt identity version)) names))))
+
+(defn serves-too
+  "This process runs the callbacks of one source more."
+  [source]
+  (when-some [name (home source)]
+    (let [process (LocalProcess/current)]
+      (note process ::served (merge {name (version name)} (get (.dictionary process) ::served))))))
 
 (defn runs
   "This process goes on with f: if that is a var, with what it is now."

@@ -6,6 +6,7 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.actor-support :as processes]
    [magnetar.gen-server :as gs]
+   [magnetar.gen-server.host :as host]
    [magnetar.impl.runtime]
    [magnetar.otp.lanes :as lanes]
    [magnetar.scope :as scope]
@@ -17,12 +18,12 @@
 (set! *warn-on-reflection* true)
 
 (defn- of-servers? [{:keys [id]}]
-  (re-find #"^(GS|SUP|SYS|DYN|PLB|HOT)-" id))
+  (re-find #"^(GS|GSM|GE|SUP|SYS|DYN|PLB|HOT)-" id))
 
 (defn- activated
   "Calls f while servers are hosted without a thread if nothing is said."
   [f]
-  (with-redefs-fn {#'gs/default-hosting :activated} f))
+  (with-redefs-fn {#'host/default-hosting :activated} f))
 
 (deftest each-scenario-of-servers-holds-for-activated-ones
   (activated #(run! lanes/check (filter of-servers? (lanes/table)))))

@@ -1,0 +1,279 @@
+(ns magnetar.gen-event.manager
+  "The callbacks of an event manager, which is a server. Its state are the handlers, the one that was added last first."
+  {:no-doc true}
+  (:require
+   [magnetar.actor :as actor :refer [!]]
+   [magnetar.gen-event.handlers :as handlers]
+   [magnetar.gen-server.behaviour :as behaviour]
+   [magnetar.gen-server.host :as host]
+   [magnetar.gen-server.loop :as server]
+   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.runtime]
+   [magnetar.impl.versions :as versions]
+   [magnetar.proc-lib.report :as report])
+  (:import
+   (magnetar.gen_event.handlers Handler Spec)
+   (magnetar.gen_server.behaviour Behaviour)
+   (magnetar.gen_server.host Failed Kind Server)
+   (magnetar.kernel.process LocalProcess)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- one handler
+
+(defn- desk ^Server []
+  (host/desk-of (LocalProcess/current)))
+
+(defn- attempt
+  "What the callback of the handler returns, or that it Failed."
+  [behaviour word & arguments]
+  (host/guarded (desk) (apply (behaviour/callback behaviour word) arguments)))
+
+(defn- exit-of [^Failed failed]
+  [:EXIT (.-reason failed)])
+
+(defn- leave
+  "Ends a handler: what its terminate, which is told `argument`, returned. Its supervisor hears why it goes."
+  [{:keys [known-by behaviour state supervisor]} argument why]
+  (let [value (when (behaviour/callback behaviour :terminate)
+                (attempt behaviour :terminate argument state))]
+    (when supervisor
+      (! supervisor [:gen-event-EXIT known-by why]))
+    (if (instance? Failed value) (exit-of value) value)))
+
+(defn- report-removed [{:keys [known-by state]} why event]
+  (report/tell {:event :handler-removed :level :error :pid (actor/self) :name (.-who (desk)) :handler known-by
+                :reason (language/plain why) :last-message (language/plain event) :state (language/plain state)}))
+
+(defn- fail
+  "Ends a handler that crashed, or returned what it may not; nil."
+  [handler value event]
+  (let [why (if (instance? Failed value) (exit-of value) value)]
+    (leave handler [:error why] why)
+    (report-removed handler why event)
+    nil))
+
+(defn- ok?
+  "Is the value [:ok ..], with so many parts, or :hibernate behind them?"
+  [value size]
+  (and (vector? value) (= :ok (nth value 0 nil))
+       (or (= size (count value))
+           (and (= (inc (long size)) (count value)) (= :hibernate (peek value))))))
+
+(defn- join
+  "[handler nil], or [nil value] if its init returned something else."
+  [^Spec spec argument supervisor]
+  (let [value (attempt (.-behaviour spec) :init argument)]
+    (cond
+      (instance? Failed value) [nil (exit-of value)]
+      (ok? value 2) (do
+                      (when supervisor (actor/link supervisor))
+                      (versions/serves-too (.-source ^Behaviour (.-behaviour spec)))
+                      [(Handler. (.-known-by spec) (.-behaviour spec) (nth value 1) supervisor) nil])
+      :else [nil value])))
+
+(defn- swap
+  "[new-handler nil], or [nil value]; the old one is gone."
+  [handler argument ^Spec spec new-argument supervisor]
+  (let [left (leave handler argument [:swapped (.-known-by spec) (:supervisor handler)])]
+    (join spec [new-argument left] supervisor)))
+
+(defn- swap-in-callback
+  "The handler in the place of the one that asked for it; nil if it did not come up."
+  [handler [argument state new new-argument] event]
+  (let [spec (host/guarded (desk) (handlers/spec "swap-handler" new))]
+    (if (instance? Failed spec)
+      (fail handler spec event)
+      (let [handler (assoc handler :state state)
+            [new value] (swap handler argument spec new-argument (:supervisor handler))]
+        (when (nil? new)
+          (report-removed (assoc handler :known-by (.-known-by ^Spec spec)) value event))
+        new))))
+
+(defn- sized? [value word size]
+  (and (vector? value) (= size (count value)) (= word (nth value 0))))
+
+(defn- after
+  "The handler after a callback that returned the value; nil if it is gone."
+  [handler value event]
+  (cond
+    (ok? value 2) (assoc handler :state (nth value 1))
+    (= :remove-handler value) (do (leave handler :remove-handler :normal) nil)
+    (sized? value :swap-handler 5) (swap-in-callback handler (subvec value 1) event)
+    :else (fail handler value event)))
+
+;; ---- all handlers
+
+(defn- supervisors [handlers]
+  (into #{} (keep :supervisor) handlers))
+
+(defn- without-links
+  "The handlers after a change; who supervises none any more is unlinked."
+  [before handlers]
+  (when-some [gone (seq (remove (supervisors handlers) (supervisors before)))]
+    (run! actor/unlink gone))
+  handlers)
+
+(defn- each
+  "The handlers after (f handler), which returns the handler or nil."
+  [handlers f]
+  (without-links handlers (into [] (keep f) handlers)))
+
+(defn- handle-event [handlers event]
+  (each handlers (fn [{:keys [behaviour state] :as handler}]
+                   (after handler (attempt behaviour :handle-event event state) event))))
+
+(defn- informed [{:keys [behaviour state] :as handler} message]
+  (if (behaviour/callback behaviour :handle-info)
+    (after handler (attempt behaviour :handle-info message state) message)
+    handler))
+
+(defn- inform [handlers message]
+  (when-not (some #(behaviour/callback (:behaviour %) :handle-info) handlers)
+    (host/unexpected (desk) message))
+  (each handlers #(informed % message)))
+
+(defn- supervisor-ended [handlers pid why]
+  (each handlers (fn [{:keys [supervisor] :as handler}]
+                   (if (= pid supervisor)
+                     (do (leave handler [:stop why] :shutdown) nil)
+                     handler))))
+
+(defn- exited [handlers [_ pid why :as message]]
+  (let [handlers (supervisor-ended handlers pid why)]
+    (if (some #(behaviour/callback (:behaviour %) :handle-info) handlers)
+      (inform handlers message)
+      handlers)))
+
+;; ---- requests: [answer handlers]
+
+(defn- index-of [handlers known-by]
+  (first (keep-indexed #(when (= known-by (:known-by %2)) %1) handlers)))
+
+(defn- replaced
+  "The handlers with this one, or none, in the place of another."
+  [handlers at handler]
+  (without-links handlers (into (subvec handlers 0 at) (concat (when handler [handler]) (subvec handlers (inc (long at)))))))
+
+(defn- add [handlers spec argument supervisor]
+  (let [[handler value] (join spec argument supervisor)]
+    (if handler
+      [:ok (into [handler] handlers)]
+      [value handlers])))
+
+(defn- swapped [handlers known-by argument spec new-argument supervisor]
+  (if-some [at (index-of handlers known-by)]
+    (let [old (nth handlers at)
+          [handler value] (swap old argument spec new-argument (or supervisor (:supervisor old)))]
+      [(if handler :ok [:error value]) (replaced handlers at handler)])
+    (let [[answer handlers] (add handlers spec [new-argument :error] supervisor)]
+      [(if (= :ok answer) :ok [:error answer]) handlers])))
+
+(defn- delete [handlers known-by argument]
+  (if-some [at (index-of handlers known-by)]
+    [(leave (nth handlers at) argument :normal) (replaced handlers at nil)]
+    [[:error :module-not-found] handlers]))
+
+(defn- answered
+  "[answer handler] after a handle-call that returned the value."
+  [handler value request]
+  (cond
+    (ok? value 3) [(nth value 1) (assoc handler :state (nth value 2))]
+    (sized? value :remove-handler 2) [(nth value 1) (after handler :remove-handler request)]
+    (sized? value :swap-handler 6) [(nth value 1) (swap-in-callback handler (subvec value 2) request)]
+    :else [[:error (if (instance? Failed value) (exit-of value) value)] (fail handler value request)]))
+
+(defn- ask [handlers known-by request]
+  (let [at (index-of handlers known-by)
+        {:keys [behaviour state] :as handler} (when at (nth handlers at))]
+    (cond
+      (nil? at) [[:error :bad-module] handlers]
+      (nil? (behaviour/callback behaviour :handle-call)) [[:error :no-handle-call] handlers]
+      :else (let [[answer handler] (answered handler (attempt behaviour :handle-call request state) request)]
+              [answer (replaced handlers at handler)]))))
+
+(defn- answer [handlers [word a b c d e :as request]]
+  (case word
+    :add-handler (add handlers a b c)
+    :swap-handler (swapped handlers a b c d e)
+    :delete-handler (delete handlers a b)
+    :which-handlers [(mapv :known-by handlers) handlers]
+    :sync-notify [:ok (handle-event handlers a)]
+    :call (ask handlers a b)
+    [[:error [:unknown-call (language/plain request)]] handlers]))
+
+;; ---- the manager
+
+(defn- init [_]
+  (actor/flag :trap-exit true)
+  [:ok []])
+
+(defn- handle-call [request _ handlers]
+  (let [[value handlers] (answer handlers (if (vector? request) request [request]))]
+    [:reply value handlers]))
+
+(defn- handle-info [message handlers]
+  [:noreply (if (and (= :EXIT (host/head message)) (= 3 (count message)))
+              (exited handlers message)
+              (inform handlers message))])
+
+(defn- terminate [_ handlers]
+  (run! #(leave % :stop :shutdown) handlers))
+
+(defn- shown [{:keys [known-by behaviour state]}]
+  (let [hide (or (behaviour/callback behaviour :format-status) identity)]
+    [known-by (:state (hide {:state state}))]))
+
+(def behaviour
+  "What an event manager does."
+  {:name 'magnetar.gen-event
+   :init init
+   :handle-call handle-call
+   :handle-cast (fn [event handlers] [:noreply (handle-event handlers event)])
+   :handle-info handle-info
+   :terminate terminate
+   :format-status (fn [status] (update status :state #(mapv shown %)))})
+
+;; ---- sys
+
+(defn- seen [{:keys [known-by state]}]
+  [known-by state])
+
+(defn- replace-each [handlers f]
+  (mapv (fn [handler]
+          (let [value (f (seen handler))]
+            (if (and (vector? value) (= 2 (count value)))
+              (assoc handler :state (nth value 1))
+              (throw (ex-info (str "The function of replace-state returned " (language/text value) "; it has to return [handler state].") {})))))
+        handlers))
+
+(defn- old-version
+  "The version of the handler's state, where `old` is that, or a map from namespace to version; nil if the state is of the version that is loaded."
+  [^Behaviour behaviour old]
+  (if (map? old)
+    (let [name (versions/home (.-source behaviour))
+          version (get old name)]
+      (when (not= version (versions/version name)) [version]))
+    [old]))
+
+(defn- change-code [handlers old extra]
+  (mapv (fn [{:keys [behaviour state known-by] :as handler}]
+          (if-some [[change [old]] (when-some [old (old-version behaviour old)]
+                                     (when-some [change (behaviour/callback behaviour :code-change)] [change old]))]
+            (let [value (change old state extra)]
+              (if (ok? value 2)
+                (assoc handler :state (nth value 1))
+                (throw (ex-info (str "code-change of " known-by " returned " (language/text value) "; it has to return [:ok s].") {}))))
+            handler))
+        handlers))
+
+(def kind
+  "A server whose state `magnetar.sys` shows as [handler state] of each handler."
+  (reify Kind
+    (process [_ server message state debug] (.process ^Kind server/kind server message state debug))
+    (end [_ server reason state message debug] (.end ^Kind server/kind server reason state message debug))
+    (face [_ server debug]
+      (assoc (server/face server debug)
+             :state-of #(mapv seen %)
+             :replaced replace-each
+             :change-code change-code))))

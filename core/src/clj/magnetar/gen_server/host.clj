@@ -1,0 +1,279 @@
+(ns magnetar.gen-server.host
+  "What servers of each kind are made of: a process that takes one message after the other, rests, answers `magnetar.sys`, and says why it ended.
+
+  A kind says what a message does (a Next), how the server ends, and what it shows: gen-server, gen-event and gen-statem are kinds."
+  {:no-doc true}
+  (:require
+   [magnetar.actor :as actor]
+   [magnetar.gen-server.behaviour :as behaviour]
+   [magnetar.gen-server.names :as names]
+   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime]
+   [magnetar.impl.versions :as versions]
+   [magnetar.proc-lib :as proc-lib]
+   [magnetar.proc-lib.report :as report]
+   [magnetar.sys.system :as system])
+  (:import
+   (clojure.lang IDeref Var)
+   (magnetar.gen_server.behaviour Behaviour)
+   (magnetar.kernel.park Cancelled Exit)
+   (magnetar.kernel.process LocalProcess Matcher Pid)
+   (magnetar.kernel.time Durations)))
+
+(set! *warn-on-reflection* true)
+
+;; What a server is doing, for those who ask from outside: the message in its hands, and the call that it waits in.
+(definterface Desk
+  (handling [])
+  (handle [message])
+  (edge [])
+  (waitFor [edge]))
+
+(deftype Next [state debug ^long nanos])
+
+(defn nanos
+  "The nanoseconds of a duration, :infinity too; nil if it is none."
+  [x]
+  (when (or (= :infinity x) (number? x) (instance? java.time.Duration x))
+    (try
+      (Durations/nanos x)
+      (catch IllegalArgumentException _))))
+
+(definterface Kind
+  (^Object process [server message state debug]) ; what the message does: the Next
+  (^Object end [server reason state message debug]) ; throws
+  (^Object face [server debug])) ; what `magnetar.sys.system` wants
+
+(deftype Server [^Behaviour behaviour ^magnetar.gen_server.host.Kind kind who parent ^LocalProcess process rests?
+                 ^:volatile-mutable message ^:volatile-mutable call]
+  Desk
+  (handling [_] message)
+  (handle [_ m] (set! message m))
+  (edge [_] call)
+  (waitFor [_ e] (set! call e)))
+
+(defn label
+  "What the behaviour of the server is called."
+  [^Server server]
+  (.-label ^Behaviour (.-behaviour server)))
+
+;; A callback that failed: the reason to exit for, and what its terminate is told.
+(deftype Failed [reason bare])
+
+(defn head
+  "The first of a message that is a vector."
+  [message]
+  (when (and (vector? message) (pos? (count message)))
+    (nth message 0)))
+
+;; ---- leaving a callback early
+
+(defn return
+  "An error without a stack that carries what a callback returns."
+  [value]
+  (proxy [Error IDeref] ["the return value of a callback, thrown outside of one" nil false false]
+    (deref [] value)))
+
+(defn- failed [t]
+  (let [reason (language/reason t)]
+    (Failed. reason (if (or (instance? Exit t) (instance? Cancelled t) (contains? (ex-data t) :magnetar/exit)) reason (first reason)))))
+
+(defn escaped
+  "What a callback that threw has returned, or that it failed. After an exit signal it is neither: what was interrupted threw, and the process
+  goes, for the reason that it was given."
+  [^Server server t]
+  (cond
+    (not (.isAlive ^Pid (.pid ^LocalProcess (.-process server)))) (throw (Exit. :exiting))
+    (and (instance? Error t) (instance? IDeref t)) @t
+    :else (failed t)))
+
+(defmacro guarded
+  "The value of the body, a callback of the server; or that it Failed."
+  [server & body]
+  `(try ~@body (catch Throwable t# (escaped ~server t#))))
+
+;; ---- the end
+
+(defn- redacted
+  "What a report may show of a server, as the callback format-status of its behaviour wants it."
+  [behaviour status]
+  (if-some [hide (behaviour/callback behaviour :format-status)]
+    (try
+      (hide status)
+      (catch Exception e {:state (str "format-status failed: " (ex-message e))}))
+    status))
+
+(defn- frames [reason]
+  (when (and (vector? reason) (vector? (peek reason)) (every? string? (peek reason)))
+    (peek reason)))
+
+(defn report-crash
+  "Reports that the server ends for the reason; `parts` is what is shown of its state, a map."
+  [^Server server ^Behaviour behaviour reason parts message debug]
+  (let [shown (redacted behaviour (assoc parts :message message :reason reason :log (vec (get-in debug [:log :events]))))]
+    (actor/pput ::proc-lib/reported true)
+    (report/crash (merge {:pid (actor/self)
+                          :name (.-who server)
+                          :behaviour (.-label behaviour)
+                          :reason (language/plain (:reason shown))
+                          :last-message (language/plain (:message shown))
+                          :log (language/plain (:log shown))
+                          :ancestors (proc-lib/ancestors)
+                          :frames (frames (:reason shown))}
+                         (update-vals (select-keys shown (keys parts)) language/plain)))))
+
+(defn clean-up
+  "Calls terminate with the arguments; the reason to exit for, which is its own if it fails."
+  [server behaviour reason & arguments]
+  (if-some [terminate (behaviour/callback behaviour :terminate)]
+    (let [outcome (guarded server (apply terminate arguments))]
+      (if (instance? Failed outcome) (.-reason ^Failed outcome) reason))
+    reason))
+
+(defn unexpected
+  "Reports a message that no callback wanted."
+  [^Server server message]
+  (report/tell {:event :unexpected-message :level :warning :pid (actor/self) :name (.-who server)
+                :behaviour (label server) :message (language/plain message)}))
+
+;; ---- messages of sys
+
+(defn status
+  "What `magnetar.sys/get-status` shows; `parts` is what is shown of the state, a map."
+  [^Server server ^Behaviour behaviour parts debug running]
+  (merge {:pid (actor/self)
+          :name (.-who server)
+          :behaviour (.-label behaviour)
+          :status running
+          :parent (.-parent server)
+          :dictionary (versions/without-notes (dissoc (actor/pdict) ::desk))
+          :code (versions/of-dictionary (actor/pdict))}
+         (select-keys (redacted behaviour (assoc parts :log (vec (get-in debug [:log :events])))) (conj (keys parts) :log))))
+
+(defn- on-system [^Server server [_ from request] state debug nanos]
+  (let [[state debug] (system/handle (.face ^Kind (.-kind server) server debug) state debug from request)]
+    (Next. state debug nanos)))
+
+;; ---- waiting
+
+(def ^:private anything
+  (reify Matcher
+    (match [_ message] (if (nil? message) ::nil message))))
+
+(defn- taken [message]
+  (if (identical? ::nil message) nil message))
+
+(defn- next-message [^LocalProcess process ^long nanos]
+  (let [message (.receive process anything nanos 0)]
+    (if (nil? message) :timeout (taken message))))
+
+(declare serve)
+
+(defn- rest-until-message
+  "Gives the thread back until there is a message, which another one handles; does not return."
+  [^Server server state debug]
+  (let [frame (Var/getThreadBindingFrame)]
+    (.rest ^LocalProcess (.-process server)
+           (fn []
+             (Var/resetThreadBindingFrame frame)
+             (serve server (Next. state debug Durations/INFINITE))))))
+
+(defn- next-or-rest [^Server server ^Next now]
+  (let [message (.receive ^LocalProcess (.-process server) anything 0 0)]
+    (if (nil? message)
+      (rest-until-message server (.-state now) (.-debug now))
+      (taken message))))
+
+(defn- await-message [^Server server ^Next now]
+  (if (and (.-rests? server) (= Durations/INFINITE (.-nanos now)))
+    (next-or-rest server now)
+    (next-message (.-process server) (.-nanos now))))
+
+(defn- step [^Server server message state debug nanos]
+  (let [word (head message)]
+    (cond
+      (identical? :magnetar/system word) (on-system server message state debug nanos)
+      (and (identical? :EXIT word) (.-parent server) (= (.-parent server) (nth message 1 nil)) (= 3 (count message)))
+      (.end ^Kind (.-kind server) server (nth message 2) state message debug)
+      :else (do
+              (.handle server message)
+              (let [next (.process ^Kind (.-kind server) server message state debug)]
+                (.handle server nil)
+                next)))))
+
+(defn serve
+  "Serves for ever; the process ends by what a callback returned or threw."
+  [^Server server ^Next begin]
+  (loop [^Next now begin]
+    (let [message (await-message server now)]
+      (recur (step server message (.-state now) (.-debug now) (.-nanos now))))))
+
+;; ---- the beginning
+
+(defn desk-of
+  "The desk of the process, nil if it is no server."
+  ^Desk [^LocalProcess process]
+  (get (.dictionary process) ::desk))
+
+(defn server
+  "This process, made a server of the kind."
+  ^Server [kind behaviour name parent rests?]
+  (let [server (Server. behaviour kind (or name (actor/self)) parent (LocalProcess/current) rests? nil nil)]
+    (actor/pput ::desk server)
+    (versions/serves (.-source ^Behaviour behaviour))
+    server))
+
+(defn- fail
+  "Ends a server that does not come up; whoever started it gets the answer."
+  [^Server server name answer reason crash?]
+  (names/unregister name)
+  (when (and crash? (not (report/silent? reason)))
+    (report-crash server (.-behaviour server) reason {:state nil} [:init] nil))
+  (proc-lib/init-fail answer reason))
+
+(defn begin
+  "The body of the process of a server: takes the name, calls init; (up server debug value) goes on, unless init says that it does not come up."
+  [kind behaviour argument {:keys [name debug hosting]} parent up]
+  (if-some [taken (names/register name)]
+    (proc-lib/init-fail [:error [:already-started taken]] :normal)
+    (let [server (server kind behaviour name parent (= :activated hosting))
+          init (behaviour/callback behaviour :init)
+          value (guarded server (init argument))
+          [word x] (when (vector? value) value)
+          two? (and (vector? value) (= 2 (count value)))]
+      (cond
+        (and two? (= :stop word)) (fail server name [:error x] x true)
+        (and two? (= :error word)) (fail server name [:error x] :normal false)
+        (= :ignore value) (fail server name :ignore :normal false)
+        (instance? Failed value) (fail server name [:error (.-reason ^Failed value)] (.-reason ^Failed value) true)
+        :else (up server (system/start-debug debug) value #(fail server name [:error %] % true))))))
+
+;; ---- starts
+
+(def ^:private options
+  [:name :timeout :debug :hosting :spawn-opt])
+
+;; A test runs all scenarios with the other one.
+(def ^:private default-hosting :threaded)
+
+(defn- check-hosting [hosting]
+  (when-not (contains? #{nil :threaded :activated} hosting)
+    (arguments/misuse :magnetar/bad-hosting
+                      (str "The :hosting of a server is :threaded or :activated; this is " (arguments/show hosting) ".") {:hosting hosting})))
+
+(defn start
+  "Starts a server in step with this process: (body options parent) is what it does, `how` says :link or :keep-monitor."
+  [operation label body {:keys [name timeout hosting spawn-opt] :as given} how]
+  (arguments/options operation options given)
+  (names/check-name name)
+  (check-hosting hosting)
+  (let [parent (when (:link how) (actor/self))]
+    (proc-lib/start-here #(body (assoc given :hosting (or hosting default-hosting)) parent)
+                         (merge how {:report? false :spawn-opt spawn-opt :timeout (or timeout :infinity)
+                                     :label (str (or name label))}))))
+
+(defn monitored
+  "The outcome of a start that kept its monitor, as a start-monitor returns it."
+  [[how x :as outcome]]
+  (if (vector? how) [:ok [(second how) x]] outcome))

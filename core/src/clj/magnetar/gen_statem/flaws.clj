@@ -1,0 +1,87 @@
+(ns magnetar.gen-statem.flaws
+  "Why a state machine ends whose callback returned what it may not: [reason what sentence]."
+  {:no-doc true}
+  (:require
+   [magnetar.gen-server.behaviour :as behaviour]
+   [magnetar.gen-server.host :as host]
+   [magnetar.gen-statem.actions :as actions]
+   [magnetar.gen-statem.behaviour :as statem]
+   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.gen_server.behaviour Behaviour)
+   (magnetar.gen_statem.behaviour Mode)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private returns
+  [:next-state :keep-state :keep-state-and-data :repeat-state :repeat-state-and-data :stop :stop-and-reply])
+
+(def ^:private shapes
+  (str "[:next-state s d], [:keep-state d], :keep-state-and-data, [:repeat-state d] or :repeat-state-and-data, each with actions behind, "
+       "or :stop, [:stop why], [:stop why d] or [:stop-and-reply why replies]"))
+
+(def ^:private action-shapes
+  (str "[:reply from v], [:next-event type content], :postpone, [:state-timeout ms content], [:timeout ms content], [[:timeout name] ms content], "
+       "with :cancel or :update for ms, :hibernate, [:change-callback-module m], [:push-callback-module m] and :pop-callback-module"))
+
+(defn- label [^Behaviour behaviour]
+  (.-label behaviour))
+
+(defn- where [behaviour {:keys [state]} [type content]]
+  (str (if (.-functions? (statem/mode behaviour)) "The state function " "handle-event in the state ")
+       (language/text state) " of " (label behaviour) ", called for "
+       (if (and (vector? type) (= :call (nth type 0))) (str "the call " (language/text content)) (language/text [type content]))))
+
+(defn- meant [x known]
+  (when-some [near (behaviour/near (if (vector? x) (host/head x) x) known)]
+    (if (= near (if (vector? x) (host/head x) x))
+      (str " The parts of " near " are wrong.")
+      (str " Is " near " meant?"))))
+
+(defn bad-return
+  "It returned what is no result."
+  [behaviour now event value]
+  [:bad-return-from-state-function (language/plain value)
+   (str (where behaviour now event) ", returned " (language/text value) "." (meant value returns) " It has to return " shapes ".")])
+
+(defn bad-enter-return
+  "It wanted another state while it entered this one."
+  [behaviour {:keys [state] :as now} value]
+  [:bad-state-enter-return-from-state-function (language/plain value)
+   (str (where behaviour now [:enter state]) ", returned " (language/text value)
+        "; while a state is entered there is no way to another: use the action [:state-timeout 0 content], or change the state before.")])
+
+(defn bad-action
+  "It returned what is no action."
+  [behaviour now event action entering?]
+  [(if entering? :bad-state-enter-action-from-state-function :bad-action-from-state-function)
+   (language/plain action)
+   (str (where behaviour now event) ", returned the action " (language/text action)
+        (if (and entering? (= action (first (actions/listed action))) (contains? #{:postpone :next-event} (or (host/head action) action)))
+          "; an enter call is no event: it can neither be postponed nor insert events."
+          (str "." (meant action actions/words) " The actions are " action-shapes ".")))])
+
+(defn- no-function [behaviour state]
+  (let [known (statem/states behaviour)
+        near (behaviour/near state (filter keyword? known))]
+    (str "The behaviour " (label behaviour) " has no function for the state " (language/text state) "; it has them for "
+         (behaviour/names (take 30 known)) "." (when near (str " Is " near " meant?")))))
+
+(defn unknown-state
+  "It wanted a state that has no function."
+  [behaviour now event state]
+  [:bad-state-from-state-function (language/plain state)
+   (str (where behaviour now event) ", went to the state " (language/text state) ". " (no-function behaviour state))])
+
+(defn unknown-first-state
+  "A machine is to begin in a state that has no function."
+  [behaviour state]
+  [:bad-state-from-init (language/plain state) (no-function behaviour state)])
+
+(defn bad-init
+  "init returned what it may not."
+  [behaviour value]
+  [:bad-return-from-init (language/plain value)
+   (str "init of " (label behaviour) " returned " (language/text value)
+        "; it has to return [:ok state data], with actions behind, [:stop why], [:error why] or :ignore.")])
