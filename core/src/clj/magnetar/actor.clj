@@ -673,7 +673,7 @@
 ;; ---- control
 
 (defn- live ^LocalProcess [operation pid]
-  (or (Processes/processOf (check-pid operation pid))
+  (or (Processes/reach (check-pid operation pid))
       (arguments/misuse :noproc (str "`" operation "`: " pid " is dead (:noproc).") {:pid pid})))
 
 (defn- check-other

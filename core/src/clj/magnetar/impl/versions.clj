@@ -33,6 +33,22 @@
     (instance? Namespace source) (ns-name source)
     (var? source) (ns-name (.ns ^Var source))))
 
+(defonce ^:private shared (atom {}))
+
+(defn- now
+  "{name version}, one map for all processes that run it."
+  [name]
+  (let [version (version name)
+        known (get @shared name)]
+    (if (and known (= version (get known name)))
+      known
+      (get (swap! shared assoc name {name version}) name))))
+
+(defn- all-now [names]
+  (if (next names)
+    (into {} (map now) names)
+    (now (first names))))
+
 (defn- note [^LocalProcess process key versions]
   (when-not (= versions (get (.dictionary process) key))
     (.setDictionary process (assoc (.dictionary process) key versions))))
@@ -41,7 +57,16 @@
   "This process runs the callbacks of these sources, namespaces or vars, and answers `magnetar.sys`."
   [& sources]
   (when-some [names (seq (keep home sources))]
-    (note (LocalProcess/current) ::served (into {} (map (juxt identity version)) names))))
+    (note (LocalProcess/current) ::served (all-now names))))
+
+;; What a process goes on with: the var, what that was, and the version. A loop passes here with each message, so it asks for no more than
+;; whether the var is what it was.
+(deftype Run [var root versions])
+
+(defn- same? [run ^Var v]
+  (and (instance? Run run)
+       (identical? v (.-var ^Run run))
+       (identical? (.getRawRoot v) (.-root ^Run run))))
 
 (defn serves-too
   "This process runs the callbacks of one source more."
@@ -53,11 +78,12 @@
 (defn runs
   "This process goes on with f: if that is a var, with what it is now."
   [f]
-  (let [process (LocalProcess/current)]
-    (if-some [name (home f)]
-      (note process ::run {name (version name)})
-      (when (get (.dictionary process) ::run)
-        (.setDictionary process (dissoc (.dictionary process) ::run))))))
+  (let [process (LocalProcess/current)
+        known (get (.dictionary process) ::run)]
+    (cond
+      (var? f) (when-not (same? known f)
+                 (.setDictionary process (assoc (.dictionary process) ::run (Run. f (.getRawRoot ^Var f) (now (home f))))))
+      known (.setDictionary process (dissoc (.dictionary process) ::run)))))
 
 (defn served-by
   "From namespace to version: what the process serves, that answers `magnetar.sys`; nil if nothing."
@@ -67,7 +93,8 @@
 (defn of-dictionary
   "From namespace to version: what the process of the dictionary runs; nil if that is not known."
   [dictionary]
-  (or (::served dictionary) (::run dictionary)))
+  (or (::served dictionary)
+      (when-some [run (::run dictionary)] (.-versions ^Run run))))
 
 (defn without-notes
   "The dictionary without what is noted here."
@@ -79,7 +106,7 @@
   []
   (let [process (LocalProcess/current)]
     (when-some [served (served-by process)]
-      (note process ::served (into {} (map (fn [[name _]] [name (version name)])) served)))))
+      (note process ::served (all-now (keys served))))))
 
 (defn put-back
   "The state of this process is one of these versions again."
