@@ -26,4 +26,4 @@
 (deftest what-is-held-is-noticed
   (let [{:keys [left classes]} (left "10" "leak")]
     (is (<= 9 (long left)))
-    (is (<= 30 (long classes)))))
+    (is (<= 15 (long classes)))))
