@@ -35,6 +35,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions]
+   [magnetar.impl.versions :as versions]
    [magnetar.scope.context :as context])
   (:import
    (java.util.concurrent Executors)
@@ -214,7 +215,7 @@
   "Drops the stack of this process and goes on with (f & args): same pid, mailbox, links and dictionary. Never returns.
 
   Give it the var, and the process goes on with what the var is then: so a process that loops this way takes new code. What stands around the
-  call, `finally` blocks and scopes, is left first.
+  call, `finally` blocks and scopes, is left first. See `magnetar.hot`.
 
     (defn serve [state]
       (receive [:set x] (continue #'serve x)))
@@ -223,7 +224,9 @@
   {:erlang "erlang:hibernate/3"}
   [f & args]
   (arguments/function "continue" f "(continue #'serve state)")
-  (.continueWith (current "continue") #(apply f args)))
+  (let [me (current "continue")]
+    (versions/runs f)
+    (.continueWith me #(apply f args))))
 
 (defn run-agents-on-fibers
   "Lets `send-off` of Clojure's agents run on fibers from now on, as many as there are actions; returns nil.
@@ -666,7 +669,7 @@
   "What is known of a process, as a map, or one item of it; nil if it is dead. Asks nothing of the process itself.
 
   :pid :label :status :registered-name :links :monitors :monitored-by :message-queue-len :trap-exit :group-leader :dictionary
-  :current-function, and while it waits :waits-for and :since-ms. :status is :running, :waiting, :suspended or :exiting.
+  :current-function, :code (from namespace to version: what a server, or a process that was given a var, runs), and while it waits :waits-for and :since-ms. :status is :running, :waiting, :suspended or :exiting.
 
     (process-info pid :message-queue-len) ;=> 3
 

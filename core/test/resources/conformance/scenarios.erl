@@ -51,6 +51,21 @@ trap(To) ->
     end,
     trap(To).
 
+%% Loads version N of a module with a process and a fun in it.
+version(N) ->
+    S = integer_to_list(N),
+    Source = ["-module(hot).", "-export([serve/0, make/0]).",
+              "serve() -> receive {ask, F} -> F ! {s, " ++ S ++ "}, serve(); move -> hot:serve() end.",
+              "make() -> fun() -> " ++ S ++ " end."],
+    Form = fun(Text) -> {ok, Tokens, _} = erl_scan:string(Text), {ok, F} = erl_parse:parse_form(Tokens), F end,
+    {ok, hot, Binary} = compile:forms([Form(Text) || Text <- Source]),
+    code:purge(hot),
+    {module, hot} = code:load_binary(hot, "hot", Binary).
+
+asked(P) ->
+    P ! {ask, self()},
+    receive Answer -> Answer after 20000 -> late end.
+
 fired() ->
     P = idle(),
     R = monitor(process, P),

@@ -9,9 +9,11 @@
    [magnetar.gen-server.loop :as server]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.runtime]
+   [magnetar.impl.versions :as versions]
    [magnetar.proc-lib.report :as report])
   (:import
    (magnetar.gen_event.handlers Handler Spec)
+   (magnetar.gen_server.behaviour Behaviour)
    (magnetar.gen_server.host Failed Kind Server)
    (magnetar.kernel.process LocalProcess)))
 
@@ -66,6 +68,7 @@
       (instance? Failed value) [nil (exit-of value)]
       (ok? value 2) (do
                       (when supervisor (actor/link supervisor))
+                      (versions/serves-too (.-source ^Behaviour (.-behaviour spec)))
                       [(Handler. (.-known-by spec) (.-behaviour spec) (nth value 1) supervisor) nil])
       :else [nil value])))
 
@@ -245,9 +248,19 @@
               (throw (ex-info (str "The function of replace-state returned " (language/text value) "; it has to return [handler state].") {})))))
         handlers))
 
+(defn- old-version
+  "The version of the handler's state, where `old` is that, or a map from namespace to version; nil if the state is of the version that is loaded."
+  [^Behaviour behaviour old]
+  (if (map? old)
+    (let [name (versions/home (.-source behaviour))
+          version (get old name)]
+      (when (not= version (versions/version name)) [version]))
+    [old]))
+
 (defn- change-code [handlers old extra]
   (mapv (fn [{:keys [behaviour state known-by] :as handler}]
-          (if-some [change (behaviour/callback behaviour :code-change)]
+          (if-some [[change [old]] (when-some [old (old-version behaviour old)]
+                                     (when-some [change (behaviour/callback behaviour :code-change)] [change old]))]
             (let [value (change old state extra)]
               (if (ok? value 2)
                 (assoc handler :state (nth value 1))

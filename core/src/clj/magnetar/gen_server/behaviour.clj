@@ -7,7 +7,7 @@
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime])
   (:import
-   (clojure.lang Namespace)))
+   (clojure.lang Namespace Var)))
 
 (set! *warn-on-reflection* true)
 
@@ -21,7 +21,8 @@
   [label       ; what it is called in reports: the symbol of the namespace, or of the var
    source      ; a map, a var that holds one, or a namespace
    handle-call handle-cast ; those of a gen-server; other kinds look theirs up, or keep them elsewhere
-   details])   ; what else a kind knows of it
+   details     ; what else a kind knows of it
+   kind])
 
 (defn- known [{:keys [required optional]}]
   (into required optional))
@@ -61,8 +62,9 @@
 ;; ---- where callbacks come from
 
 (defn- from-namespace [^Namespace ns word]
-  (when-some [v (.findInternedVar ns (symbol (name word)))]
-    (when-not (:private (meta v)) v)))
+  (let [x (.getMapping ns (symbol (name word)))]
+    (when (and (var? x) (identical? ns (.ns ^Var x)) (.isPublic ^Var x))
+      x)))
 
 (defn lookup
   "What the source has under the name."
@@ -150,7 +152,7 @@
    (let [source (source-of x)
          label (label-of x)]
      (checked kind label source)
-     (Behaviour. label source (hot source :handle-call) (hot source :handle-cast) (details label source)))))
+     (Behaviour. label source (hot source :handle-call) (hot source :handle-cast) (details label source) kind))))
 
 ;; The last map that a server was started with: a million servers of one map share what was made of it. A map does not change.
 (def ^:private latest (atom nil))
@@ -164,6 +166,11 @@
       (not (map? x)) (of-kind of-gen-server x)
       (and shared (identical? x (.-source shared))) shared
       :else (reset! latest (of-kind of-gen-server x)))))
+
+(defn recheck
+  "Refuses a behaviour that has lost a callback since it was checked."
+  [^Behaviour behaviour]
+  (checked (.-kind behaviour) (.-label behaviour) (.-source behaviour)))
 
 (defn callback
   "The callback of this name, or nil; looked up each time, so that it follows what is redefined."

@@ -12,6 +12,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
+   [magnetar.impl.versions :as versions]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.sys.system :as system])
@@ -163,7 +164,8 @@
           :behaviour (.-label behaviour)
           :status running
           :parent (.-parent server)
-          :dictionary (dissoc (actor/pdict) ::desk)}
+          :dictionary (versions/without-notes (dissoc (actor/pdict) ::desk))
+          :code (versions/of-dictionary (actor/pdict))}
          (select-keys (redacted behaviour (assoc parts :log (vec (get-in debug [:log :events])))) (conj (keys parts) :log))))
 
 (defn- on-system [^Server server [_ from request] state debug nanos]
@@ -238,6 +240,7 @@
   ^Server [kind behaviour name parent idle]
   (let [server (Server. behaviour kind (or name (actor/self)) parent (LocalProcess/current) idle nil nil)]
     (actor/pput ::desk server)
+    (versions/serves (.-source ^Behaviour behaviour))
     server))
 
 (defn- fail

@@ -80,7 +80,7 @@
 (defn reread
   "The behaviour, with the callback mode that it has by now."
   ^Behaviour [^Behaviour behaviour]
-  (Behaviour. (.-label behaviour) (.-source behaviour) nil nil (read-mode (.-label behaviour) (.-source behaviour))))
+  (Behaviour. (.-label behaviour) (.-source behaviour) nil nil (read-mode (.-label behaviour) (.-source behaviour)) (.-kind behaviour)))
 
 ;; ---- states
 

@@ -37,8 +37,11 @@
     (when (enabled? to level)
       (log to level nil event))))
 
+(def ^:private levels
+  {:error System$Logger$Level/ERROR, :warning System$Logger$Level/WARNING, :info System$Logger$Level/INFO})
+
 (defn- to-system-logger [level ^String text]
-  (.log (System/getLogger "magnetar") (if (= :error level) System$Logger$Level/ERROR System$Logger$Level/WARNING) text))
+  (.log (System/getLogger "magnetar") ^System$Logger$Level (levels level System$Logger$Level/WARNING) text))
 
 (defn- write [{:keys [level] :as event}]
   (let [told (dissoc event :level)]
@@ -47,7 +50,7 @@
       (to-system-logger level (language/text told)))))
 
 (defn tell
-  "Reports an event: {:event .. :level :error or :warning ..}. What goes wrong with that does not concern the caller."
+  "Reports an event: {:event .. :level :error, :warning or :info ..}. What goes wrong with that does not concern the caller."
   [event]
   (try
     ((or @hook write) event)

@@ -9,6 +9,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.runtime]
+   [magnetar.impl.versions :as versions]
    [magnetar.impl.worlds :as worlds]
    [magnetar.proc-lib.report :as report]
    [magnetar.supervisor.children :as children]
@@ -78,18 +79,22 @@
 ;; ---- init and the end
 
 (defn- spec-of [source]
-  (let [spec (if (fn? source) (source) source)]
+  (let [now (if (var? source) @source source)
+        spec (if (fn? now) (now) now)]
     (cond
       (= :ignore spec) [:ignore]
-      (or (map? spec) (not (fn? source))) (specs/supervisor spec)
+      (or (map? spec) (not (fn? now))) (specs/supervisor spec)
       :else [:error [:bad-return [:init (language/plain spec)]]])))
 
 (defn- fresh [flags who source]
   (merge flags {:who (or who (actor/self)) :source source :kids {} :pids {} :next 0
                 :restarts PersistentQueue/EMPTY :history PersistentQueue/EMPTY}))
 
+(defn- ids-of [specs]
+  (into #{} (map :id) specs))
+
 (defn- start-all [state specs]
-  (let [state (reduce #(add %1 (:id %2) %2) state specs)
+  (let [state (reduce #(add %1 (:id %2) %2) (assoc state :listed (ids-of specs)) specs)
         [state child why] (start-children state (in-order state))]
     (if child
       (do
@@ -100,12 +105,48 @@
 
 (defn- init [[source who]]
   (actor/flag :trap-exit true)
+  (versions/serves source)
   (let [[how flags] (spec-of source)]
     (cond
       (= :ignore how) :ignore
       (= :error how) [:stop flags]
       (dynamic? flags) [:ok (assoc (fresh (dissoc flags :specs) who source) :template (first (:specs flags)))]
       :else (start-all (fresh (dissoc flags :specs) who source) (:specs flags)))))
+
+;; ---- a new spec
+
+(defn- relist
+  "The state with a child as it is in the new spec: one that is there keeps its process, a new one has none yet, and one that has ended for
+  good stays away."
+  [{:keys [listed] :as state} {:keys [id] :as spec}]
+  (let [{:keys [pid] :as present} (get-in state [:kids id])]
+    (cond
+      present (-> (remove-child state id) (add id (assoc spec :pid pid)))
+      (listed id) state
+      :else (add state id (assoc spec :fresh true)))))
+
+(defn- drop-unlisted [{:keys [listed] :as state} ids]
+  (update state :kids update-vals #(cond-> % (and (listed (:id %)) (not (ids (:id %)))) (assoc :dropped true))))
+
+(defn- with-spec
+  "The state by a new spec. Children that it lists for the first time are :fresh, those that it lists no more :dropped: who changes the code
+  starts and ends them, once this supervisor works again."
+  [state {:keys [specs] :as flags}]
+  (let [state (merge state (dissoc flags :specs))
+        ids (ids-of specs)]
+    (if (dynamic? state)
+      (assoc state :template (first specs))
+      (-> (reduce relist (drop-unlisted state ids) specs)
+          (assoc :listed ids)))))
+
+(defn- code-change [_ {:keys [source strategy] :as state} _]
+  (let [[how flags] (spec-of source)]
+    (cond
+      (= :ignore how) [:ok state]
+      (= :error how) (throw (ex-info (str "The new spec of the supervisor is wrong: " (or (:message (second flags)) (language/text flags))) {}))
+      (and (not= strategy (:strategy flags)) (or (dynamic? state) (dynamic? flags)))
+      (throw (ex-info (str "A supervisor of the strategy " strategy " cannot become one of " (:strategy flags) ": stop it, and start another one.") {}))
+      :else [:ok (with-spec state flags)])))
 
 (defn- terminate [_ state]
   (let [kids (filter running? (in-order state))]
@@ -324,4 +365,5 @@
    :handle-cast handle-cast
    :handle-info handle-info
    :terminate terminate
+   :code-change code-change
    :format-status format-status})

@@ -2,10 +2,13 @@
   "What every process of OTP answers to `magnetar.sys`: messages [:magnetar/system from request]."
   {:no-doc true}
   (:require
-   [magnetar.actor :refer [! receive]]
+   [magnetar.actor :as actor :refer [! receive]]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds]))
+   [magnetar.impl.versions :as versions]
+   [magnetar.impl.worlds :as worlds])
+  (:import
+   (magnetar.kernel.process LocalProcess Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -88,8 +91,10 @@
 (defn- attempt [f]
   (try
     [:ok (f)]
-    (catch Exception e
-      [:error (language/reason e)])))
+    (catch Throwable t
+      (if (.isAlive ^Pid (actor/self))
+        [:error (language/reason t)]
+        (throw t)))))
 
 (defn- unknown [request]
   [:error [:unknown-system-msg (language/plain request)]])
@@ -105,7 +110,23 @@
 
 (defn- change-code [{:keys [change-code]} state [_ old extra]]
   (let [[how new :as outcome] (attempt #(change-code state old extra))]
-    (if (= :ok how) [:ok new] [outcome state])))
+    (if (= :ok how)
+      (do (versions/renew) [:ok new])
+      [outcome state])))
+
+(defn- put-back
+  "The state before the changes of code since the process was suspended."
+  [state [before :as changed]]
+  (if changed
+    (let [[state versions] before]
+      (versions/put-back versions)
+      state)
+    state))
+
+(defn- before-change
+  "What has to be kept to take the changes of code back: the state and its versions, in a vector."
+  [state changed]
+  (or changed [[state (versions/served-by (LocalProcess/current))]]))
 
 (declare suspended)
 
@@ -127,14 +148,18 @@
         [state debug]))))
 
 (defn- suspended [{:keys [parent terminate status] :as face} state debug]
-  (loop [state state debug debug]
+  (loop [state state debug debug changed nil]
     (receive
       [:magnetar/system from [:resume]] (do (reply from :ok) [state debug])
-      [:magnetar/system from [:suspend]] (do (reply from :ok) (recur state debug))
-      [:magnetar/system from [:get-status]] (do (reply from (status state debug :suspended)) (recur state debug))
-      [:magnetar/system from [:change-code old extra]] (let [[answer state] (change-code face state [:change-code old extra])]
+      [:magnetar/system from [:suspend]] (do (reply from :ok) (recur state debug changed))
+      [:magnetar/system from [:get-status]] (do (reply from (status state debug :suspended)) (recur state debug changed))
+      [:magnetar/system from [:change-code old extra]] (let [kept (before-change state changed)
+                                                             [answer state] (change-code face state [:change-code old extra])]
                                                          (reply from answer)
-                                                         (recur state debug))
+                                                         (recur state debug (if (= :ok answer) kept changed)))
+      [:magnetar/system from [:undo-change]] (let [state (put-back state changed)]
+                                               (reply from :ok)
+                                               (recur state debug nil))
       [:magnetar/system from request] (let [[state debug] (handle face state debug from request)]
-                                        (recur state debug))
+                                        (recur state debug changed))
       [:EXIT parent why] (terminate state why))))

@@ -18,7 +18,7 @@
 (set! *warn-on-reflection* true)
 
 (defn- of-servers? [{:keys [id]}]
-  (re-find #"^(GS|GSM|GE|SUP|SYS|DYN|PLB)-" id))
+  (re-find #"^(GS|GSM|GE|SUP|SYS|DYN|PLB|HOT)-" id))
 
 (defn- by-default
   "Calls f while servers have these options if nothing is said."

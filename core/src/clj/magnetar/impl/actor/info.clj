@@ -4,7 +4,8 @@
   (:require
    [clojure.main :as main]
    [magnetar.impl.actor.language]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.versions :as versions])
   (:import
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.park Failures WaitReason)
@@ -55,6 +56,7 @@
             :trap-exit (.trapsExits info)
             :group-leader (.leader info)
             :dictionary (or (.dictionary info) {})
+            :code (versions/of-dictionary (.dictionary info))
             :current-function (current-function thread)}
            (waiting thread))))
 

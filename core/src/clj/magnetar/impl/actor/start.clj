@@ -7,7 +7,8 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
-   [magnetar.impl.transactions :as transactions])
+   [magnetar.impl.transactions :as transactions]
+   [magnetar.impl.versions :as versions])
   (:import
    (clojure.lang Compiler)
    (java.util.function Consumer)
@@ -26,6 +27,7 @@
   ^Callable [f args bindings]
   (let [frame (when-not (= :none bindings) (fibers/frame))]
     (cond
+      (var? f) (^:once fn* [] (when frame (fibers/install frame)) (versions/runs f) (apply f args))
       (and (nil? frame) (nil? args)) (^:once fn* [] (f))
       (nil? args) (^:once fn* [] (fibers/install frame) (f))
       :else (^:once fn* [] (fibers/install frame) (apply f args)))))
