@@ -13,11 +13,12 @@
 (def ^:private pages
   "The pages about the core; those about other modules need other libraries."
   ["docs/guide/channels.md" "docs/guide/data-parallelism.md" "docs/guide/scopes.md" "docs/guide/patterns.md" "docs/guide/binaries.md"
-   "docs/guide/actors.md" "docs/guide/gen-server.md" "docs/guide/hot-code.md" "docs/guide/simulator.md"])
+   "docs/guide/actors.md" "docs/guide/gen-server.md" "docs/guide/hot-code.md" "docs/guide/registry-and-tasks.md" "docs/guide/simulator.md"
+   "docs/guide/state.md"])
 
 (def ^:private of-the-prompt
   "The pages whose examples are typed at the prompt, in a process and with its names."
-  #{"docs/guide/actors.md"})
+  #{"docs/guide/actors.md" "docs/guide/registry-and-tasks.md"})
 
 (defn- examples
   "The examples in a text: [code expected] for each arrow, in order; expected is nil for code that is only run."

@@ -5,6 +5,7 @@
   check           runs it under many, and shrinks what fails
   with-virtual-clock, now   real threads, but time passes when they all wait
   await-down, eventually    wait with a bound, and without sleeping
+  restart-storm   kills the children of a supervisor again and again
 
   in-a-process    each test is a process: self, receive and links work in it
   without-leaks   fails a test that leaves processes or fibers behind
@@ -22,7 +23,8 @@
    [magnetar.test.options :as checked]
    [magnetar.test.report :as report]
    [magnetar.test.runs :as runs]
-   [magnetar.test.search :as search])
+   [magnetar.test.search :as search]
+   [magnetar.test.storm :as storm])
   (:import
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.park Fibers)
@@ -113,6 +115,24 @@
     (check {:runs 10000} (let [c (a/chan)] (a/go (a/>! c 1)) (= 1 (a/<! c))))"
   [options & body]
   `(check* ~options (fn [] ~@body)))
+
+;; --- restart storms
+
+(defn restart-storm
+  "Kills children of a supervisor, and of the supervisors below it and these themselves, again and again; returns how many exit signals it has sent.
+
+  It is over after :kills (100), or when the supervisor has ended, or has had no child that runs for 1000 looks. Each child is drawn, in a
+  simulation from the seed. Blocks until then, and until the supervisor has dealt with the last death; start it on a fiber, beside what has to
+  bear it.
+  Options: :kills, :pause between two (0 ms), :reason (:kill). A supervisor bears its :intensity and no more. Throws what
+  `magnetar.supervisor/which-children` throws for what is no address.
+
+    (check {:runs 100}
+      (let [[:ok app] (sup/start-link spec)]
+        (restart-storm app {:kills 50})
+        (serves? app)))"
+  ([supervisor] (restart-storm supervisor nil))
+  ([supervisor options] (storm/storm supervisor options)))
 
 ;; --- tests without a scheduler
 

@@ -5,7 +5,8 @@
    [magnetar.actor :as actor :refer [! receive]]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.runtime]
-   [magnetar.impl.versions :as versions])
+   [magnetar.impl.versions :as versions]
+   [magnetar.impl.worlds :as worlds])
   (:import
    (magnetar.kernel.process LocalProcess Pid)))
 
@@ -56,9 +57,9 @@
 
 (defn- statistics [debug what]
   (case what
-    true [:ok (assoc debug :statistics {:start-time (java.util.Date.) :messages-in 0 :messages-out 0})]
+    true [:ok (assoc debug :statistics {:start-time (worlds/date) :messages-in 0 :messages-out 0})]
     false [:ok (dissoc debug :statistics)]
-    :get [[:ok (if-some [known (:statistics debug)] (assoc known :current-time (java.util.Date.)) :no-statistics)] debug]))
+    :get [[:ok (if-some [known (:statistics debug)] (assoc known :current-time (worlds/date)) :no-statistics)] debug]))
 
 (defn- log [debug what]
   (case what
@@ -80,9 +81,10 @@
 (defn start-debug
   "The debugging that a process begins with, from its option :debug."
   [options]
-  (slim (reduce (fn [debug option]
-                  (second (set-debug debug (if (vector? option) option [option true]))))
-                nil options)))
+  (when (seq options)
+    (slim (reduce (fn [debug option]
+                    (second (set-debug debug (if (vector? option) option [option true]))))
+                  nil options))))
 
 ;; ---- requests
 

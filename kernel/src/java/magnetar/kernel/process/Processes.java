@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import magnetar.kernel.park.Cancelled;
 import magnetar.kernel.park.Exit;
 import magnetar.kernel.park.Failures;
@@ -32,6 +33,8 @@ public final class Processes {
         public String site;
         /** The name to register, or null. */
         public Object name;
+        /** Gives it a name that the kernel does not know, before it runs, or throws; or null. */
+        public Consumer<Pid> naming;
         /** True to link it to the current process before it runs. */
         public boolean link;
         /** True to monitor it from the current process before it runs. */
@@ -120,10 +123,17 @@ public final class Processes {
         return fiber;
     }
 
+    private static void nameElsewhere(LocalProcess process, Options options) {
+        if (options.naming != null) {
+            options.naming.accept(process.pid());
+        }
+    }
+
     private static Ref settle(LocalProcess process, Options options) {
+        nameElsewhere(process, options);
         process.setTraps(options.traps);
         LocalProcess spawner = options.link ? requireCurrent("spawn-link") : options.monitor ? requireCurrent("spawn-monitor") : null;
-        Monitor monitor = options.monitor ? spawner.newMonitor(process.pid(), process.pid(), null, "NONE") : null;
+        Monitor monitor = options.monitor ? spawner.newMonitor(process.pid(), process.pid(), null, Ref.Alias.NONE) : null;
         refuseIf(process.settle(spawner, options.name, options.link, monitor), options.name, process.pid());
         return monitor;
     }
@@ -190,6 +200,7 @@ public final class Processes {
         if (options.name != null) {
             register(options.name, process.pid());
         }
+        nameElsewhere(process, options);
         GUESTS.add(process);
         try {
             return new Guest(process.pid(), process.run(fiber, work));
@@ -296,7 +307,7 @@ public final class Processes {
     }
 
     /** Sends what no bound applies to, and what nobody waits for: no process there, no error. */
-    static void signal(Object to, Object message) {
+    public static void signal(Object to, Object message) {
         if (to instanceof Ref alias) {
             LocalProcess p = alias.maker() == null ? null : alias.maker().process();
             if (p != null) {
@@ -304,10 +315,19 @@ public final class Processes {
             }
             return;
         }
-        LocalProcess p = to instanceof Pid pid ? live(pid) : Names.find(to);
+        LocalProcess p = switch (to) {
+            case Pid pid -> live(pid);
+            case Address address -> processAt(address);
+            default -> Names.find(to);
+        };
         if (p == null || !p.deliverSignal(message)) {
             DeadLetters.add(to, message);
         }
+    }
+
+    private static LocalProcess processAt(Address address) {
+        Pid found = address.find();
+        return found == null ? null : live(found);
     }
 
     /** Sends an exit signal. */
