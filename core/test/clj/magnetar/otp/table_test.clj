@@ -96,7 +96,7 @@
 
 (defn- claimed []
   (let [ids (str/split-lines (slurp (io/file (System/getProperty "magnetar.home") "core/test/resources/conformance/otp-ids.txt")))]
-    (filter #(#{"SPN" "LNK" "MON" "REG" "RCV" "ORD" "TMR" "ALI" "PRC" "PLB" "SUP" "GS" "SYS" "DYN"} (first (str/split % #"-"))) ids)))
+    (filter #(#{"SPN" "LNK" "MON" "REG" "RCV" "ORD" "TMR" "ALI" "PRC" "PLB" "SUP" "GS" "SYS" "DYN" "APP"} (first (str/split % #"-"))) ids)))
 
 (deftest the-table-has-each-scenario-of-the-processes-once
   (is (= (sort (claimed)) (sort (map :id (lanes/table))))))
