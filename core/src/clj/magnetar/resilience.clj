@@ -20,6 +20,7 @@
    [magnetar.impl.outcomes :as outcomes]
    [magnetar.impl.runtime]
    [magnetar.resilience.breaker :as breaker]
+   [magnetar.resilience.limiter :as limiter]
    [magnetar.resilience.stages :as stages]
    [magnetar.scope :as scope])
   (:import
@@ -34,9 +35,6 @@
 
 (defn- millis ^long [^long nanos]
   (quot (+ nanos 999999) 1000000))
-
-(defn- sleep-nanos [^long nanos]
-  (scope/sleep (java.time.Duration/ofNanos nanos)))
 
 (defn- cancellation? [error]
   (or (instance? Cancelled error)
@@ -323,59 +321,6 @@
 
 ;; ---- rate limiter
 
-;; The generic cell rate algorithm: one number, the instant at which the bucket is full again, is the whole state.
-
-(defn- reserve
-  "The state after a call has reserved its turn: {:full-at :wait}, or with :refused? if it would wait for too long."
-  [{:keys [full-at]} {:keys [^long interval ^long burst ^long timeout ^long grain]} ^long at]
-  (let [free-at (if full-at (max (- at grain) (long full-at)) at)
-        wait (max 0 (- free-at at (* interval (dec burst))))]
-    (if (< timeout wait)
-      {:full-at full-at :wait wait :refused? true}
-      {:full-at (+ free-at interval) :wait wait})))
-
-(defn- give-back
-  "The state without the turn of a call that was cancelled, unless a later call has reserved one."
-  [reserved now {:keys [^long interval]}]
-  (if (= reserved now)
-    (update now :full-at #(- (long %) interval))
-    now))
-
-(defn- rate-limited [wait]
-  (ex-info (str "The rate limiter refused the call: its turn would come in " (millis wait) " ms.")
-           {:magnetar/reason :magnetar/rate-limited :retry-after-ms (millis wait)}))
-
-(defn- acquire [limiter how]
-  (let [{:keys [wait refused?] :as reserved} (swap! limiter reserve how (stages/now))]
-    (when refused?
-      (throw (rate-limited wait)))
-    (try
-      (sleep-nanos wait)
-      (catch Throwable e
-        (swap! limiter #(give-back reserved % how))
-        (throw e)))))
-
-(def ^:private timer-grain
-  "A timer may be late by so many nanoseconds. Turns that are closer together are caught up with, or the rate could not be kept."
-  2000000)
-
-(defn- limits [{:keys [rate per burst timeout]}]
-  (let [interval (max 1 (quot (arguments/period :per (if (nil? per) 1000 per)) (arguments/whole :rate rate)))
-        burst (arguments/whole :burst (or burst 1))]
-    (when (< (quot Durations/INFINITE 4) (* (double interval) burst))
-      (arguments/misuse :magnetar/bad-option
-                        (str "A :burst of " burst " calls, one each " (millis interval) " ms, is more than a limiter can count: make it smaller.")
-                        {:burst burst}))
-    {:interval interval
-     :burst burst
-     :timeout (arguments/nanos :timeout timeout)
-     :grain (if (< interval (long timer-grain)) timer-grain 0)}))
-
-(defn- limiter-data [{:keys [full-at]} {:keys [^long interval ^long burst]}]
-  (let [behind (if full-at (max 0 (- (long full-at) (stages/now))) 0)]
-    {:available (max 0 (- burst (quot (+ behind (dec interval)) interval)))
-     :wait-ms (millis (max 0 (- behind (* interval (dec burst)))))}))
-
 (defn rate-limiter
   "A policy that lets so many calls begin in a time, and makes others wait for their turn, in the order in which they came.
 
@@ -391,10 +336,10 @@
     (call limiter fetch url)"
   [options]
   (arguments/options "rate-limiter" [:rate :per :burst :timeout] options)
-  (let [how (limits options)
+  (let [how (limiter/limits options)
         limiter (atom {:full-at nil})]
-    (policy (fn [f] (acquire limiter how) (f))
-      #(limiter-data @limiter how))))
+    (policy (fn [f] (limiter/acquire limiter how) (f))
+      #(limiter/look @limiter how))))
 
 ;; ---- bulkhead
 
@@ -482,9 +427,9 @@
     (throttle ch {:rate 100})"
   [ch options]
   (arguments/options "throttle" (into [:rate :per :burst] stage-options) options)
-  (let [how (limits options)
+  (let [how (limiter/limits options)
         limiter (atom {:full-at nil})]
-    (stages/start "throttle" ch options #(stages/throttle ch (fn [] (acquire limiter how)) %))))
+    (stages/start "throttle" ch options #(stages/throttle ch (fn [] (limiter/acquire limiter how)) %))))
 
 (defn debounce
   "A channel of the latest value of ch, once that has been silent for a duration; earlier ones are dropped. What is left when ch closes

@@ -3,7 +3,7 @@
 
   Its state, besides the options: :free, the workers that nobody has; :loans, from the reference of the monitor of its borrower to a loan
   {:monitor :ref :from :borrower :worker}, whose :worker is nil and whose :n is its number while it waits; :lent, from worker to monitor; :waiting, from number to
-  monitor, in order; :workers, how many live."
+  monitor, in order; :workers, the set of all whose end it has not heard of."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
@@ -20,20 +20,21 @@
   [{:keys [start] :as state}]
   (let [[how pid] (children/start {:start start})]
     (if (= :ok how)
-      [:ok pid (update state :workers inc)]
+      [:ok pid (update state :workers conj pid)]
       [:failed (if (= :ignore how) :ignore pid)])))
 
 (defn- as-child [{:keys [shutdown]} pid]
   {:id :worker :pid pid :shutdown shutdown :restart :temporary})
 
+;; `children/stop-all` takes whatever DOWN comes, so it is for the end of the pool only: before, one may be about a borrower.
 (defn- stop-workers [{:keys [who shutdown] :as state} pids]
   (children/stop-all (or who (actor/self)) (mapv #(as-child state %) pids) shutdown))
 
 (defn- retire
   "Stops a worker that is one too many."
-  [state worker]
-  (stop-workers state [worker])
-  (update state :workers dec))
+  [{:keys [who] :as state} worker]
+  (children/stop (or who (actor/self)) (as-child state worker))
+  (update state :workers disj worker))
 
 (defn- take-free
   "[worker state] with the next free worker that lives; nil for it if there is none. Of one that has died the exit signal is on its way."
@@ -66,13 +67,13 @@
   [{:keys [workers size] :as state} worker]
   (let [loan (next-loan state)]
     (cond
-      (not (actor/alive? worker)) state
+      (not (actor/alive? worker)) state ; the signal of its end is on its way
       loan (lend state loan worker)
-      (< (long size) (long workers)) (retire state worker)
+      (< (long size) (count workers)) (retire state worker)
       :else (update state :free conj worker))))
 
 (defn- room? [{:keys [workers size overflow]}]
-  (< (long workers) (+ (long size) (long overflow))))
+  (< (count workers) (+ (long size) (long overflow))))
 
 (defn- replace-worker
   "The state once a worker has died: who waits for one gets a new one, or is told that it does not start."
@@ -135,12 +136,12 @@
       [loan state])))
 
 (defn- status [{:keys [size overflow workers lent waiting]}]
-  {:size size :overflow overflow :workers workers :free (- (long workers) (count lent)) :lent (count lent) :waiting (count waiting)})
+  {:size size :overflow overflow :workers (count workers) :free (- (count workers) (count lent)) :lent (count lent) :waiting (count waiting)})
 
 ;; ---- callbacks
 
 (defn- start-all [{:keys [size] :as state}]
-  (if (= size (:workers state))
+  (if (= size (count (:workers state)))
     [:ok state]
     (let [[how x started] (start-worker state)]
       (if (= :ok how)
@@ -151,7 +152,7 @@
 
 (defn- init [options]
   (actor/flag :trap-exit true)
-  (start-all (assoc options :free [] :loans {} :lent {} :waiting (sorted-map) :workers 0 :next 0)))
+  (start-all (assoc options :free [] :loans {} :lent {} :waiting (sorted-map) :workers #{} :next 0)))
 
 (defn- handle-call [[word x] [caller :as from] state]
   (case word
@@ -166,27 +167,25 @@
                          (end-loan state loan)
                          state))])
 
-(defn- worker? [{:keys [free lent]} pid]
-  (or (contains? lent pid) (some #{pid} free)))
-
 (defn- died [state worker]
   (let [loan (get-in state [:loans (get-in state [:lent worker])])]
     (-> (if loan (forget-loan state loan) state)
         (update :free (fn [free] (filterv #(not= worker %) free)))
-        (update :workers dec)
+        (update :workers disj worker)
         replace-worker)))
 
-(defn- handle-info [[word x _ :as message] {:keys [loans] :as state}]
-  [:noreply (cond
-              (and (= :DOWN word) (loans x)) (end-loan state (loans x))
-              (and (= :EXIT word) (worker? state x)) (died state x)
-              :else (do message state))])
+(defn- handle-info [message {:keys [loans workers] :as state}]
+  (let [[word x] (when (vector? message) message)]
+    [:noreply (cond
+                (and (= :DOWN word) (loans x)) (end-loan state (loans x))
+                (and (= :EXIT word) (workers x)) (died state x)
+                :else state)]))
 
-(defn- terminate [_ {:keys [free lent] :as state}]
-  (stop-workers state (into free (keys lent))))
+(defn- terminate [_ {:keys [workers] :as state}]
+  (stop-workers state workers))
 
 (defn- format-status [status]
-  (update status :state #(if (map? %) (dissoc % :loans :lent :waiting :free) %)))
+  (update status :state #(if (map? %) (dissoc % :loans :lent :waiting :free :workers) %)))
 
 (def behaviour
   "What a pool does."
