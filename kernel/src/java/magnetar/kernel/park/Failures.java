@@ -19,7 +19,7 @@ public final class Failures {
     private static final int MOST_ERRORS = 32; // of a chain of causes
     private static final int LONGEST = 4000; // characters of one of them
     private static final String[] FOREIGN = {"clojure.", "java.", "javax.", "jdk.", "sun.", "magnetar.actor$", "magnetar.actor.",
-            "magnetar.application$", "magnetar.application.", "magnetar.async$", "magnetar.async.", "magnetar.bits$", "magnetar.channel$",
+            "magnetar.application$", "magnetar.application.", "magnetar.async$", "magnetar.async.", "magnetar.bits$", "magnetar.breaker$", "magnetar.channel$",
             "magnetar.fold$", "magnetar.gen_server$", "magnetar.gen_server.", "magnetar.global$", "magnetar.impl.", "magnetar.inspect$",
             "magnetar.kernel.", "magnetar.match$", "magnetar.overload$", "magnetar.overload.", "magnetar.pg$", "magnetar.pool$",
             "magnetar.pool.", "magnetar.proc_lib$", "magnetar.resilience$", "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.",
