@@ -11,7 +11,7 @@
   (green? 30 "-Djdk.trackAllThreads=false" "reachability"))
 
 (deftest a-quiet-fiber-makes-progress-among-more-flooded-loops-than-cores
-  (green? 30 "fairness"))
+  (green? 30 "fairness" "fairness-pairs"))
 
 (deftest each-of-100000-parked-fibers-says-what-it-waits-for-on-which-object-and-since-when
   (green? 60 "blockers-100000"))

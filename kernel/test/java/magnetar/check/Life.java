@@ -8,14 +8,17 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Channel;
+import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.Select;
 import magnetar.kernel.park.Fibers;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.park.World;
 
 /** How long fibers live, who runs, and what they say while they wait. */
 final class Life {
@@ -100,6 +103,56 @@ final class Life {
         require(made, "among " + loops + " flooded loops the quiet fiber made " + (20 - progress.getCount()) + " of 20 steps");
         require(System.nanoTime() - begin < 4_000_000_000L, "the quiet fiber needed " + (System.nanoTime() - begin) / 1_000_000 + " ms");
         quiet.close();
+    }
+
+    /** Pairs that answer each other for ever, more than there are cores: what a platform thread starts and a timer wakes goes on all the same. */
+    static void fairnessPairs() throws Exception {
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicInteger running = new AtomicInteger();
+        int pairs = 4 * Runtime.getRuntime().availableProcessors();
+        Support.join(Support.fiber(World.REAL, () -> {
+            for (int i = 0; i < pairs; i++) {
+                answerEachOther(stop, running);
+            }
+        }));
+        CountDownLatch turns = new CountDownLatch(10);
+        Thread quiet = Support.fiber(World.REAL, () -> {
+            for (int i = 0; i < 10; i++) {
+                require(Channel.rendezvous().receiveWithin(1_000_000) == Port.PENDING, "nobody puts");
+                turns.countDown();
+            }
+        });
+        boolean made = turns.await(Integer.getInteger("magnetar.check.seconds", 10), TimeUnit.SECONDS);
+        stop.set(true);
+        require(made, "among " + running.get() + " pairs the quiet fiber made " + (10 - turns.getCount()) + " of 10 steps");
+        Support.join(quiet);
+        Support.until("all pairs have begun and ended", () -> running.get() == 2 * pairs && Fibers.count() == 0);
+    }
+
+    private static void answerEachOther(AtomicBoolean stop, AtomicInteger running) {
+        Channel<Integer> to = Channel.rendezvous();
+        Channel<Integer> fro = Channel.rendezvous();
+        Fibers.start("asks", Fibers.Hold.STRONG, () -> converse(running, () -> {
+            while (!stop.get()) {
+                to.send(1);
+                fro.receive();
+            }
+            to.close();
+        }));
+        Fibers.start("answers", Fibers.Hold.STRONG, () -> converse(running, () -> {
+            while (to.receive() != null) {
+                fro.send(2);
+            }
+        }));
+    }
+
+    private static void converse(AtomicInteger running, Support.Body body) {
+        running.incrementAndGet();
+        try {
+            body.run();
+        } catch (Throwable e) {
+            throw new AssertionError(e);
+        }
     }
 
     /** Each of many parked fibers says why it waits, on what and since when, through its blocker alone. */

@@ -38,6 +38,7 @@ public final class Main {
             Map.entry("shared-timeout", Timing::sharedTimeout),
             Map.entry("reachability", Life::reachability),
             Map.entry("fairness", Life::fairness),
+            Map.entry("fairness-pairs", Life::fairnessPairs),
             Map.entry("blockers", () -> Life.blockers(2_000)),
             Map.entry("blockers-100000", () -> Life.blockers(100_000)),
             Map.entry("mailbox-wake-up", Mailboxes::wakeUp),

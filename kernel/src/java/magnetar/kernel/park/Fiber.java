@@ -40,6 +40,9 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         }
     }
 
+    // Written by the ticker, read by each operation: how often somebody outside of the carriers' queues has waited for too long.
+    private static volatile int delays;
+
     private final World world;
 
     // Set or read by any thread.
@@ -64,6 +67,8 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     private Region masked; // by the innermost shield: this region and those around it
     private boolean interruptLater;
     private int yields;
+    private int parks;
+    private int delaysSeen = delays;
     private boolean handedOver; // since it last parked
     private long random;
     private long nextId;
@@ -243,10 +248,26 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     /** Entry of a kernel operation: throws the cause, spends the budget, and at zero lets others run. */
     public void enter() {
         check();
-        if (--budget <= 0) {
+        if (--budget <= 0 || delays != delaysSeen) {
+            giveWay();
+        }
+    }
+
+    private void giveWay() {
+        boolean late = delays != delaysSeen;
+        delaysSeen = delays;
+        if (budget <= 0) {
             budget = BUDGET;
             letOthersRun();
         }
+        if (late && world == World.REAL && Thread.currentThread().isVirtual()) { // nothing of the real world's chance in a simulation
+            Spin.stepAside();
+        }
+    }
+
+    /** Makes each fiber leave its carrier once, at its next operation, for those whom the carriers do not come to. For the ticker. */
+    static void moveAside() {
+        delays++;
     }
 
     /** Yields, and now and then steps aside: see {@link Spin}. */
@@ -265,6 +286,9 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     public void refill() {
         budget = BUDGET;
         handedOver = false;
+        if (++parks % BUDGET == 0) {
+            Ticker.remind();
+        }
     }
 
     boolean hasHandedOver() {

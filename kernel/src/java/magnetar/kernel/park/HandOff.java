@@ -7,7 +7,6 @@ import java.lang.invoke.VarHandle;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ForkJoinTask;
-import java.util.concurrent.locks.LockSupport;
 
 /**
  * Wakes a fiber on the waker's own carrier, without waking another carrier for it: for a waker that is about to park, which most are, the
@@ -22,9 +21,8 @@ import java.util.concurrent.locks.LockSupport;
  *   <li>Only a target that is plainly parked, on the JDK's scheduler, is handed over, by a virtual thread that is on it as well. All others
  *       (parked with a time, pinned, about to park, platform threads) take the ordinary way.
  *   <li>A fiber hands over once between two parks. What it wakes beyond that is submitted ordinarily, which signals a carrier for both.
- *   <li>A fiber that was handed over waits no more than two ticks of {@value #TICK_NANOS} ns while a carrier is idle: the ticker signals the pool
- *       with an ordinary submission if there was a lazy one since its last tick, and sleeps only after a tick without any. {@code pending} is
- *       written after the submission and before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
+ *   <li>A fiber that was handed over waits no more than two ticks of the {@link Ticker} while a carrier is idle: it is reminded after each lazy
+ *       submission.
  * </ol>
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on {@code --add-opens java.base/java.lang=ALL-UNNAMED}; where that is closed
@@ -33,8 +31,6 @@ import java.util.concurrent.locks.LockSupport;
  * Refused: {@code lazySubmitRunContinuation}, which is lazy on a carrier only, not on a virtual thread; a scheduler of our own (decision 8).
  */
 public final class HandOff {
-    private static final long TICK_NANOS = 1_000_000;
-
     /** The newest JDK that the checks were run on: on a newer one the same names may mean something else. */
     private static final int KNOWN = 25;
 
@@ -47,15 +43,6 @@ public final class HandOff {
     private static final int UNPARKED = ON ? INSIDE.unparked : 0;
     private static final ForkJoinPool POOL = ON ? INSIDE.pool : null;
     private static final Executor LAZY = task -> POOL.lazySubmit(ForkJoinTask.adapt(task));
-
-    // Written by wakers, taken back by the ticker.
-    private static volatile boolean pending;
-
-    // Written by the ticker.
-    private static volatile boolean asleep;
-    private static volatile long lastTick; // 0 while it sleeps
-
-    private static final Thread TICKER = ON ? startTicker() : null;
 
     private HandOff() {}
 
@@ -70,7 +57,7 @@ public final class HandOff {
 
     /** The clock of {@link World#nanoTime} at the last tick, some milliseconds ago at most; 0 if none is recent. */
     static long lastTick() {
-        return lastTick;
+        return ON ? Ticker.lastTick() : 0;
     }
 
     /** Wakes the thread if it can be handed over by this, the current, fiber; else false, and nothing was done. */
@@ -88,7 +75,7 @@ public final class HandOff {
         }
         waker.handsOver();
         submit(target);
-        remind();
+        Ticker.remind();
         return true;
     }
 
@@ -100,44 +87,6 @@ public final class HandOff {
         } catch (Throwable e) {
             throw new AssertionError(e);
         }
-    }
-
-    private static void remind() {
-        if (!pending) {
-            pending = true;
-        }
-        if (asleep) {
-            LockSupport.unpark(TICKER);
-        }
-    }
-
-    private static Thread startTicker() {
-        Thread ticker = new Thread(null, HandOff::tick, "magnetar-hand-off", 0, false);
-        ticker.setDaemon(true);
-        ticker.start();
-        return ticker;
-    }
-
-    private static void tick() {
-        for (;;) {
-            LockSupport.parkNanos(TICK_NANOS);
-            if (pending) {
-                pending = false;
-                lastTick = System.nanoTime() | 1;
-                Thread.startVirtualThread(() -> {});
-            } else {
-                sleep();
-            }
-        }
-    }
-
-    private static void sleep() {
-        lastTick = 0;
-        asleep = true;
-        if (!pending) {
-            LockSupport.park();
-        }
-        asleep = false;
     }
 
     /** What is needed of the inside of virtual threads. */

@@ -1,0 +1,101 @@
+package magnetar.kernel.park;
+
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * A platform thread that ticks while fibers wake each other, and sees to it that those run whom the carriers do not come to by themselves.
+ *
+ * <p>A carrier runs what is in its own queue before it looks at what came from outside: fibers that a platform thread started or woke, a timer for
+ * instance. Two fibers that answer each other for ever keep that queue from running empty, so that all others would wait for ever. And a carrier
+ * that sleeps is not told of a fiber that was handed over lazily ({@link HandOff}). So each tick starts a probe from outside, an ordinary submission,
+ * unless the last one has not run yet.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>After a reminder there is a tick, within two times {@value #TICK_NANOS} ns, that starts a probe or finds one that has not run, in which case no
+ *       carrier sleeps. {@code pending} is written before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
+ *   <li>Each {@value #PATIENCE} ticks that a probe has not run, every fiber steps aside once, at its next operation ({@link Fiber#moveAside}): the queues of the
+ *       carriers run empty, and whoever stepped aside comes back from outside. Once, since a probe is late as well where many are started from outside.
+ *   <li>There is at most one probe, and no tick while nobody reminds and no probe is under way.
+ * </ol>
+ *
+ * <p>Source of the look outside: Go's scheduler, which takes every 61st goroutine from the global queue; here nobody but the fibers themselves can leave a
+ * carrier.
+ */
+final class Ticker {
+    private static final long TICK_NANOS = 1_000_000;
+    private static final int PATIENCE = 10;
+
+    // Written by whoever wakes, taken back by the ticker.
+    private static volatile boolean pending;
+
+    // Written by the ticker.
+    private static volatile boolean asleep;
+    private static volatile long lastTick; // 0 while it sleeps
+
+    // Only accessed by the ticker.
+    private static Thread probe;
+    private static int waited;
+
+    private static final Thread THREAD = start();
+
+    private Ticker() {}
+
+    /** The clock of {@link World#nanoTime} at the last tick, some milliseconds ago at most; 0 if none is recent. */
+    static long lastTick() {
+        return lastTick;
+    }
+
+    /** Makes it tick, if it does not. */
+    static void remind() {
+        if (!pending) {
+            pending = true;
+        }
+        if (asleep) {
+            LockSupport.unpark(THREAD);
+        }
+    }
+
+    private static Thread start() {
+        Thread ticker = new Thread(null, Ticker::tick, "magnetar-ticker", 0, false);
+        ticker.setDaemon(true);
+        ticker.start();
+        return ticker;
+    }
+
+    private static void tick() {
+        for (;;) {
+            LockSupport.parkNanos(TICK_NANOS);
+            if (probe != null && probe.isAlive()) {
+                beat();
+                if (++waited % PATIENCE == 0) {
+                    Fiber.moveAside();
+                }
+            } else if (pending) {
+                pending = false;
+                beat();
+                probe();
+            } else {
+                sleep();
+            }
+        }
+    }
+
+    private static void beat() {
+        lastTick = System.nanoTime() | 1;
+    }
+
+    private static void probe() {
+        waited = 0;
+        probe = Thread.startVirtualThread(() -> {});
+    }
+
+    private static void sleep() {
+        lastTick = 0;
+        asleep = true;
+        if (!pending) {
+            LockSupport.park();
+        }
+        asleep = false;
+    }
+}
