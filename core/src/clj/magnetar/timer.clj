@@ -63,7 +63,7 @@
 ;; ---- once
 
 (defn- once [operation site duration f]
-  (let [due (+ (now) (finite operation duration))
+  (let [due (Durations/deadline (now) (finite operation duration))
         state (atom :waiting)]
     (Timer. (actor/spawn-opt-at operation site {}
                                 #(do (receive (after (left due) nil))
@@ -129,7 +129,7 @@
   (loop [n 1]
     (when (receive
             [:DOWN ref :process _ _] false
-            (after (left (+ start (* n period))) true))
+            (after (left (Durations/deadline start (* n period))) true))
       (f)
       (recur (inc n)))))
 

@@ -168,5 +168,12 @@
   (is (thrown-with-msg? IllegalArgumentException #"`exit-after` wants the pid of a process; this is :x" (timer/exit-after 10 :x :y)))
   (is (thrown-with-msg? IllegalArgumentException #"`cancel` wants a timer" (timer/cancel :x))))
 
+(deftest the-longest-times-are-times
+  (with-virtual-clock
+    (let [long-time (quot Long/MAX_VALUE 1000001)
+          timers [(timer/apply-after long-time (fn [])) (timer/apply-interval long-time (fn []))]]
+      (scope/sleep 1)
+      (is (= [true true] (mapv timer/cancel timers))))))
+
 (deftest tc-tells-how-long-a-call-takes
   (is (= [20000 :value] (with-virtual-clock (timer/tc #(do (scope/sleep %) :value) 20)))))

@@ -188,7 +188,8 @@
   (ask [:which]))
 
 (defn stop-all
-  "Stops all applications, the last one first."
+  "Stops all applications, the last one first, and those that were started meanwhile."
   []
-  (doseq [{:keys [name]} (reverse (which))]
-    (ask [:stop name])))
+  (when-some [{:keys [name]} (peek (which))]
+    (ask [:stop name])
+    (recur)))

@@ -88,6 +88,8 @@
     (or (:message flaw) (language/text why))))
 
 (defn- names-of [{:keys [given named]}]
+  (when (empty? given)
+    (arguments/misuse :magnetar/bad-application "`run` wants an application, or a vector of them; this one is empty." {:given given}))
   (mapv (fn [x]
           (let [[how y] (named x)]
             (if (= :ok how)
@@ -135,9 +137,10 @@
                                 (str/join "; " (for [[name who] late] (str name ", waiting for " (str/join " and " who)))) ".")})))
 
 (defn- stop-applications
-  "True once all have stopped in order; false, with a report, if that takes too long."
-  [timeout]
+  "True once all have stopped in order; false, with a report, if that takes too long. The starter starts no more of them."
+  [starter timeout]
   (let [done (channel/chan {:size 1})]
+    (actor/exit starter :kill)
     (actor/spawn-opt {:context :none :bindings :none}
                      #(do (controller/stop-all) (channel/try-put done true)))
     (or (channel/take done {:timeout timeout :else nil})
@@ -153,9 +156,9 @@
 (defn- live
   "Starts, waits, stops: [what ended it, status]."
   [events {:keys [stop-timeout] :as how} names]
-  (actor/spawn-opt {:context :none :bindings :none} start-applications how names)
-  (let [[word status] (await-end events)]
-    [word (if (stop-applications stop-timeout) status (max 1 (long status)))]))
+  (let [starter (actor/spawn-opt {:context :none :bindings :none} start-applications how names)
+        [word status] (await-end events)]
+    [word (if (stop-applications starter stop-timeout) status (max 1 (long status)))]))
 
 (defn run
   "See `magnetar.application/run`."
