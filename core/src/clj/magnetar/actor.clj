@@ -27,6 +27,7 @@
   Require it as `[magnetar.actor :as actor :refer [! receive self spawn after from]]`. Names are those of Erlang's module `erlang`."
   (:refer-clojure :exclude [flush])
   (:require
+   [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.info :as info]
    [magnetar.impl.actor.receive :as receive]
    [magnetar.impl.actor.start :as start]
@@ -37,7 +38,7 @@
    [magnetar.scope.context :as context])
   (:import
    (java.util.concurrent Executors)
-   (magnetar.kernel.process LocalProcess Matcher Pid Pid$Ended Processes Processes$Started Ref)
+   (magnetar.kernel.process Address LocalProcess Matcher Pid Pid$Ended Processes Processes$Started Ref)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -80,7 +81,7 @@
   In Erlang: node/0."
   {:erlang "erlang:node/0"}
   []
-  "nonode@nohost")
+  address/node)
 
 ;; ---- start
 
@@ -147,7 +148,7 @@
 (defn spawn-opt
   "Like `spawn`, with options first; returns the pid, or with :monitor [pid reference].
 
-  :name             a keyword or symbol to register
+  :name             a keyword or symbol to register, or [:via registry name], see `register`
   :link :monitor    true, as `spawn-link` and `spawn-monitor`
   :trap-exit        true to begin with exit signals trapped
   :mailbox          {:capacity n :when-full :block}: how many messages it holds, and what happens to one that finds no room. :block lets
@@ -234,22 +235,15 @@
 
 ;; ---- send
 
-(defn- address
-  "What the kernel knows an address as: [name node] is the name, here."
-  [to]
-  (if (and (vector? to) (= 2 (count to)) (= (node) (peek to)))
-    (nth to 0)
-    to))
-
 (defn- check-address [operation to]
-  (let [to (address to)]
-    (when-not (or (instance? Pid to) (instance? Ref to) (keyword? to) (symbol? to))
+  (let [to (if (vector? to) (address/later to) to)]
+    (when-not (or (instance? Pid to) (instance? Ref to) (address/plain? to) (instance? Address to))
       (arguments/misuse :magnetar/no-such-name
                         (str "`" operation "` wants a pid, an alias or a name to send to; this is " (arguments/show to) ".") {:to to}))
     to))
 
 (defn !
-  "Sends the message to a pid, an alias, a name or [name node]; returns the message.
+  "Sends the message to a pid, an alias, a name, [name node] or [:via registry name]; returns the message.
 
   Does not wait, unless the mailbox has a bound and lets senders wait. To a dead process: the message is dropped and counted
   (`magnetar.inspect/dead-letters`). To a name that nobody has, or nil: an IllegalArgumentException. In a dosync it is sent at the commit.
@@ -263,7 +257,7 @@
     (do (check-address "!" to)
         (transactions/on-commit #(! to message))
         message)
-    (Processes/send (if (vector? to) (address to) to) message)))
+    (Processes/send (if (vector? to) (address/target to) to) message)))
 
 (defn- timer-nanos ^long [operation duration]
   (let [nanos (arguments/nanos operation duration)]
@@ -442,16 +436,21 @@
 
 (def ^:private nobody (Pid. 0 0 0 nil))
 
-(defn- check-watched [to]
-  (when-not (or (instance? Pid to) (keyword? to) (symbol? to))
-    (arguments/misuse :magnetar/not-a-process
-                      (str "`monitor` wants a pid or a name of a process; this is " (arguments/show to) ".") {:value to}))
-  to)
+(defn- watched
+  "The pid to watch, and how the message of its end names it."
+  [to]
+  (let [[kind plain] (when-not (instance? Pid to) (address/parts to))]
+    (cond
+      (instance? Pid to) [to to]
+      (= :local kind) [(Processes/whereis plain) [plain (node)]]
+      (= :via kind) [(address/find-pid to) to]
+      :else (arguments/misuse :magnetar/not-a-process
+                              (str "`monitor` wants a pid or a name of a process; this is " (arguments/show to) ".") {:value to}))))
 
 (defn monitor
   "Watches a process, given by pid or name: when it dies, this process gets [:DOWN reference :process what reason]. Returns the reference.
 
-  `what` is the pid, or [name node] where a name was given. If it is dead already, the message comes at once with :noproc. Options: :tag,
+  `what` is the pid, or [name node] where a name was given, or the name in a registry as it was given. If it is dead already, the message comes at once with :noproc. Options: :tag,
   another word than :DOWN; :alias, which makes the reference an address of this process: :explicit-unalias until `unalias`, :demonitor until
   the monitor ends, :reply-demonitor until the first message to it, which ends the monitor too.
 
@@ -463,10 +462,8 @@
   ([target {:keys [alias tag] :as options}]
    (arguments/options "monitor" [:alias :tag] options)
    (let [me (current "monitor")
-         to (check-watched (address target))
-         by-pid? (instance? Pid to)
-         pid (if by-pid? to (or (Processes/whereis to) nobody))]
-     (.monitor me pid (if by-pid? to [to (node)]) tag (alias-mode alias)))))
+         [pid what] (watched target)]
+     (.monitor me (or pid nobody) what tag (alias-mode alias)))))
 
 (defn- take-down [^LocalProcess me ref]
   (.receive me (reify Matcher
@@ -510,24 +507,32 @@
 
 ;; ---- names and references
 
-(defn- check-name [operation name]
-  (when-not (or (keyword? name) (symbol? name))
-    (arguments/misuse :magnetar/bad-name
-                      (str "`" operation "` wants a keyword or a symbol as the name; this is " (arguments/show name) ".") {:name name})))
+(defn- kind-of [operation name]
+  (let [kind (first (address/parts name))]
+    (when-not (or (address/plain? name) (= :via kind))
+      (arguments/misuse :magnetar/bad-name
+                        (str "`" operation "` wants a keyword, a symbol or [:via registry name] as the name; this is " (arguments/show name) ".")
+                        {:name name}))
+    kind))
 
 (defn register
   "Gives a process a name that messages can be sent to; returns true.
 
   The name is free again when the process dies. Fails with an IllegalArgumentException if the name is taken, if the process has one, or is dead.
+  [:via registry name] is a name in a registry: a namespace or a map with register-name, unregister-name and whereis-name, as
+  `magnetar.registry` is; [:global name] one of `magnetar.global`. Of those a process may have many. Wherever a name will do, these will.
 
     (register :logger (spawn log))
 
   In Erlang: register/2."
   {:erlang "erlang:register/2"}
   [name pid]
-  (check-name "register" name)
-  (Processes/register name (check-pid "register" pid))
-  true)
+  (let [kind (kind-of "register" name)
+        pid (check-pid "register" pid)]
+    (if (= :via kind)
+      (address/register-via name pid)
+      (Processes/register name pid))
+    true))
 
 (defn unregister
   "Takes a name back; returns true. Fails if nobody has it.
@@ -537,9 +542,11 @@
   In Erlang: unregister/1."
   {:erlang "erlang:unregister/1"}
   [name]
-  (check-name "unregister" name)
-  (or (Processes/unregister name)
-      (arguments/misuse :magnetar/no-such-name (str "Cannot unregister " (arguments/show name) ": no process has this name.") {:name name})))
+  (let [via? (= :via (kind-of "unregister" name))]
+    (when-not (if via? (address/find-pid name) (Processes/unregister name))
+      (arguments/misuse :magnetar/no-such-name (str "Cannot unregister " (arguments/show name) ": no process has this name.") {:name name}))
+    (when via? (address/release-via name))
+    true))
 
 (defn whereis
   "The pid of the process that has the name, or nil.
@@ -549,8 +556,9 @@
   In Erlang: whereis/1."
   {:erlang "erlang:whereis/1"}
   [name]
-  (check-name "whereis" name)
-  (Processes/whereis name))
+  (if (= :via (kind-of "whereis" name))
+    (address/find-pid name)
+    (Processes/whereis name)))
 
 (defn registered
   "The names that processes have, in no order.
@@ -670,7 +678,7 @@
 ;; ---- control
 
 (defn- live ^LocalProcess [operation pid]
-  (or (Processes/processOf (check-pid operation pid))
+  (or (Processes/reach (check-pid operation pid))
       (arguments/misuse :noproc (str "`" operation "`: " pid " is dead (:noproc).") {:pid pid})))
 
 (defn- check-other

@@ -20,7 +20,7 @@
    (magnetar.kernel.channel Select Select$Operation)
    (magnetar.kernel.inspect FiberInfo Watchdog Watchdog$Holding)
    (magnetar.kernel.park Failures Failures$Failure Fibers HandOff WaitReason World)
-   (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid Processes Zombie)
+   (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid Processes Zombie Zombies)
    (magnetar.kernel.scope Offload)
    (magnetar.kernel.time Durations Wheel)))
 
@@ -107,7 +107,7 @@
   (when-not (instance? Pid pid)
     (throw (errors/illegal-argument :magnetar/not-a-pid
                                     (str "`mailbox` wants a pid, as `spawn`, `self` or `whereis` return it; this is " (pr-str pid) ".") {:value pid})))
-  (when-some [^LocalProcess process (Processes/processOf pid)]
+  (when-some [^LocalProcess process (Processes/reach pid)]
     (let [^MailboxInfo info (.mailboxInfo process)]
       {:messages (.messages info)
        :capacity (when (pos? (.capacity info)) (.capacity info))
@@ -127,13 +127,13 @@
   "A vector of the processes that were killed and whose threads run on: {:pid :reason :since-ms :thread :stack}, the longest first.
 
   For everybody else they are dead: what they send is dropped. One that catches the kill, or computes without ever calling the library,
-  stays until it ends by itself; :stack says where it is.
+  stays until it ends by itself; :stack says where it is. A simulation has zombies of its own, and virtual time.
 
     (zombies) ;=> [{:pid #magnetar/pid \"0.17.1699 app.clj:12\", :reason :killed, :since-ms 5000, ..}]
 
   In Erlang there are none: a process can be stopped anywhere."
   []
-  (mapv zombie-data (Processes/zombies)))
+  (mapv zombie-data (Zombies/all)))
 
 (defn- letter-data [^DeadLetters$Letter letter]
   {:to (.to letter)
@@ -145,7 +145,7 @@
   "Messages that nobody got, because the process was dead or its mailbox dropped them: {:count n :last [{:to :message :from :line} ..]}.
 
   :count counts all; :last has the last 100 that were kept, at most ten a second, the oldest first: :to and :message as text, :from the thread
-  that sent it, :line the source line.
+  that sent it, :line the source line. A simulation has dead letters of its own, in virtual time.
 
     (dead-letters) ;=> {:count 1, :last [{:to \"#magnetar/pid ..\", :message \":hello\", :line \"app.clj:12\", ..}]}
 

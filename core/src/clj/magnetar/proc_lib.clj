@@ -113,6 +113,11 @@
   [f & args]
   (actor/spawn-opt {:link true} (process-of #(apply f args) true)))
 
+(defn ^:no-doc spawn-at
+  "Like `spawn`, named after the site, with options of `magnetar.actor/spawn-opt`."
+  [operation site options f]
+  (actor/spawn-opt-at operation site options (process-of f true) nil))
+
 ;; ---- a start in step
 
 (defn- waits-for-ack []

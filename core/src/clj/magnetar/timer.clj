@@ -15,6 +15,7 @@
   what fails there with badarg throws here, and what returns {ok, Timer} returns the timer."
   (:require
    [magnetar.actor :as actor :refer [! after receive]]
+   [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.start :as start]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
@@ -182,7 +183,7 @@
   (apply-repeatedly-at "apply-repeatedly (line unknown)" duration f args))
 
 (defn- send-to [to message]
-  (when-some [pid (if (instance? Pid to) to (actor/whereis to))]
+  (when-some [pid (if (instance? Pid to) to (address/find-pid to))]
     (! pid message)))
 
 (defn send-interval
@@ -196,7 +197,7 @@
   {:erlang "timer:send_interval/3"}
   ([duration message] (send-interval duration (actor/self) message))
   ([duration to message]
-   (when-not (or (instance? Pid to) (keyword? to) (symbol? to))
+   (when-not (or (instance? Pid to) (#{:local :via} (first (address/parts to))))
      (arguments/misuse :magnetar/not-an-address
                        (str "`send-interval` wants a pid or a name to send to; this is " (arguments/show to) ".") {:value to}))
    (interval "send-interval" "send-interval" duration (if (instance? Pid to) to (own-pid)) #(send-to to message))))

@@ -151,15 +151,15 @@
       #(spawn-opt {:name ::taken} (fn []))
       "Cannot register :other for PID: it has the name :magnetar.actor-misuse-test/taken already."
       #(actor/register :other pid)
-      "`register` wants a keyword or a symbol as the name; this is \"logger\"."
+      "`register` wants a keyword, a symbol or [:via registry name] as the name; this is \"logger\"."
       #(actor/register "logger" pid)
-      "`register` wants a keyword or a symbol as the name; this is nil."
+      "`register` wants a keyword, a symbol or [:via registry name] as the name; this is nil."
       #(actor/register nil pid)
-      "A process is registered under a keyword or a symbol; this is 7."
+      "A process is registered under a keyword, a symbol or [:via registry name]; this is 7."
       #(spawn-opt {:name 7} (fn []))
       "Cannot unregister :free: no process has this name."
       #(actor/unregister :free)
-      "`unregister` wants a keyword or a symbol as the name; this is nil."
+      "`unregister` wants a keyword, a symbol or [:via registry name] as the name; this is nil."
       #(actor/unregister nil))
     (testing "who could not have its name was never there"
       (is (= pid (actor/whereis ::taken))))

@@ -12,12 +12,12 @@
 (def ^:private pages
   "The pages about the core; those about other modules need other libraries."
   ["docs/guide/channels.md" "docs/guide/data-parallelism.md" "docs/guide/scopes.md" "docs/guide/patterns.md" "docs/guide/binaries.md"
-   "docs/guide/actors.md" "docs/guide/gen-server.md" "docs/guide/simulator.md"
+   "docs/guide/actors.md" "docs/guide/gen-server.md" "docs/guide/registry-and-tasks.md" "docs/guide/simulator.md"
    "docs/guide/applications.md" "docs/guide/timers.md" "docs/guide/pools.md"])
 
 (def ^:private of-the-prompt
   "The pages whose examples are typed at the prompt, in a process and with its names."
-  #{"docs/guide/actors.md"})
+  #{"docs/guide/actors.md" "docs/guide/registry-and-tasks.md"})
 
 (defn- as-at-the-prompt [f]
   (repl/load-aliases)

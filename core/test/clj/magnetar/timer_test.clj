@@ -118,6 +118,14 @@
       (actor/register ::nobody-yet (self))
       (is (= [:tick 20] [(receive x x) (now)])))))
 
+(deftest a-name-in-a-registry-is-a-name
+  (with-virtual-clock
+    (actor/with-process {}
+      (timer/send-interval 10 [:global ::ticks] :tick)
+      (pause 15)
+      (actor/register [:global ::ticks] (self))
+      (is (= [:tick 20] [(receive x x) (now)])))))
+
 (deftest ^{:spec ["C116"]} an-interval-ends-with-its-owner
   (testing "the process that has started it, also if it ends normally"
     (with-virtual-clock

@@ -5,6 +5,7 @@
   check           runs it under many, and shrinks what fails
   with-virtual-clock, now   real threads, but time passes when they all wait
   await-down, eventually    wait with a bound, and without sleeping
+  restart-storm   kills the children of a supervisor again and again
 
   in-a-process    each test is a process: self, receive and links work in it
   without-leaks   fails a test that leaves processes or fibers behind
@@ -14,13 +15,16 @@
   (:require
    [clojure.test :as t]
    [magnetar.actor :as actor]
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope]
    [magnetar.test.clock :as clock]
+   [magnetar.test.options :as checked]
    [magnetar.test.report :as report]
    [magnetar.test.runs :as runs]
-   [magnetar.test.search :as search])
+   [magnetar.test.search :as search]
+   [magnetar.test.storm :as storm])
   (:import
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.park Fibers)
@@ -40,7 +44,8 @@
 
     (simulate* {:seed 42 :log true} #(compute))"
   [options f]
-  (runs/check-options "simulate" options #{})
+  (checked/of-simulate options)
+  (runs/refuse-here)
   (runs/run (merge {:seed 0} options) f))
 
 (defn simulated-value
@@ -58,14 +63,11 @@
   nothing can ever run, with each fiber, what it waits for and where; and for what would not be the same in each run: :magnetar.test/timed-wait
   (Thread/sleep), /monitor, /foreign-thread; /endless after :max-steps, /stuck after :patience-ms without a step. What is left when body has ended
   is ended. Options: :seed, :strategy (:uniform, :priorities with :depth and :length), :max-steps, :log, :schedule (of an earlier run), :faults (a set of
-  :kill, :lose-message, :early-timers, :late-timers) with :fault-rate, :max-faults and :victims (a predicate on names of processes).
+  :kill, :lose-message, :delay-signals, :early-timers, :late-timers) with :fault-rate, :max-faults and :victims (a predicate on names of processes).
 
     (simulate {:seed 42} (let [c (a/chan)] (a/go (a/>! c 1)) (a/<! c)))"
   [options & body]
   `(simulated-value (simulate* ~options (fn [] ~@body))))
-
-(def ^:private check-options
-  #{:runs :properties :preemptions :replay :report})
 
 (defn- tell
   "Prints the report; in a test it is a failure of that test."
@@ -93,7 +95,8 @@
 (defn check*
   "Searches for a run of f that fails; see `check`."
   [options f]
-  (runs/check-options "check" options check-options)
+  (checked/of-check options)
+  (runs/refuse-here)
   (if-let [again (:replay options)]
     (replay (dissoc options :replay) f again)
     (searched options f)))
@@ -113,11 +116,30 @@
   [options & body]
   `(check* ~options (fn [] ~@body)))
 
+;; --- restart storms
+
+(defn restart-storm
+  "Kills children of a supervisor, and of the supervisors below it and these themselves, again and again; returns how many exit signals it has sent.
+
+  It is over after :kills (100), or when the supervisor has ended, or has had no child that runs for 1000 looks. Each child is drawn, in a
+  simulation from the seed. Blocks until then, and until the supervisor has dealt with the last death; start it on a fiber, beside what has to
+  bear it.
+  Options: :kills, :pause between two (0 ms), :reason (:kill). A supervisor bears its :intensity and no more. Throws what
+  `magnetar.supervisor/which-children` throws for what is no address.
+
+    (check {:runs 100}
+      (let [[:ok app] (sup/start-link spec)]
+        (restart-storm app {:kills 50})
+        (serves? app)))"
+  ([supervisor] (restart-storm supervisor nil))
+  ([supervisor options] (storm/storm supervisor options)))
+
 ;; --- tests without a scheduler
 
 (defn with-virtual-clock*
   "Calls f as `with-virtual-clock` does its body."
   [f]
+  (runs/refuse-nested)
   (clock/simulated* f))
 
 (defmacro with-virtual-clock
@@ -151,10 +173,16 @@
   []
   (if (Simulation/isInside) (scope/sleep 1) (Thread/yield)))
 
+(defn- patience-of
+  "The milliseconds of a :timeout."
+  ^long [timeout]
+  (quot (arguments/nanos ":timeout" (or timeout default-patience-ms)) 1000000))
+
 (defn wait-until
   "The first true value of f, called again and again, for :timeout ms at most (5000): then nil. In a simulation the milliseconds are virtual."
-  [{:keys [timeout]} f]
-  (let [deadline (+ (long (now)) (long (or timeout default-patience-ms)))]
+  [{:keys [timeout] :as options} f]
+  (arguments/options "eventually" [:timeout] options)
+  (let [deadline (+ (long (now)) (patience-of timeout))]
     (loop []
       (or (f)
           (when (< (long (now)) deadline)
@@ -177,8 +205,12 @@
 
     (is (= :killed (await-down p)))"
   ([pid] (await-down pid {}))
-  ([pid {:keys [timeout]}]
-   (let [timeout (long (or timeout default-patience-ms))]
+  ([pid {:keys [timeout] :as options}]
+   (arguments/options "await-down" [:timeout] options)
+   (when-not (instance? Pid pid)
+     (arguments/misuse :magnetar/not-a-pid
+                       (str "`await-down` wants a pid, as `spawn` or `whereis` return it; this is " (arguments/show pid) ".") {:value pid}))
+   (let [timeout (patience-of timeout)]
      (if-let [^Pid$Ended ended (Processes/join pid (* 1000000 timeout))]
        (.reason ended)
        (throw (errors/illegal-state :magnetar.test/not-down

@@ -4,6 +4,7 @@
    [clojure.test :as t :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.async :as a]
+   [magnetar.gen-server :as gen-server]
    [magnetar.planted :as planted]
    [magnetar.test :as mt]
    [magnetar.test.report :as report]))
@@ -87,8 +88,24 @@
   (is (= :error (:kind (:failure (quietly {:runs 1} #(throw (ex-info "broken" {}))))))))
 
 (deftest check-refuses-unknown-options-and-properties
-  (is (thrown-with-msg? IllegalArgumentException #"does not know the option :run;" (mt/check {:run 1} true)))
-  (is (thrown-with-msg? IllegalArgumentException #"no property :beauty" (mt/check {:properties [:beauty]} true))))
+  (doseq [[options sentence] {{:run 1} #"`check` does not know :run; its options are .*:runs"
+                              {:runs -1} #"^:runs is a whole number from 1 up; this is -1\.$"
+                              {:preemptions :two} #"^:preemptions is a whole number from 0 up; this is :two\.$"
+                              {:strategy :luck} #"There is no strategy :luck here; there are :uniform and :priorities, and :exhaustive"
+                              {:report 1} #"^:report is a function, as in .*; this is 1\.$"
+                              {:replay {:seed 1}} #"^:replay is \{:seed n :schedule \[..\]\}, as a report gives it; this is \{:seed 1\}\.$"
+                              {:properties :no-leaked-fiber} #"^:properties is a vector, as in \[:no-leaked-fiber\]; this is"
+                              {:properties [:beauty]} #"no property :beauty; it knows :no-leaked-fiber"
+                              {:properties [[:mailbox-bounded]]} #"no property \[:mailbox-bounded\]; it knows"}]
+    (is (thrown-with-msg? IllegalArgumentException sentence (mt/check* options (constantly true))))))
+
+(deftest a-replay-brings-its-own-faults
+  (let [ask #(actor/with-process {}
+               (let [[_ ref] (actor/spawn-monitor (fn [] (a/<! (a/timeout 5))))]
+                 (receive [:DOWN ref _ _ why] (= :normal why))))
+        found (quietly {:runs 300 :faults #{:kill} :victims #(re-find #"spawn" %)} ask)]
+    (is (= [:kill] (map :what (:schedule found))))
+    (is (false? (:value (quietly {:replay (select-keys found [:seed :schedule])} ask))))))
 
 ;; --- built-in properties
 
@@ -117,6 +134,63 @@
                 (a/<! (a/timeout 10))
                 true)]
     (is (= :unanswered-call (:kind (:failure (quietly {:runs 1 :properties [:every-call-answered]} call)))))))
+
+(defn- asks
+  "A process that asks a server of this function, which gets whom to answer; the body waits until it has ended."
+  [server]
+  (fn []
+    (let [server (spawn (fn [] (receive [:call from] (server from))))
+          asking (spawn (fn [] (let [ref (actor/monitor server {:alias :reply-demonitor})]
+                                 (! server [:call ref])
+                                 (receive [ref x] x
+                                          [:DOWN ref _ _ _] :down
+                                          (after 100 (actor/demonitor ref) :given-up)))))]
+      (actor/join asking)
+      true)))
+
+(deftest a-call-that-is-answered-or-ends-with-its-server-or-was-given-up-is-none-of-those
+  (doseq [[how server] {:answered (fn [from] (! from [from 1]))
+                        :dies (fn [_] (actor/exit :crash))
+                        :given-up (fn [_] (receive :never nil))}]
+    (testing how
+      (is (:passed (quietly {:runs 30 :properties [:every-call-answered]} (asks server)))))))
+
+(deftest a-call-of-a-gen-server-that-is-never-answered-is-found-and-an-answered-one-is-none
+  (let [program (fn [answer]
+                  (fn []
+                    (let [[_ server] (gen-server/start {:init (fn [_] [:ok nil])
+                                                        :handle-call (fn [_ _ s] (answer s))
+                                                        :handle-cast (fn [_ s] [:noreply s])}
+                                                       nil)]
+                      (spawn (fn [] (gen-server/call server :x {:timeout :infinity})))
+                      (a/<! (a/timeout 10))
+                      true)))]
+    (is (= :unanswered-call (:kind (:failure (quietly {:runs 1 :properties [:every-call-answered]} (program (fn [s] [:noreply s])))))))
+    (is (:passed (quietly {:runs 10 :properties [:every-call-answered]} (program (fn [s] [:reply 1 s])))))))
+
+(deftest an-exit-that-is-no-error-is-not-unhandled
+  (is (:passed (quietly {:runs 10 :properties [:no-unhandled-exit]}
+                        #(do (spawn (fn [] (actor/exit :shutdown)))
+                             (actor/exit (spawn (fn [] (receive :never nil))) :kill)
+                             (a/go 1)
+                             true)))))
+
+(deftest what-is-wrong-with-a-run-is-said-in-a-sentence-with-culprit-and-line
+  (doseq [[properties sentence program]
+          [[[:no-leaked-fiber] #"Fibers are left though the body has ended.*\n  #3 spawn \S*check_test.clj:\d+ waits for message #3 .*, at check_test.clj:\d+"
+            #(do (spawn (fn [] (receive :never nil))) true)]
+           [[:no-unhandled-exit] #"spawn \S*check_test.clj:\d+ ended with clojure.lang.ExceptionInfo: crash.*, which nobody caught"
+            #(do (spawn (fn [] (throw (ex-info "crash" {})))) true)]
+           [[[:mailbox-bounded 1]] #"The mailbox of #3 spawn \S*check_test.clj:\d+ held 2 messages; the bound is 1\."
+            #(let [p (spawn (fn [] (receive :stop nil)))] (dotimes [n 2] (! p n)) true)]
+           [[:every-call-answered] #"A call is neither answered nor given up\.\n  #4 spawn \S*check_test.clj:\d+ waits for message"
+            #(let [server (spawn (fn [] (receive :never nil)))]
+               (spawn (fn [] (let [ref (actor/monitor server {:alias :reply-demonitor})]
+                               (! server [:call ref])
+                               (receive [ref x] x))))
+               (a/<! (a/timeout 10))
+               true)]]]
+    (is (re-find sentence (report-of {:runs 1 :properties properties} program)))))
 
 (deftest a-property-of-ones-own-sees-the-run
   (is (re-find #"^[23] ms$" (:message (:failure (quietly {:runs 1 :properties [(fn [run] (str (long (:ms run)) " ms"))]} #(do (a/<! (a/timeout 2)) true)))))))

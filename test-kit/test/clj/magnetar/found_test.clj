@@ -5,6 +5,8 @@
    [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.async :as a]
    [magnetar.global :as global]
+   [magnetar.hunted :as hunted]
+   [magnetar.inspect :as inspect]
    [magnetar.pg :as pg]
    [magnetar.test :as mt]))
 
@@ -39,6 +41,36 @@
       (let [outcome (actor/join parent)]
         (some-> (actor/whereis :child) (! :stop))
         (contains? #{:killed :alive} outcome)))))
+
+;; The same with a monitor, which said :noproc.
+(deftest ^{:spec ["C142"]} who-spawns-a-process-with-a-name-and-a-monitor-hears-why-it-died-however-soon
+  (is (= {:passed true :exhausted true}
+         (select-keys (mt/check* {:runs 20000 :strategy :exhaustive :preemptions 2 :properties [:no-leaked-fiber]} hunted/named-monitor)
+                      [:passed :exhausted]))))
+
+(deftest a-name-that-is-taken-leaves-the-spawner-neither-link-nor-monitor
+  (mt/check {:runs 200 :properties [:no-leaked-fiber]}
+    (actor/with-process {:trap-exit true}
+      (let [holder (actor/spawn-opt {:name :child} (fn [] (receive :stop nil)))
+            refused (try (actor/spawn-opt {:name :child :link true :monitor true} (fn [] 1))
+                         (catch Exception e (:magnetar/reason (ex-data e))))]
+        (! holder :stop)
+        (and (some? refused)
+             (not (vector? refused))
+             (= :nothing (receive x x (after 10 :nothing)))
+             (= [] (:links (actor/process-info (self))) (:monitors (actor/process-info (self)))))))))
+
+;; Whoever goes through all processes may find one before it has begun.
+(deftest who-spawns-a-process-that-is-killed-before-it-begins-hears-of-it
+  (mt/check {:runs 3000 :strategy :exhaustive :preemptions 2}
+    (let [parent (actor/spawn-opt {:trap-exit true}
+                                  (fn []
+                                    (let [[child ref] (actor/spawn-opt {:link true :monitor true :name :child} (fn [] (receive :stop nil)))
+                                          heard (receive [:DOWN ref _ _ why] why (after 10 (! child :stop) :alive))]
+                                      (if (= :alive heard) heard [heard (receive [:EXIT _ why] why (after 10 :nothing))]))))
+          enemy (spawn (fn [] (doseq [{:keys [pid label]} (inspect/processes) :when (re-find #"child" (str label))] (actor/exit pid :kill))))]
+      (actor/join enemy)
+      (contains? #{:alive [:killed :killed]} (actor/join parent)))))
 
 (deftest groups-and-global-names-of-a-simulation-are-its-own
   (mt/simulate {}

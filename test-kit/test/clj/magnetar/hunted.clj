@@ -1,7 +1,7 @@
 (ns magnetar.hunted
   "Programs that find defects planted in the kernel; `main` runs one of them on the kernel of its class path."
   (:require
-   [magnetar.actor :as actor :refer [! receive spawn]]
+   [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.async :as a]
    [magnetar.test :as mt]))
 
@@ -30,6 +30,72 @@
           ref (actor/monitor p)]
       (receive [:DOWN ref _ _ _] true))))
 
+(defn- sends
+  "Sends the receivers, in turn, messages, answers to aliases and exit signals, all numbered, and ends."
+  [me receivers]
+  (dotimes [n 6]
+    (doseq [{:keys [pid alias]} receivers]
+      (case (long (rem n 3))
+        0 (! pid [:signal me n])
+        1 (! alias [:signal me n])
+        2 (actor/exit pid [:signal me n])))))
+
+(defn- hears
+  "Takes all that comes until so many senders are down: [from what], in order of arrival."
+  [senders]
+  (loop [got []
+         down 0]
+    (if (= down senders)
+      got
+      (receive
+        [:signal from n] (recur (conj got [from n]) down)
+        [:EXIT _ [:signal from n]] (recur (conj got [from n]) down)
+        [:DOWN _ :process pid _] (recur (conj got [pid :down]) (inc down))))))
+
+(defn- receiver
+  "A process that gives its addresses, and then hears the senders, which begin when all receivers watch."
+  [addresses begin told]
+  (spawn (fn []
+           (actor/flag :trap-exit true)
+           (a/>! addresses {:pid (self) :alias (actor/make-alias)})
+           (let [senders (receive [:senders ps] ps)]
+             (run! actor/monitor senders)
+             (a/>! begin true)
+             (a/>! told (hears (count senders)))))))
+
+(defn pairs
+  "What each of two receivers heard of each of two senders, in order of arrival: numbers, and :down."
+  []
+  (let [[addresses begin told] (repeatedly 3 #(a/chan 2))]
+    (dotimes [_ 2] (receiver addresses begin told))
+    (let [receivers (vec (repeatedly 2 #(a/<! addresses)))
+          senders (vec (repeatedly 2 #(spawn (fn [] (receive :go (sends (self) receivers))))))]
+      (doseq [{:keys [pid]} receivers] (! pid [:senders senders]))
+      (dotimes [_ 2] (a/<! begin))
+      (doseq [s senders] (! s :go))
+      (for [heard (vec (repeatedly 2 #(a/<! told)))
+            s senders]
+        (map second (filter #(= s (first %)) heard))))))
+
+(defn pair-order
+  "What one sends to another arrives in order, and its end last of all."
+  []
+  (every? #(= [0 1 2 3 4 5 :down] %) (pairs)))
+
+(defn named-monitor
+  "Who starts a process with a name and a monitor hears why it died, however soon."
+  []
+  (let [parent (spawn (fn []
+                        (let [[child ref] (actor/spawn-opt {:name :child :monitor true} (fn [] (receive :stop nil)))]
+                          (receive [:DOWN ref _ _ why] why
+                                   (after 10 (! child :stop) :alive)))))]
+    (spawn (fn [] (some-> (actor/whereis :child) (actor/exit :kill))))
+    (contains? #{:killed :alive} (actor/join parent))))
+
+(def options
+  "How the programs are searched, by name, where it matters."
+  {"pair-order" {:faults #{:delay-signals}}})
+
 (def mutants
   "Defects: `find` occurs once in the file of the kernel and is replaced; `program` finds it."
   [{:name "a lost wake-up: the owner leaves its waiter though a message has come meanwhile"
@@ -46,11 +112,21 @@
     :program "monitors"
     :file "process/LocalProcess.java"
     :find "        if (life == Life.DEAD) {\n            return false;\n        }\n        watchers = Bag.with(watchers, m);"
-    :replace "        watchers = Bag.with(watchers, m);"}])
+    :replace "        watchers = Bag.with(watchers, m);"}
+   {:name "the order of a pair is broken: what is sent later does not wait behind a signal that takes long"
+    :program "pair-order"
+    :file "sim/Chaos.java"
+    :find "boolean isBehind = post.isUsed(from, to);"
+    :replace "boolean isBehind = false;"}
+   {:name "a monitor without the reason: it is set when the process has its name already"
+    :program "named-monitor"
+    :file "process/LocalProcess.java"
+    :find "                tie(other, linked, m, dead);\n            }\n        }\n"
+    :replace "                tie(other, linked, null, dead);\n            }\n        }\n        if (m != null) {\n            synchronized (other) {\n                other.watching = Bag.with(other.watching, m);\n            }\n            World.switchPoint();\n            if (!addWatcher(m)) {\n                other.fire(m, Words.get().noproc);\n            }\n        }\n"}])
 
 (defn -main
   "Searches with one of the programs; prints what it found."
   [program]
-  (let [found (mt/check* {:runs 1000} (deref (ns-resolve 'magnetar.hunted (symbol program))))]
+  (let [found (mt/check* (merge {:runs 1000} (options program)) (deref (ns-resolve 'magnetar.hunted (symbol program))))]
     (println (if (:passed found) "passed" (str "found " (name (:kind (:failure found))) ", choices " (count (:schedule found)))))
     (shutdown-agents)))

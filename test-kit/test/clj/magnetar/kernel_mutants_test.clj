@@ -31,5 +31,10 @@
         (is (re-find #"^found (deadlock|property), choices [0-6]$" (hunt classes program)))))))
 
 (deftest the-same-programs-find-nothing-in-the-sound-kernel
-  (doseq [program [hunted/messages hunted/selects hunted/monitors]]
-    (is (:passed (mt/check* {:runs 300} program)))))
+  (doseq [[program-name program] {"messages" hunted/messages
+                                  "selects" hunted/selects
+                                  "monitors" hunted/monitors
+                                  "pair-order" hunted/pair-order
+                                  "named-monitor" hunted/named-monitor}]
+    (testing program-name
+      (is (:passed (mt/check* (merge {:runs 300} (hunted/options program-name)) program))))))

@@ -8,7 +8,8 @@
    [magnetar.simulated-programs :as programs]
    [magnetar.test :as mt])
   (:import
-   (java.util.concurrent TimeUnit)))
+   (java.util.concurrent CompletableFuture Executors TimeUnit)
+   (java.util.function Supplier)))
 
 (defn- reason-of [f]
   (try (f) (catch Exception e [(:magnetar/reason (ex-data e)) (ex-message e)])))
@@ -96,8 +97,25 @@
       (a/<! (a/timeout 10)))
     (is (= 3 @ended))))
 
+(deftest a-bad-option-is-refused-in-a-sentence
+  (doseq [[options sentence] {42 "`simulate` takes its options as a map; this is 42."
+                              {:seed "x"} ":seed is a whole number, as the report of a run gives it; this is \"x\"."
+                              {:fault-rate 2} ":fault-rate is a probability from 0 to 1; this is 2."
+                              {:faults :kill} ":faults is a set of :delay-signals, :early-timers, :kill, :late-timers, :lose-message; this is :kill."
+                              {:max-steps 0} ":max-steps is a whole number from 1 up; this is 0."
+                              {:max-faults -1} ":max-faults is a whole number from 0 up; this is -1."
+                              {:victims 5} ":victims is a function, as in {:victims #(re-find #\"server\" %)}; this is 5."
+                              {:schedule [1]} ":schedule is the :schedule of a run or of a report, a vector of maps; this is [1]."}]
+    (is (= sentence (second (reason-of #(mt/simulate options 1)))))))
+
+(deftest a-simulation-within-another-is-refused-whichever-it-is
+  (is (= #{:magnetar.test/nested}
+         (set (map #(first (reason-of %)) [#(mt/simulate {} (mt/simulate {} 1))
+                                           #(mt/simulate {} (mt/check {} true))
+                                           #(mt/simulate {} (mt/with-virtual-clock 1))])))))
+
 (deftest unknown-options-are-refused
-  (is (= :magnetar.test/unknown-option (first (reason-of #(mt/simulate {:sede 1} 1)))))
+  (is (= :magnetar/unknown-option (first (reason-of #(mt/simulate {:sede 1} 1)))))
   (is (= :magnetar.test/unknown-fault (first (reason-of #(mt/simulate {:faults #{:meteor}} 1)))))
   (is (= :magnetar.test/unknown-strategy (first (reason-of #(mt/simulate {:strategy :luck} 1)))))
   (is (= :magnetar.test/nested (first (reason-of #(mt/simulate {} (mt/simulate {} 1)))))))
@@ -125,7 +143,7 @@
     (is (= reason actual))
     (is (re-find #"simulate_test.clj:\d+" (str message)))))
 
-(deftest real-sleep-is-reported-by-line
+(deftest ^{:spec ["C145"]} real-sleep-is-reported-by-line
   (refused-with :magnetar.test/timed-wait #(Thread/sleep 10))
   (refused-with :magnetar.test/timed-wait #(deref (promise) 10 nil)))
 
@@ -157,7 +175,7 @@
                    (a/go (locking o (a/>! c 1) (locking p 1)))
                    (locking p (a/<! c) (locking o 2)))))
 
-(deftest a-monitor-of-the-jdk-that-somebody-waits-in-is-reported-by-line
+(deftest ^{:spec ["C145"]} a-monitor-of-the-jdk-that-somebody-waits-in-is-reported-by-line
   (refused-with :magnetar.test/monitor
                 #(let [m (java.util.Hashtable.)]
                    (a/go (.computeIfAbsent m 1 (reify java.util.function.Function (apply [_ k] (a/<! (a/timeout 10)) k))))
@@ -177,11 +195,24 @@
   (refused-with :magnetar.test/foreign-thread #(send (agent 1) inc))
   (is (= 2 @(future (inc 1)))))
 
-(deftest a-thread-that-wakes-a-fiber-is-reported-by-line
+(deftest ^{:spec ["C145"]} a-thread-that-wakes-a-fiber-is-reported-by-line
   (refused-with :magnetar.test/foreign-thread
                 #(let [c (a/chan)]
                    (.start (Thread. (fn [] (a/>!! c 1))))
                    (a/<! c))))
+
+(deftest a-pool-that-wakes-a-fiber-is-reported-with-the-line-that-waits
+  (refused-with :magnetar.test/foreign-thread
+                #(.get (CompletableFuture/supplyAsync (reify Supplier (get [_] (Thread/yield) 1))))))
+
+(deftest ^{:spec ["C145"]} a-virtual-thread-of-the-jdk-is-reported-by-line
+  (refused-with :magnetar.test/foreign-thread #(.join (Thread/startVirtualThread (fn [] 1))))
+  (refused-with :magnetar.test/foreign-thread
+                #(with-open [e (Executors/newVirtualThreadPerTaskExecutor)] (.get (.submit e ^Callable (fn [] 1))))))
+
+(deftest a-thread-whose-end-is-waited-for-is-reported-by-line
+  (refused-with :magnetar.test/foreign-thread
+                #(doto (Thread. (fn [] (Thread/onSpinWait))) (.start) (.join))))
 
 (deftest a-loop-without-an-end-is-reported-by-line
   (refused-with :magnetar.test/endless #(let [c (a/chan (a/sliding-buffer 1))] (loop [] (a/>! c 1) (recur))))

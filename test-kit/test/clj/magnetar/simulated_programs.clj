@@ -3,7 +3,10 @@
   (:require
    [magnetar.actor :as actor :refer [! receive self spawn spawn-link]]
    [magnetar.async :as a]
+   [magnetar.calls :as calls]
+   [magnetar.sabotage :as sabotage]
    [magnetar.scope :as scope]
+   [magnetar.supervision :as supervision]
    [magnetar.test :as mt]))
 
 (defn many-to-one
@@ -52,9 +55,20 @@
   (let [cs (set (repeatedly 10 #(a/chan 1)))]
     (count cs)))
 
+(defn supervisors
+  "A random tree of supervisors whose children end in all ways."
+  []
+  (sabotage/without-reports #(supervision/program {:steps 2 :bad-starts 10})))
+
+(defn servers
+  "Clients that call a server without a thread of its own, which is killed."
+  []
+  (sabotage/without-reports #(calls/program {:hosting :activated})))
+
 (def all
   "The programs by name."
-  (array-map "many-to-one" many-to-one "requests" requests "choices" choices "scopes" scopes "hashes" hashes))
+  (array-map "many-to-one" many-to-one "requests" requests "choices" choices "scopes" scopes "hashes" hashes
+             "supervisors" supervisors "servers" servers))
 
 (defn -main
   "Prints the logs of all programs."

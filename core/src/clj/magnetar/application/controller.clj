@@ -164,14 +164,22 @@
 
 (defonce ^:private real (atom nil))
 
+(defn- fresh []
+  (second (gs/start behaviour nil {:spawn-opt {:context :none :bindings :none}})))
+
 (defn- present
-  "The pid of the controller, started if need be."
+  "The pid of the controller, started if need be; of several that are started at once one stays."
   []
-  (let [place (worlds/of-world real ::controller nil)]
-    (locking place
-      (if (and @place (actor/alive? @place))
-        @place
-        (reset! place (second (gs/start behaviour nil {:spawn-opt {:context :none :bindings :none}})))))))
+  (let [place (worlds/of-world real ::controller nil)
+        known @place]
+    (if (and known (actor/alive? known))
+      known
+      (let [pid (fresh)]
+        (if (compare-and-set! place known pid)
+          pid
+          (do
+            (gs/stop pid)
+            (recur)))))))
 
 (defn ask
   "The controller's answer; of a new one if this one is about to end because nothing runs."

@@ -125,12 +125,14 @@
         (when (and (= 5 (count message)) (identical? ref (nth message 1)))
           message)))))
 
-(defn- receive-answer
+(defn receive-answer
   "[ref value], or the DOWN of the server; nil after so many nanoseconds."
   [^LocalProcess me ^Ref ref ^long nanos]
   (.receive me (Answer. ref) nanos (Processes/mark me (object-array [ref]))))
 
-(defn- give-up [^LocalProcess me ref]
+(defn give-up
+  "Waits for the answer no longer: one that is there already, or nil."
+  [^LocalProcess me ref]
   (.demonitor me ref)
   (receive-answer me ref 0))
 

@@ -4,6 +4,7 @@
   (:require
    [magnetar.impl.runtime])
   (:import
+   (java.util Date)
    (java.util.function Supplier)
    (magnetar.kernel.park World)))
 
@@ -20,3 +21,10 @@
   "True in a fiber of a simulation."
   []
   (some? (World/simulated)))
+
+(defn date
+  "The time of day; in a simulation that of its clock, which begins in 1970."
+  ^Date []
+  (if-let [world (World/simulated)]
+    (Date. (quot (.nanoTime ^World world) 1000000))
+    (Date.)))

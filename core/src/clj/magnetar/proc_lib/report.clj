@@ -3,7 +3,8 @@
   {:no-doc true}
   (:require
    [magnetar.impl.actor.language :as language]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.worlds :as worlds])
   (:import
    (java.lang System$Logger$Level)))
 
@@ -53,7 +54,12 @@
 
 (def ^:private most-words 1000)
 
-(defonce ^:private last-words (atom {:order clojure.lang.PersistentQueue/EMPTY :words {}}))
+(def ^:private no-words {:order clojure.lang.PersistentQueue/EMPTY :words {}})
+
+(defonce ^:private real-words (atom no-words))
+
+(defn- last-words []
+  (worlds/of-world real-words ::words no-words))
 
 (defn- keep-words [{:keys [order words]} pid event]
   (let [order (conj order pid)
@@ -65,13 +71,13 @@
 (defn crash
   "Reports the crash of a process, and keeps what it last did for its supervisor."
   [{:keys [pid] :as event}]
-  (swap! last-words keep-words pid (select-keys event [:last-message :state]))
+  (swap! (last-words) keep-words pid (select-keys event [:last-message :state]))
   (tell (assoc event :event :crash :level :error)))
 
 (defn words-of
   "The last message and the state of a process that crashed lately; nil if it did not."
   [pid]
-  (get-in @last-words [:words pid]))
+  (get-in @(last-words) [:words pid]))
 
 (defn silent?
   "Is this a reason for which processes end as they should?"

@@ -9,6 +9,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.runtime]
+   [magnetar.impl.worlds :as worlds]
    [magnetar.proc-lib.report :as report]
    [magnetar.supervisor.children :as children]
    [magnetar.supervisor.specs :as specs])
@@ -145,7 +146,8 @@
 
 (defn- restart-group [state child]
   (let [kids (group state child)
-        state (stop-children state (remove #(= (:key child) (:key %)) kids))
+        state (-> (put-pid state (:key child) nil)
+                  (stop-children (remove #(= (:key child) (:key %)) kids)))
         [state failed why] (start-children state (keep #(get-in state [:kids (:key %)]) kids))]
     (if failed
       (try-again state failed why)
@@ -164,12 +166,12 @@
   (if (and significant
            (or (= :any-significant auto-shutdown)
                (and (= :all-significant auto-shutdown)
-                    (not-any? #(and (:significant %) (running? %)) (vals (:kids state))))))
+                    (not-any? #(and (:significant %) (some? (:pid %))) (vals (:kids state))))))
     [:stop :shutdown state]
     [:noreply state]))
 
 (defn- remember [{:keys [history-size] :as state} {:keys [id pid restart]} why]
-  (let [entry (merge {:at (java.util.Date.) :id id :pid pid :restart restart :reason (language/plain why)} (report/words-of pid))
+  (let [entry (merge {:at (worlds/date) :id id :pid pid :restart restart :reason (language/plain why)} (report/words-of pid))
         history (conj (:history state) entry)]
     (assoc state :history (if (< (long history-size) (count history)) (pop history) history))))
 

@@ -41,15 +41,6 @@
 
 ;; ---- stop
 
-(defn- detach
-  "Watches the child instead of being linked to it; [reference reason], with a reason if it has ended already."
-  [pid]
-  (let [ref (actor/monitor pid)]
-    (actor/unlink pid)
-    (receive
-      [:EXIT pid why] (do (actor/demonitor ref {:flush true}) [ref why])
-      (after 0 [ref nil]))))
-
 (defn- await-end [ref timeout]
   (receive
     [:DOWN ref :process _ why] why
@@ -69,6 +60,15 @@
           (kill pid ref)
           why)))))
 
+;; The link stays until the child has ended: if this supervisor is killed meanwhile, the child hears of it.
+(defn- part
+  "Takes the link to a child that has ended back, and its message: the reason of its end."
+  [pid why]
+  (actor/unlink pid)
+  (receive
+    [:EXIT pid reason] reason
+    (after 0 why)))
+
 (defn- expected? [{:keys [shutdown restart]} why]
   (or (= :shutdown why)
       (and (vector? why) (= :shutdown (first why)))
@@ -84,8 +84,8 @@
 (defn stop
   "Stops a child as its spec says; waits until it has ended."
   [who {:keys [pid shutdown] :as child}]
-  (let [[ref ended] (detach pid)
-        why (or ended (end-of pid ref shutdown))]
+  (let [ref (actor/monitor pid)
+        why (part pid (end-of pid ref shutdown))]
     (when-not (expected? child why)
       (tell :shutdown-error who child why))))
 
@@ -106,8 +106,9 @@
                                 [:DOWN ref :process _ why] [ref why]
                                 (after (left deadline) nil))]
         (when-some [child (get children ref)]
-          (when-not (expected? child why)
-            (tell :shutdown-error who child why)))
+          (let [why (part (:pid child) why)]
+            (when-not (expected? child why)
+              (tell :shutdown-error who child why))))
         (if end
           (recur (dissoc children ref))
           children)))))
@@ -115,13 +116,10 @@
 (defn stop-all
   "Stops children that have the same shutdown, all at once."
   [who children shutdown]
-  (let [watched (into {} (keep (fn [child]
-                                 (let [[ref ended] (detach (:pid child))]
-                                   (when-not ended [ref child]))))
-                      children)
+  (let [watched (into {} (map (fn [child] [(actor/monitor (:pid child)) child])) children)
         brutal? (= :brutal-kill shutdown)]
-    (run! #(actor/exit (:pid %) (if brutal? :kill :shutdown)) (vals watched))
+    (run! #(actor/exit (:pid %) (if brutal? :kill :shutdown)) children)
     (let [deadline (Durations/deadline (now) (if brutal? Durations/INFINITE (Durations/nanos shutdown)))
           late (await-all who watched deadline)]
-      (run! #(actor/exit (:pid %) :kill) (vals late))
+      (run! #(actor/exit (:pid %) :kill) (sort-by :n (vals late)))
       (await-all who late Durations/INFINITE))))

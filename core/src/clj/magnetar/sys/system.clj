@@ -4,7 +4,8 @@
   (:require
    [magnetar.actor :refer [! receive]]
    [magnetar.impl.actor.language :as language]
-   [magnetar.impl.runtime]))
+   [magnetar.impl.runtime]
+   [magnetar.impl.worlds :as worlds]))
 
 (set! *warn-on-reflection* true)
 
@@ -53,9 +54,9 @@
 
 (defn- statistics [debug what]
   (case what
-    true [:ok (assoc debug :statistics {:start-time (java.util.Date.) :messages-in 0 :messages-out 0})]
+    true [:ok (assoc debug :statistics {:start-time (worlds/date) :messages-in 0 :messages-out 0})]
     false [:ok (dissoc debug :statistics)]
-    :get [[:ok (if-some [known (:statistics debug)] (assoc known :current-time (java.util.Date.)) :no-statistics)] debug]))
+    :get [[:ok (if-some [known (:statistics debug)] (assoc known :current-time (worlds/date)) :no-statistics)] debug]))
 
 (defn- log [debug what]
   (case what

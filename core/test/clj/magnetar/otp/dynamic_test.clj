@@ -78,22 +78,23 @@
 (defn- scripted-child [f]
   {:start [gs/start-link servers/scripted f]})
 
-(def ^:private no-elixir "This is observed on Elixir, whose lane is not run.")
-
 (scenario DYN-03 "a child that stops in init, or ignores, is not kept"
   :expect [[:error :r] :ignore 0]
   :ours (let [s (dynamic nil)]
           [(sup/start-child s (scripted-child (fn [] [:stop :r])))
            (sup/start-child s (scripted-child (fn [] :ignore)))
            (:active (sup/count-children s))])
-  :no-erl no-elixir)
+  :elixir "s = dynamic()
+    {DynamicSupervisor.start_child(s, scripted(fn -> {:stop, :r} end)), DynamicSupervisor.start_child(s, scripted(fn -> :ignore end)), active(s)}")
 
 (scenario DYN-04 "children are stopped by pid, and not started again"
   :expect [:ok [:error :not-found] 0]
   :ours (let [s (dynamic nil)
               [_ pid] (sup/start-child s (scripted-child (fn [] [:ok 7])))]
           [(sup/terminate-child s pid) (sup/terminate-child s (self)) (:active (sup/count-children s))])
-  :no-erl no-elixir)
+  :elixir "s = dynamic()
+    {:ok, pid} = DynamicSupervisor.start_child(s, scripted(fn -> {:ok, 7} end))
+    {DynamicSupervisor.terminate_child(s, pid), DynamicSupervisor.terminate_child(s, self()), active(s)}")
 
 (scenario DYN-05 "a permanent child that crashes is started again with its arguments"
   :expect [true 7]
@@ -102,7 +103,11 @@
           (end-pid s old)
           (let [[{:keys [pid]}] (sup/which-children s)]
             [(not= old pid) (gs/call pid :get)]))
-  :no-erl no-elixir)
+  :elixir "s = dynamic()
+    {:ok, old} = DynamicSupervisor.start_child(s, scripted(fn -> {:ok, 7} end))
+    end_child(DynamicSupervisor, s)
+    [new] = pids(DynamicSupervisor, s)
+    {old != new, GenServer.call(new, :get)}")
 
 (scenario DYN-06 "extra arguments stand before those of the child"
   :expect [:x 1]
@@ -110,7 +115,9 @@
               start (fn [& args] (gs/start-link servers/scripted (fn [] [:ok (vec args)])))
               [_ pid] (sup/start-child s {:start [start 1]})]
           (gs/call pid :get))
-  :no-erl no-elixir)
+  :elixir "s = dynamic(extra_arguments: [:x])
+    {:ok, pid} = DynamicSupervisor.start_child(s, %{id: :w, start: {Worker, :start_link, [1]}})
+    GenServer.call(pid, :get)")
 
 (defn- crash-any [s]
   (end-pid s (:pid (first (sup/which-children s)))))
@@ -123,7 +130,10 @@
           (let [before (state-of s)
                 [{:keys [pid]}] (sup/which-children s)]
             [before (servers/reason-of-end s #(exit pid :kill))]))
-  :no-erl no-elixir)
+  :elixir "s = dynamic()
+    DynamicSupervisor.start_child(s, scripted(fn -> {:ok, 7} end))
+    for _ <- 1..3, do: end_child(DynamicSupervisor, s)
+    {state_of(s), end_last(DynamicSupervisor, s)}")
 
 (scenario DYN-09 "with Elixir's intensity, three restarts in 5 seconds are borne by a supervisor with ids, too"
   :expect [:up :shutdown]
@@ -131,4 +141,8 @@
           (dotimes [_ 3] (crash s :a))
           (let [before (state-of s)]
             [before (servers/reason-of-end s #(crash s :a))]))
-  :no-erl "This is observed on Elixir; the default of a supervisor with ids is OTP's, see SUP-03, so the intensity is given here.")
+  :no-erl "This is observed on Elixir; the default of a supervisor with ids is OTP's, see SUP-03, so the intensity is given here."
+  :elixir "Process.flag(:trap_exit, true)
+    {:ok, s} = Supervisor.start_link([scripted(fn -> {:ok, 7} end)], strategy: :one_for_one)
+    for _ <- 1..3, do: end_child(Supervisor, s)
+    {state_of(s), end_last(Supervisor, s)}")

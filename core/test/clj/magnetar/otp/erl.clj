@@ -15,14 +15,15 @@
 (def ^:private limit-seconds 240)
 
 (defn wanted?
-  "Was the run told to use this lane, by --with-erl?"
+  "Was the run told to use the lanes of Erlang and Elixir, by --with-erl?"
   []
   (= "true" (System/getProperty "magnetar.erl")))
 
 (defn available?
-  "Is there an `erl` in the folders of the path, which is the PATH?"
-  ([] (available? (or (System/getenv "PATH") "")))
-  ([path] (boolean (some #(.canExecute (io/file % "erl")) (str/split path #":")))))
+  "Is there the program, `erl`, in the folders of the path, which is the PATH?"
+  ([] (available? "erl"))
+  ([program] (available? program (or (System/getenv "PATH") "")))
+  ([program path] (boolean (some #(.canExecute (io/file % program)) (str/split path #":")))))
 
 (defn scenarios
   "The scenarios that have an Erlang side."
@@ -48,7 +49,7 @@
           "{ok, M, B} -> code:load_binary(M, \"scenarios\", B), scenarios:main([" names "]); "
           "_ -> halt(1) end.")]))
 
-(defn- output
+(defn output
   "What the program prints; it is ended when the time is over."
   [folder words]
   (let [builder (doto (ProcessBuilder. ^List words) (.directory folder) (.redirectErrorStream true))
@@ -63,10 +64,14 @@
     (edn/read-string line)
     (catch RuntimeException _ nil)))
 
+(defn observations
+  "What the lines of the text tell of scenarios, from ID to value; under :text all of it."
+  [text]
+  (into {:text text} (filter vector?) (map observation (str/split-lines text))))
+
 (defn run
   "What the scenarios show in Erlang, from ID to value; under :text all that was printed."
   [scenarios]
   (let [folder (processes/temporary-folder)
-        file (processes/write folder "scenarios.erl" (source scenarios))
-        text (output folder (command file scenarios))]
-    (into {:text text} (filter vector?) (map observation (str/split-lines text)))))
+        file (processes/write folder "scenarios.erl" (source scenarios))]
+    (observations (output folder (command file scenarios)))))

@@ -1,5 +1,5 @@
 (ns magnetar.otp.lanes
-  "The table of scenarios, and the two lanes that they run in: our processes, and a real `erl`.
+  "The table of scenarios, and the lanes that they run in: our processes, and a real `erl` or `elixir`.
 
   A scenario is a var named by its ID that holds a map:
 
@@ -7,6 +7,7 @@
     :expect      what is observed, as data
     :ours        a function that does it with magnetar.actor and returns what it observed
     :erl         the body of an Erlang function that does the same; nil where there is none, with :no-erl, the reason
+    :elixir      the body of an Elixir function that does the same, where it is about what Elixir has and Erlang has not
     :erl-expect  what Erlang shows, where it is not the same as :expect, with :differs, the reason"
   (:require
    [clojure.test :as t]
@@ -68,10 +69,11 @@
 
 (defmacro scenario
   "Defines a scenario and its test; its parts are forms, :ours the body of a function."
-  [id says & {:keys [expect ours erl no-erl differs] :as parts}]
+  [id says & {:keys [expect ours erl elixir no-erl differs] :as parts}]
   `(def ~(with-meta id {:otp (str id) :test `(fn [] (check @(var ~id)))})
      ~says
      ~(cond-> {:id (str id) :says says :expect expect :ours `(fn [] ~ours) :erl erl}
+        elixir (assoc :elixir elixir)
         no-erl (assoc :no-erl no-erl)
         differs (assoc :differs differs)
         (contains? parts :erl-expect) (assoc :erl-expect (:erl-expect parts)))))
@@ -83,7 +85,7 @@
   '[magnetar.otp.spawn-test magnetar.otp.link-test magnetar.otp.monitor-test magnetar.otp.name-test magnetar.otp.receive-test
     magnetar.otp.order-test magnetar.otp.timer-test magnetar.otp.info-test magnetar.otp.proc-lib-test magnetar.otp.server-test
     magnetar.otp.supervisor-test magnetar.otp.strategy-test magnetar.otp.dynamic-test magnetar.otp.sys-test
-    magnetar.otp.application-test])
+    magnetar.otp.registry-test magnetar.otp.task-test magnetar.otp.application-test])
 
 (defn table
   "All scenarios, in the order of the files."

@@ -6,6 +6,7 @@
    [clojure.string :as str]
    [clojure.test :as t :refer [deftest is testing]]
    [magnetar.dev.processes :as processes]
+   [magnetar.otp.elixir :as elixir]
    [magnetar.otp.erl :as erl]
    [magnetar.otp.lanes :as lanes]))
 
@@ -19,13 +20,36 @@
     (is (= (erl/expected scenario) (get @on-erlang id :nothing)))))
 
 (def ^:private notice
-  (delay (println "  lane of Erlang: skipped, there is no `erl` on the PATH")))
+  (delay (println "  lane of Erlang: skipped, there is no `erl` on the PATH (Debian: apt-get install erlang-base)")))
 
 (defn- with-erlang [f]
   (cond
     (not (erl/wanted?)) nil
     (erl/available?) (f)
     :else @notice))
+
+(def ^:private on-elixir
+  (delay (elixir/run (elixir/scenarios))))
+
+(defn- check-on-elixir [{:keys [id says expect]}]
+  (testing (str id " in Elixir: " says)
+    (is (= expect (get @on-elixir id :nothing)))))
+
+(def ^:private elixir-notice
+  (delay (println "  lane of Elixir: skipped, there is no `elixir` on the PATH (Debian: apt-get install elixir)")))
+
+(defn- with-elixir [f]
+  (cond
+    (not (erl/wanted?)) nil
+    (erl/available? "elixir") (f)
+    :else @elixir-notice))
+
+(deftest elixir-shows-what-the-table-says
+  (with-elixir
+    #(do
+       (when-not (every? (set (keys @on-elixir)) (map :id (elixir/scenarios)))
+         (println (:text @on-elixir)))
+       (run! check-on-elixir (elixir/scenarios)))))
 
 (deftest erlang-shows-what-the-table-says
   (with-erlang
@@ -86,22 +110,27 @@
        (is (= [] (vec (stays-green (fn [other] (check-on-erlang (assoc scenario :erl-expect other))) (altered (erl/expected scenario)))))
            id))))
 
+(deftest each-scenario-fails-in-elixir-when-its-expectation-is-altered
+  (with-elixir
+    #(doseq [{:keys [id expect] :as scenario} (elixir/scenarios)]
+       (is (= [] (vec (stays-green (fn [other] (check-on-elixir (assoc scenario :expect other))) (altered expect)))) id))))
+
 ;; ---- the table itself
 
 (deftest an-erl-that-is-missing-is-missed
   (let [folder (str (processes/temporary-folder))]
-    (is (not (erl/available? (str folder ":/nowhere"))))
+    (is (not (erl/available? "erl" (str folder ":/nowhere"))))
     (.setExecutable (io/file (processes/write folder "erl" "")) true)
-    (is (erl/available? (str "/nowhere:" folder)))))
+    (is (erl/available? "erl" (str "/nowhere:" folder)))))
 
 (defn- claimed []
   (let [ids (str/split-lines (slurp (io/file (System/getProperty "magnetar.home") "core/test/resources/conformance/otp-ids.txt")))]
-    (filter #(#{"SPN" "LNK" "MON" "REG" "RCV" "ORD" "TMR" "ALI" "PRC" "PLB" "SUP" "GS" "SYS" "DYN" "APP"} (first (str/split % #"-"))) ids)))
+    (filter #(#{"SPN" "LNK" "MON" "REG" "RCV" "ORD" "TMR" "ALI" "PRC" "PLB" "SUP" "GS" "SYS" "DYN" "RGY" "TSK" "AGT" "APP"} (first (str/split % #"-"))) ids)))
 
 (deftest the-table-has-each-scenario-of-the-processes-once
   (is (= (sort (claimed)) (sort (map :id (lanes/table))))))
 
 (deftest a-side-that-is-missing-or-different-says-why
-  (doseq [{:keys [id erl no-erl differs] :as scenario} (lanes/table)]
-    (is (or erl no-erl) id)
+  (doseq [{:keys [id erl elixir no-erl differs] :as scenario} (lanes/table)]
+    (is (or erl elixir no-erl) id)
     (is (or differs (not (contains? scenario :erl-expect))) id)))

@@ -14,6 +14,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import magnetar.kernel.park.Fibers;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.Zombies;
 
 /** Processes in numbers: what the dead leave, when they give back what they held, and who runs. */
 final class Deaths {
@@ -42,7 +43,7 @@ final class Deaths {
         }));
         Support.until("no fiber is left", () -> Fibers.count() == 0);
         require(Processes.names().isEmpty(), "names of the dead: " + Processes.names());
-        require(Processes.all().isEmpty() && Processes.zombies().isEmpty(), "the dead are listed");
+        require(Processes.all().isEmpty() && Zombies.all().isEmpty(), "the dead are listed");
     }
 
     /** Who keeps the pid of a dead process keeps the value that it ended with, and nothing else that it had. */

@@ -17,6 +17,7 @@ import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Processes;
 import magnetar.kernel.process.Ref;
+import magnetar.kernel.process.Zombies;
 
 /** Links, monitors, aliases, names and exits, each in the race that would break it. */
 final class Signals {
@@ -154,7 +155,7 @@ final class Signals {
                 require(!Thread.interrupted(), "round " + i + ": the interrupt of a signal leaked out of the process");
                 Fiber.current().enter();
             }
-            require(Processes.zombies().isEmpty() && Processes.all().isEmpty(), "a guest is left");
+            require(Zombies.all().isEmpty() && Processes.all().isEmpty(), "a guest is left");
         });
     }
 
@@ -233,10 +234,10 @@ final class Signals {
             }
             Processes.exit(pid, "kill");
             require(pid.ended() != null && !ran.get(), "a kill waits for nothing");
-            require(Processes.zombies().size() == 1 && Processes.zombies().getFirst().pid().equals(pid), "its thread is a zombie");
+            require(Zombies.all().size() == 1 && Zombies.all().getFirst().pid().equals(pid), "its thread is a zombie");
             Play.finished(watcher);
             go.set(true);
-            Support.until("the zombie ends", () -> Processes.zombies().isEmpty());
+            Support.until("the zombie ends", () -> Zombies.all().isEmpty());
             require(ran.get(), "its clean-up ran");
         }
     }
@@ -310,7 +311,7 @@ final class Signals {
         Play.finished(stranger);
         Support.until("all have gone", () -> Fibers.count() == 0);
         require(told.get() == deaths / watchers / CLUSTER * watchers * CLUSTER, "of " + deaths + " deaths " + told + " were told");
-        require(Processes.zombies().isEmpty() && Processes.names().isEmpty(), "the dead left something");
+        require(Zombies.all().isEmpty() && Processes.names().isEmpty(), "the dead left something");
     }
 
     private static void watch(int clusters, AtomicInteger told, AtomicReference<Pid> anybody) throws InterruptedException {

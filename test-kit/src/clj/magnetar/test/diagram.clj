@@ -38,7 +38,7 @@
     "take" (arrow (id on) "->>" (me event) (with-value what value))
     "starts" (arrow (me event) "-->>" (id on) "starts")
     "is preempted by" (over (me event) "is preempted here")
-    ("waits" "receives" "dies" "ends" "fails" "loses message" "kills")
+    ("waits" "receives" "dies" "ends" "fails" "loses message" "delays" "kills")
     (over (me event) (str what " " on (when value (str " " value))))
     "time passes" (over (me event) (str "time passes, now " ms " ms"))
     nil))

@@ -23,6 +23,7 @@
       :prefer (str "after " me at ", " (who target) " runs first")
       :kill (str (who target) " is killed when " me " is" at)
       :lose-message (str "the message that " me " sends" at " is lost")
+      :delay-signals (str "the signal that " me " sends" at " arrives " (if (pos? (long target)) (str target " ms later") "after others have run"))
       :early-timers (str "time passes when " me " is" at)
       :late-timers (str "time passes by " target " ms more than it has to"))))
 

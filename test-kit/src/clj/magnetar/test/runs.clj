@@ -20,6 +20,7 @@
    :prefer Choice$What/PREFER
    :kill Choice$What/KILL
    :lose-message Choice$What/LOSE
+   :delay-signals Choice$What/HOLD
    :early-timers Choice$What/HURRY
    :late-timers Choice$What/DELAY})
 
@@ -37,41 +38,22 @@
 
 ;; --- options
 
-(def ^:private known
-  #{:seed :strategy :depth :length :max-steps :patience-ms :grace-ms :log :faults :fault-rate :max-faults :victims :schedule})
-
-(def ^:private fault-kinds
-  #{:kill :lose-message :early-timers :late-timers})
-
-(defn check-options
-  "Refuses options that are none of `known` and those of a single run."
-  [where options more]
-  (doseq [k (keys options) :when (not (or (known k) (more k)))]
-    (throw (errors/illegal-argument :magnetar.test/unknown-option
-                                    (str "`" where "` does not know the option " (pr-str k) "; it knows "
-                                         (str/join ", " (sort (into known more))) ".")
-                                    {:option k})))
-  (doseq [k (:faults options) :when (not (fault-kinds k))]
-    (throw (errors/illegal-argument :magnetar.test/unknown-fault
-                                    (str "`" where "` does not know the fault " (pr-str k) "; it knows " (str/join ", " (sort fault-kinds)) ".")
-                                    {:fault k}))))
-
 (defn- victims ^Predicate [options]
   (let [chosen (:victims options)]
     (reify Predicate
       (test [_ name]
         (boolean (if chosen (chosen name) true))))))
 
-(defn- config ^Config [{:keys [seed max-steps patience-ms grace-ms log faults fault-rate max-faults] :as options}]
+(defn- config ^Config [{:keys [seed max-steps patience-ms grace-ms log faults fault-rate max-faults schedule] :as options}]
   (let [c (Config.)
-        set (EnumSet/noneOf Choice$What)]
-    (doseq [k faults] (.add set (whats k)))
+        allowed (EnumSet/noneOf Choice$What)]
+    (doseq [k (concat faults (map :what schedule))] (.add allowed (whats k))) ; a schedule brings its own faults
     (set! (.seed c) (long seed))
     (set! (.logs c) (boolean log))
     (set! (.text c) (reify Function (apply [_ value] (text/text value))))
     (set! (.kill c) :kill)
     (set! (.victims c) (victims options))
-    (set! (.faults c) set)
+    (set! (.faults c) allowed)
     (set! (.faultRate c) (double (or fault-rate (if (seq faults) 0.05 0))))
     (when max-faults (set! (.maxFaults c) (int max-faults)))
     (when max-steps (set! (.maxSteps c) (long max-steps)))
@@ -83,10 +65,7 @@
   (cond
     schedule (Strategy/replay (mapv java-choice schedule))
     (= :priorities strategy) (Strategy/priorities seed config (or depth 3) (or length 1000))
-    (contains? #{nil :uniform} strategy) (Strategy/uniform seed config)
-    :else (throw (errors/illegal-argument :magnetar.test/unknown-strategy
-                                          (str "There is no strategy " (pr-str strategy) "; there are :uniform and :priorities, and :exhaustive for `check`.")
-                                          {:strategy strategy}))))
+    :else (Strategy/uniform seed config)))
 
 ;; --- a run as data
 
@@ -125,12 +104,21 @@
   (when condition
     (throw (errors/illegal-state reason message {}))))
 
+(defn refuse-nested
+  "Refuses a world in a simulation."
+  []
+  (refuse (Simulation/isInside) :magnetar.test/nested "A simulation cannot be run inside of another one: `simulate`, `check` and `with-virtual-clock` stand around it."))
+
+(defn refuse-here
+  "Refuses a simulation where there can be none."
+  []
+  (refuse (not (Simulation/isPossible)) :magnetar.test/closed
+          "A simulation needs the JVM option --add-opens java.base/java.lang=ALL-UNNAMED: `bin/magnetar` gives it; add it to yours.")
+  (refuse-nested))
+
 (defn run
   "Runs f in a simulation; the run as data."
   [options f]
-  (refuse (not (Simulation/isPossible)) :magnetar.test/closed
-          "A simulation needs the JVM option --add-opens java.base/java.lang=ALL-UNNAMED: `bin/magnetar` gives it; add it to yours.")
-  (refuse (Simulation/isInside) :magnetar.test/nested "A simulation cannot be run inside of another one.")
   (let [config (config options)
         strategy (strategy options config)]
     (as-data (Simulation/run config strategy (bound-fn* f)) options strategy)))

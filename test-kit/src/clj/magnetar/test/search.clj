@@ -32,7 +32,7 @@
     (= :no-leaked-fiber p) leaked
     (= :no-unhandled-exit p) unhandled
     (= :every-call-answered p) unanswered
-    (and (vector? p) (= :mailbox-bounded (first p))) #(overfull (second p) %)
+    (and (vector? p) (= :mailbox-bounded (first p)) (nat-int? (second p)) (= 2 (count p))) #(overfull (second p) %)
     (fn? p) (fn [run] (when-let [wrong (p run)] {:kind :property :message (str wrong)}))
     :else (throw (errors/illegal-argument :magnetar.test/unknown-property
                                           (str "`check` knows no property " (pr-str p) "; it knows :no-leaked-fiber, :no-unhandled-exit, "

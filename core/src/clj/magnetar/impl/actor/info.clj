@@ -15,7 +15,7 @@
 (defn alive?
   "True until the process ends or is told to; also for a pid that was read from text."
   [pid]
-  (if-some [^LocalProcess p (Processes/processOf pid)]
+  (if-some [^LocalProcess p (Processes/reach pid)]
     (.isAlive (.pid p))
     false))
 
@@ -61,5 +61,5 @@
 (defn of
   "What is known of the process as a map; nil if it is dead."
   [pid]
-  (when-some [^LocalProcess p (Processes/processOf pid)]
+  (when-some [^LocalProcess p (Processes/reach pid)]
     (data (.info p))))

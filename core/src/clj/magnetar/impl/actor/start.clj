@@ -2,6 +2,7 @@
   "Starts processes: on fibers, on platform threads, on the thread that is there."
   {:no-doc true}
   (:require
+   [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
@@ -9,6 +10,7 @@
    [magnetar.impl.transactions :as transactions])
   (:import
    (clojure.lang Compiler)
+   (java.util.function Consumer)
    (magnetar.kernel.park Cancelled Exit Fiber)
    (magnetar.kernel.process LocalProcess Pid Processes Processes$Guest Processes$Options Processes$Started)))
 
@@ -47,9 +49,14 @@
                       (str "The :bindings of a process are :none, or left out; these are " (arguments/show bindings) ".") {:bindings bindings})))
 
 (defn- check-name [name]
-  (when-not (or (keyword? name) (symbol? name))
-    (arguments/misuse :magnetar/bad-name (str "A process is registered under a keyword or a symbol; this is " (arguments/show name) ".")
+  (when-not (or (address/plain? name) (address/via? name))
+    (arguments/misuse :magnetar/bad-name
+                      (str "A process is registered under a keyword, a symbol or [:via registry name]; this is " (arguments/show name) ".")
                       {:name name})))
+
+(defn- naming [name]
+  (reify Consumer
+    (accept [_ pid] (address/register-via name pid))))
 
 (defn- bound [^Processes$Options options {:keys [capacity when-full] :or {when-full :block} :as mailbox}]
   (arguments/options ":mailbox" [:capacity :when-full] mailbox)
@@ -67,7 +74,9 @@
   (when (some? name) (check-name name))
   (let [kernel (Processes$Options.)]
     (set! (.label kernel) (if (some? name) (str name) site))
-    (set! (.name kernel) name)
+    (if (address/via? name)
+      (set! (.naming kernel) (naming name))
+      (set! (.name kernel) name))
     (set! (.site kernel) site)
     (set! (.link kernel) (boolean link))
     (set! (.monitor kernel) (boolean monitor))

@@ -21,11 +21,16 @@ public record FiberInfo(Thread thread, WaitReason reason, Object on, long waited
     /** What this thread does; it need not be a fiber. */
     public static FiberInfo of(Thread thread) {
         return LockSupport.getBlocker(thread) instanceof Parked p
-                ? new FiberInfo(thread, p.reason(), p.on(), Math.max(0, World.REAL.nanoTime() - p.since()))
+                ? new FiberInfo(thread, p.reason(), p.on(), Math.max(0, now() - p.since()))
                 : new FiberInfo(thread, null, null, 0);
     }
 
-    /** All fibers that have not ended. */
+    private static long now() {
+        World simulated = World.simulated();
+        return (simulated == null ? World.REAL : simulated).nanoTime();
+    }
+
+    /** All fibers that have not ended; in a simulation its own, elsewhere those of none. */
     public static List<FiberInfo> all() {
         List<Thread> threads = Fibers.threads();
         List<FiberInfo> all = new ArrayList<>(threads.size());

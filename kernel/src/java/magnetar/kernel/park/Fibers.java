@@ -140,14 +140,14 @@ public final class Fibers {
         return found[0];
     }
 
-    /** The threads of all fibers that have not ended, in no order; in a simulation of its own, in the order in which they were made. */
+    /** The threads of all fibers that have not ended and are in no simulation, in no order; in a simulation of its own, in the order in which they were made. */
     public static List<Thread> threads() {
         World simulated = World.simulated();
         List<Thread> threads = new ArrayList<>();
         for (Shard s : SHARDS) {
             s.each(f -> {
                 Thread t = f.get();
-                if (t != null && (simulated == null || f.world() == simulated)) {
+                if (t != null && (simulated == null ? !f.world().movesTimers() : f.world() == simulated)) {
                     threads.add(t);
                 }
             });

@@ -27,7 +27,10 @@ public class World {
     /** The world of the operating system's clock and the JVM's scheduler. */
     public static final World REAL = new World();
 
-    private static final long CREATION = ThreadLocalRandom.current().nextInt(1, Integer.MAX_VALUE);
+    /** What tells the ids of simulations from those of real runs. */
+    protected static final int SIMULATED_CREATION = 1;
+
+    private static final long CREATION = ThreadLocalRandom.current().nextInt(SIMULATED_CREATION + 1, Integer.MAX_VALUE);
 
     private static final MutableCallSite SIMULATED =
             new MutableCallSite(MethodHandles.constant(boolean.class, false));
@@ -136,6 +139,19 @@ public class World {
         return false;
     }
 
+    /** True if signals of this world may take long on their way. */
+    protected boolean delaysSignals() {
+        return false;
+    }
+
+    /** True if the signal was taken, and arrives later than now. */
+    protected boolean isDelayed(Object from, Object to, Object what, Runnable arrival) {
+        return false;
+    }
+
+    /** Lets what is on its way from one to the other arrive. */
+    protected void letArrive(Object from, Object to) {}
+
     /** True if this world keeps the failure, so that nobody else need be told. */
     protected boolean keepsFailure(String site, Throwable error) {
         return false;
@@ -184,6 +200,23 @@ public class World {
     /** True if a simulation loses this message of the current fiber. */
     public static boolean loses(Object to, Object message) {
         return isSimulated() && Fiber.current().world().isLost(to, message);
+    }
+
+    /** True if a simulation may delay the signals of the current fiber: asked first, so that nothing is made for {@link #delays} elsewhere. */
+    public static boolean mayDelay() {
+        return isSimulated() && Fiber.current().world().delaysSignals();
+    }
+
+    /** True if a simulation has taken this signal of the current fiber, and lets it arrive later, in the order of its sender and receiver. */
+    public static boolean delays(Object from, Object to, Object what, Runnable arrival) {
+        return Fiber.current().world().isDelayed(from, to, what, arrival);
+    }
+
+    /** Lets the signals arrive that a simulation has delayed between these two: one that is not delayed comes now. */
+    public static void settle(Object from, Object to) {
+        if (mayDelay()) {
+            Fiber.current().world().letArrive(from, to);
+        }
     }
 
     /** True if a simulation keeps this failure of the current fiber. */

@@ -4,20 +4,23 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.LongAdder;
+import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.World;
 
-/** Messages that nobody got: counted all, the last ones kept as text. */
+/** Messages that nobody got: counted all, the last ones kept as text. Those of a simulation are its own. */
 public final class DeadLetters {
     private static final int KEPT = 100;
     private static final int PER_SECOND = 10;
-    private static final LongAdder COUNT = new LongAdder();
+    private static final DeadLetters REAL = new DeadLetters();
+
+    private final LongAdder count = new LongAdder();
 
     // Guarded by itself.
-    private static final ArrayDeque<Letter> LAST = new ArrayDeque<>();
+    private final ArrayDeque<Letter> last = new ArrayDeque<>();
 
     // Set or read by any thread; a race costs or gives one letter.
-    private static volatile long second;
-    private static volatile int inSecond;
+    private volatile long second;
+    private volatile int inSecond;
 
     private DeadLetters() {}
 
@@ -31,22 +34,31 @@ public final class DeadLetters {
      */
     public record Letter(String to, String message, String from, String line) {}
 
+    private static DeadLetters ours() {
+        World simulated = World.simulated();
+        return simulated == null ? REAL : simulated.room(DeadLetters.class, DeadLetters::new);
+    }
+
     static void add(Object to, Object message) {
-        COUNT.increment();
+        ours().put(to, message);
+    }
+
+    private void put(Object to, Object message) {
+        count.increment();
         if (mayKeep()) {
             Letter letter = new Letter(to.toString(), Words.language().text(message), Thread.currentThread().getName(), Caller.line());
-            synchronized (LAST) {
-                LAST.add(letter);
-                if (LAST.size() > KEPT) {
-                    LAST.poll();
+            synchronized (last) {
+                last.add(letter);
+                if (last.size() > KEPT) {
+                    last.poll();
                 }
             }
         }
     }
 
     /** At most so many a second are kept: finding the line costs a walk of the stack. */
-    private static boolean mayKeep() {
-        long now = World.REAL.nanoTime() / 1_000_000_000L;
+    private boolean mayKeep() {
+        long now = Fiber.current().world().nanoTime() / 1_000_000_000L;
         if (now != second) {
             second = now;
             inSecond = 0;
@@ -56,13 +68,14 @@ public final class DeadLetters {
 
     /** How many there were. */
     public static long count() {
-        return COUNT.sum();
+        return ours().count.sum();
     }
 
     /** The last ones that were kept, the oldest first. */
     public static List<Letter> last() {
-        synchronized (LAST) {
-            return new ArrayList<>(LAST);
+        ArrayDeque<Letter> last = ours().last;
+        synchronized (last) {
+            return new ArrayList<>(last);
         }
     }
 }

@@ -4,17 +4,18 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiConsumer;
 import magnetar.kernel.park.Failures;
+import magnetar.kernel.park.World;
 
 /**
  * What a guard throws while a clause is tried: the clause does not match, and the failure is reported once for each clause.
  *
- * <p>Invariants: a clause is in {@code seen} before its failure is reported, so that a thousand processes at one receive make one
- * report; only the failing path comes here. {@code seen} grows with the clauses of the program, not with its messages.
+ * <p>Invariants: a clause is among those seen before its failure is reported, so that a thousand processes at one receive make one
+ * report; only the failing path comes here. They grow with the clauses of the program, not with its messages.
  *
  * <p>Differs from Erlang, where a failing guard says nothing at all: there a guard is a handful of built-in tests, here any function.
  */
 public final class Guards {
-    private static final Set<String> seen = ConcurrentHashMap.newKeySet();
+    private static final Set<String> SEEN = ConcurrentHashMap.newKeySet();
 
     // Set or read by any thread; null: the hook of failures.
     private static volatile BiConsumer<String, Throwable> hook;
@@ -28,14 +29,20 @@ public final class Guards {
         return before;
     }
 
+    /** Which were reported; in a simulation by this one, or a second run would differ from the first. */
+    private static Set<String> seen() {
+        World simulated = World.simulated();
+        return simulated == null ? SEEN : simulated.room(Guards.class, ConcurrentHashMap::newKeySet);
+    }
+
     /** Forgets which clauses were reported. */
     public static void forget() {
-        seen.clear();
+        seen().clear();
     }
 
     /** Reports the failure unless this clause was reported before. */
     static void failed(String clause, Throwable error) {
-        if (!seen.add(clause)) {
+        if (!seen().add(clause)) {
             return;
         }
         BiConsumer<String, Throwable> h = hook;

@@ -167,6 +167,19 @@ public final class LocalProcess extends Region {
 
     // --- messages ----------------------------------------------------------------------------------------------------
 
+    /** Adds a message that was sent to this address of its. */
+    void take(Fiber sender, Object to, Object message) throws InterruptedException {
+        if (to instanceof Ref alias) {
+            deliverTo(alias, message);
+        } else {
+            deliver(sender, message);
+        }
+    }
+
+    boolean isBounded() {
+        return mailbox instanceof BoundedMailbox;
+    }
+
     /** Adds a message of the current fiber; waits where the mailbox is bounded and blocks. */
     void deliver(Fiber sender, Object message) throws InterruptedException {
         Node node = new Node(message);
@@ -434,10 +447,9 @@ public final class LocalProcess extends Region {
      * @param mode what the reference is as an address
      */
     public Ref monitor(Pid watched, Object object, Object tag, String mode) {
+        Ways.settle(watched);
         LocalProcess p = Processes.live(watched);
-        Monitor m = new Monitor(Processes.nextRef(fiber()), Processes.creation(), pid, mark(), p == null ? watched : p.pid, object,
-                tag == null ? Words.get().down : tag);
-        m.alias = Ref.Alias.valueOf(mode);
+        Monitor m = newMonitor(p == null ? watched : p.pid, object, tag, mode);
         synchronized (this) {
             if (life == Life.DEAD) {
                 return m;
@@ -446,12 +458,19 @@ public final class LocalProcess extends Region {
         }
         World.switchPoint();
         if (p == null || !p.addWatcher(m)) {
+            World.settle(m.watched, pid);
             fire(m, Words.get().noproc);
         }
         World.switchPoint();
         if (life == Life.DEAD) {
             forget(m);
         }
+        return m;
+    }
+
+    Monitor newMonitor(Pid watched, Object object, Object tag, String mode) {
+        Monitor m = new Monitor(Processes.nextRef(fiber()), Processes.creation(), pid, mark(), watched, object, tag == null ? Words.get().down : tag);
+        m.alias = Ref.Alias.valueOf(mode);
         return m;
     }
 
@@ -489,6 +508,7 @@ public final class LocalProcess extends Region {
         if (!(ref instanceof Monitor m)) {
             return false;
         }
+        Ways.settle(m.watched);
         boolean was;
         World.switchPoint();
         synchronized (this) {
@@ -521,11 +541,13 @@ public final class LocalProcess extends Region {
     /** Links this process, the current one, and another; false if the other is dead and this one does not trap exits. */
     public boolean link(Pid other) {
         Fiber.current().enter();
+        Ways.settle(other);
         LocalProcess p = Processes.live(other);
         if (p == this || isLinked(other) || p != null && p.join(this)) {
             return true;
         }
         fiber().check(); // it may have been killed itself
+        World.settle(other, pid);
         return noproc(other);
     }
 
@@ -550,6 +572,45 @@ public final class LocalProcess extends Region {
         }
     }
 
+    /**
+     * Gives a process that was started, before it runs, its name, its link and its monitor: all at one instant, so that whoever finds it by its
+     * name finds it with them, and its end is told with its true reason however soon it comes. What stands in the way of the name, or null.
+     */
+    String settle(LocalProcess spawner, Object wanted, boolean linked, Monitor m) {
+        LocalProcess other = spawner == null ? this : spawner;
+        boolean inOrder = pid.compareTo(other.pid) < 0;
+        boolean dead; // somebody has found it in the list of all processes
+        World.switchPoint();
+        synchronized (inOrder ? this : other) {
+            synchronized (inOrder ? other : this) {
+                if (spawner != null && spawner.life == Life.DEAD) {
+                    throw new Exit(Words.get().killed); // a child without its link may not live
+                }
+                String obstacle = wanted == null || life != Life.ALIVE ? null : register(wanted);
+                if (obstacle != null) {
+                    return obstacle;
+                }
+                dead = life == Life.DEAD;
+                tie(other, linked, m, dead);
+            }
+        }
+        if (dead) {
+            new Obituary(pid, reason, linked ? List.of(other.pid) : List.of(), m == null ? List.of() : List.of(m), List.of(), null).announce();
+        }
+        return null;
+    }
+
+    private void tie(LocalProcess spawner, boolean linked, Monitor m, boolean dead) {
+        if (linked) {
+            spawner.links = Bag.with(spawner.links, pid);
+            links = dead ? null : Bag.with(links, spawner.pid);
+        }
+        if (m != null) {
+            spawner.watching = Bag.with(spawner.watching, m);
+            watchers = dead ? null : Bag.with(watchers, m);
+        }
+    }
+
     private boolean noproc(Pid dead) {
         Waiter answer;
         World.switchPoint();
@@ -566,6 +627,7 @@ public final class LocalProcess extends Region {
     /** Undoes a link, if there is one: from now on the death of the other does nothing here. */
     public void unlink(Pid other) {
         Fiber.current().enter();
+        Ways.settle(other);
         LocalProcess p = Processes.live(other);
         World.switchPoint();
         if (p == null || p == this) {
@@ -657,7 +719,7 @@ public final class LocalProcess extends Region {
         if (life == Life.ALIVE) {
             leave(why);
         }
-        Processes.addZombie(this);
+        Zombies.add(this);
         doomRegion(new Cause.Kill(reason));
         return die(null);
     }
@@ -696,13 +758,13 @@ public final class LocalProcess extends Region {
             World.note("dies", dead, why);
             for (Monitor m : watchers) {
                 LocalProcess p = m.maker().process();
-                if (p != null) {
+                if (p != null && !(World.mayDelay() && World.delays(dead, p.pid, why, () -> p.fire(m, why)))) {
                     p.fire(m, why);
                 }
             }
             for (Pid linked : links) {
                 LocalProcess p = linked.process();
-                if (p != null) {
+                if (p != null && !(World.mayDelay() && World.delays(dead, p.pid, why, () -> p.exit(dead, why, true)))) {
                     p.exit(dead, why, true);
                 }
             }
@@ -807,7 +869,7 @@ public final class LocalProcess extends Region {
             end(thrown == null ? Words.get().normal : reasonOf(thrown), value);
         } finally {
             host.leaveRegion();
-            Processes.removeZombie(this);
+            Zombies.remove(this);
         }
         return thrown;
     }

@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import magnetar.kernel.park.Cancelled;
 import magnetar.kernel.park.Exit;
 import magnetar.kernel.park.Failures;
@@ -21,7 +22,6 @@ import magnetar.kernel.time.Wheel;
 /** What is done with processes from outside: starting them, sending to them, finding them. */
 public final class Processes {
     private static final Set<LocalProcess> GUESTS = ConcurrentHashMap.newKeySet();
-    private static final Map<LocalProcess, Long> ZOMBIES = new ConcurrentHashMap<>(); // and when they were killed
 
     private Processes() {}
 
@@ -33,6 +33,8 @@ public final class Processes {
         public String site;
         /** The name to register, or null. */
         public Object name;
+        /** Gives it a name that the kernel does not know, before it runs, or throws; or null. */
+        public Consumer<Pid> naming;
         /** True to link it to the current process before it runs. */
         public boolean link;
         /** True to monitor it from the current process before it runs. */
@@ -79,13 +81,13 @@ public final class Processes {
         starter.enter();
         LocalProcess process = make(starter, options.label, options.mailbox());
         Fiber fiber = prepare(process, body(process, work, options), options.platform);
-        Ref monitor = null;
+        Ref monitor;
         try {
             monitor = settle(process, options);
         } catch (Throwable t) {
             process.exit(process.pid(), Words.get().kill, false);
             Fibers.discard(fiber);
-            removeZombie(process);
+            Zombies.remove(process);
             throw t;
         }
         begin(process, fiber);
@@ -94,6 +96,9 @@ public final class Processes {
 
     private static LocalProcess make(Fiber starter, String label, Mailbox mailbox) {
         LocalProcess process = new LocalProcess(new Pid(starter.world().nextSerial(), creation(), label), mailbox);
+        if (World.simulated() != null) {
+            simulated(World.simulated()).add(process);
+        }
         LocalProcess parent = LocalProcess.of(starter);
         if (parent != null) {
             process.setLeader(parent.leader());
@@ -118,25 +123,19 @@ public final class Processes {
         return fiber;
     }
 
-    private static void link(LocalProcess process, LocalProcess spawner) {
-        if (process.join(spawner)) {
-            return;
+    private static void nameElsewhere(LocalProcess process, Options options) {
+        if (options.naming != null) {
+            options.naming.accept(process.pid());
         }
-        if (spawner.pid().ended() != null) {
-            throw new Exit(Words.get().killed); // killed meanwhile: a child without its link may not live
-        }
-        spawner.exit(process.pid(), process.pid().ended().reason(), false); // the child was, by its name
     }
 
     private static Ref settle(LocalProcess process, Options options) {
-        if (options.name != null) {
-            register(options.name, process.pid());
-        }
+        nameElsewhere(process, options);
         process.setTraps(options.traps);
-        if (options.link) {
-            link(process, requireCurrent("spawn-link"));
-        }
-        return options.monitor ? requireCurrent("spawn-monitor").monitor(process.pid(), process.pid(), null, "NONE") : null;
+        LocalProcess spawner = options.link ? requireCurrent("spawn-link") : options.monitor ? requireCurrent("spawn-monitor") : null;
+        Monitor monitor = options.monitor ? spawner.newMonitor(process.pid(), process.pid(), null, "NONE") : null;
+        refuseIf(process.settle(spawner, options.name, options.link, monitor), options.name, process.pid());
+        return monitor;
     }
 
     private static void begin(LocalProcess process, Fiber fiber) {
@@ -144,7 +143,7 @@ public final class Processes {
             Fibers.begin(fiber);
         } catch (Throwable t) {
             process.exit(process.pid(), Words.get().kill, false);
-            removeZombie(process);
+            Zombies.remove(process);
             throw t;
         }
     }
@@ -201,6 +200,7 @@ public final class Processes {
         if (options.name != null) {
             register(options.name, process.pid());
         }
+        nameElsewhere(process, options);
         GUESTS.add(process);
         try {
             return new Guest(process.pid(), process.run(fiber, work));
@@ -247,10 +247,8 @@ public final class Processes {
         if (receiver != null && World.loses(to, message)) {
             DeadLetters.add(to, message);
         } else if (receiver != null && mayBeHeard(sender, message, to)) {
-            if (to instanceof Ref alias) {
-                receiver.deliverTo(alias, message);
-            } else {
-                receiver.deliver(sender, message);
+            if (!(World.mayDelay() && Ways.delays(sender, receiver, to, message))) {
+                receiver.take(sender, to, message);
             }
         }
         return message;
@@ -303,7 +301,7 @@ public final class Processes {
     public static void control(Pid to, Object message) {
         Fiber sender = Fiber.current();
         sender.enter();
-        if (mayBeHeard(sender, message, to)) {
+        if (mayBeHeard(sender, message, to) && !(World.mayDelay() && Ways.delays(sender, to, message, () -> signal(to, message)))) {
             signal(to, message);
         }
     }
@@ -317,10 +315,19 @@ public final class Processes {
             }
             return;
         }
-        LocalProcess p = to instanceof Pid pid ? live(pid) : Names.find(to);
+        LocalProcess p = switch (to) {
+            case Pid pid -> live(pid);
+            case Address address -> processAt(address);
+            default -> Names.find(to);
+        };
         if (p == null || !p.deliverSignal(message)) {
             DeadLetters.add(to, message);
         }
+    }
+
+    private static LocalProcess processAt(Address address) {
+        Pid found = address.find();
+        return found == null ? null : live(found);
     }
 
     /** Sends an exit signal. */
@@ -331,7 +338,10 @@ public final class Processes {
         LocalProcess receiver = live(to);
         LocalProcess from = LocalProcess.of(sender);
         if (receiver != null && !isExiting(from)) {
-            receiver.exit(from == null ? null : from.pid(), reason, false);
+            Pid source = from == null ? null : from.pid();
+            if (!(World.mayDelay() && Ways.delays(sender, receiver.pid(), reason, () -> receiver.exit(source, reason, false)))) {
+                receiver.exit(source, reason, false);
+            }
             sender.check(); // it may have been the sender itself
         }
     }
@@ -351,7 +361,10 @@ public final class Processes {
     /** Registers the name, or throws a misuse. */
     public static void register(Object name, Pid pid) {
         LocalProcess p = live(pid);
-        String obstacle = p == null ? "it is not alive" : p.register(name);
+        refuseIf(p == null ? "it is not alive" : p.register(name), name, pid);
+    }
+
+    private static void refuseIf(String obstacle, Object name, Pid pid) {
         if (obstacle != null) {
             throw Words.language().misuse("cannot-register",
                     "Cannot register " + Words.language().text(name) + " for " + pid + ": " + obstacle + ".", Map.of("name", name, "pid", pid));
@@ -398,9 +411,20 @@ public final class Processes {
         return live(pid);
     }
 
-    /** All processes that are not dead, in no order; in a simulation its own, by their pids. */
+    /** The same, once everything has arrived that the current fiber has sent to it. */
+    public static LocalProcess reach(Pid pid) {
+        Ways.settle(pid);
+        return live(pid);
+    }
+
+    /** All processes that are not dead, but for those of simulations, in no order; in a simulation its own, by their pids. */
     public static List<LocalProcess> all() {
+        World simulated = World.simulated();
         Set<LocalProcess> all = new LinkedHashSet<>(); // one that goes to rest or comes back meanwhile may be met twice
+        if (simulated != null) {
+            addLive(simulated(simulated), all);
+            return all.stream().sorted(Comparator.comparing(LocalProcess::pid)).toList();
+        }
         addLive(GUESTS, all);
         for (int look = 0; look < 2; look++) { // twice both: one is in either list at each instant, but may go to the other between two looks
             addLive(Resting.all(), all);
@@ -410,12 +434,13 @@ public final class Processes {
                 }
             });
         }
-        World simulated = World.simulated();
-        return simulated == null ? List.copyOf(all) : ofWorld(all, simulated);
+        all.removeIf(p -> p.pid().creation() != World.REAL.creation());
+        return List.copyOf(all);
     }
 
-    private static List<LocalProcess> ofWorld(Set<LocalProcess> all, World world) {
-        return all.stream().filter(p -> p.fiber() != null && p.fiber().world() == world).sorted(Comparator.comparing(LocalProcess::pid)).toList();
+    /** All that a simulation has started. */
+    private static Set<LocalProcess> simulated(World world) {
+        return world.room(LocalProcess.class, ConcurrentHashMap::newKeySet);
     }
 
     private static void addLive(Iterable<LocalProcess> some, Set<LocalProcess> all) {
@@ -480,7 +505,7 @@ public final class Processes {
         return Math.max(0, timer.dueNanos() - fiber.world().nanoTime());
     }
 
-    // --- references, zombies -----------------------------------------------------------------------------------------
+    // --- references --------------------------------------------------------------------------------------------------
 
     static long nextRef(Fiber fiber) {
         return fiber.nextId() - Long.MIN_VALUE;
@@ -506,22 +531,5 @@ public final class Processes {
             }
         }
         return youngest;
-    }
-
-    static void addZombie(LocalProcess process) {
-        ZOMBIES.put(process, World.REAL.nanoTime());
-    }
-
-    static void removeZombie(LocalProcess process) {
-        ZOMBIES.remove(process);
-    }
-
-    /** Processes that were killed and whose threads still run, the first one killed first. */
-    public static List<Zombie> zombies() {
-        long now = World.REAL.nanoTime();
-        List<Zombie> zombies = new ArrayList<>();
-        ZOMBIES.forEach((p, since) -> zombies.add(p.zombie(now - since)));
-        zombies.sort(Comparator.comparingLong(Zombie::nanos).reversed());
-        return zombies;
     }
 }

@@ -1,5 +1,6 @@
 package magnetar.kernel.process;
 
+import magnetar.kernel.park.Fibers;
 import magnetar.kernel.time.Timer;
 
 /** Sends a message when it is due. */
@@ -8,7 +9,7 @@ final class SendTimer extends Timer {
     private final long due;
     private Object message;
 
-    /** A timer for an address: a pid, an alias or a name, which is looked up when it is due. */
+    /** A timer for an address: a pid, an alias, or a name or an {@link Address}, which are looked up when it is due. */
     SendTimer(Object to, long dueNanos) {
         super(dueNanos);
         this.to = to;
@@ -26,6 +27,10 @@ final class SendTimer extends Timer {
 
     @Override
     protected void expire() {
-        Processes.signal(to, message);
+        if (to instanceof Address) {
+            Fibers.start("timer", Fibers.Hold.STRONG, () -> Processes.signal(to, message));
+        } else {
+            Processes.signal(to, message);
+        }
     }
 }

@@ -4,9 +4,9 @@ package magnetar.kernel.sim;
  * What a simulation did that it need not have done. A schedule is the list of these: all else follows from the program.
  *
  * @param fiber the number of the fiber that had run last
- * @param point how often it had come to a place of this kind: a switch point, an end or a park, a message that it sends
+ * @param point how often it had come to a place of this kind: a switch point, an end or a park, a message or a signal that it sends
  * @param what what was done
- * @param target the number of the fiber concerned; -1 if there is none
+ * @param target the number of the fiber concerned, or of milliseconds; -1 if there is none
  */
 public record Choice(int fiber, int point, What what, int target) {
     /** What can be chosen. */
@@ -19,6 +19,8 @@ public record Choice(int fiber, int point, What what, int target) {
         KILL,
         /** A message is lost. */
         LOSE,
+        /** A signal arrives so many milliseconds later than it was sent, or with 0 when others had the chance to run; those behind it wait. */
+        HOLD,
         /** Time passes up to the next timer, though there are runnable fibers. */
         HURRY,
         /** More time passes than up to the next timer. */
@@ -30,6 +32,7 @@ public record Choice(int fiber, int point, What what, int target) {
         SWITCH,
         REST,
         MESSAGE,
+        SIGNAL,
         IDLE
     }
 
@@ -38,6 +41,7 @@ public record Choice(int fiber, int point, What what, int target) {
             case PREEMPT, KILL, HURRY -> Place.SWITCH;
             case PREFER -> Place.REST;
             case LOSE -> Place.MESSAGE;
+            case HOLD -> Place.SIGNAL;
             case DELAY -> Place.IDLE;
         };
     }
@@ -47,6 +51,6 @@ public record Choice(int fiber, int point, What what, int target) {
     }
 
     static long key(Place place, int fiber, int point) {
-        return ((long) place.ordinal() << 30 | fiber) << 32 | point;
+        return ((long) place.ordinal() << 28 | fiber) << 32 | point;
     }
 }

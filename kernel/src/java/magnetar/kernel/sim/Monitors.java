@@ -4,7 +4,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 
 /**
- * What is known of fibers that wait for a monitor. Who leaves a monitor hands it to a thread of the JDK, the unblocker, which makes the next one
+ * What the JVM knows of fibers that it makes runnable itself, most of all of those that wait for a monitor. Who leaves a monitor hands it to a thread of the JDK, the unblocker, which makes the next one
  * runnable at a time that no seed decides; but the hand-over itself shows at once. So a simulation can tell that one is coming, and wait for it.
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread}. Refused: to preempt nobody who holds a monitor. {@code LiveStackFrame} tells which
@@ -13,15 +13,20 @@ import java.lang.invoke.VarHandle;
 final class Monitors {
     private static final String UNBLOCKER = "VirtualThread-unblocker";
     private static final String[] SHARED = {"java.", "jdk.", "sun.", "clojure.lang.", "magnetar.kernel.park.Fibers", "magnetar.kernel.park.Failures",
-            "magnetar.kernel.process.DeadLetters", "magnetar.kernel.process.Guards", "magnetar.kernel.inspect."};
+            "magnetar.kernel.process.Guards", "magnetar.kernel.inspect."};
 
     private static final VarHandle LEFT_TO;
+    private static final VarHandle STATE;
+    private static final int UNPARKED;
     private static final Thread UNBLOCKER_THREAD = find();
 
     static {
         try {
             Class<?> c = Class.forName("java.lang.VirtualThread");
-            LEFT_TO = MethodHandles.privateLookupIn(c, MethodHandles.lookup()).findVarHandle(c, "onWaitingList", boolean.class);
+            MethodHandles.Lookup inside = MethodHandles.privateLookupIn(c, MethodHandles.lookup());
+            LEFT_TO = inside.findVarHandle(c, "onWaitingList", boolean.class);
+            STATE = inside.findVarHandle(c, "state", int.class);
+            UNPARKED = (int) inside.findStaticVarHandle(c, "UNPARKED", int.class).get();
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -47,7 +52,22 @@ final class Monitors {
         return (boolean) LEFT_TO.getVolatile(blocked) || isUnblockerBusy() || blocked.getState() == Thread.State.RUNNABLE;
     }
 
-    private static boolean isUnblockerBusy() {
+    /** True of one that can run because somebody has unparked it; false of one that has yielded. */
+    static boolean isUnparked(Thread thread) {
+        return (int) STATE.getVolatile(thread) == UNPARKED;
+    }
+
+    /** True where the JVM submits a thread because its stack was asked for, which it does with each that is not mounted and can run. */
+    static boolean isLookedAt() {
+        for (StackTraceElement frame : new Throwable().getStackTrace()) {
+            if (frame.getMethodName().equals("tryGetStackTrace")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    static boolean isUnblockerBusy() {
         StackTraceElement[] frames = UNBLOCKER_THREAD == null ? new StackTraceElement[0] : UNBLOCKER_THREAD.getStackTrace();
         return frames.length > 0 && !frames[0].getMethodName().equals("takeVirtualThreadListToUnblock");
     }

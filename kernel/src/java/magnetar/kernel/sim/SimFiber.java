@@ -1,6 +1,9 @@
 package magnetar.kernel.sim;
 
+import java.util.Arrays;
+import java.util.Set;
 import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Parked;
@@ -18,6 +21,7 @@ final class SimFiber implements Executor {
     // Only accessed on the carrier, or by the fiber that it runs.
     final int[] points = new int[Choice.Place.values().length];
     Runnable task; // what to run next, if it is runnable
+    private Runnable own; // what runs it: the same each time
     boolean ended;
 
     SimFiber(Simulation simulation, int number, String name) {
@@ -26,13 +30,24 @@ final class SimFiber implements Executor {
         this.name = name == null || name.isEmpty() ? "unnamed" : name;
     }
 
+    /** Its virtual thread can run; or one that its program has started, which inherits its scheduler and is refused. */
     @Override
     public void execute(Runnable next) {
-        simulation.submit(this, next);
+        own = own == null ? next : own;
+        if (own == next) {
+            simulation.submit(this, next);
+        } else {
+            throw new RejectedExecutionException(Simulation.refuse("A virtual thread was started in a simulation"));
+        }
     }
 
     Fiber fiber() {
         return thread.getUncaughtExceptionHandler() instanceof Fiber f ? f : null;
+    }
+
+    /** False of the fibers of the simulator. */
+    boolean isOfProgram() {
+        return number >= Simulation.BODY;
     }
 
     /** The process that it runs, if it was started for one that is alive. */
@@ -56,8 +71,14 @@ final class SimFiber implements Executor {
         return n;
     }
 
+    /** What is known of it; asked for its stack, a runnable thread would be submitted again. */
+    Run.Waiting waiting(boolean waits, Names names) {
+        Fiber fiber = fiber();
+        return new Run.Waiting(number, name, waits ? wait(names) : null, waits ? line() : null, openCalls(), fiber != null && fiber.isHeld());
+    }
+
     /** What it waits for, in words. */
-    String wait(Names names) {
+    private String wait(Names names) {
         Object blocker = LockSupport.getBlocker(thread);
         if (blocker instanceof Parked p) {
             return p.reason().words() + (p.on() == null ? "" : " " + names.of(p.on()));
@@ -67,6 +88,11 @@ final class SimFiber implements Executor {
             case TIMED_WAITING -> "time to pass, or something of the JDK";
             default -> blocker == null ? "something of the JDK" : "something of the JDK, " + blocker.getClass().getName();
         };
+    }
+
+    /** True if it is in one of these methods of the JDK. */
+    boolean isAt(Set<String> methods) {
+        return Arrays.stream(thread.getStackTrace()).anyMatch(f -> f.getClassName().startsWith("java.") && methods.contains(f.getMethodName()));
     }
 
     /** The line of the program that it is at, or null. */

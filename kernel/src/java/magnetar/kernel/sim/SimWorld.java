@@ -45,7 +45,7 @@ final class SimWorld extends World {
 
     @Override
     public long creation() {
-        return 1;
+        return SIMULATED_CREATION;
     }
 
     @Override
@@ -103,7 +103,22 @@ final class SimWorld extends World {
 
     @Override
     protected boolean isLost(Object to, Object message) {
-        return simulation.isLost(to, message);
+        return simulation.chaos().loses(to, message);
+    }
+
+    @Override
+    protected boolean delaysSignals() {
+        return simulation.chaos().delaysSignals();
+    }
+
+    @Override
+    protected boolean isDelayed(Object from, Object to, Object what, Runnable arrival) {
+        return simulation.chaos().delays(from, to, what, arrival);
+    }
+
+    @Override
+    protected void letArrive(Object from, Object to) {
+        simulation.chaos().letArrive(from, to);
     }
 
     @Override

@@ -4,14 +4,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.locks.LockSupport;
-import magnetar.kernel.park.Cause;
-import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Fibers;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.World;
-import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
-import magnetar.kernel.process.Processes;
 import magnetar.kernel.sim.Choice.Place;
 import magnetar.kernel.time.Wheel;
 
@@ -33,18 +29,19 @@ import magnetar.kernel.time.Wheel;
  */
 public final class Simulation {
     private static final int TIMERS = 0;
-    private static final int CHAOS = 1;
-    private static final int BODY = 2;
+    static final int CHAOS = 1;
+    static final int BODY = 2;
     private static final long LOOK_NANOS = 1_000_000;
-    private static final int TEARDOWN_STEPS = 100_000;
-    private static final int TEARDOWN_JUMPS = 100;
+    private static final int ASIDE_STEPS = 100_000;
 
     private static int running; // guarded by the class
 
-    private final Config config;
+    final Config config;
+    final SimWorld world;
     private final Strategy strategy;
-    private final SimWorld world;
     private final Journal journal;
+    private final Chaos chaos = new Chaos(this);
+    private final Verdict verdict = new Verdict(this);
 
     // Only accessed on the carrier, or by the fiber that it runs.
     long now;
@@ -55,9 +52,8 @@ public final class Simulation {
     private List<Run.Waiting> left = List.of();
     private SimFiber last;
     private SimFiber next;
-    private LocalProcess victim;
     private final Stalled stalled = new Stalled(runnable);
-    private boolean ending;
+    boolean ending;
     private Object value;
     private Throwable error;
 
@@ -66,9 +62,6 @@ public final class Simulation {
     private volatile long steps;
     private volatile long turns;
     private volatile Run run;
-
-    // Set by any thread, the first one counts.
-    private volatile Run.Problem problem;
 
     private Thread carrier;
 
@@ -124,23 +117,15 @@ public final class Simulation {
             try {
                 carrier.join(seen == -1 ? 1 : config.patienceMillis);
             } catch (InterruptedException e) {
-                stop("INTERRUPTED", "The thread that waited for the simulation was interrupted.");
+                verdict.stop("INTERRUPTED", "The thread that waited for the simulation was interrupted.");
                 throw e;
             }
             if (run == null && seen == turns + steps && seen != -1) {
-                return stuck();
+                return result(verdict.stuck(current));
             }
             seen = turns + steps;
         }
         return run;
-    }
-
-    private Run stuck() {
-        SimFiber f = current;
-        String line = f == null ? null : f.line();
-        return result(new Run.Problem("STUCK", (f == null ? "The simulation" : f.toString()) + " ran for " + config.patienceMillis
-                + " ms without doing anything that the simulator sees, at " + line
-                + ": a loop without channel, message or sleep, or a call that blocks the thread. Its thread is left behind.", List.of()));
     }
 
     private Run result(Run.Problem what) {
@@ -153,10 +138,11 @@ public final class Simulation {
         try {
             begin(body);
             loop();
-            left = problem == null ? waiting() : List.of();
-            Run.Problem found = problem;
+            Run.Problem found = verdict.problem();
+            left = found == null ? waiting() : List.of();
             Run result = result(found);
-            tearDown();
+            ending = true;
+            new TearDown(this).run();
             run = result;
         } catch (Throwable t) {
             error = t;
@@ -168,7 +154,7 @@ public final class Simulation {
 
     private void begin(Callable<?> body) {
         Fibers.start("timers", Fibers.Hold.STRONG, this::expireTimers);
-        Fibers.start("chaos", Fibers.Hold.STRONG, this::kill);
+        Fibers.start("chaos", Fibers.Hold.STRONG, chaos);
         runAll();
         Fibers.start("body", Fibers.Hold.STRONG, () -> doBody(body));
     }
@@ -182,29 +168,36 @@ public final class Simulation {
     }
 
     private void loop() {
-        while (problem == null) {
+        while (!verdict.isKnown()) {
             SimFiber f = choose();
             if (f != null) {
                 step(f);
-            } else if (fibers.get(BODY).ended) {
+            } else if (fibers.get(BODY).ended && chaos.hasDelivered()) {
                 return;
             } else if (!passTime() && !isForeignerNear()) {
-                stop("DEADLOCK", "Deadlock: nothing can run, and nothing is due.");
+                verdict.stop("DEADLOCK", "Deadlock: nothing can run, and nothing is due.");
             }
         }
     }
 
     /** Gives another thread the time to come and be blamed. */
     private boolean isForeignerNear() {
-        for (int n = 0; n < config.graceMillis && problem == null; n++) {
+        for (int n = 0; n < config.graceMillis && !verdict.isKnown(); n++) {
             LockSupport.parkNanos(LOOK_NANOS);
+            if (stalled.woken() != null) {
+                verdict.notified(stalled.woken());
+            }
         }
-        return problem != null;
+        return verdict.isKnown();
+    }
+
+    boolean isAnyRunnable() {
+        return !runnable.isEmpty();
     }
 
     /** Runs what can run, in the plain way; the log and the strategy do not see it. */
-    private void runAll() {
-        for (int n = 0; n < TEARDOWN_STEPS && !runnable.isEmpty(); n++) {
+    void runAll() {
+        for (int n = 0; n < ASIDE_STEPS && !runnable.isEmpty(); n++) {
             step(runnable.removeFirst());
         }
     }
@@ -222,8 +215,10 @@ public final class Simulation {
         current = null;
         if (f.task == null) {
             look(f);
+        } else if (Monitors.isUnparked(f.thread) && !ending) {
+            verdict.wokenAtOnce(f);
         }
-        if (problem == null) {
+        if (!verdict.isKnown()) {
             stalled.settle();
         }
     }
@@ -236,8 +231,7 @@ public final class Simulation {
                 log(f, "ends", null, null);
             }
             case BLOCKED -> awaitMonitor(f);
-            case TIMED_WAITING -> stop("TIMED_WAIT", f + " waits for real time at " + f.line()
-                    + ": Thread/sleep, a deref with a time-out, or another timed wait of the JDK. In a simulation time is virtual: use the library's sleep or timeout.");
+            case TIMED_WAITING -> verdict.timedWait(f);
             case WAITING -> {
                 if (LockSupport.getBlocker(f.thread) == null) {
                     stalled.add(f); // Object.wait: a notify lets it wait for the monitor
@@ -254,8 +248,7 @@ public final class Simulation {
         } else if (stalled.comesSoon(f)) {
             next = f;
         } else {
-            stop("MONITOR", f + " waits for a monitor of the JDK at " + f.line() + ", which another fiber holds while it waits. "
-                    + "Who enters it next is for the JVM to say, not for the seed: do not wait in there.");
+            verdict.monitor(f);
         }
     }
 
@@ -284,7 +277,7 @@ public final class Simulation {
     }
 
     /** Lets time pass up to the next timer; false if there is none. */
-    private boolean passTime() {
+    boolean passTime() {
         long due = Wheel.of(world).nextNanos();
         if (due == Long.MAX_VALUE) {
             return false;
@@ -296,16 +289,8 @@ public final class Simulation {
     }
 
     private long delay() {
-        if (ending || !config.may(Choice.What.DELAY)) {
-            return 0;
-        }
-        Point p = Point.at(last, Place.IDLE, List.of());
-        Choice c = strategy.decide(p);
-        if (c == null) {
-            return 0;
-        }
-        choices.add(c);
-        return c.target() * LOOK_NANOS;
+        Choice c = fault(Choice.What.DELAY, Place.IDLE);
+        return c == null ? 0 : c.target() * LOOK_NANOS;
     }
 
     // --- fibers of our own -------------------------------------------------------------------------------------------
@@ -322,17 +307,6 @@ public final class Simulation {
         return f != null && f.number == TIMERS;
     }
 
-    private void kill() {
-        while (!ending) {
-            LockSupport.park(this);
-            LocalProcess p = victim;
-            victim = null;
-            if (p != null) {
-                Processes.exit(p.pid(), config.kill);
-            }
-        }
-    }
-
     // --- called by fibers --------------------------------------------------------------------------------------------
 
     SimFiber newFiber(String name) {
@@ -344,43 +318,41 @@ public final class Simulation {
 
     void submit(SimFiber f, Runnable task) {
         if (isHere()) {
-            stalled.remove(f);
-            f.task = task;
-            runnable.add(f);
+            if (!stalled.takes(f, task)) {
+                makeRunnable(f, task);
+            }
             return;
         }
         if (!ending && !Monitors.isUnblocker(Thread.currentThread())) {
-            foreign(f);
+            verdict.foreign(f);
         }
         stalled.submit(f, task);
         LockSupport.unpark(carrier);
     }
 
-    private boolean isHere() {
+    private void makeRunnable(SimFiber f, Runnable task) {
+        if (f.task == null) { // else its stack was asked for, and the JVM submits it again
+            runnable.add(f);
+        }
+        f.task = task;
+    }
+
+    boolean isHere() {
         Thread t = Thread.currentThread();
         SimFiber f = current;
         return t == carrier || f != null && t == f.thread;
     }
 
-    private void foreign(SimFiber f) {
-        Thread t = Thread.currentThread();
-        stop("FOREIGN_THREAD", f + " is woken by the thread \"" + t.getName() + "\" at "
-                + Lines.ofProgram(t.getStackTrace()) + ", which is not part of the simulation: start it as a fiber (fork, go, spawn) inside of it.");
-    }
-
     /** Ends the simulation of the current fiber: it did what a simulation cannot do. Returns what is wrong, with the line. */
     public static String refuse(String what) {
-        String sentence = what + ", at " + Lines.ofProgram(Thread.currentThread().getStackTrace())
-                + ": it runs on a thread that no seed orders. Start a fiber instead, with fork, go or spawn.";
-        ((SimWorld) World.simulated()).simulation.stop("FOREIGN_THREAD", sentence);
-        return sentence;
+        return ((SimWorld) World.simulated()).simulation.verdict.refuse(what);
     }
 
     void wakes(Thread thread) {
         if (!isHere()) {
             for (SimFiber f : List.copyOf(fibers)) {
                 if (f.thread == thread) {
-                    foreign(f);
+                    verdict.foreign(f);
                 }
             }
             return;
@@ -397,31 +369,28 @@ public final class Simulation {
 
     void reachSwitchPoint() {
         SimFiber me = current;
-        if (me == null || Thread.currentThread() != me.thread || ending || problem != null) {
+        if (me == null || Thread.currentThread() != me.thread || ending || verdict.isKnown()) {
             return;
         }
-        if (++steps > config.maxSteps) {
-            stop("ENDLESS", "The simulation did not end within " + config.maxSteps + " steps; " + me + " is at " + me.line() + ".");
+        if (isEndless(me)) {
             leave(null);
             return;
         }
-        boolean faultless = me.number == CHAOS || victim != null;
-        boolean kills = !faultless && config.may(Choice.What.KILL);
-        boolean hurries = !faultless && config.may(Choice.What.HURRY) && !runnable.isEmpty() && Wheel.of(world).nextNanos() != Long.MAX_VALUE;
-        Point p = Point.at(me, Place.SWITCH, runnable, kills ? victims() : List.of(), hurries);
-        if (!runnable.isEmpty() || kills) {
+        boolean hurries = me.number != CHAOS && chaos.isFree() && config.may(Choice.What.HURRY) && !runnable.isEmpty()
+                && Wheel.of(world).nextNanos() != Long.MAX_VALUE;
+        List<SimFiber> victims = chaos.victims(me);
+        Point p = Point.at(me, Place.SWITCH, runnable, victims, hurries);
+        if (!runnable.isEmpty() || !victims.isEmpty()) {
             decide(p);
         }
     }
 
-    private List<SimFiber> victims() {
-        List<SimFiber> possible = new ArrayList<>();
-        for (SimFiber f : fibers) {
-            if (!f.ended && f.thread.getState() != Thread.State.NEW && f.process() != null && config.victims.test(f.name)) {
-                possible.add(f);
-            }
+    private boolean isEndless(SimFiber me) {
+        boolean endless = ++steps > config.maxSteps && !ending && !verdict.isKnown();
+        if (endless) {
+            verdict.endless(me);
         }
-        return possible;
+        return endless;
     }
 
     private void decide(Point p) {
@@ -433,7 +402,7 @@ public final class Simulation {
         switch (c.what()) {
             case PREEMPT -> preempt(p.runnable(c.target()));
             case HURRY -> passTime();
-            case KILL -> strike(fibers.get(c.target()));
+            case KILL -> chaos.strike(fibers.get(c.target()));
             default -> throw new AssertionError(c);
         }
     }
@@ -443,16 +412,8 @@ public final class Simulation {
         leave(other);
     }
 
-    private void strike(SimFiber target) {
-        victim = target.process();
-        log("kills", target, null);
-        SimFiber chaos = fibers.get(CHAOS);
-        LockSupport.unpark(chaos.thread);
-        leave(chaos);
-    }
-
     /** Lets another fiber run, or with null whoever is chosen. */
-    private void leave(SimFiber other) {
+    void leave(SimFiber other) {
         next = other;
         long before = turns;
         Thread.yield();
@@ -467,27 +428,31 @@ public final class Simulation {
             return false;
         }
         strategy.yields(me);
-        if (++steps > config.maxSteps && !ending && problem == null) {
-            stop("ENDLESS", "The simulation did not end within " + config.maxSteps + " steps; " + me + " is at " + me.line() + ".");
-        }
-        if (runnable.isEmpty() && problem == null) {
+        if (!isEndless(me) && runnable.isEmpty() && !verdict.isKnown()) {
             passTime();
         }
         leave(runnable.isEmpty() ? null : runnable.getFirst());
         return true;
     }
 
-    boolean isLost(Object to, Object message) {
-        SimFiber me = current;
-        if (me == null || ending || !config.may(Choice.What.LOSE)) {
-            return false;
+    /** The fault that the strategy wants at this place of the fiber that runs, or has run last; or null. */
+    Choice fault(Choice.What what, Place place) {
+        if (ending || !config.may(what)) {
+            return null;
         }
-        Choice c = strategy.decide(Point.at(me, Place.MESSAGE, List.of()));
+        Choice c = strategy.decide(Point.at(last, place, List.of()));
         if (c != null) {
             choices.add(c);
-            log("loses message", to, message);
         }
-        return c != null;
+        return c;
+    }
+
+    Chaos chaos() {
+        return chaos;
+    }
+
+    List<SimFiber> fibers() {
+        return fibers;
     }
 
     boolean keepsFailure(String site, Throwable failed) {
@@ -520,54 +485,14 @@ public final class Simulation {
         }
     }
 
-    private synchronized void stop(String kind, String sentence) {
-        if (problem == null) {
-            problem = new Run.Problem(kind, sentence, isHere() ? waiting() : List.of());
-        }
-    }
-
-    private List<Run.Waiting> waiting() {
+    /** The fibers that have not ended. */
+    List<Run.Waiting> waiting() {
         List<Run.Waiting> all = new ArrayList<>();
         for (SimFiber f : fibers.subList(BODY, fibers.size())) {
             if (!f.ended && f.thread.getState() != Thread.State.NEW) {
-                Fiber fiber = f.fiber();
-                boolean waits = f.task == null && f != current; // asked for its stack, a runnable thread would be submitted again
-                all.add(new Run.Waiting(f.number, f.name, waits ? f.wait(journal.names()) : null, waits ? f.line() : null, f.openCalls(), fiber != null && fiber.isHeld()));
+                all.add(f.waiting(f.task == null && f != current, journal.names()));
             }
         }
         return all;
-    }
-
-    // --- the end -----------------------------------------------------------------------------------------------------
-
-    /** Ends what is left, as far as it lets itself be ended. */
-    private void tearDown() {
-        ending = true;
-        List.copyOf(fibers).forEach(this::doom);
-        for (int n = 0; n < TEARDOWN_JUMPS && (!runnable.isEmpty() || isAnyLeft() && passTime()); n++) {
-            runAll();
-        }
-        List.copyOf(fibers).forEach(this::drop);
-    }
-
-    private boolean isAnyLeft() {
-        return fibers.stream().anyMatch(f -> !f.ended && f.number >= BODY);
-    }
-
-    private void doom(SimFiber f) {
-        Fiber fiber = f.fiber();
-        if (!f.ended && fiber != null) {
-            fiber.doom(new Cause.Kill(config.kill));
-        }
-        if (f.number < BODY) {
-            LockSupport.unpark(f.thread);
-        }
-    }
-
-    private void drop(SimFiber f) {
-        Fiber fiber = f.fiber();
-        if (!f.ended && fiber != null) {
-            Fibers.discard(fiber);
-        }
     }
 }

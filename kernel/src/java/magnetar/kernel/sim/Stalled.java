@@ -26,6 +26,7 @@ final class Stalled {
     // Only accessed on the carrier, or by the fiber that it runs.
     private final List<SimFiber> fibers = new ArrayList<>();
     private final List<SimFiber> runnable;
+    private boolean looked;
 
     private record Submission(SimFiber fiber, Runnable task) {}
 
@@ -42,16 +43,34 @@ final class Stalled {
         fibers.add(fiber);
     }
 
-    void remove(SimFiber fiber) {
-        fibers.remove(fiber);
+    /**
+     * A submission by a fiber of the simulation: taken, until all have settled, if it came because somebody has asked for the stack of one that a
+     * monitor was left to. Whether the JVM's thread has submitted it too, or will, or does not, differs from run to run.
+     */
+    boolean takes(SimFiber fiber, Runnable task) {
+        boolean isLookedAt = fibers.contains(fiber) && Monitors.isLookedAt();
+        if (isLookedAt) {
+            looked = true;
+            submit(fiber, task);
+        } else {
+            fibers.remove(fiber);
+        }
+        return isLookedAt;
+    }
+
+    /** One that another thread has just made runnable, or null. */
+    SimFiber woken() {
+        Submission s = submitted.peek();
+        return s == null ? null : s.fiber;
     }
 
     /** If somebody has left a monitor: waits until the JVM has submitted who waited for it. */
     void settle() {
-        while (!fibers.isEmpty() && fibers.stream().anyMatch(f -> Monitors.isComing(f.thread))) {
+        while (looked && Monitors.isUnblockerBusy() || fibers.stream().anyMatch(f -> Monitors.isComing(f.thread))) {
             LockSupport.parkNanos(this, SETTLE_NANOS);
             take(false);
         }
+        looked = false;
         take(false); // one that came between the look and now
     }
 
@@ -66,9 +85,11 @@ final class Stalled {
 
     private void take(boolean first) {
         for (Submission s = submitted.poll(); s != null; s = submitted.poll()) {
-            s.fiber.task = s.task;
             fibers.remove(s.fiber);
-            runnable.add(first ? 0 : runnable.size(), s.fiber);
+            if (s.fiber.task == null) {
+                runnable.add(first ? 0 : runnable.size(), s.fiber);
+            }
+            s.fiber.task = s.task;
         }
     }
 }

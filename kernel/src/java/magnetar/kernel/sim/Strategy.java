@@ -68,6 +68,9 @@ public abstract class Strategy {
             if (p.place() == Place.MESSAGE) {
                 possible.add(p.fault(Choice.What.LOSE, -1));
             }
+            if (p.place() == Place.SIGNAL) {
+                possible.add(p.fault(Choice.What.HOLD, faults.nextBoolean() ? 0 : 1 + faults.nextInt(LATEST)));
+            }
             if (p.place() == Place.IDLE) {
                 possible.add(p.fault(Choice.What.DELAY, 1 + faults.nextInt(LATEST)));
             }
@@ -168,6 +171,10 @@ public abstract class Strategy {
             if (p.place() == Place.MESSAGE) {
                 branches.add(p.fault(Choice.What.LOSE, -1));
             }
+            if (p.place() == Place.SIGNAL) {
+                branches.add(p.fault(Choice.What.HOLD, 0));
+                branches.add(p.fault(Choice.What.HOLD, 1));
+            }
             if (p.timers()) {
                 branches.add(p.fault(Choice.What.HURRY, -1));
             }
@@ -177,9 +184,8 @@ public abstract class Strategy {
             return switch (c.what()) {
                 case PREEMPT, PREFER -> p.runnable(c.target()) != null;
                 case KILL -> p.victims().stream().anyMatch(v -> v.number == c.target());
-                case LOSE -> true;
+                case LOSE, HOLD, DELAY -> true;
                 case HURRY -> p.timers();
-                case DELAY -> true;
             };
         }
     }

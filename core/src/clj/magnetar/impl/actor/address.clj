@@ -1,0 +1,132 @@
+(ns magnetar.impl.actor.address
+  "Names of processes: those of this node, [name node], [:global name], [:via registry name]."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.process Address Pid Processes)))
+
+(set! *warn-on-reflection* true)
+
+(def node
+  "The name of this node."
+  "nonode@nohost")
+
+(defn plain?
+  "Is it a name that the kernel knows?"
+  [name]
+  (or (keyword? name) (symbol? name)))
+
+(defn parts
+  "What kind of name it is, :local, :via or :remote, what of it is the name, and the registry; nil if it is none."
+  [name]
+  (cond
+    (plain? name) [:local name]
+    (and (vector? name) (= 2 (count name)))
+    (let [[a b] name]
+      (cond
+        (= :global a) [:via b 'magnetar.global]
+        (and (= :local a) (plain? b)) [:local b]
+        (and (= node b) (plain? a)) [:local a]
+        (string? b) [:remote name]))
+    (and (vector? name) (= 3 (count name)) (= :via (nth name 0))) [:via (nth name 2) (nth name 1)]))
+
+(defn via?
+  "Is it a name in a registry?"
+  [name]
+  (and (vector? name) (= :via (first (parts name)))))
+
+;; ---- registries
+
+(defn- of-namespace [registry word]
+  (when (or (symbol? registry) (instance? clojure.lang.Namespace registry))
+    (try
+      (requiring-resolve (symbol (str registry) (name word)))
+      (catch java.io.FileNotFoundException _))))
+
+(defn- registry-function [registry word]
+  (or (if (map? registry) (registry word) (of-namespace registry word))
+      (arguments/misuse :magnetar/bad-registry
+                        (str "The registry of a [:via registry name] is a namespace or a map with register-name, unregister-name and "
+                             "whereis-name; " (arguments/show registry) " has no " (name word) ".")
+                        {:registry registry})))
+
+(defn- ask [registry word & args]
+  (apply (registry-function registry word) args))
+
+(defn- find-in [registry name]
+  (ask registry :whereis-name name))
+
+;; ---- what is done with names
+
+(defn find-pid
+  "The pid of the process that has the name, or nil; also nil for what is no name."
+  ^Pid [name]
+  (let [[kind plain registry] (parts name)]
+    (case kind
+      :local (Processes/whereis plain)
+      :via (find-in registry plain)
+      nil)))
+
+(defn- taken [name ^Pid pid holder]
+  (arguments/misuse :magnetar/name-taken
+                    (str "Cannot register " pid " as " (arguments/show name) ": "
+                         (if holder (str "the name belongs to " holder) "its registry refuses that") ".")
+                    {:name name :pid pid :holder holder}))
+
+(defn register-via
+  "Gives a name in a registry to the process; a misuse if it is taken."
+  [name pid]
+  (let [[_ plain registry] (parts name)]
+    (when-not (= :yes (ask registry :register-name plain pid))
+      (taken name pid (find-in registry plain)))))
+
+(defn take-via
+  "Gives a name in a registry to the process: nil, or the pid of the one that has it."
+  [name pid]
+  (let [[_ plain registry] (parts name)]
+    (when-not (= :yes (ask registry :register-name plain pid))
+      (or (find-in registry plain)
+          (taken name pid nil)))))
+
+(defn release-via
+  "Takes a name in a registry back."
+  [name]
+  (let [[_ plain registry] (parts name)]
+    (ask registry :unregister-name plain)))
+
+(defn check-via
+  "Refuses a name whose registry is none."
+  [name]
+  (let [[_ _ registry] (parts name)]
+    (run! #(registry-function registry %) [:register-name :unregister-name :whereis-name])))
+
+(defn target
+  "What the kernel sends to: the process, if one has the name in a registry; the name of this node in [name node]; else what was given."
+  [to]
+  (if (vector? to)
+    (let [[kind plain registry] (parts to)]
+      (case kind
+        :local plain
+        :via (or (find-in registry plain) to)
+        to))
+    to))
+
+(defn- find-later [registry name]
+  (try
+    (find-in registry name)
+    (catch IllegalArgumentException e ; the registry has ended meanwhile: then nobody has the name
+      (when-not (= :magnetar/no-such-registry (:magnetar/reason (ex-data e))) (throw e)))))
+
+(defn later
+  "What the kernel sends to when the time has come, as `target` now."
+  [to]
+  (let [[kind plain registry] (parts to)]
+    (case kind
+      :local plain
+      :via (do (check-via to)
+               (reify
+                 Address (find [_] (find-later registry plain))
+                 Object (toString [_] (pr-str to))))
+      to)))

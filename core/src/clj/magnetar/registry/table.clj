@@ -1,0 +1,211 @@
+(ns magnetar.registry.table
+  "The entries of a registry: from keys to processes and their values, read without a lock by whoever asks.
+
+  An entry of the dead is none: whoever looks skips it, whoever registers takes its place, and the process of the registry clears it away."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.runtime])
+  (:import
+   (java.util.concurrent ConcurrentHashMap)
+   (java.util.concurrent.atomic AtomicLong)
+   (java.util.function BiFunction)
+   (magnetar.kernel.park World)
+   (magnetar.kernel.process Pid)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- keys: what is `=` is one key, as in a map of Clojure
+
+(deftype Key [k ^int hash]
+  Object
+  (hashCode [_] hash)
+  (equals [_ other] (and (instance? Key other) (= k (.-k ^Key other)))))
+
+(defn- index
+  "The key as the JDK's maps can compare it; keywords and strings they can as they are."
+  [k]
+  (if (or (keyword? k) (string? k) (instance? Pid k))
+    k
+    (Key. k (hash k))))
+
+;; ---- entries
+
+(definterface Cell
+  (get [])
+  (put [value]))
+
+;; The value is written by its process only.
+(deftype Entry [^Pid pid key ^long number ^:volatile-mutable value]
+  Cell
+  (get [_] value)
+  (put [_ x] (set! value x)))
+
+;; `at`: from keys to an entry, or where keys are not unique to a sorted map from numbers to entries. `of`: from pids to such a map.
+(deftype Table [unique? listeners parent ^ConcurrentHashMap at ^ConcurrentHashMap of ^ConcurrentHashMap metadata ^AtomicLong numbers])
+
+(defn table
+  "An empty table."
+  [unique? listeners parent metadata]
+  (Table. unique? listeners parent (ConcurrentHashMap.) (ConcurrentHashMap.)
+          (ConcurrentHashMap. ^java.util.Map (update-keys metadata index)) (AtomicLong.)))
+
+(defn- alive? [^Entry entry]
+  (.isAlive ^Pid (.-pid entry)))
+
+(defn- alter-in
+  "What is at k in the map becomes (f it): nothing, if that is empty."
+  [^ConcurrentHashMap m k f]
+  (World/switchPoint)
+  (.compute m k (reify BiFunction
+                  (apply [_ _ there] (not-empty (f there))))))
+
+(defn- with-entry [^Entry entry]
+  #(assoc (or % (sorted-map)) (.-number entry) entry))
+
+(defn- without-entry [^Entry entry]
+  #(dissoc % (.-number entry)))
+
+;; ---- changes
+
+(defn- put-unique
+  "Nil once the entry is there; else the one of a process that lives."
+  [^ConcurrentHashMap at ^Entry entry]
+  (let [k (index (.-key entry))]
+    (loop []
+      (World/switchPoint)
+      (let [there (.putIfAbsent at k entry)]
+        (cond
+          (nil? there) nil
+          (alive? there) there
+          (do (World/switchPoint) (.replace at k there entry)) nil
+          :else (recur))))))
+
+(defn- put-at [^Table table ^Entry entry]
+  (if (.-unique? table)
+    (put-unique (.-at table) entry)
+    (do (alter-in (.-at table) (index (.-key entry)) (with-entry entry))
+        nil)))
+
+(defn- remove-at [^Table table ^Entry entry]
+  (let [k (index (.-key entry))]
+    (World/switchPoint)
+    (if (.-unique? table)
+      (.remove ^ConcurrentHashMap (.-at table) k entry)
+      (alter-in (.-at table) k (without-entry entry)))))
+
+(defn forget
+  "Removes all entries of the process."
+  [^Table table pid]
+  (World/switchPoint)
+  (run! #(remove-at table %) (vals (.remove ^ConcurrentHashMap (.-of table) pid))))
+
+(defn add
+  "Registers the process: nil, or the pid of the one that has the key."
+  [^Table table ^Pid pid key value]
+  (let [entry (Entry. pid key (.incrementAndGet ^AtomicLong (.-numbers table)) value)]
+    (if-some [^Entry holder (put-at table entry)]
+      (.-pid holder)
+      (do
+        (alter-in (.-of table) pid (with-entry entry))
+        (World/switchPoint)
+        ;; It may have died before the entry was there, and been forgotten too early.
+        (when-not (.isAlive pid) (forget table pid))
+        nil))))
+
+(defn- remove-entry [^Table table ^Entry entry]
+  (remove-at table entry)
+  (alter-in (.-of table) (.-pid entry) (without-entry entry)))
+
+;; ---- looks
+
+(defn- entries-at
+  "The entries under the key, the oldest first; with those of the dead."
+  [^Table table key]
+  (let [there (.get ^ConcurrentHashMap (.-at table) (index key))]
+    (cond
+      (nil? there) nil
+      (.-unique? table) (list there)
+      :else (vals there))))
+
+(defn- entries-of [^Table table pid]
+  (vals (.get ^ConcurrentHashMap (.-of table) pid)))
+
+(defn- own [table pid key]
+  (filter #(= key (.-key ^Entry %)) (entries-of table pid)))
+
+(defn- value-of [^Entry entry]
+  (.get ^Cell entry))
+
+(defn- pair [^Entry entry]
+  [(.-pid entry) (value-of entry)])
+
+(defn at
+  "The [pid value] of each process under the key whose value is (wanted? value)."
+  ([table key] (at table key any?))
+  ([table key wanted?]
+   (into [] (comp (filter alive?) (map pair) (filter (fn [[_ value]] (wanted? value)))) (entries-at table key))))
+
+(defn pid-at
+  "The process that has the key, which is unique, or nil."
+  ^Pid [^Table table key]
+  (when-some [^Entry entry (.get ^ConcurrentHashMap (.-at table) (index key))]
+    (when (alive? entry) (.-pid entry))))
+
+(defn keys-of
+  "The keys of the process, the oldest first, each as often as it has registered it."
+  [table pid]
+  (into [] (comp (filter alive?) (map #(.-key ^Entry %))) (entries-of table pid)))
+
+(defn values-of
+  "The values that the process has under the key."
+  [table pid key]
+  (into [] (comp (filter alive?) (map value-of)) (own table pid key)))
+
+(defn triples
+  "[key pid value] of each entry, through the transducer."
+  [^Table table xform]
+  (let [there (.values ^ConcurrentHashMap (.-at table))
+        entries (if (.-unique? table) there (eduction (mapcat vals) there))]
+    (into [] (comp (filter alive?) (map (fn [^Entry e] [(.-key e) (.-pid e) (value-of e)])) xform) entries)))
+
+(defn size
+  "How many entries there are."
+  [^Table table]
+  (transduce (comp (filter (fn [[^Pid pid _]] (.isAlive pid))) (map (fn [[_ entries]] (count entries))))
+             + 0 (.of table)))
+
+;; ---- changes of one's own
+
+(defn remove-own
+  "Removes the entries of the process under the key whose value is (wanted? value); true if there was one."
+  [table pid key wanted?]
+  (let [gone (filterv (comp wanted? value-of) (own table pid key))]
+    (run! #(remove-entry table %) gone)
+    (boolean (seq gone))))
+
+(defn update-own
+  "[new old] once the value of the process under the key is (f value); nil if it has none."
+  [table pid key f]
+  (when-some [entry (first (own table pid key))]
+    (let [old (value-of entry)
+          new (f old)]
+      (.put ^Cell entry new)
+      [new old])))
+
+;; ---- metadata
+
+(defn metadata
+  "The value of the key, or `else`."
+  [^Table table key else]
+  (let [value (.getOrDefault ^ConcurrentHashMap (.-metadata table) (index key) else)]
+    (if (identical? ::nil value) nil value)))
+
+(defn put-metadata
+  "Sets the value of the key."
+  [^Table table key value]
+  (.put ^ConcurrentHashMap (.-metadata table) (index key) (if (nil? value) ::nil value)))
+
+(defn delete-metadata
+  "Removes the key."
+  [^Table table key]
+  (.remove ^ConcurrentHashMap (.-metadata table) (index key)))

@@ -1,0 +1,206 @@
+(ns magnetar.task.work
+  "The two sides of a task: the process that does the work, and the one that waits for what comes of it.
+
+  The process waits until it is told the reference that its owner knows it by: an alias of the owner and a monitor at once. It answers with
+  [reference value]; if it dies before, its owner gets the message of the monitor."
+  {:no-doc true}
+  (:require
+   [magnetar.actor :as actor :refer [! receive]]
+   [magnetar.gen-server.call :as call]
+   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.runtime]
+   [magnetar.impl.transactions :as transactions]
+   [magnetar.proc-lib :as proc-lib])
+  (:import
+   (magnetar.kernel.park Exit)
+   (magnetar.kernel.process LocalProcess Matcher Pid Pid$Ended Processes Ref)))
+
+(set! *warn-on-reflection* true)
+
+(defrecord Task [pid ref owner site])
+
+;; ---- the process that works
+
+(defn callers
+  "Who has started this task, and who them, the nearest first."
+  []
+  (or (actor/pget ::callers) []))
+
+(defn- callers-of-new [owner]
+  (into [owner] (take 10) (callers)))
+
+(defn- told-to-go
+  "The reference to answer to; exits if the owner does before it has said it."
+  [owner]
+  (let [watch (actor/monitor owner)
+        ref (receive
+              [::go ref] ref
+              [:DOWN watch :process _ why] (throw (Exit. [:shutdown why])))]
+    (actor/demonitor watch {:flush true})
+    ref))
+
+(defn- work [owner callers f args]
+  (fn []
+    (actor/pput ::callers callers)
+    (let [ref (told-to-go owner)]
+      (! ref [ref (apply f args)]))))
+
+;; ---- starting it
+
+(defn check-function
+  "Refuses what cannot be called."
+  [operation f]
+  (arguments/function operation f (str "(" operation " fetch url)")))
+
+(defn- introduce
+  "Tells the process whom to answer; the task."
+  [owner site pid]
+  (let [ref (actor/monitor pid {:alias :reply-demonitor})]
+    (! pid [::go ref])
+    (->Task pid ref owner site)))
+
+(defn async
+  "Starts (f & args) in a process that is linked to this one; the task."
+  [site f args]
+  (check-function "async" f)
+  (let [owner (.pid (Processes/requireCurrent "async"))
+        work (work owner (callers-of-new owner) f args)]
+    (introduce owner site (proc-lib/spawn-at "async" site {:link true} work))))
+
+(defn start
+  "Starts f in a process of which nobody waits for anything."
+  [operation site options f]
+  (check-function operation f)
+  (let [starter (some-> (LocalProcess/current) .pid)
+        callers (if starter (callers-of-new starter) [])]
+    (proc-lib/spawn-at operation site options
+                       (fn []
+                         (actor/pput ::callers callers)
+                         (f)))))
+
+(defn child-body
+  "The body of a task that a supervisor starts for this process."
+  [operation f args]
+  (check-function operation f)
+  (let [owner (.pid (Processes/requireCurrent operation))]
+    (work owner (callers-of-new owner) f args)))
+
+(defn adopt
+  "Makes the process, which a supervisor has started, a task of this one."
+  [site pid link?]
+  (let [owner (actor/self)]
+    (when link?
+      (.link (LocalProcess/current) pid)) ; of one that died meanwhile the monitor tells
+    (introduce owner site pid)))
+
+;; ---- what comes of it
+
+(defn check-owner
+  "This process, which has to be the owner of the task."
+  ^LocalProcess [operation task]
+  (when-not (instance? Task task)
+    (arguments/misuse :magnetar/not-a-task
+                      (str "`" operation "` wants a task, as `async` returns it; this is " (arguments/show task) ".") {:value task}))
+  (transactions/refuse operation)
+  (let [me (Processes/requireCurrent operation)]
+    (when-not (= (:owner task) (.pid me))
+      (arguments/misuse :magnetar/not-the-owner
+                        (str "`" operation "` was called by " (.pid me) " for the " (:site task) ", whose answer goes to its owner "
+                             (:owner task) " only: await it there, and send the value on.")
+                        {:task task :owner (:owner task)}))
+    me))
+
+(defn- doing [{:keys [pid]}]
+  (let [{:keys [current-function waits-for since-ms]} (actor/process-info pid)]
+    (cond
+      waits-for (str " It waits for " waits-for (when current-function (str " in " current-function)) ", since " since-ms " ms.")
+      current-function (str " It is in " current-function ".")
+      :else "")))
+
+(defn failed
+  "The error of whoever waited for a task that gave no value."
+  [operation {:keys [site pid] :as task} reason timeout]
+  (ex-info (str "The " site ", " pid ", failed: " (arguments/show reason)
+                (if (= :timeout reason) (str " after " timeout " ms." (doing task)) "."))
+           {:magnetar/reason :magnetar/task-failed
+            :reason reason
+            :task task
+            :magnetar/exit [reason [operation (language/plain task) timeout]]}))
+
+(defn- true-reason
+  "Why the task has died; also of one that had died when the monitor was set."
+  [^Pid pid reason]
+  (let [ended (when (= :noproc reason) (.ended pid))]
+    (if ended (.reason ^Pid$Ended ended) reason)))
+
+(defn result
+  "[:ok value] or [:exit reason] of what a task's owner has received."
+  [answer]
+  (if (= 2 (count answer))
+    [:ok (nth answer 1)]
+    [:exit (true-reason (nth answer 3) (nth answer 4))]))
+
+(defn linked?
+  "Is this process linked to the other one still?"
+  [^LocalProcess me pid]
+  (boolean (some #{pid} (.links (.info me)))))
+
+(defn die-of
+  "A task has died to which this process is linked: it does as well, unless it traps exits. The signal of the link may come after the message."
+  [^LocalProcess me {:keys [pid]} [how reason]]
+  (when (and (= :exit how) (not= :normal reason) (not (.trapsExits me)) (linked? me pid))
+    (throw (Exit. reason))))
+
+(defn take-answer
+  "The result of the task, nil if there is none within so many nanoseconds; then it may be asked for again."
+  [^LocalProcess me task nanos]
+  (when-some [answer (call/receive-answer me (:ref task) nanos)]
+    (let [result (result answer)]
+      (die-of me task result)
+      result)))
+
+(defn give-up
+  "Waits for the task no longer: its result if that is there already, or nil."
+  [me {:keys [ref]}]
+  (some-> (call/give-up me ref) result))
+
+(defn value-or-throw
+  "The value of a result; throws if the task died."
+  [operation task timeout [how x]]
+  (if (= :ok how)
+    x
+    (throw (failed operation task x timeout))))
+
+;; ---- many at once
+
+(deftype Answers [refs] ; a map whose keys are references
+  Matcher
+  (match [_ message]
+    (when (vector? message)
+      (case (count message)
+        2 (when (and (instance? Ref (nth message 0)) (contains? refs (nth message 0))) message)
+        5 (when (and (instance? Ref (nth message 1)) (contains? refs (nth message 1))) message)
+        nil))))
+
+(defn mark
+  "The place in the mailbox behind which all answers to these references are."
+  ^long [^LocalProcess me refs]
+  (transduce (map #(Processes/mark me (object-array [%]))) min Long/MAX_VALUE refs))
+
+(defn take-any
+  "[reference result] of the first answer behind the mark to one of the references, which are the keys of a map; nil if none comes within so many
+  nanoseconds."
+  [^LocalProcess me refs mark nanos]
+  (when-some [answer (.receive me (Answers. refs) (long nanos) (long mark))]
+    [(if (= 2 (count answer)) (nth answer 0) (nth answer 1))
+     (result answer)]))
+
+(defn too-many
+  "The error of a supervisor that takes no more tasks."
+  [supervisor]
+  (errors/illegal-state :magnetar/too-many-tasks
+                        (str "The task supervisor " (arguments/show supervisor) " has as many tasks as its :max-children allows: give it more, or "
+                             "start fewer at once; an async-stream no more than its :max-concurrency says.")
+                        {:supervisor supervisor}))

@@ -1,0 +1,49 @@
+package magnetar.kernel.sim;
+
+import java.util.List;
+import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.park.Cause;
+import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Fibers;
+
+/** Ends what a simulation has left, as far as it lets itself be ended. Runs on the carrier, once it is known how the run went. */
+final class TearDown {
+    private static final int JUMPS = 100;
+
+    private final Simulation simulation;
+    private final Object kill;
+
+    TearDown(Simulation simulation) {
+        this.simulation = simulation;
+        this.kill = simulation.config.kill;
+    }
+
+    void run() {
+        List.copyOf(simulation.fibers()).forEach(this::doom);
+        for (int n = 0; n < JUMPS && (simulation.isAnyRunnable() || isAnyLeft() && simulation.passTime()); n++) {
+            simulation.runAll();
+        }
+        List.copyOf(simulation.fibers()).forEach(this::drop);
+    }
+
+    private boolean isAnyLeft() {
+        return simulation.fibers().stream().anyMatch(f -> !f.ended && f.isOfProgram());
+    }
+
+    private void doom(SimFiber f) {
+        Fiber fiber = f.fiber();
+        if (!f.ended && fiber != null) {
+            fiber.doom(new Cause.Kill(kill));
+        }
+        if (!f.isOfProgram()) {
+            LockSupport.unpark(f.thread);
+        }
+    }
+
+    private void drop(SimFiber f) {
+        Fiber fiber = f.fiber();
+        if (!f.ended && fiber != null) {
+            Fibers.discard(fiber);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+package magnetar.kernel.sim;
+
+import java.util.List;
+import java.util.Set;
+
+/**
+ * What has stopped a simulation, as a sentence with the line: a deadlock, or something that no seed decides.
+ *
+ * <p>Invariant: the first one counts. Set by any thread.
+ */
+final class Verdict {
+    private static final String REAL_TIME = ": Thread/sleep, a deref with a time-out, or another timed wait of the JDK. "
+            + "In a simulation time is virtual: use the library's sleep or timeout.";
+
+    private final Simulation simulation;
+
+    private volatile Run.Problem problem; // written under the monitor
+    private volatile SimFiber woken; // by another thread
+
+    Verdict(Simulation simulation) {
+        this.simulation = simulation;
+    }
+
+    /** Asked on the carrier, at the end. */
+    Run.Problem problem() {
+        String line = woken == null ? null : woken.line();
+        return line == null ? problem : new Run.Problem(problem.kind(), problem.sentence() + " It waited at " + line + ".", problem.waiting());
+    }
+
+    boolean isKnown() {
+        return problem != null;
+    }
+
+    synchronized void stop(String kind, String sentence) {
+        if (problem == null) {
+            problem = new Run.Problem(kind, sentence, simulation.isHere() ? simulation.waiting() : List.of());
+        }
+    }
+
+    /** Not kept: the carrier, which never comes back, may not read it. */
+    Run.Problem stuck(SimFiber f) {
+        String line = f == null ? null : f.line();
+        return new Run.Problem("STUCK", (f == null ? "The simulation" : f.toString()) + " ran for " + simulation.config.patienceMillis
+                + " ms without doing anything that the simulator sees, at " + line
+                + ": a loop without channel, message or sleep, or a call that blocks the thread. Its thread is left behind.", List.of());
+    }
+
+    void endless(SimFiber f) {
+        stop("ENDLESS", "The simulation did not end within " + simulation.config.maxSteps + " steps; " + f + where(f.line()) + ".");
+    }
+
+    void timedWait(SimFiber f) {
+        stop("TIMED_WAIT", f + " waits for real time" + where(f.line()) + REAL_TIME);
+    }
+
+    /** It was parked, and before it could be looked at it was made runnable, though nobody else has run. */
+    void wokenAtOnce(SimFiber f) {
+        if (f.isAt(Set.of("sleep", "parkNanos", "parkUntil"))) {
+            timedWait(f);
+        } else {
+            foreignWake(f, "a thread");
+        }
+    }
+
+    void monitor(SimFiber f) {
+        stop("MONITOR", f + " waits for a monitor of the JDK at " + f.line() + ", which another fiber holds while it waits. "
+                + "Who enters it next is for the JVM to say, not for the seed: do not wait in there.");
+    }
+
+    private static String where(String line) {
+        return line == null ? "" : ", at " + line;
+    }
+
+    /** Another thread has woken it. */
+    void foreign(SimFiber f) {
+        Thread t = Thread.currentThread();
+        if (t.getName().startsWith("VirtualThread-unparker")) {
+            woken = f;
+            stop("TIMED_WAIT", f + " waits for real time" + REAL_TIME);
+            return;
+        }
+        foreignWake(f, "the thread \"" + t.getName() + "\"" + where(Lines.ofProgram(t.getStackTrace())));
+    }
+
+    private void foreignWake(SimFiber f, String who) {
+        woken = f;
+        stop("FOREIGN_THREAD", f + " is woken by " + who + ", which is not part of the simulation: start it as a fiber (fork, go, spawn) inside of it.");
+    }
+
+    /** Nothing here could run, and yet its wait for a monitor has ended. */
+    void notified(SimFiber f) {
+        stop("FOREIGN_THREAD", f + where(f.line()) + ", waited for a monitor, for its notify or for the end of a thread, and a thread that is not part of the "
+                + "simulation has let it go on: start it as a fiber (fork, go, spawn) inside of it.");
+    }
+
+    /** The current fiber did what a simulation cannot do; returns the sentence. */
+    String refuse(String what) {
+        String sentence = what + where(Lines.ofProgram(Thread.currentThread().getStackTrace()))
+                + ": it runs on a thread that no seed orders. Start a fiber instead, with fork, go or spawn.";
+        stop("FOREIGN_THREAD", sentence);
+        return sentence;
+    }
+}

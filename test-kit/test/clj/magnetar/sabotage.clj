@@ -1,0 +1,29 @@
+(ns magnetar.sabotage
+  "Defects planted in the library while a program is simulated: controls of models."
+  (:require
+   [magnetar.proc-lib :as proc-lib]
+   [magnetar.test :as mt]))
+
+(set! *warn-on-reflection* true)
+
+(defn without-reports
+  "A fixture: what crashes is not reported, since it is meant to."
+  [test]
+  (let [before (proc-lib/set-report-hook (fn [_]))]
+    (try (test) (finally (proc-lib/set-report-hook before)))))
+
+(defn- caught
+  "What a model has against the run, or what stopped it; another error is the defect's own, and proves nothing."
+  [seed program]
+  (let [{:keys [error problem]} (mt/simulate* {:seed seed} program)]
+    (when (and error (not (:flaws (ex-data error))))
+      (throw error))
+    (or (first (:flaws (ex-data error))) problem)))
+
+(defn found
+  "What is wrong with the first of so many runs that a model refuses with the defect, a map from var to what makes the defective function of the
+  sound one; nil if it refuses none."
+  [defect runs program]
+  (with-redefs-fn (into {} (map (fn [[v spoil]] [v (spoil @v)])) defect)
+    (fn []
+      (some #(caught % program) (range runs)))))

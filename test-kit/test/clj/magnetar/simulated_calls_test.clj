@@ -1,0 +1,94 @@
+(ns magnetar.simulated-calls-test
+  "Calls under the simulator, against a model, in both hostings. JAVA_OPTS=-Dmagnetar.runs=N for more runs."
+  (:require
+   [clojure.set :as set]
+   [clojure.test :refer [deftest is testing use-fixtures]]
+   [magnetar.actor :as actor :refer [after receive]]
+   [magnetar.calls :as calls]
+   [magnetar.gen-server :as gs]
+   [magnetar.gen-server.call :as call]
+   [magnetar.impl.runtime]
+   [magnetar.sabotage :as sabotage]
+   [magnetar.test :as mt])
+  (:import
+   (magnetar.kernel.process LocalProcess Matcher Pid Processes)))
+
+(set! *warn-on-reflection* true)
+
+(use-fixtures :once sabotage/without-reports)
+
+(def ^:private runs (Long/getLong "magnetar.runs" 60))
+
+(defmacro ^:private holds [options program]
+  `(doseq [hosting# [:threaded :activated]]
+     (testing hosting#
+       (is (:passed (mt/check* (merge {:runs runs :properties [:no-leaked-fiber :every-call-answered]} ~options)
+                               #(calls/program (assoc ~program :hosting hosting#))))))))
+
+(deftest each-call-ends-once-in-its-answer-its-timeout-or-the-reason-of-an-end
+  (holds {} {:clients 3 :strikes 3}))
+
+(deftest so-it-does-when-servers-workers-and-clients-are-killed-at-any-step
+  (holds {:faults #{:kill} :fault-rate 0.01 :victims #(re-find #"server|worker|client" %)} {:faults true}))
+
+(deftest so-it-does-when-timers-come-early-and-late
+  (holds {:faults #{:early-timers :late-timers} :properties [:every-call-answered]} {:exact false}))
+
+(defn- one-call
+  "A call of a server that is killed some time: what became of it, and what is received later."
+  [hosting]
+  (actor/with-process {}
+    (let [[_ server] (gs/start {:init (fn [_] [:ok nil]), :handle-call (fn [_ _ s] [:reply :answer s]), :handle-cast (fn [_ s] [:noreply s])}
+                               nil {:hosting hosting})]
+      (actor/spawn #(actor/exit server :kill))
+      [(try (gs/call server :question {:timeout 5}) (catch clojure.lang.ExceptionInfo e (:reason (ex-data e))))
+       (receive x x (after 10 :nothing))])))
+
+(deftest every-schedule-of-one-call-and-a-kill-with-one-preemption-is-right
+  (doseq [hosting [:threaded :activated]]
+    (testing hosting
+      (let [seen (atom #{})
+            found (mt/check {:runs 20000 :strategy :exhaustive :preemptions 1}
+                    (let [[answer more] (one-call hosting)]
+                      (swap! seen conj answer)
+                      (and (contains? #{:answer :killed :noproc} answer) (= :nothing more))))]
+        (is (:exhausted found))
+        (is (set/subset? #{:answer :killed} @seen))))))
+
+;; --- controls: defects planted in the real code
+
+(defn- leaves-its-request
+  "A call that has timed out does not take its reference back: a late answer is delivered."
+  [_ _]
+  nil)
+
+(defn- takes-many
+  "An answer does not close the reference: a second one is delivered."
+  [^LocalProcess me ^Pid pid address message]
+  (let [ref (.monitor me pid address nil "DEMONITOR")]
+    (Processes/send pid [:magnetar/call [(.pid me) ref] message])
+    ref))
+
+(defn- takes-any
+  "Takes the first thing in the mailbox for the answer."
+  [^LocalProcess me ref ^long nanos]
+  (let [any (reify Matcher (match [_ message] (when (vector? message) (if (= 2 (count message)) [ref (second message)] message))))]
+    (.receive me any nanos 0)))
+
+(defn- looks-at-no-clock [receive-answer]
+  (fn [me ref ^long nanos]
+    (receive-answer me ref (if (zero? nanos) 0 (* 2 nanos)))))
+
+(def ^:private defects
+  {"a late answer is delivered" {#'call/give-up (constantly leaves-its-request)}
+   "a second answer is delivered" {#'call/request (constantly takes-many)}
+   "another message is taken for the answer" {#'call/receive-answer (constantly takes-any)}
+   "a timeout comes too late" {#'call/receive-answer looks-at-no-clock}})
+
+(deftest a-defect-planted-in-calls-is-found
+  (doseq [[title defect] defects]
+    (testing title
+      (is (sabotage/found defect 200 #(calls/program {:clients 3 :calls 4}))))))
+
+(deftest the-same-programs-find-nothing-in-the-sound-code
+  (is (not (sabotage/found {} 50 #(calls/program {:clients 3 :calls 4})))))
