@@ -84,14 +84,18 @@
       (update state :trials dissoc ref))
     state))
 
-(defn- handle-call [[word x] [pid] state]
-  (case word
+(defn- handle-call [request [pid] state]
+  (case (when (vector? request) (first request))
     :admit (admit state pid)
-    :subscribe [:reply :ok (assoc-in state [:subscribers (actor/monitor x)] x)]
-    :status [:reply (machine/look (:breaker state)) state]))
+    :subscribe [:reply :ok (assoc-in state [:subscribers (actor/monitor pid)] pid)]
+    :status [:reply (machine/look (:breaker state)) state]
+    [:reply [:error :unknown-call] state]))
 
-(defn- handle-cast [[_ pid epoch good?] state]
-  [:noreply (settle (end-trial state pid) epoch good?)])
+(defn- handle-cast [request state]
+  (let [[word pid epoch good?] (when (vector? request) request)]
+    [:noreply (if (= :settle word)
+                (settle (end-trial state pid) epoch good?)
+                state)]))
 
 (defn- down [{:keys [trials probing] :as state} ref why]
   (let [[_ epoch] (trials ref)]
@@ -111,7 +115,7 @@
 
 (def ^:private behaviour
   {:name 'magnetar.breaker
-   :init (fn [state] [:ok (assoc state :breaker machine/closed :trials {} :subscribers {})])
+   :init (fn [state] [:ok (assoc state :who (or (:who state) (actor/self)) :breaker machine/closed :trials {} :subscribers {})])
    :handle-call handle-call
    :handle-cast handle-cast
    :handle-info handle-info})
@@ -180,4 +184,5 @@
 
     (breaker/subscribe :payments)"
   [breaker]
-  (gs/call breaker [:subscribe (actor/self)]))
+  (actor/self) ; fails outside of processes, where nobody would be told
+  (gs/call breaker [:subscribe]))

@@ -76,6 +76,13 @@
              (scope/sleep 1)
              (breaker/status b))))))
 
+(deftest what-a-breaker-does-not-know-does-it-no-harm
+  (is (= [[:error :unknown-call] :fine]
+         (with-breaker {} (fn [b]
+                            (actor/! b :junk)
+                            (gs/cast b :junk)
+                            [(gs/call b :junk) (outcome b (constantly :fine))])))))
+
 (deftest what-is-wrong-is-refused-at-once
   (is (thrown-with-msg? IllegalArgumentException #"does not know :dealy" (breaker/start {:dealy 1})))
   (is (thrown-with-msg? IllegalArgumentException #":probe is a function" (breaker/start {:probe 7})))

@@ -201,6 +201,14 @@
     (is (eventually (and (actor/whereis ::child) (= 1 (:restarted {:restarted (count (sup/history s))})))))
     (is (= [:w 2] (pool/with-worker [w ::child] (gs/call w 2))))))
 
+(deftest what-a-pool-does-not-know-does-it-no-harm
+  (let [p (start {})]
+    (! p :junk)
+    (! p [:DOWN :of :nobody])
+    (gs/cast p :junk)
+    (is (= [:error :unknown-call] (gs/call p :junk)))
+    (is (= [1 1 0 0] (counts p)))))
+
 (deftest in-virtual-time-too
   (is (= [:magnetar/pool-timeout 5000]
          (with-virtual-clock

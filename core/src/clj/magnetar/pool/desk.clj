@@ -154,18 +154,25 @@
   (actor/flag :trap-exit true)
   (start-all (assoc options :free [] :loans {} :lent {} :waiting (sorted-map) :workers #{} :next 0)))
 
-(defn- handle-call [[word x] [caller :as from] state]
-  (case word
-    :checkout (checkout state from x)
-    :checkin (let [[answer state] (checkin state x caller)] [:reply answer state])
-    :status [:reply (status state) state]))
+(defn- handle-call [request [caller :as from] state]
+  (let [[word x] (when (vector? request) request)]
+    (case word
+      :checkout (checkout state from x)
+      :checkin (let [[answer state] (checkin state x caller)] [:reply answer state])
+      :status [:reply (status state) state]
+      [:reply [:error :unknown-call] state])))
 
-(defn- handle-cast [[word x borrower] {:keys [loans] :as state}]
-  [:noreply (case word
-              :checkin (second (checkin state x borrower))
-              :give-up (if-some [loan (some #(when (= x (:ref %)) %) (vals loans))]
-                         (end-loan state loan)
-                         state))])
+(defn- give-up [{:keys [loans] :as state} ref]
+  (if-some [loan (some #(when (= ref (:ref %)) %) (vals loans))]
+    (end-loan state loan)
+    state))
+
+(defn- handle-cast [request state]
+  (let [[word x borrower] (when (vector? request) request)]
+    [:noreply (case word
+                :checkin (second (checkin state x borrower))
+                :give-up (give-up state x)
+                state)]))
 
 (defn- died [state worker]
   (let [loan (get-in state [:loans (get-in state [:lent worker])])]
