@@ -43,30 +43,65 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.sys.system :as system])
   (:import
-   (magnetar.gen_server.behaviour Behaviour)))
+   (magnetar.gen_server.behaviour Behaviour)
+   (magnetar.kernel.process Processes)))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- start
 
 (def ^:private options
-  [:name :timeout :debug :hosting :spawn-opt])
+  [:name :timeout :debug :hosting :inline-calls :spawn-opt])
 
-;; A test runs all scenarios with the other one.
-(def ^:private default-hosting :threaded)
+;; A test runs all scenarios with others.
+(def ^:private defaults
+  {:hosting :threaded, :inline-calls nil})
 
 (defn- check-hosting [hosting]
-  (when-not (contains? #{nil :threaded :activated} hosting)
+  (when-not (contains? #{:threaded :activated} hosting)
     (arguments/misuse :magnetar/bad-hosting
                       (str "The :hosting of a server is :threaded or :activated; this is " (arguments/show hosting) ".") {:hosting hosting})))
 
-(defn- start-with [operation behaviour argument {:keys [name timeout debug hosting spawn-opt] :as given} how]
+(defn- check-inline-calls [inline-calls hosting]
+  (when-not (or (boolean? inline-calls) (nil? inline-calls) (ifn? inline-calls))
+    (arguments/misuse :magnetar/bad-inline-calls
+                      (str "The :inline-calls of a server are true or a function of the request, as in {:inline-calls #{:get}}; this is "
+                           (arguments/show inline-calls) ".")
+                      {:inline-calls inline-calls}))
+  (when (and inline-calls (not= :activated hosting))
+    (arguments/misuse :magnetar/bad-inline-calls
+                      "Only a server that rests serves calls inline: give it {:hosting :activated} beside its :inline-calls."
+                      {:inline-calls inline-calls :hosting hosting})))
+
+(defn- how-idle
+  "What a server is while it waits, see its loop."
+  [hosting inline-calls]
+  (cond
+    (= :threaded hosting) nil
+    (true? inline-calls) (constantly true)
+    inline-calls (fn [request] (try (inline-calls request) (catch Exception _ false)))
+    :else :rests))
+
+(defn- option [given word]
+  (let [said (get given word)]
+    (if (nil? said) (get defaults word) said)))
+
+(defn- hosted
+  "What a server with these options is while it waits, see its loop; refuses what is wrong."
+  [given]
+  (let [hosting (option given :hosting)
+        inline-calls (option given :inline-calls)]
+    (check-hosting hosting)
+    (check-inline-calls inline-calls hosting)
+    (how-idle hosting inline-calls)))
+
+(defn- start-with [operation behaviour argument {:keys [name timeout debug spawn-opt] :as given} how]
   (arguments/options operation options given)
   (names/check-name name)
-  (check-hosting hosting)
-  (let [^Behaviour behaviour (behaviour/behaviour behaviour)
+  (let [idle (hosted given)
+        ^Behaviour behaviour (behaviour/behaviour behaviour)
         parent (when (:link how) (actor/self))
-        body #(server/begin behaviour argument {:name name :debug debug :hosting (or hosting default-hosting)} parent)]
+        body #(server/begin behaviour argument {:name name :debug debug :idle idle} parent)]
     (proc-lib/start-here body (merge how {:report? false :spawn-opt spawn-opt :timeout (or timeout :infinity)
                                           :label (str (or name (.-label behaviour)))}))))
 
@@ -82,6 +117,9 @@
   :timeout    how long init may take; [:error :timeout] after that, and the server is killed
   :debug      a list of :trace, :statistics, :log or [:log n], see `magnetar.sys`
   :hosting    :threaded (the default), or :activated: while it waits for a message the server has no thread; the next message starts one
+  :inline-calls  off if left out. True for a server whose handle-call never blocks and takes less than a second, or a function of the request
+              that says so of this one: then a call that finds the server at rest may be handled on the thread of the caller, as the server.
+              It needs {:hosting :activated}
   :spawn-opt  options of `magnetar.actor/spawn-opt`
 
     (gs/start-link 'my.counter 0 {:name :counter}) ;=> [:ok pid]
@@ -127,6 +165,7 @@
   ([behaviour state] (enter-loop behaviour state nil))
   ([behaviour state options]
    (arguments/options "enter-loop" [:name :debug :action] options)
+   (Processes/requireCurrent "enter-loop")
    (server/enter (behaviour/behaviour behaviour) state options (proc-lib/parent))))
 
 ;; ---- ask

@@ -5,6 +5,7 @@
   fibers, fiber-info  who is there, and what each waits for
   processes           the processes, and what each does
   mailbox             how full the mailbox of a process is
+  tables              the tables of processes
   zombies             processes that were killed and do not end
   dead-letters        messages that nobody got
   offload             the threads for work that virtual threads cannot give back
@@ -14,7 +15,8 @@
    [magnetar.impl.actor.info :as actor]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.table.life :as life])
   (:import
    (java.util.function Consumer)
    (magnetar.kernel.channel Select Select$Operation)
@@ -114,6 +116,18 @@
        :when-full (some-> (.whenFull info) .toLowerCase (.replace "_" "-") keyword)
        :dropped (.dropped info)
        :waiting-senders (.senders info)})))
+
+(defn tables
+  "A vector of `magnetar.table/info` of all tables, in the order of their owners' pids.
+
+  Asks nothing of the owners.
+
+    (map (juxt :name :owner :size) (tables))
+
+  In Erlang: ets:all/0, and ets:i/0."
+  {:added "0.1"}
+  []
+  (into [] (keep life/info) (life/all)))
 
 (defn- zombie-data [^Zombie zombie]
   (let [thread (.thread zombie)]

@@ -90,7 +90,10 @@
   (testing "and what was meant"
     (let [[reason sentence] (processes/misuse #(gs/start (assoc (dissoc script :handle-cast) :handle_cast identity) 0))]
       (is (= :magnetar/unknown-callback reason))
-      (is (str/includes? sentence ":handle-cast is")))))
+      (is (str/includes? sentence ":handle-cast is"))))
+  (testing "letters may have changed places, and what is there already was not meant"
+    (is (str/includes? (second (processes/misuse #(gs/start (assoc (dissoc script :handle-cast) :handle_cats identity) 0))) ":handle-cast is"))
+    (is (str/includes? (second (processes/misuse #(gs/start (assoc script :handel-info identity) 0))) ":handle-info is"))))
 
 (deftest what-is-no-behaviour-is-refused
   (doseq [[x reason] {:keyword :magnetar/bad-behaviour
@@ -113,7 +116,8 @@
 
 ;; ---- what a failed call says
 
-(deftest a-call-that-is-late-says-what-the-server-is-doing
+(deftest ^{:spec ["C88"]}
+  a-call-that-is-late-says-what-the-server-is-doing
   (let [go (promise)
         in (promise)
         pid (server)
@@ -166,12 +170,14 @@
   (fn [_ s]
     [:reply (try (gs/call pid request) (catch ExceptionInfo e (:reason (ex-data e)))) s]))
 
-(deftest a-server-that-calls-itself-is-told-at-once
+(deftest ^{:spec ["C88"]}
+  a-server-that-calls-itself-is-told-at-once
   (let [pid (server)]
     (is (= :calling-self (gs/call pid (ask pid (fn [_ s] [:reply :x s])))))
     (gs/stop pid)))
 
-(deftest a-cycle-of-calls-is-reported
+(deftest ^{:spec ["C88"]}
+  a-cycle-of-calls-is-reported
   (let [a (server)
         b (server)
         c (server)
@@ -191,7 +197,8 @@
     (is (every? #(or (= :fine %) (= :call-cycle (first %))) outcomes))
     (run! gs/stop [a b])))
 
-(deftest a-delegated-call-is-no-cycle
+(deftest ^{:spec ["C88"]}
+  a-delegated-call-is-no-cycle
   (let [a (server)
         b (server)
         go (promise)
@@ -217,7 +224,8 @@
 
 ;; ---- reports
 
-(deftest a-crash-is-one-event
+(deftest ^{:spec ["C87"]}
+  a-crash-is-one-event
   (let [pid (server (assoc script :format-status #(assoc % :state :hidden)))]
     (why #(gs/call pid (fn [_ _] (throw (ex-info "boom" {:id 7})))))
     (let [[{:keys [event state behaviour reason last-message frames] :as all} & others] @reports]
@@ -252,7 +260,8 @@
         (.removeHandler logger handler)
         (.setUseParentHandlers logger before)))))
 
-(deftest a-supervisor-remembers-deaths
+(deftest ^{:spec ["C89"]}
+  a-supervisor-remembers-deaths
   (actor/with-process {:trap-exit true}
     (let [[_ s] (sup/start-link {:history 2 :intensity 10 :children [{:id :a :start [gs/start-link script :st]}]})
           crash #(why (fn [] (gs/call (:pid (first (sup/which-children s))) (fn [_ _] (actor/exit %)))))]
@@ -264,7 +273,16 @@
       (is (every? inst? (map :at (sup/history s))))
       (gs/stop s))))
 
-(deftest a-wrong-spec-says-where-and-what-was-meant
+(deftest a-misspelt-key-of-a-child-is-found-before-what-it-leaves-missing
+  (actor/with-process {:trap-exit true}
+    (let [[_ [_ flaw]] (sup/start-link {:children [{:id :a :strat [gs/start-link script 0]}]})]
+      (is (= {:at [:children 0 :strat] :meant :start} (select-keys flaw [:at :meant]))))))
+
+(deftest enter-loop-outside-of-a-process-says-its-own-name
+  (is (str/includes? (second (processes/misuse #(gs/enter-loop script 0))) "`enter-loop`")))
+
+(deftest ^{:spec ["C89"]}
+  a-wrong-spec-says-where-and-what-was-meant
   (actor/with-process {:trap-exit true}
     (let [flaw (fn [spec] (let [[_ [_ flaw]] (sup/start-link spec)] ((juxt :why :at :meant) flaw)))
           fine {:id :a :start [gs/start-link script 0]}]

@@ -12,7 +12,7 @@
 (def ^:private pages
   "The pages about the core; those about other modules need other libraries."
   ["docs/guide/channels.md" "docs/guide/data-parallelism.md" "docs/guide/scopes.md" "docs/guide/patterns.md" "docs/guide/binaries.md"
-   "docs/guide/actors.md" "docs/guide/gen-server.md" "docs/guide/registry-and-tasks.md" "docs/guide/simulator.md"
+   "docs/guide/actors.md" "docs/guide/gen-server.md" "docs/guide/registry-and-tasks.md" "docs/guide/simulator.md" "docs/guide/state.md"
    "docs/guide/applications.md" "docs/guide/timers.md" "docs/guide/pools.md"])
 
 (def ^:private of-the-prompt

@@ -76,6 +76,11 @@
     (is (some #{'tag} (flatten form)))
     (is (fn? (value-of '[tag value] form)))))
 
+(deftest a-query-is-a-match-of-what-the-rows-are
+  (let [form (hook 'match-form '{tag 1} nil '([tag x] x ([k n] :when (< n 3)) k))]
+    (is (= '#{x k n} (let-bound form)))
+    (is (fn? (value-of '[tag] form)))))
+
 (deftest hooks-find-the-locals-that-the-macros-bind
   (doseq [p (take-nth 2 everything)
           :when (not (and (seq? p) ('#{from after bits} (first p))))]

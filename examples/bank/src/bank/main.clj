@@ -70,7 +70,9 @@
   (println "kills    " random "at random," between "between debit and credit")
   (println "books    " total "of" (* (long accounts) (long start-balance)) "there," wrong "accounts differ from the ledger"))
 
-(defn- balanced? [{:keys [total wrong]}]
+(defn balanced?
+  "Is all the money there, and does each account hold what the ledger says?"
+  [{:keys [total wrong]}]
   (and (= total (* (long accounts) (long start-balance))) (zero? (long wrong))))
 
 (defn run

@@ -1,5 +1,5 @@
 (ns magnetar.bench.main
-  "`bin/magnetar bench async|scope|fold|actor|otp [--quick] [--open] [--no-write] [GROUP..]`: runs a lane of benchmarks, prints the table and
+  "`bin/magnetar bench async|scope|fold|actor|otp|table|peers [--quick] [--open] [--no-write] [GROUP..]`: runs a lane of benchmarks, prints the table and
   writes it to `bench/results`. The lane `async` is built first, and run in a JVM that has it on its class path."
   (:require
    [clojure.java.io :as io]
@@ -11,7 +11,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private usage
-  "usage: bin/magnetar bench async|scope|fold|actor|otp [--quick] [--open] [--no-write] [GROUP..]")
+  "usage: bin/magnetar bench async|scope|fold|actor|otp|table|peers [--quick] [--open] [--no-write] [GROUP..], or --install-peers")
 
 (def ^:private quiet-flags
   "JMH 1.37 uses `sun.misc.Unsafe`, of which JDK 25 warns."
@@ -58,6 +58,19 @@
   (let [result ((requiring-resolve 'magnetar.bench.async/run) (settings options groups))]
     (print-and-write "async" result (write? options groups))))
 
+(defn- run-peers
+  [options groups]
+  (let [result ((requiring-resolve 'magnetar.bench.peers/run)
+                {:quick (contains? options "--quick") :groups (when (seq groups) (set groups))})]
+    (run! println ((requiring-resolve 'magnetar.bench.page/table) result))
+    (when (write? options groups)
+      (run! #(println "written:" (str %)) ((requiring-resolve 'magnetar.bench.page/write) result)))
+    0))
+
+(defn- install-peers
+  []
+  ((requiring-resolve 'magnetar.bench.peers.programs/install)))
+
 (defn- run-lane
   "The lanes whose groups have a JVM each."
   [lane options groups]
@@ -77,10 +90,12 @@
 (defn- dispatch
   [[command & more :as arguments]]
   (let [[options groups] ((juxt filter remove) #(str/starts-with? % "--") more)]
-    (cond (not (#{"async" "scope" "fold" "actor" "otp"} command))
-          (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are five: async, scope, fold, actor, otp."))
+    (cond (= ["--install-peers"] arguments) (install-peers)
+          (not (#{"async" "scope" "fold" "actor" "otp" "table" "peers"} command))
+          (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are seven: async, scope, fold, actor, otp, table, peers."))
           (not-every? #{"--quick" "--open" "--no-write"} options)
           (refuse (str "Unknown option among: " (str/join " " options) "."))
+          (= "peers" command) (run-peers (set options) groups)
           (not= "async" command) (run-lane command (set options) groups)
           (built?) (run-async (set options) groups)
           :else (run-built arguments))))

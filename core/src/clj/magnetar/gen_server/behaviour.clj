@@ -19,6 +19,9 @@
   "The names of callbacks."
   (into required optional))
 
+(def ^:private callback?
+  (set known))
+
 (deftype Behaviour
   [label       ; what it is called in reports: the symbol of the namespace, or of the var
    source      ; a map, a var that holds one, or a namespace
@@ -26,18 +29,26 @@
 
 ;; ---- near misses
 
+(defn- swapped? [a b ^long i ^long j]
+  (and (pos? i) (pos? j) (= (nth a i) (nth b (dec j))) (= (nth a (dec i)) (nth b j))))
+
+(defn- cheapest
+  "The edits up to the letters i of a and j of b, from those before."
+  [before last-row row a b i j]
+  (let [changed (+ (long (nth last-row j)) (if (= (nth a i) (nth b j)) 0 1))
+        best (min changed (inc (long (peek row))) (inc (long (nth last-row (inc (long j))))))]
+    (if (swapped? a b i j)
+      (min best (inc (long (nth before (dec (long j))))))
+      best)))
+
 (defn- edits
-  "How many letters have to change to come from a to b."
+  "How many letters have to change, or to swap with their neighbours, to come from a to b."
   ^long [a b]
-  (peek (reduce (fn [row [i x]]
-                  (reduce (fn [line [j y]]
-                            (conj line (min (inc (long (peek line)))
-                                            (inc (long (nth row (inc (long j)))))
-                                            (+ (long (nth row j)) (if (= x y) 0 1)))))
-                          [(inc (long i))]
-                          (map-indexed vector b)))
-                (vec (range (inc (count b))))
-                (map-indexed vector a))))
+  (loop [i 0 before nil last-row (vec (range (inc (count b))))]
+    (if (= i (count a))
+      (peek last-row)
+      (recur (inc i) last-row
+             (reduce (fn [row j] (conj row (cheapest before last-row row a b i j))) [(inc i)] (range (count b)))))))
 
 (defn near
   "The one of these keywords that x may have been meant to be, or nil."
@@ -70,15 +81,16 @@
 
 (defn- missing [label source word]
   (let [names-found (found source)
-        meant (near word (remove (set known) (map keyword names-found)))]
+        meant (near word (remove callback? (map keyword names-found)))]
     (throw (errors/illegal-argument :magnetar/missing-callback
                                     (str "The behaviour " label " has no " (name word) ", which a server needs; found: " (names (take 30 names-found)) "."
                                          (when meant (str " Is " (name meant) " meant to be it?")))
                                     {:behaviour label :missing word :found (vec names-found)}))))
 
 (defn- misspelt [label source]
-  (doseq [word (when-not (instance? clojure.lang.Namespace source) (remove (set known) (found source)))
-          :let [meant (near word known)]
+  (doseq [word (when-not (or (instance? clojure.lang.Namespace source) (every? callback? (found source)))
+                 (remove callback? (found source)))
+          :let [meant (near word (remove (set (found source)) known))]
           :when meant]
     (arguments/misuse :magnetar/unknown-callback
                       (str "The behaviour " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are " (names known) ".")
@@ -122,15 +134,24 @@
     (fn [& args] (apply (lookup source word) args))
     (lookup source word)))
 
+(defn- made ^Behaviour [x]
+  (let [source (source-of x)
+        label (label-of x)]
+    (checked label source)
+    (Behaviour. label source (hot source :handle-call) (hot source :handle-cast))))
+
+;; The last map that a server was started with: a million servers of one map share what was made of it. A map does not change.
+(def ^:private latest (atom nil))
+
 (defn behaviour
   "The behaviour of a server, checked: an error names what is missing, and what was found."
   ^Behaviour [x]
-  (if (instance? Behaviour x)
-    x
-    (let [source (source-of x)
-          label (label-of x)]
-      (checked label source)
-      (Behaviour. label source (hot source :handle-call) (hot source :handle-cast)))))
+  (let [^Behaviour shared @latest]
+    (cond
+      (instance? Behaviour x) x
+      (not (map? x)) (made x)
+      (and shared (identical? x (.-source shared))) shared
+      :else (reset! latest (made x)))))
 
 (defn callback
   "The callback of this name, or nil; looked up each time, so that it follows what is redefined."

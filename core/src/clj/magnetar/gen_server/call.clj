@@ -13,9 +13,11 @@
    [magnetar.proc-lib :as proc-lib])
   (:import
    (java.util.function Predicate)
-   (magnetar.gen_server.loop Desk)
-   (magnetar.kernel.park Failures)
-   (magnetar.kernel.process LocalProcess Matcher Pid Processes Ref)))
+   (magnetar.gen_server.loop Desk Visit)
+   (magnetar.kernel.park Failures Fiber)
+   (magnetar.kernel.process Inline LocalProcess Matcher Pid Processes Ref)
+   (magnetar.kernel.scope Scope)
+   (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
 
@@ -179,14 +181,53 @@
                      "A server that calls itself waits for itself: call the function that does the work, or cast.")))
     pid))
 
+(defn- answer-to [^LocalProcess me pid ref address message timeout nanos]
+  (let [fail (fn [reason note] (failed reason address message timeout pid ref note))]
+    (if-some [desk (server/desk-of me)]
+      (on-the-way me desk pid ref nanos fail)
+      (await-answer me ref nanos fail))))
+
+;; ---- calls that the caller does itself, as the server
+
+(defn- time-left
+  "How long the caller waits at most: its scopes may give it less than it wants."
+  ^long [^long nanos]
+  (let [fiber (Fiber/current)
+        deadline (Scope/deadlineOf fiber)]
+    (if (= Durations/INFINITE deadline)
+      nanos
+      (min nanos (- deadline (.nanoTime (.world fiber)))))))
+
+(defn- visited?
+  "Did the server, which rests, serve the visitor here and now? Whoever is a server itself says that it waits for this one."
+  [^LocalProcess me ^Pid pid ^Ref ref visit nanos]
+  (if-some [^Desk desk (server/desk-of me)]
+    (do (.waitFor desk (Edge. pid ref))
+        (try
+          (Inline/serve me pid visit (time-left nanos))
+          (finally (.waitFor desk nil))))
+    (Inline/serve me pid visit (time-left nanos))))
+
+(defn- inline
+  "The answer of a server that rests and lends itself. If it cannot be had at once the call is as any other."
+  [^LocalProcess me ^Pid pid address message timeout nanos]
+  (let [ref (.addressOfCall me pid address)
+        carried [:magnetar/call [(.pid me) ref] message]
+        visit (Visit. carried ::none)
+        visited (visited? me pid ref visit nanos)
+        answer (.answered visit)]
+    (if (and (not (identical? ::none answer)) (.unalias me ref))
+      answer
+      (do (.watch me ref)
+          (when-not visited (Processes/send pid carried))
+          (answer-to me pid ref address message timeout nanos)))))
+
 (defn- call-here [address message timeout nanos]
   (let [me (LocalProcess/current)
         pid (find-server me address message timeout)]
-    (let [ref (request me pid address message)
-          fail (fn [reason note] (failed reason address message timeout pid ref note))]
-      (if-some [desk (server/desk-of me)]
-        (on-the-way me desk pid ref nanos fail)
-        (await-answer me ref nanos fail)))))
+    (if (Inline/isOffered pid)
+      (inline me pid address message timeout nanos)
+      (answer-to me pid (request me pid address message) address message timeout nanos))))
 
 (defn- system-here [address message timeout nanos]
   (let [me (LocalProcess/current)

@@ -6,15 +6,16 @@
    [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.gen-server.names :as names]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.sys.system :as system])
   (:import
-   (clojure.lang IDeref Var)
+   (clojure.lang IDeref)
    (magnetar.gen_server.behaviour Behaviour)
    (magnetar.kernel.park Exit)
-   (magnetar.kernel.process LocalProcess Matcher Pid)
+   (magnetar.kernel.process Lendable LocalProcess Matcher Pid)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -26,7 +27,8 @@
   (edge [])
   (waitFor [edge]))
 
-(deftype Server [^Behaviour behaviour who parent ^LocalProcess process rests? ^:volatile-mutable message ^:volatile-mutable call]
+;; What it is while it waits: nil, threaded; :rests, without a thread; or a function of the request, without a thread and serving callers inline.
+(deftype Server [^Behaviour behaviour who parent ^LocalProcess process idle ^:volatile-mutable message ^:volatile-mutable call]
   Desk
   (handling [_] message)
   (handle [_ m] (set! message m))
@@ -34,6 +36,18 @@
   (waitFor [_ e] (set! call e)))
 
 (deftype Next [state debug ^long nanos])
+
+;; A call that the caller may do itself: the answer is there when it is served, or comes as any other.
+(definterface Visitor
+  (message [])
+  (answer [value])
+  (answered []))
+
+(deftype Visit [message ^:unsynchronized-mutable value]
+  Visitor
+  (message [_] message)
+  (answer [_ v] (set! value v))
+  (answered [_] value))
 
 ;; A callback that failed.
 (deftype Failed [reason])
@@ -254,16 +268,74 @@
   (let [message (.receive process anything nanos 0)]
     (if (nil? message) :timeout (taken message))))
 
-(declare serve)
+;; ---- a server at rest
+
+(declare serve idle)
+
+;; A handler that is said not to block takes less than this, in nanoseconds: who waits less than that is not served inline.
+(def ^:private ^:const ^long inline-bound 1000000000)
+
+(deftype Idle [server state debug frame]
+  Callable
+  (call [_]
+    (fibers/install frame)
+    (serve server (Next. state debug Durations/INFINITE))))
+
+(defn- awake
+  "The server goes on, on a thread of its own, with what its handler returned to a visitor."
+  [^Server server message state frame value]
+  (fn []
+    (fibers/install frame)
+    (.handle server message)
+    (let [next (interpret server :handle-call message state nil value)]
+      (.handle server nil)
+      (serve server next))))
+
+(defn- at-once? [value]
+  (and (vector? value) (= 3 (count value)) (identical? :reply (nth value 0))))
+
+(defn- receive-visit
+  "What the server goes on with: an answer at once leaves it at rest, all else is done on a thread of its own."
+  [^Server server state frame ^Visit visit]
+  (let [message (.message visit)
+        call (.-handle-call ^Behaviour (.-behaviour server))]
+    (.handle server message)
+    (let [value (guarded server (call (nth message 2) (nth message 1) state))]
+      (.handle server nil)
+      (if (and (at-once? value) (.isAlive ^Pid (.pid ^LocalProcess (.-process server))))
+        (do (.answer visit (nth value 1))
+            (idle server (nth value 2) nil frame))
+        (awake server message state frame value)))))
+
+(deftype Visitable [^Server server state debug frame]
+  Lendable
+  (call [_]
+    (fibers/install frame)
+    (serve server (Next. state debug Durations/INFINITE)))
+  (takes [_ visit nanos]
+    (and (nil? debug)
+         (< inline-bound nanos)
+         (boolean ((.-idle server) (nth (.message ^Visit visit) 2)))))
+  (serve [_ visit]
+    (let [callers (fibers/frame-here)]
+      (if (identical? frame callers)
+        (receive-visit server state frame visit)
+        (try
+          (fibers/install-here frame)
+          (receive-visit server state frame visit)
+          (finally (fibers/install-here callers)))))))
+
+(defn- idle
+  "What a server that waits without a thread goes on with."
+  [^Server server state debug frame]
+  (if (= :rests (.-idle server))
+    (Idle. server state debug frame)
+    (Visitable. server state debug frame)))
 
 (defn- rest-until-message
   "Gives the thread back until there is a message, which another one handles; does not return."
   [^Server server state debug]
-  (let [frame (Var/getThreadBindingFrame)]
-    (.rest ^LocalProcess (.-process server)
-           (fn []
-             (Var/resetThreadBindingFrame frame)
-             (serve server (Next. state debug Durations/INFINITE))))))
+  (.rest ^LocalProcess (.-process server) (idle server state debug (fibers/frame-here))))
 
 (defn- next-or-rest [^Server server ^Next now]
   (let [message (.receive ^LocalProcess (.-process server) anything 0 0)]
@@ -272,7 +344,7 @@
       (taken message))))
 
 (defn- await-message [^Server server ^Next now]
-  (if (and (.-rests? server) (= Durations/INFINITE (.-nanos now)))
+  (if (and (.-idle server) (= Durations/INFINITE (.-nanos now)))
     (next-or-rest server now)
     (next-message (.-process server) (.-nanos now))))
 
@@ -302,15 +374,15 @@
   ^Desk [^LocalProcess process]
   (get (.dictionary process) ::desk))
 
-(defn- server [behaviour name parent rests?]
-  (let [server (Server. behaviour (or name (actor/self)) parent (LocalProcess/current) rests? nil nil)]
+(defn- server [behaviour name parent idle]
+  (let [server (Server. behaviour (or name (actor/self)) parent (LocalProcess/current) idle nil nil)]
     (actor/pput ::desk server)
     server))
 
 (defn enter
   "Makes this process a server with the state; does not return."
   [behaviour state {:keys [name debug action]} parent]
-  (let [server (server behaviour name parent false)
+  (let [server (server behaviour name parent nil)
         debug (system/start-debug debug)]
     (serve server (proceed server :init nil state debug action [:ok state action]))))
 
@@ -338,9 +410,9 @@
 
 (defn begin
   "The body of the process of a server: takes the name, calls init, serves."
-  [behaviour argument {:keys [name debug hosting]} parent]
+  [behaviour argument {:keys [name debug idle]} parent]
   (if-some [taken (names/register name)]
     (proc-lib/init-fail [:error [:already-started taken]] :normal)
-    (let [server (server behaviour name parent (= :activated hosting))
+    (let [server (server behaviour name parent idle)
           init (behaviour/callback behaviour :init)]
       (after-init server name (system/start-debug debug) (guarded server (init argument))))))

@@ -6,6 +6,7 @@
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime])
   (:import
+   (java.util Collection)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -27,7 +28,7 @@
   (when-not (or (nil? options) (map? options))
     (misuse :magnetar/bad-options
             (str "`" operation "` takes its options as a map; this is " (show options) ".") {:options options}))
-  (when-let [unknown (seq (remove (set known) (keys options)))]
+  (when-let [unknown (seq (reduce-kv (fn [unknown option _] (if (.contains ^Collection known option) unknown (conj unknown option))) [] options))]
     (misuse :magnetar/unknown-option
             (str "`" operation "` does not know " (str/join ", " (map pr-str unknown)) "; its options are " (str/join ", " (sort known)) ".")
             {:unknown (vec unknown) :options options})))

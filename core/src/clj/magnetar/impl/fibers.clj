@@ -9,7 +9,7 @@
   (:import
    (clojure.lang Var)
    (magnetar.kernel.channel Buffer Channel GoBody)
-   (magnetar.kernel.park Failures Fiber Fibers Fibers$Hold)))
+   (magnetar.kernel.park Failures Fiber Fibers Fibers$Hold ThreadLocals)))
 
 (set! *warn-on-reflection* true)
 
@@ -29,6 +29,19 @@
   [frame]
   `(when-some [frame# ~frame]
      (Var/resetThreadBindingFrame frame#)))
+
+(defn frame-here
+  "The dynamic bindings of this thread themselves, nil if there are none; a thread without thread-locals gets none by the question."
+  []
+  (when (ThreadLocals/mayExist)
+    (let [frame (Var/getThreadBindingFrame)]
+      (when-not (identical? root-frame frame)
+        frame))))
+
+(defn install-here
+  "Replaces the bindings of this thread by those of `frame-here`, also by none."
+  [frame]
+  (Var/resetThreadBindingFrame (or frame root-frame)))
 
 (defn site
   "The name of what a macro form starts: `what` and the source line, as in \"go my/app.clj:12\"."

@@ -24,22 +24,27 @@
     (require 'clojure.tools.logging)
     {:log (resolve 'clojure.tools.logging/log*)
      :factory (resolve 'clojure.tools.logging/*logger-factory*)
-     :logger (resolve 'clojure.tools.logging.impl/get-logger)}
+     :logger (resolve 'clojure.tools.logging.impl/get-logger)
+     :enabled? (resolve 'clojure.tools.logging.impl/enabled?)}
     (catch java.io.FileNotFoundException _)))
 
 (def ^:private logging (delay (tools-logging)))
 
-(defn- to-tools-logging [{:keys [log factory logger]} level text]
-  (log (logger @factory "magnetar") level nil text))
+(defn- to-tools-logging
+  "The event goes as the map that it is: a back end that takes data gets data, and the others print it."
+  [{:keys [log factory logger enabled?]} level event]
+  (let [to (logger @factory "magnetar")]
+    (when (enabled? to level)
+      (log to level nil event))))
 
 (defn- to-system-logger [level ^String text]
   (.log (System/getLogger "magnetar") (if (= :error level) System$Logger$Level/ERROR System$Logger$Level/WARNING) text))
 
 (defn- write [{:keys [level] :as event}]
-  (let [text (language/text (dissoc event :level))]
+  (let [told (dissoc event :level)]
     (if-some [present @logging]
-      (to-tools-logging present level text)
-      (to-system-logger level text))))
+      (to-tools-logging present level told)
+      (to-system-logger level (language/text told)))))
 
 (defn tell
   "Reports an event: {:event .. :level :error or :warning ..}. What goes wrong with that does not concern the caller."

@@ -78,9 +78,10 @@
 (defn start-debug
   "The debugging that a process begins with, from its option :debug."
   [options]
-  (slim (reduce (fn [debug option]
-                  (second (set-debug debug (if (vector? option) option [option true]))))
-                nil options)))
+  (when (seq options)
+    (slim (reduce (fn [debug option]
+                    (second (set-debug debug (if (vector? option) option [option true]))))
+                  nil options))))
 
 ;; ---- requests
 

@@ -7,5 +7,8 @@
 (deftest no-message-and-no-signal-is-lost-between-rest-and-work
   (green? 60 "rests-again" "rests-messages" "rests-signals"))
 
+(deftest work-of-a-process-at-rest-on-the-fiber-of-another-is-done-once-and-whole-whoever-dies
+  (green? 60 "inline-work" "inline-deaths" "inline-signals" "inline-nested" "inline-interrupt"))
+
 (deftest links-monitors-aliases-names-and-exits-of-those-at-rest-do-what-a-model-does
   (green? 60 "signals-at-rest"))

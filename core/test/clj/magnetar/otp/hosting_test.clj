@@ -19,13 +19,16 @@
 (defn- of-servers? [{:keys [id]}]
   (re-find #"^(GS|SUP|SYS|DYN|PLB)-" id))
 
-(defn- activated
-  "Calls f while servers are hosted without a thread if nothing is said."
-  [f]
-  (with-redefs-fn {#'gs/default-hosting :activated} f))
+(defn- by-default
+  "Calls f while servers have these options if nothing is said."
+  [options f]
+  (with-redefs-fn {#'gs/defaults options} f))
 
 (deftest each-scenario-of-servers-holds-for-activated-ones
-  (activated #(run! lanes/check (filter of-servers? (lanes/table)))))
+  (by-default {:hosting :activated} #(run! lanes/check (filter of-servers? (lanes/table)))))
+
+(deftest each-scenario-of-servers-holds-for-those-that-serve-their-callers-inline
+  (by-default {:hosting :activated :inline-calls true} #(run! lanes/check (filter of-servers? (lanes/table)))))
 
 (def ^:private script
   {:init (fn [s] [:ok s])

@@ -31,7 +31,8 @@
       :else (^:once fn* [] (fibers/install frame) (apply f args)))))
 
 (defn- check [operation f]
-  (arguments/function operation f (str "(" operation " serve state)")))
+  (when-not (ifn? f)
+    (arguments/function operation f (str "(" operation " serve state)"))))
 
 ;; ---- options
 

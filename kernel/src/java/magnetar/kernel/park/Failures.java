@@ -24,8 +24,8 @@ public final class Failures {
             "magnetar.global$", "magnetar.impl.", "magnetar.inspect$", "magnetar.kernel.", "magnetar.match$", "magnetar.overload$",
             "magnetar.overload.", "magnetar.pg$", "magnetar.pool$", "magnetar.pool.", "magnetar.proc_lib$", "magnetar.registry$",
             "magnetar.registry.", "magnetar.resilience$", "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.",
-            "magnetar.supervisor$", "magnetar.supervisor.", "magnetar.sys$", "magnetar.sys.", "magnetar.task$", "magnetar.task.",
-            "magnetar.test$", "magnetar.test.", "magnetar.timer$"};
+            "magnetar.supervisor$", "magnetar.supervisor.", "magnetar.sys$", "magnetar.sys.", "magnetar.table$", "magnetar.table.",
+            "magnetar.task$", "magnetar.task.", "magnetar.test$", "magnetar.test.", "magnetar.timer$"};
 
     // Set or read by any thread; null: the default way.
     private static volatile Consumer<Failure> hook;

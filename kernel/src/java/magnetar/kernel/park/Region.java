@@ -4,12 +4,14 @@ package magnetar.kernel.park;
  * A stretch of a fiber's execution that can be doomed as a whole, such as the body of a scope. Regions of one fiber nest.
  *
  * <p>Invariant: the cause is written before the fiber's thread is interrupted, and never taken back, though a kill may replace another one;
- * leaving the region ends its effect, and withdraws the interrupt that came with it.
+ * leaving the region ends its effect, and withdraws the interrupt that came with it. While the fiber is {@link Fiber#lend lent} from inside
+ * the region, the interrupt waits until it is taken back.
  */
 public abstract class Region {
     // Only accessed by the fiber that is in the region.
     Region outer;
     Fiber fiber;
+    byte level; // how many times the fiber was lent when it entered
 
     // Set or read by any thread.
     private volatile Cause cause;
@@ -41,7 +43,8 @@ public abstract class Region {
     protected final void doomRegion(Cause why) {
         cause = why;
         World.switchPoint();
-        Thread t = fiber == null ? null : fiber.get();
+        Fiber f = fiber;
+        Thread t = f == null || f.isLentBeyond(level) ? null : f.get();
         if (t != null) {
             t.interrupt();
         }

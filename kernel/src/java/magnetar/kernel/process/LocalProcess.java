@@ -30,7 +30,7 @@ import magnetar.kernel.time.Waits;
  *   <li>Links are symmetric, but for one side that is DEAD: both are changed under both monitors.
  *   <li>A monitor that the watcher lists has not fired. Whoever takes it out of that list, under the watcher's monitor, decides: the death of
  *       the watched adds the message under it, a demonitor none. So after a demonitor no message comes that is not in the mailbox yet.
- *   <li>Name, list of links and of monitors are empty before anybody learns of the death.
+ *   <li>Name, list of links and of monitors are empty before anybody learns of the death, and what it owned has been told.
  *   <li>No interrupt is sent to the thread once DEAD was written by the thread itself.
  * </ol>
  *
@@ -61,6 +61,7 @@ public final class LocalProcess extends Region {
     private Bag<Pid> links;
     private Bag<Monitor> watchers;
     private Bag<Monitor> watching;
+    private Bag<Owned> owned;
     private boolean traps;
     private Object reason;
     private Object name;
@@ -449,28 +450,50 @@ public final class LocalProcess extends Region {
     public Ref monitor(Pid watched, Object object, Object tag, String mode) {
         Ways.settle(watched);
         LocalProcess p = Processes.live(watched);
-        Monitor m = newMonitor(p == null ? watched : p.pid, object, tag, mode);
+        Monitor m = newMonitor(p == null ? watched : p.pid, object, tag, Ref.Alias.valueOf(mode));
         synchronized (this) {
             if (life == Life.DEAD) {
                 return m;
             }
             watching = Bag.with(watching, m);
         }
+        return begin(m, p, false);
+    }
+
+    Monitor newMonitor(Pid watched, Object object, Object tag, Ref.Alias alias) {
+        Monitor m = new Monitor(Processes.nextRef(fiber()), Processes.creation(), pid, mark(), watched, object, tag == null ? Words.get().down : tag);
+        m.alias = alias;
+        return m;
+    }
+
+    /** The reference of a call that is answered here and now, if all goes well: an address for one answer. Else {@link #watch} it. */
+    public Ref addressOfCall(Pid callee, Object object) {
+        return newMonitor(callee, object, null, Ref.Alias.REPLY_DEMONITOR);
+    }
+
+    /** Monitors whom an {@link #addressOfCall} is for, unless the answer has come. */
+    public void watch(Ref call) {
+        Monitor m = (Monitor) call;
+        World.switchPoint();
+        synchronized (this) {
+            if (life == Life.DEAD || m.alias == Ref.Alias.NONE) {
+                return;
+            }
+            watching = Bag.with(watching, m);
+        }
+        begin(m, m.watched.process(), true);
+    }
+
+    private Monitor begin(Monitor m, LocalProcess p, boolean wasAlive) {
         World.switchPoint();
         if (p == null || !p.addWatcher(m)) {
             World.settle(m.watched, pid);
-            fire(m, Words.get().noproc);
+            fire(m, wasAlive ? m.watched.ended().reason() : Words.get().noproc);
         }
         World.switchPoint();
         if (life == Life.DEAD) {
             forget(m);
         }
-        return m;
-    }
-
-    Monitor newMonitor(Pid watched, Object object, Object tag, String mode) {
-        Monitor m = new Monitor(Processes.nextRef(fiber()), Processes.creation(), pid, mark(), watched, object, tag == null ? Words.get().down : tag);
-        m.alias = Ref.Alias.valueOf(mode);
         return m;
     }
 
@@ -595,7 +618,7 @@ public final class LocalProcess extends Region {
             }
         }
         if (dead) {
-            new Obituary(pid, reason, linked ? List.of(other.pid) : List.of(), m == null ? List.of() : List.of(m), List.of(), null).announce();
+            new Obituary(pid, reason, linked ? List.of(other.pid) : List.of(), m == null ? List.of() : List.of(m), List.of(), List.of(), null).announce();
         }
         return null;
     }
@@ -673,6 +696,27 @@ public final class LocalProcess extends Region {
         return true;
     }
 
+    // --- what it owns ------------------------------------------------------------------------------------------------
+
+    /** Lets it own this, until it dies or disowns it; false, and nothing is changed, if it is dead. */
+    public synchronized boolean own(Owned thing) {
+        boolean can = life != Life.DEAD;
+        if (can) {
+            owned = Bag.with(owned, thing);
+        }
+        return can;
+    }
+
+    /** Ends that: its death does nothing to this any more. */
+    public synchronized void disown(Owned thing) {
+        Bag.remove(owned, thing);
+    }
+
+    /** What it owns, in the order in which it came to it. */
+    public synchronized List<Owned> belongings() {
+        return List.copyOf(Bag.list(owned));
+    }
+
     // --- exit --------------------------------------------------------------------------------------------------------
 
     /** An exit signal arrives. */
@@ -728,10 +772,11 @@ public final class LocalProcess extends Region {
     private Obituary die(Object value) {
         life = Life.DEAD;
         pid.bury(new Pid.Ended(reason, value));
-        Obituary obituary = new Obituary(pid, reason, Bag.list(links), Bag.list(watchers), Bag.list(watching), gone);
+        Obituary obituary = new Obituary(pid, reason, Bag.list(links), Bag.list(watchers), Bag.list(watching), Bag.list(owned), gone);
         links = null;
         watchers = null;
         watching = null;
+        owned = null;
         return obituary;
     }
 
@@ -753,9 +798,14 @@ public final class LocalProcess extends Region {
     }
 
     /** What has to be told after a death. */
-    private record Obituary(Pid dead, Object why, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, Gate gone) {
+    private record Obituary(Pid dead, Object why, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, List<Owned> owned,
+            Gate gone) {
         void announce() {
             World.note("dies", dead, why);
+            for (Owned thing : owned) {
+                World.switchPoint();
+                thing.ownerDied(dead);
+            }
             for (Monitor m : watchers) {
                 LocalProcess p = m.maker().process();
                 if (p != null && !(World.mayDelay() && World.delays(dead, p.pid, why, () -> p.fire(m, why)))) {
@@ -805,29 +855,6 @@ public final class LocalProcess extends Region {
             this.next = next;
             this.atRest = atRest;
             this.context = context;
-        }
-    }
-
-    /** A process at rest waits in its mailbox: whoever claims it starts a fiber that goes on with the work. */
-    private static final class AtRest extends Waiter {
-        private final LocalProcess process;
-        private final Callable<?> next;
-        private final Object context;
-
-        AtRest(LocalProcess process, Callable<?> next, Object context) {
-            this.process = process;
-            this.next = next;
-            this.context = context;
-        }
-
-        @Override
-        public long id() {
-            return 0; // meets no channel: nothing is waited for beside the mailbox
-        }
-
-        @Override
-        public void complete(Object source, Object result) {
-            Processes.activate(process, next, context);
         }
     }
 
@@ -921,6 +948,57 @@ public final class LocalProcess extends Region {
         host.setContext(c.context);
         host.check();
         return false;
+    }
+
+    /** True if no message of its owner's may pass it by: it is not suspended, no receive is under way, nobody is told what it does. */
+    boolean isUnwatched() {
+        return suspended == null && tracer == null && !matching;
+    }
+
+    /** What it waits in its mailbox with, if it is at rest; else null. */
+    AtRest atRest() {
+        return mailbox instanceof OpenMailbox open && open.waiter() instanceof AtRest rest ? rest : null;
+    }
+
+    /**
+     * Serves the request as this process, on the fiber of another one; false, and the request was not looked at, if it was woken or has to exit.
+     * It stays in the list of those at rest.
+     */
+    boolean lendTo(Fiber host, AtRest rest, Object request) {
+        Region masked = host.masked();
+        if (!host.lend()) {
+            return false;
+        }
+        try {
+            return ((OpenMailbox) mailbox).retrieve(rest) && serveOn(host, rest, request);
+        } finally {
+            host.takeBack(masked);
+        }
+    }
+
+    private boolean serveOn(Fiber host, AtRest rest, Object request) {
+        Object context = host.context();
+        enter(host);
+        host.setContext(rest.context);
+        boolean doomed = host.isDoomed();
+        Callable<?> next = doomed ? rest.next : served(rest, request);
+        vacate(host);
+        host.setContext(context);
+        World.switchPoint();
+        if (!(next instanceof Lendable) || mailbox.oldest() != null || !mailbox.enlist(new AtRest(this, next, rest.context))) {
+            Processes.activate(this, next, rest.context);
+        }
+        return !doomed;
+    }
+
+    private static Callable<?> served(AtRest rest, Object request) {
+        try {
+            return ((Lendable) rest.next).serve(request);
+        } catch (Exception | Error e) {
+            return () -> {
+                throw e;
+            };
+        }
     }
 
     // --- views -------------------------------------------------------------------------------------------------------

@@ -125,6 +125,17 @@ final class OpenMailbox extends Mailbox {
         WORD.compareAndSet(this, owner, null);
     }
 
+    /** Who waits in it, or null. */
+    Waiter waiter() {
+        return word instanceof Waiter owner ? owner : null;
+    }
+
+    /** Takes back the waiter of the owner, with its claim; false if somebody has woken it. Called on behalf of the owner. */
+    boolean retrieve(Waiter owner) {
+        World.switchPoint();
+        return WORD.compareAndSet(this, owner, null) && owner.claim();
+    }
+
     @Override
     void close() {
         World.switchPoint();

@@ -133,7 +133,7 @@ public final class Processes {
         nameElsewhere(process, options);
         process.setTraps(options.traps);
         LocalProcess spawner = options.link ? requireCurrent("spawn-link") : options.monitor ? requireCurrent("spawn-monitor") : null;
-        Monitor monitor = options.monitor ? spawner.newMonitor(process.pid(), process.pid(), null, "NONE") : null;
+        Monitor monitor = options.monitor ? spawner.newMonitor(process.pid(), process.pid(), null, Ref.Alias.NONE) : null;
         refuseIf(process.settle(spawner, options.name, options.link, monitor), options.name, process.pid());
         return monitor;
     }
@@ -307,7 +307,7 @@ public final class Processes {
     }
 
     /** Sends what no bound applies to, and what nobody waits for: no process there, no error. */
-    static void signal(Object to, Object message) {
+    public static void signal(Object to, Object message) {
         if (to instanceof Ref alias) {
             LocalProcess p = alias.maker() == null ? null : alias.maker().process();
             if (p != null) {

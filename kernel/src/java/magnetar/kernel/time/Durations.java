@@ -17,14 +17,14 @@ public final class Durations {
      * @throws IllegalArgumentException if it is negative or nothing of the kind
      */
     public static long nanos(Object duration) {
-        if (duration == null || !(duration instanceof CharSequence) && duration.toString().equals(":infinity")) {
-            return INFINITE;
-        }
         if (duration instanceof Duration d) {
             return positive(d.isNegative(), duration, d.compareTo(Duration.ofNanos(INFINITE)) >= 0 ? INFINITE : d.toNanos());
         }
         if (duration instanceof Number n) {
             return positive(!(n.doubleValue() >= 0), duration, millis(n));
+        }
+        if (duration == null || !(duration instanceof CharSequence) && duration.toString().equals(":infinity")) {
+            return INFINITE;
         }
         throw refuse(duration);
     }

@@ -1,0 +1,3 @@
+module magnetar/peer
+
+go 1.21

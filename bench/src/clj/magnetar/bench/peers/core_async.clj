@@ -1,0 +1,19 @@
+(ns magnetar.bench.peers.core-async
+  "core.async as a peer, with go blocks or with io-threads."
+  (:require
+   [clojure.core.async]
+   [magnetar.bench.peers.serve :as serve]
+   [magnetar.bench.peers.template :refer [channel-workloads]]))
+
+;; core.async boxes the numbers of a go block, whatever we write: no warnings about that.
+(set! *unchecked-math* true)
+
+(defn -main
+  "Serves the workloads: `go` or `io` says in which kind of fiber.
+
+  Example: (-main \"io\")"
+  [kind]
+  (serve/serve
+    (if (= "go" kind)
+      (channel-workloads clojure.core.async :go)
+      (channel-workloads clojure.core.async :io))))

@@ -1,0 +1,180 @@
+(ns magnetar.bench.peers.programs
+  "The programs below `bench/peers`: built, started, asked for one piece of work after the other, ended.
+
+  Each reads lines `workload number ..` and answers each with a number. A peer that cannot be built here is not there; what to install
+  stands beside its name."
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [magnetar.bench.child :as child]
+   [magnetar.bench.machine :as machine])
+  (:import
+   (java.io BufferedReader File Writer)
+   (java.util List)
+   (java.util.concurrent TimeUnit)))
+
+(set! *warn-on-reflection* true)
+
+(defn- built ^File [& path]
+  (apply io/file (machine/home) "bench" "target" "peers" path))
+
+(defn- source ^File [& path]
+  (apply io/file (machine/home) "bench" "peers" path))
+
+(defn- sources [language ending]
+  (filter #(str/ends-with? (str %) ending) (file-seq (source language))))
+
+(def ^:private library-path
+  "The class path of jox, Pekko and Kotlin with its compiler: what the project's files name for the alias `peers`."
+  (delay (str/trim (child/output [(io/file (machine/home) "bin" "magnetar") "classpath" "peers"]))))
+
+(defn- jdk [command]
+  (io/file (System/getProperty "java.home") "bin" command))
+
+(defn- java [& arguments]
+  (concat [(jdk "java")] arguments))
+
+(def ^:private quiet
+  ["--sun-misc-unsafe-memory-access=allow" "--enable-native-access=ALL-UNNAMED"])
+
+(defn- java-path []
+  (str @library-path File/pathSeparator (built "java")))
+
+(defn- build-java []
+  (.mkdirs (built "java"))
+  (child/output (concat [(jdk "javac") "-cp" @library-path "-d" (built "java")] (sources "java" ".java"))))
+
+(def ^:private java-built (delay (build-java)))
+
+(defn- build-kotlin []
+  @java-built
+  (child/output (concat (apply java (concat quiet ["-cp" (java-path) "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]))
+                        ["-nowarn" "-no-stdlib" "-no-reflect" "-cp" (java-path) "-d" (built "java")]
+                        (sources "kotlin" ".kt"))))
+
+(defn- build-go []
+  (child/output ["go" "build" "-C" (source "go") "-o" (built "go" "peer") "."]))
+
+(defn- build-erlang []
+  (.mkdirs (built "erlang"))
+  (child/output (concat ["erlc" "-o" (built "erlang")] (sources "erlang" ".erl"))))
+
+(defn- on-libraries [main]
+  (fn [flags] (java quiet flags "-cp" (java-path) main)))
+
+(defn- clojure-program [text]
+  (fn [flags] (java quiet flags "-cp" (System/getProperty "java.class.path") "clojure.main" (child/program text))))
+
+(def ^:private ours
+  (clojure-program "((requiring-resolve 'magnetar.bench.peers.ours/-main))"))
+
+(defn- core-async [kind]
+  (clojure-program (str "((requiring-resolve 'magnetar.bench.peers.core-async/-main) \"" kind "\")")))
+
+(def ^:private open
+  ["--add-opens" "java.base/java.lang=ALL-UNNAMED"])
+
+(def ^:private packages
+  "the system's packages, or: bin/magnetar bench --install-peers")
+
+(def ^:private maven
+  "their jars, with `mvn` and a network, once: bin/magnetar bench --install-peers")
+
+(def all
+  "The peers by name: :build makes the program, :command starts it with some flags for the JVM, :version prints, :install says what is
+  needed.
+
+  Example: (keys all)"
+  {"Magnetar" {:jvm true :command (fn [flags] (ours (concat open flags)))}
+   "Magnetar, closed" {:jvm true :command ours}
+   "Go" {:build build-go :command (fn [_] [(built "go" "peer")]) :version ["go" "version"] :install (str "Go, from " packages)}
+   "Erlang" {:build build-erlang
+             :command (fn [_] ["erl" "+P" "5000000" "-noshell" "-pa" (built "erlang") "-s" "magnetar_peer" "main"])
+             :version ["erl" "-noshell" "-eval" "io:format(\"Erlang/OTP ~s~n\", [erlang:system_info(otp_release)]), halt()."]
+             :install (str "Erlang, from " packages)}
+   "core.async, go" {:jvm true :command (core-async "go")}
+   "core.async, io-thread" {:jvm true :command (core-async "io")}
+   "jox" {:jvm true :build (fn [] @java-built) :command (on-libraries "magnetar.peer.Jox") :install maven}
+   "Kotlin" {:jvm true :build build-kotlin :command (on-libraries "PeerKt") :install maven}
+   "Pekko" {:jvm true :build (fn [] @java-built) :command (on-libraries "magnetar.peer.Pekko") :install maven}
+   "virtual threads" {:jvm true :build (fn [] @java-built) :command (on-libraries "magnetar.peer.Threads") :install maven}})
+
+(def ^:private system-packages
+  {"go" "golang-go" "erl" "erlang-base" "erlc" "erlang-dev"})
+
+(defn- on-path? [command]
+  (some #(.canExecute (io/file % command)) (str/split (or (System/getenv "PATH") "") (re-pattern File/pathSeparator))))
+
+(defn install
+  "Installs the peers that are not there, by `apt-get` and `mvn`; returns the exit code: 0, or that of what failed.
+
+  Example: (install)"
+  []
+  (let [missing (distinct (for [[command package] system-packages :when (not (on-path? command))] package))
+        root (when (on-path? "sudo") ["sudo"])]
+    (long
+      (or (first (remove zero?
+                   (concat (when (seq missing) [(child/run-through (concat root ["apt-get" "install" "-y"] missing))])
+                           [(child/run-through [(io/file (machine/home) "bin" "magnetar") "classpath" "peers"])])))
+          0))))
+
+(defn- flat-command [parts]
+  (mapv str (flatten parts)))
+
+(defn build
+  "Builds a peer; nil, or the sentence that says that it is not there and what to install.
+
+  Example: (build \"Go\")"
+  [named]
+  (let [{:keys [build install]} (all named)]
+    (try
+      (when build (build))
+      nil
+      (catch Exception _
+        (str named " is skipped: it could not be built here. It needs " install ".")))))
+
+(defn- on-cores [cores command]
+  (if (and cores (machine/kernel-file "/proc/self/status"))
+    (concat ["taskset" "-c" (str "0-" (dec (long cores)))] command)
+    command))
+
+(defn start
+  "Starts a peer, with flags for its JVM if it has one, on so many cores; nil for all.
+
+  Example: (start \"Go\" {:flags [] :cores 1})"
+  [named {:keys [flags cores]}]
+  (let [command (on-cores cores (flat-command ((:command (all named)) flags)))
+        process (.start (doto (ProcessBuilder. ^List (vec command))
+                          (.redirectError (built (str (str/replace named #"[^A-Za-z]" "-") ".log")))))]
+    {:name named :process process :in (.outputWriter process) :out (.inputReader process)}))
+
+(defn ask
+  "What the peer answers: nanoseconds, bytes or a port.
+
+  Blocks until it has done it; fails with its name when it ends instead.
+
+  Example: (ask peer \"spawn\" 1000)"
+  [{:keys [name ^Writer in ^BufferedReader out]} what & numbers]
+  (.write in (str (str/join " " (cons what numbers)) "\n"))
+  (.flush in)
+  (let [line (.readLine out)]
+    (or (some-> line str/trim parse-double)
+        (throw (ex-info (str name " did not answer `" (str/join " " (cons what numbers)) "`, but ended; its words are in bench/target/peers.")
+                        {:peer name :what what :numbers numbers})))))
+
+(defn end
+  "Ends a peer.
+
+  Example: (end peer)"
+  [{:keys [^Process process]}]
+  (.destroy process)
+  (when-not (.waitFor process 10 TimeUnit/SECONDS)
+    (.destroyForcibly process)))
+
+(defn version
+  "What a peer says about its version, or nil.
+
+  Example: (version \"Go\") => \"go version go1.26.8 linux/amd64\""
+  [named]
+  (when-some [command (:version (all named))]
+    (str/trim (child/output command))))

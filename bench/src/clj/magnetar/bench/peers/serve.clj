@@ -1,0 +1,97 @@
+(ns magnetar.bench.peers.serve
+  "The side of a peer: answers lines `workload number ..` on standard input with a number each, as `bench/peers` do in their languages."
+  (:require
+   [clojure.string :as str])
+  (:import
+   (java.lang.ref Reference)
+   (java.net URI)
+   (java.net.http HttpClient HttpRequest HttpResponse$BodyHandlers)
+   (java.nio.file Files Path)
+   (java.util.concurrent CountDownLatch)))
+
+(set! *warn-on-reflection* true)
+
+(defmacro nanos
+  "The nanoseconds that the body takes.
+
+  Example: (nanos (+ 1 2))"
+  [& body]
+  `(let [start# (System/nanoTime)]
+     ~@body
+     (- (System/nanoTime) start#)))
+
+(defn resident
+  "The bytes of resident memory of this process.
+
+  Example: (resident) => 104857600"
+  ^long []
+  (let [[_ pages] (str/split (Files/readString (Path/of "/proc/self/statm" (make-array String 0))) #" ")]
+    (* 4096 (long (parse-long pages)))))
+
+(defn bytes-each
+  "The bytes of resident memory for each of the n things that `start` gives; they are kept alive meanwhile.
+
+  Example: (bytes-each 1000 #(object-array 10))"
+  [n start]
+  (let [all (object-array n)]
+    (System/gc)
+    (let [before (resident)]
+      (dotimes [i n] (aset all i (start)))
+      (Thread/sleep 3000)
+      (System/gc)
+      (Thread/sleep 1000)
+      (let [bytes (/ (- (resident) before) (double n))]
+        (Reference/reachabilityFence all)
+        bytes))))
+
+(defn factors
+  "How many prime factors a number has, by trial division.
+
+  Example: (factors 12) => 3"
+  ^long [^long number]
+  (loop [n number p 2 found 0]
+    (cond (= n 1) found
+          (zero? (rem n p)) (recur (quot n p) p (inc found))
+          (>= (* p p) n) (inc found)
+          :else (recur n (if (> p 2) (+ p 2) (inc p)) found))))
+
+(defn fetch
+  "The length of a page of the server on this port, by the JDK's blocking client.
+
+  Example: (fetch (HttpClient/newHttpClient) 8080 1) => 4"
+  [^HttpClient client port i]
+  (let [request (.build (HttpRequest/newBuilder (URI. (str "http://127.0.0.1:" port "/" i))))]
+    (count (.body (.send client request (HttpResponse$BodyHandlers/ofString))))))
+
+(defn latch
+  "Something to count down from n.
+
+  Example: (latch 3)"
+  [n]
+  (CountDownLatch. (int n)))
+
+(defn count-down
+  "One less.
+
+  Example: (count-down (latch 3))"
+  [^CountDownLatch latch]
+  (.countDown latch))
+
+(defn await-zero
+  "Waits until it has been counted down.
+
+  Example: (await-zero (latch 0))"
+  [^CountDownLatch latch]
+  (.await latch))
+
+(defn serve
+  "Answers lines until there are no more, and ends the JVM. `workloads` is a map from a name to a function of its numbers.
+
+  Example: (serve {\"spawn\" (fn [n] ..)})"
+  [workloads]
+  (doseq [line (line-seq (java.io.BufferedReader. *in*))]
+    (let [[what & numbers] (str/split line #" ")]
+      (System/gc)
+      (println (double (apply (workloads what) (map parse-long numbers))))
+      (flush)))
+  (System/exit 0))

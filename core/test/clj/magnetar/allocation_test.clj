@@ -1,0 +1,75 @@
+(ns magnetar.allocation-test
+  "What one operation allocates, over all threads: a figure that stays when the machine is busy. Each bound is what was measured, and a fifth; for calls two fifths, since how often both sides park varies."
+  (:require
+   [clojure.test :refer [deftest is]]
+   [magnetar.actor :as actor :refer [! receive self]]
+   [magnetar.async :as a]
+   [magnetar.gen-server :as gs])
+  (:import
+   (com.sun.management ThreadMXBean)
+   (java.lang.management ManagementFactory)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private operations 20000)
+
+(defn- allocated ^long []
+  (.getTotalThreadAllocatedBytes ^ThreadMXBean (ManagementFactory/getThreadMXBean)))
+
+(defn- bytes-of
+  "The bytes for each of the operations that `f` does when it is told how many: the least of some runs, since others allocate as well."
+  [f]
+  (f operations)
+  (reduce min (repeatedly 4 #(let [before (allocated)]
+                               (f operations)
+                               (quot (- (allocated) before) (long operations))))))
+
+(defn- in-process [f]
+  (fn [n] (actor/join (actor/spawn f n))))
+
+(defn- in-go [f]
+  (fn [n] (a/<!! (a/go (f n)))))
+
+(deftest a-value-through-a-buffer-allocates-nothing
+  (is (<= (bytes-of (in-go (fn [n] (let [c (a/chan 1)] (dotimes [_ n] (a/>! c :x) (a/<! c)))))) 8)))
+
+(defn- serve-to [c n]
+  (a/go (dotimes [_ n] (a/>! c :x))))
+
+(deftest a-rendezvous-allocates-the-wait-of-one-side
+  (is (<= (bytes-of (in-go (fn [n] (let [c (a/chan)] (serve-to c n) (dotimes [_ n] (a/<! c)))))) 160)))
+
+(deftest alts-over-ready-channels-allocates-its-answer
+  (is (<= (bytes-of (in-go (fn [n]
+                             (let [cs (vec (repeatedly 10 #(a/chan 1)))]
+                               (dotimes [i n] (a/>! (nth cs (rem i 10)) :x) (a/alts! cs))))))
+          270)))
+
+(deftest a-message-to-oneself-allocates-its-node
+  (is (<= (bytes-of (in-process (fn [n] (dotimes [_ n] (! (self) :x) (receive :x nil))))) 60)))
+
+(defn- echo [to]
+  (receive _ (do (! to :pong) (recur to))))
+
+(deftest a-round-trip-of-messages-allocates-two-nodes-and-two-waits
+  (is (<= (bytes-of (in-process (fn [n]
+                                  (let [pong (actor/spawn-link echo (self))]
+                                    (dotimes [_ n] (! pong :ping) (receive :pong nil))
+                                    (actor/unlink pong)
+                                    (actor/exit pong :kill)))))
+          330)))
+
+(def ^:private counter
+  {:init (fn [_] [:ok 0])
+   :handle-call (fn [_ _ n] [:reply n n])
+   :handle-cast (fn [_ n] [:noreply n])})
+
+(defn- calls [hosting]
+  (in-process (fn [n]
+                (let [[_ server] (gs/start counter nil {:hosting hosting})]
+                  (dotimes [_ n] (gs/call server :get))
+                  (gs/stop server)))))
+
+(deftest a-call-allocates-no-more-than-its-messages-monitor-and-waits
+  (is (<= (bytes-of (calls :threaded)) 1300))
+  (is (<= (bytes-of (calls :activated)) 2300)))
