@@ -17,9 +17,10 @@
   (:require
    [magnetar.channel :as channel]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.breaker :as breaker]
    [magnetar.impl.outcomes :as outcomes]
    [magnetar.impl.runtime]
-   [magnetar.resilience.breaker :as breaker]
+   [magnetar.resilience.limiter :as limiter]
    [magnetar.resilience.stages :as stages]
    [magnetar.scope :as scope])
   (:import
@@ -34,35 +35,6 @@
 
 (defn- millis ^long [^long nanos]
   (quot (+ nanos 999999) 1000000))
-
-(defn- sleep-nanos [^long nanos]
-  (scope/sleep (java.time.Duration/ofNanos nanos)))
-
-(defn- cancellation? [error]
-  (or (instance? Cancelled error)
-      (instance? Exit error)
-      (instance? InterruptedException error)
-      (and (.isDoomed (Fiber/current)) (outcomes/by-cancellation? error))))
-
-(defn- failing
-  "The predicate that an option stands for: nil, a class, a predicate, or several of them."
-  [option]
-  (cond
-    (nil? option) #(instance? Exception %)
-    (class? option) #(instance? option %)
-    (coll? option) (let [predicates (mapv failing option)] (fn [error] (some #(% error) predicates)))
-    (ifn? option) option
-    :else (arguments/misuse :magnetar/bad-option (str "What counts as a failure is a class, a predicate or several; this is " (pr-str option) ".")
-            {:value option})))
-
-(defn- judged
-  "What the predicate says of the error; `otherwise` if it throws, which the error then carries."
-  [predicate ^Throwable error otherwise]
-  (try
-    (predicate error)
-    (catch Exception e
-      (.addSuppressed error e)
-      otherwise)))
 
 (defn- policy
   "A policy whose state can be looked at."
@@ -150,8 +122,8 @@
   "What to do after an attempt: :return, :throw, or :retry."
   [{:keys [retry-on retry-if]} {:keys [value error]}]
   (cond
-    (cancellation? error) :throw
-    error (if (judged retry-on error false) :retry :throw)
+    (outcomes/cancellation? error) :throw
+    error (if (breaker/judged retry-on error false) :retry :throw)
     (retry-if value) :retry
     :else :return))
 
@@ -208,7 +180,7 @@
    (arguments/options "retry" [:max-attempts :backoff :retry-on :retry-if :on-retry] options)
    (let [how {:max-attempts (arguments/whole :max-attempts (or max-attempts 3))
               :backoff (or (arguments/option-function :backoff backoff "(constant 100)") (exponential))
-              :retry-on (failing retry-on)
+              :retry-on (breaker/failing retry-on)
               :retry-if (or (arguments/option-function :retry-if retry-if "#{:busy}") (fn [_] false))
               :on-retry (or (arguments/option-function :on-retry on-retry "println") (fn [_]))}]
      (fn [f] (retrying how f)))))
@@ -236,23 +208,6 @@
 
 ;; ---- circuit breaker
 
-(defn- time-closed
-  "The milliseconds until an open breaker lets a trial pass; nil for never, 0 if trials are under way."
-  [{:keys [state since]} delay]
-  (cond
-    (not= :open state) 0
-    (= Durations/INFINITE delay) nil
-    :else (millis (max 0 (- (long delay) (- (stages/now) (long since)))))))
-
-(defn- circuit-open [{:keys [state] :as breaker} {:keys [delay]}]
-  (let [left (time-closed breaker delay)]
-    (ex-info (str "The circuit breaker is " (name state) ": the call was refused"
-                  (cond
-                    (nil? left) ", and so will be all others."
-                    (pos? (long left)) (str ", calls are tried again in " left " ms.")
-                    :else ", other calls are on trial."))
-             {:magnetar/reason :magnetar/circuit-open :state state :retry-after-ms left})))
-
 (defn- move
   "Swaps the breaker by f and tells of a change of its state; returns the breaker then. What telling throws is reported: the call goes on,
   so that it counts in the end."
@@ -264,34 +219,14 @@
         (catch Exception e (Failures/report (Thread/currentThread) e))))
     after))
 
-(defn- good?
-  "Whether the call was one that counts as good; nil if it does not count."
-  [fail-on error]
-  (cond
-    (nil? error) true
-    (cancellation? error) nil
-    :else (not (judged fail-on error true))))
-
 (defn- guarded [breaker {:keys [fail-on] :as how} f]
   (let [{:keys [pass? epoch] :as admitted} (move breaker how #(breaker/admit % how (stages/now)))]
     (when-not pass?
-      (throw (circuit-open admitted how)))
+      (throw (breaker/refusal admitted how (stages/now))))
     (let [{:keys [value error]} (attempt-once f)
-          good? (good? fail-on error)]
+          good? (breaker/good? fail-on error)]
       (move breaker how #(breaker/settle % how epoch good? (stages/now)))
       (if error (throw error) value))))
-
-(defn- breaker-data [{:keys [state results trials] :as breaker}]
-  {:state state :calls (count results) :failures (breaker/failures breaker) :trials trials})
-
-(defn- threshold [option]
-  (let [[limit window :as pair] (if (vector? option) option [option option])]
-    (when-not (and (= 2 (count pair)) (every? pos-int? pair) (<= (long limit) (long window)))
-      (arguments/misuse :magnetar/bad-option
-                        (str ":failure-threshold is a whole number from 1 up, or [failures calls] with failures no more than calls; this is "
-                             (arguments/show option) ".")
-                        {:failure-threshold option}))
-    pair))
 
 (defn circuit-breaker
   "A policy that refuses calls while most fail, with an ExceptionInfo of :magnetar/circuit-open that says when to come back.
@@ -311,70 +246,14 @@
     (def breaker (circuit-breaker {:failure-threshold [5 20] :delay 10000}))
     (call breaker fetch url)"
   ([] (circuit-breaker nil))
-  ([{:keys [failure-threshold success-threshold delay fail-on on-state-change] :as options}]
+  ([{:keys [on-state-change] :as options}]
    (arguments/options "circuit-breaker" [:failure-threshold :success-threshold :delay :fail-on :on-state-change] options)
-   (let [how {:failure-threshold (threshold (or failure-threshold 5))
-              :success-threshold (arguments/whole :success-threshold (or success-threshold 1))
-              :delay (arguments/nanos :delay (or delay 30000))
-              :fail-on (failing fail-on)
-              :on-state-change (or (arguments/option-function :on-state-change on-state-change "println") (fn [_ _]))}
+   (let [how (assoc (breaker/options options)
+                    :on-state-change (or (arguments/option-function :on-state-change on-state-change "println") (fn [_ _])))
          breaker (atom breaker/closed)]
-     (policy #(guarded breaker how %) #(breaker-data @breaker)))))
+     (policy #(guarded breaker how %) #(breaker/look @breaker)))))
 
 ;; ---- rate limiter
-
-;; The generic cell rate algorithm: one number, the instant at which the bucket is full again, is the whole state.
-
-(defn- reserve
-  "The state after a call has reserved its turn: {:full-at :wait}, or with :refused? if it would wait for too long."
-  [{:keys [full-at]} {:keys [^long interval ^long burst ^long timeout ^long grain]} ^long at]
-  (let [free-at (if full-at (max (- at grain) (long full-at)) at)
-        wait (max 0 (- free-at at (* interval (dec burst))))]
-    (if (< timeout wait)
-      {:full-at full-at :wait wait :refused? true}
-      {:full-at (+ free-at interval) :wait wait})))
-
-(defn- give-back
-  "The state without the turn of a call that was cancelled, unless a later call has reserved one."
-  [reserved now {:keys [^long interval]}]
-  (if (= reserved now)
-    (update now :full-at #(- (long %) interval))
-    now))
-
-(defn- rate-limited [wait]
-  (ex-info (str "The rate limiter refused the call: its turn would come in " (millis wait) " ms.")
-           {:magnetar/reason :magnetar/rate-limited :retry-after-ms (millis wait)}))
-
-(defn- acquire [limiter how]
-  (let [{:keys [wait refused?] :as reserved} (swap! limiter reserve how (stages/now))]
-    (when refused?
-      (throw (rate-limited wait)))
-    (try
-      (sleep-nanos wait)
-      (catch Throwable e
-        (swap! limiter #(give-back reserved % how))
-        (throw e)))))
-
-(def ^:private timer-grain
-  "A timer may be late by so many nanoseconds. Turns that are closer together are caught up with, or the rate could not be kept."
-  2000000)
-
-(defn- limits [{:keys [rate per burst timeout]}]
-  (let [interval (max 1 (quot (arguments/period :per (if (nil? per) 1000 per)) (arguments/whole :rate rate)))
-        burst (arguments/whole :burst (or burst 1))]
-    (when (< (quot Durations/INFINITE 4) (* (double interval) burst))
-      (arguments/misuse :magnetar/bad-option
-                        (str "A :burst of " burst " calls, one each " (millis interval) " ms, is more than a limiter can count: make it smaller.")
-                        {:burst burst}))
-    {:interval interval
-     :burst burst
-     :timeout (arguments/nanos :timeout timeout)
-     :grain (if (< interval (long timer-grain)) timer-grain 0)}))
-
-(defn- limiter-data [{:keys [full-at]} {:keys [^long interval ^long burst]}]
-  (let [behind (if full-at (max 0 (- (long full-at) (stages/now))) 0)]
-    {:available (max 0 (- burst (quot (+ behind (dec interval)) interval)))
-     :wait-ms (millis (max 0 (- behind (* interval (dec burst)))))}))
 
 (defn rate-limiter
   "A policy that lets so many calls begin in a time, and makes others wait for their turn, in the order in which they came.
@@ -391,10 +270,10 @@
     (call limiter fetch url)"
   [options]
   (arguments/options "rate-limiter" [:rate :per :burst :timeout] options)
-  (let [how (limits options)
+  (let [how (limiter/limits options)
         limiter (atom {:full-at nil})]
-    (policy (fn [f] (acquire limiter how) (f))
-      #(limiter-data @limiter how))))
+    (policy (fn [f] (limiter/acquire limiter how) (f))
+      #(limiter/look @limiter how))))
 
 ;; ---- bulkhead
 
@@ -482,9 +361,9 @@
     (throttle ch {:rate 100})"
   [ch options]
   (arguments/options "throttle" (into [:rate :per :burst] stage-options) options)
-  (let [how (limits options)
+  (let [how (limiter/limits options)
         limiter (atom {:full-at nil})]
-    (stages/start "throttle" ch options #(stages/throttle ch (fn [] (acquire limiter how)) %))))
+    (stages/start "throttle" ch options #(stages/throttle ch (fn [] (limiter/acquire limiter how)) %))))
 
 (defn debounce
   "A channel of the latest value of ch, once that has been silent for a duration; earlier ones are dropped. What is left when ch closes

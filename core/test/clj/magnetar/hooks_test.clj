@@ -100,6 +100,7 @@
   (is (= 6 ((value-of '[opts] (hook 'body-of-form '[opts] '[1 6])) {})))
   (is (nil? ((value-of [] (hook 'with-scope-form '[s {:deadline 5}] '[s])))))
   (is (nil? ((value-of [] (hook 'with-scope-form '[s] '[s])))))
+  (is (nil? ((value-of '[p] (hook 'with-worker-form '[w p {:timeout 5}] '[w])) :pool)))
   (is (= '(def locale :en) (hook 'defcontext-form 'locale '[:en])))
   (is (= '(f "doc" [x] x) (rest (hook 'defblockingop-form 'f "doc" '[x] '[x])))))
 

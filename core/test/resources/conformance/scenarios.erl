@@ -287,4 +287,33 @@ reason_of_child(Child) ->
     Why = reason_of_end(pid_of(S, maps:get(id, Child)), fun() -> exit(S, shutdown) end),
     {Why, told()}.
 
+%% ---- applications
+
+start(_, F) -> F().
+
+stop(_) -> ok.
+
+idle_tree() -> {ok, spawn_link(fun() -> receive '$never' -> ok end end)}.
+
+app(Name, Keys) ->
+    ok = application:load({application, Name, [{description, ""}, {vsn, "1"}, {modules, []}, {registered, []} | Keys]}).
+
+%% What becomes of a node of its own when a permanent application ends.
+node_of_permanent() ->
+    Out = os:cmd("erl -noshell -kernel logger_level none -eval 'case compile:file(\"scenarios\", [binary]) of "
+                 "{ok, M, B} -> code:load_binary(M, \"scenarios\", B), scenarios:end_of_permanent() end.'"),
+    case string:find(Out, "node is up") of
+        nomatch -> case string:find(Out, "started") of nomatch -> Out; _ -> node_down end;
+        _ -> node_up
+    end.
+
+end_of_permanent() ->
+    Root = fun() -> {ok, spawn_link(fun() -> receive go -> exit(boom) end end)} end,
+    Me = self(),
+    app(a12, [{mod, {?MODULE, fun() -> {ok, P} = Root(), Me ! {root, P}, {ok, P} end}}]),
+    ok = application:start(a12, permanent),
+    io:format("started~n"),
+    receive {root, P} -> P ! go end,
+    receive after 10000 -> io:format("node is up~n"), halt(0) end.
+
 %% ---- scenarios

@@ -5,7 +5,7 @@
    [magnetar.impl.runtime])
   (:import
    (java.util.concurrent ExecutionException)
-   (magnetar.kernel.park Cancelled Fiber)
+   (magnetar.kernel.park Cancelled Exit Fiber)
    (magnetar.kernel.scope Fork Joiner Scope)))
 
 (set! *warn-on-reflection* true)
@@ -16,6 +16,14 @@
   "True if the error, or a cause of it, is how an operation answers a cancellation, or the interrupt that comes with it."
   [error]
   (Cancelled/isBehind error))
+
+(defn cancellation?
+  "Is the error no failure, but how this fiber has been told to end?"
+  [error]
+  (or (instance? Cancelled error)
+      (instance? Exit error)
+      (instance? InterruptedException error)
+      (and (.isDoomed (Fiber/current)) (by-cancellation? error))))
 
 (defn- failure-in
   "The failure of a clean-up that a cancellation carries with it, else the error itself."

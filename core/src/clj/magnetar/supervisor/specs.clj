@@ -20,25 +20,27 @@
 
 ;; ---- what is wrong
 
-(defn- place [at]
-  (str "at " (pr-str at)))
+(def ^:dynamic *within*
+  "Where a spec stands that is a part of another one."
+  [])
 
-(defn- flaw
+(defn flaw
   "Throws what is wrong: why, where, the value, what it may be, and what was meant."
   [kind why at value may-be meant]
-  (throw (ex-info "flaw" {::flaw [kind {:why why
-                                        :at at
-                                        :value value
-                                        :meant meant
-                                        :message (str (str/replace (name why) "-" " ") " " (place at) ": " (arguments/show value) "; " may-be "."
-                                                      (when meant (str " Is " meant " meant?")))}]})))
+  (let [at (into *within* at)]
+    (throw (ex-info "flaw" {::flaw [kind {:why why
+                                          :at at
+                                          :value value
+                                          :meant meant
+                                          :message (str (str/replace (name why) "-" " ") " at " (pr-str at) ": " (arguments/show value) "; " may-be "."
+                                                        (when meant (str " Is " meant " meant?")))}]}))))
 
 (defn- one-of [kind why at value allowed]
   (when-not (some #{value} allowed)
     (flaw kind why at value (str "one of " (str/join ", " allowed)) (behaviour/near value allowed)))
   value)
 
-(defn- misspelt
+(defn misspelt
   "Refuses a key that is none, but nearly one that is missing; other keys are nobody's business."
   [kind at known m]
   (doseq [k (remove (set known) (keys m))
@@ -118,7 +120,9 @@
 (defn- default-intensity [strategy]
   (if (= :dynamic strategy) 3 1))
 
-(defn- check [spec]
+(defn check
+  "The flags of a supervisor's spec, with the checked child specs under :specs."
+  [spec]
   (when-not (map? spec)
     (flaw :supervisor-data :invalid-spec [] spec "a map with :strategy and :children" nil))
   (misspelt :supervisor-data [] flag-keys spec)
@@ -136,7 +140,9 @@
       (whole :supervisor-data :invalid-max-children [:max-children] (:max-children flags)))
     (assoc flags :specs (check-children (assoc flags :children (:children spec))))))
 
-(defn- caught [f]
+(defn caught
+  "[:ok value of f], or [:error [kind what is wrong]] if it found a flaw."
+  [f]
   (try
     [:ok (f)]
     (catch clojure.lang.ExceptionInfo e

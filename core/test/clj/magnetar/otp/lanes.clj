@@ -85,7 +85,8 @@
   '[magnetar.otp.spawn-test magnetar.otp.link-test magnetar.otp.monitor-test magnetar.otp.name-test magnetar.otp.receive-test
     magnetar.otp.order-test magnetar.otp.timer-test magnetar.otp.info-test magnetar.otp.proc-lib-test magnetar.otp.server-test
     magnetar.otp.supervisor-test magnetar.otp.strategy-test magnetar.otp.dynamic-test magnetar.otp.sys-test
-    magnetar.otp.statem-test magnetar.otp.event-test magnetar.otp.registry-test magnetar.otp.task-test magnetar.otp.hot-test])
+    magnetar.otp.statem-test magnetar.otp.event-test magnetar.otp.registry-test magnetar.otp.task-test magnetar.otp.hot-test
+    magnetar.otp.application-test])
 
 (defn table
   "All scenarios, in the order of the files."

@@ -44,9 +44,19 @@
     Thread$State/TERMINATED true
     false))
 
-(defn- all-wait? [^Queue threads]
+(defn- blockers
+  "What each thread waits on, nil if one does not wait."
+  [^Queue threads]
   (.removeIf threads #(= Thread$State/TERMINATED (.getState ^Thread %)))
-  (every? waits? threads))
+  (reduce (fn [found thread]
+            (if (waits? thread) (conj found (LockSupport/getBlocker thread)) (reduced nil)))
+          [] threads))
+
+;; One look is not enough: a thread that was looked at may be woken by one that waits by the time that it is looked at. Each wait has a blocker
+;; of its own, so who waits on the same one at both looks has waited between them, and at that instant all did.
+(defn- all-wait? [threads]
+  (let [found (blockers threads)]
+    (and found (= found (blockers threads)))))
 
 (defn- pass-time
   "Moves the clock to the next timer, without one by a millisecond, and returns when the wheel has woken whom that concerns."

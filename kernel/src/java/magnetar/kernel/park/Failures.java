@@ -19,13 +19,15 @@ public final class Failures {
     private static final int MOST_ERRORS = 32; // of a chain of causes
     private static final int LONGEST = 4000; // characters of one of them
     private static final String[] FOREIGN = {"clojure.", "java.", "javax.", "jdk.", "sun.",
-            "magnetar.actor$", "magnetar.actor.", "magnetar.agent$", "magnetar.async$", "magnetar.async.", "magnetar.bits$",
-            "magnetar.channel$", "magnetar.fold$", "magnetar.gen_event$", "magnetar.gen_event.", "magnetar.gen_server$",
-            "magnetar.gen_server.", "magnetar.gen_statem$", "magnetar.gen_statem.", "magnetar.global$", "magnetar.hot$",
-            "magnetar.hot.", "magnetar.impl.", "magnetar.inspect$", "magnetar.kernel.", "magnetar.match$", "magnetar.pg$",
-            "magnetar.proc_lib$", "magnetar.registry$", "magnetar.registry.", "magnetar.resilience$", "magnetar.resilience.",
-            "magnetar.scope$", "magnetar.scope.", "magnetar.supervisor$", "magnetar.supervisor.", "magnetar.sys$", "magnetar.sys.",
-            "magnetar.table$", "magnetar.table.", "magnetar.task$", "magnetar.task.", "magnetar.test$", "magnetar.test."};
+            "magnetar.actor$", "magnetar.actor.", "magnetar.agent$", "magnetar.application$", "magnetar.application.",
+            "magnetar.async$", "magnetar.async.", "magnetar.bits$", "magnetar.breaker$", "magnetar.channel$", "magnetar.fold$",
+            "magnetar.gen_event$", "magnetar.gen_event.", "magnetar.gen_server$", "magnetar.gen_server.", "magnetar.gen_statem$",
+            "magnetar.gen_statem.", "magnetar.global$", "magnetar.hot$", "magnetar.hot.", "magnetar.impl.", "magnetar.inspect$",
+            "magnetar.kernel.", "magnetar.match$", "magnetar.overload$", "magnetar.overload.", "magnetar.pg$", "magnetar.pool$",
+            "magnetar.pool.", "magnetar.proc_lib$", "magnetar.registry$", "magnetar.registry.", "magnetar.resilience$",
+            "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.", "magnetar.supervisor$", "magnetar.supervisor.",
+            "magnetar.sys$", "magnetar.sys.", "magnetar.table$", "magnetar.table.", "magnetar.task$", "magnetar.task.",
+            "magnetar.test$", "magnetar.test.", "magnetar.timer$"};
 
     // Set or read by any thread; null: the default way.
     private static volatile Consumer<Failure> hook;

@@ -1,0 +1,127 @@
+(ns magnetar.application.master
+  "The process that an application hangs on: starts its tree, stops it, leads its group, and tells the controller of its end."
+  {:no-doc true}
+  (:require
+   [magnetar.actor :as actor :refer [! receive]]
+   [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.runtime]
+   [magnetar.proc-lib :as proc-lib]
+   [magnetar.proc-lib.report :as report]
+   [magnetar.supervisor :as supervisor])
+  (:import
+   (magnetar.kernel.process LocalProcess Pid Processes)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- start
+
+(defn- call-of
+  "The start as a vector of a function and its arguments."
+  [start]
+  (cond
+    (map? start) [supervisor/start-link start]
+    (vector? start) start
+    :else [start]))
+
+(defn- outcome
+  "[:ok pid state], or [:error why], of what a start has returned."
+  [shown value]
+  (let [[how x y] (when (vector? value) value)]
+    (cond
+      (instance? Pid value) [:ok value nil]
+      (and (= :ok how) (instance? Pid x) (<= 2 (count value) 3)) [:ok x y]
+      (and (= :error how) (= 2 (count value))) [:error [x shown]]
+      :else [:error [:bad-return [shown (language/plain value)]]])))
+
+(defn- start-tree
+  "Calls the start of the spec: [:ok pid state], [:error why]; an application without one is nothing but its name."
+  [{:keys [start]}]
+  (if (nil? start)
+    [:ok nil nil]
+    (let [[f & args :as call] (call-of start)
+          shown (language/plain call)]
+      (try
+        (outcome shown (apply f args))
+        (catch Throwable t
+          (if (proc-lib/alive-here?)
+            [:error [:bad-return [shown [:EXIT (language/reason t)]]]]
+            (throw t)))))))
+
+;; ---- stop
+
+(defn- attempt
+  "The value of a callback on the state; the state, and a report, if it fails or there is none."
+  [{:keys [name] :as spec} word state]
+  (if-some [f (word spec)]
+    (try
+      (f state)
+      (catch Exception e
+        (report/tell {:event :application-callback-failed :level :error :application name :callback word :reason (language/reason e)})
+        state))
+    state))
+
+(defn- stop-tree [spec root state]
+  (let [state (attempt spec :prep-stop state)]
+    (when root
+      (actor/exit root :shutdown)
+      (receive [:EXIT root _] nil))
+    (attempt spec :stop state)))
+
+;; ---- between
+
+(defn- leave [controller word why]
+  (gs/cast controller [word (actor/self) why])
+  (actor/exit (if (= ::failed word) :shutdown :normal)))
+
+(defn- hold
+  "Waits until the tree has ended, or has to."
+  [controller spec root state]
+  (receive
+    [:EXIT root why] (do (attempt spec :stop state) (leave controller ::ended why))
+    [:EXIT controller _] (stop-tree spec root state)
+    ::stop (do (stop-tree spec root state) (leave controller ::ended :normal))
+    _ (recur controller spec root state)))
+
+(defn- serve [controller spec]
+  (actor/flag :trap-exit true)
+  (actor/group-leader (actor/self) (actor/self))
+  (actor/pput ::name (:name spec))
+  (let [[how x state] (start-tree spec)]
+    (if (= :ok how)
+      (do (gs/cast controller [::up (actor/self)]) (hold controller spec x state))
+      (leave controller ::failed x))))
+
+(defn start
+  "Starts the process, linked to this one, which is the controller and will be told: ::up, ::failed or ::ended."
+  [spec]
+  (proc-lib/spawn-link serve (actor/self) spec))
+
+(defn stop
+  "Tells the process to stop its tree and to end."
+  [master]
+  (! master ::stop))
+
+;; ---- who belongs to it
+
+(defn application-of
+  "The name of the application whose group leader the process is; nil if it is none."
+  [leader]
+  (when-some [^LocalProcess process (Processes/processOf leader)]
+    (get (.dictionary process) ::name)))
+
+(defn- parent-of [^LocalProcess process]
+  (:parent (get (.dictionary process) ::proc-lib/family)))
+
+(defn- last-of-all
+  "Without those that wait for another one of them to end."
+  [processes]
+  (let [parents (into #{} (keep parent-of) processes)]
+    (remove #(parents (.pid ^LocalProcess %)) processes)))
+
+(defn stragglers
+  "The processes of an application that are alive, but for those that wait for others of them: {:pid :at :waits-for}."
+  [master]
+  (vec (for [^LocalProcess process (last-of-all (filter #(= master (.leader ^LocalProcess %)) (Processes/all)))
+             :let [{:keys [current-function waits-for]} (actor/process-info (.pid process))]]
+         {:pid (.pid process) :at current-function :waits-for waits-for})))

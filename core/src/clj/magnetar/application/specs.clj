@@ -1,0 +1,115 @@
+(ns magnetar.application.specs
+  "What an application is told, checked; and the order in which applications start."
+  {:no-doc true}
+  (:require
+   [magnetar.gen-server.behaviour :as behaviour]
+   [magnetar.supervisor.specs :as specs]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private known
+  [:name :description :vsn :env :applications :optional-applications :included-applications :start :prep-stop :stop])
+
+(defn- flaw [why at value may-be meant]
+  (specs/flaw :application-spec why at value may-be meant))
+
+(defn- callable? [f]
+  (and (ifn? f) (not (ident? f)) (not (coll? f))))
+
+;; ---- one application
+
+(defn- named? [x]
+  (or (keyword? x) (symbol? x)))
+
+(defn- check-name [spec]
+  (when-not (named? (:name spec))
+    (flaw :invalid-name [:name] (:name spec) "an application needs a :name, a keyword or symbol" nil)))
+
+(defn- check-start [start]
+  (cond
+    (map? start) (binding [specs/*within* (conj specs/*within* :start)] (specs/check start))
+    (and (vector? start) (callable? (first start))) nil
+    (or (nil? start) (callable? start)) nil
+    :else (flaw :invalid-start [:start] start "the spec of a supervisor, or a function, or a vector of a function and its arguments" nil)))
+
+(defn- check-callback [spec word]
+  (when-not (or (nil? (word spec)) (callable? (word spec)))
+    (flaw :invalid-callback [word] (word spec) "a function" nil)))
+
+(defn- check-names [spec word]
+  (let [names (word spec)]
+    (when-not (or (nil? names) (sequential? names))
+      (flaw :invalid-names [word] names "a vector of names of applications" nil))
+    (doseq [[i x] (map-indexed vector names)
+            :when (not (named? x))]
+      (flaw :invalid-name [word i] x "the name of an application, a keyword or symbol" nil))))
+
+(declare check)
+
+(defn- included [i spec]
+  (binding [specs/*within* (conj specs/*within* :included-applications i)]
+    (check spec)))
+
+(defn- check
+  "The spec, checked; those that it includes are under :included."
+  [spec]
+  (when-not (map? spec)
+    (flaw :invalid-application-spec [] spec "a map with :name, and with :start if it has processes" nil))
+  (specs/misspelt :application-spec [] known spec)
+  (check-name spec)
+  (check-start (:start spec))
+  (run! #(check-callback spec %) [:prep-stop :stop])
+  (run! #(check-names spec %) [:applications :optional-applications])
+  (when-not (or (nil? (:env spec)) (map? (:env spec)))
+    (flaw :invalid-env [:env] (:env spec) "a map" nil))
+  (when-not (or (nil? (:included-applications spec)) (sequential? (:included-applications spec)))
+    (flaw :invalid-names [:included-applications] (:included-applications spec) "a vector of specs of applications" nil))
+  (assoc spec :included (vec (map-indexed included (:included-applications spec)))))
+
+(defn application
+  "[:ok spec], or [:error [kind what is wrong]]."
+  [spec]
+  (specs/caught #(check spec)))
+
+;; ---- the order
+
+(defn- unknown [specs from word i wanted]
+  {:why :unknown-application
+   :at [from word i]
+   :value wanted
+   :meant (behaviour/near wanted (keys specs))})
+
+(defn- wanted-by
+  "The applications that have to be started before this one; throws a flaw if one is not loaded, unless it is optional."
+  [specs from]
+  (let [{:keys [applications optional-applications]} (specs from)
+        optional? (set optional-applications)
+        needed (remove optional? applications)]
+    (doseq [[i x] (map-indexed vector applications)
+            :when (and (not (optional? x)) (not (contains? specs x)))
+            :let [{:keys [why at value meant]} (unknown specs from :applications i x)]]
+      (flaw why at value "an application that is loaded" meant))
+    (concat needed (filter specs optional-applications))))
+
+(declare visit)
+
+(defn- visit-all [specs state path names]
+  (reduce #(visit specs %1 path %2) state names))
+
+(defn- visit [specs state path name]
+  (cond
+    (some #{name} (:order state)) state
+    (some #{name} path) (let [way (conj (vec (drop-while #(not= name %) path)) name)]
+                          (flaw :cycle [(peek path) :applications] way "of applications one starts after the other" nil))
+    :else (-> (visit-all specs state (conj path name) (wanted-by specs name))
+              (update :order conj name))))
+
+(defn in-order
+  "[:ok names], these applications and all that they depend on, in the order of their start; or [:error [kind what is wrong]]."
+  [specs names]
+  (specs/caught
+    (fn []
+      (doseq [[i x] (map-indexed vector names)
+              :when (not (contains? specs x))]
+        (flaw :unknown-application [i] x "an application that is loaded" (behaviour/near x (keys specs))))
+      (:order (visit-all specs {:order []} [] names)))))

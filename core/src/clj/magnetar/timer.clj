@@ -1,0 +1,247 @@
+(ns magnetar.timer
+  "Functions and messages later, or again and again.
+
+  once    apply-after send-after exit-after kill-after
+  again   apply-interval apply-repeatedly send-interval
+  end     cancel
+  also    tc, how long a call takes
+
+    (timer/send-interval 1000 :tick)
+    (timer/apply-interval 60000 clean-up)
+
+  The n-th time of an interval is n periods after its start, whatever the ones before took: an interval does not drift. It is a process of its own,
+  which ends with its owner: the process that started it, or the one that it sends to. An interval that is started outside of processes has no owner, and
+  goes on until it is cancelled. Time is the clock of the world, so that in `magnetar.test` it is virtual. Names are those of Erlang's module timer;
+  what fails there with badarg throws here, and what returns {ok, Timer} returns the timer."
+  (:require
+   [magnetar.actor :as actor :refer [! after receive]]
+   [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.start :as start]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime])
+  (:import
+   (java.time Duration)
+   (magnetar.kernel.park Fiber)
+   (magnetar.kernel.process LocalProcess Pid Processes Ref)
+   (magnetar.kernel.time Durations)))
+
+(set! *warn-on-reflection* true)
+
+;; A timer is the process that waits for it. The state of one that fires once is :waiting until it fires or is cancelled; an interval has none.
+(deftype Timer [^Pid pid state]
+  Object
+  (toString [_] (str "timer " pid)))
+
+(defmethod print-method Timer [^Timer timer ^java.io.Writer out]
+  (.write out (str "#<" timer ">")))
+
+(defn- now ^long []
+  (.nanoTime (.world (Fiber/current))))
+
+(defn- left ^Duration [^long instant]
+  (Duration/ofNanos (max 0 (- instant (now)))))
+
+(defn- finite ^long [operation duration]
+  (let [nanos (arguments/duration operation duration)]
+    (when (= Durations/INFINITE nanos)
+      (arguments/misuse :magnetar/bad-duration (str "`" operation "` wants a time that comes; this is :infinity.") {operation duration}))
+    nanos))
+
+(defn- check-pid [operation x]
+  (when-not (instance? Pid x)
+    (arguments/misuse :magnetar/not-a-pid (str "`" operation "` wants the pid of a process; this is " (arguments/show x) ".") {:value x}))
+  x)
+
+(defn- check-function [operation f]
+  (arguments/function operation f (str "(timer/" operation " 1000 clean-up)"))
+  f)
+
+(defn- own-pid
+  "The pid of this process, nil outside of processes."
+  []
+  (some-> (LocalProcess/current) .pid))
+
+;; ---- once
+
+(defn- once [operation site duration f]
+  (let [due (Durations/deadline (now) (finite operation duration))
+        state (atom :waiting)]
+    (Timer. (actor/spawn-opt-at operation site {}
+                                #(do (receive (after (left due) nil))
+                                     (when (compare-and-set! state :waiting :fired) (f)))
+                                nil)
+            state)))
+
+(defn ^:no-doc apply-after-at [site duration f args]
+  (check-function "apply-after" f)
+  (once "apply-after" site duration #(apply f args)))
+
+(defn apply-after
+  "Calls (f & args) in a process of its own when so many milliseconds have passed; returns the timer.
+
+  It does not end with the process that started it. An error of f is reported as that of any process.
+
+    (timer/apply-after 500 println \"now\")
+
+  In Erlang: timer:apply_after/2,3,4."
+  {:erlang "timer:apply_after/3"
+   :inline (fn [duration f & args] `(apply-after-at ~(start/here "apply-after") ~duration ~f ~(when args (vec args))))
+   :inline-arities #(<= 2 (long %))}
+  [duration f & args]
+  (apply-after-at "apply-after (line unknown)" duration f args))
+
+(defn send-after
+  "Sends the message to this process, or to a pid or name, when so many milliseconds have passed; returns the timer.
+
+    (timer/send-after 500 :tick)
+
+  In Erlang: timer:send_after/2,3. The same as `magnetar.actor/send-after`."
+  {:erlang "timer:send_after/3"}
+  ([duration message] (send-after duration (actor/self) message))
+  ([duration to message] (actor/send-after duration to message)))
+
+(defn exit-after
+  "Sends an exit signal with the reason to this process, or to the pid, when so many milliseconds have passed; returns the timer.
+
+    (timer/exit-after 5000 :too-slow)
+
+  In Erlang: timer:exit_after/2,3."
+  {:erlang "timer:exit_after/3"}
+  ([duration reason] (exit-after duration (actor/self) reason))
+  ([duration pid reason]
+   (check-pid "exit-after" pid)
+   (once "exit-after" "exit-after" duration #(actor/exit pid reason))))
+
+(defn kill-after
+  "Kills this process, or the one with the pid, when so many milliseconds have passed; returns the timer.
+
+    (timer/kill-after 5000 worker)
+
+  In Erlang: timer:kill_after/1,2."
+  {:erlang "timer:kill_after/2"}
+  ([duration] (kill-after duration (actor/self)))
+  ([duration pid] (exit-after duration pid :kill)))
+
+;; ---- again
+
+(defn- each-time
+  "Calls f at each time of the interval, until the owner with the reference has ended."
+  [ref ^long start ^long period f]
+  (loop [n 1]
+    (when (receive
+            [:DOWN ref :process _ _] false
+            (after (left (Durations/deadline start (* n period))) true))
+      (f)
+      (recur (inc n)))))
+
+(defn- interval
+  "An interval that ends with its owner, if there is one."
+  [operation site duration owner f]
+  (let [period (arguments/period operation duration)
+        start (now)]
+    (Timer. (actor/spawn-opt-at operation site {}
+                                #(each-time (if owner (actor/monitor owner) (actor/make-ref)) start period f)
+                                nil)
+            nil)))
+
+(defn ^:no-doc apply-interval-at [site duration f args]
+  (check-function "apply-interval" f)
+  (interval "apply-interval" site duration (own-pid) #(actor/spawn-opt-at "apply-interval" site {} f args)))
+
+(defn apply-interval
+  "Calls (f & args) every so many milliseconds, each time in a process of its own, also if the one before has not ended; returns the timer.
+
+  Ends when this process does. A call that fails is reported, and disturbs no other.
+
+    (timer/apply-interval 60000 clean-up)
+
+  In Erlang: timer:apply_interval/2,3,4."
+  {:erlang "timer:apply_interval/3"
+   :inline (fn [duration f & args] `(apply-interval-at ~(start/here "apply-interval") ~duration ~f ~(when args (vec args))))
+   :inline-arities #(<= 2 (long %))}
+  [duration f & args]
+  (apply-interval-at "apply-interval (line unknown)" duration f args))
+
+(defn- spawn-and-wait [site f args]
+  (let [[pid ref] (actor/spawn-opt-at "apply-repeatedly" site {:monitor true} f args)]
+    (receive [:DOWN ref :process pid _] nil)))
+
+(defn ^:no-doc apply-repeatedly-at [site duration f args]
+  (check-function "apply-repeatedly" f)
+  (interval "apply-repeatedly" site duration (own-pid) #(spawn-and-wait site f args)))
+
+(defn apply-repeatedly
+  "Like `apply-interval`, but a call begins only when the one before has ended; those that are late by then follow at once, one after the other.
+
+    (timer/apply-repeatedly 1000 poll)
+
+  In Erlang: timer:apply_repeatedly/2,3,4."
+  {:erlang "timer:apply_repeatedly/3"
+   :inline (fn [duration f & args] `(apply-repeatedly-at ~(start/here "apply-repeatedly") ~duration ~f ~(when args (vec args))))
+   :inline-arities #(<= 2 (long %))}
+  [duration f & args]
+  (apply-repeatedly-at "apply-repeatedly (line unknown)" duration f args))
+
+(defn- send-to [to message]
+  (when-some [pid (if (instance? Pid to) to (address/find-pid to))]
+    (! pid message)))
+
+(defn send-interval
+  "Sends the message to this process, or to a pid or name, every so many milliseconds; returns the timer.
+
+  Ends when the one with the pid does. A name is looked up each time, and the interval ends when this process does.
+
+    (timer/send-interval 1000 :tick)
+
+  In Erlang: timer:send_interval/2,3."
+  {:erlang "timer:send_interval/3"}
+  ([duration message] (send-interval duration (actor/self) message))
+  ([duration to message]
+   (when-not (or (instance? Pid to) (#{:local :via} (first (address/parts to))))
+     (arguments/misuse :magnetar/not-an-address
+                       (str "`send-interval` wants a pid or a name to send to; this is " (arguments/show to) ".") {:value to}))
+   (interval "send-interval" "send-interval" duration (if (instance? Pid to) to (own-pid)) #(send-to to message))))
+
+;; ---- end
+
+(defn- cancel-once [^Timer timer]
+  (when (compare-and-set! (.-state timer) :waiting :cancelled)
+    (actor/exit (.-pid timer) :kill)
+    true))
+
+(defn- cancel-interval [^Timer timer]
+  (let [running (actor/alive? (.-pid timer))]
+    (actor/exit (.-pid timer) :kill)
+    running))
+
+(defn cancel
+  "Stops a timer: true, or false if it has fired, was cancelled, or has ended with its owner. Once it has returned nothing is sent and no
+  call begins any more; a call that runs goes on.
+
+    (timer/cancel timer) ;=> true
+
+  In Erlang: timer:cancel/1."
+  {:erlang "timer:cancel/1"}
+  [timer]
+  (cond
+    (instance? Ref timer) (not (neg? (Processes/cancelTimer timer)))
+    (not (instance? Timer timer)) (arguments/misuse :magnetar/not-a-timer
+                                                    (str "`cancel` wants a timer, as the functions of magnetar.timer return it; this is "
+                                                         (arguments/show timer) ".")
+                                                    {:value timer})
+    (.-state ^Timer timer) (boolean (cancel-once timer))
+    :else (cancel-interval timer)))
+
+;; ---- how long
+
+(defn tc
+  "[microseconds value] of the call (f & args).
+
+    (timer/tc reduce + (range 1000)) ;=> [85 499500]
+
+  In Erlang: timer:tc/1,2,3."
+  {:erlang "timer:tc/2"}
+  [f & args]
+  (let [start (now)
+        value (apply f args)]
+    [(quot (- (now) start) 1000) value]))

@@ -1,0 +1,235 @@
+(ns magnetar.application-test
+  "Applications beyond the scenarios of OTP: specs, order, the end."
+  (:require
+   [clojure.test :refer [deftest is testing use-fixtures]]
+   [magnetar.actor :as actor :refer [! receive]]
+   [magnetar.application :as application]
+   [magnetar.application.controller :as controller]
+   [magnetar.gen-server :as gs]
+   [magnetar.otp.lanes :as lanes]
+   [magnetar.proc-lib :as proc-lib]
+   [magnetar.supervisor :as sup]
+   [magnetar.support :refer [eventually value-of]]
+   [magnetar.sys :as sys]
+   [magnetar.test :as test]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private told (atom []))
+(def ^:private reports (atom []))
+
+(defn- forget-all []
+  (run! #(application/unload (:name %)) (application/loaded-applications)))
+
+(use-fixtures :each
+  (fn [f]
+    (reset! told [])
+    (reset! reports [])
+    (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
+      (try
+        (lanes/leaving-nobody f)
+        (finally
+          (forget-all)
+          (proc-lib/set-report-hook before))))))
+
+(defn- tell [& what]
+  (swap! told conj (vec what)))
+
+(def ^:private worker
+  {:init (fn [id] (actor/flag :trap-exit true) (tell :up id) [:ok id])
+   :handle-call (fn [f _ id] [:reply (f) id])
+   :handle-cast (fn [why id] [:stop why id])
+   :terminate (fn [_ id] (tell :down id))})
+
+(defn- app
+  "An application with one worker of its name, registered."
+  [name & {:as more}]
+  (merge {:name name :start {:intensity 0 :children [{:id name :start [gs/start-link worker name {:name name}]}]}} more))
+
+(defn- load-all [& specs]
+  (doseq [spec specs]
+    (is (= :ok (application/load spec)))))
+
+(defn- running []
+  (mapv :name (application/which-applications)))
+
+;; ---- specs
+
+(defn- flaw-of [spec]
+  (let [[how [kind flaw]] (application/load spec)]
+    (is (= [:error :application-spec] [how kind]))
+    (select-keys flaw [:why :at :meant])))
+
+(deftest ^{:spec ["C110"]} a-wrong-spec-is-answered-with-where-it-is-wrong-and-what-was-meant
+  (is (= {:why :unknown-key :at [:aplications] :meant :applications} (flaw-of {:name :x :aplications []})))
+  (is (= {:why :invalid-name :at [:name] :meant nil} (flaw-of {:name "x"})))
+  (is (= {:why :invalid-start :at [:start] :meant nil} (flaw-of {:name :x :start ['f]})))
+  (is (= {:why :invalid-callback :at [:stop] :meant nil} (flaw-of {:name :x :stop :it})))
+  (is (= {:why :invalid-name :at [:applications 1] :meant nil} (flaw-of {:name :x :applications [:a "b"]})))
+  (is (= {:why :invalid-env :at [:env] :meant nil} (flaw-of {:name :x :env [1]})))
+  (is (= {:why :invalid-application-spec :at [] :meant nil} (flaw-of 7)))
+  (testing "in an application that is included"
+    (is (= {:why :invalid-name :at [:included-applications 0 :name] :meant nil} (flaw-of {:name :x :included-applications [{}]}))))
+  (is (= [] (application/loaded-applications))))
+
+(deftest ^{:spec ["C110"]} the-spec-of-the-supervisor-is-checked-where-it-stands
+  (let [[_ [kind flaw]] (application/load {:name :x :start {:children [{:id :a :start [gs/start-link worker 1] :restart :permenant}]}})]
+    (is (= [:start-spec [:start :children 0 :restart] :permanent] [kind (:at flaw) (:meant flaw)]))
+    (is (= "invalid restart type at [:start :children 0 :restart]: :permenant; one of :permanent, :transient, :temporary. Is :permanent meant?"
+           (:message flaw)))))
+
+(deftest what-is-no-application-is-refused-at-once
+  (is (thrown-with-msg? IllegalArgumentException #"`stop` wants the name of an application.*this is 7" (application/stop 7)))
+  (is (thrown-with-msg? IllegalArgumentException #"this is :permament\. Is :permanent meant\?" (application/start :x :permament)))
+  (is (= [:error [:not-loaded :x]] (application/start :x)))
+  (is (= [:error [:not-started :x]] (application/stop :x)))
+  (is (= [:error [:not-loaded :x]] (application/unload :x))))
+
+;; ---- order
+
+(deftest ^{:spec ["C111"]} applications-start-in-the-order-of-what-they-need
+  (load-all (app :web :applications [:db :cache]) (app :cache :applications [:db]) (app :db))
+  (is (= [:ok [:db :cache :web]] (application/ensure-all-started :web)))
+  (is (= [[:up :db] [:up :cache] [:up :web]] @told))
+  (is (= [:db :cache :web] (running)))
+  (is (= [:ok []] (application/ensure-all-started [:web :db]))))
+
+(deftest ^{:spec ["C111"]} a-cycle-is-named
+  (load-all (app :a :applications [:b]) (app :b :applications [:c]) (app :c :applications [:b]))
+  (let [[_ [kind flaw]] (application/ensure-all-started :a)]
+    (is (= [:application-spec :cycle [:b :c :b]] [kind (:why flaw) (:value flaw)]))
+    (is (= "cycle at [:c :applications]: [:b :c :b]; of applications one starts after the other." (:message flaw))))
+  (is (= [] @told)))
+
+(deftest a-dependency-that-is-not-loaded-is-named-with-what-was-meant
+  (load-all (app :web :applications [:databse]) (app :database))
+  (let [[_ [_ flaw]] (application/ensure-all-started :web)]
+    (is (= {:why :unknown-application :at [:web :applications 0] :value :databse :meant :database} (dissoc flaw :message)))))
+
+(deftest an-optional-application-that-is-loaded-starts-before
+  (load-all (app :web :optional-applications [:metrics]) (app :metrics))
+  (is (= [:ok [:metrics :web]] (application/ensure-all-started :web))))
+
+(deftest start-does-not-start-what-an-application-needs
+  (load-all (app :web :applications [:db]) (app :db))
+  (is (= [:error [:not-started :db]] (application/start :web)))
+  (is (= :ok (application/start :db)))
+  (is (= :ok (application/start :web))))
+
+(deftest ^{:spec ["C111"]} when-one-does-not-start-those-started-with-it-are-stopped-again
+  (load-all (app :db) (app :cache) (app :web :applications [:db :cache] :start [(constantly [:error :no-port])]))
+  (application/start :cache)
+  (let [[how [name [why _]]] (application/ensure-all-started :web)]
+    (is (= [:error :web :no-port] [how name why])))
+  (is (= [:cache] (running)))
+  (is (= [[:up :cache] [:up :db] [:down :db]] @told)))
+
+;; ---- start and stop
+
+(deftest a-start-may-be-a-function-and-its-state-goes-to-stop
+  (application/start {:name :x
+                      :start [(fn [n] [:ok (actor/spawn-link #(receive ::never nil)) {:n n}]) 5]
+                      :prep-stop (fn [s] (tell :prep-stop s) (assoc s :prepared true))
+                      :stop (fn [s] (tell :stop s))})
+  (is (= :ok (application/stop :x)))
+  (is (= [[:prep-stop {:n 5}] [:stop {:n 5 :prepared true}]] @told)))
+
+(deftest a-callback-that-fails-is-reported-and-stops-nothing-else
+  (application/start (app :x :prep-stop (fn [_] (throw (ex-info "no" {}))) :stop (fn [_] (tell :stopped))))
+  (is (= :ok (application/stop :x)))
+  (is (= [[:up :x] [:down :x] [:stopped]] @told))
+  (is (= [[:application-callback-failed :prep-stop]] (map (juxt :event :callback) @reports))))
+
+(deftest an-application-without-a-start-is-a-name
+  (is (= :ok (application/start {:name :x :description "only a name" :vsn "1"})))
+  (is (= [{:name :x :type :temporary :description "only a name" :vsn "1"}] (application/which-applications)))
+  (is (= :ok (application/stop :x))))
+
+(deftest what-a-start-left-behind-when-it-failed-is-gone
+  (let [left (atom nil)]
+    (application/start {:name :x :start (fn [] (reset! left (actor/spawn-link #(receive ::never nil))) (throw (ex-info "late" {})))})
+    (is (= :shutdown (test/await-down @left)))))
+
+(deftest two-who-start-the-same-application-are-both-told-when-it-is-up
+  (let [go (promise)]
+    (application/load (app :x :start [(fn [] @go [:ok (actor/spawn-link #(receive ::never nil))])]))
+    (let [starts (doall (repeatedly 2 #(future (application/start :x))))]
+      (is (eventually (= 2 (count (:waiting (:x (:apps (sys/get-state (#'controller/present)))))))))
+      (is (not-any? realized? starts))
+      (deliver go true)
+      (is (= [:ok :ok] (map value-of starts))))))
+
+(deftest an-application-that-is-stopped-while-it-starts-comes-down-in-order
+  (let [begun (promise), go (promise)]
+    (application/load (app :x :start [(fn [] (deliver begun true) @go (sup/start-link (:start (app :x))))]))
+    (let [start (future (application/start :x))
+          _ (value-of begun)
+          stop (future (application/stop :x))]
+      (is (= [:error [:stopped :x]] (value-of start)))
+      (deliver go true)
+      (is (= :ok (value-of stop)))
+      (is (= [[:up :x] [:down :x]] @told)))))
+
+(deftest a-spec-that-is-started-again-is-taken-anew
+  (is (= :ok (application/start {:name :x :env {:k 1}})))
+  (is (= [:error [:already-started :x]] (application/start {:name :x :env {:k 2}})))
+  (application/stop :x)
+  (is (= :ok (application/start {:name :x :env {:k 2}})))
+  (is (= {:k 2} (application/get-all-env :x))))
+
+(deftest what-was-put-into-an-environment-outlives-the-spec-and-not-the-unload
+  (application/put-env :x :k 9)
+  (application/load {:name :x :env {:k 1 :j 1}})
+  (is (= {:k 9 :j 1} (application/get-all-env :x)))
+  (application/unload :x)
+  (is (= {} (application/get-all-env :x))))
+
+;; ---- types
+
+(defn- ended-for [type why]
+  (let [hooked (atom [])
+        pid (promise)
+        before (application/set-end-hook #(swap! hooked conj (:reason %)))]
+    (try
+      (application/start {:name :x :start (fn [] (let [p (actor/spawn-link #(receive ::go (actor/exit why)))] (deliver pid p) p))} type)
+      (! @pid ::go)
+      (is (eventually (seq (filter #(= :application-ended (:event %)) @reports))))
+      (is (eventually (empty? (running))))
+      (let [level (:level (first (filter #(= :application-ended (:event %)) @reports)))]
+        (when (= :error level) (is (eventually (seq @hooked))))
+        (reset! reports [])
+        [level (first @hooked)])
+      (finally (application/set-end-hook before)))))
+
+(deftest ^{:spec ["C112"]} the-type-decides-what-the-end-of-a-tree-means
+  (is (= [[:error :normal] [:error :boom]] (mapv #(ended-for :permanent %) [:normal :boom])))
+  (is (= [[:warning nil] [:error :boom] [:error :shutdown]] (mapv #(ended-for :transient %) [:normal :boom :shutdown])))
+  (is (= [[:warning nil] [:warning nil]] (mapv #(ended-for :temporary %) [:normal :boom]))))
+
+(deftest ^{:spec ["C112"]} without-a-hook-the-end-of-a-permanent-one-stops-all-in-reverse
+  (load-all (app :db) (app :cache :applications [:db]) (app :web))
+  (application/ensure-all-started [:cache])
+  (application/start :web :permanent)
+  (gs/cast :web :boom)
+  (is (eventually (empty? (running))))
+  (is (= [[:down :web] [:down :cache] [:down :db]] (drop 3 @told))))
+
+(deftest who-belongs-to-an-application
+  (application/start (app :x))
+  (is (= [:ok :x] (gs/call :x application/get-application)))
+  (is (= [:ok :x] (application/get-application (actor/whereis :x))))
+  (is (nil? (actor/with-process {} (application/get-application)))))
+
+(deftest the-controller-is-gone-when-nothing-runs
+  (application/start (app :x))
+  (application/stop :x)
+  (is (= [] (application/which-applications)))
+  (is (= :ok (application/start (app :x)))))
+
+(deftest applications-live-in-the-simulator
+  (is (= [[:ok [:b :a]] [:b :a] :ok]
+         (test/simulate {:seed 3}
+           (application/load {:name :a :applications [:b] :start {:children [{:id 1 :start [gs/start-link worker :sim]}]}})
+           (application/load {:name :b})
+           [(application/ensure-all-started :a) (running) (application/stop :a)])))
+  (is (= [] (application/loaded-applications))))

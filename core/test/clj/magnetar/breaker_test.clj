@@ -1,0 +1,89 @@
+(ns magnetar.breaker-test
+  "Breakers that are servers, in virtual time."
+  (:require
+   [clojure.test :refer [deftest is]]
+   [magnetar.actor :as actor :refer [after receive]]
+   [magnetar.breaker :as breaker]
+   [magnetar.gen-server :as gs]
+   [magnetar.scope :as scope]
+   [magnetar.support :refer [with-failures]]
+   [magnetar.test :as test :refer [with-virtual-clock]]))
+
+(set! *warn-on-reflection* true)
+
+(defn- fail []
+  (throw (ex-info "down" {:magnetar/reason :down})))
+
+(defn- outcome [b f]
+  (try
+    (breaker/call b f)
+    (catch clojure.lang.ExceptionInfo e (:magnetar/reason (ex-data e)))))
+
+(defn- with-breaker
+  "The value of (f breaker) in virtual time, in a process that has subscribed."
+  [options f]
+  (with-virtual-clock
+    (actor/with-process {:trap-exit true}
+      (let [[_ b] (breaker/start-link (merge {:name ::b :failure-threshold 2 :delay 1000} options))]
+        (breaker/subscribe b)
+        (try
+          (f b)
+          (finally (gs/stop b)))))))
+
+(defn- told []
+  (receive [:breaker _ before after] [before after (test/now)] (after 5000 :nothing)))
+
+(deftest ^{:spec ["C59"]} it-opens-refuses-is-half-open-at-its-time-and-closes
+  (is (= [:down :down [:closed :open 0] :magnetar/circuit-open [:open :half-open 1000] :fine [:half-open :closed 1000] :fine]
+         (with-breaker {} (fn [b] [(outcome b fail) (outcome b fail) (told) (outcome b (constantly :fine)) (told)
+                                   (outcome b (constantly :fine)) (told) (outcome b (constantly :fine))])))))
+
+(deftest a-failed-trial-opens-it-again
+  (is (= [[:closed :open 0] [:open :half-open 1000] :down [:half-open :open 1000] [:open :half-open 2000]]
+         (with-breaker {} (fn [b] (outcome b fail) (outcome b fail) [(told) (told) (outcome b fail) (told) (told)])))))
+
+(deftest the-trial-of-a-caller-that-died-is-given-to-another
+  (is (= [:magnetar/circuit-open :fine]
+         (with-breaker {}
+           (fn [b]
+             (outcome b fail)
+             (outcome b fail)
+             (told)
+             (told)
+             (let [caller (actor/spawn #(breaker/call b (fn [] (receive ::never nil))))]
+               (scope/sleep 1)
+               (let [refused (outcome b (constantly :fine))]
+                 (actor/exit caller :kill)
+                 (scope/sleep 1)
+                 [refused (outcome b (constantly :fine))])))))))
+
+(deftest a-probe-tries-instead-of-a-call
+  (with-failures [_]
+    (is (= [[:closed :open 0] [:open :half-open 1000] :magnetar/circuit-open [:half-open :open 1010] [:open :half-open 2010] [:half-open :closed 2020] :fine]
+           (let [up (atom false)]
+             (with-breaker {:probe #(do (scope/sleep 10) (when-not @up (fail)))}
+               (fn [b]
+                 (outcome b fail)
+                 (outcome b fail)
+                 [(told) (told) (outcome b (constantly :never)) (told) (do (reset! up true) (told)) (told) (outcome b (constantly :fine))])))))))
+
+(deftest cancellations-count-for-nothing
+  (is (= {:state :closed :calls 0 :failures 0 :trials 0}
+         (with-breaker {}
+           (fn [b]
+             (dotimes [_ 3]
+               (try (scope/with-scope [_ {:deadline 10}] (breaker/call b #(scope/sleep 1000))) (catch clojure.lang.ExceptionInfo _)))
+             (scope/sleep 1)
+             (breaker/status b))))))
+
+(deftest what-a-breaker-does-not-know-does-it-no-harm
+  (is (= [[:error :unknown-call] :fine]
+         (with-breaker {} (fn [b]
+                            (actor/! b :junk)
+                            (gs/cast b :junk)
+                            [(gs/call b :junk) (outcome b (constantly :fine))])))))
+
+(deftest what-is-wrong-is-refused-at-once
+  (is (thrown-with-msg? IllegalArgumentException #"does not know :dealy" (breaker/start {:dealy 1})))
+  (is (thrown-with-msg? IllegalArgumentException #":probe is a function" (breaker/start {:probe 7})))
+  (is (thrown-with-msg? IllegalArgumentException #"`call` wants a function" (breaker/call ::b 7))))

@@ -1,0 +1,28 @@
+(ns magnetar.neighbours-test
+  "The pages about Integrant, Component and mount: with these where they are on the class path, else with stand-ins that have their protocol."
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.application :as application]
+   [magnetar.dev.guide :as guide]))
+
+(set! *warn-on-reflection* true)
+
+(defn- stand-in? [path]
+  (str/includes? (str (io/resource path)) "stand-ins"))
+
+(defn- run-page [page path]
+  (testing (str page (when (stand-in? path) ", with a stand-in"))
+    (is (< 2 (long (guide/run-page page))))
+    (is (= [] (application/which-applications)))
+    (run! #(application/unload (:name %)) (application/loaded-applications))))
+
+(deftest beside-integrant
+  (run-page "docs/guide/with-integrant.md" "integrant/core.cljc"))
+
+(deftest beside-component
+  (run-page "docs/guide/with-component.md" "com/stuartsierra/component.cljc"))
+
+(deftest beside-mount
+  (run-page "docs/guide/with-mount.md" "mount/core.cljc"))
