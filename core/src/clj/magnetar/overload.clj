@@ -59,7 +59,7 @@
   "The callbacks of a behaviour as functions that follow what it is redefined to."
   [^Behaviour checked]
   (into {:name (.-label checked)}
-        (for [word behaviour/known
+        (for [word (behaviour/known (.-kind checked))
               :when (behaviour/callback checked word)]
           [word (fn [& args] (apply (behaviour/callback checked word) args))])))
 

@@ -24,7 +24,9 @@
    details     ; what else a kind knows of it
    kind])
 
-(defn- known [{:keys [required optional]}]
+(defn known
+  "The names of the callbacks of a kind."
+  [{:keys [required optional]}]
   (into required optional))
 
 ;; ---- near misses

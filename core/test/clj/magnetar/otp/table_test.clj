@@ -126,7 +126,7 @@
 (defn- claimed []
   (let [ids (str/split-lines (slurp (io/file (System/getProperty "magnetar.home") "core/test/resources/conformance/otp-ids.txt")))]
     (filter #(#{"SPN" "LNK" "MON" "REG" "RCV" "ORD" "TMR" "ALI" "PRC" "PLB" "SUP" "GS" "SYS" "DYN" "GSM" "GE" "RGY" "TSK" "AGT" "HOT" "APP"}
-               (first (str/split % #"-")))
+              (first (str/split % #"-")))
             ids)))
 
 (deftest the-table-has-each-scenario-of-the-processes-once
