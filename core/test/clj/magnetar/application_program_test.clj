@@ -1,4 +1,4 @@
-(ns magnetar.application-program-test
+(ns ^:slow magnetar.application-program-test
   "Programs of applications in JVMs of their own, with real signals."
   {:limit 240000}
   (:require

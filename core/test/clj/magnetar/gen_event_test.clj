@@ -134,7 +134,7 @@
                               [:a :b] :magnetar/bad-handler
                               {} :magnetar/missing-callback
                               (dissoc keeper :handle-event) :magnetar/missing-callback
-                              (assoc keeper :handle-evnt 1) :magnetar/unknown-callback
+                              (assoc keeper :handel-inof 1) :magnetar/unknown-callback
                               'no.such.namespace-at-all :magnetar/no-such-behaviour}]
       (is (= reason (first (processes/misuse #(ge/add-handler pid handler []))))))
     (is (= :magnetar/unknown-option (first (processes/misuse #(ge/start {:nmae :x})))))

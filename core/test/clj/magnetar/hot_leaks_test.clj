@@ -1,4 +1,4 @@
-(ns magnetar.hot-leaks-test
+(ns ^:slow magnetar.hot-leaks-test
   "A hundred upgrades, and as many that are taken back, leave no class loader and no memory behind."
   {:limit 600000}
   (:require

@@ -101,13 +101,15 @@
     (second (read {:read-cond :allow :eof nil} reader))))
 
 (defn test-namespaces
-  "Names of the namespaces in the *_test.clj files below `folders`, sorted."
-  [folders]
-  (->> (mapcat (comp file-seq io/file) folders)
-       (filter #(str/ends-with? (.getName ^File %) "_test.clj"))
-       (map ns-of)
-       distinct
-       sort))
+  "Names of the namespaces in the *_test.clj files below `folders`, sorted: those marked ^:slow, or the others."
+  ([folders] (test-namespaces folders (Boolean/getBoolean "magnetar.slow")))
+  ([folders slow?]
+   (->> (mapcat (comp file-seq io/file) folders)
+        (filter #(str/ends-with? (.getName ^File %) "_test.clj"))
+        (map ns-of)
+        (filter #(= slow? (boolean (:slow (meta %)))))
+        distinct
+        sort)))
 
 (defn- words [text]
   (remove str/blank? (str/split text #"\s+")))

@@ -1,4 +1,4 @@
-(ns bank.bank-test
+(ns ^:slow bank.bank-test
   "Short days at the bank; the long ones are run by hand, see its README."
   {:limit 120000}
   (:require

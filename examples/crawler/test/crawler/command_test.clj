@@ -1,4 +1,4 @@
-(ns crawler.command-test
+(ns ^:slow crawler.command-test
   "The command `crawl.clj` from outside: words, exit codes, files, Ctrl-C."
   (:require
    [clojure.edn :as edn]

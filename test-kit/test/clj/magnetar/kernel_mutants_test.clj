@@ -1,4 +1,4 @@
-(ns magnetar.kernel-mutants-test
+(ns ^:slow magnetar.kernel-mutants-test
   "Defects planted in the kernel itself: the simulator finds each, in a JVM with the defective kernel."
   {:limit 300000}
   (:require

@@ -200,6 +200,14 @@
                    (.start (Thread. (fn [] (a/>!! c 1))))
                    (a/<! c))))
 
+(deftest ^{:spec ["C145"]} a-thread-that-a-fiber-wakes-is-reported-by-line
+  (refused-with :magnetar.test/foreign-thread
+                #(let [c (a/chan)
+                       t (Thread. (fn [] (a/>!! c 1)))]
+                   (.start t)
+                   (while (not= Thread$State/WAITING (.getState t)) (Thread/onSpinWait))
+                   (a/<! c))))
+
 (deftest a-pool-that-wakes-a-fiber-is-reported-with-the-line-that-waits
   (refused-with :magnetar.test/foreign-thread
                 #(let [answer (CompletableFuture.)]

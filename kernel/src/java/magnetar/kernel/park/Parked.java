@@ -81,6 +81,7 @@ public final class Parked extends Waiter {
         this.result = result;
         setReady();
         World.switchPoint();
+        World.meet(fiber.world(), thread);
         fiber.world().unpark(thread);
     }
 

@@ -134,6 +134,9 @@ public class World {
     /** Something happened to the object that a log of a simulation tells. */
     protected void write(String what, Object on, Object value) {}
 
+    /** A fiber of this world has met a thread of another one. */
+    protected void meets(Thread stranger) {}
+
     /** True if the message is to be lost on its way. */
     protected boolean isLost(Object to, Object message) {
         return false;
@@ -188,6 +191,13 @@ public class World {
         }
         World world = Fiber.current().world();
         return world.movesTimers() ? world : null;
+    }
+
+    /** The current fiber has let a thread of another world go on. */
+    static void meet(World other, Thread thread) {
+        if (isSimulated() && Fiber.current().world() != other) {
+            Fiber.current().world().meets(thread);
+        }
     }
 
     /** Writes into the log of the simulation, if there is one. */

@@ -102,6 +102,11 @@ final class SimWorld extends World {
     }
 
     @Override
+    protected void meets(Thread stranger) {
+        simulation.meets(stranger);
+    }
+
+    @Override
     protected boolean isLost(Object to, Object message) {
         return simulation.chaos().loses(to, message);
     }

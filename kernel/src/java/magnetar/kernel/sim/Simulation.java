@@ -348,6 +348,12 @@ public final class Simulation {
         return ((SimWorld) World.simulated()).simulation.verdict.refuse(what);
     }
 
+    void meets(Thread stranger) {
+        if (isHere() && !ending) {
+            verdict.met(current, stranger);
+        }
+    }
+
     void wakes(Thread thread) {
         if (!isHere()) {
             for (SimFiber f : List.copyOf(fibers)) {

@@ -87,6 +87,12 @@ final class Verdict {
         stop("FOREIGN_THREAD", f + " is woken by " + who + ", which is not part of the simulation: start it as a fiber (fork, go, spawn) inside of it.");
     }
 
+    /** It has found a thread from elsewhere that waits for it. */
+    void met(SimFiber f, Thread stranger) {
+        stop("FOREIGN_THREAD", f + where(f.line()) + ", meets the thread \"" + stranger.getName() + "\"" + where(Lines.ofProgram(stranger.getStackTrace()))
+                + ", which is not part of the simulation: start it as a fiber (fork, go, spawn) inside of it.");
+    }
+
     /** Nothing here could run, and yet its wait for a monitor has ended. */
     void notified(SimFiber f) {
         stop("FOREIGN_THREAD", f + where(f.line()) + ", waited for a monitor, for its notify or for the end of a thread, and a thread that is not part of the "
