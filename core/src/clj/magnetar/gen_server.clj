@@ -114,6 +114,7 @@
   ([behaviour state] (enter-loop behaviour state nil))
   ([behaviour state options]
    (arguments/options "enter-loop" [:name :debug :action] options)
+   (system/check-debug (:debug options))
    (Processes/requireCurrent "enter-loop")
    (server/enter (behaviour/behaviour behaviour) state options (proc-lib/parent))))
 
@@ -156,6 +157,9 @@
   In Erlang: gen_server:reply/2."
   {:erlang "gen_server:reply/2"}
   [from value]
+  (when-not (and (vector? from) (= 2 (count from)))
+    (arguments/misuse :magnetar/not-a-from
+                      (str "`reply` wants the `from` that handle-call was given; this is " (arguments/show from) ".") {:from from}))
   (system/reply from value)
   :ok)
 
@@ -171,7 +175,7 @@
   (call/send-request server request))
 
 (defn wait-response
-  "Waits for the answer to a request: [:reply value], or [:error [reason server]] if the server is dead.
+  "Waits for the answer to a request of this process, once: [:reply value], or [:error [reason server]] if the server is dead.
 
   With {:timeout ms} :timeout after so long; the request stays, and may be waited for again.
 
@@ -209,6 +213,11 @@
 (defn- here? [node]
   (= node (actor/node)))
 
+(defn- check-nodes [operation nodes]
+  (when-not (or (sequential? nodes) (set? nodes) (nil? nodes))
+    (arguments/misuse :magnetar/bad-nodes (str "`" operation "` wants a list of nodes, as in [(node)]; this is " (arguments/show nodes) ".")
+                      {:nodes nodes})))
+
 (defn multi-call
   "Calls the servers of that name on the nodes: [[[node answer] ..] [node without ..]].
 
@@ -219,6 +228,7 @@
   ([nodes server request] (multi-call nodes server request nil))
   ([nodes server request {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "multi-call" [:timeout] options)
+   (check-nodes "multi-call" nodes)
    (proc-lib/in-process
      #(let [requests (mapv (fn [node] [node (when (here? node) (send-request server request))]) nodes)
             answers (mapv (fn [[node sent]] [node (when sent (receive-response sent {:timeout timeout}))]) requests)
@@ -234,6 +244,7 @@
   In Erlang: gen_server:abcast/2,3."
   {:erlang "gen_server:abcast/3"}
   [nodes server request]
+  (check-nodes "abcast" nodes)
   (when (some here? nodes)
     (cast server request))
   :abcast)

@@ -200,6 +200,11 @@
     (f)
     (actor/with-process* {} f)))
 
+(defn- check-start [operation {:keys [timeout] :as options}]
+  (arguments/options operation [:timeout :spawn-opt] options)
+  (when (some? timeout)
+    (arguments/nanos :timeout timeout)))
+
 (defn start
   "Starts a process that calls f, and waits until it calls `init-ack`: returns what that is given.
 
@@ -211,7 +216,7 @@
   In Erlang: proc_lib:start/3,4,5."
   ([f] (start f nil))
   ([f options]
-   (arguments/options "start" [:timeout :spawn-opt] options)
+   (check-start "start" options)
    (in-process #(start-here f options))))
 
 (defn start-link
@@ -222,19 +227,23 @@
   In Erlang: proc_lib:start_link/3,4,5."
   ([f] (start-link f nil))
   ([f options]
-   (arguments/options "start-link" [:timeout :spawn-opt] options)
+   (check-start "start-link" options)
    (start-here f (assoc options :link true))))
 
 ;; ---- an end in order
 
 (defn ^:no-doc stopping-failed [reason pid timeout]
-  (throw (ex-info (str "The stop of " pid " failed: " (arguments/show reason) ".")
+  (throw (ex-info (str "The stop of " pid " failed: " (arguments/show reason) "."
+                       (when (= :calling-self reason)
+                         " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
                   {:magnetar/reason :magnetar/stop-failed
                    :reason reason
                    :magnetar/exit [reason ['magnetar.proc-lib/stop pid timeout]]
                    :pid pid})))
 
 (defn- terminate [pid reason timeout]
+  (when (= pid (actor/self))
+    (stopping-failed :calling-self pid timeout))
   (let [ref (actor/monitor pid)]
     (when (actor/alive? pid)
       (Processes/control pid [:magnetar/system [(actor/self) nil] [:terminate reason]]))
@@ -248,8 +257,8 @@
 (defn stop
   "Asks a process of OTP to end for the reason, :normal if none is given, and waits until it has: :ok.
 
-  {:timeout ms} says how long. Throws if it takes longer (:reason :timeout; the process goes on), if it is dead (:noproc), or if it ends for
-  another reason than this. A plain process does not know the message.
+  {:timeout ms} says how long. Throws if it takes longer (:reason :timeout; the process goes on), if it is dead (:noproc), is this process
+  (:calling-self), or ends for another reason than this. A plain process does not know the message.
 
     (proc-lib/stop pid :shutdown {:timeout 1000}) ;=> :ok
 

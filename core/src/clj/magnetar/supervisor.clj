@@ -7,6 +7,7 @@
                     {:name :app}) ;=> [:ok pid]
 
   start     start-link
+  as child  scope-link pipeline-link
   children  start-child terminate-child restart-child delete-child
   look      which-children count-children get-childspec history
 
@@ -26,7 +27,8 @@
 
   :id           any value but nil
   :start        [f & args]: called in the supervisor, it starts a process linked to it and returns [:ok pid], [:ok pid info], the pid, :ignore
-                or [:error why]. `gs/start-link`, `sup/start-link`, `actor/spawn-link`, `proc-lib/start-link` do
+                or [:error why]. `gs/start-link`, `sup/start-link`, `actor/spawn-link`, `proc-lib/start-link`, `sup/scope-link` and
+                `sup/pipeline-link` do
   :restart      :permanent (the default), :transient (after an abnormal end only), :temporary (never)
   :shutdown     how long it may take to end after the exit signal :shutdown, before it is killed: 5000 for a worker, :infinity for a supervisor;
                 :brutal-kill
@@ -39,7 +41,10 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
-   [magnetar.supervisor.behaviour :as behaviour]))
+   [magnetar.proc-lib :as proc-lib]
+   [magnetar.scope :as scope]
+   [magnetar.supervisor.behaviour :as behaviour]
+   [magnetar.supervisor.stages :as stages]))
 
 (set! *warn-on-reflection* true)
 
@@ -59,6 +64,30 @@
   ([spec {:keys [name] :as options}]
    (arguments/options "start-link" [:name] options)
    (gs/start-link behaviour/behaviour [spec name] {:name name :spawn-opt {:bindings :none}})))
+
+;; ---- children that are no servers
+
+(defn scope-link
+  "Starts a process, linked to this one, that opens a scope and calls (f scope & args): for a child that is a scope. Returns the pid.
+
+  It ends when the scope does: normally, or because a fork or the body failed, or by an exit signal, which cancels all that is in the scope.
+
+    {:id :import :start [sup/scope-link (fn [s] (scope/fork s watch-folder) (scope/fork s upload))]}"
+  [f & args]
+  (arguments/function "scope-link" f "(sup/scope-link (fn [s] (scope/fork s watch)))")
+  (proc-lib/spawn-link #(scope/with-scope [s] (apply f s args))))
+
+(defn pipeline-link
+  "Starts a process, linked to this one, that is a pipeline: like `magnetar.async/pipeline`, but its workers end with it. Returns the pid.
+
+  n workers take from `from`, pass each value through the transducer xf, and put what comes of it on `to`, in the order of the inputs. When
+  `from` is at an end it closes `to` and ends normally, so it wants {:restart :transient}; it ends when `to` is closed, too. If xf throws it fails,
+  and what its workers had in hand is lost; one that a supervisor starts in its place goes on with the same channels.
+
+    {:id :parse :restart :transient :start [sup/pipeline-link 4 parsed (map parse) lines]}"
+  [n to xf from]
+  (stages/check n to xf from)
+  (proc-lib/spawn-link stages/run n to xf from))
 
 (defn- ask [supervisor request]
   (gs/call supervisor request {:timeout :infinity}))

@@ -13,7 +13,8 @@
   (:require
    [magnetar.gen-server.call :as call]
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.runtime]))
+   [magnetar.impl.runtime]
+   [magnetar.sys.system :as system]))
 
 (set! *warn-on-reflection* true)
 
@@ -26,6 +27,10 @@
     (throw (ex-info (str "`" operation "` of " (arguments/show server) " failed: " (arguments/show value) ".")
                     {:magnetar/reason :magnetar/sys-failed :reason value :server server :magnetar/exit [value [operation server]]})))
   value)
+
+(defn- check-switch [operation word what wanted]
+  (when-not (or (= :get what) (system/switch? word what))
+    (arguments/misuse :magnetar/bad-debug (str "`" operation "` wants " wanted "; this is " (arguments/show what) ".") {:value what})))
 
 (defn get-state
   "The state of a server.
@@ -127,6 +132,7 @@
   {:erlang "sys:statistics/3"}
   ([server what] (statistics server what nil))
   ([server what options]
+   (check-switch "statistics" :statistics what "true, false or :get")
    (ask "statistics" server [:statistics what] options)))
 
 (defn log
@@ -141,6 +147,7 @@
   {:erlang "sys:log/3"}
   ([server what] (log server what nil))
   ([server what options]
+   (check-switch "log" :log what "true, false, :get or a number of events from 1 up")
    (ask "log" server [:log what] options)))
 
 (defn install

@@ -6,12 +6,16 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.actor-support :as processes]
    [magnetar.gen-server :as gs]
+   [magnetar.gen-server.call :as call]
+   [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
+   [magnetar.proc-lib.report :as report]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [eventually value-of with-failures]]
    [magnetar.sys :as sys])
   (:import
-   (clojure.lang ExceptionInfo)))
+   (clojure.lang ExceptionInfo)
+   (magnetar.kernel.process Processes)))
 
 (set! *warn-on-reflection* true)
 
@@ -45,6 +49,8 @@
      (is (= :ok how))
      pid)))
 
+(def ^:private in-a-var script)
+
 ;; ---- behaviours
 
 (defn- behaviour-namespace
@@ -72,8 +78,6 @@
         (! pid :hello)
         (is (= :hello (value-of got)))))
     (gs/stop pid)))
-
-(def ^:private in-a-var script)
 
 (deftest a-var-that-holds-a-map-is-a-behaviour-that-follows-the-var
   (let [pid (server #'in-a-var)]
@@ -104,7 +108,77 @@
   (is (= :magnetar/unknown-option (first (processes/misuse #(gs/start script 0 {:nmae :x})))))
   (is (= :magnetar/bad-name (first (processes/misuse #(gs/start script 0 {:name "text"})))))
   (is (= :magnetar/bad-address (first (processes/misuse #(gs/call "text" :x)))))
-  (is (= :magnetar/no-process (first (processes/misuse #(gs/start-link script 0))))))
+  (is (= :magnetar/no-process (first (processes/misuse #(gs/start-link script 0)))))
+  (is (str/starts-with? (second (processes/misuse #(gs/start-link script 0))) "`start-link` was called outside of a process"))
+  (is (str/starts-with? (second (processes/misuse #(sup/start-link {}))) "`start-link` was called outside of a process")))
+
+(deftest what-is-wrong-with-a-start-is-said-before-anything-starts
+  (let [before (count (Processes/all))]
+    (doseq [[options reason] [[{:timeout "x"} :magnetar/bad-duration]
+                              [{:timeout -1} :magnetar/bad-duration]
+                              [{:debug :trace} :magnetar/bad-debug]
+                              [{:debug [:tarce]} :magnetar/bad-debug]
+                              [{:debug [[:log :all]]} :magnetar/bad-debug]
+                              [{:spawn-opt 5} :magnetar/bad-options]
+                              [{:hosting :activated :spawn-opt {:platform-thread true}} :magnetar/bad-hosting]]]
+      (is (= reason (first (processes/misuse #(gs/start script 0 options))))))
+    (is (= :magnetar/bad-duration (first (processes/misuse #(proc-lib/start (fn []) {:timeout "x"})))))
+    (is (eventually (= before (count (Processes/all)))))))
+
+(deftest a-monitored-start-that-ignores-says-so
+  (actor/with-process {}
+    (is (= :ignore (gs/start-monitor (assoc script :init (fn [_] :ignore)) 0)))
+    (is (= [:error :why] (gs/start-monitor (assoc script :init (fn [_] [:stop :why])) 0)))))
+
+(deftest a-request-is-answered-once-and-to-the-process-that-has-sent-it
+  (actor/with-process {}
+    (let [pid (server)
+          request (gs/send-request pid (fn [_ s] [:reply s s]))
+          given-up (gs/send-request pid (fn [_ s] [:noreply s]))]
+      (testing "who else waits would wait for ever"
+        (is (= :magnetar/no-answer (first (value-of (future (actor/with-process {} (processes/misuse #(gs/wait-response request)))))))))
+      (is (= [:reply :st] (gs/wait-response request)))
+      (is (= :magnetar/no-answer (first (processes/misuse #(gs/wait-response request)))))
+      (is (= :timeout (gs/receive-response given-up {:timeout 0})))
+      (is (= :magnetar/no-answer (first (processes/misuse #(gs/wait-response given-up)))))
+      (is (= :noproc (first (second (gs/wait-response (gs/send-request ::nobody :x))))))
+      (gs/stop pid))))
+
+(deftest nodes-are-a-list
+  (is (= [:magnetar/bad-nodes :magnetar/bad-nodes]
+         (map (comp first processes/misuse) [#(gs/multi-call :a :x :get) #(gs/abcast :a :x :get)]))))
+
+(deftest a-reply-wants-what-handle-call-was-given
+  (is (= :magnetar/not-a-from (first (processes/misuse #(gs/reply 5 :x))))))
+
+(deftest a-callback-that-is-lost-while-the-server-runs-is-named
+  (let [pid (server #'in-a-var)]
+    (with-redefs [in-a-var (dissoc script :handle-call)]
+      (let [[{:keys [message]}] (why #(gs/call pid :x))]
+        (is (str/includes? message "in-a-var has no handle-call any more"))))))
+
+;; ---- what comes before any message
+
+(def ^:private counting-down
+  (assoc script
+         :handle-cast (fn [n s] [:noreply s [:continue n]])
+         :handle-continue (fn [n s] (cond
+                                      (= :for-ever n) [:noreply s [:continue n]]
+                                      (zero? (long n)) [:noreply :done]
+                                      :else [:noreply s [:continue (dec (long n))]]))))
+
+(deftest a-server-may-continue-as-often-as-it-likes
+  (doseq [hosting [:threaded :activated]]
+    (let [[_ pid] (gs/start counting-down :st {:hosting hosting})]
+      (gs/cast pid 200000)
+      (is (= :done (gs/call pid (fn [_ s] [:reply s s]) {:timeout 60000})))
+      (gs/stop pid))))
+
+(deftest an-exit-signal-ends-a-server-that-continues-for-ever
+  (let [pid (server counting-down)]
+    (gs/cast pid :for-ever)
+    (actor/exit pid :enough)
+    (is (= :enough (processes/reason pid)))))
 
 (deftest a-caller-that-does-not-trap-exits-dies-with-a-server-that-does-not-come-up
   (is (= [:exited :why]
@@ -135,6 +209,19 @@
     (deliver go true)
     (gs/stop pid)))
 
+(deftest a-call-that-is-late-says-its-time-and-what-the-server-handles-in-words
+  (let [[go in] (repeatedly promise)
+        pid (server)
+        busy (fn [_ s] (deliver in true) (value-of go) [:reply s s])
+        first-call (future (gs/call pid busy))
+        _ (value-of in)
+        sentence (ex-message (failure #(gs/call pid :x {:timeout (java.time.Duration/ofMillis 20)})))]
+    (is (str/includes? sentence "failed: :timeout after PT0.02S. The server is handling the call "))
+    (is (not (str/includes? sentence ":magnetar/call")))
+    (deliver go true)
+    (is (= :st (value-of first-call)))
+    (actor/exit pid :kill)))
+
 (deftest a-call-that-is-being-handled-says-so
   (let [go (promise)
         pid (server)
@@ -160,7 +247,11 @@
   (let [pid (server)
         e (failure #(gs/call pid (fn [_ s] [:repyl s s])))]
     (is (= [:bad-return-value [:repyl :st :st]] (subvec (:reason (ex-data e)) 0 2)))
-    (is (str/starts-with? (peek (:reason (ex-data e))) "handle-call of (a map) returned [:repyl :st :st]; it has to return"))))
+    (is (str/starts-with? (peek (:reason (ex-data e))) "handle-call of (a map) returned [:repyl :st :st]; it has to return")))
+  (let [[_ [_ _ sentence]] (gs/start (assoc script :init (fn [s] s)) :st)]
+    (is (= (str "init of (a map) returned :st; it has to return [:ok s], [:stop why], [:error why] or :ignore, "
+                "the first with a timeout, :hibernate or [:continue x] behind.")
+           sentence))))
 
 ;; ---- cycles of calls
 
@@ -169,6 +260,11 @@
   [pid request]
   (fn [_ s]
     [:reply (try (gs/call pid request) (catch ExceptionInfo e (:reason (ex-data e)))) s]))
+
+(deftest a-server-that-stops-itself-is-told-at-once
+  (let [pid (server)]
+    (is (= :calling-self (gs/call pid (fn [_ s] [:reply (why #(gs/stop pid)) s]))))
+    (gs/stop pid)))
 
 (deftest ^{:spec ["C88"]}
   a-server-that-calls-itself-is-told-at-once
@@ -196,6 +292,35 @@
     (is (some #(= :call-cycle (when (vector? %) (first %))) outcomes))
     (is (every? #(or (= :fine %) (= :call-cycle (first %))) outcomes))
     (run! gs/stop [a b])))
+
+(deftest ^{:spec ["C88"]}
+  a-cycle-that-was-never-whole-at-one-time-is-none
+  (let [[a b c] (repeatedly server)
+        next-edge @#'call/next-edge
+        of-b (Processes/processOf b)
+        [seen go in-c answer calling] (repeatedly promise)
+        halted (atom false)
+        ;; who walks past b has seen that b waits for c, and looks at c much later
+        slow-walk (fn [process]
+                    (let [edge (next-edge process)]
+                      (when (and edge (identical? process of-b) (compare-and-set! halted false true))
+                        (deliver seen true)
+                        (value-of go))
+                      edge))
+        fine (fn [_ s] [:reply :fine s])]
+    (with-redefs-fn {#'call/next-edge slow-walk}
+      (fn []
+        (let [b-asks (future (gs/call b (ask c (fn [_ s] (deliver in-c true) (value-of answer) [:reply :fine s]))))
+              _ (value-of in-c)
+              a-asks (future (gs/call a (ask b fine)))]
+          (value-of seen)
+          (gs/cast c (fn [s] (deliver calling true) (gs/call a fine) [:noreply s]))
+          (deliver answer true)
+          (value-of calling)
+          (is (eventually (= 2 (:message-queue-len (actor/process-info a))))) ; the answer of b, and the call of c
+          (deliver go true)
+          (is (= [:fine :fine] [(value-of b-asks) (value-of a-asks)])))))
+    (run! gs/stop [a b c])))
 
 (deftest ^{:spec ["C88"]}
   a-delegated-call-is-no-cycle
@@ -260,6 +385,33 @@
         (.removeHandler logger handler)
         (.setUseParentHandlers logger before)))))
 
+(deftest a-format-status-that-fails-or-gives-no-map-hides-the-state-and-keeps-the-reason
+  (doseq [[hide says] {(fn [_] :hidden) "format-status returned :hidden, which is no map."
+                       (fn [_] (assert false "hm")) "format-status failed: Assert failed: hm\nfalse"}]
+    (reset! reports [])
+    (let [pid (server (assoc script :format-status hide))]
+      (is (= says (:state (sys/get-status pid))))
+      (is (= :boom (why #(gs/call pid (fn [_ _] (actor/exit :boom))))))
+      (is (= [[:boom says]] (map (juxt :reason :state) @reports))))))
+
+(deftest a-hook-that-fails-an-assertion-changes-no-reason
+  (let [before (proc-lib/set-report-hook (fn [_] (assert false)))
+        pid (server)]
+    (binding [*err* (java.io.StringWriter.)]
+      (is (= :boom (why #(gs/call pid (fn [_ _] (actor/exit :boom)))))))
+    (proc-lib/set-report-hook before)))
+
+(deftest what-sys-does-not-know-does-a-server-no-harm
+  (let [pid (server)
+        well? #(= :st (gs/call pid (fn [_ s] [:reply s s])))]
+    (doseq [f [#(sys/statistics pid :nonsense) #(sys/log pid :nonsense) #(sys/log pid -1) #(sys/log pid 0)]]
+      (is (= :magnetar/bad-debug (first (processes/misuse f))))
+      (is (well?)))
+    (sys/install pid :probe (fn [_ _ _] (assert false)) 0)
+    (is (well?))
+    (is (well?))
+    (gs/stop pid)))
+
 (deftest ^{:spec ["C89"]}
   a-supervisor-remembers-deaths
   (actor/with-process {:trap-exit true}
@@ -272,6 +424,12 @@
       (is (= [[:a :two :st] [:a :three :st]] (map (juxt :id :reason :state) (sup/history s))))
       (is (every? inst? (map :at (sup/history s))))
       (gs/stop s))))
+
+(deftest what-a-supervisor-has-written-down-is-kept-nowhere-else
+  (let [pid (server)]
+    (why #(gs/call pid (fn [_ _] (actor/exit :boom))))
+    (is (= :st (:state (report/take-words pid))))
+    (is (nil? (report/take-words pid)))))
 
 (deftest a-misspelt-key-of-a-child-is-found-before-what-it-leaves-missing
   (actor/with-process {:trap-exit true}

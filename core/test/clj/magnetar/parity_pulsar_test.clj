@@ -13,7 +13,7 @@
 
 (def ^:private aliases
   '{a magnetar.async, actor magnetar.actor, bits magnetar.bits, channel magnetar.channel, context magnetar.scope.context
-    fold magnetar.fold, inspect magnetar.inspect, scope magnetar.scope, test magnetar.test})
+    fold magnetar.fold, gs magnetar.gen-server, inspect magnetar.inspect, scope magnetar.scope, sup magnetar.supervisor, test magnetar.test})
 
 (defn- page []
   (slurp (io/file home "docs/parity/pulsar.md")))

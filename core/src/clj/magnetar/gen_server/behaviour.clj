@@ -139,11 +139,15 @@
     (when-not (ifn? (lookup source word))
       (missing kind label source word))))
 
+(defn- lost [source word]
+  (throw (ex-info (str "The behaviour " (symbol source) " has no " (name word) " any more, which a server needs; found: " (names (found source)) ".")
+                  {:magnetar/reason :magnetar/missing-callback :missing word})))
+
 (defn hot
   "The callback as a function that follows what it is redefined to."
   [source word]
   (if (var? source)
-    (fn [& args] (apply (lookup source word) args))
+    (fn [& args] (apply (or (lookup source word) (lost source word)) args))
     (lookup source word)))
 
 (defn of-kind

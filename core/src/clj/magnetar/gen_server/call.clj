@@ -56,12 +56,19 @@
        :mailbox (.messages info)
        :number (when-not (neg? before) (inc before))})))
 
+(defn- in-words [message]
+  (let [[word a b] (when (vector? message) message)]
+    (case word
+      :magnetar/call (str "the call " (language/text b) " of " (first a))
+      :magnetar/cast (str "the cast " (language/text a))
+      (str "the message " (language/text message)))))
+
 (defn- doing-text [{:keys [blocked-in handling handles-this suspended mailbox number]}]
   (str "The server "
        (cond
          suspended "is suspended"
          handles-this "is handling this very call"
-         handling (str "is handling " (language/text handling))
+         handling (str "is handling " (in-words handling))
          :else "waits for messages")
        (when blocked-in (str ", in " blocked-in))
        "; mailbox " mailbox
@@ -76,7 +83,7 @@
   (let [call [word (language/plain address) (language/plain request) timeout]
         state (when (= :timeout reason) (doing pid ref))]
     (ex-info (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (arguments/show reason)
-                  (when (= :timeout reason) (str " after " timeout " ms")) ". "
+                  (when (= :timeout reason) (str " after " timeout (when (number? timeout) " ms"))) ". "
                   (if state (doing-text state) note))
              {:magnetar/reason :magnetar/call-failed
               :reason reason
@@ -104,15 +111,25 @@
         (when (and callee (.awaits process (.-ref edge)) (held-or-queued? callee (.-ref edge)))
           edge)))))
 
+(defn- way-back
+  "The calls on the way from this process back to it, if each waits in the one that follows; nil if one does not."
+  [^LocalProcess me first-edge]
+  (loop [way [first-edge] seen #{}]
+    (let [at (.-callee ^Edge (peek way))]
+      (cond
+        (= at (.pid me)) way
+        (seen at) nil
+        :else (when-some [edge (next-edge (Processes/processOf at))]
+                (recur (conj way edge) (conj seen at)))))))
+
+;; While one walks, a call seen before may be answered, and its server then close what looks like the rest of a cycle. An edge is of one call and
+;; never comes back: so calls that two walks have seen were all there at the instant between them.
 (defn- cycle-of
   "The pids on the way from this process back to it, if each waits for the next; nil if one does not."
-  [^LocalProcess me ^Edge first-edge]
-  (loop [at (.-callee first-edge) way [(.pid me)]]
-    (cond
-      (= at (.pid me)) (conj way at)
-      (some #{at} way) nil
-      :else (when-some [^Edge edge (next-edge (Processes/processOf at))]
-              (recur (.-callee edge) (conj way at))))))
+  [^LocalProcess me first-edge]
+  (when-some [way (way-back me first-edge)]
+    (when (= way (way-back me first-edge))
+      (into [(.pid me)] (map #(.-callee ^Edge %)) way))))
 
 (defn- cycle-text [way]
   (str "Each of these waits for the answer of the next: " (apply str (interpose " -> " way))
@@ -281,11 +298,24 @@
     [:reply (nth answer 1)]
     [:error [(nth answer 4) (.-address request)]]))
 
+(defn- refuse-request [problem ^Request request]
+  (arguments/misuse :magnetar/no-answer (str "The " request " " problem ": nobody answers it here any more.") {:request request}))
+
+(defn- waiting-answer
+  "The answer to a request of this process: waits for one only that may still come."
+  [^LocalProcess me ^Request request ^long nanos]
+  (let [^Ref ref (.-ref request)]
+    (cond
+      (not= (.pid me) (.maker ref)) (refuse-request (str "was sent by " (.maker ref) ", and this is " (.pid me)) request)
+      (.awaits me ref) (receive-answer me ref nanos)
+      :else (or (receive-answer me ref 0)
+                (refuse-request "has had its answer, or was given up" request)))))
+
 (defn wait-response
   "The outcome of the request, :timeout if there is none in time."
   [request timeout]
   (let [request (check-request "wait-response" request)]
-    (if-some [answer (receive-answer (Processes/requireCurrent "wait-response") (.-ref request) (arguments/nanos :timeout timeout))]
+    (if-some [answer (waiting-answer (Processes/requireCurrent "wait-response") request (arguments/nanos :timeout timeout))]
       (outcome answer request)
       :timeout)))
 

@@ -20,7 +20,7 @@
    (clojure.lang IDeref)
    (magnetar.gen_server.behaviour Behaviour)
    (magnetar.kernel.park Cancelled Exit)
-   (magnetar.kernel.process LocalProcess Matcher Pid)
+   (magnetar.kernel.process LocalProcess Matcher Pid Processes)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -112,13 +112,22 @@
 
 ;; ---- the end
 
+(defn- hidden
+  "What is shown where format-status does not say it: why not, and the reason, which links and monitors learn anyway."
+  [{:keys [reason]} ^String why]
+  {:state (str "format-status " why) :reason reason})
+
 (defn- redacted
   "What a report may show of a server, as the callback format-status of its behaviour wants it."
   [behaviour status]
   (if-some [hide (behaviour/callback behaviour :format-status)]
     (try
-      (hide status)
-      (catch Exception e {:state (str "format-status failed: " (ex-message e))}))
+      (let [shown (hide status)]
+        (if (map? shown) shown (hidden status (str "returned " (language/text shown) ", which is no map."))))
+      (catch Throwable t
+        (if (proc-lib/alive-here?)
+          (hidden status (str "failed: " (ex-message t)))
+          (throw t))))
     status))
 
 (defn- frames [reason]
@@ -294,6 +303,16 @@
                       "Only a server that rests serves calls inline: give it {:hosting :activated} beside its :inline-calls."
                       {:inline-calls inline-calls :hosting hosting})))
 
+(defn- check-spawn-opt [spawn-opt hosting]
+  (when-not (or (nil? spawn-opt) (map? spawn-opt))
+    (arguments/misuse :magnetar/bad-options
+                      (str "The :spawn-opt of a server is a map of options of `spawn-opt`; this is " (arguments/show spawn-opt) ".")
+                      {:spawn-opt spawn-opt}))
+  (when (and (= :activated hosting) (:platform-thread spawn-opt))
+    (arguments/misuse :magnetar/bad-hosting
+                      "A server on a platform thread keeps it: leave {:hosting :activated} out, or the :platform-thread of its :spawn-opt."
+                      {:hosting hosting :spawn-opt spawn-opt})))
+
 (defn- how-idle
   "What a server is while it waits, see Server."
   [hosting inline-calls]
@@ -314,21 +333,29 @@
         inline-calls (when inline? (option given :inline-calls))]
     (check-hosting hosting)
     (check-inline-calls inline-calls hosting)
+    (check-spawn-opt (:spawn-opt given) (:hosting given))
     (how-idle hosting inline-calls)))
+
+(defn- check [operation inline? {:keys [name timeout debug] :as given}]
+  (arguments/options operation (cond-> options inline? (conj :inline-calls)) given)
+  (names/check-name name)
+  (when (some? timeout)
+    (arguments/nanos :timeout timeout))
+  (system/check-debug debug))
 
 (defn start
   "Starts a server in step with this process: (body options parent) is what it does, `how` says :link or :keep-monitor, `inline?` whether servers
   of this kind may serve their callers inline."
   [operation label inline? body {:keys [name timeout debug spawn-opt] :as given} how]
-  (arguments/options operation (cond-> options inline? (conj :inline-calls)) given)
-  (names/check-name name)
+  (check operation inline? given)
   (let [idle (hosted given inline?)
-        parent (when (:link how) (actor/self))]
+        parent (when (:link how) (.pid (Processes/requireCurrent operation)))]
     (proc-lib/start-here #(body {:name name :debug debug :idle idle} parent)
                          (merge how {:report? false :spawn-opt spawn-opt :timeout (or timeout :infinity)
                                      :label (str (or name label))}))))
 
 (defn monitored
   "The outcome of a start that kept its monitor, as a start-monitor returns it."
-  [[how x :as outcome]]
-  (if (vector? how) [:ok [(second how) x]] outcome))
+  [outcome]
+  (let [[how x] (when (vector? outcome) outcome)]
+    (if (vector? how) [:ok [(second how) x]] outcome)))

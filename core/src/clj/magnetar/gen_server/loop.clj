@@ -14,7 +14,7 @@
   (:import
    (magnetar.gen_server.behaviour Behaviour)
    (magnetar.gen_server.host Failed Idle Kind Next Server Visit)
-   (magnetar.kernel.park Exit)
+   (magnetar.kernel.park Exit Fiber)
    (magnetar.kernel.process Lendable LocalProcess Pid)
    (magnetar.kernel.time Durations)))
 
@@ -36,14 +36,14 @@
 ;; ---- what callbacks return
 
 (def ^:private shapes
-  {:init "[:ok s], [:stop why], [:error why] or :ignore"
-   :handle-call "[:reply v s], [:noreply s], [:stop why s] or [:stop why v s]"})
+  {:init "[:ok s], [:stop why], [:error why] or :ignore, the first"
+   :handle-call "[:reply v s], [:noreply s], [:stop why s] or [:stop why v s], the first two"})
 
 (defn- bad-return [^Server server callback value]
   (let [shown (language/plain value)]
     [:bad-return-value shown
      (str (name callback) " of " (host/label server) " returned " (language/text value) "; it has to return "
-          (shapes callback "[:noreply s] or [:stop why s]") ", the first two with a timeout, :hibernate or [:continue x] behind.")]))
+          (shapes callback "[:noreply s] or [:stop why s], the first") " with a timeout, :hibernate or [:continue x] behind.")]))
 
 (defn- nanos
   "The nanoseconds that the server waits for the next message after a callback that returned this action; nil if it is none."
@@ -57,14 +57,27 @@
 
 (declare interpret)
 
-(defn- continue-with [^Server server state debug [_ argument :as message]]
-  (let [handle (behaviour/callback (.-behaviour server) :handle-continue)
+;; A callback has returned [:continue x]: what is done next, before any message.
+(deftype Continuing [state debug action])
+
+(defn- continue-with [^Server server ^Continuing now]
+  (let [[_ argument :as message] (.-action now)
+        state (.-state now)
+        handle (behaviour/callback (.-behaviour server) :handle-continue)
         value (guarded server
                        (if handle
                          (handle argument state)
                          (throw (ex-info (str "The behaviour " (host/label server) " has no handle-continue, and returned "
                                               (language/text message) ".") {}))))]
-    (interpret server :handle-continue message state debug value)))
+    (interpret server :handle-continue message state (.-debug now) value)))
+
+(defn- settled
+  "The Next when all is done that has to be before any message. A server may go on so for ever: it takes no stack, and an exit signal ends it."
+  [server now]
+  (if (instance? Next now)
+    now
+    (do (.enter (Fiber/current))
+        (recur server (continue-with server now)))))
 
 (defn- proceed
   "The server goes on after a callback that returned the state and this action."
@@ -72,7 +85,7 @@
   (let [wait (nanos action)]
     (cond
       wait (Next. state debug wait)
-      (continue? action) (continue-with server state debug action)
+      (continue? action) (Continuing. state debug action)
       :else (stop server (bad-return server callback value) state message debug))))
 
 (defn- from-of [message]
@@ -164,7 +177,7 @@
   (fn []
     (fibers/install frame)
     (.handle server message)
-    (let [next (interpret server :handle-call message state nil value)]
+    (let [next (settled server (interpret server :handle-call message state nil value))]
       (.handle server nil)
       (host/serve server next))))
 
@@ -212,7 +225,7 @@
 (def kind
   "The kind of server that gen-server is."
   (reify Kind
-    (process [_ server message state debug] (handle server message state debug))
+    (process [_ server message state debug] (settled server (handle server message state debug)))
     (end [_ server reason state message debug] (stop server reason state message debug))
     (face [_ server debug] (face server debug))
     (resting [_ server state debug frame] (resting server state debug frame))))
@@ -224,14 +237,14 @@
   [behaviour state {:keys [name debug action]} parent]
   (let [server (host/server kind behaviour name parent nil)
         debug (system/start-debug debug)]
-    (host/serve server (proceed server :init nil state debug action [:ok state action]))))
+    (host/serve server (settled server (proceed server :init nil state debug action [:ok state action])))))
 
 (defn- up [server debug value fail]
   (let [[word state action] (when (vector? value) value)]
     (if (and (= :ok word) (<= 2 (count value) 3) (or (nanos action) (continue? action)))
       (do
         (proc-lib/init-ack [:ok (actor/self)])
-        (host/serve server (proceed server :init nil state debug action value)))
+        (host/serve server (settled server (proceed server :init nil state debug action value))))
       (fail (bad-return server :init value)))))
 
 (defn begin

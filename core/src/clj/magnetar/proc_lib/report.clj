@@ -6,7 +6,8 @@
    [magnetar.impl.runtime]
    [magnetar.impl.worlds :as worlds])
   (:import
-   (java.lang System$Logger$Level)))
+   (java.lang System$Logger$Level)
+   (magnetar.kernel.park Cancelled Exit)))
 
 (set! *warn-on-reflection* true)
 
@@ -54,13 +55,16 @@
   [event]
   (try
     ((or @hook write) event)
-    (catch Exception e
+    (catch Throwable t
+      (when (or (instance? Exit t) (instance? Cancelled t))
+        (throw t))
       (binding [*out* *err*]
-        (println "The hook of reports failed:" (ex-message e) "on" (language/text event))))))
+        (println "The hook of reports failed:" (ex-message t) "on" (language/text event))))))
 
 ;; ---- last words, which a supervisor keeps in its history
 
-(def ^:private most-words 1000)
+;; Each may be some hundred kilobytes, and nobody may ever ask for those of a server without a supervisor.
+(def ^:private most-words 100)
 
 (def ^:private no-words {:order clojure.lang.PersistentQueue/EMPTY :words {}})
 
@@ -82,10 +86,13 @@
   (swap! (last-words) keep-words pid (select-keys event [:last-message :state]))
   (tell (assoc event :event :crash :level :error)))
 
-(defn words-of
-  "The last message and the state of a process that crashed lately; nil if it did not."
+(defn take-words
+  "The last message and the state of a process that crashed lately, once: they are forgotten then. Nil if it did not crash."
   [pid]
-  (get-in @(last-words) [:words pid]))
+  (let [words (last-words)]
+    (when (contains? (:words @words) pid)
+      (let [[before _] (swap-vals! words update :words dissoc pid)]
+        (get-in before [:words pid])))))
 
 (defn silent?
   "Is this a reason for which processes end as they should?"

@@ -212,7 +212,7 @@
     [:noreply state]))
 
 (defn- remember [{:keys [history-size] :as state} {:keys [id pid restart]} why]
-  (let [entry (merge {:at (worlds/date) :id id :pid pid :restart restart :reason (language/plain why)} (report/words-of pid))
+  (let [entry (merge {:at (worlds/date) :id id :pid pid :restart restart :reason (language/plain why)} (report/take-words pid))
         history (conj (:history state) entry)]
     (assoc state :history (if (< (long history-size) (count history)) (pop history) history))))
 
@@ -263,9 +263,12 @@
       present [[:error :already-present] state]
       :else (keep-started state (:id child) child (children/start child) (fn [why] [why child])))))
 
-(defn- start-simple [{:keys [template next] :as state} arguments]
-  (let [child (update template :start into arguments)]
-    (keep-started state next child (children/start child) identity)))
+(defn- start-simple [{:keys [template next] :as state} x]
+  (let [[how arguments] (specs/more-arguments x)]
+    (if (= :error how)
+      [[:error arguments] state]
+      (let [child (update template :start into arguments)]
+        (keep-started state next child (children/start child) identity)))))
 
 (defn- start-dynamic [{:keys [max-children next extra-arguments kids] :as state} spec]
   (let [[how child] (specs/one-child spec (assoc state :needs-id false))]

@@ -61,13 +61,18 @@
 
 ;; ---- children
 
+;; Data are functions too, and one that stands here is a start that was called, or a name that was not looked up.
+(defn- function? [x]
+  (and (ifn? x) (not (keyword? x)) (not (symbol? x)) (not (coll? x))))
+
 (defn- check-start [at start]
   (when (nil? start)
     (flaw :start-spec :missing-start at start "a child needs :start, as in [gs/start-link 'my.counter 0]" nil))
-  (let [start (if (ifn? start) (if (vector? start) start [start]) nil)]
-    (when-not (and (seq start) (ifn? (first start)))
-      (flaw :start-spec :invalid-start (conj at :start) start "a function, or a vector of a function and its arguments" nil))
-    start))
+  (let [whole (if (sequential? start) (vec start) [start])]
+    (when-not (function? (first whole))
+      (flaw :start-spec :invalid-start (conj at :start) start
+            "a function, or a vector of a function and its arguments, as in [gs/start-link 'my.counter 0]" nil))
+    whole))
 
 (defn- check-shutdown [at shutdown]
   (if (#{:brutal-kill :infinity} shutdown)
@@ -103,6 +108,25 @@
     (check-significant at whole-spec auto-shutdown)
     whole-spec))
 
+(defn- check-ids [children]
+  (reduce (fn [seen [n {:keys [id]}]]
+            (when (contains? seen id)
+              (flaw :start-spec :duplicate-child-name [:children n :id] id "each child has an :id of its own" nil))
+            (conj seen id))
+          #{}
+          (map-indexed vector children)))
+
+(defn- check-dynamic
+  "Refuses what only a :dynamic supervisor has: elsewhere it would do nothing."
+  [spec strategy]
+  (doseq [k [:max-children :extra-arguments] :when (not (or (= :dynamic strategy) (contains? #{nil :infinity} (k spec))))]
+    (flaw :supervisor-data :only-of-dynamic [k] (k spec) (str "a supervisor with {:strategy :dynamic} has it, and this one is " strategy) nil)))
+
+(defn- check-extra-arguments [x]
+  (when-not (or (nil? x) (sequential? x))
+    (flaw :supervisor-data :invalid-extra-arguments [:extra-arguments] x "a vector of arguments" nil))
+  (vec x))
+
 (defn- check-children [{:keys [children strategy] :as flags}]
   (when-not (or (nil? children) (sequential? children))
     (flaw :start-spec :invalid-children [:children] children "a vector of child specs" nil))
@@ -111,8 +135,7 @@
       (flaw :bad-start-spec :wrong-number-of-children [:children] children
             (if simple? "a :simple-one-for-one has one child spec, the template" "a :dynamic supervisor begins without children") nil))
     (let [checked (vec (map-indexed #(child [:children %1] %2 flags) children))]
-      (doseq [[id twice] (group-by :id checked) :when (next twice)]
-        (flaw :start-spec :duplicate-child-name [:children] id "each child has an :id of its own" nil))
+      (check-ids checked)
       checked)))
 
 ;; ---- flags
@@ -134,8 +157,9 @@
                :intensity (whole :supervisor-data :invalid-intensity [:intensity] (:intensity spec (default-intensity strategy)))
                :period period
                :max-children (:max-children spec :infinity)
-               :extra-arguments (vec (:extra-arguments spec))
+               :extra-arguments (check-extra-arguments (:extra-arguments spec))
                :history-size (whole :supervisor-data :invalid-history [:history] (:history spec 50))}]
+    (check-dynamic spec strategy)
     (when-not (= :infinity (:max-children flags))
       (whole :supervisor-data :invalid-max-children [:max-children] (:max-children flags)))
     (assoc flags :specs (check-children (assoc flags :children (:children spec))))))
@@ -160,3 +184,11 @@
   [spec flags]
   (let [[how x] (caught #(child [] spec flags))]
     (if (= :ok how) [:ok x] [:error (second x)])))
+
+(defn more-arguments
+  "[:ok arguments] for the start of a template, or [:error what is wrong]."
+  [x]
+  (let [[how y] (caught #(if (or (nil? x) (sequential? x))
+                           (vec x)
+                           (flaw :start-spec :invalid-arguments [] x "a vector of more arguments for the start of the template" nil)))]
+    (if (= :ok how) [:ok y] [:error (second y)])))

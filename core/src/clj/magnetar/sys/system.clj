@@ -4,6 +4,7 @@
   (:require
    [magnetar.actor :as actor :refer [! receive]]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
    [magnetar.impl.worlds :as worlds])
@@ -18,6 +19,16 @@
   (when ref
     (! ref [ref value]))
   nil)
+
+(defn- attempt
+  "[:ok value of f], or [:error reason] if it throws and the process has not to exit."
+  [f]
+  (try
+    [:ok (f)]
+    (catch Throwable t
+      (if (.isAlive ^Pid (actor/self))
+        [:error (language/reason t)]
+        (throw t)))))
 
 ;; ---- debugging: nil, or a map of what is on
 
@@ -38,8 +49,8 @@
 
 (defn- tell-installed [installed who event]
   (reduce-kv (fn [left id [f state]]
-               (let [next (try (f state event who) (catch Exception _ :done))]
-                 (if (= :done next) (dissoc left id) (assoc left id [f next]))))
+               (let [[how next] (attempt #(f state event who))]
+                 (if (or (= :error how) (= :done next)) (dissoc left id) (assoc left id [f next]))))
              installed installed))
 
 (defn note
@@ -78,6 +89,26 @@
     :remove [:ok (update debug :installed dissoc a)]
     nil))
 
+(defn switch?
+  "May the debugging :statistics, :trace or :log be set to this?"
+  [word x]
+  (case word
+    (:trace :statistics) (boolean? x)
+    :log (or (boolean? x) (pos-int? x))
+    false))
+
+(defn- debug-option? [option]
+  (let [[word x :as whole] (if (vector? option) option [option true])]
+    (or (switch? word x) (and (= :install word) (= 4 (count whole)) (ifn? (nth whole 2))))))
+
+(defn check-debug
+  "Refuses what cannot be the option :debug."
+  [options]
+  (when-not (and (or (nil? options) (sequential? options) (set? options)) (every? debug-option? options))
+    (arguments/misuse :magnetar/bad-debug
+                      (str "The :debug of a server is a list of :trace, :statistics, :log and [:log n]; this is " (arguments/show options) ".")
+                      {:debug options})))
+
 (defn start-debug
   "The debugging that a process begins with, from its option :debug."
   [options]
@@ -87,14 +118,6 @@
                   nil options))))
 
 ;; ---- requests
-
-(defn- attempt [f]
-  (try
-    [:ok (f)]
-    (catch Throwable t
-      (if (.isAlive ^Pid (actor/self))
-        [:error (language/reason t)]
-        (throw t)))))
 
 (defn- unknown [request]
   [:error [:unknown-system-msg (language/plain request)]])
