@@ -157,9 +157,9 @@
   In Erlang: gen_server:reply/2."
   {:erlang "gen_server:reply/2"}
   [from value]
-  (when-not (and (vector? from) (= 2 (count from)))
-    (arguments/misuse :magnetar/not-a-from
-                      (str "`reply` wants the `from` that handle-call was given; this is " (arguments/show from) ".") {:from from}))
+  (when-not (or (nil? from) (vector? from))
+    (arguments/misuse :magnetar/bad-from
+                      (str "`reply` wants `from` as handle-call was given it, and then the value; this is " (arguments/show from) ".") {:from from}))
   (system/reply from value)
   :ok)
 

@@ -149,7 +149,7 @@
          (map (comp first processes/misuse) [#(gs/multi-call :a :x :get) #(gs/abcast :a :x :get)]))))
 
 (deftest a-reply-wants-what-handle-call-was-given
-  (is (= :magnetar/not-a-from (first (processes/misuse #(gs/reply 5 :x))))))
+  (is (= :magnetar/bad-from (first (processes/misuse #(gs/reply 5 :x))))))
 
 (deftest a-callback-that-is-lost-while-the-server-runs-is-named
   (let [pid (server #'in-a-var)]

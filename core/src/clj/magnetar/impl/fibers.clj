@@ -24,6 +24,15 @@
   (when-not (identical? root-frame (Var/getThreadBindingFrame))
     (Var/cloneThreadBindingFrame)))
 
+(defn shared-frame
+  "Like `frame`; all that this thread asks for under the same bindings are one: a frame never changes, and a million processes may keep theirs."
+  []
+  (let [here (Var/getThreadBindingFrame)]
+    (when-not (identical? root-frame here)
+      (let [fiber (Fiber/current)]
+        (or (.copyOf fiber here)
+            (.keepCopy fiber here (Var/cloneThreadBindingFrame)))))))
+
 (defmacro install
   "Gives the thread the bindings of `frame`."
   [frame]

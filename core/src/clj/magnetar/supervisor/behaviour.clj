@@ -34,12 +34,11 @@
       (instance? Pid old) (update :pids dissoc old)
       (instance? Pid pid) (assoc-in [:pids pid] key))))
 
-(defn- add [state key child]
-  (let [n (:next state)]
-    (-> state
-        (assoc :next (inc (long n)))
-        (assoc-in [:kids key] (assoc child :n n :key key :pid nil))
-        (put-pid key (:pid child)))))
+(defn- add [{:keys [next kids pids] :as state} key {:keys [pid] :as child}]
+  (let [state (assoc state :next (inc (long next)) :kids (assoc kids key (assoc child :n next :key key :pid pid)))]
+    (if (instance? Pid pid)
+      (assoc state :pids (assoc pids pid key))
+      state)))
 
 (defn- remove-child [state key]
   (-> (put-pid state key nil)

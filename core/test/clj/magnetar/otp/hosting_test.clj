@@ -112,6 +112,17 @@
     (is (= [:acme :test] (seen)))
     (gs/stop pid)))
 
+(deftest servers-that-rest-share-the-frame-of-bindings-that-they-were-started-with
+  (let [frame-of (fn [pid] (gs/call pid (fn [_ s] [:reply (clojure.lang.Var/getThreadBindingFrame) s])))]
+    (binding [*mine* :bound]
+      (let [pids (vec (repeatedly 3 server))
+            other (binding [*mine* :other] (server))]
+        (is (every? rests? (conj pids other)))
+        (is (= 1 (count (distinct (map #(System/identityHashCode %) (mapv frame-of pids))))))
+        (is (= :other (gs/call other (fn [_ s] [:reply *mine* s]))))
+        (is (= [:bound :bound :bound] (mapv #(gs/call % (fn [_ s] [:reply *mine* s])) pids)))
+        (run! gs/stop (conj pids other))))))
+
 (deftest no-message-is-lost-between-rest-and-work
   (let [pid (server)
         n 20000

@@ -25,7 +25,7 @@
 (defn- work
   "The work of a process: (f & args) with the caller's bindings."
   ^Callable [f args bindings]
-  (let [frame (when-not (= :none bindings) (fibers/frame))]
+  (let [frame (when-not (= :none bindings) (fibers/shared-frame))]
     (cond
       (var? f) (^:once fn* [] (when frame (fibers/install frame)) (versions/runs f) (apply f args))
       (and (nil? frame) (nil? args)) (^:once fn* [] (f))

@@ -83,6 +83,7 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     private long lastId;
     private int depth;
     private ArrayDeque<Runnable> later;
+    private WeakReference<Object[]> copied; // something, and the copy of it
 
     Fiber(Thread thread, World world) {
         super(thread, Fibers.COLLECTED);
@@ -126,6 +127,18 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     /** Replaces the context values; the caller puts the former ones back. */
     public void setContext(Object values) {
         context = values;
+    }
+
+    /** The copy that this, the current, fiber has kept of the source; null if it has kept none, or another's, or it was collected. */
+    public Object copyOf(Object source) {
+        Object[] kept = copied == null ? null : copied.get();
+        return kept != null && kept[0] == source ? kept[1] : null;
+    }
+
+    /** Keeps the copy of the source, to be given to many; returns it. */
+    public Object keepCopy(Object source, Object copy) {
+        copied = new WeakReference<>(new Object[] {source, copy});
+        return copy;
     }
 
     /** The scope that owns this fiber, or null. */

@@ -21,6 +21,11 @@ final class Bag<T> {
         return bag != null && bag.remove(element);
     }
 
+    /** The bag, or null if it holds nothing. */
+    static <T> Bag<T> slim(Bag<T> bag) {
+        return bag == null || bag.held == null || bag.held instanceof Set<?> s && s.isEmpty() ? null : bag;
+    }
+
     /** True if the element is in. */
     static boolean contains(Bag<?> bag, Object element) {
         return bag != null && bag.contains(element);

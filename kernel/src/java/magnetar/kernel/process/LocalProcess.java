@@ -549,7 +549,9 @@ public final class LocalProcess extends Region {
         if (p != null) {
             World.switchPoint();
             synchronized (p) {
-                Bag.remove(p.watchers, m);
+                if (Bag.remove(p.watchers, m) && p.fiber() == null) {
+                    p.watchers = Bag.slim(p.watchers); // it rests: whoever has started it takes the monitor back about now
+                }
             }
         }
     }
@@ -936,8 +938,17 @@ public final class LocalProcess extends Region {
         host.vacateRegion();
     }
 
+    // There may be a million of them.
+    private synchronized void dropEmptyBags() {
+        links = Bag.slim(links);
+        watchers = Bag.slim(watchers);
+        watching = Bag.slim(watching);
+        owned = Bag.slim(owned);
+    }
+
     /** True if it is at rest: this fiber has nothing to do with it any more. False if there is something to do. */
     private boolean goToRest(Fiber host, Continue c) {
+        dropEmptyBags();
         vacate(host);
         Resting.add(this);
         if (mailbox.enlist(new AtRest(this, c.next, c.context))) {
