@@ -42,8 +42,8 @@
   does not have are :removed. Servers that run meanwhile may see some of the new vars and some of the old: see `upgrade`.
 
   If one does not load, vars, mappings and aliases of all namespaces are what they were, and this throws an ExceptionInfo that says why, with
-  :namespace and the compiler's error as its cause. What else the source did to the world, or to the inside of an atom, stays. Waits while
-  somebody else loads.
+  :namespace and the compiler's error as its cause. What else the source did to the world, or to the inside of an atom, stays; what other threads
+  have defined meanwhile does not. Waits while somebody else loads.
 
     (hot/load 'my.counter) ;=> {:loaded [{:namespace my.counter, :from 1, :to 2, :removed []}]}
 

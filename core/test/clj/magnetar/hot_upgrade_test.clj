@@ -210,6 +210,16 @@
     (is (= [1 5] (gs/call ::b :get)))
     (is (= 5 (sys/get-state ::b)))))
 
+(deftest ^{:spec ["C135"]} what-was-changed-by-hand-before-an-upgrade-is-not-taken-back-with-it
+  (let [ns (counter-namespace)
+        [_ pid] (gs/start ns 5)]
+    (sys/suspend pid)
+    (is (= :ok (sys/change-code pid :by-hand nil)))
+    (is (= {:n 5 :was :by-hand} (sys/get-state pid)))
+    (is (error-of #(hot/upgrade pid (counter-path ns 2) {:extra (fn [_] (throw (ex-info "no" {})))})))
+    (is (= {:n 5 :was :by-hand} (sys/get-state pid)))
+    (gs/stop pid)))
+
 ;; ---- deaths
 
 (deftest ^{:spec ["C136"]} a-server-that-dies-meanwhile-is-started-again-with-the-new-code
