@@ -42,8 +42,8 @@
   does not have are :removed. Servers that run meanwhile may see some of the new vars and some of the old: see `upgrade`.
 
   If one does not load, vars, mappings and aliases of all namespaces are what they were, and this throws an ExceptionInfo that says why, with
-  :namespace and the compiler's error as its cause. What else the source did to the world, or to the inside of an atom, stays. Waits while
-  somebody else loads.
+  :namespace and the compiler's error as its cause. What else the source did to the world, or to the inside of an atom, stays; what other threads
+  have defined meanwhile does not. Waits while somebody else loads.
 
     (hot/load 'my.counter) ;=> {:loaded [{:namespace my.counter, :from 1, :to 2, :removed []}]}
 
@@ -67,7 +67,7 @@
 (defn upgrade
   "Loads sources, see `load`, and changes the state of the servers below a supervisor, while they stand still.
 
-  tree is a supervisor or a server, or a collection of them. Suspended are its supervisors, and the servers whose behaviours are loaded; then
+  tree is a supervisor or a server, or a collection of them. Suspended are its supervisors and pools, and the servers whose behaviours are loaded; then
   the sources are loaded, (code-change old-version state extra) of the new code is called in each of these servers, and all go on. Nobody's call
   fails: it waits. A supervisor whose spec is a var, (sup/start-link #'my.app/spec), takes its new one: children keep running by the new
   rules, those that are new are started, and those that are not in it any more are ended.
@@ -119,18 +119,24 @@
     (catch Exception e
       (tell {:event :report-failed :message (ex-message e) :report report}))))
 
+(defn- attempted
+  "Reports an attempt; the namespaces that still have to be loaded, since one of them did not."
+  [report {:keys [namespaces] :as outcome}]
+  (report-to report outcome)
+  (set namespaces))
+
 (defn- watching [files {:keys [tree report] :or {report tell} :as options}]
   (with-open [service (watch/open)]
     (watch/register service files)
     (let [begin (watch/first-look files)]
       (proc-lib/init-ack [:ok (actor/self)])
-      (loop [seen begin]
+      (loop [seen begin, pending #{}]
         (watch/await-event service)
         (watch/register service files)
-        (let [[units seen] (watch/look seen)]
-          (when (seq units)
-            (report-to report (attempt tree units options)))
-          (recur seen))))))
+        (let [[units seen] (watch/look seen pending)]
+          (recur seen (if (seq units)
+                        (attempted report (attempt tree units options))
+                        pending)))))))
 
 (defn- watched [path]
   (let [file (sources/file-of path)]
@@ -142,7 +148,8 @@
 (defn watch
   "Loads what changes in files, folders or jars, from now on; returns the pid of the process that does. End it with `unwatch`.
 
-  paths is one or a collection. Files that are saved at about the same time are loaded together. Options:
+  paths is one or a collection. Files that are saved at about the same time are loaded together; if one of them does not load, none is, until
+  something changes again. Options:
 
   :tree     upgrades this, see `upgrade`, with its options :extra and :timeout; else the files are only loaded
   :report   called for each loading with {:event :code-loaded ..} and what `load` or `upgrade` return, or {:event :code-not-loaded :message ..};

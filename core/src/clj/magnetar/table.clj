@@ -269,8 +269,7 @@
   In Erlang: ets:lookup/2."
   {:erlang "ets:lookup/2" :added "0.1"}
   [table key]
-  (let [^Store s (life/reading "lookup" table)]
-    (r/found s (store/value s (store/key-of s key)))))
+  (r/rows-of-key "lookup" table key))
 
 (defn- element [t row place]
   (when-not (contains? row place)
@@ -280,7 +279,7 @@
 
 (defn- lookup-element-or [table key place otherwise]
   (let [t (life/table "lookup-element" table)
-        rows (lookup t key)]
+        rows (r/rows-of-key "lookup-element" t key)]
     (cond
       (empty? rows) (otherwise t)
       (store/bag? (.-kind t)) (mapv #(element t % place) rows)

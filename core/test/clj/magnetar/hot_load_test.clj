@@ -3,7 +3,7 @@
   (:require
    [clojure.java.io :as io]
    [clojure.test :refer [deftest is testing]]
-   [magnetar.actor :as actor :refer [! receive self spawn]]
+   [magnetar.actor :as actor :refer [! after receive self spawn]]
    [magnetar.actor-support :as processes]
    [magnetar.gen-server :as gs]
    [magnetar.hot :as hot]
@@ -93,6 +93,30 @@
       (is (identical? m (code/value ns 'm)))
       (is (= "clojure.set" (str (get (ns-aliases ns) 'text)))))))
 
+;; ---- what is compiled after a load that failed
+
+(deftest ^{:spec ["C130"]} a-type-that-is-compiled-after-a-load-that-failed-implements-the-protocol-that-is-there
+  (let [ns (code/new-name "protocol")
+        forms [(list 'ns ns) '(defprotocol Sized (extent [x])) '(defn size-of [x] (extent x))]
+        sized (symbol (str ns) "Sized")]
+    (apply code/load-forms ns forms)
+    (is (error-of #(apply code/load-forms ns (conj forms '(oops)))))
+    (is (= 1 (code/call ns 'size-of (eval (list 'reify sized '(extent [_] 1))))))
+    (let [user (code/new-name "record")]
+      (code/load-forms user (list 'ns user) (list 'defrecord 'R [] sized '(extent [_] 2)) '(def r (->R)))
+      (is (= 2 (code/call ns 'size-of (code/value user 'r)))))))
+
+(deftest ^{:spec ["C130"]} a-preference-of-a-multimethod-is-taken-back
+  (let [ns (code/new-name "prefers")
+        preferring (fn [a b & more] (concat [(list 'ns ns) '(defmulti kind class) '(defmethod kind Comparable [_] :comparable)
+                                             '(defmethod kind java.io.Serializable [_] :serializable) (list 'prefer-method 'kind a b)]
+                                            more))]
+    (code/load-forms ns (list 'ns ns) '(defmulti kind class))
+    (is (error-of #(apply code/load-forms ns (preferring 'Comparable 'java.io.Serializable '(def called (kind "x")) '(oops)))))
+    (is (= {} (prefers (code/value ns 'kind)) (methods (code/value ns 'kind))))
+    (apply code/load-forms ns (preferring 'java.io.Serializable 'Comparable))
+    (is (= :serializable (code/call ns 'kind "x")))))
+
 ;; ---- what is loaded, in which order
 
 (defn- in-jar [path entries]
@@ -115,6 +139,17 @@
     (code/write folder b (list 'ns b (list :require c)) '(def x 10))
     (is (= [b] (map :namespace (:loaded (hot/load folder)))) "and of a folder only what has changed")))
 
+(deftest ^{:spec ["C130"]} an-ns-form-that-cannot-be-read-is-not-passed-over-in-a-folder
+  (let [[a b] (map code/new-name ["a" "b"])
+        folder (code/folder)]
+    (code/write folder a (list 'ns a) '(def x 1))
+    (code/write folder "template" "(ns {{name}}.core)")
+    (let [path (code/write folder b (str "(ns " b " (:require [clojure.string :as s)\n(def y 1)"))
+          e (error-of #(hot/load folder))]
+      (is (= (str "The namespace " b " does not load at " path ":1: Unmatched delimiter: ). All namespaces are as they were before.") (ex-message e))))
+    (is (nil? (find-ns a)))
+    (is (nil? (find-ns b)))))
+
 (deftest a-jar-is-read-as-it-is-now
   (let [ns (code/new-name "jar")
         path (str (code/folder) "/code.jar")
@@ -129,6 +164,8 @@
   (is (re-matches #"[0-9a-f]{12}" (hot/version 'magnetar.hot-support))))
 
 ;; ---- versions, and who runs which
+
+(def ^:dynamic *ask* nil)
 
 (deftest ^{:spec ["C133"]} the-version-is-the-metadata-or-else-the-digest-of-the-source
   (let [ns (code/new-name "version")
@@ -174,6 +211,20 @@
         (is (= [2 2] (ask)))
         (actor/exit pid :kill)))))
 
+(deftest ^{:spec ["C133"]} a-loop-that-moves-while-its-source-is-being-loaded-knows-what-it-runs
+  (let [ns (code/new-name "meanwhile")
+        pid (promise)
+        forms (fn [n & more] (list* (list 'ns ns "With words.") '(require '[magnetar.actor :as actor :refer [! receive]])
+                                    (list 'defn 'serve [] (list 'receive ['from :get] (list 'do (list '! 'from n) '(actor/continue #'serve)))) more))
+        ask (fn [] (actor/with-process {} (! @pid [(self) :get]) (receive n n (after 20000 :late))))]
+    (apply code/load-forms ns (forms 1))
+    (deliver pid (spawn (ns-resolve ns 'serve)))
+    (alter-var-root #'*ask* (constantly ask))
+    (apply code/load-forms ns (forms 2 '(magnetar.hot-load-test/*ask*) '(magnetar.hot-load-test/*ask*)))
+    (is (= 2 (ask)))
+    (is (= {ns (hot/version ns)} (actor/process-info @pid :code)))
+    (actor/exit @pid :kill)))
+
 (deftest a-function-is-no-version
   (let [pid (spawn #(receive :never nil))]
     (is (nil? (actor/process-info pid :code)))
@@ -188,16 +239,14 @@
   (let [folder (code/folder)
         path (fn [name text] (let [f (io/file folder name)] (spit f text) (str f)))
         text (path "a.txt" "x")
-        bare (path "bare.clj" "(def x 1)")
-        half (path "half.clj" "(ns half")]
+        bare (path "bare.clj" "(def x 1)")]
     (doseq [[message f] {(str "`load` cannot load 7: " not-a-source) #(hot/load 7)
                          (str "`load` cannot load nil: " not-a-source) #(hot/load nil)
                          (str "`load` cannot load {:a 1}: " not-a-source) #(hot/load {:a 1})
                          "`load` cannot load \"nowhere.clj\": there is no such file." #(hot/load "nowhere.clj")
                          "`load` cannot load no.such.namespace: there is no source of that namespace on the class path." #(hot/load 'no.such.namespace)
                          (str "`load` cannot load " (pr-str text) ": it is no .clj, no .cljc, no jar and no folder.") #(hot/load text)
-                         (str "`load` cannot load " (pr-str bare) ": it does not begin with an `ns` form that can be read.") #(hot/load bare)
-                         (str "`load` cannot load " (pr-str half) ": it does not begin with an `ns` form that can be read.") #(hot/load half)
+                         (str "`load` cannot load " (pr-str bare) ": it does not begin with an `ns` form.") #(hot/load bare)
                          "`version` wants the symbol of a namespace, as in (hot/version 'my.counter); this is \"x\"." #(hot/version "x")
                          "`watch` wants the path of a file, a folder or a jar that exists; this is \"nowhere\"." #(hot/watch "nowhere")
                          "`watch` does not know :reports; its options are :extra, :report, :timeout, :tree." #(hot/watch folder {:reports println})

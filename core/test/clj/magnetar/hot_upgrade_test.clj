@@ -9,6 +9,7 @@
    [magnetar.hot-support :as code]
    [magnetar.inspect :as inspect]
    [magnetar.otp.lanes :as lanes]
+   [magnetar.pool :as pool]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [eventually value-of]]
@@ -84,6 +85,14 @@
     (is (= [[1 2] [1 2]] (map (juxt :from :to) (:processes (hot/upgrade [one two] sources {:extra :x})))))
     (is (= [[2 1] [2 [1 :s :x]]] (all-get one two)))
     (is (= [[2 2]] (map (juxt :from :to) (:processes (hot/upgrade one (first sources))))) "one server is a tree too")))
+
+(deftest ^{:spec ["C134"]} the-workers-of-a-pool-are-below-it
+  (let [ns (counter-namespace)
+        app (tree {:id :pool :start [pool/start-link {:name ::pool :size 2 :worker [gs/start-link ns 5]}]})]
+    (is (= [[1 2] [1 2]] (map (juxt :from :to) (:processes (hot/upgrade app (counter-path ns 2))))))
+    (pool/with-worker [worker ::pool]
+      (is (= [2 5] (gs/call worker :get))))
+    (gs/stop app :shutdown)))
 
 (deftest ^{:spec ["C134"]} servers-that-are-not-concerned-go-on
   (let [ns (counter-namespace)
@@ -200,6 +209,16 @@
     (deliver free true)
     (is (= [1 5] (gs/call ::b :get)))
     (is (= 5 (sys/get-state ::b)))))
+
+(deftest ^{:spec ["C135"]} what-was-changed-by-hand-before-an-upgrade-is-not-taken-back-with-it
+  (let [ns (counter-namespace)
+        [_ pid] (gs/start ns 5)]
+    (sys/suspend pid)
+    (is (= :ok (sys/change-code pid :by-hand nil)))
+    (is (= {:n 5 :was :by-hand} (sys/get-state pid)))
+    (is (error-of #(hot/upgrade pid (counter-path ns 2) {:extra (fn [_] (throw (ex-info "no" {})))})))
+    (is (= {:n 5 :was :by-hand} (sys/get-state pid)))
+    (gs/stop pid)))
 
 ;; ---- deaths
 

@@ -54,6 +54,46 @@
     (is (= :ok (hot/unwatch watch)) "twice is once")
     (is (not (actor/alive? watch)))))
 
+(deftest ^{:spec ["C138"]} what-was-taken-back-since-another-file-was-wrong-is-loaded-once-that-is-mended
+  (let [[a b] (map code/new-name ["a" "b"])
+        folder (code/folder)
+        write #(apply code/write folder %1 (value-form %1 %2))
+        _ (run! #(write % 1) [a b])
+        _ (hot/load folder)
+        [watch reports] (watch folder nil)]
+    (write a 2)
+    (code/write folder b (list 'ns b) '(oops))
+    (loop [report (next-of reports)] ; the two may have been seen one after the other
+      (when (= :code-loaded (:event report))
+        (recur (next-of reports))))
+    (write b 2)
+    (next-of reports)
+    (is (= [2 2] (map #(code/value % 'x) [a b])))
+    (hot/unwatch watch)))
+
+(deftest ^{:spec ["C138"]} an-ns-form-that-cannot-be-read-is-reported
+  (let [ns (code/new-name "unreadable")
+        folder (code/folder)
+        _ (apply code/write folder ns (value-form ns 1))
+        [watch reports] (watch folder nil)]
+    (code/write folder ns (str "(ns " ns " (:require [clojure.string :as s)"))
+    (is (= [:code-not-loaded [ns]] ((juxt :event :namespaces) (next-of reports))))
+    (apply code/write folder ns (value-form ns 2))
+    (is (= [[ns 2]] (loaded (next-of reports))))
+    (hot/unwatch watch)))
+
+(deftest ^{:spec ["C138"]} a-log-that-is-written-beside-the-files-does-not-keep-them-from-being-loaded
+  (let [ns (code/new-name "noise")
+        folder (code/folder)
+        [watch reports] (watch folder nil)
+        done (promise)
+        noise (future (while (not (realized? done)) (spit (str folder "/log.txt") "x")))]
+    (apply code/write folder ns (value-form ns 1))
+    (is (= [[ns 1]] (loaded (next-of reports))))
+    (deliver done true)
+    @noise
+    (hot/unwatch watch)))
+
 (deftest ^{:spec ["C138"]} a-folder-that-is-new-is-watched-too
   (let [folder (code/folder)
         [watch reports] (watch folder nil)

@@ -1,7 +1,7 @@
 (ns magnetar.table-erlang-test
   "The differential lane of tables: random programs of operations on each kind of table, here and in a real `erl`, with the same results.
 
-  `bin/magnetar test magnetar.table-erlang-test --with-erl`; JAVA_OPTS=-Dmagnetar.runs=N for more programs. A tuple of Erlang is a vector here, an
+  `bin/magnetar test --with-erl magnetar.table-erlang-test`; JAVA_OPTS=-Dmagnetar.runs=N for more programs. A tuple of Erlang is a vector here, an
   atom a keyword, a binary a string."
   {:limit 400000}
   (:require
@@ -211,7 +211,7 @@
 
 (deftest keys-have-the-order-of-erlang
   (with-erlang
-    #(let [ks [3 :b [2] "b" 1.5 [1 2] {} :a -1 "" "ab" [:z] {:a 1} [] 2 {:b 1} :ab -2.5 [[1]] 100 9007199254740993 9007199254740992.0]
+    #(let [ks [3 :b [2] "b" 1.5 [1 2] {} :a -1 "" "ab" [:z] {:a 1} {1 :a} {1.0 :a} {2 :a} [] 2 {:b 1} :ab -2.5 [[1]] 100 9007199254740993 9007199254740992.0]
            program [:ordered_set (conj (mapv (fn [k] [:insert [k]]) ks) [:all])]]
        (is (= (mapv vector (sort keys/order ks)) (peek (first (run-there [program]))) (peek (run-here program)))))))
 

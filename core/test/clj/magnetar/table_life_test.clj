@@ -86,6 +86,12 @@
     (is (= [[:k 1]] (table/lookup t :k)))
     (end pid :kill)))
 
+(deftest ^{:spec ["C129"]} a-refusal-names-the-operation-that-was-called
+  (let [[pid t] (owner {:access :private})]
+    (doseq [[named f] {"`lookup` on" #(table/lookup t :k), "`lookup-element` on" #(table/lookup-element t :k 1), "`member?` on" #(table/member? t :k)}]
+      (is (str/starts-with? (second (refused f)) named)))
+    (end pid :kill)))
+
 (deftest ^{:spec ["C126"]} a-fork-of-the-owner-is-not-the-owner
   (let [t (table/create :set)]
     (scope/with-scope [s {}]
@@ -143,6 +149,20 @@
       :magnetar/own-table (self)
       :magnetar/not-a-pid :worker)
     (is (= (self) (:owner (table/info t))))))
+
+(deftest ^{:spec ["C126"]} a-table-is-given-away-while-others-rename-it
+  (let [t (table/create :set {:name ::renamed :access :public})
+        me (self)
+        renaming (spawn (fn [] (loop [names (cycle [::renamed-1 ::renamed-2])]
+                                 (table/rename t (first names))
+                                 (recur (rest names)))))]
+    (is (every? #{:back}
+                (repeatedly 1000
+                  (fn []
+                    (let [other (spawn (fn [] (receive [:ETS-TRANSFER t _ _] (table/give-away t me :back))))]
+                      (table/give-away t other :gift)
+                      (receive [:ETS-TRANSFER t _ data] data (after 20000 :late)))))))
+    (end renaming :kill)))
 
 (deftest ^{:spec ["C126"]} names-are-taken-once-given-back-and-changed
   (let [t (table/create :set {:name ::a})]

@@ -6,12 +6,14 @@
    [clojure.test :refer [are deftest is use-fixtures]]
    [magnetar.actor :as actor]
    [magnetar.dev.processes :as processes]
+   [magnetar.impl.table.snapshot :as format]
    [magnetar.table :as table]
    [magnetar.table.snapshot :as snapshot])
   (:import
    (clojure.lang IExceptionInfo)
    (java.io File)
-   (java.nio.file Files OpenOption)))
+   (java.nio.file Files LinkOption OpenOption)
+   (java.nio.file.attribute PosixFilePermissions)))
 
 (set! *warn-on-reflection* true)
 
@@ -120,6 +122,35 @@
           (is (str/includes? message "Rows in a file are plain data"))))
       (is (= before (vec (bytes-of f))))
       (is (= ["saved.table"] (vec (.list (.getParentFile f))))))))
+
+(deftest ^{:spec ["C128"]} a-file-that-is-replaced-while-it-is-restored-is-the-one-or-the-other
+  (let [f (file)
+        check @#'format/check
+        large (with-rows :set (map vector (range 40)))
+        small (with-rows :set [[:one]])]
+    (doseq [[before after rows] [[large small (set (map vector (range 40)))] [small large #{[:one]}]]]
+      (snapshot/save before f)
+      (with-redefs-fn {#'format/check (fn [& args] (let [n (apply check args)] (snapshot/save after f) n))}
+        #(is (= rows (set (rows-of (snapshot/restore f)))))))))
+
+(deftest ^{:spec ["C127"]} what-cannot-be-written-is-said-in-a-sentence
+  (let [place (io/file (processes/temporary-folder) (str/join (repeat 250 "x")))
+        [reason message] (refused #(snapshot/save (with-rows :set rows) place))]
+    (is (= :magnetar/not-saved reason))
+    (is (str/starts-with? message (str "`save` to " place " could not write there: ")))
+    (is (not (str/includes? message ".part")))))
+
+(deftest ^{:spec ["C127"]} whoever-may-read-a-file-may-read-the-one-that-replaces-it
+  (let [f (file)
+        path (.toPath f)
+        allowed #(PosixFilePermissions/toString (Files/getPosixFilePermissions path (make-array LinkOption 0)))
+        t (with-rows :set rows)]
+    (doseq [permissions ["rw-r--r--" "rw-------" "r--r-----"]]
+      (snapshot/save t f)
+      (Files/setPosixFilePermissions path (PosixFilePermissions/fromString permissions))
+      (snapshot/save t f)
+      (is (= permissions (allowed))))
+    (is (= ["saved.table"] (vec (.list (.getParentFile f)))))))
 
 (deftest ^{:spec ["C127"]} settings-of-the-printer-do-not-change-the-file
   (let [f (file)]

@@ -99,7 +99,7 @@
   (actor/with-process {} (try (program kind) (catch RuntimeException _ false))))
 
 (defn- sometimes-fails? [program kind]
-  (boolean (some false? (repeatedly 20 #(holds? program kind)))))
+  (boolean (some false? (repeatedly 200 #(holds? program kind)))))
 
 (deftest ^{:spec ["C122"]} nothing-is-lost-and-nothing-happens-twice
   (doseq [kind [:set :ordered-set]

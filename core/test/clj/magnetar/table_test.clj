@@ -65,7 +65,7 @@
 (deftest ^{:spec ["C121"]} the-order-of-keys-is-that-of-erlang-as-far-as-there-are-such-terms
   (let [ascending [##-Inf -1 0 1/3 0.5 1 9007199254740992.0 9007199254740993 10000000000000000000000N ##Inf
                    nil false true :a :b :a/a 'a (actor/make-ref) (actor/self)
-                   [] [2] [1 1] [1 2] {} {:b 1} {:a 1 :b 0} {:a 1 :b 1} #{} #{2} #{1 3} \a \b "" "a" "aa" "b"]]
+                   [] [2] [1 1] [1 2] {} {2 :x} {1.0 :x} {:b 1} {:a 1 :b 0} {:a 1 :b 1} #{} #{2} #{1 3} \a \b "" "a" "aa" "b"]]
     (is (= ascending (sort keys/order (shuffle ascending))))
     (is (= ascending (map first (all (with-rows :ordered-set (map vector (shuffle ascending)))))))
     (doseq [a ascending, b ascending]
@@ -80,6 +80,16 @@
     (is (= [] (all t)) "and nothing of the others is inserted"))
   (doseq [kind kinds]
     (is (= :magnetar/bad-key (first (refused #(table/insert (table/create kind) [##NaN 1])))))))
+
+(deftest ^{:spec ["C121"]} maps-of-which-one-has-1-for-a-key-and-one-1.0-are-two-keys
+  (is (= [[{1 :a} :long] [{1.0 :a} :double]] (all (with-rows :ordered-set [[{1.0 :a} :double] [{1 :a} :long]])))))
+
+(defrecord Place [x y])
+
+(deftest ^{:spec ["C121"]} records-have-an-order-too
+  (let [t (with-rows :ordered-set [[(->Place 2 1) :c] [(->Place 1 2) :b] [(->Place 1 1) :a]])]
+    (is (= [:a :b :c] (map second (all t))))
+    (is (= [[(->Place 1 2) :b]] (table/lookup t (->Place 1 2))))))
 
 (deftest rows-may-be-maps-with-the-key-at-a-name
   (let [t (table/create :set {:key :id})]
@@ -245,6 +255,19 @@
       (is (= #{0 4 16 36 64} (set (concat one two three))))
       (is (= two (first (table/select more))) "again from the same place")
       (is (= [[] nil] (table/select (with-rows kind []) q {:limit 3}))))))
+
+(deftest ^{:spec ["C125"]} a-row-is-found-once-also-if-two-patterns-say-its-key
+  (let [[whole broken] [1 1.0]]
+    (is (= [:x] (table/select (with-rows :ordered-set [[1 :x]]) (table/query [whole x] x [broken x] x)))))
+  (let [[single double] [(float 1.5) 1.5]]
+    (is (= [:x] (table/select (with-rows :set [[1.5 :x]]) (table/query [single x] x [double x] x))))))
+
+(deftest ^{:spec ["C124" "C125"]} the-next-part-has-nothing-of-what-was-deleted-as-a-whole
+  (doseq [kind kinds]
+    (let [t (with-rows kind (map vector (range 100)))
+          [_ more] (table/select t (table/query [k] k) {:limit 3})]
+      (table/delete-all t)
+      (is (= [[] nil] (table/select more))))))
 
 (deftest a-pattern-with-its-key-looks-at-no-other-row
   (let [looked (atom 0)

@@ -18,8 +18,8 @@
 ;; What a handler is known by, and what it does.
 (deftype Spec [known-by behaviour])
 
-;; A handler that is there; `supervisor` is the pid of the process that it goes with, or nil.
-(defrecord Handler [known-by behaviour state supervisor])
+;; A handler that is there; `supervisor` is the pid of the process that it goes with, or nil; `version` is what its state was made by.
+(defrecord Handler [known-by behaviour state supervisor version])
 
 ;; ---- names
 

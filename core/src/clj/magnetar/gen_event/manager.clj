@@ -60,6 +60,14 @@
        (or (= size (count value))
            (and (= (inc (long size)) (count value)) (= :hibernate (peek value))))))
 
+(defn- source-of [{:keys [^Behaviour behaviour]}]
+  (.-source behaviour))
+
+(defn- version-now
+  "The version of the handler's code that is loaded; nil of a map of functions."
+  [source]
+  (some-> (versions/home source) versions/version))
+
 (defn- join
   "[handler nil], or [nil value] if its init returned something else."
   [^Spec spec argument supervisor]
@@ -69,7 +77,7 @@
       (ok? value 2) (do
                       (when supervisor (actor/link supervisor))
                       (versions/serves-too (.-source ^Behaviour (.-behaviour spec)))
-                      [(Handler. (.-known-by spec) (.-behaviour spec) (nth value 1) supervisor) nil])
+                      [(Handler. (.-known-by spec) (.-behaviour spec) (nth value 1) supervisor (version-now (.-source ^Behaviour (.-behaviour spec)))) nil])
       :else [nil value])))
 
 (defn- swap
@@ -108,10 +116,12 @@
   (into #{} (keep :supervisor) handlers))
 
 (defn- without-links
-  "The handlers after a change; who supervises none any more is unlinked."
+  "The handlers after a change; who supervises none any more is unlinked, and what nobody is a handler of any more is not served."
   [before handlers]
   (when-some [gone (seq (remove (supervisors handlers) (supervisors before)))]
     (run! actor/unlink gone))
+  (when-not (= (map source-of before) (map source-of handlers))
+    (versions/serves-only (map source-of handlers)))
   handlers)
 
 (defn- each
@@ -249,22 +259,24 @@
         handlers))
 
 (defn- old-version
-  "The version of the handler's state, where `old` is that, or a map from namespace to version; nil if the state is of the version that is loaded."
-  [^Behaviour behaviour old]
-  (if (map? old)
-    (let [name (versions/home (.-source behaviour))
-          version (get old name)]
-      (when (not= version (versions/version name)) [version]))
-    [old]))
+  "[version] of the handler's state, where `old` is that, or a map from namespaces to versions; nil if the state is of the version that is loaded."
+  [{:keys [version] :as handler} old]
+  (cond
+    (not (map? old)) [old]
+    (not= version (version-now (source-of handler))) [version]))
+
+(defn- changed [{:keys [behaviour state known-by] :as handler} old extra]
+  (if-some [change (behaviour/callback behaviour :code-change)]
+    (let [value (change old state extra)]
+      (if (ok? value 2)
+        (assoc handler :state (nth value 1))
+        (throw (ex-info (str "code-change of " known-by " returned " (language/text value) "; it has to return [:ok s].") {}))))
+    handler))
 
 (defn- change-code [handlers old extra]
-  (mapv (fn [{:keys [behaviour state known-by] :as handler}]
-          (if-some [[change [old]] (when-some [old (old-version behaviour old)]
-                                     (when-some [change (behaviour/callback behaviour :code-change)] [change old]))]
-            (let [value (change old state extra)]
-              (if (ok? value 2)
-                (assoc handler :state (nth value 1))
-                (throw (ex-info (str "code-change of " known-by " returned " (language/text value) "; it has to return [:ok s].") {}))))
+  (mapv (fn [handler]
+          (if-some [[old] (old-version handler old)]
+            (assoc (changed handler old extra) :version (version-now (source-of handler)))
             handler))
         handlers))
 

@@ -12,6 +12,7 @@
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
+   [magnetar.impl.versions :as versions]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.sys.system :as system])
@@ -123,6 +124,9 @@
 
 ;; ---- transitions
 
+(defn- source-of [^Behaviour behaviour]
+  (.-source behaviour))
+
 (defn- change-module [modules [word x]]
   (case word
     :change-callback-module (conj (rest modules) (behaviour/behaviour x))
@@ -136,7 +140,8 @@
     (let [modules (guarded server (reduce change-module (.-modules now) changes))]
       (if (instance? Failed modules)
         (quit server now event modules)
-        modules))
+        (do (versions/serves-only (map source-of modules))
+            modules)))
     (.-modules now)))
 
 (defn- callback
@@ -261,13 +266,23 @@
     (assoc now :state state :on on :data data)
     (throw (ex-info (peek (flaws/unknown-first-state (module now) state)) {}))))
 
+(defn- old-version
+  "[version] of the module in use, where `old` is that, or a map from the namespaces of all modules to versions; nil if it is what is loaded."
+  [behaviour old]
+  (let [name (versions/home (source-of behaviour))]
+    (cond
+      (not (and (map? old) (contains? old name))) [old]
+      (not= (old name) (versions/version name)) [(old name)])))
+
 (defn- change-code [now old extra]
-  (let [^Behaviour behaviour (behaviour/reread (module now))
-        value (if-some [change (server-behaviour/callback behaviour :code-change)]
+  (let [modules (apply list (map behaviour/reread (:modules now)))
+        change (server-behaviour/callback (first modules) :code-change)
+        [old :as changed?] (old-version (first modules) old)
+        value (if (and change changed?)
                 (change old (:state now) (:data now) extra)
                 [:ok (:state now) (:data now)])]
     (if (and (= :ok (head value)) (= 3 (count value)))
-      (in-state (assoc now :modules (conj (rest (:modules now)) behaviour)) (rest value))
+      (in-state (assoc now :modules modules) (rest value))
       (throw (ex-info (str "code-change returned " (language/text value) "; it has to return [:ok state data].") {})))))
 
 (defn- replaced [now f]

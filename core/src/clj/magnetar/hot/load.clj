@@ -50,9 +50,10 @@
       (ns-unmap ns symbol))))
 
 (defn- load-unit [{:keys [namespace text path digest]}]
-  (clear namespace)
-  (Compiler/load (StringReader. text) path (last-part path))
-  (versions/set-digest namespace digest))
+  (versions/while-loading namespace digest
+    #(do (clear namespace)
+         (Compiler/load (StringReader. text) path (last-part path))
+         (versions/set-digest namespace digest))))
 
 (defn- place [^Throwable t]
   (when (instance? Compiler$CompilerException t)

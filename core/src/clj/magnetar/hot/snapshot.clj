@@ -1,23 +1,28 @@
 (ns magnetar.hot.snapshot
-  "All namespaces as they are, to put them back: mappings, aliases, metadata, and of each var its root, its metadata and whether it is dynamic.
+  "All namespaces as they are, to put them back: mappings, aliases, metadata, and of each var its root, its metadata and whether it is dynamic;
+  and which class the name of a record, a type or a protocol means.
 
   What the loading of code changes besides, the state inside of an atom for instance, is not in it. Putting back compares two snapshots, before
   and after the loading, and leaves alone what somebody has changed since."
   {:no-doc true}
   (:require
+   [clojure.string :as str]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang DynamicClassLoader MultiFn Namespace Var Var$Unbound)
-   (java.lang.ref SoftReference)
+   (java.lang.ref Reference SoftReference)
+   (java.lang.reflect Field)
    (java.util Map)))
 
 (set! *warn-on-reflection* true)
 
-(deftype VarState [root metadata dynamic? methods])
+;; Of a multimethod also what is in it, which changes in place.
+(deftype VarState [root metadata dynamic? methods prefers])
 
 (defn- var-state [^Var v]
-  (let [root (.getRawRoot v)]
-    (VarState. root (meta v) (.isDynamic v) (when (instance? MultiFn root) (methods root)))))
+  (let [root (.getRawRoot v)
+        multi? (instance? MultiFn root)]
+    (VarState. root (meta v) (.isDynamic v) (when multi? (methods root)) (when multi? (prefers root)))))
 
 (defn interned
   "The vars of the namespace itself."
@@ -27,13 +32,31 @@
 (defn- namespace-state [^Namespace ns]
   {:mappings (.getMappings ns) :aliases (.getAliases ns) :metadata (meta ns)})
 
+(defn- private-field ^Field [^Class class name]
+  (doto (.getDeclaredField class name) (.setAccessible true)))
+
+;; The compiler looks for a class of Clojure by its name in one map of all, where the classes of a loading that is taken back would stay: what is
+;; compiled later would implement the protocol that nobody calls. There is no other way to that map.
+(def ^:private ^Map class-cache
+  (.get (private-field DynamicClassLoader "classCache") nil))
+
+(defn- types
+  "From name to class: what is in the map, but for the classes of functions, whose names nobody says."
+  []
+  (into {}
+        (keep (fn [[name ^Reference reference]]
+                (when-not (str/includes? name "$")
+                  (when-some [class (.get reference)] [name class]))))
+        class-cache))
+
 (defn take-snapshot
   "What all namespaces are now."
   []
   (let [namespaces (all-ns)]
     {:namespaces (into {} (map (juxt identity namespace-state)) namespaces)
      :vars (into {} (comp (mapcat interned) (map (juxt identity var-state))) namespaces)
-     :libs @@#'clojure.core/*loaded-libs*}))
+     :libs @@#'clojure.core/*loaded-libs*
+     :types (types)}))
 
 ;; ---- what is stale
 
@@ -54,6 +77,14 @@
   (doseq [[value f] before :when (not (identical? f (get after value)))]
     (.addMethod multi value f)))
 
+(def ^:private prefer-table (delay (private-field MultiFn "preferTable")))
+
+(defn- put-prefers-back
+  "A preference cannot be taken back but so; removing a method that there is not lets the multimethod forget what it has concluded."
+  [^MultiFn multi before]
+  (.set ^Field @prefer-table multi before)
+  (.removeMethod multi (Object.)))
+
 (defn- put-root-back [^Var v ^VarState before]
   (let [root (.-root before)]
     (if (instance? Var$Unbound root)
@@ -67,23 +98,14 @@
              (not (and (identical? (.-root before) (.-root after)) (identical? (.-metadata before) (.-metadata after)))))
     (put-root-back v before))
   (when (and (.-methods before) (not= (.-methods before) (.-methods after)))
-    (put-methods-back (.-root before) (.-methods before) (.-methods after))))
-
-;; The compiler looks for a class of Clojure by its name in one map of all, where the class of a loading that failed would stay. There is no
-;; other way to that map.
-(def ^:private class-cache
-  (delay (try
-           (.get (doto (.getDeclaredField DynamicClassLoader "classCache") (.setAccessible true)) nil)
-           (catch Exception _))))
-
-(defn- put-class-back [^Class class]
-  (when (and @class-cache (instance? DynamicClassLoader (.getClassLoader class)))
-    (.put ^Map @class-cache (.getName class) (SoftReference. class))))
+    (put-methods-back (.-root before) (.-methods before) (.-methods after)))
+  (when (and (.-prefers before) (identical? (.-root before) (.-root after)) (not= (.-prefers before) (.-prefers after)))
+    (put-prefers-back (.-root before) (.-prefers before))))
 
 (defn- put-mapping-back [^Namespace ns symbol x]
   (ns-unmap ns symbol)
   (if (class? x)
-    (do (put-class-back x) (.importClass ns symbol x))
+    (.importClass ns symbol x)
     (.refer ns symbol x)))
 
 (defn- put-mappings-back [^Namespace ns before after]
@@ -107,6 +129,17 @@
   (when-not (identical? (:metadata before) (:metadata after))
     (.resetMeta ns (:metadata before))))
 
+(defn- type-now [name]
+  (some-> ^Reference (.get class-cache name) .get))
+
+(defn- put-types-back [before after]
+  (doseq [[name ^Class class] after
+          :let [old (get before name)]
+          :when (and (not (identical? class old)) (identical? class (type-now name)))]
+    (if old
+      (.put class-cache name (SoftReference. old))
+      (.remove class-cache name))))
+
 (defn- forget-libs [before after]
   (let [new (remove before after)]
     (dosync (apply commute @#'clojure.core/*loaded-libs* disj new))))
@@ -114,6 +147,7 @@
 (defn put-back
   "Makes of the namespaces what they were before, where they are what they were after."
   [before after]
+  (put-types-back (:types before) (:types after))
   (doseq [[^Namespace ns state] (:namespaces after)]
     (if-some [old (get (:namespaces before) ns)]
       (put-namespace-back ns old state)

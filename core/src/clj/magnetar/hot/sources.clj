@@ -24,15 +24,21 @@
       (.formatHex (.digest (MessageDigest/getInstance "SHA-256") (.getBytes text "UTF-8")))
       (subs 0 12)))
 
+(defn- unreadable-form
+  "An `ns` form that cannot be read, with no more than its name: what is wrong is for the compiler to say, so it must not be passed over."
+  [text]
+  (when-some [[_ name] (re-find #"(?m)^\(ns\s+(?:\^\S+\s+)*([\w.*+!?<>=-]+)(?=[\s()]|$)" text)]
+    (list 'ns (symbol name))))
+
 (defn- ns-form
-  "The `ns` form that the text begins with, or nil. What cannot be read is for the compiler to say."
+  "The `ns` form that the text begins with, or nil."
   [text]
   (try
     (binding [*read-eval* false]
       (let [form (read {:read-cond :allow :eof nil} (LineNumberingPushbackReader. (StringReader. text)))]
         (when (and (seq? form) (= 'ns (first form)) (symbol? (second form)))
           form)))
-    (catch RuntimeException _)))
+    (catch RuntimeException _ (unreadable-form text))))
 
 (defn- with-prefix [prefix lib]
   (symbol (str prefix "." (if (coll? lib) (first lib) lib))))
@@ -83,7 +89,7 @@
 
 (defn- in-file [operation ^File file]
   (or (some-> (unit (str file) (slurp file)) vector)
-      (no-source operation (str file) "it does not begin with an `ns` form that can be read")))
+      (no-source operation (str file) "it does not begin with an `ns` form")))
 
 (defn jar?
   "Is the file called a jar?"

@@ -32,9 +32,14 @@
 
 ;; ---- who is there
 
-(defn- supervisor? [process]
+(defn- label [process]
   (when-some [^Server desk (host/desk-of process)]
-    (= 'magnetar.supervisor (.-label ^Behaviour (.-behaviour desk)))))
+    (.-label ^Behaviour (.-behaviour desk))))
+
+(defn- supervisor?
+  "Does the process start others, and keep them? A pool does as well."
+  [process]
+  (contains? #{'magnetar.supervisor 'magnetar.pool} (label process)))
 
 (defn- known
   "What is known of the process without asking it; nil if it is dead."
@@ -69,11 +74,10 @@
 (defn- children
   "The children of a supervisor that run, the last one first. It is asked for its state, since that it answers suspended too."
   [supervisor timeout]
-  (->> (vals (:kids (state-of supervisor timeout)))
-       (sort-by :n >)
-       (map :pid)
-       (filter #(instance? Pid %))
-       (keep known)))
+  (let [{:keys [kids workers]} (state-of supervisor timeout)]
+    (->> (concat (map :pid (sort-by :n > (vals kids))) (sort #(compare %2 %1) workers))
+         (filter #(instance? Pid %))
+         (keep known))))
 
 ;; ---- suspend
 
@@ -131,14 +135,21 @@
   (let [error (when (vector? reason) (first reason))]
     (if (string? (:message error)) (str/replace (:message error) #"\.$" "") (arguments/show reason))))
 
+(defn- told-version
+  "What the server is told. An event manager knows of each handler what its state was made by, and is told all."
+  [{:keys [pid versions]}]
+  (if (= 'magnetar.gen-event (some-> (Processes/processOf pid) label))
+    versions
+    (old-version versions)))
+
 (defn- failed [{:keys [versions] :as server} reason]
   (ex-info (str "The upgrade was rolled back: code-change of " (arguments/show (name-of server)) " from version " (pr-str (old-version versions))
                 " failed: " (in-words reason) ". All namespaces and all states are as they were before.")
            {:magnetar/reason :magnetar/upgrade-failed :server (name-of server) :reason reason :step "change its code"}))
 
-(defn- answer-of-change [{:keys [versions] :as server} extra timeout]
+(defn- answer-of-change [server extra timeout]
   (try
-    (ask server [:change-code (old-version versions) extra] timeout)
+    (ask server [:change-code (told-version server) extra] timeout)
     (catch ExceptionInfo e
       (throw (failed server (:reason (ex-data e) e))))))
 

@@ -19,6 +19,10 @@
   "How long nothing has to happen before files are read: who saves writes more than once."
   50)
 
+(def ^:private longest-ms
+  "How long to wait for that at most: somebody may write a log beside the files without an end."
+  1000)
+
 (def ^:private look-anyway-s
   "How long to wait before files are compared without an event: some file systems send none."
   10)
@@ -52,10 +56,14 @@
   (into {} (map (juxt identity #(read-source nil %))) files))
 
 (defn look
-  "[the units that have changed, in the order to load them; what the files are now]."
-  [seen]
-  (let [now (into {} (map (fn [[file before]] [file (read-source before file)])) seen)]
-    [(sources/in-order (mapcat (fn [[file after]] (changed-units (get seen file) after)) now)) now]))
+  "[the units that have changed, in the order to load them; what the files are now]. If any has, those of the `pending` namespaces are among them,
+  which had changed before and could not be loaded."
+  [seen pending]
+  (let [now (into {} (map (fn [[file before]] [file (read-source before file)])) seen)
+        changed (mapcat (fn [[file after]] (changed-units (get seen file) after)) now)
+        again (when (seq changed)
+                (filter (comp pending :namespace) (mapcat (comp vals :units val) now)))]
+    [(sources/in-order (concat again changed)) now]))
 
 ;; ---- when to look
 
@@ -89,7 +97,9 @@
   "Waits until something has happened, and then nothing more for a moment."
   [^WatchService service]
   (drain (.poll service look-anyway-s TimeUnit/SECONDS))
-  (loop []
-    (when-some [key (.poll service quiet-ms TimeUnit/MILLISECONDS)]
-      (drain key)
-      (recur))))
+  (let [begin (System/nanoTime)]
+    (loop []
+      (when-some [key (.poll service quiet-ms TimeUnit/MILLISECONDS)]
+        (drain key)
+        (when (< (quot (- (System/nanoTime) begin) 1000000) (long longest-ms))
+          (recur))))))

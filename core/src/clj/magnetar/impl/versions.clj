@@ -9,12 +9,23 @@
 
 (set! *warn-on-reflection* true)
 
+;; From namespaces that are being loaded to digests: who takes a new function before all of them are there is told what it comes from.
+(defonce ^:private loading (atom {}))
+
+(defn while-loading
+  "Calls f, which loads the namespace from the source of that digest."
+  [ns digest f]
+  (swap! loading assoc ns digest)
+  (try
+    (f)
+    (finally (swap! loading dissoc ns))))
+
 (defn version
   "The version of a namespace: its metadata :version, else the digest of the source that magnetar.hot has loaded it from, else nil."
   [ns]
-  (when-some [ns (find-ns ns)]
-    (let [{:keys [version ::digest]} (meta ns)]
-      (if (some? version) version digest))))
+  (when-some [found (find-ns ns)]
+    (let [{:keys [version ::digest]} (meta found)]
+      (if (some? version) version (or digest (@loading ns))))))
 
 (defn set-digest
   "Notes what the namespace was loaded from."
@@ -69,11 +80,19 @@
        (identical? (.getRawRoot v) (.-root ^Run run))))
 
 (defn serves-too
-  "This process runs the callbacks of one source more."
+  "This process runs the callbacks of one source more, and has just made a state by them."
   [source]
   (when-some [name (home source)]
     (let [process (LocalProcess/current)]
-      (note process ::served (merge {name (version name)} (get (.dictionary process) ::served))))))
+      (note process ::served (assoc (get (.dictionary process) ::served) name (version name))))))
+
+(defn serves-only
+  "This process runs the callbacks of these sources, and of no others any more."
+  [sources]
+  (let [process (LocalProcess/current)
+        known (get (.dictionary process) ::served)
+        names (keep home sources)]
+    (note process ::served (not-empty (into {} (map (fn [name] [name (if (contains? known name) (known name) (version name))])) names)))))
 
 (defn runs
   "This process goes on with f: if that is a var, with what it is now."

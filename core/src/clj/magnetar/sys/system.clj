@@ -138,7 +138,7 @@
       [outcome state])))
 
 (defn- put-back
-  "The state before the changes of code since the process was suspended."
+  "The state before the changes of code since the process was told to suspend, the last time."
   [state [before :as changed]]
   (if changed
     (let [[state versions] before]
@@ -174,7 +174,8 @@
   (loop [state state debug debug changed nil]
     (receive
       [:magnetar/system from [:resume]] (do (reply from :ok) [state debug])
-      [:magnetar/system from [:suspend]] (do (reply from :ok) (recur state debug changed))
+      ;; Who suspends it again takes back what comes after that, and not what somebody else has done before.
+      [:magnetar/system from [:suspend]] (do (reply from :ok) (recur state debug nil))
       [:magnetar/system from [:get-status]] (do (reply from (status state debug :suspended)) (recur state debug changed))
       [:magnetar/system from [:change-code old extra]] (let [kept (before-change state changed)
                                                              [answer state] (change-code face state [:change-code old extra])]

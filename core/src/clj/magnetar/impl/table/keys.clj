@@ -89,10 +89,10 @@
     (and (finite? a) (finite? b)) (compare (exact a) (exact b))
     :else (Long/compare (beyond a) (beyond b))))
 
-(defn- compare-each ^long [as bs]
+(defn- compare-each ^long [by as bs]
   (loop [as (seq as), bs (seq bs)]
     (if as
-      (let [c (long (order (first as) (first bs)))]
+      (let [c (long (by (first as) (first bs)))]
         (if (zero? c) (recur (next as) (next bs)) c))
       0)))
 
@@ -100,11 +100,18 @@
   (let [c (Long/compare (count a) (count b))]
     (if (zero? c) (long (then)) c)))
 
+(defn- order-in-map
+  "Compares two keys of maps, which are 1 and 1.0 at a time: there integers come before all floats, as in Erlang."
+  ^long [a b]
+  (if (and (number? a) (number? b) (not= (float? a) (float? b)))
+    (if (float? a) 1 -1)
+    (long (order a b))))
+
 (defn- compare-maps ^long [a b]
-  (let [as (sort order (keys a))
-        bs (sort order (keys b))
-        c (compare-each as bs)]
-    (if (zero? c) (compare-each (map a as) (map b bs)) c)))
+  (let [as (sort order-in-map (keys a))
+        bs (sort order-in-map (keys b))
+        c (compare-each order-in-map as bs)]
+    (if (zero? c) (compare-each order (map #(get a %) as) (map #(get b %) bs)) c)))
 
 (defn- no-order [k]
   (arguments/misuse :magnetar/no-order
@@ -126,9 +133,9 @@
       (case kind
         0 (compare-numbers a b)
         1 0
-        7 (by-size a b #(compare-each a b))
+        7 (by-size a b #(compare-each order a b))
         8 (by-size a b #(compare-maps a b))
-        9 (by-size a b #(compare-each (sort order a) (sort order b)))
+        9 (by-size a b #(compare-each order (sort order a) (sort order b)))
         (2 3 4 5 6 10 11) (compare a b)
         (compare-others a b)))))
 

@@ -306,16 +306,19 @@
   "The table belongs to another process."
   [operation x ^Pid to data]
   (let [t (table operation x)
-        held (owned operation t)]
+        owner (.-owner (owned operation t))]
     (when-not (instance? Pid to)
       (arguments/misuse :magnetar/not-a-pid (str "`" operation "` wants the pid of the new owner; this is " (arguments/show to) ".") {:value to}))
-    (when (= to (.-owner held))
+    (when (= to owner)
       (arguments/misuse :magnetar/own-table (str "`" operation "` of " t " to its owner: it has it already.") {:table t :pid to}))
-    (if (hand-over t held to data)
-      (disown t (.-owner held))
-      (do
-        (owned operation t)
-        (arguments/misuse :magnetar/noproc (str "`" operation "` of " t " to " to ", which is not alive.") {:table t :pid to})))
+    (loop []
+      (let [held (owned operation t)]
+        (cond
+          (hand-over t held to data) (disown t owner)
+          ;; Others rename a public table at any time.
+          (identical? held (holding t)) (arguments/misuse :magnetar/noproc (str "`" operation "` of " t " to " to ", which is not alive.")
+                                                          {:table t :pid to})
+          :else (recur))))
     true))
 
 (defn set-heir

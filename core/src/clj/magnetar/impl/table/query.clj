@@ -7,6 +7,7 @@
    [magnetar.impl.match.grammar :as grammar]
    [magnetar.impl.match.pattern :as pattern]
    [magnetar.impl.runtime]
+   [magnetar.impl.table.keys :as keys]
    [magnetar.impl.table.life :as life]
    [magnetar.impl.table.rows :as rows]
    [magnetar.impl.table.store :as store])
@@ -90,10 +91,12 @@
   q)
 
 (defn- known-keys
-  "The only keys that rows can have which the query matches; nil if any."
-  [^Query q place]
+  "The only keys that rows can have which the query matches, each once as the map of the store takes it; nil if any."
+  [^Store s ^Query q place]
   (when (every? #(contains? % place) (.-known q))
-    (distinct (map #(get % place) (.-known q)))))
+    (into (if (store/ordered? (.-kind s)) (sorted-set-by keys/comparator-of-keys) #{})
+          (map #(store/key-of s (get % place)))
+          (.-known q))))
 
 (defn- ranged? [options]
   (seq (select-keys options rows/range-options)))
@@ -102,9 +105,9 @@
   "What has to be looked at, as something to reduce."
   [operation ^Table t ^Query q options]
   (let [s (life/reading operation t)
-        keys (when-not (ranged? options) (known-keys q (.-key t)))]
+        keys (when-not (ranged? options) (known-keys s q (.-key t)))]
     (if keys
-      (mapcat #(rows/found s (store/value s (store/key-of s %))) keys)
+      (mapcat #(rows/found s (store/value s %)) keys)
       (rows/->Rows operation t options))))
 
 (defn- results [^Query q]
@@ -114,18 +117,19 @@
 
 (def ^:private select-options (conj rows/range-options :limit))
 
-(deftype More [table query rows limit])
+;; The store is another one once all rows have been deleted.
+(deftype More [table store query rows limit])
 
 (defmethod print-method More [^More more ^java.io.Writer w]
   (.write w (str "#<more of " (.-table more) ">")))
 
 (defn- page
   "[results more] of at most limit results; more is nil at the end."
-  [^Table t ^Query q rows limit]
+  [^Table t s ^Query q rows limit]
   (loop [rows (seq rows), found []]
     (cond
       (nil? rows) [found nil]
-      (= limit (count found)) [found (More. t q rows limit)]
+      (= limit (count found)) [found (More. t s q rows limit)]
       :else (let [x ((.-f q) (first rows))]
               (recur (next rows) (if (identical? none x) found (conj found x)))))))
 
@@ -136,8 +140,9 @@
     (arguments/misuse :magnetar/not-a-query
                       (str "`" operation "` with one argument goes on with what came second from the `select` before; this is " (arguments/show m) ".")
                       {:value m}))
-  (life/reading operation (.-table m))
-  (page (.-table m) (.-query m) (.-rows m) (.-limit m)))
+  (if (identical? (.-store m) (life/reading operation (.-table m)))
+    (page (.-table m) (.-store m) (.-query m) (.-rows m) (.-limit m))
+    [[] nil]))
 
 (defn select
   "What the query makes of the rows of the table: a vector, or with a limit [vector more]."
@@ -145,10 +150,11 @@
   (arguments/options operation select-options options)
   (let [t (life/table operation x)
         q (check-query operation q)
+        s (life/reading operation t)
         rows (candidates operation t q options)]
     (if (nil? limit)
       (into [] (results q) rows)
-      (page t q (seq rows) (arguments/whole :limit limit)))))
+      (page t s q (seq rows) (arguments/whole :limit limit)))))
 
 (defn select-count
   "How many rows the query gives something true for."

@@ -180,6 +180,12 @@
 
 ;; ---- reading
 
+(defn rows-of-key
+  "The rows of a key as a vector."
+  [operation x k]
+  (let [s (life/reading operation x)]
+    (found s (store/value s (store/key-of s k)))))
+
 (def range-options
   "The options of a range."
   [:from :after :to :below :reverse])

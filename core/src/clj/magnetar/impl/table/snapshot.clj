@@ -15,11 +15,11 @@
    [magnetar.impl.runtime]
    [magnetar.impl.table.life :as life])
   (:import
-   (java.io BufferedReader File InputStream InputStreamReader OutputStream RandomAccessFile)
-   (java.nio.channels Channels FileChannel)
+   (java.io BufferedReader File IOException InputStreamReader OutputStream RandomAccessFile)
+   (java.nio.channels Channels ClosedByInterruptException FileChannel)
    (java.nio.charset StandardCharsets)
-   (java.nio.file CopyOption Files LinkOption OpenOption Path StandardCopyOption StandardOpenOption)
-   (java.nio.file.attribute FileAttribute)
+   (java.nio.file CopyOption FileSystemException Files LinkOption NoSuchFileException OpenOption Path StandardCopyOption StandardOpenOption)
+   (java.nio.file.attribute FileAttribute PosixFilePermission PosixFilePermissions)
    (java.security MessageDigest)
    (java.util HexFormat)
    (magnetar.impl.table.life Table)))
@@ -120,18 +120,52 @@
   (when-not (Files/isDirectory (.getParent file) (make-array LinkOption 0))
     (arguments/misuse :magnetar/bad-file (str "`save` to " file ": there is no such folder; make it first.") {:file (str file)})))
 
-(defn save
-  "Writes the rows to a file that replaces the one that is there once it is complete; returns their number."
-  [^Path file t rows]
-  (check-place (.toAbsolutePath file))
-  (let [file (.toAbsolutePath file)
-        beside (Files/createTempFile (.getParent file) (str (.getFileName file)) ".part" (make-array FileAttribute 0))]
+(defn- permissions
+  "Who may do what with a file; nil if there is none, or nothing such."
+  [^Path file]
+  (try
+    (into #{} (Files/getPosixFilePermissions file (make-array LinkOption 0)))
+    (catch NoSuchFileException _)
+    (catch UnsupportedOperationException _)))
+
+(defn- make-beside
+  "Makes a file in the same folder, which nobody may read who may not read the one that it shall replace."
+  ^Path [^Path file allowed]
+  (let [beside (.resolveSibling file (str "." (.getFileName file) "." (random-uuid) ".part"))
+        own (when allowed
+              (PosixFilePermissions/asFileAttribute (conj allowed PosixFilePermission/OWNER_READ PosixFilePermission/OWNER_WRITE)))]
+    (Files/createFile beside (into-array FileAttribute (when own [own])))))
+
+(defn- why
+  "What the system says, without the name of the file beside it, which is our own matter."
+  [^IOException e]
+  (or (if (instance? FileSystemException e) (.getReason ^FileSystemException e) (ex-message e))
+      (.getSimpleName (class e))))
+
+(defn- replace-file [^Path file t rows]
+  (let [allowed (permissions file)
+        beside (make-beside file allowed)]
     (try
       (let [n (write-file beside t rows)]
+        (when allowed (Files/setPosixFilePermissions beside allowed))
         (Files/move beside file (into-array CopyOption [StandardCopyOption/ATOMIC_MOVE StandardCopyOption/REPLACE_EXISTING]))
         (force-folder (.getParent file))
         n)
       (finally (Files/deleteIfExists beside)))))
+
+(defn save
+  "Writes the rows to a file that replaces the one that is there once it is complete; returns their number."
+  [^Path file t rows]
+  (let [file (.toAbsolutePath file)]
+    (check-place file)
+    (try
+      (replace-file file t rows)
+      (catch ClosedByInterruptException e (throw e))
+      (catch IOException e
+        (throw (errors/illegal-state :magnetar/not-saved
+                 (str "`save` to " file " could not write there: " (why e)
+                      ". What was there is as it was; is the folder one to write in, and is there room on the disk?")
+                 {:file (str file) :message (ex-message e)}))))))
 
 ;; ---- reading
 
@@ -176,41 +210,44 @@
 
 (defn- check
   "Fails unless the file is whole; returns how many rows it has."
-  [operation file]
-  (with-open [in (RandomAccessFile. (str file) "r")]
-    (when-not (opened in)
-      (refuse operation file "it is no snapshot of a table, or of a newer version; those begin with \"magnetar-table 1\"."))
-    (let [[end line] (last-line in)
-          [_ n sum] (re-matches last-line-pattern (or line ""))]
-      (when-not sum
-        (refuse operation file "its end is missing: it was cut off, or is being written by something else than `save`."))
-      (when-not (= sum (digest-of in (- (long end) (count sum))))
-        (refuse operation file "its checksum is wrong: something has changed it since it was saved."))
-      (parse-long n))))
+  [operation file in]
+  (when-not (opened in)
+    (refuse operation file "it is no snapshot of a table, or of a newer version; those begin with \"magnetar-table 1\"."))
+  (let [[end line] (last-line in)
+        [_ n sum] (re-matches last-line-pattern (or line ""))]
+    (when-not sum
+      (refuse operation file "its end is missing: it was cut off, or is being written by something else than `save`."))
+    (when-not (= sum (digest-of in (- (long end) (count sum))))
+      (refuse operation file "its checksum is wrong: something has changed it since it was saved."))
+    (parse-long n)))
 
 (defn- check-exists [operation ^Path file]
   (when-not (Files/isRegularFile file (make-array LinkOption 0))
     (refuse operation file (if (Files/exists file (make-array LinkOption 0)) "it is no ordinary file." "there is no such file."))))
 
-(defn- reader ^BufferedReader [^Path file]
-  (BufferedReader. (InputStreamReader. ^InputStream (Files/newInputStream file (make-array OpenOption 0)) StandardCharsets/UTF_8)))
-
 (defn- header-of [^BufferedReader in]
   (read-back (subs (.readLine in) (count opening))))
+
+;; It is opened once: a `save` at that time puts another file in its place, and this one stays what it is.
+(defn- read-whole
+  "(f rows reader) of a file that is whole."
+  [operation ^Path file f]
+  (check-exists operation file)
+  (with-open [in (RandomAccessFile. (str file) "r")]
+    (let [n (check operation file in)]
+      (.seek in 0)
+      (f n (BufferedReader. (InputStreamReader. (Channels/newInputStream (.getChannel in)) StandardCharsets/UTF_8))))))
 
 (defn describe
   "What stands in the header of a file that is whole, and the number of its rows."
   [operation ^Path file]
-  (check-exists operation file)
-  (let [n (check operation file)]
-    (with-open [in (reader file)]
-      (assoc (header-of in) :rows n))))
+  (read-whole operation file (fn [n in] (assoc (header-of in) :rows n))))
 
 (defn fill
   "Calls (begin header), which gives a store, and (add store place-of-key row) for each row of a file that is whole; returns [header store]."
   [operation ^Path file begin add]
-  (let [{n :rows} (describe operation file)]
-    (with-open [in (reader file)]
+  (read-whole operation file
+    (fn [n ^BufferedReader in]
       (let [header (header-of in)
             s (begin header)]
         (dotimes [_ n]
