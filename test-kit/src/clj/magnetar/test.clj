@@ -28,8 +28,7 @@
   (:import
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.park Fibers)
-   (magnetar.kernel.process LocalProcess Pid Pid$Ended Processes)
-   (magnetar.kernel.sim Simulation)))
+   (magnetar.kernel.process LocalProcess Pid Pid$Ended Processes)))
 
 (set! *warn-on-reflection* true)
 
@@ -106,7 +105,7 @@
 
   Returns {:passed true :runs n}. A run that fails (the property, an error, a deadlock, one of :properties) is shrunk to the fewest preemptions found,
   and reported, to clojure.test where there is a test: the seed, the schedule, messages that nobody received, a sequence diagram in Mermaid. Then
-  :passed is false, and there are :failure, :seed, :schedule, :run (with its :log), :diagram, and :replay, a function that runs it again and prints the
+  :passed is false, and there are :failure, :seed, :schedule, :repeatable (false if the schedule did not fail again: no seed decides it), :run (with its :log), :diagram, and :replay, a function that runs it again and prints the
   log; {:replay {:seed s :schedule [..]}} as options does that too. Options: :runs (1000), :seed (the first), :strategy (uniform choice and priorities in
   turn unless told; :exhaustive tries all schedules of up to :preemptions (2) preemptions and faults, and says :exhausted if there are no more), :properties
   (:no-unhandled-exit unless told; :no-leaked-fiber, :every-call-answered, [:mailbox-bounded n], functions of a run that return what is wrong), :report (a function of
@@ -169,9 +168,9 @@
   (some-> (Processes/processOf pid) .fiber .get wait-words))
 
 (defn- rest-a-little
-  "Lets others run: in a simulation time has to pass as well."
+  "Lets others run: where time is virtual it has to pass as well."
   []
-  (if (Simulation/isInside) (scope/sleep 1) (Thread/yield)))
+  (if (clock/virtual?) (scope/sleep 1) (Thread/yield)))
 
 (defn- patience-of
   "The milliseconds of a :timeout."
@@ -179,7 +178,8 @@
   (quot (arguments/nanos ":timeout" (or timeout default-patience-ms)) 1000000))
 
 (defn wait-until
-  "The first true value of f, called again and again, for :timeout ms at most (5000): then nil. In a simulation the milliseconds are virtual."
+  "The first true value of f, called again and again, for :timeout ms at most (5000): then nil. Where time is virtual, in a simulation or by a
+  virtual clock, so are the milliseconds."
   [{:keys [timeout] :as options} f]
   (arguments/options "eventually" [:timeout] options)
   (let [deadline (+ (long (now)) (patience-of timeout))]

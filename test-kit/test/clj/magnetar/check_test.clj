@@ -107,6 +107,42 @@
     (is (= [:kill] (map :what (:schedule found))))
     (is (false? (:value (quietly {:replay (select-keys found [:seed :schedule])} ask))))))
 
+;; --- what takes long, or cannot be done again
+
+(deftest what-does-not-fail-again-is-said-to-be-decided-by-no-seed
+  (let [n (atom 0)
+        told (atom nil)
+        found (mt/check {:runs 10 :report #(reset! told %)} (not= 3 (swap! n inc)))]
+    (is (false? (:passed found)))
+    (is (false? (:repeatable found)))
+    (is (re-find #"(?m)^The property does not hold.*\n  The same schedule did not fail in this way again: something in the body is decided by no seed" @told)))
+  (is (true? (:repeatable (quietly {:runs 500} planted/lost-wake-up)))))
+
+(deftest a-run-that-is-stuck-is-done-again-once-and-not-shrunk
+  (let [runs (atom 0)
+        stop (volatile! false)
+        found (quietly {:runs 5 :patience-ms 100}
+                       (fn []
+                         (swap! runs inc)
+                         (let [cs (doall (for [n (range 4)] (a/go n)))]
+                           (run! a/<! cs)
+                           (while (not @stop)))))]
+    (vreset! stop true)
+    (is (= :stuck (:kind (:failure found))))
+    (is (= 2 @runs))))
+
+(deftest an-exhaustive-search-lets-timers-be-late-too
+  (let [found (quietly {:strategy :exhaustive :faults #{:late-timers}} (fn [] (a/<! (a/timeout 10)) (< (long (mt/now)) 12)))]
+    (is (= [:late-timers] (map :what (:schedule found))))))
+
+(deftest an-exhaustive-search-keeps-no-more-schedules-than-it-can-try
+  (let [busy (fn [] (let [c (a/chan)]
+                      (dotimes [_ 3] (a/go (dotimes [n 10] (a/>! c n))))
+                      (dotimes [_ 30] (a/<! c))
+                      true))]
+    (is (= {:passed true :runs 50 :exhausted false}
+           (select-keys (quietly {:runs 50 :strategy :exhaustive} busy) [:passed :runs :exhausted])))))
+
 ;; --- built-in properties
 
 (deftest a-leaked-fiber-is-found-and-a-go-block-is-none
@@ -207,6 +243,20 @@
                          (receive [:DOWN ref _ _ why] (swap! where conj [why (count @steps)]))))))
     (is (contains? @where [:normal 5]))
     (is (<= 3 (count (filter #(= :killed (first %)) @where))) (str @where))))
+
+(deftest a-server-that-is-at-rest-can-be-killed-too
+  (let [program #(let [[_ server] (gen-server/start {:init (fn [_] [:ok 0]), :handle-call (fn [_ _ n] [:reply n n]), :handle-cast (fn [_ n] [:noreply n])}
+                                                    nil {:hosting :activated :name :resting})]
+                   (gen-server/call server :x)
+                   (dotimes [_ 5] (a/<! (a/timeout 1)))
+                   (actor/alive? server))
+        options {:runs 300 :faults #{:kill} :victims #(re-find #"resting" %)}
+        found (quietly options program)
+        by-rest (first (filter #(= [:kill-at-rest] (map :what (:schedule %)))
+                               (cons found (map #(quietly (assoc options :seed %) program) (range 100 110)))))]
+    (is (some? by-rest))
+    (is (= (:log-text (:run by-rest))
+           (:log-text (quietly {:replay (select-keys by-rest [:seed :schedule])} program))))))
 
 (deftest only-the-named-victims-are-killed
   (doseq [seed (range 20)]

@@ -3,7 +3,8 @@
    [clojure.test :as t :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [receive spawn]]
    [magnetar.async :as a]
-   [magnetar.test :as mt]))
+   [magnetar.test :as mt]
+   [magnetar.test.clock :as clock]))
 
 (defn- reports
   "What the fixture reports of a test that does f."
@@ -18,6 +19,26 @@
   (is (= [30 :value] (mt/with-virtual-clock
                        (let [c (a/go (a/<! (a/timeout 30)) :value)]
                          (let [v (a/<! c)] [(mt/now) v]))))))
+
+(deftest what-is-waited-for-by-looking-comes-by-the-virtual-clock-too
+  (is (true? (mt/with-virtual-clock
+               (let [done (atom false)]
+                 (a/go (a/<! (a/timeout 4000)) (reset! done true))
+                 (mt/eventually @done)))))
+  (is (= [nil 5000] (mt/with-virtual-clock [(mt/eventually false) (mt/now)]))))
+
+(defn- timer-threads []
+  (count (filter #(= "magnetar-timer" (.getName ^Thread %)) (keys (Thread/getAllStackTraces)))))
+
+(deftest a-virtual-clock-leaves-no-thread-behind
+  (let [before (timer-threads)]
+    (dotimes [_ 20] (mt/with-virtual-clock (a/<! (a/timeout 10))))
+    (is (mt/eventually (<= (timer-threads) before)))))
+
+(deftest a-body-by-the-virtual-clock-that-does-not-end-is-told-with-what-waits
+  (with-redefs-fn {#'clock/longest-nanos 50000000}
+    #(is (thrown-with-msg? IllegalStateException #"has not ended after .*\n  simulated waits for take from a channel"
+                           (mt/with-virtual-clock (a/<! (a/chan)))))))
 
 (deftest now-is-virtual-in-a-simulation-too
   (is (<= 500 (long (mt/simulate {} (a/<! (a/timeout 500)) (mt/now))) 501)))

@@ -3,7 +3,8 @@
   (:require
    [magnetar.async :as a]
    [magnetar.impl.ports :as ports]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.worlds :as worlds])
   (:import
    (magnetar.kernel.channel Handler Port Ports ReadPort WritePort)))
 
@@ -11,13 +12,17 @@
 
 (declare take-committed)
 
+;; Ports are kept in vectors, in the order in which they were given: that of a set would differ from run to run.
+(defn- without [ports port]
+  (filterv #(not= port %) ports))
+
 (defn- settle
   "Hands the value of `port` to what takes it; if the port was closed, drops it and tries the others."
   [live target port value]
   (if (some? value)
     (ports/complete target value)
     (do
-      (swap! live disj port)
+      (swap! live without port)
       (let [answer (take-committed live target)]
         (when-not (ports/pending? answer)
           (ports/complete target answer))))))
@@ -32,7 +37,7 @@
       (cond
         (nil? now) Port/PENDING
         (some? value) value
-        :else (do (swap! live disj port)
+        :else (do (swap! live without port)
                   (recur live target))))))
 
 (defn- watching
@@ -56,19 +61,19 @@
 (defn- take-any [live handler]
   (if (empty? @live)
     (closed handler)
-    (loop [[port & more] (shuffle (seq @live))]
+    (loop [[port & more] (worlds/shuffled @live)]
       (let [target (volatile! nil)
             value (.take (Ports/readPort port) (watching handler live port target))]
         (cond
           (and (ports/pending? value) more) (recur more)
           (or (ports/pending? value) (some? value)) value
-          :else (do (swap! live disj port)
+          :else (do (swap! live without port)
                     (take-committed live @target)))))))
 
 (defn ->MultiplexingReadPort
   "A port to take from any of the ports in the collection read-ports. mutex is not needed and may be nil; see `multiplex`."
   [mutex read-ports]
-  (let [live (atom (set read-ports))]
+  (let [live (atom (vec (distinct read-ports)))]
     (reify ReadPort
       (take [_ handler] (take-any live handler)))))
 
@@ -84,23 +89,23 @@
   (if (= 1 (count left))
     (.put (Ports/writePort (first left)) value handler)
     (let [later (fn [[_ port]]
-                  (let [answer (put-rest (disj left port) value handler)]
+                  (let [answer (put-rest (without left port) value handler)]
                     (when-not (ports/pending? answer)
                       (some-> (ports/commit handler) (ports/complete answer)))))
           now (a/do-alts later (mapv #(vector % value) left) {})]
       (if now
-        (recur (disj left (second @now)) value handler)
+        (recur (without left (second @now)) value handler)
         Port/PENDING))))
 
 (defn ->BroadcastingWritePort
-  "A port that puts on each of the ports in the set write-ports; see `broadcast`."
+  "A port that puts on each of the ports in the collection write-ports; see `broadcast`."
   [write-ports]
   (reify WritePort
-    (put [_ value handler] (put-rest write-ports value handler))))
+    (put [_ value handler] (put-rest (vec (distinct write-ports)) value handler))))
 
 (defn broadcast
   "A port that puts each value on all of ports; the put is done when all have accepted. Give them buffers.
 
     (>! (broadcast a b) :x)"
   [& ports]
-  (->BroadcastingWritePort (set ports)))
+  (->BroadcastingWritePort ports))

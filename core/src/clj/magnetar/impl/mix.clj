@@ -4,7 +4,8 @@
   (:require
    [magnetar.impl.fibers :refer [background]]
    [magnetar.impl.ports :as ports]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.worlds :as worlds])
   (:import
    (magnetar.kernel.channel Buffer Channel)
    (magnetar.kernel.park Failures)))
@@ -14,7 +15,7 @@
 (def solo-modes #{:mute :pause})
 
 (defn state
-  "The state of a mix: what is mixed in (channel -> modes), the solo mode, and the channel that says that it changed."
+  "The state of a mix: what is mixed in (channel -> modes, with a number for their order), the solo mode, and the channel that says that it changed."
   []
   {:inputs (atom {})
    :solo-mode (atom :mute)
@@ -23,8 +24,11 @@
 (defn changed [{:keys [change]}]
   (ports/offer change true))
 
+(defn- numbered [inputs]
+  (reduce-kv (fn [all ch modes] (if (::number modes) all (assoc-in all [ch ::number] (worlds/number)))) inputs inputs))
+
 (defn change-inputs [{:keys [inputs] :as mix} f & args]
-  (apply swap! inputs f args)
+  (swap! inputs #(numbered (apply f % args)))
   (changed mix))
 
 (defn change-solo-mode [{:keys [solo-mode] :as mix} mode]
@@ -35,14 +39,19 @@
 (defn- with-mode [mode inputs]
   (into #{} (keep (fn [[ch modes]] (when (mode modes) ch))) inputs))
 
+(defn- in-order
+  "The channels among the inputs, in an order that a simulation repeats."
+  [inputs chs]
+  (worlds/in-order #(::number (inputs %)) chs))
+
 (defn- plan [{:keys [inputs solo-mode change]}]
   (let [inputs @inputs
         solos (with-mode :solo inputs)]
     {:solos solos
      :mutes (with-mode :mute inputs)
      :reads (conj (if (and (= :pause @solo-mode) (seq solos))
-                    (vec solos)
-                    (into [] (remove (with-mode :pause inputs)) (keys inputs)))
+                    (vec (in-order inputs solos))
+                    (into [] (remove (with-mode :pause inputs)) (in-order inputs (keys inputs))))
                   change)}))
 
 (defn- heard? [{:keys [solos mutes]} ch]

@@ -4,7 +4,8 @@
   (:require
    [magnetar.impl.fibers :refer [background]]
    [magnetar.impl.ports :as ports]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.worlds :as worlds])
   (:import
    (java.util.concurrent.atomic AtomicBoolean AtomicInteger)
    (magnetar.kernel.channel Callback Channel)
@@ -12,7 +13,8 @@
 
 (set! *warn-on-reflection* true)
 
-;; State: channel -> {:close? .., :done ..}, the latter while the tap has not settled: the function that counts it as settled.
+;; State: channel -> {:number .., :close? .., :done ..}, the last one while the tap has not settled: the function that counts it as settled.
+;; The number gives the order of the taps in a simulation.
 
 (defn- settle-once
   "A function of no arguments that counts `left` down the first time it is called, and closes `all` at zero."
@@ -28,7 +30,8 @@
   (when done (done)))
 
 (defn tap [state ch close?]
-  (swap! state assoc-in [ch :close?] close?)
+  (let [number (worlds/number)]
+    (swap! state update ch #(assoc % :close? close? :number (:number % number))))
   nil)
 
 (defn untap [state ch]
@@ -36,9 +39,12 @@
     (give-up (before ch)))
   nil)
 
+(defn- in-order [taps]
+  (worlds/in-order #(:number (val %)) taps))
+
 (defn untap-all [state]
   (let [[before _] (reset-vals! state {})]
-    (run! give-up (vals before)))
+    (run! (comp give-up val) (in-order before)))
   nil)
 
 (defn- note [taps ch done]
@@ -70,15 +76,15 @@
 (defn- distribute
   "Gives the value to all taps and waits until each has settled."
   [state value]
-  (when-some [chs (keys @state)]
-    (let [left (AtomicInteger. (count chs))
+  (when-some [taps (seq @state)]
+    (let [left (AtomicInteger. (count taps))
           all (Channel/rendezvous)]
-      (doseq [ch chs]
+      (doseq [[ch] (in-order taps)]
         (give state ch value (settle-once left all)))
       (ports/take all))))
 
 (defn- close-taps [state]
-  (doseq [[ch {:keys [close?]}] @state :when close?]
+  (doseq [[ch {:keys [close?]}] (in-order @state) :when close?]
     (ports/close ch)))
 
 (defn start

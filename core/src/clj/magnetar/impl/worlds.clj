@@ -6,7 +6,7 @@
   (:import
    (java.util Date)
    (java.util.function Supplier)
-   (magnetar.kernel.park World)))
+   (magnetar.kernel.park Fiber World)))
 
 (set! *warn-on-reflection* true)
 
@@ -21,6 +21,28 @@
   "True in a fiber of a simulation."
   []
   (some? (World/simulated)))
+
+(defn number
+  "A number that no other has in this world: to put in order what has no order of its own."
+  []
+  (.nextId (Fiber/current)))
+
+(defn in-order
+  "The things; in a simulation by their `number-of`, for those whose order is that of identity hashes, which differs from run to run."
+  [number-of things]
+  (if (simulated?) (sort-by number-of things) things))
+
+(defn shuffled
+  "The things in an order that is drawn, in a simulation from the seed."
+  [things]
+  (let [fiber (Fiber/current)]
+    (loop [things (vec things)
+           n (count things)]
+      (if (< n 2)
+        things
+        (let [i (.random fiber n)
+              j (dec n)]
+          (recur (assoc things i (things j) j (things i)) j))))))
 
 (defn date
   "The time of day; in a simulation that of its clock, which begins in 1970."

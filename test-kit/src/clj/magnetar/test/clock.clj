@@ -2,12 +2,15 @@
   "A world whose clock a test moves: time passes when all of its fibers wait, and then at once."
   {:no-doc true}
   (:require
+   [clojure.string :as str]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime])
   (:import
    (java.util Queue)
    (java.util.concurrent ConcurrentLinkedQueue)
    (java.util.concurrent.atomic AtomicLong)
    (java.util.concurrent.locks LockSupport)
+   (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.park Fiber Fibers Fibers$Hold Parked World)
    (magnetar.kernel.time Wheel)))
 
@@ -80,6 +83,38 @@
     (.join starter)
     outcome))
 
+(def ^:private longest-nanos 30000000000)
+
+(defn- wait-words [^Thread thread]
+  (str "  " (.getName thread)
+       (when-some [words (some-> (FiberInfo/of thread) .reason .words)]
+         (str " waits for " words))))
+
+(defn- late [threads]
+  (errors/illegal-state :magnetar.test/not-ended
+                        (str/join "\n" (cons "The body of `with-virtual-clock` has not ended after 30 seconds, of real time; its fibers are:" (sort (map wait-words threads))))
+                        {}))
+
+(defn- value-of
+  "The value of the outcome, or what was thrown; of none, who waits."
+  [outcome threads]
+  (let [{:keys [value error]} (if (realized? outcome) @outcome {:error (late threads)})]
+    (if error (throw error) value)))
+
+(defn- move-clock
+  "Lets time pass until there is an outcome, or patience is over."
+  [world clock turns wheel threads outcome]
+  (let [deadline (+ (System/nanoTime) (long longest-nanos))]
+    (while (and (not (realized? outcome)) (< (System/nanoTime) deadline))
+      (if (all-wait? threads)
+        (pass-time world clock turns wheel)
+        (Thread/yield)))))
+
+(defn virtual?
+  "True on a fiber of a world whose clock a test moves."
+  []
+  (not (identical? World/REAL (.world (Fiber/current)))))
+
 (defn simulated*
   "Calls f in a world of its own; see `simulated`."
   [f]
@@ -88,14 +123,11 @@
         wheel (promise)
         threads (ConcurrentLinkedQueue.)
         world (world clock turns wheel threads)
-        outcome (run-in world f)
-        deadline (+ (System/nanoTime) 30000000000)]
-    (while (and (not (realized? outcome)) (< (System/nanoTime) deadline))
-      (if (all-wait? threads)
-        (pass-time world clock turns wheel)
-        (Thread/yield)))
-    (let [{:keys [value error]} (deref outcome 0 {:error (ex-info "The simulated test did not end." {})})]
-      (if error (throw error) value))))
+        outcome (run-in world f)]
+    (try
+      (move-clock world clock turns wheel threads outcome)
+      (value-of outcome threads)
+      (finally (.end (Wheel/of world))))))
 
 (defn now
   "Milliseconds of the simulated time that have passed."

@@ -14,7 +14,7 @@
   (-> (str s) (str/replace #"[;#:\r\n\"]" " ") (str/replace #"\s+" " ") str/trim))
 
 (defn- id [thing]
-  (str/replace (re-find #"^#?[\w-]+(?: \d+)?" (str thing)) #"[^\w]" "_"))
+  (str/replace (or (re-find #"^#?[\w-]+(?: \d+)?" (str thing)) "nobody") #"[^\w]" "_"))
 
 (defn- me [{:keys [fiber]}]
   (str "_" fiber))
@@ -50,7 +50,7 @@
 (defn- participants [events lines]
   (let [names (into {} (comp (filter #(= "starts" (:what %))) (map :on) (map (juxt id identity))) events)
         used (distinct (mapcat #(re-seq #"\b(?:_\d+|channel_\d+)\b" %) lines))]
-    (for [p (sort used)]
+    (for [p (sort-by (juxt count identity) used)]
       (str "    participant " p (when-let [n (or (names p) (when (str/starts-with? p "channel") (str/replace p "_" " ")))] (str " as " (plain n)))))))
 
 (defn diagram

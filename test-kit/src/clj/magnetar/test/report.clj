@@ -22,6 +22,7 @@
       :preempt (str me " is preempted" at " by " (who target))
       :prefer (str "after " me at ", " (who target) " runs first")
       :kill (str (who target) " is killed when " me " is" at)
+      :kill-at-rest (str "process " target ", which is at rest, is killed when " me " is" at)
       :lose-message (str "the message that " me " sends" at " is lost")
       :delay-signals (str "the signal that " me " sends" at " arrives " (if (pos? (long target)) (str target " ms later") "after others have run"))
       :early-timers (str "time passes when " me " is" at)
@@ -50,12 +51,18 @@
 (defn- found-line [{:keys [runs seed found schedule]}]
   (str "  found in run " runs ", seed " seed "; of " found " choices of that run these " (count schedule) " are enough:"))
 
+(def ^:private unrepeatable
+  (str "  The same schedule did not fail in this way again: something in the body is decided by no seed, as `rand`, the clock of the system, the order of a set of objects,"
+       " or what an earlier run has left in an atom. What follows is the run that did not."))
+
 (defn text
   "The report."
-  [{:keys [failure run] :as found}]
+  [{:keys [failure run repeatable] :as found}]
   (let [lost (undelivered (:log run))]
     (str/join "\n"
-              (concat [(runs/sentence failure) (found-line found)]
+              (concat [(runs/sentence failure)]
+                      (when-not repeatable [unrepeatable])
+                      [(found-line found)]
                       (schedule-lines found)
                       (when (seq lost) (cons "  never received:" (map #(str "    " %) (sort lost))))
                       ["  sequence diagram:" (diagram found)

@@ -11,7 +11,7 @@
 
 (defn- leaked [{:keys [left]}]
   (when-let [left (seq (filter :owned left))]
-    {:kind :leaked-fiber :message "Fibers are left though the body has ended, and nothing can wake them." :waiting (vec left)}))
+    {:kind :leaked-fiber :message "Fibers are left though the body has ended and nothing can run: who has to end them, or wait for them?" :waiting (vec left)}))
 
 (defn- unhandled [{:keys [failures]}]
   (when-let [{:keys [site error]} (first failures)]
@@ -57,6 +57,15 @@
 
 (def ^:private most-attempts 500)
 
+(def ^:private most-steps 20000000)
+
+(defn- attempts-worth
+  "How many runs it is worth to make the failure of the run smaller: fewer if they are long, none if each leaves a thread behind."
+  [failure run]
+  (if (= :stuck (:kind failure))
+    0
+    (-> (quot (long most-steps) (inc (long (:steps run)))) (max 5) (min (long most-attempts)))))
+
 (defn- without [schedule from size]
   (into (subvec schedule 0 from) (subvec schedule (min (count schedule) (+ (long from) (long size))))))
 
@@ -69,10 +78,10 @@
       (or (fails-with (without schedule from size)) (recur (+ from (long size)))))))
 
 (defn shrink
-  "The run with the fewest choices found that fails in the same way; `try-schedule` gives the run of a schedule if it does."
-  [run try-schedule]
-  (let [attempts (volatile! most-attempts)]
-    (loop [best (or (try-schedule (:schedule run)) run)
+  "The run with the fewest choices found, in so many attempts, that fails in the same way; `try-schedule` gives the run of a schedule if it does."
+  [run try-schedule most]
+  (let [attempts (volatile! most)]
+    (loop [best (or (when (pos? (long most)) (try-schedule (:schedule run))) run)
            size (max 1 (quot (count (:schedule run)) 2))]
       (let [next (smaller best size try-schedule attempts)]
         (cond
@@ -110,37 +119,57 @@
 (defn- cost [schedule]
   (count (remove #(= :prefer (:what %)) schedule)))
 
-(defn- push [queue bound schedules]
+;; Schedules by cost and length. What is popped costs no more than what it leads to, so of those that stand behind as many as there are runs
+;; left none will ever be tried, and none is kept: a program of a thousand steps has millions of them.
+(def ^:private no-schedules
+  {:by-cost (sorted-map) :size 0 :all? true})
+
+(defn- pop-from [{:keys [by-cost] :as queue} k]
+  (let [schedules (by-cost k)]
+    (-> queue
+        (update :size dec)
+        (assoc :by-cost (if (next schedules) (assoc by-cost k (pop schedules)) (dissoc by-cost k))))))
+
+(defn- pop-first [{:keys [by-cost] :as queue}]
+  (let [[k schedules] (first by-cost)]
+    [(peek schedules) (pop-from queue k)]))
+
+(defn- bounded [{:keys [by-cost size] :as queue} most]
+  (if (< (long most) (long size))
+    (assoc (pop-from queue (key (first (rseq by-cost)))) :all? false)
+    queue))
+
+(defn- push [queue most bound schedules]
   (reduce (fn [queue s]
             (let [c (cost s)]
-              (if (<= c (long bound)) (update queue [c (count s)] (fnil conj []) s) queue)))
+              (if (<= c (long bound))
+                (-> queue (update-in [:by-cost [c (count s)]] (fnil conj []) s) (update :size inc) (bounded most))
+                queue)))
           queue
           schedules))
-
-(defn- pop-first [queue]
-  (let [[k schedules] (first queue)]
-    [(peek schedules) (if (next schedules) (assoc queue k (pop schedules)) (dissoc queue k))]))
 
 (defn- all-schedules
   "Tries all schedules with up to :preemptions preemptions and faults, those with the fewest first: {:runs n :exhausted all-tried?}, and :failure."
   [{:keys [runs preemptions seed] :as options} body failure-of]
   (loop [n 0
-         queue (sorted-map [0 0] [[]])]
-    (if (or (empty? queue) (= n (long runs)))
-      {:runs n :exhausted (empty? queue)}
+         queue (push no-schedules 1 0 [[]])]
+    (if (or (zero? (long (:size queue))) (= n (long runs)))
+      {:runs n :exhausted (and (:all? queue) (zero? (long (:size queue))))}
       (let [[schedule queue] (pop-first queue)
             run (run-of options body {:seed (or seed 0) :schedule schedule})]
         (if-let [failure (failure-of run)]
           {:runs (inc n) :failure failure :run run}
-          (recur (inc n) (push queue (or preemptions 2) (map #(conj schedule %) @(:branches run)))))))))
+          (recur (inc n) (push queue (- (long runs) n 1) (or preemptions 2) (map #(conj schedule %) @(:branches run)))))))))
 
 (defn- shrunk [options body failure-of {:keys [failure run]}]
   (let [seed (:seed run)
         options (dissoc options :strategy)]
-    (shrink run (fn [schedule]
-                  (let [again (run-of options body {:seed seed :schedule schedule})
-                        found (failure-of again)]
-                    (when (and found (same? failure found)) again))))))
+    (shrink run
+            (fn [schedule]
+              (let [again (run-of options body {:seed seed :schedule schedule})
+                    found (failure-of again)]
+                (when (and found (same? failure found)) again)))
+            (attempts-worth failure run))))
 
 (def ^:private most-retries 300)
 
@@ -148,16 +177,19 @@
   "A failing run of fewer preemptions than that of the schedule, from a search over the smallest ones, or nil."
   [options body failure-of {:keys [failure run]} schedule]
   (let [fewer (dec (long (cost schedule)))
-        same #(when-let [found (failure-of %)] (when (same? failure found) found))]
-    (when (< 0 fewer 3)
-      (:run (all-schedules (assoc options :seed (:seed run) :runs most-retries :preemptions fewer) body same)))))
+        same #(when-let [found (failure-of %)] (when (same? failure found) found))
+        retries (min (long most-retries) (long (attempts-worth failure run)))]
+    (when (and (< 0 fewer 3) (pos? retries))
+      (:run (all-schedules (assoc options :seed (:seed run) :runs retries :preemptions fewer) body same)))))
 
 (defn- with-log [options body failure-of {:keys [runs run] :as found}]
   (let [small (shrunk options body failure-of found)
         small (or (simpler options body failure-of found (:schedule small)) small)
-        logged (run-of options body {:seed (:seed run) :schedule (:schedule small) :log true :grace-ms 50})]
+        logged (run-of options body {:seed (:seed run) :schedule (:schedule small) :log true :grace-ms 50})
+        again (failure-of logged)]
     {:runs runs
-     :failure (or (failure-of logged) (:failure found))
+     :failure (or again (:failure found))
+     :repeatable (boolean (and again (same? again (:failure found))))
      :seed (:seed run)
      :found (count (:schedule run))
      :schedule (:schedule small)

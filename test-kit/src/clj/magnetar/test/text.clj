@@ -27,18 +27,23 @@
 (defn- entry-text [depth [k v]]
   (str (text-of depth k) " " (text-of depth v)))
 
+(defn- kind
+  "The name of its class, without what differs from JVM to JVM: the numbers of functions, the addresses of lambdas."
+  [value]
+  (str/replace (.getSimpleName (class value)) #"__\d+|\$\$Lambda.*" ""))
+
 (defn- collection [depth value]
   (let [below #(text-of (inc (long depth)) %)]
     (cond
       (< (long deepest) (long depth)) ".."
-      (record? value) (.getSimpleName (class value))
+      (record? value) (kind value)
       (map? value) (items "{" "}" (sort (map #(entry-text (inc (long depth)) %) value)))
       (set? value) (items "#{" "}" (sort (map below value)))
       (vector? value) (items "[" "]" (map below value))
       (list? value) (items "(" ")" (map below value)))))
 
 (defn- failure [^Throwable t]
-  (str (.getSimpleName (class t)) (some->> (.getMessage t) bounded (str ": "))))
+  (str (kind t) (some->> (.getMessage t) bounded (str ": "))))
 
 (defn- text-of [depth value]
   (cond
@@ -47,8 +52,8 @@
     (instance? Pid value) (str "pid " (.serial ^Pid value))
     (instance? Ref value) "ref"
     (instance? Throwable value) (failure value)
-    (coll? value) (or (collection depth value) (.getSimpleName (class value)))
-    :else (.getSimpleName (class value))))
+    (coll? value) (or (collection depth value) (kind value))
+    :else (kind value)))
 
 (defn text
   "The value as text of bounded length."

@@ -6,7 +6,8 @@
    [magnetar.impl.fold.checks :as checks]
    [magnetar.impl.fold.chunks]
    [magnetar.impl.fold.owned :as owned]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.worlds :as worlds])
   (:import
    (java.util HashMap)
    (java.util.concurrent.atomic AtomicLong AtomicLongArray AtomicReferenceArray)
@@ -119,6 +120,13 @@
 (def ^:private ^:const longest-step 65536)
 (def ^:private ^:const patience-nanos 50000)
 
+;; In a simulation no time passes while a chunk is reduced: others are fetched at the first look round, or they would never be.
+(defn- clock ^long []
+  (.nanoTime (.world (Fiber/current))))
+
+(defn- patience ^long []
+  (if (worlds/simulated?) -1 patience-nanos))
+
 ;; Decision 4: a yield does not let those pass who were made runnable from outside the carrier; a park of a nanosecond does.
 (defn- let-others-run [^long yields]
   (if (zero? (bit-and yields 3))
@@ -152,7 +160,7 @@
   Runnable
   (run [_]
     (.check fiber)
-    (let [now (System/nanoTime)
+    (let [now (clock)
           spent (- now last)]
       (set! step (next-step step spent))
       (set! left step)
@@ -161,12 +169,12 @@
         (let-others-run yields))
       (when (> now late)
         (set! late (if (on-late) Long/MAX_VALUE (+ now patience-nanos))))
-      (set! last (System/nanoTime)))))
+      (set! last (clock)))))
 
 (defn- pace [on-late]
-  (let [now (System/nanoTime)]
+  (let [now (clock)]
     (Pace. (Fiber/current) (.isVirtual (Thread/currentThread)) on-late
-           (if on-late (+ now patience-nanos) Long/MAX_VALUE) now 1 1 0 0)))
+           (if on-late (+ now (patience)) Long/MAX_VALUE) now 1 1 0 0)))
 
 ;; ---- one chunk
 
@@ -267,20 +275,20 @@
 (deftype ReadingWatch [^:unsynchronized-mutable ^long since ^:unsynchronized-mutable ^long reading]
   Watch
   (read [_ source claim]
-    (let [start (System/nanoTime)
+    (let [start (clock)
           chunk (.next ^Source source claim)]
-      (set! reading (+ reading (- (System/nanoTime) start)))
+      (set! reading (+ reading (- (clock) start)))
       chunk))
   (worthwhile [_]
-    (let [now (System/nanoTime)
-          answer (< (* 2 reading) (- now since))]
+    (let [now (clock)
+          answer (<= (* 2 reading) (- now since))]
       (set! since now)
       (set! reading 0)
       answer)))
 
 (defn- watch [source]
   (if (instance? Batches source)
-    (ReadingWatch. (System/nanoTime) 0)
+    (ReadingWatch. (clock) 0)
     (reify Watch
       (read [_ source claim] (.next ^Source source claim))
       (worthwhile [_] true))))

@@ -194,7 +194,7 @@ public class World {
     }
 
     /** The current fiber has let a thread of another world go on. */
-    static void meet(World other, Thread thread) {
+    public static void meet(World other, Thread thread) {
         if (isSimulated() && Fiber.current().world() != other) {
             Fiber.current().world().meets(thread);
         }

@@ -150,10 +150,28 @@ public final class Processes {
 
     /** Gives a process that was at rest a fiber again; it is in one of the two lists all the time. */
     static void activate(LocalProcess process, Callable<?> work, Object context) {
+        if (isOfOutside(process)) {
+            activateOutside(process, work, context);
+            return;
+        }
         Fiber fiber = Fibers.prepare(process.pid().label(), process, new Body(process, work));
         fiber.setContext(context);
         Resting.remove(process);
         begin(process, fiber);
+    }
+
+    /** True of a process of the real world for a fiber of a simulation. */
+    private static boolean isOfOutside(LocalProcess process) {
+        World simulated = World.simulated();
+        return simulated != null && process.pid().creation() != simulated.creation();
+    }
+
+    /** From a thread of the real world: a fiber that is made in a simulation is of that, and would end with it. */
+    private static void activateOutside(LocalProcess process, Callable<?> work, Object context) {
+        Thread outside = new Thread(null, () -> activate(process, work, context), process.toString(), 0, false);
+        outside.setDaemon(true);
+        outside.start();
+        World.meet(World.REAL, outside);
     }
 
     /** The fiber's side of a process. */
@@ -436,6 +454,12 @@ public final class Processes {
         }
         all.removeIf(p -> p.pid().creation() != World.REAL.creation());
         return List.copyOf(all);
+    }
+
+    /** The processes of this simulation that are at rest, by their pids. */
+    public static List<LocalProcess> atRest() {
+        return simulated(World.simulated()).stream().filter(p -> p.pid().process() == p && p.atRest() != null)
+                .sorted(Comparator.comparing(LocalProcess::pid)).toList();
     }
 
     /** All that a simulation has started. */

@@ -54,9 +54,21 @@ final class Chaos implements Runnable {
         return victim == null;
     }
 
+    private boolean mayKill(SimFiber me) {
+        return me.number != Simulation.CHAOS && victim == null && !delivers && simulation.config.may(What.KILL);
+    }
+
+    /** The processes at rest, which no fiber runs, that may be killed at a switch point of this fiber. */
+    List<LocalProcess> resting(SimFiber me) {
+        if (!mayKill(me)) {
+            return List.of();
+        }
+        return Processes.atRest().stream().filter(p -> p.pid().label() != null && simulation.config.victims.test(p.pid().label())).toList();
+    }
+
     /** Those that may be killed at a switch point of this fiber. */
     List<SimFiber> victims(SimFiber me) {
-        if (me.number == Simulation.CHAOS || victim != null || delivers || !simulation.config.may(What.KILL)) {
+        if (!mayKill(me)) {
             return List.of();
         }
         List<SimFiber> possible = new ArrayList<>();
@@ -68,9 +80,9 @@ final class Chaos implements Runnable {
         return possible;
     }
 
-    void strike(SimFiber target) {
-        victim = target.process();
-        simulation.log("kills", target, null);
+    void strike(LocalProcess target) {
+        victim = target;
+        simulation.log("kills", target.pid(), null);
         wake();
         simulation.leave(fiber());
     }

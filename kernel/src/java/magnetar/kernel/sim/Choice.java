@@ -6,7 +6,7 @@ package magnetar.kernel.sim;
  * @param fiber the number of the fiber that had run last
  * @param point how often it had come to a place of this kind: a switch point, an end or a park, a message or a signal that it sends
  * @param what what was done
- * @param target the number of the fiber concerned, or of milliseconds; -1 if there is none
+ * @param target the number of the fiber concerned, of the process, or of milliseconds; -1 if there is none
  */
 public record Choice(int fiber, int point, What what, int target) {
     /** What can be chosen. */
@@ -17,6 +17,8 @@ public record Choice(int fiber, int point, What what, int target) {
         PREFER,
         /** A process is killed. */
         KILL,
+        /** A process at rest is killed, by its serial number. */
+        KILL_AT_REST,
         /** A message is lost. */
         LOSE,
         /** A signal arrives so many milliseconds later than it was sent, or with 0 when others had the chance to run; those behind it wait. */
@@ -38,7 +40,7 @@ public record Choice(int fiber, int point, What what, int target) {
 
     private Place place() {
         return switch (what) {
-            case PREEMPT, KILL, HURRY -> Place.SWITCH;
+            case PREEMPT, KILL, KILL_AT_REST, HURRY -> Place.SWITCH;
             case PREFER -> Place.REST;
             case LOSE -> Place.MESSAGE;
             case HOLD -> Place.SIGNAL;

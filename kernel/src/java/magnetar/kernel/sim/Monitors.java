@@ -18,6 +18,7 @@ final class Monitors {
     private static final VarHandle LEFT_TO;
     private static final VarHandle STATE;
     private static final int UNPARKED;
+    private static final int YIELDED;
     private static final Thread UNBLOCKER_THREAD = find();
 
     static {
@@ -27,6 +28,7 @@ final class Monitors {
             LEFT_TO = inside.findVarHandle(c, "onWaitingList", boolean.class);
             STATE = inside.findVarHandle(c, "state", int.class);
             UNPARKED = (int) inside.findStaticVarHandle(c, "UNPARKED", int.class).get();
+            YIELDED = (int) inside.findStaticVarHandle(c, "YIELDED", int.class).get();
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -55,6 +57,11 @@ final class Monitors {
     /** True of one that can run because somebody has unparked it; false of one that has yielded. */
     static boolean isUnparked(Thread thread) {
         return (int) STATE.getVolatile(thread) == UNPARKED;
+    }
+
+    /** True of one that has called {@code Thread.yield}. */
+    static boolean hasYielded(Thread thread) {
+        return (int) STATE.getVolatile(thread) == YIELDED;
     }
 
     /** True where the JVM submits a thread because its stack was asked for, which it does with each that is not mounted and can run. */

@@ -38,8 +38,13 @@ final class Names {
         return "process " + ((Pid) pid).serial() + (((Pid) pid).label() == null ? "" : " " + ((Pid) pid).label());
     }
 
+    /** Without what differs from JVM to JVM: the numbers of functions, the addresses of lambdas. */
+    private static String kind(Class<?> of) {
+        return of.getSimpleName().replaceAll("__\\d+|\\$\\$Lambda.*", "").toLowerCase(java.util.Locale.ROOT);
+    }
+
     private String name(Object object) {
-        String kind = object instanceof Channel ? "channel" : object.getClass().getSimpleName().toLowerCase(java.util.Locale.ROOT);
+        String kind = object instanceof Channel ? "channel" : kind(object.getClass());
         return kind + " " + counts.merge(kind, 1, Integer::sum);
     }
 }

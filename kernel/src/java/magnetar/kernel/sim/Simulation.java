@@ -7,6 +7,7 @@ import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.park.Fibers;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.World;
+import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.sim.Choice.Place;
 import magnetar.kernel.time.Wheel;
@@ -20,7 +21,7 @@ import magnetar.kernel.time.Wheel;
  *   <li>A fiber is in {@code runnable} exactly while it has a task and does not run. Its order is that of becoming runnable.
  *   <li>Nothing that the strategy sees depends on time, on identity hashes, or on what other threads of the JVM do. Whatever another thread does to a
  *       fiber ends the run with a problem, but that it leaves a monitor of the kernel that both worlds share.
- *   <li>Time passes only while nothing can run, or where a fault says so.
+ *   <li>Time passes only while nothing can run, a little while one fiber runs alone for long, or where a fault says so.
  * </ol>
  *
  * <p>Sources: the simulation of FoundationDB (one thread, virtual time, faults from the seed), Shuttle and Coyote (random and priority-based
@@ -33,6 +34,7 @@ public final class Simulation {
     static final int BODY = 2;
     private static final long LOOK_NANOS = 1_000_000;
     private static final int ASIDE_STEPS = 100_000;
+    private static final long ALONE_NANOS = 1_000_000;
 
     private static int running; // guarded by the class
 
@@ -52,6 +54,7 @@ public final class Simulation {
     private List<Run.Waiting> left = List.of();
     private SimFiber last;
     private SimFiber next;
+    private boolean leaves; // the fiber that runs was told to let others run
     private final Stalled stalled = new Stalled(runnable);
     boolean ending;
     private Object value;
@@ -211,15 +214,26 @@ public final class Simulation {
         last = f;
         current = f;
         turns++;
+        leaves = false;
         task.run();
         current = null;
         if (f.task == null) {
             look(f);
         } else if (Monitors.isUnparked(f.thread) && !ending) {
             verdict.wokenAtOnce(f);
+        } else if (!leaves && !ending && Monitors.hasYielded(f.thread)) {
+            hasYielded(f);
         }
         if (!verdict.isKnown()) {
             stalled.settle();
+        }
+    }
+
+    /** Its program has called Thread.yield: it has nothing to do before others have done something, or time has passed. */
+    private void hasYielded(SimFiber f) {
+        strategy.yields(f);
+        if (!isEndless(f) && runnable.size() == 1) {
+            passTime();
         }
     }
 
@@ -283,9 +297,21 @@ public final class Simulation {
             return false;
         }
         now = Math.max(now, due) + delay();
+        wakeTimers();
+        return true;
+    }
+
+    private void wakeTimers() {
         log(fibers.get(TIMERS), "time passes", null, null);
         LockSupport.unpark(fibers.get(TIMERS).thread);
-        return true;
+    }
+
+    /** A fiber has done a thousand things, while nobody else could run: that takes a little time, and not all that is left to the next timer. */
+    private void passALittle() {
+        now += ALONE_NANOS;
+        if (Wheel.of(world).nextNanos() <= now) {
+            wakeTimers();
+        }
     }
 
     private long delay() {
@@ -385,8 +411,9 @@ public final class Simulation {
         boolean hurries = me.number != CHAOS && chaos.isFree() && config.may(Choice.What.HURRY) && !runnable.isEmpty()
                 && Wheel.of(world).nextNanos() != Long.MAX_VALUE;
         List<SimFiber> victims = chaos.victims(me);
-        Point p = Point.at(me, Place.SWITCH, runnable, victims, hurries);
-        if (!runnable.isEmpty() || !victims.isEmpty()) {
+        List<LocalProcess> resting = chaos.resting(me);
+        Point p = Point.at(me, Place.SWITCH, runnable, victims, resting, hurries);
+        if (!runnable.isEmpty() || !victims.isEmpty() || !resting.isEmpty()) {
             decide(p);
         }
     }
@@ -408,7 +435,8 @@ public final class Simulation {
         switch (c.what()) {
             case PREEMPT -> preempt(p.runnable(c.target()));
             case HURRY -> passTime();
-            case KILL -> chaos.strike(fibers.get(c.target()));
+            case KILL -> chaos.strike(fibers.get(c.target()).process());
+            case KILL_AT_REST -> chaos.strike(p.resting(c.target()));
             default -> throw new AssertionError(c);
         }
     }
@@ -421,6 +449,7 @@ public final class Simulation {
     /** Lets another fiber run, or with null whoever is chosen. */
     void leave(SimFiber other) {
         next = other;
+        leaves = true;
         long before = turns;
         Thread.yield();
         if (turns == before) {
@@ -435,7 +464,7 @@ public final class Simulation {
         }
         strategy.yields(me);
         if (!isEndless(me) && runnable.isEmpty() && !verdict.isKnown()) {
-            passTime();
+            passALittle();
         }
         leave(runnable.isEmpty() ? null : runnable.getFirst());
         return true;

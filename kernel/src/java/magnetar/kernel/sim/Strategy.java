@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeSet;
+import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.sim.Choice.Place;
 
 /**
@@ -79,6 +80,9 @@ public abstract class Strategy {
             }
             for (SimFiber v : p.victims()) {
                 possible.add(p.fault(Choice.What.KILL, v.number));
+            }
+            for (LocalProcess r : p.resting()) {
+                possible.add(p.fault(Choice.What.KILL_AT_REST, (int) r.pid().serial()));
             }
             return possible.isEmpty() ? null : possible.get(faults.nextInt(possible.size()));
         }
@@ -168,12 +172,17 @@ public abstract class Strategy {
             List<SimFiber> others = p.runnable();
             others.subList(p.mayStay() || others.isEmpty() ? 0 : 1, others.size()).forEach(f -> branches.add(p.run(f)));
             p.victims().forEach(v -> branches.add(p.fault(Choice.What.KILL, v.number)));
+            p.resting().forEach(r -> branches.add(p.fault(Choice.What.KILL_AT_REST, (int) r.pid().serial())));
             if (p.place() == Place.MESSAGE) {
                 branches.add(p.fault(Choice.What.LOSE, -1));
             }
             if (p.place() == Place.SIGNAL) {
                 branches.add(p.fault(Choice.What.HOLD, 0));
                 branches.add(p.fault(Choice.What.HOLD, 1));
+            }
+            if (p.place() == Place.IDLE) {
+                branches.add(p.fault(Choice.What.DELAY, 1));
+                branches.add(p.fault(Choice.What.DELAY, LATEST));
             }
             if (p.timers()) {
                 branches.add(p.fault(Choice.What.HURRY, -1));
@@ -183,6 +192,7 @@ public abstract class Strategy {
         private static boolean isPossible(Choice c, Point p) {
             return switch (c.what()) {
                 case PREEMPT, PREFER -> p.runnable(c.target()) != null;
+                case KILL_AT_REST -> p.resting(c.target()) != null;
                 case KILL -> p.victims().stream().anyMatch(v -> v.number == c.target());
                 case LOSE, HOLD, DELAY -> true;
                 case HURRY -> p.timers();

@@ -46,7 +46,8 @@ final class Verdict {
     }
 
     void endless(SimFiber f) {
-        stop("ENDLESS", "The simulation did not end within " + simulation.config.maxSteps + " steps; " + f + where(f.line()) + ".");
+        stop("ENDLESS", "The simulation did not end within " + simulation.config.maxSteps + " steps; " + f + where(f.line())
+                + ". If it is no loop, give it more of them: :max-steps.");
     }
 
     void timedWait(SimFiber f) {

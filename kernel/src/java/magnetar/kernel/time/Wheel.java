@@ -19,6 +19,8 @@ import magnetar.kernel.park.World;
  *   <li>A timer is in the slot that its due tick and the wheel's current tick determine, or nowhere. The bit of a slot is set
  *       exactly when the slot is not empty.
  *   <li>No timer expires before it is due; it expires at most one tick late, and what the scheduler adds.
+ *   <li>What is due earlier expires earlier, and of what is due at the same tick what was added earlier, however late the thread comes: a slot is a
+ *       list in the order of adding, and one of a higher level is emptied into lower ones before anything is added to these.
  *   <li>The thread sleeps to the beginning of the first slot that is not empty, and without limit when all are empty.
  *       {@code wakeTick} is the tick it sleeps to; whoever adds an earlier timer wakes it.
  *   <li>User code never runs on this thread, and {@link Timer#expire} is called outside of the lock.
@@ -62,6 +64,9 @@ public final class Wheel {
     private long wakeTick = NEVER;
     private int size;
     private Thread thread;
+
+    // Set by any thread.
+    private volatile boolean ended;
 
     private Wheel(World world) {
         this.world = world;
@@ -172,6 +177,15 @@ public final class Wheel {
         LOCK.setRelease(this, 0);
     }
 
+    /** Ends the thread: the world has ended, and no timer of it expires any more. */
+    public void end() {
+        ended = true;
+        lock();
+        Thread running = thread;
+        unlock();
+        LockSupport.unpark(running);
+    }
+
     private void startThread() {
         if (thread == null && !world.movesTimers()) {
             thread = new WheelThread(this);
@@ -209,23 +223,32 @@ public final class Wheel {
 
     private void link(Timer timer, int slot) {
         timer.slot = slot;
-        timer.next = slots[slot];
-        if (timer.next != null) {
-            timer.next.previous = timer;
-        }
-        slots[slot] = timer;
+        slots[slot] = append(slots[slot], timer);
         occupied[slot / SLOTS] |= 1L << slot;
+    }
+
+    /** Puts a timer at the end of a list, whose first one has the last one for its previous; returns the first one. */
+    private static Timer append(Timer first, Timer timer) {
+        if (first == null) {
+            timer.previous = timer;
+            return timer;
+        }
+        timer.previous = first.previous;
+        first.previous.next = timer;
+        first.previous = timer;
+        return first;
     }
 
     private void unlink(Timer timer) {
         int slot = timer.slot;
-        if (timer.previous == null) {
+        if (timer == slots[slot]) {
             slots[slot] = timer.next;
         } else {
             timer.previous.next = timer.next;
         }
-        if (timer.next != null) {
-            timer.next.previous = timer.previous;
+        Timer after = timer.next == null ? slots[slot] : timer.next;
+        if (after != null) {
+            after.previous = timer.previous;
         }
         if (slots[slot] == null) {
             occupied[slot / SLOTS] &= ~(1L << slot);
@@ -289,8 +312,7 @@ public final class Wheel {
             Timer t = slots[slot];
             unlink(t);
             size--;
-            t.next = due;
-            due = t;
+            due = append(due, t);
         }
         return due;
     }
@@ -319,6 +341,7 @@ public final class Wheel {
         for (Timer t = first; t != null; ) {
             Timer next = t.next;
             t.next = null;
+            t.previous = null;
             try {
                 t.expire();
             } catch (Throwable e) {
@@ -341,7 +364,7 @@ public final class Wheel {
 
         @Override
         public void run() {
-            for (;;) {
+            while (!wheel.ended) {
                 wheel.turn();
             }
         }
