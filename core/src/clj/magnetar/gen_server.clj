@@ -156,6 +156,9 @@
   In Erlang: gen_server:reply/2."
   {:erlang "gen_server:reply/2"}
   [from value]
+  (when-not (or (nil? from) (vector? from))
+    (arguments/misuse :magnetar/bad-from
+                      (str "`reply` wants `from` as handle-call was given it, and then the value; this is " (arguments/show from) ".") {:from from}))
   (system/reply from value)
   :ok)
 
