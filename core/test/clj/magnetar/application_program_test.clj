@@ -1,6 +1,7 @@
-(ns ^:slow magnetar.application-program-test
+(ns magnetar.application-program-test
   "Programs of applications in JVMs of their own, with real signals."
-  {:limit 240000}
+  {:slow true
+   :limit 240000}
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]

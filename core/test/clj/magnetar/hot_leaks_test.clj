@@ -1,6 +1,7 @@
-(ns ^:slow magnetar.hot-leaks-test
+(ns magnetar.hot-leaks-test
   "A hundred upgrades, and as many that are taken back, leave no class loader and no memory behind."
-  {:limit 600000}
+  {:slow true
+   :limit 600000}
   (:require
    [clojure.edn :as edn]
    [clojure.string :as str]

@@ -1,6 +1,7 @@
-(ns ^:slow bank.bank-test
+(ns bank.bank-test
   "Short days at the bank; the long ones are run by hand, see its README."
-  {:limit 120000}
+  {:slow true
+   :limit 120000}
   (:require
    [bank.books :as books]
    [bank.main :as main]

@@ -1,5 +1,6 @@
-(ns ^:slow crawler.command-test
+(ns crawler.command-test
   "The command `crawl.clj` from outside: words, exit codes, files, Ctrl-C."
+  {:slow true}
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]

@@ -18,20 +18,30 @@
       target (assoc :target target))))
 
 (defn- group [named workload arguments what target]
-  {:group named :workload workload :arguments arguments :flags open :forks 2 :warm-ups 4 :rounds 7 :rows (both what target)})
+  {:group named :workload workload :arguments arguments :flags open :forks 2 :warm-ups 6 :rounds 7 :rows (both what target)})
 
 (defn- long-rounds [group]
-  (assoc group :warm-ups 2 :rounds 3))
+  (assoc group :warm-ups 2 :rounds 4))
+
+(defn- collected-in-parallel
+  "The same with the JDK's parallel collector: G1's barriers are a great part of what servers cost."
+  [{:keys [group] :as given}]
+  (-> given
+      (assoc :group (str group ", parallel collector") :forks 1)
+      (update :flags conj "-XX:+UseParallelGC")
+      (update :rows (partial mapv #(-> (update % :name str ", parallel collector") (dissoc :target))))))
 
 (def groups
   "What is compared with what: see `magnetar.bench.lane`.
 
   Example: (:group (first groups)) => \"call\""
-  [(group "call" 'magnetar.bench.workload.servers/called [1 100000] "call, 1 caller" 0.75)
+  [(group "call" 'magnetar.bench.workload.servers/called [1 200000] "call, 1 caller" 0.75)
    (group "call of 100" 'magnetar.bench.workload.servers/called [100 200000] "call, 100 callers" 0.3)
+   (collected-in-parallel (group "call of 100" 'magnetar.bench.workload.servers/called [100 200000] "call, 100 callers" nil))
    (assoc (group "inline call" 'magnetar.bench.workload.servers/called-at-rest [300000] nil nil)
      :rows [{:name "call, 1 caller, served inline on the caller's thread / Erlang" :ours "inline" :theirs "Erlang" :target 0.05}])
    (group "cast" 'magnetar.bench.workload.servers/cast-to [1000000] "cast" 0.5)
+   (collected-in-parallel (group "cast" 'magnetar.bench.workload.servers/cast-to [1000000] "cast" nil))
    (long-rounds (group "children" 'magnetar.bench.workload.servers/started [100000] "100,000 children" 1))
    (long-rounds (group "storm" 'magnetar.bench.workload.servers/storms [10000] "storm of 10,000 restarts" nil))])
 
