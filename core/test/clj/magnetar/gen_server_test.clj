@@ -183,7 +183,7 @@
         c (server)
         [word way] (gs/call a (ask b (ask c (ask a (fn [_ s] [:reply :x s])))))]
     (is (= :call-cycle word))
-    (is (= [c a b c] way))
+    (is (contains? #{[c a b c] [a b c a] [b c a b]} way) "whoever looked when the cycle was closed")
     (run! gs/stop [a b c])))
 
 (deftest a-cycle-of-queued-calls-is-reported

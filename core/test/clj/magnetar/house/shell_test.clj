@@ -53,7 +53,7 @@
 
 (deftest what-was-typed-before-the-prompt-knew-is-done-by-the-new-process
   (is (= ["** exited: :boom" "3"]
-         (remove #(re-find #"^#'|#magnetar" %)
+         (remove #(re-find #"^#'|#magnetar|^nil$" %) ; the loop ends, or is interrupted
                  (answers "(def me (self))"
                           "(do (spawn (fn [] (exit me :boom))) (join (spawn (fn []))) (while (.isAlive me) (Thread/yield)))"
                           "(+ 1 2)")))))
