@@ -97,13 +97,19 @@
                 (settle (end-trial state pid) epoch good?)
                 state)]))
 
+(defn- probed
+  "The state once the probe has ended. If that did not decide it, since more than one has to succeed, the next one begins: no call may."
+  [{[_ epoch] :probing :as state} good?]
+  (let [{:keys [breaker] :as state} (-> (update-in state [:breaker :trials] inc)
+                                        (dissoc :probing)
+                                        (settle epoch good?))]
+    (if (= epoch (:epoch breaker)) (start-probe state) state)))
+
 (defn- down [{:keys [trials probing] :as state} ref why]
   (let [[_ epoch] (trials ref)]
     (cond
       epoch (settle (update state :trials dissoc ref) epoch nil)
-      (= ref (first probing)) (-> (update-in state [:breaker :trials] inc)
-                                  (dissoc :probing)
-                                  (settle (second probing) (= :normal why)))
+      (= ref (first probing)) (probed state (= :normal why))
       :else (update state :subscribers dissoc ref))))
 
 (defn- handle-info [message {:keys [breaker] :as state}]
@@ -130,11 +136,11 @@
            {:name name :spawn-opt {:bindings :none}})))
 
 (defn start-link
-  "Starts a breaker, closed, linked to this process: [:ok pid]. Options are 
-  :name, :failure-threshold, :success-threshold, :delay and :fail-on, as for `magnetar.resilience/circuit-breaker`, and:
+  "Starts a breaker, closed, linked to this process: [:ok pid]. Options are :name,
+  :failure-threshold, :success-threshold, :delay and :fail-on, as for `magnetar.resilience/circuit-breaker`, and:
 
-  :probe  a function without arguments that is called, in a process of its own, when the breaker is half-open; if it returns, that is a success, and
-          if it throws, the breaker is open again. Calls are refused meanwhile
+  :probe  a function without arguments that is called, in a process of its own, when the breaker is half-open, as often as :success-threshold says; if
+          it returns, that is a success, and if it throws, the breaker is open again. Calls are refused meanwhile, so give it a bound
 
     {:id :payments :start [breaker/start-link {:name :payments :delay 10000}]}"
   [options]

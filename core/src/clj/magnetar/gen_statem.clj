@@ -27,7 +27,7 @@
     (init argument)                            [:ok state data], [:ok state data actions], [:stop why], [:error why] or :ignore
     (the-state type content data)              in the mode :state-functions
     (handle-event type content state data)     in the mode :handle-event-function, where a state is any value
-    (terminate reason state data)              at the end
+    (terminate reason state data)              at the end, but for exit signals that are not trapped
     (code-change old state data extra)         [:ok state data]
     (format-status status)                     status, a map with :state :data :message :reason :log :queue :postponed, as others may see it
 
@@ -218,7 +218,7 @@
     :postpone    a set of events that wait for another state
     :final       true: the machine ends here, normally
     :label       its name in the diagram
-  :on          transitions of all states, where the state has none for the event
+  :on          transitions of all states, where the state has none for the event, or none whose condition holds
   :unexpected  a callback as handle-event, for an event without a transition; else a call is answered [:error [:unexpected-event content :in
                state]], and others are reported
   :name, :terminate, :format-status  as in every behaviour

@@ -60,10 +60,19 @@
           [:noreply state])
       (unexpected message state))))
 
+(defn- unwatch
+  "Takes the link to a process back that has no key. It may just get one: who registers links itself before and after."
+  [pid]
+  (when-not (= pid (proc-lib/parent))
+    (when (empty? (table/keys-of (table-here) pid))
+      (actor/unlink pid)
+      (when (seq (table/keys-of (table-here) pid))
+        (actor/link pid)))))
+
 (defn- handle-cast [request state]
   (let [[word pid] (when (vector? request) request)]
-    (if (and (= ::watch word) (instance? Pid pid))
-      (do (actor/link pid)
+    (if (and (#{::watch ::unwatch} word) (instance? Pid pid))
+      (do (if (= ::watch word) (actor/link pid) (unwatch pid))
           [:noreply state])
       (unexpected request state))))
 
@@ -185,7 +194,10 @@
        (do
          (unlink-if-nothing-left table me pid)
          [:error [:already-registered holder]])
-       [:ok pid]))))
+       (do
+         (when-not (= me pid)
+           (.link (LocalProcess/current) pid)) ; once more, see `unwatch`; one that has died has told it
+         [:ok pid])))))
 
 (defn- remove-own [registry key wanted?]
   (let [me (actor/self)
@@ -364,7 +376,9 @@
       (if (= :ok (first (register registry key value))) :yes :no)
       (do
         (gs/cast own-pid [::watch pid]) ; first: whoever dies right after it is there must be forgotten
-        (if (add table registry pid key value) :no :yes)))))
+        (if (add table registry pid key value)
+          (do (gs/cast own-pid [::unwatch pid]) :no)
+          :yes)))))
 
 (defn unregister-name
   "Takes the name [registry key] of a process back, whoever has it: :ok.
@@ -380,7 +394,8 @@
       (if (= pid (some-> (LocalProcess/current) .pid))
         (unregister registry key)
         (when (table/remove-own table pid key any?)
-          (tell table [:unregister registry key pid]))))
+          (tell table [:unregister registry key pid])
+          (gs/cast (pid-of registry) [::unwatch pid]))))
     :ok))
 
 ;; ---- metadata

@@ -110,10 +110,12 @@
   ([task {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "await" [:timeout] options)
    (let [nanos (arguments/duration :timeout timeout)
-         me (work/check-owner "await" task)]
-     (if-some [result (work/take-answer me task nanos)]
+         me (work/check-owner "await" task)
+         open? (.awaits me (:ref task))]
+     (if-some [result (work/take-answer me task (if open? nanos 0))]
        (work/value-or-throw 'magnetar.task/await task timeout result)
-       (let [late (work/failed 'magnetar.task/await task :timeout timeout)]
+       (let [_ (when-not open? (throw (work/no-more task timeout)))
+             late (work/failed 'magnetar.task/await task :timeout timeout)]
          (work/value-or-throw 'magnetar.task/await task timeout (or (work/give-up me task) (throw late))))))))
 
 (defn- now ^long []

@@ -233,3 +233,12 @@
            (application/load {:name :b})
            [(application/ensure-all-started :a) (running) (application/stop :a)])))
   (is (= [] (application/loaded-applications))))
+
+;; ---- a start that made no link
+
+(deftest a-start-that-makes-no-link-is-refused-and-leaves-no-process
+  (let [[how [why [_ _ sentence]]] (application/start {:name :loose :start [gs/start worker :loose {:name :loose}]})]
+    (is (= [:error :bad-return] [how why]))
+    (is (re-find #"not linked to the one that called :start" sentence))
+    (is (nil? (actor/whereis :loose)))
+    (is (= [] (running)))))

@@ -67,6 +67,14 @@
                  (outcome b fail)
                  [(told) (told) (outcome b (constantly :never)) (told) (do (reset! up true) (told)) (told) (outcome b (constantly :fine))])))))))
 
+(deftest probes-go-on-until-as-many-have-succeeded-as-have-to
+  (is (= [[:closed :open 0] [:open :half-open 1000] [:half-open :closed 1030] :fine]
+         (with-breaker {:probe #(scope/sleep 10) :success-threshold 3}
+           (fn [b]
+             (outcome b fail)
+             (outcome b fail)
+             [(told) (told) (told) (outcome b (constantly :fine))])))))
+
 (deftest cancellations-count-for-nothing
   (is (= {:state :closed :calls 0 :failures 0 :trials 0}
          (with-breaker {}

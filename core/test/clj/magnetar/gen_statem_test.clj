@@ -380,6 +380,42 @@
                                                               :end {}
                                                               :alone {})})))))
 
+(deftest ^{:spec ["C96"]} the-diagram-shows-a-transition-of-all-states-where-that-is-taken
+  (let [machine {:initial :a
+                 :states (array-map :a {:on {:x {:when (constantly false), :to :c}}}
+                                    :b {:on {:x :a}}
+                                    :c {:postpone #{:x}, :on {:go :b}})
+                 :on {:x :b}}]
+    (is (= ["stateDiagram-v2" "    [*] --> a" "    a --> c : x [condition]" "    b --> a : x" "    c : postpones x" "    c --> b : go" "    a --> b : x"]
+           (str/split-lines (statem/mermaid machine))))
+    (let [[_ pid] (statem/start (statem/machine machine) nil)]
+      (statem/call pid :x)
+      (is (= :b (first (sys/get-state pid))))
+      (statem/stop pid))))
+
+(deftest ^{:spec ["C92"]} of-the-timeouts-of-one-type-in-a-transition-the-last-counts-and-an-update-is-of-one-that-ran-before
+  (let [told (atom [])
+        [_ pid] (statem/start {:callback-mode :handle-event-function
+                               :init (fn [_] [:ok :a nil])
+                               :handle-event (fn [type content _ _]
+                                               (swap! told conj [type content])
+                                               (if (= :cast type) [:keep-state-and-data content] :keep-state-and-data))}
+                              nil)
+        after (fn [actions]
+                (reset! told [])
+                (statem/cast pid actions)
+                (sys/get-state pid)
+                (vec (rest @told)))]
+    (is (= [[[:timeout :x] 2]] (after [[[:timeout :x] 100000 1] [[:timeout :x] :update 2]])) "none ran: the update is due at once")
+    (is (= [] (after [[[:timeout :x] 100000 1]])))
+    (is (= [] (after [[[:timeout :x] 0 2] [[:timeout :x] :update 3]])) "one runs, and goes on")
+    (is (= [[:state-timeout 2] [[:timeout :y] 3]] (after [[[:timeout :y] 0 1] [:state-timeout 0 2] [[:timeout :y] 0 3]])))
+    (statem/stop pid)))
+
+(deftest a-state-that-postpones-an-event-has-no-transition-for-it
+  (is (thrown-with-msg? IllegalArgumentException #"at \[:states :a :postpone\]: :x has a transition as well, which would never be taken"
+                        (statem/machine {:initial :a, :states {:a {:postpone #{:x}, :on {:x :a}}}}))))
+
 (deftest a-declaration-that-was-not-made-a-behaviour-is-refused
   (is (= :magnetar/not-a-behaviour (first (processes/misuse #(statem/start door 1))))))
 

@@ -34,6 +34,9 @@
   (testing "until an interval has had a short wait"
     (is (= [nil :shed nil :shed nil] (verdicts [[0 50] [201 70] [300 10] [390 60] [402 60]])))))
 
+(deftest ^{:spec ["C119"]} a-burst-after-a-pause-is-served-whatever-was-before-the-pause
+  (is (= [nil nil nil nil] (verdicts [[0 50] [150 60] [3600000 0] [3600050 50]]))))
+
 (deftest what-nobody-waits-for-any-more-is-expired
   (is (= :expired (:verdict (queue-age/judge queue-age/idle limits {:at 100 :sent 0 :due 100}))))
   (is (nil? (:verdict (queue-age/judge queue-age/idle limits {:at 99 :sent 0 :due 100})))))

@@ -232,3 +232,10 @@
     (is (thrown-with-msg? IllegalArgumentException #"has not lent .* or has got it back already" (pool/checkin p (self))))
     (is (thrown-with-msg? IllegalArgumentException #"`checkin` wants the worker" (pool/checkin p :w)))
     (is (= [1 0 1 0] (counts p)))))
+
+;; ---- a start that made no link
+
+(deftest ^{:spec ["C117"]} a-worker-whose-start-made-no-link-is-replaced-when-it-died
+  (let [p (start {:worker [gs/start worker :loose]})]
+    (pool/with-worker [w p] (actor/exit w :kill))
+    (is (= [:loose :hello] (pool/with-worker [w p] (gs/call w :hello))))))

@@ -361,3 +361,14 @@
 (deftest a-registry-whose-name-is-taken
   (let [[_ pid] (unique)]
     (is (= [:error [:already-started pid]] (unique)))))
+
+(deftest ^{:spec ["C102"]} a-process-that-got-no-name-or-lost-it-to-another-outlives-the-registry
+  (let [[_ pid] (unique)
+        [a b c] (repeatedly 3 #(waiting (fn [])))]
+    (is (= [:yes :no :yes] [(registry/register-name [:unique :a] a) (registry/register-name [:unique :a] b) (registry/register-name [:unique :c] c)]))
+    (is (= :ok (registry/unregister-name [:unique :a])))
+    (gs/call pid :after-the-casts)
+    (end pid)
+    (is (eventually (not (actor/alive? c))))
+    (is (= [true true] (mapv actor/alive? [a b])))
+    (run! end [a b])))

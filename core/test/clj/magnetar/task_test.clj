@@ -377,3 +377,8 @@
   (let [outside (fn [f] (deref (future (refused f)) limit-ms :late))]
     (doseq [f [#(task/async inc 1) #(into [] (task/async-stream [1] inc)) #(task/completed 1)]]
       (is (= :magnetar/no-process (first (outside f)))))))
+
+(deftest ^{:spec ["C104"]} a-task-that-was-awaited-is-refused-at-once-the-second-time
+  (let [task (task/async + 1 2)]
+    (is (= 3 (task/await task)))
+    (is (thrown-with-msg? clojure.lang.ExceptionInfo #"was awaited before, shut down or given up" (task/await task {:timeout :infinity})))))

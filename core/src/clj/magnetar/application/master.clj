@@ -34,6 +34,19 @@
       (and (= :error how) (= 2 (count value))) [:error [x shown]]
       :else [:error [:bad-return [shown (language/plain value)]]])))
 
+(defn- linked? [pid]
+  (boolean (some #{pid} (actor/process-info (actor/self) :links))))
+
+(defn- held
+  "The outcome, unless the process that was started is not linked to this one: its end would not be heard of, nor would it hear of that of the tree."
+  [[how pid :as outcome] shown]
+  (if (and (= :ok how) (actor/alive? pid) (not (linked? pid)))
+    (do
+      (actor/exit pid :kill)
+      [:error [:bad-return [shown [:ok (language/plain pid)]
+                            "the process is not linked to the one that called :start: start it there, with a start-link or spawn-link"]]])
+    outcome))
+
 (defn- start-tree
   "Calls the start of the spec: [:ok pid state], [:error why]; an application without one is nothing but its name."
   [{:keys [start]}]
@@ -42,7 +55,7 @@
     (let [[f & args :as call] (call-of start)
           shown (language/plain call)]
       (try
-        (outcome shown (apply f args))
+        (held (outcome shown (apply f args)) shown)
         (catch Throwable t
           (if (proc-lib/alive-here?)
             [:error [:bad-return [shown [:EXIT (language/reason t)]]]]

@@ -194,7 +194,7 @@
                   timeouts (into timeouts (.-timeouts plan))]
               (if (.-repeat? result)
                 (recur server now event (.-state now) timeouts)
-                (reduce timers/start now timeouts))))))
+                (timers/start-all now timeouts))))))
 
 (defn- transition
   "The machine after the transition that the callback of the event wanted."
@@ -205,7 +205,7 @@
         after (noted after server (if (.-postpone? plan) [:postpone event old] [:consume event old (.-state result)]))]
     (if (and (.-enter? (behaviour/mode (module after))) (or (.-repeat? result) (not= old (.-state result))))
       (enter server after event old (.-timeouts plan))
-      (reduce timers/start after (.-timeouts plan)))))
+      (timers/start-all after (.-timeouts plan)))))
 
 ;; ---- events
 
@@ -321,7 +321,7 @@
         after (moved server now nil (Result. (.-state ^Now now) (.-data ^Now now) nil false) plan)
         after (if (.-enter? (behaviour/mode (module after)))
                 (enter server after nil (.-state ^Now now) (.-timeouts plan))
-                (reduce timers/start after (.-timeouts plan)))]
+                (timers/start-all after (.-timeouts plan)))]
     (host/serve server (drain server after))))
 
 (defn- up [^Server server debug value fail]

@@ -70,6 +70,8 @@
   (check-function (conj at :enter) (:enter x))
   (when-not (or (nil? (:postpone x)) (set? (:postpone x)))
     (flaw (conj at :postpone) (str "there has to be a set of events; this is " (arguments/show (:postpone x)) ".") nil nil))
+  (when-some [both (some #(when (contains? (:postpone x) (key %)) %) (:on x))]
+    (flaw (conj at :postpone) (str (arguments/show (key both)) " has a transition as well, which would never be taken: leave one of them out.") nil nil))
   (assoc x :on (events (conj at :on) states (:on x)) :after (after (conj at :after) states (:after x))))
 
 (defn full

@@ -68,12 +68,17 @@
             (arrows ids state here)
             (when final [(str "    " id " --> [*]")]))))
 
+(defn- decides?
+  "Does the state alone say what becomes of the event?"
+  [{:keys [final postpone on]} event]
+  (or final (contains? postpone event) (some (complement :when) (get on event))))
+
 (defn diagram
   "The text for a machine in its full form."
   [{:keys [initial states on]}]
   (let [ids (ids (keys states))
         everywhere (for [[state here] states, [event transitions] on, t transitions
-                         :when (not (or (:final here) (contains? (:on here) event)))]
+                         :when (not (decides? here event))]
                      (arrow ids state (text event) t))]
     (str/join "\n" (concat ["stateDiagram-v2" (str "    [*] --> " (ids initial))]
                            (mapcat (fn [[state here]] (or (seq (state-lines ids state here)) [(str "    " (ids state))])) states)

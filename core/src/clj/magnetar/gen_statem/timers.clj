@@ -41,7 +41,7 @@
     (put now type (Timer. (.-token timer) (.-ref timer) content))
     (due-at-once now type content)))
 
-(defn start
+(defn- start
   "Does what the timeout says: starts one, which takes the place of another of its type, stops it, or changes its content."
   [now ^Timeout timeout]
   (let [type (.-type timeout)
@@ -55,6 +55,19 @@
                 (zero? nanos) (due-at-once now type (.-content timeout))
                 (= Durations/INFINITE nanos) now
                 :else (start-timer now type time (.-content timeout)))))))
+
+(defn- last-of-each
+  "Of several timeouts of one type the last."
+  [timeouts]
+  (let [types (mapv #(.-type ^Timeout %) timeouts)]
+    (keep-indexed (fn [i timeout]
+                    (when-not (some #{(types i)} (subvec types (inc (long i)))) timeout))
+                  timeouts)))
+
+(defn start-all
+  "Does what the timeouts of one transition say. Of those of one type only the last counts, and an :update is of one that ran before, as in OTP."
+  [now timeouts]
+  (reduce start now (if (next timeouts) (last-of-each timeouts) timeouts)))
 
 (defn content
   "What the event of the timeout has to say."

@@ -12,10 +12,12 @@
   "The state of a server that has taken no call. :until is the end of the interval, :shortest its shortest wait."
   {:until nil :shortest Long/MAX_VALUE :overloaded? false :passed 0 :shed 0 :expired 0})
 
-(defn- next-interval [{:keys [shortest]} {:keys [target interval]} at waited state]
+(defn- next-interval
+  "The state with the first call of a new interval. One that was sent when the last had ended already has waited behind nothing of it."
+  [{:keys [until shortest] :as state} {:keys [target interval]} at waited]
   (assoc state
          :until (+ (long at) (long interval))
-         :overloaded? (< (long target) (long shortest))
+         :overloaded? (and (< (long target) (long shortest)) (<= (- (long at) (long waited)) (long until)))
          :shortest waited))
 
 (defn- noted
@@ -23,7 +25,7 @@
   [{:keys [until shortest] :as state} {:keys [interval] :as limits} at waited]
   (cond
     (nil? until) (assoc state :until (+ (long at) (long interval)) :shortest waited)
-    (<= (long until) (long at)) (next-interval state limits at waited state)
+    (<= (long until) (long at)) (next-interval state limits at waited)
     :else (assoc state :shortest (min (long shortest) (long waited)))))
 
 (defn judge

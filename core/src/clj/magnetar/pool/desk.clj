@@ -20,7 +20,9 @@
   [{:keys [start] :as state}]
   (let [[how pid] (children/start {:start start})]
     (if (= :ok how)
-      [:ok pid (update state :workers conj pid)]
+      (do
+        (actor/link pid) ; a start that forgot to: its end would never be heard of
+        [:ok pid (update state :workers conj pid)])
       [:failed (if (= :ignore how) :ignore pid)])))
 
 (defn- as-child [{:keys [shutdown]} pid]
