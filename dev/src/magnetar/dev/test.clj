@@ -96,9 +96,12 @@
     (println (format "  %-50s %s" ns-sym (seconds start)))
     (flush)))
 
-(defn- ns-of [file]
+(defn- ns-of
+  "The name in the ns form, with the metadata that the form gives it."
+  [file]
   (with-open [reader (PushbackReader. (io/reader file))]
-    (second (read {:read-cond :allow :eof nil} reader))))
+    (let [[_ named & more] (read {:read-cond :allow :eof nil} reader)]
+      (vary-meta named merge (some #(when (map? %) %) (take 2 more))))))
 
 (defn test-namespaces
   "Names of the namespaces in the *_test.clj files below `folders`, sorted: those marked ^:slow, or the others."

@@ -89,6 +89,12 @@
       (zero? ms) (update without :zero conj [type content])
       :else (assoc-in without [:timers type] [(+ now ms) content]))))
 
+(defn- counting
+  "Of several timeouts of one type the last, in their order."
+  [timeouts]
+  (let [places (into {} (map-indexed (fn [i [type]] [type i])) timeouts)]
+    (map timeouts (sort (vals places)))))
+
 (defn- moved [{:keys [state postponed queue] :as model} {:keys [to actions]}]
   (let [to (or to state)
         inserted (for [[word type content] actions :when (= :next-event word)] [type content])
@@ -98,7 +104,7 @@
                     (update :timers dissoc :state-timeout)
                     (update :zero (fn [zero] (filterv #(not= :state-timeout (first %)) zero)))
                     (assoc :state to :postponed [] :queue (into (vec postponed) queue))))]
-    (reduce started (update model :queue #(into (vec inserted) %)) (remove #(= :next-event (first %)) actions))))
+    (reduce started (update model :queue #(into (vec inserted) %)) (counting (vec (remove #(= :next-event (first %)) actions))))))
 
 (defn- handled [{:keys [now state] :as model} [type content :as event]]
   (let [model (-> model

@@ -225,7 +225,7 @@ final class Signals {
                 Object first = Play.next();
                 Object second = Play.next();
                 String why = exiting ? "x" : "killed";
-                require(isAbout(first, 4, why) && isAbout(second, 2, why), "instead of two words of the death: " + first + ", " + second);
+                require(isAbout(first, 2, why) && isAbout(second, 4, why), "instead of two words of the death: " + first + ", " + second);
             });
             Support.until("it is watched", () -> Processes.whereis("watcher") != null);
             if (exiting) {

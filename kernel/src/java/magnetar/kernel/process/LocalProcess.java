@@ -808,16 +808,16 @@ public final class LocalProcess extends Region {
                 World.switchPoint();
                 thing.ownerDied(dead);
             }
-            for (Monitor m : watchers) {
-                LocalProcess p = m.maker().process();
-                if (p != null && !(World.mayDelay() && World.delays(dead, p.pid, why, () -> p.fire(m, why)))) {
-                    p.fire(m, why);
-                }
-            }
             for (Pid linked : links) {
                 LocalProcess p = linked.process();
                 if (p != null && !(World.mayDelay() && World.delays(dead, p.pid, why, () -> p.exit(dead, why, true)))) {
                     p.exit(dead, why, true);
+                }
+            }
+            for (Monitor m : watchers) {
+                LocalProcess p = m.maker().process();
+                if (p != null && !(World.mayDelay() && World.delays(dead, p.pid, why, () -> p.fire(m, why)))) {
+                    p.fire(m, why);
                 }
             }
             watching.forEach(LocalProcess::forget);
