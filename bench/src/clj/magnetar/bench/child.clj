@@ -1,7 +1,8 @@
 (ns magnetar.bench.child
   "Child processes: start one, wait for it, read what it printed."
   (:require
-   [clojure.java.io :as io])
+   [clojure.java.io :as io]
+   [clojure.string :as str])
   (:import
    (java.io File)
    (java.lang ProcessBuilder$Redirect)
@@ -26,6 +27,14 @@
   (doto (File/createTempFile "magnetar-bench" ".clj")
     (.deleteOnExit)
     (spit text)))
+
+(defn executable
+  "Returns the path of a command that is on the PATH, or nil.
+
+  Example: (executable \"go\") => \"/usr/bin/go\""
+  [named]
+  (some (fn [folder] (let [file (io/file folder named)] (when (.canExecute file) (str file))))
+        (str/split (or (System/getenv "PATH") "") (re-pattern File/pathSeparator))))
 
 (defn output
   "Runs a command and returns what it wrote to standard output; its standard error goes to ours.

@@ -31,16 +31,10 @@ resident() ->
   list_to_integer(Pages) * 4096.
 ")
 
-(defn- command
-  "The path of a command, or nil."
-  [named]
-  (some (fn [folder] (let [file (io/file folder named)] (when (.canExecute file) (str file))))
-        (str/split (or (System/getenv "PATH") "") (re-pattern File/pathSeparator))))
-
 (defn- compiled-into
   "A folder with the compiled module, or nil where Erlang is not installed."
   [module text]
-  (when-some [erlc (command "erlc")]
+  (when-some [erlc (child/executable "erlc")]
     (let [folder (.toFile (java.nio.file.Files/createTempDirectory module (make-array java.nio.file.attribute.FileAttribute 0)))
           source (io/file folder (str module ".erl"))]
       (spit source (str "-module(" module ").\n-export([main/1]).\n" text frame))
@@ -70,7 +64,7 @@ resident() ->
   (when-some [folder @folder]
     (parse-double
       (str/trim
-        (child/output (concat [(command "erl") "+P" "5000000" "-noshell" "-pa" folder "-run" module "main" what] numbers))))))
+        (child/output (concat [(child/executable "erl") "+P" "5000000" "-noshell" "-pa" folder "-run" module "main" what] numbers))))))
 
 (defn variant
   "The variants with Erlang's beside them, if it is there.

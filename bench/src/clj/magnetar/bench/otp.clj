@@ -51,10 +51,8 @@
      (memory/row {:library 'servers :named "the same, threaded" :workload 'park-threaded} n theirs open)]))
 
 (defn run
-  "Runs the groups, or those named in :groups, and \"memory\"; see `magnetar.bench.lane/run`.
+  "Runs the groups, or those named in :groups, and \"memory\"; see `magnetar.bench.lane/run-with-memory`.
 
   Example: (run {:quick true})"
-  [{names :groups quick :quick :as settings}]
-  (cond-> (lane/run groups settings)
-    (or (nil? names) (contains? names "memory"))
-    (assoc :memory {:unit "bytes" :rows (memory-rows (if quick 100000 1000000))})))
+  [settings]
+  (lane/run-with-memory groups memory-rows settings))

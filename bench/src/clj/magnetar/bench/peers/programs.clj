@@ -102,16 +102,13 @@
 (def ^:private system-packages
   {"go" "golang-go" "erl" "erlang-base" "erlc" "erlang-dev"})
 
-(defn- on-path? [command]
-  (some #(.canExecute (io/file % command)) (str/split (or (System/getenv "PATH") "") (re-pattern File/pathSeparator))))
-
 (defn install
   "Installs the peers that are not there, by `apt-get` and `mvn`; returns the exit code: 0, or that of what failed.
 
   Example: (install)"
   []
-  (let [missing (distinct (for [[command package] system-packages :when (not (on-path? command))] package))
-        root (when (on-path? "sudo") ["sudo"])]
+  (let [missing (distinct (for [[command package] system-packages :when (not (child/executable command))] package))
+        root (when (child/executable "sudo") ["sudo"])]
     (long
       (or (first (remove zero?
                    (concat (when (seq missing) [(child/run-through (concat root ["apt-get" "install" "-y"] missing))])
