@@ -1,14 +1,22 @@
 (ns magnetar.kernel.life-test
   "Decisions 6, 7 and 12."
   (:require
-   [clojure.test :refer [deftest]]
-   [magnetar.kernel.checks :refer [green?]]))
+   [clojure.test :refer [deftest is]]
+   [magnetar.dev.child :as child]
+   [magnetar.kernel.checks :as checks :refer [green?]]))
 
 (deftest an-abandoned-fiber-that-nobody-can-reach-is-collected-and-an-owned-one-is-not
   (green? 30 "reachability"))
 
 (deftest it-is-collected-also-where-the-jvm-does-not-track-all-threads
   (green? 30 "-Djdk.trackAllThreads=false" "reachability"))
+
+(deftest it-is-collected-also-through-an-executor-of-its-own
+  (green? 30 "-Dmagnetar.hand-off=false" "reachability"))
+
+(deftest it-is-collected-also-where-java-lang-is-closed
+  (let [{:keys [exit out]} (child/run (cons @checks/classes (checks/class-path)) 60 "-Dmagnetar.check.seconds=25" "magnetar.check.Main" "reachability")]
+    (is (= 0 exit) out)))
 
 (deftest a-quiet-fiber-makes-progress-among-more-flooded-loops-than-cores
   (green? 30 "fairness" "fairness-pairs"))
