@@ -76,7 +76,7 @@ public class World {
         return ThreadLocalRandom.current().nextLong();
     }
 
-    /** Reserves {@code n} ids and returns the first. */
+    /** Reserves {@code n} ids, the same number in each call, and returns the first, a multiple of it. */
     public long reserveIds(int n) {
         return ids.getAndAdd(n);
     }
