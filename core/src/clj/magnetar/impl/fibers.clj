@@ -81,7 +81,7 @@
 (defmacro background
   "Runs `body` on a fiber that is named `what`, with the bindings of this thread; returns the channel of its result."
   [what & body]
-  `(let [bindings# (frame)]
+  `(let [bindings# (shared-frame)]
      (start-go ~what (^:once fn* []
                        (install bindings#)
                        ~@body))))
