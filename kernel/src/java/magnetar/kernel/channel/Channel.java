@@ -39,9 +39,10 @@ import magnetar.kernel.time.Waits;
  * lock; a closed channel keeps its waiting puts (core.async's contract). Refused: the segment queue of Kotlin and jox, which
  * is faster under contention of many cores and slower here, and cannot remove a waiter from its middle in O(1).
  *
- * <p>The lock is a word: compare-and-set, then spin, then yield. It is never held across a park, user code or a call of
- * another kernel object but claims. Waking and callbacks happen after it: whoever holds it gathers the finished nodes in
- * {@code done}, and completes them once it is released. Where user code must run inside, in a channel with a transducer or a
+ * <p>The lock is a word: compare-and-set, then spin, then yield; where there is a buffer, stay away for a moment instead of
+ * spinning ({@link Spin#backOff}). It is never held across a park, user code or a call of another kernel object but claims.
+ * Waking and callbacks happen after it: whoever holds it gathers the finished nodes in {@code done}, and completes them once
+ * it is released. Where user code must run inside, in a channel with a transducer or a
  * buffer of the program's own, the lock is a {@link ReentrantLock} instead: a waiter for it parks. A select meets such a
  * channel like any other; its claim is committed before the user code runs, since that cannot be rolled back.
  *
@@ -507,13 +508,12 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
+    // Behind a buffer the holder can do more if it is left alone. Without one its next transfer needs the other side: no moment is to be lost.
     private void lockSlowly() {
-        int turns = 0;
+        int failures = 0;
         do {
-            while (word != 0) {
-                turns = Spin.turn(turns);
-            }
-        } while (!LOCK.compareAndSet(this, 0, 1));
+            failures = buffer == null ? Spin.turn(failures) : Spin.backOff(failures);
+        } while (word != 0 || !LOCK.compareAndSet(this, 0, 1));
     }
 
     /** What the question answers under the lock; it must not call an operation. */

@@ -3,6 +3,7 @@ package magnetar.kernel.process;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.function.Predicate;
+import magnetar.kernel.park.Spin;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
 
@@ -32,7 +33,7 @@ final class OpenMailbox extends Mailbox {
 
     @Override
     Waiter push(Node node) {
-        for (;;) {
+        for (;; Spin.pause()) {
             Object w = word;
             World.switchPoint();
             if (w == CLOSED) {
