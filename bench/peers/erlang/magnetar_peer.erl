@@ -17,12 +17,14 @@ loop(Line) ->
     io:format("~.1f~n", [in_process(What, [list_to_integer(N) || N <- Numbers])]),
     loop(io:get_line("")).
 
-%% Each piece of work has a process of its own, with a fresh heap.
+%% Each piece of work has a process of its own, with a fresh heap; one that fails ends the node.
 in_process(What, Numbers) ->
-    Me = self(),
     erlang:garbage_collect(),
-    Pid = spawn(fun() -> Me ! {answer, self(), float(work(What, Numbers))} end),
-    receive {answer, Pid, X} -> X end.
+    {Pid, Ref} = spawn_monitor(fun() -> exit({answer, float(work(What, Numbers))}) end),
+    receive
+        {'DOWN', Ref, process, Pid, {answer, X}} -> X;
+        {'DOWN', Ref, process, Pid, Why} -> io:format(standard_error, "~p~n", [Why]), halt(1)
+    end.
 
 timed(Work) ->
     Start = erlang:monotonic_time(nanosecond),
@@ -69,6 +71,22 @@ work("spawn-actors", [N]) ->
         times(N, fun() -> spawn(fun() -> count_down(Left, Me) end) end),
         receive done -> ok end
     end);
+work("spawn-join-actors", [N]) ->
+    timed(fun() ->
+        times(N, fun() ->
+            {Pid, Ref} = spawn_monitor(fun() -> ok end),
+            receive {'DOWN', Ref, process, Pid, normal} -> ok end
+        end)
+    end);
+work("pmap", [N]) ->
+    Me = self(),
+    In = lists:duplicate(N, 1),
+    Start = erlang:monotonic_time(nanosecond),
+    Pids = [spawn(fun() -> Me ! {self(), X + 1} end) || X <- In],
+    Out = [receive {Pid, X} -> X end || Pid <- Pids],
+    Took = erlang:monotonic_time(nanosecond) - Start,
+    N = lists:sum(Out) div 2,
+    Took;
 work("memory-actors", [N]) ->
     per_process(N, fun() -> spawn(fun() -> receive stop -> ok end end) end);
 work("memory-servers", [N]) ->
@@ -84,6 +102,12 @@ work("mixed", [Sleepers, Workers]) ->
         [spawn(fun() -> timer:sleep(250), Me ! x end) || _ <- lists:seq(1, Sleepers)],
         [spawn(fun() -> factors(1548587 * 982451653, 2, 0), Me ! x end) || _ <- lists:seq(1, Workers)],
         times(Sleepers + Workers, fun() -> receive x -> ok end end)
+    end);
+work("sleep", [N]) ->
+    Me = self(),
+    timed(fun() ->
+        [spawn(fun() -> timer:sleep(10), Me ! x end) || _ <- lists:seq(1, N)],
+        times(N, fun() -> receive x -> ok end end)
     end);
 work("crawl", [Port, Pages]) ->
     {ok, _} = application:ensure_all_started(inets),
@@ -106,6 +130,7 @@ work("echo", []) ->
 page(Port, I) ->
     Url = "http://127.0.0.1:" ++ integer_to_list(Port) ++ "/" ++ integer_to_list(I),
     {ok, {_, _, Body}} = httpc:request(get, {Url, []}, [], []),
+    Body = "page /" ++ integer_to_list(I),
     {page, length(Body)}.
 
 accept(Server) ->

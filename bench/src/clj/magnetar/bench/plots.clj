@@ -5,9 +5,11 @@
   (:import
    (java.awt Color)
    (java.io File)
-   (org.knowm.xchart CategoryChart CategoryChartBuilder VectorGraphicsEncoder VectorGraphicsEncoder$VectorGraphicsFormat XYChart XYChartBuilder)
+   (java.util List)
+   (java.util.function Function)
+   (org.knowm.xchart HorizontalBarChart HorizontalBarChartBuilder VectorGraphicsEncoder VectorGraphicsEncoder$VectorGraphicsFormat XYChart XYChartBuilder)
    (org.knowm.xchart.internal.chartpart Chart)
-   (org.knowm.xchart.style CategoryStyler Styler$LegendPosition XYStyler)))
+   (org.knowm.xchart.style HorizontalBarStyler Styler$LegendPosition XYStyler)))
 
 (set! *warn-on-reflection* true)
 
@@ -23,18 +25,28 @@
   (VectorGraphicsEncoder/saveVectorGraphic chart (str file) VectorGraphicsEncoder$VectorGraphicsFormat/SVG)
   file)
 
-(defn bars
-  "Writes bars of ratios, on a logarithmic scale, as an SVG file: `series` is a map from a peer to a map from a workload to a ratio.
+(def ^:private as-ratio
+  "Bars are drawn of logarithms, so that they grow to both sides from 1."
+  (reify Function
+    (apply [_ x] (format "%.2g" (Math/pow 10.0 (double x))))))
 
-  Example: (bars (io/file \"x.svg\") \"Ratios\" [\"ring\"] {\"Go\" {\"ring\" 1.2}})"
+(defn bars
+  "Writes horizontal bars of ratios, which begin at 1, on a logarithmic scale, as an SVG file: `series` is pairs of a name and a map from
+  a workload to a ratio.
+
+  Example: (bars (io/file \"x.svg\") \"Beside Go\" [\"ring\"] [[\"ours / theirs\" {\"ring\" 1.2}]])"
   [file title workloads series]
-  (let [^CategoryChart chart (.build (doto (CategoryChartBuilder.) (.width 1100) (.height 560) (.title title) (.yAxisTitle "ours / theirs")))]
-    (doto ^CategoryStyler (.getStyler chart)
-      (.setYAxisLogarithmic true)
-      (.setXAxisLabelRotation 30)
+  (let [workloads (vec (reverse workloads))
+        ^HorizontalBarChart chart (.build (doto (HorizontalBarChartBuilder.)
+                                            (.width 900)
+                                            (.height (int (+ 130 (* 34 (count workloads)))))
+                                            (.title title)
+                                            (.xAxisTitle "ours / theirs: to the left of 1 Magnetar is faster, or smaller")))]
+    (doto ^HorizontalBarStyler (.getStyler chart)
+      (.setXAxisTickLabelsFormattingFunction as-ratio)
       (.setAvailableSpaceFill 0.8))
-    (doseq [[peer ratios] series]
-      (.addSeries chart ^String peer ^java.util.List (vec workloads) ^java.util.List (mapv #(get ratios %) workloads)))
+    (doseq [[named ratios] series]
+      (.addSeries chart ^String named ^List (mapv #(Math/log10 (double (get ratios % 1.0))) workloads) ^List workloads))
     (save chart (io/file file))))
 
 (defn lines
