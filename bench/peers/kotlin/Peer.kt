@@ -34,6 +34,7 @@ fun ring(n: Int, rounds: Int) = measured {
             }
         }
     }
+    delay(3L * n / 1000) // all get to where they wait
     suspend {
         channels[0].send(0)
         done.await()

@@ -56,6 +56,7 @@ final class Jox {
                 }
             });
         }
+        Peer.settle(n[0]);
         return measured(() -> {
             channels[0].send(0);
             done.await();

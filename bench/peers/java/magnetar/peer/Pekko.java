@@ -59,6 +59,7 @@ final class Pekko {
                 return Behaviors.same();
             }));
         }
+        Peer.settle(n[0]);
         return Peer.timed(() -> {
             actors[0].tell(1);
             done.await();

@@ -76,6 +76,7 @@ final class Threads {
                 }
             });
         }
+        Peer.settle(n[0]);
         return measured(() -> {
             queues[0].put(0);
             done.await();

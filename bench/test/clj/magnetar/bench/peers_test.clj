@@ -3,6 +3,7 @@
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
+   [clojure.xml :as xml]
    [magnetar.bench.page :as page]
    [magnetar.bench.page.articles :as articles]
    [magnetar.bench.peers :as peers]
@@ -14,7 +15,8 @@
    [magnetar.bench.peers.rounds :as rounds]
    [magnetar.bench.peers.rows :as rows]
    [magnetar.bench.peers.serve :as serve]
-   [magnetar.bench.peers.workloads :as workloads])
+   [magnetar.bench.peers.workloads :as workloads]
+   [magnetar.bench.plots :as plots])
   (:import
    (clojure.lang ExceptionInfo)
    (java.net InetAddress ServerSocket SocketException)))
@@ -38,7 +40,7 @@
       (is (zero? (rem operations divisor)) (str title ", " peer)))))
 
 (defn- asking [workloads]
-  (fn [command & numbers] (apply (workloads command) numbers)))
+  (fn [& words] (#'serve/answer workloads (map str words))))
 
 (defn- sleeps? [command]
   (str/starts-with? command "memory"))
@@ -73,6 +75,9 @@
     (is (= 0.5 (:median (:ratio better))))))
 
 ;; --- peers
+
+(deftest little-work-is-done-again-and-again
+  (is (= 60.0 (#'serve/answer {"spawn" (fn [n] (* 10 (long n)))} ["times" "3" "spawn" "2"]))))
 
 (deftest words-mean-the-peers-that-begin-with-them
   (is (= ["Go" "core.async, go" "core.async, io-thread"] (peers/named ["go" "core.async"])))
@@ -137,6 +142,18 @@
     (is (there? "Ours does not stay flat: 1.00 ns at N = 100, 2.50 ns at N = 1,000; [why](../../bench/results/why.md)."))
     (is (there? "| ring | Go | 1.00 | 2.00 | 2.00 |"))
     (is (there? "## Traps"))))
+
+(deftest plots-are-small-and-say-what-they-show
+  (let [file (java.io.File/createTempFile "plot" ".svg")
+        drawn (fn [f & arguments] (apply f file arguments) (slurp file))]
+    (try
+      (let [bars (drawn plots/bars "beside Go" ["ring" "spawn"] [["Magnetar" {"ring" 2.0 "spawn" 0.5}] ["closed" {"ring" 3.0}]])
+            lines (drawn plots/lines "a < b" "ns" {"Go" [[10 100.0] [1000000 200.0]]})]
+        (is (every? #(str/includes? bars %) [">ring<" ">spawn<" ">2.00<" ">0.50<" ">3.00<" ">closed<"]))
+        (is (str/includes? lines "a &lt; b: ns"))
+        (is (= 2 (count (re-seq #"<circle" lines))))
+        (is (every? xml/parse (map #(java.io.ByteArrayInputStream. (.getBytes ^String %)) [bars lines]))))
+      (finally (.delete file)))))
 
 (deftest all-rows-of-a-table-have-as-many-cells-as-its-head
   (doseq [table (partition-by #(str/starts-with? % "|") (str/split-lines (page/markdown a-result)))

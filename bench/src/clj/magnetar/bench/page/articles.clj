@@ -34,11 +34,13 @@
   (str (str/replace name label "") ": " (ms (:median ours-value)) " ms"
        (when theirs-value (str " against " (ms (:median theirs-value)) " ms"))))
 
-(defn- by-lanes [experiment lanes]
+(defn- by-lanes
+  "A line for each lane that has the experiment."
+  [experiment lanes]
   (for [lane lanes
-        row (:rows (:time lane))
-        :when (and (:ours-value row) (contains? (experiments-of (:name row)) experiment))]
-    (of-lane row)))
+        :let [rows (filter #(and (:ours-value %) (contains? (experiments-of (:name %)) experiment)) (:rows (:time lane)))]
+        :when (seq rows)]
+    (str/join "; " (map of-lane rows))))
 
 (defn- by-peers [experiment rows]
   (for [[title rows] (group-by :title (filter #(and (= experiment (:experiment %)) (not (:mode %))) rows))

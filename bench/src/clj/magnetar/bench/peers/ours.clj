@@ -26,9 +26,11 @@
 (defn- ring [n rounds]
   (in-process
     (let [hops (doall (take (dec (long n)) (rest (iterate #(spawn hop %) (self)))))
+          _ (serve/settle n)
+          first-hop (last hops)
           took (serve/nanos
                  (dotimes [_ rounds]
-                   (! (last hops) :token)
+                   (! first-hop :token)
                    (receive :token nil)))]
       (run! #(actor/exit % :kill) hops)
       took)))

@@ -130,6 +130,18 @@
   [^CountDownLatch latch]
   (.await latch))
 
+(defn settle
+  "Lets n fibers get to where they wait.
+
+  Example: (settle 1000)"
+  [n]
+  (Thread/sleep (quot (* 3 (long n)) 1000)))
+
+(defn- answer [workloads [what & numbers]]
+  (if (= "times" what)
+    (reduce + (repeatedly (parse-long (first numbers)) #(double (answer workloads (rest numbers)))))
+    (double (apply (workloads what) (map parse-long numbers)))))
+
 (defn serve
   "Answers lines until there are no more, and ends the JVM. `workloads` is a map from a name to a function of its numbers.
 
@@ -141,8 +153,7 @@
         (.printStackTrace failure)
         (System/exit 1))))
   (doseq [line (line-seq (java.io.BufferedReader. *in*))]
-    (let [[what & numbers] (str/split line #" ")]
-      (System/gc)
-      (println (double (apply (workloads what) (map parse-long numbers))))
-      (flush)))
+    (System/gc)
+    (println (answer workloads (str/split line #" ")))
+    (flush))
   (System/exit 0))

@@ -26,6 +26,7 @@
                            (put done true)
                            (put out token)))
                        (recur (inc r)))))))
+        (serve/settle n)
         (measured (put (nth cs 0) 0) (take done))))
 
     "ping-pong"

@@ -48,9 +48,9 @@
    (line "fan-in, 100 producers, buffer 1024" "fan-in" [100 1024 4000000] 4000000 with-channels
      :fewer (slow 100 10 "jox" 2 "virtual threads" 2))
    (line "one to one, buffer 1024" "fan-in" [1 1024 4000000] 4000000 with-channels
-     :fewer (slow 5 5))
+     :fewer (slow 20 5))
    (line "rendezvous" "fan-in" [1 0 1000000] 1000000 (assoc with-channels "Go" 1.4 "jox" 0.4)
-     :fewer (slow 40 5 "jox" 5 "virtual threads" 5))
+     :fewer (slow 40 5 "jox" 2 "virtual threads" 2))
    (line "request and reply by channels, 1 caller" "call" [1 500000] 500000 with-channels
      :fewer (slow 40 5 "jox" 4 "virtual threads" 4))
    (line "request and reply by channels, 100 callers" "call" [100 500000] 500000 with-channels
@@ -98,11 +98,12 @@
          (assoc workload :section section))))
 
 (def memory
-  "Those whose figure is bytes.
+  "Those whose figure is bytes. A go block of core.async that waits is a callback, smaller than the smallest virtual thread: the target
+  is that beside its io-thread.
 
   Example: (map :title memory)"
   (mapv #(assoc % :section "Memory")
-    [(line "bytes of an idle fiber and its channel" "memory" [1000000] 1 with-channels)
+    [(line "bytes of an idle fiber and its channel" "memory" [1000000] 1 (assoc with-channels "core.async, io-thread" 0.5) :better nil)
      (line "bytes of an idle process" "memory-actors" [1000000] 1 {"Erlang" 0.5 "Pekko" nil})
      (line "bytes of an idle process beside a goroutine with its channel" "memory-actors" [1000000] 1 {"Go" 0.5} :theirs "memory")
      (line "bytes of an idle server, ours activated" "memory-servers-activated" [1000000] 1 {"Erlang" 0.1} :theirs "memory-servers")
@@ -112,21 +113,23 @@
   (max 1 (quot (long per) (long n))))
 
 (def over-n
-  "Workloads whose number of fibers, processes or timers is N; :numbers makes their numbers.
+  "Workloads whose number of fibers, processes or timers is N; :numbers makes their numbers. Few are started again and again, `times`.
 
   Example: (map :title over-n)"
   (let [million (fn [n] [n 1000000])
-        around (fn [n] [n (shared 1000000 n)])]
+        around (fn [n] [n (shared 1000000 n)])
+        again (fn [command] (fn [n] [(shared 200000 n) command n]))
+        repeated (fn [[times _ n]] (* (long times) (long n)))]
     [{:title "ring by channels, a hop" :command "ring" :peers ["Go" "Kotlin"] :numbers around :operations #(apply * %)}
      {:title "ring by actors, a hop" :command "ring-actors" :peers ["Erlang" "Pekko"] :numbers around :operations #(apply * %)}
      {:title "fan-in of N producers, buffer 1024, a value" :command "fan-in" :peers ["Go" "Kotlin"] :numbers (fn [n] [n 1024 1000000]) :operations last}
      {:title "N senders to a mailbox, a message" :command "mailbox" :peers ["Erlang"] :numbers million :operations last}
      {:title "request and reply by channels, N callers" :command "call" :peers ["Go" "Kotlin"] :numbers million :operations last}
      {:title "gen-server call, N callers" :command "server-call" :peers ["Erlang"] :numbers (fn [n] [n (max 200000 (long n))]) :operations last}
-     {:title "spawn of N fibers" :command "spawn" :peers ["Go" "Kotlin"] :numbers vector :operations last}
-     {:title "spawn of N processes" :command "spawn-actors" :peers ["Erlang"] :numbers vector :operations last}
-     {:title "pmap of N" :command "pmap" :peers ["Go" "Erlang"] :numbers vector :operations last}
-     {:title "N timers, made and cancelled" :command "timers" :peers ["Go" "Erlang"] :numbers vector :operations last}]))
+     {:title "spawn of N fibers" :command "times" :peers ["Go" "Kotlin"] :numbers (again "spawn") :operations repeated}
+     {:title "spawn of N processes" :command "times" :peers ["Erlang"] :numbers (again "spawn-actors") :operations repeated}
+     {:title "pmap of N" :command "times" :peers ["Go" "Erlang"] :numbers (again "pmap") :operations repeated}
+     {:title "N timers, made and cancelled" :command "times" :peers ["Go" "Erlang"] :numbers (again "timers") :operations repeated}]))
 
 (def sizes
   "N.

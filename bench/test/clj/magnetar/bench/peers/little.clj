@@ -33,7 +33,8 @@
 
   Example: (does? ask \"spawn\")"
   [ask command]
-  (let [arguments (numbers command)]
+  (let [arguments (numbers command)
+        times (fn [command] (apply ask "times" 2 command (numbers command)))]
     (pos? (double
             (case command
               "echo" (apply echo/measure (long (ask "echo")) arguments)
@@ -41,6 +42,7 @@
                         (try
                           (apply ask "crawl" (.getPort (.getAddress server)) arguments)
                           (finally (.stop server 0))))
+              "spawn" (times command)
               (apply ask command arguments))))))
 
 (defn covered?
