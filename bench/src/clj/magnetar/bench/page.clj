@@ -134,7 +134,7 @@
 
 (defn- draw [{:keys [rows over-n]}]
   (concat (mapv #(bars-of rows %) (peers-with-rows rows))
-          (mapv lines-of (by-title over-n))))
+          (mapv lines-of (by-title (filter :figures over-n)))))
 
 ;; --- scaling
 
@@ -151,12 +151,15 @@
 (defn- over-n-lines [points]
   (mapcat
     (fn [[title points]]
-      (let [names (keys (:figures (first points)))]
+      (let [failed (remove :figures points)
+            points (filter :figures points)
+            names (keys (:figures (first points)))]
         (concat ["" (str "### " (str/upper-case (subs title 0 1)) (subs title 1)) "" (picture title) ""]
                 (markdown-table (cons "N" names)
                                 (for [{:keys [n figures]} points]
                                   (cons (format "%,d" n) (map #(number (figures %)) names))))
-                ["" (flatness points)])))
+                ["" (flatness points)]
+                (for [{:keys [n failed]} failed] (format "At N = %,d: %s" n failed)))))
     (by-title points)))
 
 (defn- over-cores-lines [points]

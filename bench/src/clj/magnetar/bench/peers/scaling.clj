@@ -4,7 +4,9 @@
    [clojure.string :as str]
    [magnetar.bench.peers.rounds :as rounds]
    [magnetar.bench.peers.workloads :as workloads :refer [line]]
-   [magnetar.bench.statistics :as statistics]))
+   [magnetar.bench.statistics :as statistics])
+  (:import
+   (clojure.lang ExceptionInfo)))
 
 (set! *warn-on-reflection* true)
 
@@ -26,6 +28,21 @@
     (dotimes [i (cond quick 1 (= n (first workloads/sizes)) 4 :else 1)] (rounds/one-round workload peers i))
     (medians (map :name peers) (mapv #(rounds/one-round workload peers %) (range (if quick 1 3))))))
 
+(defn- points
+  "The points of a workload for one N after the other, to the first that fails, which says so as :failed."
+  [{:keys [title up-to] :as scaled} quick peers say]
+  (reduce
+    (fn [points n]
+      (try
+        (let [figures (point scaled quick peers n)]
+          (say (format "%s, N = %d: %s" title n (in-words figures)))
+          (conj points {:title title :n n :figures figures}))
+        (catch ExceptionInfo e
+          (say (format "%s, N = %d: %s" title n (ex-message e)))
+          (reduced (conj points {:title title :n n :failed (ex-message e)})))))
+    []
+    (filter #(<= (long %) (long (or up-to Long/MAX_VALUE))) workloads/sizes)))
+
 (defn over-n
   "The points {:title .. :n .. :figures {peer ns}} of those workloads whose title `chosen?`; `here` selects peers. All sizes run in the
   same processes, from small to large.
@@ -36,12 +53,7 @@
     (for [{:keys [title peers] :as scaled} workloads/over-n
           :when (chosen? title)
           point (rounds/with-peers scaled (here (cons "Magnetar" peers)) {:flags flags}
-                  (fn [peers]
-                    (doall
-                      (for [n workloads/sizes]
-                        (let [figures (point scaled quick peers n)]
-                          (say (format "%s, N = %d: %s" title n (in-words figures)))
-                          {:title title :n n :figures figures})))))]
+                  #(points scaled quick % say))]
       point)))
 
 (defn over-cores

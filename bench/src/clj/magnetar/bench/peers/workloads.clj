@@ -114,6 +114,7 @@
 
 (def over-n
   "Workloads whose number of fibers, processes or timers is N; :numbers makes their numbers. Few are started again and again, `times`.
+  N is :up-to something where more do not work: a million callers wait longer than the five seconds that a call may take.
 
   Example: (map :title over-n)"
   (let [million (fn [n] [n 1000000])
@@ -125,7 +126,8 @@
      {:title "fan-in of N producers, buffer 1024, a value" :command "fan-in" :peers ["Go" "Kotlin"] :numbers (fn [n] [n 1024 1000000]) :operations last}
      {:title "N senders to a mailbox, a message" :command "mailbox" :peers ["Erlang"] :numbers million :operations last}
      {:title "request and reply by channels, N callers" :command "call" :peers ["Go" "Kotlin"] :numbers million :operations last}
-     {:title "gen-server call, N callers" :command "server-call" :peers ["Erlang"] :numbers (fn [n] [n (max 200000 (long n))]) :operations last}
+     {:title "gen-server call, N callers" :command "server-call" :peers ["Erlang"] :numbers (fn [n] [n 200000]) :operations last
+      :up-to 100000}
      {:title "spawn of N fibers" :command "times" :peers ["Go" "Kotlin"] :numbers (again "spawn") :operations repeated}
      {:title "spawn of N processes" :command "times" :peers ["Erlang"] :numbers (again "spawn-actors") :operations repeated}
      {:title "pmap of N" :command "times" :peers ["Go" "Erlang"] :numbers (again "pmap") :operations repeated}
