@@ -39,14 +39,14 @@
         times (fn [command] (apply ask "times" 2 command (numbers command)))]
     ((if (str/starts-with? command "memory") number? pos?)
      (double
-            (case command
-              "echo" (apply echo/measure (long (ask "echo")) arguments)
-              "crawl" (let [^HttpServer server (http/start-server 1)]
-                        (try
-                          (apply ask "crawl" (.getPort (.getAddress server)) arguments)
-                          (finally (.stop server 0))))
-              "spawn" (times command)
-              (apply ask command arguments))))))
+       (case command
+         "echo" (apply echo/measure (long (ask "echo")) arguments)
+         "crawl" (let [^HttpServer server (http/start-server 1)]
+                   (try
+                     (apply ask "crawl" (.getPort (.getAddress server)) arguments)
+                     (finally (.stop server 0))))
+         "spawn" (times command)
+         (apply ask command arguments))))))
 
 (defn covered?
   "True if there are numbers for the command.
