@@ -13,16 +13,20 @@ main() ->
 
 loop(eof) -> halt();
 loop(Line) ->
-    [What | Numbers] = string:lexemes(Line, " \n"),
-    io:format("~.1f~n", [in_process(What, [list_to_integer(N) || N <- Numbers])]),
+    io:format("~.1f~n", [answer(string:lexemes(Line, " \n"))]),
     loop(io:get_line("")).
 
-%% Each piece of work has a process of its own, with a fresh heap.
+answer(["times", N | Words]) -> lists:sum([answer(Words) || _ <- lists:seq(1, list_to_integer(N))]);
+answer([What | Numbers]) -> in_process(What, [list_to_integer(N) || N <- Numbers]).
+
+%% Each piece of work has a process of its own, with a fresh heap; one that fails ends the node.
 in_process(What, Numbers) ->
-    Me = self(),
     erlang:garbage_collect(),
-    Pid = spawn(fun() -> Me ! {answer, self(), float(work(What, Numbers))} end),
-    receive {answer, Pid, X} -> X end.
+    {Pid, Ref} = spawn_monitor(fun() -> exit({answer, float(work(What, Numbers))}) end),
+    receive
+        {'DOWN', Ref, process, Pid, {answer, X}} -> X;
+        {'DOWN', Ref, process, Pid, Why} -> io:format(standard_error, "~p~n", [Why]), halt(1)
+    end.
 
 timed(Work) ->
     Start = erlang:monotonic_time(nanosecond),
@@ -35,6 +39,7 @@ times(N, F) -> F(), times(N - 1, F).
 %% A token goes around N processes, the one that measures among them.
 work("ring-actors", [N, Rounds]) ->
     Hops = hops(N - 1, self(), []),
+    timer:sleep(3 * N div 1000), % all get to where they wait
     Took = timed(fun() -> times(Rounds, fun() -> hd(Hops) ! token, receive token -> ok end end) end),
     [exit(P, kill) || P <- Hops],
     Took;
@@ -69,6 +74,22 @@ work("spawn-actors", [N]) ->
         times(N, fun() -> spawn(fun() -> count_down(Left, Me) end) end),
         receive done -> ok end
     end);
+work("spawn-join-actors", [N]) ->
+    timed(fun() ->
+        times(N, fun() ->
+            {Pid, Ref} = spawn_monitor(fun() -> ok end),
+            receive {'DOWN', Ref, process, Pid, normal} -> ok end
+        end)
+    end);
+work("pmap", [N]) ->
+    Me = self(),
+    In = lists:duplicate(N, 1),
+    Start = erlang:monotonic_time(nanosecond),
+    Pids = [spawn(fun() -> Me ! {self(), X + 1} end) || X <- In],
+    Out = [receive {Pid, X} -> X end || Pid <- Pids],
+    Took = erlang:monotonic_time(nanosecond) - Start,
+    N = lists:sum(Out) div 2,
+    Took;
 work("memory-actors", [N]) ->
     per_process(N, fun() -> spawn(fun() -> receive stop -> ok end end) end);
 work("memory-servers", [N]) ->
@@ -84,6 +105,12 @@ work("mixed", [Sleepers, Workers]) ->
         [spawn(fun() -> timer:sleep(250), Me ! x end) || _ <- lists:seq(1, Sleepers)],
         [spawn(fun() -> factors(1548587 * 982451653, 2, 0), Me ! x end) || _ <- lists:seq(1, Workers)],
         times(Sleepers + Workers, fun() -> receive x -> ok end end)
+    end);
+work("sleep", [N]) ->
+    Me = self(),
+    timed(fun() ->
+        [spawn(fun() -> timer:sleep(10), Me ! x end) || _ <- lists:seq(1, N)],
+        times(N, fun() -> receive x -> ok end end)
     end);
 work("crawl", [Port, Pages]) ->
     {ok, _} = application:ensure_all_started(inets),
@@ -106,6 +133,7 @@ work("echo", []) ->
 page(Port, I) ->
     Url = "http://127.0.0.1:" ++ integer_to_list(Port) ++ "/" ++ integer_to_list(I),
     {ok, {_, _, Body}} = httpc:request(get, {Url, []}, [], []),
+    Body = "page /" ++ integer_to_list(I),
     {page, length(Body)}.
 
 accept(Server) ->

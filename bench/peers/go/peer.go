@@ -42,10 +42,16 @@ func ring(n, rounds int) float64 {
 			}
 		}()
 	}
+	settle(n)
 	return timed(func() {
 		channels[0] <- 0
 		<-done
 	})
+}
+
+// Lets n goroutines get to where they wait.
+func settle(n int) {
+	time.Sleep(time.Duration(3*n) * time.Microsecond)
 }
 
 func pingPong(n int) float64 {
@@ -207,6 +213,44 @@ func timers(n int) float64 {
 	})
 }
 
+// The values of a function that adds one, each call in a goroutine of its own, in order.
+func pmap(n int) float64 {
+	in, out := make([]int, n), make([]int, n)
+	for i := range in {
+		in[i] = 1
+	}
+	took := timed(func() {
+		var all sync.WaitGroup
+		all.Add(n)
+		for i := range in {
+			go func() {
+				out[i] = in[i] + 1
+				all.Done()
+			}()
+		}
+		all.Wait()
+	})
+	sum := 0
+	for _, x := range out {
+		sum += x
+	}
+	if sum != 2*n {
+		panic("pmap lost a value")
+	}
+	return took
+}
+
+// Start one, wait for its end, start the next.
+func spawnJoin(n int) float64 {
+	return timed(func() {
+		for i := 0; i < n; i++ {
+			end := make(chan int)
+			go func() { end <- i }()
+			<-end
+		}
+	})
+}
+
 func factors(n int64) int {
 	count := 0
 	for p := int64(2); ; {
@@ -244,6 +288,18 @@ func mixed(sleepers, workers int) float64 {
 	})
 }
 
+func sleep(n int) float64 {
+	c := make(chan int)
+	return timed(func() {
+		for i := 0; i < n; i++ {
+			go func() { time.Sleep(10 * time.Millisecond); c <- 1 }()
+		}
+		for i := 0; i < n; i++ {
+			<-c
+		}
+	})
+}
+
 func crawl(port, pages int) float64 {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: pages}}
 	return timed(func() {
@@ -256,6 +312,9 @@ func crawl(port, pages int) float64 {
 				}
 				body, _ := io.ReadAll(answer.Body)
 				answer.Body.Close()
+				if string(body) != fmt.Sprintf("page /%d", i) {
+					panic("not page " + strconv.Itoa(i))
+				}
 				c <- len(body)
 			}()
 		}
@@ -289,6 +348,14 @@ func echo() float64 {
 type onlyReader struct{ io.Reader }
 
 func work(words []string) float64 {
+	if words[0] == "times" {
+		times, _ := strconv.Atoi(words[1])
+		sum := 0.0
+		for i := 0; i < times; i++ {
+			sum += work(words[2:])
+		}
+		return sum
+	}
 	n := make([]int, 4)
 	for i, word := range words[1:] {
 		n[i], _ = strconv.Atoi(word)
@@ -309,12 +376,18 @@ func work(words []string) float64 {
 		return selectOf10(n[1], n[2])
 	case "spawn":
 		return spawn(n[0])
+	case "spawn-join":
+		return spawnJoin(n[0])
+	case "pmap":
+		return pmap(n[0])
 	case "memory":
 		return memory(n[0])
 	case "timers":
 		return timers(n[0])
 	case "mixed":
 		return mixed(n[0], n[1])
+	case "sleep":
+		return sleep(n[0])
 	case "crawl":
 		return crawl(n[0], n[1])
 	case "echo":

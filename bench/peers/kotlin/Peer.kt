@@ -1,10 +1,15 @@
 // The workloads of bench/README.md with Kotlin's coroutines and channels, on their default dispatcher.
+import java.net.http.HttpClient
+import java.net.http.HttpResponse
 import kotlinx.coroutines.CompletableDeferred
 import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.async
+import kotlinx.coroutines.awaitAll
 import kotlinx.coroutines.channels.Channel
 import kotlinx.coroutines.coroutineScope
 import kotlinx.coroutines.delay
+import kotlinx.coroutines.future.await
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.runBlocking
 import kotlinx.coroutines.selects.select
@@ -29,6 +34,7 @@ fun ring(n: Int, rounds: Int) = measured {
             }
         }
     }
+    delay(3L * n / 1000) // all get to where they wait
     suspend {
         channels[0].send(0)
         done.await()
@@ -96,6 +102,41 @@ fun spawn(n: Int) = measured {
     suspend { coroutineScope { repeat(n) { launch { } } } }
 }
 
+fun spawnJoin(n: Int) = measured {
+    suspend { coroutineScope { repeat(n) { launch { }.join() } } }
+}
+
+fun pmap(n: Int): Double {
+    val input = List(n) { 1 }
+    var output = emptyList<Int>()
+    val took = measured {
+        suspend { output = coroutineScope { input.map { async { it + 1 } }.awaitAll() } }
+    }
+    Peer.check(output.sum() == 2 * n, "pmap lost a value")
+    return took
+}
+
+fun timers(n: Int) = measured {
+    suspend {
+        coroutineScope {
+            val all = List(n) { launch { delay(10000L + it % 1000) } }
+            all.forEach { it.cancel() }
+        }
+    }
+}
+
+fun crawl(port: Int, pages: Int) = HttpClient.newHttpClient().use { client ->
+    measured {
+        suspend {
+            coroutineScope {
+                repeat(pages) {
+                    launch { Peer.checked(client.sendAsync(Peer.page(port, it), HttpResponse.BodyHandlers.ofString()).await(), it) }
+                }
+            }
+        }
+    }
+}
+
 val parking = CoroutineScope(Dispatchers.Default)
 
 fun parked(): Any {
@@ -122,6 +163,11 @@ fun main() = Peer.serve(
         "call" to Peer.Workload { call(it[0], it[1]) },
         "select" to Peer.Workload { selects(it[0], it[1], it[2]) },
         "spawn" to Peer.Workload { spawn(it[0]) },
+        "spawn-join" to Peer.Workload { spawnJoin(it[0]) },
+        "pmap" to Peer.Workload { pmap(it[0]) },
+        "timers" to Peer.Workload { timers(it[0]) },
+        "crawl" to Peer.Workload { crawl(it[0], it[1]) },
+        "echo" to Peer.Workload { echoServer() },
         "memory" to Peer.Workload { n -> Peer.memory(n[0]) { parked() } },
         "mixed" to Peer.Workload { mixed(it[0], it[1]) },
     ),

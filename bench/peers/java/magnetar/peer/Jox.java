@@ -3,6 +3,7 @@ package magnetar.peer;
 import com.softwaremill.jox.Channel;
 import com.softwaremill.jox.Select;
 import com.softwaremill.jox.SelectClause;
+import java.net.http.HttpClient;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 
@@ -19,7 +20,7 @@ final class Jox {
             try {
                 work.run();
             } catch (Exception e) {
-                throw new IllegalStateException(e);
+                Peer.check(false, e.toString());
             }
         });
     }
@@ -55,6 +56,7 @@ final class Jox {
                 }
             });
         }
+        Peer.settle(n[0]);
         return measured(() -> {
             channels[0].send(0);
             done.await();
@@ -153,6 +155,39 @@ final class Jox {
         return channel;
     }
 
+    private static double mixed(int... n) throws Exception {
+        Channel<Integer> results = channel(0);
+        return measured(() -> {
+            for (int i = 0; i < n[0]; i++) {
+                start(() -> {
+                    Thread.sleep(250);
+                    results.send(1);
+                });
+            }
+            for (int i = 0; i < n[1]; i++) {
+                start(() -> results.send(Peer.factors(1548587L * 982451653L)));
+            }
+            for (int i = 0; i < n[0] + n[1]; i++) {
+                results.receive();
+            }
+        });
+    }
+
+    private static double crawl(int port, int pages) throws Exception {
+        try (HttpClient client = HttpClient.newHttpClient()) {
+            Channel<Integer> lengths = channel(0);
+            return measured(() -> {
+                for (int i = 0; i < pages; i++) {
+                    int page = i;
+                    start(() -> lengths.send(Peer.fetch(client, port, page)));
+                }
+                for (int i = 0; i < pages; i++) {
+                    lengths.receive();
+                }
+            });
+        }
+    }
+
     public static void main(String[] args) throws Exception {
         Peer.serve(Map.of(
                 "ring", Jox::ring,
@@ -161,6 +196,8 @@ final class Jox {
                 "mailbox", n -> fanIn(n[0], -1, n[1]),
                 "call", Jox::call,
                 "select", n -> select(n[0], n[1], n[2]),
+                "mixed", Jox::mixed,
+                "crawl", n -> crawl(n[0], n[1]),
                 "memory", n -> Peer.memory(n[0], Jox::parked)));
     }
 }

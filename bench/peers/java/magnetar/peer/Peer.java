@@ -2,6 +2,10 @@ package magnetar.peer;
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -26,16 +30,39 @@ public final class Peer {
         return System.nanoTime() - start;
     }
 
-    public static void serve(Map<String, Workload> workloads) throws Exception {
+    public static void serve(Map<String, Workload> workloads) {
+        try {
+            answerLines(workloads);
+            System.exit(0);
+        } catch (Throwable e) { // other threads would keep a JVM alive that answers no more
+            e.printStackTrace();
+            System.exit(1);
+        }
+    }
+
+    private static void answerLines(Map<String, Workload> workloads) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            String[] words = line.split(" ");
-            int[] n = Arrays.stream(words).skip(1).mapToInt(Integer::parseInt).toArray();
             System.gc();
-            System.out.printf("%.1f%n", workloads.get(words[0]).run(n));
+            System.out.printf("%.1f%n", answer(workloads, line.split(" ")));
             System.out.flush();
         }
-        System.exit(0);
+    }
+
+    private static double answer(Map<String, Workload> workloads, String[] words) throws Exception {
+        if (words[0].equals("times")) {
+            double sum = 0;
+            for (int i = 0; i < Integer.parseInt(words[1]); i++) {
+                sum += answer(workloads, Arrays.copyOfRange(words, 2, words.length));
+            }
+            return sum;
+        }
+        return workloads.get(words[0]).run(Arrays.stream(words).skip(1).mapToInt(Integer::parseInt).toArray());
+    }
+
+    /** Lets n fibers get to where they wait. */
+    public static void settle(int n) throws InterruptedException {
+        Thread.sleep(3L * n / 1000);
     }
 
     static long resident() throws Exception {
@@ -56,6 +83,30 @@ public final class Peer {
         double bytes = (resident() - before) / (double) n;
         java.lang.ref.Reference.reachabilityFence(all);
         return bytes;
+    }
+
+    /** The request of a page of the slow server on this port. */
+    public static HttpRequest page(int port, int i) {
+        return HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + "/" + i)).build();
+    }
+
+    /** Fails if that is not the page. */
+    public static int checked(HttpResponse<String> answer, int i) {
+        check(answer.body().equals("page /" + i), "not page " + i);
+        return answer.body().length();
+    }
+
+    /** A page, by the JDK's blocking client. */
+    static int fetch(HttpClient client, int port, int i) throws Exception {
+        return checked(client.send(page(port, i), HttpResponse.BodyHandlers.ofString()), i);
+    }
+
+    /** Ends the program, which the driver notices, if it did not do its work. */
+    public static void check(boolean right, String wrong) {
+        if (!right) {
+            System.err.println(wrong);
+            System.exit(1);
+        }
     }
 
     /** Prime factors by trial division; how many. */

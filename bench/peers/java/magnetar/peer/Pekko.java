@@ -6,10 +6,12 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.Consumer;
+import org.apache.pekko.actor.Cancellable;
 import org.apache.pekko.actor.typed.ActorRef;
 import org.apache.pekko.actor.typed.ActorSystem;
 import org.apache.pekko.actor.typed.Behavior;
 import org.apache.pekko.actor.typed.javadsl.ActorContext;
+import org.apache.pekko.actor.typed.javadsl.Adapter;
 import org.apache.pekko.actor.typed.javadsl.AskPattern;
 import org.apache.pekko.actor.typed.javadsl.Behaviors;
 
@@ -57,6 +59,7 @@ final class Pekko {
                 return Behaviors.same();
             }));
         }
+        Peer.settle(n[0]);
         return Peer.timed(() -> {
             actors[0].tell(1);
             done.await();
@@ -135,6 +138,18 @@ final class Pekko {
         });
     }
 
+    private static double timers(int... n) throws Exception {
+        Cancellable[] all = new Cancellable[n[0]];
+        return Peer.timed(() -> {
+            for (int i = 0; i < n[0]; i++) {
+                all[i] = SYSTEM.scheduler().scheduleOnce(Duration.ofMillis(10000 + i % 1000), () -> {}, SYSTEM.executionContext());
+            }
+            for (Cancellable timer : all) {
+                timer.cancel();
+            }
+        });
+    }
+
     private static double memory(int... n) throws Exception {
         ActorRef<?>[] all = new ActorRef<?>[n[0]];
         double bytes = Peer.memory(1, i -> inSystem(context -> {
@@ -153,6 +168,8 @@ final class Pekko {
                 "mailbox", Pekko::mailbox,
                 "server-call", Pekko::ask,
                 "spawn-actors", Pekko::spawnAll,
+                "timers", Pekko::timers,
+                "echo", n -> PekkoEcho.start(props -> inSystem(context -> Adapter.actorOf(context, props))),
                 "memory-actors", Pekko::memory));
     }
 }

@@ -1,11 +1,25 @@
 package magnetar.peer;
 
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.net.http.HttpClient;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.TimeUnit;
 
 /** Plain virtual threads, with the queues of the JDK. */
 final class Threads {
@@ -16,7 +30,7 @@ final class Threads {
             try {
                 work.run();
             } catch (Exception e) {
-                throw new IllegalStateException(e);
+                Peer.check(false, e.toString());
             }
         });
     }
@@ -32,7 +46,7 @@ final class Threads {
             try {
                 took[0] = Peer.timed(work);
             } catch (Exception e) {
-                throw new IllegalStateException(e);
+                Peer.check(false, e.toString());
             }
         }).join();
         return took[0];
@@ -62,6 +76,7 @@ final class Threads {
                 }
             });
         }
+        Peer.settle(n[0]);
         return measured(() -> {
             queues[0].put(0);
             done.await();
@@ -165,6 +180,88 @@ final class Threads {
         });
     }
 
+    private static double spawnJoin(int n) throws Exception {
+        return measured(() -> {
+            for (int i = 0; i < n; i++) {
+                Thread.startVirtualThread(() -> {}).join();
+            }
+        });
+    }
+
+    private static double pmap(int n) throws Exception {
+        List<Integer> in = java.util.Collections.nCopies(n, 1);
+        List<Integer> out = new ArrayList<>(n);
+        double took = measured(() -> {
+            try (ExecutorService executor = Executors.newVirtualThreadPerTaskExecutor()) {
+                List<Future<Integer>> futures = new ArrayList<>(n);
+                for (Integer x : in) {
+                    futures.add(executor.submit(() -> x + 1));
+                }
+                for (Future<Integer> future : futures) {
+                    out.add(future.get());
+                }
+            }
+        });
+        Peer.check(out.stream().mapToInt(Integer::intValue).sum() == 2 * n, "pmap lost a value");
+        return took;
+    }
+
+    private static double timers(int n) throws Exception {
+        try (ScheduledThreadPoolExecutor pool = new ScheduledThreadPoolExecutor(1)) {
+            pool.setRemoveOnCancelPolicy(true);
+            Future<?>[] all = new Future<?>[n];
+            return measured(() -> {
+                for (int i = 0; i < n; i++) {
+                    all[i] = pool.schedule(() -> {}, 10000 + i % 1000, TimeUnit.MILLISECONDS);
+                }
+                for (Future<?> timer : all) {
+                    timer.cancel(false);
+                }
+            });
+        }
+    }
+
+    private static double crawl(int port, int pages) throws Exception {
+        try (HttpClient client = HttpClient.newHttpClient()) {
+            CountDownLatch done = new CountDownLatch(pages);
+            return measured(() -> {
+                for (int i = 0; i < pages; i++) {
+                    int page = i;
+                    start(() -> {
+                        Peer.fetch(client, port, page);
+                        done.countDown();
+                    });
+                }
+                done.await();
+            });
+        }
+    }
+
+    private static void echo(Socket socket) {
+        try (socket) {
+            InputStream in = socket.getInputStream();
+            OutputStream out = socket.getOutputStream();
+            byte[] buffer = new byte[1024];
+            for (int n = in.read(buffer); n > 0; n = in.read(buffer)) {
+                out.write(buffer, 0, n);
+            }
+        } catch (IOException e) {
+            // the client went away
+        }
+    }
+
+    private static double echoServer() throws Exception {
+        ServerSocket server = new ServerSocket(0, 1024, InetAddress.getLoopbackAddress());
+        start(() -> {
+            while (true) {
+                Socket socket = server.accept();
+                socket.setTcpNoDelay(true);
+                start(() -> echo(socket));
+            }
+        });
+        return server.getLocalPort();
+    }
+
     public static void main(String[] args) throws Exception {
         Peer.serve(Map.ofEntries(
                 Map.entry("ring", Threads::ring),
@@ -173,6 +270,11 @@ final class Threads {
                 Map.entry("mailbox", n -> fanIn(n[0], -1, n[1])),
                 Map.entry("call", Threads::call),
                 Map.entry("spawn", Threads::spawn),
+                Map.entry("spawn-join", n -> spawnJoin(n[0])),
+                Map.entry("pmap", n -> pmap(n[0])),
+                Map.entry("timers", n -> timers(n[0])),
+                Map.entry("crawl", n -> crawl(n[0], n[1])),
+                Map.entry("echo", n -> echoServer()),
                 Map.entry("memory", n -> Peer.memory(n[0], Threads::parked)),
                 Map.entry("mixed", Threads::mixed)));
     }

@@ -20,7 +20,10 @@
   ^File []
   (io/file (machine/home) "bench" "target" "classes"))
 
-(defn- files-below
+(defn files-below
+  "Returns the files in a folder and the folders in it.
+
+  Example: (count (files-below \"bench/src\"))"
   [root]
   (filter #(.isFile ^File %) (file-seq (io/file root))))
 
@@ -37,11 +40,21 @@
   ^File []
   (io/file (target) "compiled.stamp"))
 
-(defn- stale?
-  []
-  (or (not (.exists (stamp)))
-      (not= (slurp (stamp)) (System/getProperty "java.class.path"))
-      (<= (.lastModified (stamp)) (newest (inputs)))))
+(defn stale?
+  "True unless `mark` has stamped the file with this class path since the newest of the inputs was changed.
+
+  Example: (stale? (io/file \"compiled.stamp\") (files-below \"src\"))"
+  [^File stamp inputs]
+  (or (not (.exists stamp))
+      (not= (slurp stamp) (System/getProperty "java.class.path"))
+      (<= (.lastModified stamp) (newest inputs))))
+
+(defn mark
+  "Says that what the stamp stands for is built.
+
+  Example: (mark (io/file \"compiled.stamp\"))"
+  [stamp]
+  (spit stamp (System/getProperty "java.class.path")))
 
 (defn- clear
   [^File folder]
@@ -108,11 +121,11 @@
 
   Example: (ensure-built)"
   []
-  (when (stale?)
+  (when (stale? (stamp) (inputs))
     (println "compiling the benchmarks ..")
     (clear (target))
     (run! copy-below (folders-to-copy))
     (compile-shells)
     (compile-workloads)
-    (spit (stamp) (System/getProperty "java.class.path")))
+    (mark (stamp)))
   (class-path))

@@ -11,7 +11,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private usage
-  "usage: bin/magnetar bench async|scope|fold|actor|otp|table|peers [--quick] [--open] [--no-write] [GROUP..], or --install-peers")
+  "usage: bin/magnetar bench async|scope|fold|actor|otp|table|peers [--quick] [--open] [--no-write] [GROUP..], or --install-peers; peers also takes --peers NAME,NAME..")
 
 (def ^:private quiet-flags
   "JMH 1.37 uses `sun.misc.Unsafe`, of which JDK 25 warns."
@@ -58,12 +58,18 @@
   (let [result ((requiring-resolve 'magnetar.bench.async/run) (settings options groups))]
     (print-and-write "async" result (write? options groups))))
 
+(defn- chosen-peers
+  "[the names after --peers, or nil; the other arguments]"
+  [arguments]
+  (let [[before [_ names & after]] (split-with (complement #{"--peers"}) arguments)]
+    [(some-> names (str/split #",")) (concat before after)]))
+
 (defn- run-peers
-  [options groups]
+  [options groups peers]
   (let [result ((requiring-resolve 'magnetar.bench.peers/run)
-                {:quick (contains? options "--quick") :groups (when (seq groups) (set groups))})]
+                {:quick (contains? options "--quick") :groups (when (seq groups) (set groups)) :peers peers})]
     (run! println ((requiring-resolve 'magnetar.bench.page/table) result))
-    (when (write? options groups)
+    (when (and (write? options groups) (not peers))
       (run! #(println "written:" (str %)) ((requiring-resolve 'magnetar.bench.page/write) result)))
     0))
 
@@ -89,13 +95,14 @@
 
 (defn- dispatch
   [[command & more :as arguments]]
-  (let [[options groups] ((juxt filter remove) #(str/starts-with? % "--") more)]
+  (let [[peers more] (if (= "peers" command) (chosen-peers more) [nil more])
+        [options groups] ((juxt filter remove) #(str/starts-with? % "--") more)]
     (cond (= ["--install-peers"] arguments) (install-peers)
           (not (#{"async" "scope" "fold" "actor" "otp" "table" "peers"} command))
           (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are seven: async, scope, fold, actor, otp, table, peers."))
           (not-every? #{"--quick" "--open" "--no-write"} options)
           (refuse (str "Unknown option among: " (str/join " " options) "."))
-          (= "peers" command) (run-peers (set options) groups)
+          (= "peers" command) (run-peers (set options) groups peers)
           (not= "async" command) (run-lane command (set options) groups)
           (built?) (run-async (set options) groups)
           :else (run-built arguments))))

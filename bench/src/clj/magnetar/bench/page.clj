@@ -6,6 +6,7 @@
    [clojure.pprint :as pprint]
    [clojure.string :as str]
    [magnetar.bench.machine :as machine]
+   [magnetar.bench.page.articles :as articles]
    [magnetar.bench.plots :as plots])
   (:import
    (java.io File)))
@@ -17,153 +18,201 @@
 
 (defn- number [x]
   (let [x (double x)]
-    (cond (>= x 1e6) (format "%,.0f" x)
+    (cond (>= x 1000.0) (format "%,.0f" x)
           (>= x 100.0) (format "%.0f" x)
           (>= x 10.0) (format "%.1f" x)
           :else (format "%.2f" x))))
 
+(defn- quantity
+  "Nanoseconds or bytes; what takes milliseconds as such."
+  [unit x]
+  (if (and (= "ns" unit) (>= (double x) 1e6))
+    (str (number (/ (double x) 1e6)) " ms")
+    (str (number x) " " unit)))
+
 (defn- spread [{:keys [median min max]}]
-  (if median
-    (format "%s [%s %s]" (number median) (number min) (number max))
-    "-"))
+  (cond (nil? median) "-"
+        (= min max) (number median)
+        :else (format "%s [%s %s]" (number median) (number min) (number max))))
+
+(defn- cells [row]
+  (str "| " (str/join " | " row) " |"))
+
+(defn- markdown-table [header rows]
+  (concat [(cells header) (cells (repeat (count header) "---"))]
+          (map cells rows)))
+
+;; --- targets
 
 (defn- verdict [{:keys [target met? floor?]}]
-  (cond (nil? target) "-"
-        met? (str target ", met")
-        floor? (str target ", missed")
-        :else (str "**" target ", below the floor**")))
+  (cond (nil? target) ""
+        met? "met"
+        floor? "missed"
+        :else "**below the floor**"))
+
+(def ^:private why
+  "../../bench/results/why.md")
+
+(defn- linked [row]
+  (cond-> (verdict row)
+    (not (:met? row)) (str ": [why](" why ")")))
+
+(defn- in-sentence [rows]
+  (let [{met "met" missed "missed" below "**below the floor**"} (update-vals (group-by verdict rows) count)]
+    (format "Of %d targets %d are met, %d are missed, and %d are below the floor, which is twice the target."
+            (count rows) (or met 0) (or missed 0) (or below 0))))
+
+(defn- beside [{:keys [peer mode]}]
+  (if mode (str peer " (" (str/replace mode "core.async, " "") ")") peer))
+
+(defn- target-lines [rows]
+  (let [aimed (filter :target rows)]
+    (concat [(in-sentence aimed) ""]
+            (markdown-table ["workload" "beside" "target" "ratio" "without hand-off" "verdict"]
+                            (for [{:keys [title target ratio closed] :as row} (sort-by (juxt #(boolean (:met? %)) #(boolean (:floor? %))) aimed)]
+                              [title (beside row) target (spread ratio) (spread closed) (linked row)])))))
+
+;; --- tables
 
 (defn table
   "The rows of a result as lines of a Markdown table.
 
   Example: (run! println (table result))"
   [{:keys [rows]}]
-  (concat ["| workload | peer | unit | ours | theirs | ratio | without hand-off | target |"
-           "|---|---|---|---|---|---|---|---|"]
-          (for [{:keys [title peer unit ours theirs ratio closed] :as row} rows]
-            (str "| " (str/join " | " [title peer unit (number (:median ours)) (number (:median theirs)) (spread ratio) (spread closed) (verdict row)])
-                 " |"))))
+  (markdown-table ["workload" "peer" "ours" "theirs" "ratio" "without hand-off" "target"]
+                  (for [{:keys [title unit ours theirs ratio closed target] :as row} rows]
+                    [title (beside row) (quantity unit (:median ours)) (quantity unit (:median theirs)) (spread ratio) (spread closed)
+                     (if target (str target ", " (verdict row)) "")])))
 
-;; --- the articles
+(defn- section-lines [rows]
+  (mapcat
+    (fn [section]
+      (let [rows (filter #(= section (:section %)) rows)]
+        (concat ["" (str "### " section) ""]
+                (table {:rows rows}))))
+    (distinct (map :section rows))))
 
-(def ^:private articles
-  "What the authors measured, on their machines; the letter and number is the experiment's, as in the tests and in the lanes."
-  {"A1" "n go blocks sleep 10 ms: steps of 10 ms for each 8 blocks; threads: flat at 10 ms (2017)"
-   "A2" "20 slow pages: go 2300 ms, thread 1000 ms, asynchronous client 1000 ms (2017)"
-   "A3" "1000 factorisations: serial 2300 ms, 8 go blocks or a pipeline 680 ms, r/fold 1150 ms (2017)"
-   "A4" "32 that sleep 250 ms beside 16 that compute: go 1521 ms, thread 530 ms (2017)"
-   "B" "90 pages: go 11.1 s, thread 6.5 s, callbacks onto a channel 6.7 s (2013)"
-   "C1" "sum of the incremented evens of 10 million: lazy seqs 600 ms, reducers 432, r/fold over a vector 145 (2017)"
-   "C3" "the pipeline of squares, in three styles (2017)"
-   "E1" "ping-pong of two actors (2013)"
-   "E5" "ring of 1000 x 1000: Erlang 480 ms, Quasar 550, Pulsar 657; Go 657 by channels (2013)"
-   "F" "pmap of 500,000: bound-fn* 1197 ms, ScopedValue 198, an argument 189 (2025)"})
+;; --- plots
+
+(defn- slug [title]
+  (str/replace (str/lower-case title) #"[^a-z0-9]+" "-"))
+
+(defn- figure [title]
+  (file "docs" "reference" "figures" (str (slug title) ".svg")))
+
+(defn- picture [title]
+  (str "![" title "](figures/" (slug title) ".svg)"))
+
+(def ^:private peers-with-bars
+  ["Go" "Erlang" "core.async, its better mode" "Kotlin" "jox" "Pekko" "virtual threads"])
+
+(defn- peers-with-rows [rows]
+  (filter (set (map :peer rows)) peers-with-bars))
+
+(defn- beside-peer [peer]
+  (str "beside " peer))
+
+(defn- bars-of
+  "Without hand-off only what is timed was measured: where there is no such figure there is no bar."
+  [rows peer]
+  (let [rows (filter #(and (= peer (:peer %)) (:ratio %)) rows)
+        ratios (fn [k] (into {} (for [row rows :when (k row)] [(:title row) (:median (k row))])))]
+    (plots/bars (figure (beside-peer peer)) (str "Magnetar " (beside-peer peer)) (map :title rows)
+      (cond-> [["Magnetar" (ratios :ratio)]]
+        (some :closed rows) (conj ["without hand-off" (ratios :closed)])))))
+
+(defn- by-title
+  "Pairs of a title and its points, in their order."
+  [points]
+  (for [title (distinct (map :title points))]
+    [title (filter #(= title (:title %)) points)]))
+
+(defn- lines-of [[title points]]
+  (plots/lines (figure title) title "ns for one operation"
+    (into {} (for [peer (keys (:figures (first points)))]
+               [peer (map (juxt :n #(get-in % [:figures peer])) points)]))))
+
+(defn- draw [{:keys [rows over-n]}]
+  (concat (mapv #(bars-of rows %) (peers-with-rows rows))
+          (mapv lines-of (by-title (filter :figures over-n)))))
+
+;; --- scaling
+
+(defn- flatness
+  "Whether the cost of an operation of ours is the same, from 100 on."
+  [points]
+  (let [ours (for [{:keys [n figures]} points :when (and (>= (long n) 100) (figures "Magnetar"))] [(figures "Magnetar") n])
+        [least at-least] (apply min-key first ours)
+        [most at-most] (apply max-key first ours)]
+    (if (<= (double most) (* 2.0 (double least)))
+      "From 100 on, ours stays within a factor of two."
+      (format "Ours does not stay flat: %s ns at N = %,d, %s ns at N = %,d; [why](%s)." (number least) at-least (number most) at-most why))))
+
+(defn- over-n-lines [points]
+  (mapcat
+    (fn [[title points]]
+      (let [failed (remove :figures points)
+            points (filter :figures points)
+            names (keys (:figures (first points)))]
+        (concat ["" (str "### " (str/upper-case (subs title 0 1)) (subs title 1)) "" (picture title) ""]
+                (markdown-table (cons "N" names)
+                                (for [{:keys [n figures]} points]
+                                  (cons (format "%,d" n) (map #(number (figures %)) names))))
+                ["" (flatness points)]
+                (for [{:keys [n failed]} failed] (format "At N = %,d: %s" n failed)))))
+    (by-title points)))
+
+(defn- over-cores-lines [points]
+  (markdown-table ["workload" "peer" "1 core" "2 cores" "2 / 1"]
+                  (for [[title points] (by-title points)
+                        peer (keys (:figures (first points)))
+                        :let [on (fn [cores] (some #(when (= cores (:cores %)) (get-in % [:figures peer])) points))]
+                        :when (and (on 1) (on 2))]
+                    [title peer (number (on 1)) (number (on 2)) (format "%.2f" (/ (double (on 2)) (double (on 1))))])))
+
+;; --- the page
+
+(defn- facts [{:keys [machine settings]}]
+  (for [[k v] (concat machine settings)]
+    (str "- " (str/replace (name k) "-" " ") ": " (if (sequential? v) (str/join "; " v) v))))
+
+(def ^:private lanes
+  ["scope" "fold" "actor" "async" "otp" "table"])
 
 (defn- result [lane]
   (let [edn (file "bench" "results" (str lane ".edn"))]
     (when (.exists edn)
       (edn/read-string (slurp edn)))))
 
-(def ^:private lanes
-  ["scope" "fold" "actor" "async" "otp" "table"])
-
-(defn- rows-of-experiment [experiment]
-  (for [lane lanes
-        row (:rows (:time (result lane)))
-        :when (and (:ours-value row) (re-find (re-pattern (str "^" experiment "[:, ]")) (:name row)))]
-    row))
-
-(defn- today [{:keys [name ours-value theirs-value]}]
-  (str (str/replace name #"^[A-F]\d?[:,] *" "") ": " (number (:median ours-value)) " ms"
-       (when theirs-value (str " against " (number (:median theirs-value))))))
-
-(defn- article-lines []
-  (concat ["| | then, on their machines | today, here |" "|---|---|---|"]
-          (for [[experiment then] (sort articles)]
-            (str "| " experiment " | " then " | "
-                 (str/join "; " (or (seq (map today (rows-of-experiment experiment))) ["see `bin/magnetar demo` and the tests of that name"]))
-                 " |"))))
-
-;; --- scaling
-
-(defn- by-title [points]
-  (group-by :title points))
-
-(defn- slug [title]
-  (str/replace (str/lower-case title) #"[^a-z0-9]+" "-"))
-
-(defn- flat?
-  "True if the greatest figure of ours from 100 on is at most twice the least."
-  [points]
-  (let [ours (keep #(get-in % [:figures "Magnetar"]) (filter #(>= (long (:n %)) 100) points))]
-    (<= (double (reduce max ours)) (* 2.0 (double (reduce min ours))))))
-
-(defn- over-n-lines [points]
-  (mapcat
-    (fn [[title points]]
-      (let [names (keys (:figures (first points)))]
-        (concat ["" (str "### " (str/capitalize title)) ""
-                 (str "![" title " over N](figures/" (slug title) ".svg)") ""
-                 (str "| N | " (str/join " | " names) " |")
-                 (str "|---|" (str/join (repeat (count names) "---|")))]
-                (for [{:keys [n figures]} points]
-                  (str "| " (format "%,d" n) " | " (str/join " | " (map #(number (figures %)) names)) " |"))
-                ["" (if (flat? points)
-                      "From 100 on the cost of one operation stays within a factor of two."
-                      "The cost of one operation does not stay flat: beyond the caches each operation waits for memory, for stacks that have to be fetched, and for the collector, which copies what lives.")])))
-    (by-title points)))
-
-(defn- over-cores-lines [points]
-  (concat ["| workload | peer | 1 core | 2 cores | 2 / 1 |" "|---|---|---|---|---|"]
-          (for [[title points] (by-title points)
-                peer (keys (:figures (first points)))
-                :let [on (fn [cores] (some #(when (= cores (:cores %)) (get-in % [:figures peer])) points))]
-                :when (and (on 1) (on 2))]
-            (str "| " title " | " peer " | " (number (on 1)) " | " (number (on 2)) " | " (format "%.2f" (/ (double (on 2)) (double (on 1)))) " |"))))
-
-(defn- draw [{:keys [rows over-n]}]
-  (let [timed (filter #(= "ns" (:unit %)) rows)
-        series (update-vals (group-by :peer timed) #(into {} (map (juxt :title (comp :median :ratio))) %))]
-    (cons
-      (plots/bars (file "docs" "reference" "figures" "ratios.svg") "Magnetar beside its peers: time of one operation (below 1: Magnetar is faster)"
-        (distinct (map :title timed)) (into (sorted-map) series))
-      (for [[title points] (by-title over-n)]
-        (plots/lines (file "docs" "reference" "figures" (str (slug title) ".svg")) title "ns for one operation"
-          (into {} (for [peer (keys (:figures (first points)))]
-                     [peer (map (juxt :n #(get-in % [:figures peer])) points)])))))))
-
-;; --- the page
-
-(defn- facts [{:keys [machine settings]}]
-  (for [[k v] (concat machine settings)]
-    (str "- " (name k) ": " (if (sequential? v) (str/join "; " v) v))))
-
 (defn- lane-lines []
   (for [lane lanes :when (result lane)]
     (str "- [" lane "](../../bench/results/" lane ".md)")))
+
+(def ^:private introduction
+  ["# Performance" ""
+   "Written by `bin/magnetar bench peers` from `bench/results/*.edn`: run it, and this page is about your machine. Times are for one operation, the median of"
+   "seven rounds in which all peers take turns. A ratio is ours / theirs, with the least and the greatest of a round in brackets: below 1 Magnetar is faster."
+   "Everything of ours goes through the public API, as `bin/magnetar run` runs programs; *without hand-off* is the same without `--add-opens`. What each"
+   "workload does, and the rules of fairness: [bench/README.md](../../bench/README.md). Why what is missed is missed: [why.md](../../bench/results/why.md)." ""])
 
 (defn markdown
   "The text of the page.
 
   Example: (markdown result)"
-  [{:keys [over-n over-cores] :as result}]
+  [{:keys [rows over-n over-cores] :as given}]
   (str/join "\n"
     (concat
-      ["# Performance" ""
-       "Written by `bin/magnetar bench peers` from `bench/results/*.edn`: run it, and this page is about your machine. Times are nanoseconds for one operation,"
-       "the median of seven rounds in which all peers take turns; a ratio is ours / theirs with the least and the greatest of a round, below 1 where Magnetar is faster."
-       "Everything of ours goes through the public API. A target may be missed, with the reason in [why.md](../../bench/results/why.md); twice the target is the floor."
-       "What each workload does, and the rules of fairness: [bench/README.md](../../bench/README.md)."
-       "" "![Ratios](figures/ratios.svg)" "" "## Beside the peers" ""]
-      (table result)
-      (when over-n (cons "\n## Over N" (over-n-lines over-n)))
-      (when over-cores (concat ["" "## Over cores" ""] (over-cores-lines over-cores)))
-      ["" "## The articles, then and today" ""]
-      (article-lines)
-      ["" "## The other lanes" ""]
-      (lane-lines)
+      introduction
+      ["## Targets" ""] (target-lines rows)
+      ["" "## In pictures"] (mapcat #(vector "" (picture (beside-peer %))) (peers-with-rows rows))
+      ["" "## Beside the peers"] (section-lines rows)
+      (when over-n (concat ["" "## Over N" "" "Nanoseconds for one operation."] (over-n-lines over-n)))
+      (when over-cores (concat ["" "## Over cores" "" "Nanoseconds for one operation." ""] (over-cores-lines over-cores)))
+      ["" "## The articles, then and today" "" "Figures of whole experiments; where a slow peer did a part of one, it is scaled." ""]
+      (articles/lines rows (keep result lanes))
+      ["" "## The other lanes" ""] (lane-lines)
       ["" (str/trim (slurp (file "bench" "pages" "traps.md"))) "" "## Machine and settings" ""]
-      (facts result)
+      (facts given)
       [""])))
 
 (defn write

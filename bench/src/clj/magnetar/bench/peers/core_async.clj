@@ -8,12 +8,16 @@
 ;; core.async boxes the numbers of a go block, whatever we write: no warnings about that.
 (set! *unchecked-math* true)
 
+(def workloads
+  "What it can be asked, by the kind of fiber.
+
+  Example: (((workloads \"io\") \"spawn\") 1000)"
+  {"go" (channel-workloads clojure.core.async :go)
+   "io" (channel-workloads clojure.core.async :io)})
+
 (defn -main
   "Serves the workloads: `go` or `io` says in which kind of fiber.
 
   Example: (-main \"io\")"
   [kind]
-  (serve/serve
-    (if (= "go" kind)
-      (channel-workloads clojure.core.async :go)
-      (channel-workloads clojure.core.async :io))))
+  (serve/serve (workloads kind)))

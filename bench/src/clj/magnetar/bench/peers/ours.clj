@@ -5,10 +5,10 @@
    [magnetar.async]
    [magnetar.bench.peers.serve :as serve]
    [magnetar.bench.peers.template :refer [channel-workloads]]
-   [magnetar.gen-server :as gs])
+   [magnetar.fold :as fold]
+   [magnetar.gen-server :as gs]
+   [magnetar.scope :as scope])
   (:import
-   (java.io InputStream OutputStream)
-   (java.net InetAddress ServerSocket Socket)
    (java.util.concurrent.atomic AtomicLong)))
 
 ;; as for the peer that runs the same source
@@ -26,9 +26,11 @@
 (defn- ring [n rounds]
   (in-process
     (let [hops (doall (take (dec (long n)) (rest (iterate #(spawn hop %) (self)))))
+          _ (serve/settle n)
+          first-hop (last hops)
           took (serve/nanos
                  (dotimes [_ rounds]
-                   (! (last hops) :token)
+                   (! first-hop :token)
                    (receive :token nil)))]
       (run! #(actor/exit % :kill) hops)
       took)))
@@ -60,22 +62,24 @@
    :handle-call (fn [n _ sum] (let [sum (+ (long sum) (long n))] [:reply sum sum]))
    :handle-cast (fn [n sum] [:noreply (+ (long sum) (long n))])})
 
-(defn- server []
-  (second (gs/start counter nil {:hosting :activated})))
+(defn- server [options]
+  (second (gs/start counter nil options)))
 
 (defn- call-all [server n boss]
   (dotimes [_ n] (gs/call server 1))
   (! boss :done))
 
-(defn- server-call [callers n]
+(defn- server-call [options callers n]
   (in-process
-    (let [server (server)
+    (let [server (server options)
           me (self)
           took (serve/nanos
                  (dotimes [_ callers] (spawn call-all server (quot (long n) (long callers)) me))
                  (dotimes [_ callers] (receive :done nil)))]
       (gs/stop server)
       took)))
+
+(defn- nothing [])
 
 (defn- count-down [^AtomicLong left to]
   (when (zero? (.decrementAndGet left))
@@ -100,40 +104,45 @@
         (dotimes [i n] (aset all i (actor/start-timer (+ 10000 (rem i 1000)) me :x)))
         (dotimes [i n] (actor/cancel-timer (aget all i)))))))
 
-(defn- echo [^Socket socket]
-  (with-open [socket socket]
-    (let [^InputStream in (.getInputStream socket)
-          ^OutputStream out (.getOutputStream socket)
-          buffer (byte-array 1024)]
-      (loop []
-        (let [n (.read in buffer)]
-          (when (pos? n)
-            (.write out buffer 0 n)
-            (recur)))))))
+(defn- spawn-and-join [n]
+  (scope/with-scope [s]
+    @(scope/fork s #(serve/nanos (dotimes [_ n] @(scope/fork s nothing))))))
 
-(defn- accept-all [^ServerSocket server]
-  (loop []
-    (spawn echo (doto (.accept server) (.setTcpNoDelay true)))
-    (recur)))
+(defn- spawn-and-monitor [n]
+  (in-process
+    (serve/nanos
+      (dotimes [_ n]
+        (let [[_ ref] (actor/spawn-monitor nothing)]
+          (receive [:DOWN ref :process _ :normal] nil))))))
 
-(defn- echo-server []
-  (let [server (ServerSocket. 0 1024 (InetAddress/getLoopbackAddress))]
-    (spawn accept-all server)
-    (.getLocalPort server)))
+(defn- parallel-map [n]
+  (in-process
+    (serve/all-increased n (fn [in] (fold/pmap (fn [x] (inc (long x))) in)))))
+
+(def workloads
+  "What it can be asked.
+
+  Example: ((workloads \"spawn\") 1000)"
+  (merge (channel-workloads magnetar.async :go)
+         {"ring-actors" ring
+          "ping-pong-actors" ping-pong
+          "mailbox" mailbox
+          "server-call" (partial server-call {})
+          "server-call-activated" (partial server-call {:hosting :activated})
+          "server-call-inline" (partial server-call {:hosting :activated :inline-calls true})
+          "spawn-actors" spawn-all
+          "spawn-join" spawn-and-join
+          "spawn-join-actors" spawn-and-monitor
+          "pmap" parallel-map
+          "memory-actors" (fn [n] (serve/bytes-each n #(actor/spawn-opt {:bindings :none} idle)))
+          "memory-servers" (fn [n] (serve/bytes-each n #(server {})))
+          "memory-servers-activated" (fn [n] (serve/bytes-each n #(server {:hosting :activated})))
+          "timers" timers
+          "echo" (fn [] (serve/echo-server #(spawn %)))}))
 
 (defn -main
   "Serves the workloads.
 
   Example: (-main)"
   []
-  (serve/serve
-    (merge (channel-workloads magnetar.async :go)
-           {"ring-actors" ring
-            "ping-pong-actors" ping-pong
-            "mailbox" mailbox
-            "server-call" server-call
-            "spawn-actors" spawn-all
-            "memory-actors" (fn [n] (serve/bytes-each n #(actor/spawn-opt {:bindings :none} idle)))
-            "memory-servers" (fn [n] (serve/bytes-each n server))
-            "timers" timers
-            "echo" echo-server})))
+  (serve/serve workloads))

@@ -6,10 +6,11 @@
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
+   [magnetar.bench.build :as build]
    [magnetar.bench.child :as child]
    [magnetar.bench.machine :as machine])
   (:import
-   (java.io BufferedReader File Writer)
+   (java.io BufferedReader File IOException Writer)
    (java.util List)
    (java.util.concurrent TimeUnit)))
 
@@ -40,30 +41,52 @@
 (defn- java-path []
   (str @library-path File/pathSeparator (built "java")))
 
+(defn- unless-built
+  "Calls f, which builds into the folder of that name, unless nothing has changed since it did."
+  [folder inputs f]
+  (let [stamp (built (str folder ".stamp"))]
+    (.mkdirs (built folder))
+    (when (build/stale? stamp inputs)
+      (f)
+      (build/mark stamp))))
+
 (defn- build-java []
-  (.mkdirs (built "java"))
-  (child/output (concat [(jdk "javac") "-cp" @library-path "-d" (built "java")] (sources "java" ".java"))))
+  (unless-built "java" (sources "java" ".java")
+    #(child/output (concat [(jdk "javac") "-cp" @library-path "-d" (built "java")] (sources "java" ".java")))))
 
 (def ^:private java-built (delay (build-java)))
 
 (defn- build-kotlin []
   @java-built
-  (child/output (concat (apply java (concat quiet ["-cp" (java-path) "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]))
-                        ["-nowarn" "-no-stdlib" "-no-reflect" "-cp" (java-path) "-d" (built "java")]
-                        (sources "kotlin" ".kt"))))
+  (unless-built "kotlin" (mapcat sources ["java" "kotlin"] [".java" ".kt"])
+    #(child/output (concat (apply java (concat quiet ["-cp" (java-path) "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]))
+                           ["-nowarn" "-no-stdlib" "-no-reflect" "-cp" (java-path) "-d" (built "kotlin")]
+                           (sources "kotlin" ".kt")))))
 
 (defn- build-go []
   (child/output ["go" "build" "-C" (source "go") "-o" (built "go" "peer") "."]))
 
 (defn- build-erlang []
-  (.mkdirs (built "erlang"))
-  (child/output (concat ["erlc" "-o" (built "erlang")] (sources "erlang" ".erl"))))
+  (unless-built "erlang" (sources "erlang" ".erl")
+    #(child/output (concat ["erlc" "-o" (built "erlang")] (sources "erlang" ".erl")))))
+
+(defn- compiled-path
+  "The class path of the peers in Clojure, which are compiled ahead of time, libraries and all: a peer starts in a second then."
+  []
+  (str (built "clojure") File/pathSeparator (System/getProperty "java.class.path")))
+
+(defn- build-clojure []
+  (unless-built "clojure" (mapcat build/files-below (filter #(.isDirectory ^File %) (machine/class-path)))
+    #(child/output (java "-cp" (compiled-path) (str "-Dclojure.compile.path=" (built "clojure"))
+                         "clojure.lang.Compile" "magnetar.bench.peers.ours" "magnetar.bench.peers.core-async"))))
+
+(def ^:private clojure-built (delay (build-clojure)))
 
 (defn- on-libraries [main]
-  (fn [flags] (java quiet flags "-cp" (java-path) main)))
+  (fn [flags] (java quiet flags "-cp" (str (java-path) File/pathSeparator (built "kotlin")) main)))
 
 (defn- clojure-program [text]
-  (fn [flags] (java quiet flags "-cp" (System/getProperty "java.class.path") "clojure.main" (child/program text))))
+  (fn [flags] (java quiet flags "-cp" (compiled-path) "clojure.main" (child/program text))))
 
 (def ^:private ours
   (clojure-program "((requiring-resolve 'magnetar.bench.peers.ours/-main))"))
@@ -81,33 +104,33 @@
   "their jars, with `mvn` and a network, once: bin/magnetar bench --install-peers")
 
 (def all
-  "The peers by name: :build makes the program, :command starts it with some flags for the JVM, :version prints, :install says what is
-  needed.
+  "The peers by name: :build makes the program, :command starts it with some flags for the JVM, :version prints, :jar begins the
+  name of its library, :install says what is needed.
 
   Example: (keys all)"
-  {"Magnetar" {:jvm true :command (fn [flags] (ours (concat open flags)))}
-   "Magnetar, closed" {:jvm true :command ours}
+  {"Magnetar" {:build (fn [] @clojure-built) :command (fn [flags] (ours (concat open flags)))}
+   "Magnetar, closed" {:build (fn [] @clojure-built) :command ours}
    "Go" {:build build-go :command (fn [_] [(built "go" "peer")]) :version ["go" "version"] :install (str "Go, from " packages)}
    "Erlang" {:build build-erlang
              :command (fn [_] ["erl" "+P" "5000000" "-noshell" "-pa" (built "erlang") "-s" "magnetar_peer" "main"])
              :version ["erl" "-noshell" "-eval" "io:format(\"Erlang/OTP ~s~n\", [erlang:system_info(otp_release)]), halt()."]
              :install (str "Erlang, from " packages)}
-   "core.async, go" {:jvm true :command (core-async "go")}
-   "core.async, io-thread" {:jvm true :command (core-async "io")}
-   "jox" {:jvm true :build (fn [] @java-built) :command (on-libraries "magnetar.peer.Jox") :install maven}
-   "Kotlin" {:jvm true :build build-kotlin :command (on-libraries "PeerKt") :install maven}
-   "Pekko" {:jvm true :build (fn [] @java-built) :command (on-libraries "magnetar.peer.Pekko") :install maven}
-   "virtual threads" {:jvm true :build (fn [] @java-built) :command (on-libraries "magnetar.peer.Threads") :install maven}})
+   "core.async, go" {:build (fn [] @clojure-built) :command (core-async "go")}
+   "core.async, io-thread" {:build (fn [] @clojure-built) :command (core-async "io")}
+   "jox" {:build (fn [] @java-built) :command (on-libraries "magnetar.peer.Jox") :jar "channels-" :install maven}
+   "Kotlin" {:build build-kotlin :command (on-libraries "PeerKt") :jar "kotlinx-coroutines-core-jvm-" :install maven}
+   "Pekko" {:build (fn [] @java-built) :command (on-libraries "magnetar.peer.Pekko") :jar "pekko-actor-typed_" :install maven}
+   "virtual threads" {:build (fn [] @java-built) :command (on-libraries "magnetar.peer.Threads") :install maven}})
 
 (def ^:private system-packages
-  {"go" "golang-go" "erl" "erlang-base" "erlc" "erlang-dev"})
+  {"go" ["golang-go"] "erl" ["erlang-base" "erlang-inets"] "erlc" ["erlang-dev"]})
 
 (defn install
   "Installs the peers that are not there, by `apt-get` and `mvn`; returns the exit code: 0, or that of what failed.
 
   Example: (install)"
   []
-  (let [missing (distinct (for [[command package] system-packages :when (not (child/executable command))] package))
+  (let [missing (mapcat val (remove (comp child/executable key) system-packages))
         root (when (child/executable "sudo") ["sudo"])]
     (long
       (or (first (remove zero?
@@ -145,18 +168,36 @@
                           (.redirectError (built (str (str/replace named #"[^A-Za-z]" "-") ".log")))))]
     {:name named :process process :in (.outputWriter process) :out (.inputReader process)}))
 
+(def ^:private patience-ms
+  "Ten times what the longest piece of work takes: the memory of a million."
+  180000)
+
+(defn- line-of
+  "The next line of a peer; :ended when there is none, :late when it does not come."
+  [{:keys [^Process process ^BufferedReader out]}]
+  (let [line (future (try (or (.readLine out) :ended) (catch IOException _ :ended)))
+        answer (deref line patience-ms :late)]
+    (when (= :late answer)
+      (.destroyForcibly process)) ; which also ends the future
+    answer))
+
 (defn ask
   "What the peer answers: nanoseconds, bytes or a port.
 
-  Blocks until it has done it; fails with its name when it ends instead.
+  Blocks until it has done it; fails with its name when it ends instead, and when it has not answered after three minutes.
 
   Example: (ask peer \"spawn\" 1000)"
-  [{:keys [name ^Writer in ^BufferedReader out]} what & numbers]
-  (.write in (str (str/join " " (cons what numbers)) "\n"))
-  (.flush in)
-  (let [line (.readLine out)]
-    (or (some-> line str/trim parse-double)
-        (throw (ex-info (str name " did not answer `" (str/join " " (cons what numbers)) "`, but ended; its words are in bench/target/peers.")
+  [{:keys [name ^Writer in] :as peer} what & numbers]
+  (let [question (str/join " " (cons what numbers))
+        answer (try
+                 (.write in (str question "\n"))
+                 (.flush in)
+                 (line-of peer)
+                 (catch IOException _ :ended))]
+    (or (when (string? answer) (parse-double (str/trim answer)))
+        (throw (ex-info (str name " did not answer `" question "`, but "
+                             (case answer :ended "ended" :late "was still at it after three minutes" (str "said `" answer "`"))
+                             "; its words are in bench/target/peers.")
                         {:peer name :what what :numbers numbers})))))
 
 (defn end
@@ -169,9 +210,10 @@
     (.destroyForcibly process)))
 
 (defn version
-  "What a peer says about its version, or nil.
+  "What a peer says about its version, or the name of its jar; else nil.
 
   Example: (version \"Go\") => \"go version go1.26.8 linux/amd64\""
   [named]
-  (when-some [command (:version (all named))]
-    (str/trim (child/output command))))
+  (let [{:keys [version jar]} (all named)]
+    (cond version (str/trim (child/output version))
+          jar (some->> (re-find (re-pattern (str "(" jar "[^/]*)\\.jar")) @library-path) second (str named " ")))))

@@ -3,8 +3,9 @@
   (:require
    [clojure.string :as str])
   (:import
+   (java.io IOException InputStream OutputStream)
    (java.lang.ref Reference)
-   (java.net URI)
+   (java.net InetAddress ServerSocket Socket URI)
    (java.net.http HttpClient HttpRequest HttpResponse$BodyHandlers)
    (java.nio.file Files Path)
    (java.util.concurrent CountDownLatch)))
@@ -56,12 +57,57 @@
           :else (recur n (if (> p 2) (+ p 2) (inc p)) found))))
 
 (defn fetch
-  "The length of a page of the server on this port, by the JDK's blocking client.
+  "The length of a page of the slow server on this port, by the JDK's blocking client; it has to be that page.
 
-  Example: (fetch (HttpClient/newHttpClient) 8080 1) => 4"
+  Example: (fetch (HttpClient/newHttpClient) 8080 1) => 7"
   [^HttpClient client port i]
-  (let [request (.build (HttpRequest/newBuilder (URI. (str "http://127.0.0.1:" port "/" i))))]
-    (count (.body (.send client request (HttpResponse$BodyHandlers/ofString))))))
+  (let [request (.build (HttpRequest/newBuilder (URI. (str "http://127.0.0.1:" port "/" i))))
+        body (.body (.send client request (HttpResponse$BodyHandlers/ofString)))]
+    (when-not (= body (str "page /" i))
+      (throw (ex-info (str "Not page " i ": " body) {:page i})))
+    (count body)))
+
+(defn all-increased
+  "Nanoseconds for n values of `f`, given n ones, that have to be twos.
+
+  Example: (all-increased 3 #(map inc %))"
+  [n f]
+  (let [in (vec (repeat n 1))
+        start (System/nanoTime)
+        out (f in)
+        took (- (System/nanoTime) start)]
+    (when-not (= (* 2 (long n)) (reduce + out))
+      (throw (ex-info "A value was lost." {:n n})))
+    took))
+
+(defn- echo [^Socket socket]
+  (with-open [socket socket]
+    (let [^InputStream in (.getInputStream socket)
+          ^OutputStream out (.getOutputStream socket)
+          buffer (byte-array 1024)]
+      (try
+        (loop []
+          (let [n (.read in buffer)]
+            (when (pos? n)
+              (.write out buffer 0 n)
+              (recur))))
+        (catch IOException _))))) ; the client went away
+
+(defn- accept-all [^ServerSocket server start]
+  (loop []
+    (let [socket (doto (.accept server) (.setTcpNoDelay true))]
+      (start #(echo socket))
+      (recur))))
+
+(defn echo-server
+  "Starts a server on a free port of the loopback address that gives back what it gets, each connection and itself in what `start` starts;
+  returns the port.
+
+  Example: (echo-server #(Thread/startVirtualThread %)) => 40321"
+  [start]
+  (let [server (ServerSocket. 0 1024 (InetAddress/getLoopbackAddress))]
+    (start #(accept-all server start))
+    (.getLocalPort server)))
 
 (defn latch
   "Something to count down from n.
@@ -84,14 +130,30 @@
   [^CountDownLatch latch]
   (.await latch))
 
+(defn settle
+  "Lets n fibers get to where they wait.
+
+  Example: (settle 1000)"
+  [n]
+  (Thread/sleep (quot (* 3 (long n)) 1000)))
+
+(defn- answer [workloads [what & numbers]]
+  (if (= "times" what)
+    (reduce + (repeatedly (parse-long (first numbers)) #(double (answer workloads (rest numbers)))))
+    (double (apply (workloads what) (map parse-long numbers)))))
+
 (defn serve
   "Answers lines until there are no more, and ends the JVM. `workloads` is a map from a name to a function of its numbers.
 
   Example: (serve {\"spawn\" (fn [n] ..)})"
   [workloads]
+  (Thread/setDefaultUncaughtExceptionHandler
+    (reify Thread$UncaughtExceptionHandler ; the driver notices this; it would wait for a fiber that has failed
+      (uncaughtException [_ _ failure]
+        (.printStackTrace failure)
+        (System/exit 1))))
   (doseq [line (line-seq (java.io.BufferedReader. *in*))]
-    (let [[what & numbers] (str/split line #" ")]
-      (System/gc)
-      (println (double (apply (workloads what) (map parse-long numbers))))
-      (flush)))
+    (System/gc)
+    (println (answer workloads (str/split line #" ")))
+    (flush))
   (System/exit 0))

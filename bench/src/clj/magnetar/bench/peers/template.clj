@@ -26,6 +26,7 @@
                            (put done true)
                            (put out token)))
                        (recur (inc r)))))))
+        (serve/settle n)
         (measured (put (nth cs 0) 0) (take done))))
 
     "ping-pong"
@@ -110,6 +111,24 @@
             (start (serve/count-down left)))
           (serve/await-zero left))))
 
+    "spawn-join"
+    (fn [n]
+      (measured (loop [i 0]
+                  (when (< i (long n))
+                    (take (start i))
+                    (recur (inc i))))))
+
+    "pmap"
+    (fn [n]
+      (serve/all-increased n
+        (fn [in]
+          (mapv (fn [c] (async/<!! c))
+            (mapv (fn [x] (start (inc (long x)))) in)))))
+
+    "echo"
+    (fn []
+      (serve/echo-server (fn [f] (start (f)))))
+
     "memory"
     (fn [n]
       (serve/bytes-each n #(let [c (async/chan)] (start (take c)) c)))
@@ -128,6 +147,19 @@
               (recur (inc i))))
           (loop [i 0]
             (when (< i (+ sleepers workers))
+              (take c)
+              (recur (inc i)))))))
+
+    "sleep"
+    (fn [n]
+      (let [n (long n) c (async/chan)]
+        (measured
+          (loop [i 0]
+            (when (< i n)
+              (start (Thread/sleep 10) (put c 1))
+              (recur (inc i))))
+          (loop [i 0]
+            (when (< i n)
               (take c)
               (recur (inc i)))))))
 

@@ -1,0 +1,134 @@
+(ns magnetar.bench.peers.rounds
+  "Rounds of a workload: each peer does it once, in an order that is turned round from round to round, when the machine is idle."
+  (:require
+   [magnetar.bench.machine :as machine]
+   [magnetar.bench.memory :as memory]
+   [magnetar.bench.peers.echo :as echo]
+   [magnetar.bench.peers.programs :as programs]
+   [magnetar.bench.workload.http :as http])
+  (:import
+   (com.sun.net.httpserver HttpServer)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private quiet-share 0.08)
+
+(defn- busy-share
+  "What part of the processors was used in 50 ms, now that no peer works; 0 where it cannot be known."
+  []
+  (let [before (machine/processor-times)]
+    (Thread/sleep 50)
+    (if before
+      (let [[busy _ wall] (map - (machine/processor-times) before)]
+        (/ (double busy) (max 1.0 (double wall))))
+      0.0)))
+
+(defn- await-quiet
+  "Waits until others use next to nothing of the machine, one second at most; what they used at last."
+  []
+  (loop [left 20]
+    (let [share (busy-share)]
+      (if (or (<= (double share) (double quiet-share)) (zero? left))
+        share
+        (recur (dec left))))))
+
+(defn- numbers-for [{:keys [numbers fewer]} peer]
+  (update (vec numbers) (dec (count numbers)) quot (get fewer peer 1)))
+
+(defn- asked [{:keys [command theirs]} {:keys [name]}]
+  (if (and theirs (not= name "Magnetar") (not= name "Magnetar, closed")) theirs command))
+
+(defn- answer
+  "What a peer answers, or what the driver measures of it."
+  [{:keys [needs port] :as workload} {:keys [name] :as peer}]
+  (let [command (asked workload peer)
+        numbers (numbers-for workload name)]
+    (case needs
+      :slow-pages (apply programs/ask peer command port numbers)
+      :echo (try
+              (apply echo/measure @(:port peer) numbers)
+              (catch clojure.lang.ExceptionInfo e
+                (throw (ex-info (str name ": " (ex-message e)) {:peer name} e))))
+      (apply programs/ask peer command numbers))))
+
+(defn- one
+  "What one operation takes a peer."
+  [{:keys [operations fewer] :as workload} {:keys [name] :as peer}]
+  (/ (double (answer workload peer))
+     (/ (double operations) (double (get fewer name 1)))))
+
+(defn one-round
+  "A round: figures by the names of peers, and as :busy what others used of the machine before a piece of work at most.
+
+  Example: (one-round workload peers 0)"
+  [workload peers round]
+  (let [order (cond-> peers (odd? (long round)) reverse)]
+    (reduce (fn [figures peer]
+              (let [busy (await-quiet)]
+                (-> figures
+                    (assoc (:name peer) (one workload peer))
+                    (update :busy max busy))))
+            {:busy 0.0}
+            order)))
+
+(defn- with-port [{:keys [needs]} peer]
+  (cond-> peer (= :echo needs) (assoc :port (delay (long (programs/ask peer "echo"))))))
+
+(defn with-peers
+  "The value of (f peers), with the peers of these names started for a workload, and ended.
+
+  Example: (with-peers workload [\"Go\"] {} f)"
+  [workload names options f]
+  (let [peers (mapv #(with-port workload (programs/start % options)) names)]
+    (try
+      (f peers)
+      (finally (run! programs/end peers)))))
+
+(defn- with-server
+  "Calls f with the workload, which has the port of a slow server if it needs one."
+  [{:keys [needs] :as workload} f]
+  (if (= :slow-pages needs)
+    (let [^HttpServer server (http/start-server 100)]
+      (try
+        (f (assoc workload :port (.getPort (.getAddress server))))
+        (finally (.stop server 0))))
+    (f workload)))
+
+(defn of-time
+  "The rounds of a workload that count.
+
+  Example: (of-time workload [\"Magnetar\" \"Go\"] {:quick true})"
+  [{:keys [warm-ups rounds] :or {warm-ups 4 rounds 7} :as workload} names {:keys [quick] :as options}]
+  (with-server workload
+    (fn [workload]
+      (with-peers workload names (merge {:flags ["-Xms1g" "-Xmx2g"]} options)
+        (fn [peers]
+          (dotimes [i (if quick 1 warm-ups)] (one-round workload peers i))
+          (mapv #(one-round workload peers %) (range (if quick 1 rounds))))))))
+
+(defn of-memory
+  "The one round of a workload of memory, each peer in a process for nothing else.
+
+  Example: (of-memory workload [\"Magnetar\" \"Go\"] {})"
+  [workload names options]
+  (let [workload (cond-> workload (:quick options) (assoc :numbers [100000]))]
+    [(into {} (for [named names]
+                (with-peers workload [named] (assoc options :flags memory/flags)
+                  (fn [[peer]] [named (one workload peer)]))))]))
+
+(defn surviving
+  "The rounds that (measure workload names options) gives. A peer that fails, not one of ours, is left out with a line.
+
+  Example: (surviving of-time workload [\"Magnetar\" \"Go\"] {} println)"
+  [measure workload names options say]
+  (let [result (try
+                 (measure workload names options)
+                 (catch clojure.lang.ExceptionInfo e
+                   (let [failed (:peer (ex-data e))]
+                     (when (or (nil? failed) (#{"Magnetar" "Magnetar, closed"} failed))
+                       (throw e))
+                     (say (str "  left out: " (ex-message e)))
+                     failed)))]
+    (if (string? result)
+      (recur measure workload (remove #{result} names) options say)
+      result)))

@@ -1,0 +1,46 @@
+(ns magnetar.bench.peers.rows
+  "What rounds say about a workload, as rows of a table."
+  (:require
+   [magnetar.bench.peers.workloads :as workloads]
+   [magnetar.bench.statistics :as statistics]))
+
+(set! *warn-on-reflection* true)
+
+(defn- ratios [rounds ours theirs]
+  (statistics/spread (map #(/ (double (get % ours)) (double (get % theirs))) rounds)))
+
+(defn- judged [{:keys [ratio] :as row} target]
+  (if target
+    (assoc row :target target
+      :met? (<= (double (:median ratio)) (double target))
+      :floor? (<= (double (:median ratio)) (* 2.0 (double target))))
+    row))
+
+(defn- figures [rounds named]
+  (statistics/spread (map #(get % named) rounds)))
+
+(defn- row [workload rounds named target]
+  (judged
+    (cond-> {:peer named
+             :ours (figures rounds "Magnetar")
+             :theirs (figures rounds named)
+             :ratio (ratios rounds "Magnetar" named)}
+      true (merge (select-keys workload [:title :section :experiment :numbers :operations :unit]))
+      (contains? (first rounds) "Magnetar, closed") (assoc :closed (ratios rounds "Magnetar, closed" named)))
+    target))
+
+(defn- better-mode
+  "The mode of core.async with the smaller median, or nil if not both are compared and were measured."
+  [targets rounds]
+  (when (every? #(and (contains? targets %) (contains? (first rounds) %)) workloads/core-async)
+    (apply min-key #(:median (figures rounds %)) workloads/core-async)))
+
+(defn rows
+  "The rows of a workload: one for each peer that was measured, and one for the better mode of core.async, which has its target.
+
+  Example: (rows workload [{\"Magnetar\" 1.0 \"Go\" 2.0}])"
+  [{:keys [targets better] :as workload} rounds]
+  (let [there (filter #(contains? (first rounds) (key %)) targets)
+        mode (better-mode targets rounds)]
+    (cond-> (mapv (fn [[named target]] (row workload rounds named target)) there)
+      mode (conj (assoc (row workload rounds mode better) :peer "core.async, its better mode" :mode mode)))))

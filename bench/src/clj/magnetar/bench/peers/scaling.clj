@@ -1,0 +1,73 @@
+(ns magnetar.bench.peers.scaling
+  "Workloads over N, from 10 to a million, and over one core and two."
+  (:require
+   [clojure.string :as str]
+   [magnetar.bench.peers.rounds :as rounds]
+   [magnetar.bench.peers.workloads :as workloads :refer [line]]
+   [magnetar.bench.statistics :as statistics])
+  (:import
+   (clojure.lang ExceptionInfo)))
+
+(set! *warn-on-reflection* true)
+
+(defn- medians [names rounds]
+  (into {} (for [named names] [named (statistics/median (map #(get % named) rounds))])))
+
+(defn- in-words [figures]
+  (str/join ", " (for [[named figure] figures] (format "%s %.0f ns" named figure))))
+
+(def ^:private flags
+  "A million fibers with their channels have to fit, in each of the peers."
+  ["-Xms1g" "-Xmx5g"])
+
+(defn- point
+  "The figures for one N. The first pieces of work of a process warm it up."
+  [{:keys [title command numbers operations]} quick peers n]
+  (let [numbers (numbers n)
+        workload (line title command numbers (operations numbers) {})]
+    (dotimes [i (cond quick 1 (= n (first workloads/sizes)) 4 :else 1)] (rounds/one-round workload peers i))
+    (medians (map :name peers) (mapv #(rounds/one-round workload peers %) (range (if quick 1 3))))))
+
+(defn- points
+  "The points of a workload for one N after the other, to the first that fails, which says so as :failed."
+  [{:keys [title up-to] :as scaled} quick peers say]
+  (reduce
+    (fn [points n]
+      (try
+        (let [figures (point scaled quick peers n)]
+          (say (format "%s, N = %d: %s" title n (in-words figures)))
+          (conj points {:title title :n n :figures figures}))
+        (catch ExceptionInfo e
+          (say (format "%s, N = %d: %s" title n (ex-message e)))
+          (reduced (conj points {:title title :n n :failed (ex-message e)})))))
+    []
+    (filter #(<= (long %) (long (or up-to Long/MAX_VALUE))) workloads/sizes)))
+
+(defn over-n
+  "The points {:title .. :n .. :figures {peer ns}} of those workloads whose title `chosen?`; `here` selects peers. All sizes run in the
+  same processes, from small to large.
+
+  Example: (over-n {:quick true} filter-of-names println (constantly true))"
+  [{:keys [quick]} here say chosen?]
+  (vec
+    (for [{:keys [title peers] :as scaled} workloads/over-n
+          :when (chosen? title)
+          point (rounds/with-peers scaled (here (cons "Magnetar" peers)) {:flags flags}
+                  #(points scaled quick % say))]
+      point)))
+
+(defn over-cores
+  "The points {:title .. :cores .. :figures {peer ns}} of those workloads whose title `chosen?`; `here` selects peers.
+
+  Example: (over-cores {:quick true} filter-of-names println (constantly true))"
+  [options here say chosen?]
+  (vec
+    (for [{:keys [title targets] :as workload} workloads/timed
+          :when (and (workloads/over-cores title) (chosen? title))
+          cores [1 2]
+          :let [names (here (cons "Magnetar" (filter #{"Go" "Erlang"} (keys targets))))
+                rounds (rounds/of-time (assoc workload :warm-ups 3 :rounds 3) names (assoc options :cores cores))
+                figures (medians names rounds)]]
+      (do
+        (say (format "%s, %d cores: %s" title cores (in-words figures)))
+        {:title title :cores cores :figures figures}))))

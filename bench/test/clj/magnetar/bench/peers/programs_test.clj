@@ -1,0 +1,35 @@
+(ns magnetar.bench.peers.programs-test
+  "Each peer that can be built here, as the program it is, does each of its workloads; of what is not installed a line says so."
+  {:slow true}
+  (:require
+   [clojure.test :refer [deftest is]]
+   [magnetar.bench.peers.little :as little]
+   [magnetar.bench.peers.programs :as programs]))
+
+(def ^:private flags ["-Xmx512m"])
+
+(defn- does-all [named commands]
+  (let [peer (programs/start named {:flags flags})]
+    (try
+      (doseq [command commands]
+        (is (little/does? (partial programs/ask peer) command) (str named ": " command)))
+      (finally (programs/end peer)))))
+
+(defn- does-its-workloads [named]
+  (if-some [complaint (programs/build named)]
+    (println complaint)
+    (does-all named (little/commands-of named))))
+
+(deftest ours-does-its-workloads (does-its-workloads "Magnetar"))
+(deftest go-does-its-workloads (does-its-workloads "Go"))
+(deftest erlang-does-its-workloads (does-its-workloads "Erlang"))
+(deftest core-async-with-go-blocks-does-its-workloads (does-its-workloads "core.async, go"))
+(deftest core-async-with-io-threads-does-its-workloads (does-its-workloads "core.async, io-thread"))
+(deftest jox-does-its-workloads (does-its-workloads "jox"))
+(deftest kotlin-does-its-workloads (does-its-workloads "Kotlin"))
+(deftest pekko-does-its-workloads (does-its-workloads "Pekko"))
+(deftest virtual-threads-do-their-workloads (does-its-workloads "virtual threads"))
+
+(deftest a-peer-without-hand-off-answers-too
+  (when-not (programs/build "Magnetar, closed")
+    (does-all "Magnetar, closed" ["ring-actors" "spawn"])))
