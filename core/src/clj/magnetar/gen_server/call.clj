@@ -169,14 +169,19 @@
     (nth answer 1)
     (throw (fail (nth answer 4) "The server has ended."))))
 
-(defn- await-answer [^LocalProcess me ref nanos fail]
-  (if-some [answer (receive-answer me ref nanos)]
+(defn- answered
+  "The value of the answer, of the late one if there is none in time; throws what `fail` says."
+  [^LocalProcess me ref answer fail]
+  (if answer
     (value-of answer ref fail)
     (let [failure (fail :timeout nil)
           late (give-up me ref)]
       (if (and late (identical? ref (nth late 0)))
         (nth late 1)
         (throw failure)))))
+
+(defn- await-answer [^LocalProcess me ref nanos fail]
+  (answered me ref (receive-answer me ref nanos) fail))
 
 (defn- on-the-way
   "Waits for the answer as a server, whose calls may come back to it."
@@ -200,11 +205,21 @@
                      "A server that calls itself waits for itself: call the function that does the work, or cast.")))
     pid))
 
+(defn- failure-of [word pid ref address message timeout]
+  (fn [reason note] (failed word reason address message timeout pid ref note)))
+
 (defn- answer-to [^LocalProcess me word pid ref address message timeout nanos]
-  (let [fail (fn [reason note] (failed word reason address message timeout pid ref note))]
+  (let [fail (failure-of word pid ref address message timeout)]
     (if-some [desk (host/desk-of me)]
       (on-the-way me desk pid ref nanos fail)
       (await-answer me ref nanos fail))))
+
+(defn- ask
+  "Asks as a process that is no server: nobody waits for it."
+  [^LocalProcess me word ^Pid pid address message timeout nanos]
+  (let [^Ref ref (.monitor me pid address nil "REPLY_DEMONITOR")
+        answer (.ask me pid [:magnetar/call [(.pid me) ref] message] (Answer. ref) (long nanos) ref)]
+    (answered me ref answer (failure-of word pid ref address message timeout))))
 
 ;; ---- calls that the caller does itself, as the server
 
@@ -244,9 +259,10 @@
 (defn- call-here [word address message timeout nanos]
   (let [me (LocalProcess/current)
         pid (find-server me word address message timeout)]
-    (if (Inline/isOffered pid)
-      (inline me word pid address message timeout nanos)
-      (answer-to me word pid (request me pid address message) address message timeout nanos))))
+    (cond
+      (Inline/isOffered pid) (inline me word pid address message timeout nanos)
+      (host/desk-of me) (answer-to me word pid (request me pid address message) address message timeout nanos)
+      :else (ask me word pid address message timeout nanos))))
 
 (defn- system-here [address message timeout nanos]
   (let [me (LocalProcess/current)

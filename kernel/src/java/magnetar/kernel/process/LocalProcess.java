@@ -14,6 +14,7 @@ import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
 import magnetar.kernel.time.Durations;
+import magnetar.kernel.time.Expiry;
 import magnetar.kernel.time.Waits;
 
 /**
@@ -269,12 +270,61 @@ public final class LocalProcess extends Region {
             if (taken != null || nanos <= 0) {
                 return taken;
             }
-            deadline = deadline == 0 ? Waits.deadline(fiber.world(), nanos) : deadline;
-            if (!await(fiber, deadline)) {
+            boolean first = deadline == 0;
+            deadline = first ? Waits.deadline(fiber.world(), nanos) : deadline;
+            if (!first && isOver(fiber, deadline) || !await(fiber, deadline)) {
                 return null;
             }
             from = null;
         }
+    }
+
+    /**
+     * Sends the request to another process and takes the answer, as {@link #receive}. The other is woken when this one has nothing left to do but to park:
+     * else a second core finds both runnable, and they answer each other from core to core.
+     */
+    public Object ask(Pid callee, Object request, Matcher matcher, long nanos, Ref ref) throws InterruptedException {
+        LocalProcess server = callee.process();
+        if (nanos <= 0 || server == null || server.isBounded() || !isAlive() || !isUnwatched() || World.simulated() != null) {
+            Processes.send(callee, request);
+            return receive(matcher, nanos, ref.mark());
+        }
+        Fiber fiber = fiber();
+        fiber.enter();
+        long deadline = Waits.deadline(fiber.world(), nanos);
+        Parked waiter = new Parked(fiber, WaitReason.MAILBOX, pid);
+        if (!mailbox.enlist(waiter)) {
+            server.deliver(fiber, request);
+            return receive(matcher, nanos, ref.mark());
+        }
+        if (!awaitAnswer(fiber, waiter, deadline, server, request)) {
+            return null;
+        }
+        Object taken = take(matcher, null);
+        return taken != null || isOver(fiber, deadline) ? taken : receive(matcher, left(fiber, deadline), ref.mark());
+    }
+
+    private boolean awaitAnswer(Fiber fiber, Parked waiter, long deadline, LocalProcess server, Object request) throws InterruptedException {
+        Expiry expiry = Waits.limit(fiber.world(), waiter, deadline);
+        boolean completed = false;
+        try {
+            server.deliver(fiber, request);
+            completed = waiter.await();
+        } finally {
+            Waits.lift(fiber.world(), expiry);
+            if (!completed) {
+                mailbox.delist(waiter);
+            }
+        }
+        return completed;
+    }
+
+    private static boolean isOver(Fiber fiber, long deadline) {
+        return deadline != Durations.INFINITE && left(fiber, deadline) <= 0;
+    }
+
+    private static long left(Fiber fiber, long deadline) {
+        return deadline == Durations.INFINITE ? deadline : deadline - fiber.world().nanoTime();
     }
 
     /** Takes a message from this node on, or from those that arrive meanwhile; null if none fits. */
@@ -301,9 +351,6 @@ public final class LocalProcess extends Region {
     }
 
     private boolean await(Fiber fiber, long deadline) throws InterruptedException {
-        if (deadline != Durations.INFINITE && deadline - fiber.world().nanoTime() <= 0) {
-            return false;
-        }
         Parked waiter = new Parked(fiber, WaitReason.MAILBOX, pid);
         if (!mailbox.enlist(waiter)) {
             return refuseIfClosed();
@@ -434,8 +481,8 @@ public final class LocalProcess extends Region {
             answer = mailbox.pushSignal(new Node(message));
         }
         World.note("reply", pid, message);
-        settle(answer);
         forget(closed);
+        settle(answer); // last: who answers parks next, and wants no other core to come between
     }
 
     // --- monitors ----------------------------------------------------------------------------------------------------

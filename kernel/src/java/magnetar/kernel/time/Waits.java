@@ -22,16 +22,28 @@ public final class Waits {
 
     /** Parks until completed, up to this instant: true if completed. */
     public static boolean awaitUntil(World world, Parked waiter, long deadline) throws InterruptedException {
-        if (deadline == Durations.INFINITE) {
-            return waiter.await();
-        }
-        Expiry expiry = new Expiry(waiter, deadline);
-        Wheel wheel = Wheel.of(world);
-        wheel.add(expiry);
+        Expiry expiry = limit(world, waiter, deadline);
         try {
             return waiter.await();
         } finally {
-            wheel.cancel(expiry);
+            lift(world, expiry);
+        }
+    }
+
+    /** Lets the wait that is about to begin end at this instant; null if it has no limit. To be {@link #lift lifted} after it. */
+    public static Expiry limit(World world, Parked waiter, long deadline) {
+        if (deadline == Durations.INFINITE) {
+            return null;
+        }
+        Expiry expiry = new Expiry(waiter, deadline);
+        Wheel.of(world).add(expiry);
+        return expiry;
+    }
+
+    /** Ends what {@link #limit} began. */
+    public static void lift(World world, Expiry expiry) {
+        if (expiry != null) {
+            Wheel.of(world).cancel(expiry);
         }
     }
 
