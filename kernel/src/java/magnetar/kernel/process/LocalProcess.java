@@ -297,26 +297,11 @@ public final class LocalProcess extends Region {
             server.deliver(fiber, request);
             return receive(matcher, nanos, ref.mark());
         }
-        if (!awaitAnswer(fiber, waiter, deadline, server, request)) {
+        if (!awaitEnlisted(fiber, waiter, deadline, server, request)) {
             return null;
         }
         Object taken = take(matcher, null);
         return taken != null || isOver(fiber, deadline) ? taken : receive(matcher, left(fiber, deadline), ref.mark());
-    }
-
-    private boolean awaitAnswer(Fiber fiber, Parked waiter, long deadline, LocalProcess server, Object request) throws InterruptedException {
-        Expiry expiry = Waits.limit(fiber.world(), waiter, deadline);
-        boolean completed = false;
-        try {
-            server.deliver(fiber, request);
-            completed = waiter.await();
-        } finally {
-            Waits.lift(fiber.world(), expiry);
-            if (!completed) {
-                mailbox.delist(waiter);
-            }
-        }
-        return completed;
     }
 
     private static boolean isOver(Fiber fiber, long deadline) {
@@ -355,10 +340,20 @@ public final class LocalProcess extends Region {
         if (!mailbox.enlist(waiter)) {
             return refuseIfClosed();
         }
+        return awaitEnlisted(fiber, waiter, deadline, null, null);
+    }
+
+    /** Parks with a waiter that the mailbox has; true if a message came. Sends a request first, if there is one. */
+    private boolean awaitEnlisted(Fiber fiber, Parked waiter, long deadline, LocalProcess asked, Object request) throws InterruptedException {
+        Expiry expiry = Waits.limit(fiber.world(), waiter, deadline);
         boolean completed = false;
         try {
-            completed = Waits.awaitUntil(fiber.world(), waiter, deadline);
+            if (asked != null) {
+                asked.deliver(fiber, request);
+            }
+            completed = waiter.await();
         } finally {
+            Waits.lift(fiber.world(), expiry);
             if (!completed) {
                 mailbox.delist(waiter);
             }
