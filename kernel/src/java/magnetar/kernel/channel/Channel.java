@@ -359,7 +359,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     private Object takeBuffered() {
         Object value = buffer.remove();
         World.note("take", this, value);
-        while (!buffer.isFull()) {
+        while (!putters.isEmpty() && !buffer.isFull()) {
             Node putter = match(putters, null);
             if (putter == null) {
                 break;
@@ -373,7 +373,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     /** Gives the values of the buffer to waiting takers. */
     final void serveTakers() {
-        while (hasValue()) {
+        while (!takers.isEmpty() && hasValue()) {
             Node taker = match(takers, null);
             if (taker == null) {
                 return;
@@ -537,8 +537,10 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             return;
         }
         Node first = done;
-        done = null;
-        lastDone = null;
+        if (first != null) {
+            done = null;
+            lastDone = null;
+        }
         if (mutex == null) {
             World.switchPoint();
             LOCK.setRelease(this, 0);
