@@ -5,6 +5,7 @@
   (`peers.rounds`). Warm-ups do not count. In a round each peer does the work once; each round gives one ratio for each peer
   (`peers.rows`). Figures are for one operation, so that a slow peer may do fewer of them."
   (:require
+   [clojure.java.io :as io]
    [clojure.string :as str]
    [magnetar.bench.machine :as machine]
    [magnetar.bench.peers.echo :as echo]
@@ -12,7 +13,9 @@
    [magnetar.bench.peers.rounds :as rounds]
    [magnetar.bench.peers.rows :as rows]
    [magnetar.bench.peers.scaling :as scaling]
-   [magnetar.bench.peers.workloads :as workloads]))
+   [magnetar.bench.peers.workloads :as workloads])
+  (:import
+   (java.io File)))
 
 (set! *warn-on-reflection* true)
 
@@ -59,6 +62,15 @@
                  (if target (str ", target " target) "")
                  (if (= "ns" unit) (format "  (%.2f s a piece)" (piece-seconds workload (or mode peer) (:median theirs))) "")))))
 
+(defn- so-far
+  "Where what is measured stands at once: a long run that fails late has not lost it."
+  ^File []
+  (io/file (machine/home) "bench" "target" "peers" "so-far.edn"))
+
+(defn- kept [result]
+  (spit (so-far) (prn-str result) :append true)
+  result)
+
 (defn- measured
   "The rows and the rounds of a workload, or nil if none of its peers is there."
   [{:keys [title targets unit] :as workload} measure there? options]
@@ -71,7 +83,7 @@
             rows (rows/rows workload rounds)]
         (say-rows workload rows)
         (say (format "  %.1f s" (seconds-since start)))
-        {:rows rows :raw [{:title title :rounds rounds :seconds (seconds-since start)}]}))))
+        (kept {:rows rows :raw [{:title title :rounds rounds :seconds (seconds-since start)}]})))))
 
 (defn- within-limits
   "The workload with as many connections as this process may have."
@@ -109,13 +121,14 @@
   "Runs the workloads, or those whose title holds one of :groups, with all peers or those that :peers names, and returns {:machine ..
   :settings .. :rows .. :raw .. :over-n .. :over-cores ..}.
 
-  Blocks for up to forty minutes; fails when ours does. With :groups scaling is measured only if it is one of them.
+  Blocks for up to an hour; fails when ours does, and leaves what it has measured in bench/target/peers/so-far.edn. With :groups scaling is measured only if it is one of them.
 
   Example: (run {:quick true :groups #{\"rendezvous\"} :peers [\"Go\"]})"
   [{:keys [groups] :as options}]
   (let [start (System/nanoTime)
         before (machine/facts)
         there? (present options)
+        _ (spit (so-far) "")
         chosen? (fn [title] (or (nil? groups) (some #(str/includes? title %) groups)))
         results (all-rows chosen? there? (select-keys options [:quick]))
         result (with-scaling {:rows (vec (mapcat :rows results)) :raw (vec (mapcat :raw results))} groups there? (select-keys options [:quick]))]

@@ -56,18 +56,27 @@
                   #(points scaled quick % say))]
       point)))
 
+(defn- on-cores
+  "The figures of a workload on so many cores; nil, with a line, if it fails."
+  [{:keys [title targets] :as workload} cores options here say]
+  (let [names (here (cons "Magnetar" (filter #{"Go" "Erlang"} (keys targets))))]
+    (try
+      (let [rounds (rounds/of-time (assoc workload :warm-ups 3 :rounds 3) names (assoc options :cores cores))
+            figures (medians names rounds)]
+        (say (format "%s, %d cores: %s" title cores (in-words figures)))
+        figures)
+      (catch ExceptionInfo e
+        (say (format "%s, %d cores: %s" title cores (ex-message e)))))))
+
 (defn over-cores
   "The points {:title .. :cores .. :figures {peer ns}} of those workloads whose title `chosen?`; `here` selects peers.
 
   Example: (over-cores {:quick true} filter-of-names println (constantly true))"
   [options here say chosen?]
   (vec
-    (for [{:keys [title targets] :as workload} workloads/timed
+    (for [{:keys [title] :as workload} workloads/timed
           :when (and (workloads/over-cores title) (chosen? title))
           cores [1 2]
-          :let [names (here (cons "Magnetar" (filter #{"Go" "Erlang"} (keys targets))))
-                rounds (rounds/of-time (assoc workload :warm-ups 3 :rounds 3) names (assoc options :cores cores))
-                figures (medians names rounds)]]
-      (do
-        (say (format "%s, %d cores: %s" title cores (in-words figures)))
-        {:title title :cores cores :figures figures}))))
+          :let [figures (on-cores workload cores options here say)]
+          :when figures]
+      {:title title :cores cores :figures figures})))
