@@ -152,7 +152,9 @@
             lines (drawn plots/lines "a < b" "ns" {"Go" [[10 100.0] [1000000 200.0]]})]
         (is (every? #(str/includes? bars %) [">ring<" ">spawn<" ">2.00<" ">0.50<" ">3.00<" ">closed<"]))
         (is (str/includes? lines "a &lt; b: ns"))
-        (is (= 2 (count (re-seq #"<circle" lines))))
+        (is (= 3 (count (re-seq #"<path[^>]* C" lines))) "two points, and that of the legend")
+        (is (= bars (drawn plots/bars "beside Go" ["ring" "spawn"] [["Magnetar" {"ring" 2.0 "spawn" 0.5}] ["closed" {"ring" 3.0}]])))
+        (is (every? #(< (count %) 10000) [bars lines]))
         (is (every? xml/parse (map #(java.io.ByteArrayInputStream. (.getBytes ^String %)) [bars lines]))))
       (finally (.delete file)))))
 
