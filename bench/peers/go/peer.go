@@ -92,7 +92,7 @@ type request struct {
 }
 
 func call(callers, n int) float64 {
-	server := make(chan request)
+	server := make(chan request, 128)
 	go func() {
 		sum := 0
 		for r := range server {

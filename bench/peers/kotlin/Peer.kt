@@ -65,7 +65,7 @@ fun fanIn(producers: Int, buffer: Int, n: Int) = measured {
 class Request(val number: Int, val reply: CompletableDeferred<Int>)
 
 fun call(callers: Int, n: Int) = measured {
-    val requests = Channel<Request>(Channel.UNLIMITED)
+    val requests = Channel<Request>(128)
     launch {
         var sum = 0
         for (request in requests) {

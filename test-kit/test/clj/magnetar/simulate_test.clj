@@ -224,7 +224,9 @@
 
 (deftest a-thread-whose-end-is-waited-for-is-reported-by-line
   (refused-with :magnetar.test/foreign-thread
-                #(doto (Thread. (fn [] (Thread/onSpinWait))) (.start) (.join))))
+                #(let [me (Thread/currentThread)
+                       until-it-waits (fn [] (while (= Thread$State/RUNNABLE (.getState me)) (Thread/onSpinWait)))]
+                   (doto (Thread. ^Runnable until-it-waits) (.start) (.join)))))
 
 (deftest a-loop-without-an-end-is-reported-by-line
   (refused-with :magnetar.test/endless #(let [c (a/chan (a/sliding-buffer 1))] (loop [] (a/>! c 1) (recur))))

@@ -120,7 +120,7 @@ final class Threads {
 
     private static double call(int... n) throws Exception {
         int share = n[1] / n[0];
-        BlockingQueue<Request> requests = new LinkedBlockingQueue<>();
+        BlockingQueue<Request> requests = new ArrayBlockingQueue<>(128);
         start(() -> {
             int sum = 0;
             for (int i = 0; i < share * n[0]; i++) {

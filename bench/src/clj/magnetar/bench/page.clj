@@ -142,10 +142,12 @@
   "Whether the cost of an operation of ours is the same, from 100 on."
   [points]
   (let [ours (for [{:keys [n figures]} points :when (and (>= (long n) 100) (figures "Magnetar"))] [(figures "Magnetar") n])
-        [least at-least] (apply min-key first ours)
-        [most at-most] (apply max-key first ours)]
-    (if (<= (double most) (* 2.0 (double least)))
-      "From 100 on, ours stays within a factor of two."
+        [least at-least] (when (seq ours) (apply min-key first ours))
+        [most at-most] (when (seq ours) (apply max-key first ours))]
+    (cond
+      (empty? ours) "There are no figures of ours from 100 on."
+      (<= (double most) (* 2.0 (double least))) "From 100 on, ours stays within a factor of two."
+      :else
       (format "Ours does not stay flat: %s ns at N = %,d, %s ns at N = %,d; [why](%s)." (number least) at-least (number most) at-most why))))
 
 (defn- over-n-lines [points]

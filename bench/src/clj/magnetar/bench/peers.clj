@@ -8,6 +8,7 @@
    [clojure.java.io :as io]
    [clojure.string :as str]
    [magnetar.bench.machine :as machine]
+   [magnetar.bench.memory :as memory]
    [magnetar.bench.peers.echo :as echo]
    [magnetar.bench.peers.programs :as programs]
    [magnetar.bench.peers.rounds :as rounds]
@@ -83,7 +84,9 @@
             rows (rows/rows workload rounds)]
         (say-rows workload rows)
         (say (format "  %.1f s" (seconds-since start)))
-        (kept {:rows rows :raw [{:title title :rounds rounds :seconds (seconds-since start)}]})))))
+        (kept {:rows rows
+               :raw [{:title title :rounds rounds :seconds (seconds-since start)
+                      :left-out (for [peer names :when (not (contains? (first rounds) peer))] (str peer " in " title))}]})))))
 
 (defn- within-limits
   "The workload with as many connections as this process may have."
@@ -114,6 +117,9 @@
 
 (defn- settings [options results seconds]
   {:quick (:quick options)
+   :flags [(str "JVMs: " (str/join " " rounds/flags) "; over N: " (str/join " " scaling/flags) "; memory: " (str/join " " memory/flags))
+           "ours and not `without hand-off`: --add-opens java.base/java.lang=ALL-UNNAMED" "erl +P 5000000"]
+   :left-out (vec (mapcat :left-out (mapcat :raw results)))
    :minutes (/ (Math/round (/ (double seconds) 6.0)) 10.0)
    :busy-before-a-piece-of-work-at-most (reduce max 0.0 (keep :busy (mapcat :rounds (mapcat :raw results))))})
 

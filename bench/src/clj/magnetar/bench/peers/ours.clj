@@ -134,7 +134,7 @@
           "spawn-join" spawn-and-join
           "spawn-join-actors" spawn-and-monitor
           "pmap" parallel-map
-          "memory-actors" (fn [n] (serve/bytes-each n #(actor/spawn-opt {:bindings :none} idle)))
+          "memory-actors" (fn [n] (serve/bytes-each n #(spawn idle)))
           "memory-servers" (fn [n] (serve/bytes-each n #(server {})))
           "memory-servers-activated" (fn [n] (serve/bytes-each n #(server {:hosting :activated})))
           "timers" timers

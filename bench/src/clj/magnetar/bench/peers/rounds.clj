@@ -94,6 +94,12 @@
         (finally (.stop server 0))))
     (f workload)))
 
+(def flags
+  "Those of every JVM whose time is measured. G1 is what a JVM takes by itself on two cores; on one it would take another collector.
+
+  Example: (count flags) => 3"
+  ["-XX:+UseG1GC" "-Xms1g" "-Xmx2g"])
+
 (defn of-time
   "The rounds of a workload that count.
 
@@ -101,7 +107,7 @@
   [{:keys [warm-ups rounds] :or {warm-ups 4 rounds 7} :as workload} names {:keys [quick] :as options}]
   (with-server workload
     (fn [workload]
-      (with-peers workload names (merge {:flags ["-Xms1g" "-Xmx2g"]} options)
+      (with-peers workload names (merge {:flags flags} options)
         (fn [peers]
           (dotimes [i (if quick 1 warm-ups)] (one-round workload peers i))
           (mapv #(one-round workload peers %) (range (if quick 1 rounds))))))))

@@ -16,9 +16,11 @@
 (defn- in-words [figures]
   (str/join ", " (for [[named figure] figures] (format "%s %.0f ns" named figure))))
 
-(def ^:private flags
-  "A million fibers with their channels have to fit, in each of the peers."
-  ["-Xms1g" "-Xmx5g"])
+(def flags
+  "A million fibers with their channels have to fit, in each of the peers.
+
+  Example: (last flags) => \"-Xmx5g\""
+  ["-XX:+UseG1GC" "-Xms1g" "-Xmx5g"])
 
 (defn- point
   "The figures for one N. The first pieces of work of a process warm it up."
@@ -65,7 +67,7 @@
             figures (medians names rounds)]
         (say (format "%s, %d cores: %s" title cores (in-words figures)))
         figures)
-      (catch ExceptionInfo e
+      (catch Exception e
         (say (format "%s, %d cores: %s" title cores (ex-message e)))))))
 
 (defn over-cores

@@ -24,7 +24,7 @@
                        (let [token (take in)]
                          (if (and last? (= r (dec rounds)))
                            (put done true)
-                           (put out token)))
+                           (put out (inc (long token)))))
                        (recur (inc r)))))))
         (serve/settle n)
         (measured (put (nth cs 0) 0) (take done))))
@@ -106,7 +106,7 @@
     "spawn"
     (fn [n]
       (let [left (serve/latch n)]
-        (serve/nanos
+        (measured
           (dotimes [_ n]
             (start (serve/count-down left)))
           (serve/await-zero left))))
@@ -120,10 +120,12 @@
 
     "pmap"
     (fn [n]
-      (serve/all-increased n
-        (fn [in]
-          (mapv (fn [c] (async/<!! c))
-            (mapv (fn [x] (start (inc (long x)))) in)))))
+      (async/<!!
+        (async/io-thread
+          (serve/all-increased n
+            (fn [in]
+              (mapv (fn [c] (async/<!! c))
+                (mapv (fn [x] (start (inc (long x)))) in)))))))
 
     "echo"
     (fn []

@@ -30,6 +30,11 @@ final class Untracked {
 
     private Untracked() {}
 
+    /** True if threads are started so. Asked first outside of simulations: to find out takes a thread that no seed orders. */
+    static boolean isOn() {
+        return ON;
+    }
+
     /** True if the virtual thread was started; else nothing was done. */
     static boolean start(Thread thread) {
         if (!ON || !STATE.compareAndSet(thread, NEW, STARTED)) {

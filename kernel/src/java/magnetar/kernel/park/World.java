@@ -254,6 +254,7 @@ public class World {
 
     /** Turns the switch points of all simulated fibers on or off; real fibers pass them by. */
     public static void simulate(boolean on) {
+        Untracked.isOn(); // before any simulated fiber asks
         SIMULATED.setTarget(MethodHandles.constant(boolean.class, on));
         MutableCallSite.syncAll(new MutableCallSite[] {SIMULATED});
     }

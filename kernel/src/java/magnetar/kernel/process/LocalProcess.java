@@ -284,24 +284,23 @@ public final class LocalProcess extends Region {
      * else a second core finds both runnable, and they answer each other from core to core.
      */
     public Object ask(Pid callee, Object request, Matcher matcher, long nanos, Ref ref) throws InterruptedException {
-        LocalProcess server = callee.process();
-        if (nanos <= 0 || server == null || server.isBounded() || !isAlive() || !isUnwatched() || World.simulated() != null) {
+        Fiber fiber = fiber();
+        Parked waiter = nanos > 0 && mayWaitFirst(callee.process()) ? new Parked(fiber, WaitReason.MAILBOX, pid) : null;
+        if (waiter == null || !mailbox.enlist(waiter)) {
             Processes.send(callee, request);
             return receive(matcher, nanos, ref.mark());
         }
-        Fiber fiber = fiber();
-        fiber.enter();
         long deadline = Waits.deadline(fiber.world(), nanos);
-        Parked waiter = new Parked(fiber, WaitReason.MAILBOX, pid);
-        if (!mailbox.enlist(waiter)) {
-            server.deliver(fiber, request);
-            return receive(matcher, nanos, ref.mark());
-        }
-        if (!awaitEnlisted(fiber, waiter, deadline, server, request)) {
+        if (!awaitEnlisted(fiber, waiter, deadline, callee, request)) {
             return null;
         }
         Object taken = take(matcher, null);
         return taken != null || isOver(fiber, deadline) ? taken : receive(matcher, left(fiber, deadline), ref.mark());
+    }
+
+    /** Not if its next message has to wait itself, nor if the send may. */
+    private boolean mayWaitFirst(LocalProcess server) {
+        return suspended == null && !matching && (server == null || !server.isBounded());
     }
 
     private static boolean isOver(Fiber fiber, long deadline) {
@@ -343,13 +342,14 @@ public final class LocalProcess extends Region {
         return awaitEnlisted(fiber, waiter, deadline, null, null);
     }
 
-    /** Parks with a waiter that the mailbox has; true if a message came. Sends a request first, if there is one. */
-    private boolean awaitEnlisted(Fiber fiber, Parked waiter, long deadline, LocalProcess asked, Object request) throws InterruptedException {
-        Expiry expiry = Waits.limit(fiber.world(), waiter, deadline);
+    /** Parks with a waiter that the mailbox has; true if a message came. Sends a request first, if somebody is asked. */
+    private boolean awaitEnlisted(Fiber fiber, Parked waiter, long deadline, Pid asked, Object request) throws InterruptedException {
+        Expiry expiry = null;
         boolean completed = false;
         try {
+            expiry = Waits.limit(fiber.world(), waiter, deadline);
             if (asked != null) {
-                asked.deliver(fiber, request);
+                Processes.send(asked, request);
             }
             completed = waiter.await();
         } finally {
