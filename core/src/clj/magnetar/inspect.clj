@@ -21,7 +21,7 @@
    (java.util.function Consumer)
    (magnetar.kernel.channel Select Select$Operation)
    (magnetar.kernel.inspect FiberInfo Watchdog Watchdog$Holding)
-   (magnetar.kernel.park Failures Failures$Failure Fibers HandOff WaitReason World)
+   (magnetar.kernel.park Failures Failures$Failure Fibers HandOff Untracked WaitReason World)
    (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid Processes Zombie Zombies)
    (magnetar.kernel.scope Offload)
    (magnetar.kernel.time Durations Wheel)))
@@ -32,15 +32,17 @@
   (Long/getLong "jdk.virtualThreadScheduler.parallelism" (.availableProcessors (Runtime/getRuntime))))
 
 (defn runtime
-  "What Magnetar runs on: {:wake-up :jdk :java-home :clojure :carriers :fibers :timers}.
+  "What Magnetar runs on: {:wake-up :go-blocks :jdk :java-home :clojure :carriers :fibers :timers}.
 
   :wake-up says how fibers are woken: by :hand-off, on the carrier of whoever wakes them, where the JVM was started with
-  --add-opens java.base/java.lang=ALL-UNNAMED (bin/magnetar does) and without -Dmagnetar.hand-off=false; else by :unpark. :carriers is the number of platform threads that fibers share; :fibers and
+  --add-opens java.base/java.lang=ALL-UNNAMED (bin/magnetar does) and without -Dmagnetar.hand-off=false; else by :unpark. :go-blocks says how those
+  are started that may be collected: :untracked, past the JVM's set of threads, where that is open and known, else each by an :executor of its own. :carriers is the number of platform threads that fibers share; :fibers and
   :timers are the numbers of those that have not ended.
 
     (runtime) ;=> {:wake-up :hand-off, :jdk \"25.0.3\", :clojure \"1.12.6\", :carriers 2, :fibers 0, ..}"
   []
   {:wake-up (if (HandOff/isOn) :hand-off :unpark)
+   :go-blocks (if (Untracked/isOn) :untracked :executor)
    :jdk (System/getProperty "java.version")
    :java-home (System/getProperty "java.home")
    :clojure (clojure-version)

@@ -45,6 +45,14 @@
                                (dotimes [i n] (a/>! (nth cs (rem i 10)) :x) (a/alts! cs))))))
           270)))
 
+(deftest alts-that-waits-allocates-its-places-in-the-queues
+  (is (<= (bytes-of (in-go (fn [n]
+                             (let [cs (vec (repeatedly 10 #(a/chan)))
+                                   share (quot (long n) 10)]
+                               (doseq [c cs] (serve-to c share))
+                               (dotimes [_ (* 10 share)] (a/alts! cs))))))
+          1)))
+
 (deftest a-message-to-oneself-allocates-its-node
   (is (<= (bytes-of (in-process (fn [n] (dotimes [_ n] (! (self) :x) (receive :x nil))))) 60)))
 

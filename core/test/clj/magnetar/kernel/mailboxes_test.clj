@@ -12,6 +12,10 @@
 (deftest a-wait-is-claimed-once-leaves-nothing-behind-begins-at-its-mark-and-ends-when-the-mailbox-closes
   (green? 60 "mailbox-claims" "mailbox-beside-channels" "mailbox-ghosts" "mailbox-marks" "mailbox-closed"))
 
+;; Mailbox, invariants 1 and 2, and decision 8
+(deftest who-asks-gets-its-own-answer-loses-no-other-message-and-can-wait-again
+  (green? 60 "asks" "ask-ghosts"))
+
 ;; BoundedMailbox, invariants 1 and 2, and decision 9
 (deftest a-bounded-mailbox-keeps-its-bound-and-its-policy-spares-signals-and-wakes-a-thousand-senders
   (green? 60 "mailbox-policies" "mailbox-many-senders" "mailbox-giving-up"))

@@ -41,6 +41,8 @@ public final class Main {
             Map.entry("fairness-pairs", Life::fairnessPairs),
             Map.entry("blockers", () -> Life.blockers(2_000)),
             Map.entry("blockers-100000", () -> Life.blockers(100_000)),
+            Map.entry("asks", Asks::answers),
+            Map.entry("ask-ghosts", Asks::ghosts),
             Map.entry("mailbox-wake-up", Mailboxes::wakeUp),
             Map.entry("mailbox-order", Mailboxes::order),
             Map.entry("mailbox-ghosts", Mailboxes::ghosts),

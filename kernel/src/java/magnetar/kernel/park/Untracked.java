@@ -18,7 +18,7 @@ import java.lang.invoke.VarHandle;
  * root counts what it does not hold ({@code -Djdk.trackAllThreads=false}). What starts so is in no thread dump of {@code jcmd}: the list of
  * {@link Fibers} has it. Refused: the same for fibers that somebody owns, which the JVM may show.
  */
-final class Untracked {
+public final class Untracked {
     private static final Inside INSIDE = HandOff.isOn() ? Inside.open() : null;
     private static final boolean ON = INSIDE != null;
     private static final VarHandle STATE = ON ? INSIDE.state : null;
@@ -31,7 +31,7 @@ final class Untracked {
     private Untracked() {}
 
     /** True if threads are started so. Asked first outside of simulations: to find out takes a thread that no seed orders. */
-    static boolean isOn() {
+    public static boolean isOn() {
         return ON;
     }
 

@@ -1,0 +1,120 @@
+package magnetar.check;
+
+import static magnetar.check.Support.require;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicBoolean;
+import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.Pid;
+import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.Ref;
+import magnetar.kernel.time.Durations;
+
+/** Asking: who asks is in its own mailbox before its request is in the other's, and gets that answer, whatever else arrives meanwhile. */
+final class Asks {
+    private static final int ROUNDS = 2_000;
+
+    private Asks() {}
+
+    private record Question(Ref answer, int number) {}
+
+    private static Object answerTo(Ref ref, Object m) {
+        return m instanceof List<?> l && (l.get(0) == ref || l.get(1) == ref) ? m : null;
+    }
+
+    /** The number that comes back, "down" if the other has died; null if time ran out. */
+    private static Object ask(Pid callee, int number, long nanos) throws InterruptedException {
+        LocalProcess me = Play.me();
+        Ref ref = me.monitor(callee, callee, "down", "REPLY_DEMONITOR");
+        Object answer;
+        try {
+            answer = me.ask(callee, new Question(ref, number), m -> answerTo(ref, m), nanos, ref);
+        } finally {
+            me.demonitor(ref);
+        }
+        if (answer == null) {
+            answer = me.receive(m -> answerTo(ref, m), 0, 0); // it came between
+        }
+        return answer instanceof List<?> l ? l.get(0) == ref ? l.get(1) : l.get(0) : null;
+    }
+
+    private static void answerAll() throws InterruptedException {
+        for (Object m = Play.next(); m instanceof Question q; m = Play.next()) {
+            for (int n = ThreadLocalRandom.current().nextInt(200); n > 0; n--) {
+                Thread.onSpinWait();
+            }
+            Processes.send(q.answer, List.of(q.answer, q.number));
+        }
+    }
+
+    /** Each question gets its own answer while strangers send, and none of their messages is lost. */
+    static void answers() throws Exception {
+        Play.in(new Support.Noisy(4, 3_000), () -> {
+            Pid server = Play.spawn(Asks::answerAll);
+            List<Pid> all = new ArrayList<>();
+            for (int c = 0; c < 3; c++) {
+                Pid caller = Play.spawn(() -> askMany(server));
+                all.add(caller);
+                all.add(Play.spawn(() -> {
+                    for (int i = 0; i < ROUNDS; i++) {
+                        Processes.send(caller, "a stranger's");
+                    }
+                }));
+            }
+            for (Pid pid : all) {
+                Play.finished(pid);
+            }
+            Processes.send(server, "stop");
+            Play.finished(server);
+        });
+    }
+
+    private static void askMany(Pid server) throws InterruptedException {
+        for (int i = 0; i < ROUNDS; i++) {
+            boolean endless = i % 2 == 0;
+            Object answer = ask(server, i, endless ? Durations.INFINITE : 1 + ThreadLocalRandom.current().nextInt(100_000));
+            require(Integer.valueOf(i).equals(answer) || !endless && answer == null, "the answer to " + i + " is " + answer);
+        }
+        for (int i = 0; i < ROUNDS; i++) {
+            require("a stranger's".equals(Play.next()), "a stranger's message comes");
+        }
+        require(Play.poll() == null, "a message too many");
+    }
+
+    /** Who was not answered, was interrupted, or asked one that died, can wait again. */
+    static void ghosts() throws Exception {
+        Pid silent = Play.spawn(() -> Play.take("stop"::equals));
+        List<Support.Body> waits = List.of(
+                () -> require(ask(silent, 1, 2_000_000) == null, "the time runs out"),
+                () -> {
+                    try {
+                        ask(silent, 2, Durations.INFINITE);
+                        throw new AssertionError("it was not interrupted");
+                    } catch (InterruptedException e) {
+                        require(!Thread.currentThread().isInterrupted(), "the interrupt was told");
+                    }
+                },
+                () -> require("down".equals(ask(Play.spawn(() -> Play.next()), 3, Durations.INFINITE)), "it died of the question"));
+        for (int i = 0; i < waits.size(); i++) {
+            Support.Body wait = waits.get(i);
+            AtomicBoolean over = new AtomicBoolean();
+            Pid pid = Play.spawn(() -> {
+                wait.run();
+                over.set(true);
+                require(Play.next().equals("message"), "the message comes");
+            });
+            if (i == 1) {
+                Play.parked(pid);
+                Processes.processOf(pid).info().thread().interrupt();
+            }
+            Support.until("wait " + i + " is over", over::get);
+            Play.parked(pid);
+            Processes.send(pid, "message");
+            Play.finished(pid);
+        }
+        Processes.send(silent, "stop");
+        Play.finished(silent);
+    }
+}
