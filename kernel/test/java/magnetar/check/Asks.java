@@ -42,10 +42,14 @@ final class Asks {
 
     private static void answerAll() throws InterruptedException {
         for (Object m = Play.next(); m instanceof Question q; m = Play.next()) {
-            for (int n = ThreadLocalRandom.current().nextInt(200); n > 0; n--) {
-                Thread.onSpinWait();
-            }
+            spin(200);
             Processes.send(q.answer, List.of(q.answer, q.number));
+        }
+    }
+
+    private static void spin(int atMost) {
+        for (int n = ThreadLocalRandom.current().nextInt(atMost); n > 0; n--) {
+            Thread.onSpinWait();
         }
     }
 
@@ -59,6 +63,7 @@ final class Asks {
                 all.add(caller);
                 all.add(Play.spawn(() -> {
                     for (int i = 0; i < ROUNDS; i++) {
+                        spin(2_000);
                         Processes.send(caller, "a stranger's");
                     }
                 }));
