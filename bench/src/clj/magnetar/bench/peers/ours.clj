@@ -135,8 +135,8 @@
           "spawn-join-actors" spawn-and-monitor
           "pmap" parallel-map
           "memory-actors" (fn [n] (serve/bytes-each n #(spawn idle)))
-          "memory-servers" (fn [n] (serve/bytes-each n #(server {})))
-          "memory-servers-activated" (fn [n] (serve/bytes-each n #(server {:hosting :activated})))
+          "memory-servers" (fn [n] (in-process (serve/bytes-each n #(server {}))))
+          "memory-servers-activated" (fn [n] (in-process (serve/bytes-each n #(server {:hosting :activated}))))
           "timers" timers
           "echo" (fn [] (serve/echo-server #(spawn %)))}))
 
