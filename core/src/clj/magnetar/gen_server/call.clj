@@ -157,11 +157,16 @@
   (.demonitor me ref)
   (receive-answer me ref 0))
 
+(defn- carried
+  "The request as a server takes it."
+  [^LocalProcess me ref message]
+  [:magnetar/call [(.pid me) ref] message])
+
 (defn request
   "Sends the request to the server; the reference that its answer has."
   ^Ref [^LocalProcess me ^Pid pid address message]
   (let [ref (.monitor me pid address nil "REPLY_DEMONITOR")]
-    (Processes/send pid [:magnetar/call [(.pid me) ref] message])
+    (Processes/send pid (carried me ref message))
     ref))
 
 (defn- value-of [answer ref fail]
@@ -218,7 +223,7 @@
   "Asks as a process that is no server: nobody waits for it."
   [^LocalProcess me word ^Pid pid address message timeout nanos]
   (let [^Ref ref (.monitor me pid address nil "REPLY_DEMONITOR")
-        answer (.ask me pid [:magnetar/call [(.pid me) ref] message] (Answer. ref) (long nanos) ref)]
+        answer (.ask me pid (carried me ref message) (Answer. ref) (long nanos) ref)]
     (answered me ref answer (failure-of word pid ref address message timeout))))
 
 ;; ---- calls that the caller does itself, as the server
@@ -246,14 +251,14 @@
   "The answer of a server that rests and lends itself. If it cannot be had at once the call is as any other."
   [^LocalProcess me word ^Pid pid address message timeout nanos]
   (let [ref (.addressOfCall me pid address)
-        carried [:magnetar/call [(.pid me) ref] message]
-        visit (Visit. carried ::none)
+        sent (carried me ref message)
+        visit (Visit. sent ::none)
         visited (visited? me pid ref visit nanos)
         answer (.answered visit)]
     (if (and (not (identical? ::none answer)) (.unalias me ref))
       answer
       (do (.watch me ref)
-          (when-not visited (Processes/send pid carried))
+          (when-not visited (Processes/send pid sent))
           (answer-to me word pid ref address message timeout nanos)))))
 
 (defn- call-here [word address message timeout nanos]
