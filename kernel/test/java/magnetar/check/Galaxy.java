@@ -73,9 +73,13 @@ final class Galaxy {
         }
     }
 
-    /** All who live have done their steps, whoever died has told it (its fiber is gone), and nobody is dying of that. */
+    /**
+     * All who live have done their steps, whoever died has told it (its fiber is gone), and nobody is dying of that. One list, looked at from its first
+     * question to its last: who ended between two lists was in neither, and still told of its death.
+     */
     private boolean quiet() {
-        return Fibers.count() == living().size() && done.containsAll(living()) && living().stream().allMatch(Pid::isAlive);
+        List<Pid> all = living();
+        return Fibers.count() == all.size() && done.containsAll(all) && all.stream().allMatch(Pid::isAlive);
     }
 
     private List<Pid> living() {
