@@ -6,15 +6,19 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Stream;
+import magnetar.kernel.park.World;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Processes;
 import magnetar.kernel.process.Ref;
 import magnetar.kernel.time.Durations;
+import magnetar.kernel.time.Wheel;
 
 /** Asking: who asks is in its own mailbox before its request is in the other's, and gets that answer, whatever else arrives meanwhile. */
 final class Asks {
     private static final int ROUNDS = 2_000;
+    private static final int UNANSWERED = -2;
 
     private Asks() {}
 
@@ -24,16 +28,18 @@ final class Asks {
         return m instanceof List<?> l && (l.get(0) == ref || l.get(1) == ref) ? m : null;
     }
 
-    /** The number that comes back, "down" if the other has died; null if time ran out. */
+    /** The number that comes back, "DOWN" if the other has died; null if time ran out. */
     private static Object ask(Pid callee, int number, long nanos) throws InterruptedException {
         LocalProcess me = Play.me();
-        Ref ref = me.monitor(callee, callee, "down", "REPLY_DEMONITOR");
+        Ref ref = me.openCall(callee, callee);
+        long since = System.nanoTime();
         Object answer;
         try {
             answer = me.ask(callee, new Question(ref, number), m -> answerTo(ref, m), nanos, ref);
         } finally {
             me.demonitor(ref);
         }
+        require(answer != null || System.nanoTime() - since >= nanos, "the time ran out too early");
         if (answer == null) {
             answer = me.receive(m -> answerTo(ref, m), 0, 0); // it came between
         }
@@ -43,7 +49,9 @@ final class Asks {
     private static void answerAll() throws InterruptedException {
         for (Object m = Play.next(); m instanceof Question q; m = Play.next()) {
             spin(200);
-            Processes.send(q.answer, List.of(q.answer, q.number));
+            if (q.number != UNANSWERED) {
+                Processes.send(q.answer, List.of(q.answer, q.number));
+            }
         }
     }
 
@@ -88,6 +96,62 @@ final class Asks {
         require(Play.poll() == null, "a message too many");
     }
 
+    /** Who asks one that dies learns of it, once, and after that there is nobody to ask. */
+    static void deaths() throws Exception {
+        Play.in(new Support.Noisy(4, 3_000), () -> {
+            for (int round = 0; round < ROUNDS / 4; round++) {
+                Pid server = Play.spawn(Asks::answerAll);
+                List<Pid> callers = Stream.generate(() -> Play.spawn(() -> askTheDying(server))).limit(3).toList();
+                spin(40_000);
+                Processes.exit(server, "kill");
+                for (Pid caller : callers) {
+                    Play.finished(caller);
+                }
+            }
+        });
+    }
+
+    private static void askTheDying(Pid server) throws InterruptedException {
+        Object answer = 0;
+        for (int i = 0; !"DOWN".equals(answer); i++) {
+            answer = ask(server, i, i % 2 == 0 ? Durations.INFINITE : 60 * Play.SECOND);
+            require(Integer.valueOf(i).equals(answer) || "DOWN".equals(answer), "the answer to " + i + " is " + answer);
+        }
+        require("DOWN".equals(ask(server, -1, Durations.INFINITE)), "there is nobody");
+        require(Play.poll() == null && Play.me().info().monitors().isEmpty(), "nothing is left of a call");
+    }
+
+    /** However the limits of one call and the next differ: each lasts as long as it was said to, and ends. */
+    static void limits() throws Exception {
+        Pid silent = Play.spawn(() -> Play.take("stop"::equals));
+        Pid server = Play.spawn(Asks::answerAll);
+        Play.finished(Play.spawn(() -> {
+            for (int i = 0; i < 40; i++) {
+                limits(server, i);
+                require(ask(silent, i, 2_000_000) == null, "it is silent");
+            }
+        }));
+        Support.until("no timer is left", () -> Wheel.of(World.REAL).size() == 0);
+        for (Pid pid : List.of(silent, server)) {
+            Processes.send(pid, "stop");
+            Play.finished(pid);
+        }
+    }
+
+    private static void limits(Pid server, int i) throws InterruptedException {
+        for (int n = 0; n < 3; n++) {
+            ask(server, i, 5_000_000);
+        }
+        require(ask(server, UNANSWERED, 20_000_000) == null, "a timer that is due too early");
+        ask(server, i, 5_000_000);
+        long since = System.nanoTime();
+        require(Play.take(m -> false, 15_000_000) == null && System.nanoTime() - since >= 15_000_000, "the timer of a call that is over");
+        for (int n = 0; n < 2; n++) {
+            require(Integer.valueOf(i).equals(ask(server, i, 1_000 * Play.SECOND)), "it answers");
+        }
+        require(ask(server, UNANSWERED, 1_000_000) == null, "a timer that is due too late");
+    }
+
     /** Who was not answered, was interrupted, or asked one that died, can wait again. */
     static void ghosts() throws Exception {
         Pid silent = Play.spawn(() -> Play.take("stop"::equals));
@@ -101,7 +165,7 @@ final class Asks {
                         require(!Thread.currentThread().isInterrupted(), "the interrupt was told");
                     }
                 },
-                () -> require("down".equals(ask(Play.spawn(() -> Play.next()), 3, Durations.INFINITE)), "it died of the question"));
+                () -> require("DOWN".equals(ask(Play.spawn(() -> Play.next()), 3, Durations.INFINITE)), "it died of the question"));
         for (int i = 0; i < waits.size(); i++) {
             Support.Body wait = waits.get(i);
             AtomicBoolean over = new AtomicBoolean();

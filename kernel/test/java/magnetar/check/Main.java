@@ -43,6 +43,8 @@ public final class Main {
             Map.entry("blockers-100000", () -> Life.blockers(100_000)),
             Map.entry("asks", Asks::answers),
             Map.entry("ask-ghosts", Asks::ghosts),
+            Map.entry("ask-deaths", Asks::deaths),
+            Map.entry("ask-limits", Asks::limits),
             Map.entry("mailbox-wake-up", Mailboxes::wakeUp),
             Map.entry("mailbox-order", Mailboxes::order),
             Map.entry("mailbox-ghosts", Mailboxes::ghosts),

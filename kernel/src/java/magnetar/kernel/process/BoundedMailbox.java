@@ -256,6 +256,11 @@ final class BoundedMailbox extends Mailbox {
     }
 
     @Override
+    synchronized Waiter waiter() {
+        return owner;
+    }
+
+    @Override
     synchronized boolean isClosed() {
         return closed;
     }

@@ -2,8 +2,10 @@ package magnetar.kernel.process;
 
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.Callable;
 import java.util.function.Predicate;
+import java.util.stream.Stream;
 import magnetar.kernel.park.Cause;
 import magnetar.kernel.park.Exit;
 import magnetar.kernel.park.Fiber;
@@ -13,6 +15,7 @@ import magnetar.kernel.park.Region;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
+import magnetar.kernel.time.Alarm;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Expiry;
 import magnetar.kernel.time.Waits;
@@ -63,6 +66,7 @@ public final class LocalProcess extends Region {
     private Bag<Monitor> watchers;
     private Bag<Monitor> watching;
     private Bag<Owned> owned;
+    private Asking asking; // also read by the owner
     private boolean traps;
     private Object reason;
     private Object name;
@@ -286,16 +290,34 @@ public final class LocalProcess extends Region {
     public Object ask(Pid callee, Object request, Matcher matcher, long nanos, Ref ref) throws InterruptedException {
         Fiber fiber = fiber();
         Parked waiter = nanos > 0 && mayWaitFirst(callee.process()) ? new Parked(fiber, WaitReason.MAILBOX, pid) : null;
+        long deadline = waiter == null ? 0 : Waits.deadline(fiber.world(), nanos);
+        Alarm alarm = waiter == null ? null : setAlarm(fiber, ref, deadline);
         if (waiter == null || !mailbox.enlist(waiter)) {
+            lift(alarm);
             Processes.send(callee, request);
             return receive(matcher, nanos, ref.mark());
         }
-        long deadline = Waits.deadline(fiber.world(), nanos);
-        if (!awaitEnlisted(fiber, waiter, deadline, callee, request)) {
+        if (!awaitEnlisted(fiber, waiter, deadline, alarm, callee, request)) {
             return null;
         }
         Object taken = take(matcher, null);
         return taken != null || isOver(fiber, deadline) ? taken : receive(matcher, left(fiber, deadline), ref.mark());
+    }
+
+    /** What limits the wait for the answer to this call; null if that needs a timer of its own, or none. */
+    private Alarm setAlarm(Fiber fiber, Ref call, long deadline) {
+        Asking a = asking;
+        Alarm alarm = a == null || deadline == Durations.INFINITE ? null : a.alarm(call, fiber.world(), mailbox);
+        if (alarm != null) {
+            alarm.set(deadline);
+        }
+        return alarm;
+    }
+
+    private static void lift(Alarm alarm) {
+        if (alarm != null) {
+            alarm.lift();
+        }
     }
 
     /** Not if its next message has to wait itself, nor if the send may. */
@@ -339,20 +361,21 @@ public final class LocalProcess extends Region {
         if (!mailbox.enlist(waiter)) {
             return refuseIfClosed();
         }
-        return awaitEnlisted(fiber, waiter, deadline, null, null);
+        return awaitEnlisted(fiber, waiter, deadline, null, null, null);
     }
 
     /** Parks with a waiter that the mailbox has; true if a message came. Sends a request first, if somebody is asked. */
-    private boolean awaitEnlisted(Fiber fiber, Parked waiter, long deadline, Pid asked, Object request) throws InterruptedException {
+    private boolean awaitEnlisted(Fiber fiber, Parked waiter, long deadline, Alarm alarm, Pid asked, Object request) throws InterruptedException {
         Expiry expiry = null;
         boolean completed = false;
         try {
-            expiry = Waits.limit(fiber.world(), waiter, deadline);
+            expiry = alarm != null && alarm.arm() ? null : Waits.limit(fiber.world(), waiter, deadline);
             if (asked != null) {
                 Processes.send(asked, request);
             }
             completed = waiter.await();
         } finally {
+            lift(alarm);
             Waits.lift(fiber.world(), expiry);
             if (!completed) {
                 mailbox.delist(waiter);
@@ -467,7 +490,7 @@ public final class LocalProcess extends Region {
             if (alias.alias == Ref.Alias.NONE) {
                 return;
             }
-            if (alias.alias == Ref.Alias.REPLY_DEMONITOR && Bag.remove(watching, alias)) {
+            if (alias.alias == Ref.Alias.REPLY_DEMONITOR && !Asking.close(asking, alias) && Bag.remove(watching, alias)) {
                 closed = (Monitor) alias;
             }
             if (alias.alias == Ref.Alias.REPLY || alias.alias == Ref.Alias.REPLY_DEMONITOR) {
@@ -493,19 +516,70 @@ public final class LocalProcess extends Region {
         Ways.settle(watched);
         LocalProcess p = Processes.live(watched);
         Monitor m = newMonitor(p == null ? watched : p.pid, object, tag, Ref.Alias.valueOf(mode));
-        synchronized (this) {
-            if (life == Life.DEAD) {
-                return m;
-            }
-            watching = Bag.with(watching, m);
-        }
-        return begin(m, p, false);
+        list(m, p, false);
+        return m;
     }
 
     Monitor newMonitor(Pid watched, Object object, Object tag, Ref.Alias alias) {
         Monitor m = new Monitor(Processes.nextRef(fiber()), Processes.creation(), pid, mark(), watched, object, tag == null ? Words.get().down : tag);
         m.alias = alias;
         return m;
+    }
+
+    /**
+     * The reference of a call that is about to be sent: an address for one answer, and a monitor until that came. Called by the owner, who waits for the answer
+     * before it opens the next one.
+     */
+    public Ref openCall(Pid callee, Object object) {
+        Ways.settle(callee);
+        LocalProcess p = Processes.live(callee);
+        Monitor m = newMonitor(p == null ? callee : p.pid, object, null, Ref.Alias.REPLY_DEMONITOR);
+        watchCall(m, p, false);
+        return m;
+    }
+
+    private void watchCall(Monitor m, LocalProcess p, boolean wasAlive) {
+        Asking a = asking;
+        if (a != null && a.call() != null || p == null) { // a call was left open by an interrupt
+            list(m, p, wasAlive);
+        } else if (a == null || a.watched != m.watched) {
+            askAnother(p, m, wasAlive);
+        } else {
+            a.open(m);
+            World.switchPoint();
+            if (m.watched.process() == null) {
+                World.settle(m.watched, pid);
+                fire(a, wasAlive ? m.watched.ended().reason() : Words.get().noproc);
+            }
+        }
+    }
+
+    private void askAnother(LocalProcess p, Monitor m, boolean wasAlive) {
+        Asking next = new Asking(Processes.nextRef(fiber()), Processes.creation(), pid, p.pid, m);
+        Asking before;
+        synchronized (this) {
+            before = asking;
+            if (life == Life.DEAD) {
+                return;
+            }
+            if (before != null) {
+                Bag.remove(watching, before);
+            }
+            watching = Bag.with(watching, next);
+            asking = next;
+        }
+        forget(before);
+        begin(next, p, wasAlive);
+    }
+
+    private void list(Monitor m, LocalProcess p, boolean wasAlive) {
+        synchronized (this) {
+            if (life == Life.DEAD) {
+                return;
+            }
+            watching = Bag.with(watching, m);
+        }
+        begin(m, p, wasAlive);
     }
 
     /** The reference of a call that is answered here and now, if all goes well: an address for one answer. Else {@link #watch} it. */
@@ -526,7 +600,7 @@ public final class LocalProcess extends Region {
         begin(m, m.watched.process(), true);
     }
 
-    private Monitor begin(Monitor m, LocalProcess p, boolean wasAlive) {
+    private void begin(Monitor m, LocalProcess p, boolean wasAlive) {
         World.switchPoint();
         if (p == null || !p.addWatcher(m)) {
             World.settle(m.watched, pid);
@@ -536,7 +610,6 @@ public final class LocalProcess extends Region {
         if (life == Life.DEAD) {
             forget(m);
         }
-        return m;
     }
 
     private synchronized boolean addWatcher(Monitor m) {
@@ -553,12 +626,23 @@ public final class LocalProcess extends Region {
         World.switchPoint();
         Waiter answer = null;
         synchronized (this) {
-            if (Bag.remove(watching, m)) {
-                closeAlias(m);
-                answer = mailbox.pushSignal(new Node(Words.language().down(m.tag, m, m.object, why)));
+            boolean listed = Bag.remove(watching, m);
+            Monitor told = m instanceof Asking a ? ended(a) : listed ? m : null;
+            if (told != null) {
+                closeAlias(told);
+                answer = mailbox.pushSignal(new Node(Words.language().down(told.tag, told, told.object, why)));
             }
         }
+        if (m instanceof Asking a) {
+            a.end();
+        }
         settle(answer);
+    }
+
+    // Under the monitor: the call that was open in it, listed or not: it may have been opened after the death was told.
+    private Monitor ended(Asking a) {
+        asking = asking == a ? null : asking;
+        return a.close();
     }
 
     private static void closeAlias(Monitor m) {
@@ -575,19 +659,24 @@ public final class LocalProcess extends Region {
         }
         Ways.settle(m.watched);
         boolean was;
+        boolean called;
         World.switchPoint();
         synchronized (this) {
             was = Bag.remove(watching, m);
+            called = Asking.close(asking, m);
             if (m.maker() == pid) {
                 closeAlias(m);
             }
         }
         forget(was ? m : null);
-        return was;
+        return was || called;
     }
 
     private static void forget(Monitor m) {
         LocalProcess p = m == null ? null : m.watched.process();
+        if (m instanceof Asking a) {
+            a.end();
+        }
         if (p != null) {
             World.switchPoint();
             synchronized (p) {
@@ -600,7 +689,7 @@ public final class LocalProcess extends Region {
 
     /** How many monitors of this process still let it be answered to: calls that were neither answered nor given up. */
     public synchronized int openCalls() {
-        return (int) Bag.list(watching).stream().filter(m -> m.alias != Ref.Alias.NONE).count();
+        return (int) monitors(watching).filter(m -> m.alias != Ref.Alias.NONE).count();
     }
 
     // --- links -------------------------------------------------------------------------------------------------------
@@ -820,6 +909,7 @@ public final class LocalProcess extends Region {
         links = null;
         watchers = null;
         watching = null;
+        asking = null;
         owned = null;
         return obituary;
     }
@@ -1059,8 +1149,12 @@ public final class LocalProcess extends Region {
     /** What is known of it at one instant, without its co-operation. */
     public synchronized ProcessInfo info() {
         return new ProcessInfo(pid, fiber() == null ? null : fiber().get(), life.name(), name, Bag.list(links),
-                Bag.list(watchers).stream().map(Ref::maker).toList(), Bag.list(watching).stream().map(m -> m.object).toList(), mailbox.size(),
+                monitors(watchers).map(Ref::maker).toList(), monitors(watching).map(m -> m.object).toList(), mailbox.size(),
                 traps, suspensions > 0, leader(), dictionary);
+    }
+
+    private static Stream<Monitor> monitors(Bag<Monitor> listed) {
+        return Bag.list(listed).stream().map(Monitor::call).filter(Objects::nonNull);
     }
 
     /** How many messages are in its mailbox before the first one that the test takes, or -1; a guess while it takes messages. */

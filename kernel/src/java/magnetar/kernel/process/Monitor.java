@@ -1,7 +1,7 @@
 package magnetar.kernel.process;
 
 /** The reference of one monitor: who watches, whom, and how the message of its end begins. */
-final class Monitor extends Ref {
+class Monitor extends Ref {
     final Pid watched;
     final Object object; // as the watcher named it: the pid, or a name
     final Object tag;
@@ -11,5 +11,10 @@ final class Monitor extends Ref {
         this.watched = watched;
         this.object = object;
         this.tag = tag;
+    }
+
+    /** What is watched at this moment: the monitor itself; null if none is. */
+    Monitor call() {
+        return this;
     }
 }

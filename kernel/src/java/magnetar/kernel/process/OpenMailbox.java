@@ -126,7 +126,7 @@ final class OpenMailbox extends Mailbox {
         WORD.compareAndSet(this, owner, null);
     }
 
-    /** Who waits in it, or null. */
+    @Override
     Waiter waiter() {
         return word instanceof Waiter owner ? owner : null;
     }
