@@ -222,7 +222,7 @@
 (defn- ask
   "Asks as a process that is no server: nobody waits for it."
   [^LocalProcess me word ^Pid pid address message timeout nanos]
-  (let [ref (.openCall me pid address)
+  (let [ref (.openCall me pid address (long nanos))
         answer (.ask me pid (carried me ref message) (Answer. ref) (long nanos) ref)]
     (answered me ref answer (failure-of word pid ref address message timeout))))
 

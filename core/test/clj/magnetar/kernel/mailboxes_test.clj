@@ -14,7 +14,7 @@
 
 ;; Mailbox, invariants 1 and 2, and decision 8
 (deftest who-asks-gets-its-own-answer-loses-no-other-message-and-can-wait-again
-  (green? 60 "asks" "ask-ghosts" "ask-deaths" "ask-limits"))
+  (green? 60 "asks" "ask-ghosts" "ask-deaths" "ask-limits" "ask-shielded"))
 
 ;; BoundedMailbox, invariants 1 and 2, and decision 9
 (deftest a-bounded-mailbox-keeps-its-bound-and-its-policy-spares-signals-and-wakes-a-thousand-senders

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Stream;
+import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.World;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
@@ -31,7 +32,7 @@ final class Asks {
     /** The number that comes back, "DOWN" if the other has died; null if time ran out. */
     private static Object ask(Pid callee, int number, long nanos) throws InterruptedException {
         LocalProcess me = Play.me();
-        Ref ref = me.openCall(callee, callee);
+        Ref ref = me.openCall(callee, callee, nanos);
         long since = System.nanoTime();
         Object answer;
         try {
@@ -53,6 +54,10 @@ final class Asks {
                 Processes.send(q.answer, List.of(q.answer, q.number));
             }
         }
+    }
+
+    private static void answerOtherwise() throws InterruptedException {
+        Processes.send(((Question) Play.next()).answer, "no answer");
     }
 
     private static void spin(int atMost) {
@@ -121,6 +126,29 @@ final class Asks {
         require(Play.poll() == null && Play.me().info().monitors().isEmpty(), "nothing is left of a call");
     }
 
+    /** Who has to end while it asks in a shield is told so, whenever that comes. */
+    static void shielded() throws Exception {
+        Play.in(new Support.Noisy(4, 3_000), () -> {
+            Pid silent = Play.spawn(() -> Play.take("stop"::equals));
+            for (int round = 0; round < ROUNDS; round++) {
+                Pid caller = Play.spawn(() -> Fiber.current().shield(() -> askInShield(silent)));
+                spin(4_000);
+                Processes.exit(caller, "x");
+                require("x".equals(Play.reasonOf(caller)), "it ends for the reason that it was given");
+            }
+            Processes.send(silent, "stop");
+            Play.finished(silent);
+        });
+    }
+
+    private static void askInShield(Pid silent) {
+        try {
+            ask(silent, 1, Durations.INFINITE);
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
     /** However the limits of one call and the next differ: each lasts as long as it was said to, and ends. */
     static void limits() throws Exception {
         Pid silent = Play.spawn(() -> Play.take("stop"::equals));
@@ -150,6 +178,7 @@ final class Asks {
             require(Integer.valueOf(i).equals(ask(server, i, 1_000 * Play.SECOND)), "it answers");
         }
         require(ask(server, UNANSWERED, 1_000_000) == null, "a timer that is due too late");
+        require(Play.me().info().monitors().isEmpty(), "a call that has ended watches nobody");
     }
 
     /** Who was not answered, was interrupted, or asked one that died, can wait again. */
@@ -165,7 +194,11 @@ final class Asks {
                         require(!Thread.currentThread().isInterrupted(), "the interrupt was told");
                     }
                 },
-                () -> require("DOWN".equals(ask(Play.spawn(() -> Play.next()), 3, Durations.INFINITE)), "it died of the question"));
+                () -> require("DOWN".equals(ask(Play.spawn(() -> Play.next()), 3, Durations.INFINITE)), "it died of the question"),
+                () -> {
+                    require(ask(Play.spawn(Asks::answerOtherwise), 4, 2_000_000) == null, "no answer came");
+                    require("no answer".equals(Play.next()), "what came instead is a message");
+                });
         for (int i = 0; i < waits.size(); i++) {
             Support.Body wait = waits.get(i);
             AtomicBoolean over = new AtomicBoolean();

@@ -45,6 +45,7 @@ public final class Main {
             Map.entry("ask-ghosts", Asks::ghosts),
             Map.entry("ask-deaths", Asks::deaths),
             Map.entry("ask-limits", Asks::limits),
+            Map.entry("ask-shielded", Asks::shielded),
             Map.entry("mailbox-wake-up", Mailboxes::wakeUp),
             Map.entry("mailbox-order", Mailboxes::order),
             Map.entry("mailbox-ghosts", Mailboxes::ghosts),

@@ -48,7 +48,6 @@ final class Universe {
         final Star by;
         final Star on; // null for an alias
         String mode;
-        String tag;
         Ref ref;
 
         Watch(int number, Star by, Star on, String mode) {
@@ -199,10 +198,7 @@ final class Universe {
 
     private void monitor(Star a, Star b) throws Exception {
         Watch w = new Watch(made++, a, b, MODES.get(chance.nextInt(MODES.size())));
-        boolean calls = w.mode.equals("REPLY_DEMONITOR") && chance.nextBoolean();
-        w.tag = calls ? "DOWN" : "down" + w.number;
-        tell(a, (calls ? "calls " : "watches ") + b.index + " " + w.mode,
-                () -> w.ref = calls ? Play.me().openCall(b.pid, b.pid) : Play.me().monitor(b.pid, b.pid, w.tag, w.mode));
+        tell(a, "watches " + b.index + " " + w.mode, () -> w.ref = Play.me().monitor(b.pid, b.pid, "down" + w.number, w.mode));
         watches.add(w);
         if (b.dead) {
             down(w, "noproc");
@@ -213,7 +209,7 @@ final class Universe {
 
     private void down(Watch w, String reason) {
         w.by.watching.remove(w);
-        w.by.messages.add(w.tag + " " + w.on.index + " " + reason);
+        w.by.messages.add("down" + w.number + " " + w.on.index + " " + reason);
         closeWith(w);
     }
 

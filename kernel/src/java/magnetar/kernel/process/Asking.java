@@ -1,63 +1,77 @@
 package magnetar.kernel.process;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
 import magnetar.kernel.time.Alarm;
+import magnetar.kernel.time.Durations;
 
 /**
- * A monitor that stands from one call of a process to its next, while it calls the same process: a call is {@link #open} in it until it was answered or
- * given up, and neither side changes a list for it.
+ * A monitor that stands from one call of a process to its next, while it calls the same process: a call is {@link #open} in it until it has ended, and neither
+ * side changes a list for it.
  *
  * <p>Invariants:
  * <ol>
- *   <li>A process lists no more than one of its own, for whom it called last, and has no more than one call open in it. It is listed with the watched process
- *       as any monitor, from before its first request is sent to the death of one of both, or to a call of another process.
- *   <li>The caller alone opens a call, without a lock, and then looks whether the watched process is dead. That one is dead before it asks what is open. So one
- *       of both sees the other.
- *   <li>Whoever ends the call, under the monitor of the caller's process, decides: an answer, the message of the death, or neither. So one of them comes, once.
+ *   <li>A process lists no more than one of its own, for whom it called last. It is listed with the watched process as any monitor, from before its first
+ *       request is sent to the death of one of both, or to a call of another process.
+ *   <li>The caller alone opens a call, without a lock, and then looks whether the watched process is dead, or itself has to end. These are written before anybody
+ *       asks what is open. So one of both sees the other.
  * </ol>
  *
  * <p>Refused: a call that is told of the death by the mailbox that its request is in (whoever kills a process may not look at the list of messages, which its
- * thread may be working on), and a monitor for each call, as before (callers and the server meet under the server's monitor, twice for each call).
+ * thread may be working on), and a monitor for each call (callers and the server meet under the server's monitor, twice for each call).
  */
 final class Asking extends Monitor {
-    // Written by the caller, or under the monitor of its process.
-    private volatile Monitor open;
+    private static final VarHandle OPEN;
 
-    // Only accessed by the caller, but that whoever ends the monitor ends the alarm.
-    private boolean again;
+    static {
+        try {
+            OPEN = MethodHandles.lookup().findVarHandle(Asking.class, "open", Call.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    // Written by the caller.
+    private volatile Call open;
     private volatile Alarm alarm;
 
-    Asking(long id, long creation, Pid maker, Pid watched, Monitor first) {
+    // Only accessed by the caller: true from the second call on.
+    private boolean again;
+
+    Asking(long id, long creation, Pid maker, Pid watched) {
         super(id, creation, maker, 0, watched, watched, null);
-        open = first;
     }
 
     @Override
-    Monitor call() {
+    Call call() {
         return open;
     }
 
-    /** Opens a call. Called by the caller, if none is open. */
-    void open(Monitor call) {
+    /** Opens a call. Called by the caller, who waits for no other. */
+    void open(Call call, World world) {
+        if (alarm == null && again) {
+            alarm = new CallAlarm(world);
+        }
+        if (alarm != null) {
+            alarm.set(call.deadline);
+        }
         open = call;
-        again = true;
     }
 
-    /** What limits the wait for the answer to this call; null if that needs a timer of its own. Called by the caller. */
-    Alarm alarm(Ref call, World world, Mailbox mailbox) {
-        if (!again || open != call) {
-            return null;
+    /** True if time ends the call without a timer of its own. Called by the caller. */
+    boolean limits(Call call) {
+        return alarm != null && call.deadline != Durations.INFINITE && alarm.arm();
+    }
+
+    /** The caller waits no longer. */
+    void close() {
+        if (alarm != null) {
+            alarm.lift();
         }
-        if (alarm == null) {
-            alarm = new Alarm(world) {
-                @Override
-                protected Waiter waiter() {
-                    return mailbox.waiter();
-                }
-            };
-        }
-        return alarm;
+        OPEN.setRelease(this, (Call) null);
+        again = true;
     }
 
     /** Nobody calls in it any more. */
@@ -68,15 +82,15 @@ final class Asking extends Monitor {
         }
     }
 
-    /** Under the monitor of the caller's process: ends the call that is open, and returns it; null if none is. */
-    Monitor close() {
-        Monitor was = open;
-        open = null;
-        return was;
-    }
+    private final class CallAlarm extends Alarm {
+        CallAlarm(World world) {
+            super(world);
+        }
 
-    /** The same, if it is this one: false if it is not. */
-    static boolean close(Asking asking, Ref call) {
-        return asking != null && asking.open == call && asking.close() != null;
+        @Override
+        protected Waiter waiter() {
+            Call call = open;
+            return call == null ? null : call.waiter();
+        }
     }
 }

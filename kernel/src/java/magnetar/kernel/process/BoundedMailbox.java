@@ -256,11 +256,6 @@ final class BoundedMailbox extends Mailbox {
     }
 
     @Override
-    synchronized Waiter waiter() {
-        return owner;
-    }
-
-    @Override
     synchronized boolean isClosed() {
         return closed;
     }

@@ -15,7 +15,6 @@ import magnetar.kernel.park.Region;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
-import magnetar.kernel.time.Alarm;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Expiry;
 import magnetar.kernel.time.Waits;
@@ -130,7 +129,7 @@ public final class LocalProcess extends Region {
 
     /** Whether it still waits for an answer at this alias of its own. */
     public synchronized boolean awaits(Ref alias) {
-        return alias.maker() == pid && alias.alias != Ref.Alias.NONE;
+        return alias.maker() == pid && alias.isAddress();
     }
 
     /** What the face keeps for its owner. */
@@ -284,40 +283,53 @@ public final class LocalProcess extends Region {
     }
 
     /**
-     * Sends the request to another process and takes the answer, as {@link #receive}. The other is woken when this one has nothing left to do but to park:
-     * else a second core finds both runnable, and they answer each other from core to core.
+     * Sends the request of a call that was {@link #openCall opened} and takes the answer, or the message that the callee has died; null if time runs out. The
+     * callee is woken when this one has nothing left to do but to park: else a second core finds both runnable, and they answer each other from core to core.
      */
     public Object ask(Pid callee, Object request, Matcher matcher, long nanos, Ref ref) throws InterruptedException {
-        Fiber fiber = fiber();
-        Parked waiter = nanos > 0 && mayWaitFirst(callee.process()) ? new Parked(fiber, WaitReason.MAILBOX, pid) : null;
-        long deadline = waiter == null ? 0 : Waits.deadline(fiber.world(), nanos);
-        Alarm alarm = waiter == null ? null : setAlarm(fiber, ref, deadline);
-        if (waiter == null || !mailbox.enlist(waiter)) {
-            lift(alarm);
+        if (!(ref instanceof Call call)) {
             Processes.send(callee, request);
             return receive(matcher, nanos, ref.mark());
         }
-        if (!awaitEnlisted(fiber, waiter, deadline, alarm, callee, request)) {
-            return null;
+        Parked waiter = call.waiter();
+        boolean answered;
+        try {
+            answered = awaitAnswer(callee, request, call, waiter);
+        } finally {
+            call.close();
         }
-        Object taken = take(matcher, null);
-        return taken != null || isOver(fiber, deadline) ? taken : receive(matcher, left(fiber, deadline), ref.mark());
+        return answered ? taken(waiter.result(), matcher, call) : null;
     }
 
-    /** What limits the wait for the answer to this call; null if that needs a timer of its own, or none. */
-    private Alarm setAlarm(Fiber fiber, Ref call, long deadline) {
-        Asking a = asking;
-        Alarm alarm = a == null || deadline == Durations.INFINITE ? null : a.alarm(call, fiber.world(), mailbox);
-        if (alarm != null) {
-            alarm.set(deadline);
+    private boolean awaitAnswer(Pid callee, Object request, Call call, Parked waiter) throws InterruptedException {
+        World world = fiber().world();
+        Expiry expiry = null;
+        try {
+            expiry = call.isTimed() ? null : Waits.limit(world, waiter, call.deadline);
+            Processes.send(callee, request);
+            if (mailbox.isClosed()) {
+                call.answer(Call.NOTHING);
+            }
+            return waiter.await();
+        } finally {
+            Waits.lift(world, expiry);
         }
-        return alarm;
     }
 
-    private static void lift(Alarm alarm) {
-        if (alarm != null) {
-            alarm.lift();
+    /** What the matcher makes of what a call has ended with. Whoever has the reference may have sent something else than an answer. */
+    private Object taken(Object answer, Matcher matcher, Call call) throws InterruptedException {
+        if (answer == Call.NOTHING) {
+            throw new Exit(reason); // in a shield, or its cause is about to be written
         }
+        awaitResumption();
+        Object made = matcher.match(answer);
+        if (made == null) {
+            deliverSignal(answer);
+            return isOver(fiber(), call.deadline) ? null : receive(matcher, left(fiber(), call.deadline), call.mark());
+        }
+        World.note("receives", pid, answer);
+        traceReceipt(answer);
+        return made;
     }
 
     /** Not if its next message has to wait itself, nor if the send may. */
@@ -361,22 +373,10 @@ public final class LocalProcess extends Region {
         if (!mailbox.enlist(waiter)) {
             return refuseIfClosed();
         }
-        return awaitEnlisted(fiber, waiter, deadline, null, null, null);
-    }
-
-    /** Parks with a waiter that the mailbox has; true if a message came. Sends a request first, if somebody is asked. */
-    private boolean awaitEnlisted(Fiber fiber, Parked waiter, long deadline, Alarm alarm, Pid asked, Object request) throws InterruptedException {
-        Expiry expiry = null;
         boolean completed = false;
         try {
-            expiry = alarm != null && alarm.arm() ? null : Waits.limit(fiber.world(), waiter, deadline);
-            if (asked != null) {
-                Processes.send(asked, request);
-            }
-            completed = waiter.await();
+            completed = Waits.awaitUntil(fiber.world(), waiter, deadline);
         } finally {
-            lift(alarm);
-            Waits.lift(fiber.world(), expiry);
             if (!completed) {
                 mailbox.delist(waiter);
             }
@@ -483,6 +483,10 @@ public final class LocalProcess extends Region {
 
     /** A message to an alias of this process: delivered if it is open. No bound applies: it is an answer. */
     void deliverTo(Ref alias, Object message) {
+        if (alias instanceof Call call) {
+            answer(call, message);
+            return;
+        }
         Waiter answer;
         Monitor closed = null;
         World.switchPoint();
@@ -490,7 +494,7 @@ public final class LocalProcess extends Region {
             if (alias.alias == Ref.Alias.NONE) {
                 return;
             }
-            if (alias.alias == Ref.Alias.REPLY_DEMONITOR && !Asking.close(asking, alias) && Bag.remove(watching, alias)) {
+            if (alias.alias == Ref.Alias.REPLY_DEMONITOR && Bag.remove(watching, alias)) {
                 closed = (Monitor) alias;
             }
             if (alias.alias == Ref.Alias.REPLY || alias.alias == Ref.Alias.REPLY_DEMONITOR) {
@@ -501,6 +505,14 @@ public final class LocalProcess extends Region {
         World.note("reply", pid, message);
         forget(closed);
         settle(answer); // last: who answers parks next, and wants no other core to come between
+    }
+
+    private void answer(Call call, Object message) {
+        World.switchPoint();
+        if (call.isAddress()) {
+            World.note("reply", pid, message);
+            call.answer(message);
+        }
     }
 
     // --- monitors ----------------------------------------------------------------------------------------------------
@@ -516,7 +528,7 @@ public final class LocalProcess extends Region {
         Ways.settle(watched);
         LocalProcess p = Processes.live(watched);
         Monitor m = newMonitor(p == null ? watched : p.pid, object, tag, Ref.Alias.valueOf(mode));
-        list(m, p, false);
+        list(m, p);
         return m;
     }
 
@@ -527,41 +539,44 @@ public final class LocalProcess extends Region {
     }
 
     /**
-     * The reference of a call that is about to be sent: an address for one answer, and a monitor until that came. Called by the owner, who waits for the answer
-     * before it opens the next one.
+     * The reference of a call that {@link #ask} is about to send: an address for one answer, and a monitor until that has come, for so many nanoseconds. Called by
+     * the owner.
      */
-    public Ref openCall(Pid callee, Object object) {
+    public Ref openCall(Pid callee, Object object, long nanos) {
         Ways.settle(callee);
         LocalProcess p = Processes.live(callee);
-        Monitor m = newMonitor(p == null ? callee : p.pid, object, null, Ref.Alias.REPLY_DEMONITOR);
-        watchCall(m, p, false);
-        return m;
+        if (p == null || nanos <= 0 || !mayWaitFirst(p)) {
+            Monitor m = newMonitor(p == null ? callee : p.pid, object, null, Ref.Alias.REPLY_DEMONITOR);
+            list(m, p);
+            return m;
+        }
+        Fiber fiber = fiber();
+        Asking a = asking;
+        Asking in = a != null && a.watched == p.pid ? a : new Asking(Processes.nextRef(fiber), Processes.creation(), pid, p.pid);
+        Call call = new Call(Processes.nextRef(fiber), pid, mark(), object, in, new Parked(fiber, WaitReason.MAILBOX, pid), Waits.deadline(fiber.world(), nanos));
+        in.open(call, fiber.world());
+        watchCalls(in, in == a, p);
+        return call;
     }
 
-    private void watchCall(Monitor m, LocalProcess p, boolean wasAlive) {
-        Asking a = asking;
-        if (a != null && a.call() != null || p == null) { // a call was left open by an interrupt
-            list(m, p, wasAlive);
-        } else if (a == null || a.watched != m.watched) {
-            askAnother(p, m, wasAlive);
-        } else {
-            a.open(m);
-            World.switchPoint();
-            if (m.watched.process() == null) {
-                World.settle(m.watched, pid);
-                fire(a, wasAlive ? m.watched.ended().reason() : Words.get().noproc);
-            }
+    private void watchCalls(Asking in, boolean listed, LocalProcess p) {
+        World.switchPoint();
+        if (!listed) {
+            ask(in, p);
+        } else if (in.watched.process() == null) {
+            World.settle(in.watched, pid);
+            fire(in, Words.get().noproc);
         }
     }
 
-    private void askAnother(LocalProcess p, Monitor m, boolean wasAlive) {
-        Asking next = new Asking(Processes.nextRef(fiber()), Processes.creation(), pid, p.pid, m);
+    /** Watches whom it asks from now on, and whom it asked last no longer. */
+    private void ask(Asking next, LocalProcess p) {
         Asking before;
         synchronized (this) {
-            before = asking;
             if (life == Life.DEAD) {
                 return;
             }
+            before = asking;
             if (before != null) {
                 Bag.remove(watching, before);
             }
@@ -569,17 +584,17 @@ public final class LocalProcess extends Region {
             asking = next;
         }
         forget(before);
-        begin(next, p, wasAlive);
+        begin(next, p, false);
     }
 
-    private void list(Monitor m, LocalProcess p, boolean wasAlive) {
+    private void list(Monitor m, LocalProcess p) {
         synchronized (this) {
             if (life == Life.DEAD) {
                 return;
             }
             watching = Bag.with(watching, m);
         }
-        begin(m, p, wasAlive);
+        begin(m, p, false);
     }
 
     /** The reference of a call that is answered here and now, if all goes well: an address for one answer. Else {@link #watch} it. */
@@ -624,25 +639,31 @@ public final class LocalProcess extends Region {
     private void fire(Monitor m, Object why) {
         World.note("down", pid, why);
         World.switchPoint();
+        if (m instanceof Asking a) {
+            end(a, why);
+            return;
+        }
         Waiter answer = null;
         synchronized (this) {
-            boolean listed = Bag.remove(watching, m);
-            Monitor told = m instanceof Asking a ? ended(a) : listed ? m : null;
-            if (told != null) {
-                closeAlias(told);
-                answer = mailbox.pushSignal(new Node(Words.language().down(told.tag, told, told.object, why)));
+            if (Bag.remove(watching, m)) {
+                closeAlias(m);
+                answer = mailbox.pushSignal(new Node(Words.language().down(m.tag, m, m.object, why)));
             }
-        }
-        if (m instanceof Asking a) {
-            a.end();
         }
         settle(answer);
     }
 
-    // Under the monitor: the call that was open in it, listed or not: it may have been opened after the death was told.
-    private Monitor ended(Asking a) {
-        asking = asking == a ? null : asking;
-        return a.close();
+    private void end(Asking a, Object why) {
+        synchronized (this) {
+            Bag.remove(watching, a);
+            asking = asking == a ? null : asking;
+        }
+        a.end();
+        World.switchPoint();
+        Call open = a.call();
+        if (open != null) {
+            open.answer(Words.language().down(open.tag, open, open.object, why));
+        }
     }
 
     private static void closeAlias(Monitor m) {
@@ -659,17 +680,15 @@ public final class LocalProcess extends Region {
         }
         Ways.settle(m.watched);
         boolean was;
-        boolean called;
         World.switchPoint();
         synchronized (this) {
             was = Bag.remove(watching, m);
-            called = Asking.close(asking, m);
             if (m.maker() == pid) {
                 closeAlias(m);
             }
         }
         forget(was ? m : null);
-        return was || called;
+        return was;
     }
 
     private static void forget(Monitor m) {
@@ -689,7 +708,7 @@ public final class LocalProcess extends Region {
 
     /** How many monitors of this process still let it be answered to: calls that were neither answered nor given up. */
     public synchronized int openCalls() {
-        return (int) monitors(watching).filter(m -> m.alias != Ref.Alias.NONE).count();
+        return (int) monitors(watching).filter(Monitor::isAddress).count();
     }
 
     // --- links -------------------------------------------------------------------------------------------------------
@@ -889,6 +908,10 @@ public final class LocalProcess extends Region {
             name = null;
         }
         mailbox.close();
+        Call open = asking == null ? null : asking.call();
+        if (open != null) {
+            open.answer(Call.NOTHING);
+        }
     }
 
     /** Under the monitor: dead at once for everybody else, whatever its thread does. */

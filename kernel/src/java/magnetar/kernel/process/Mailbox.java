@@ -61,9 +61,6 @@ abstract class Mailbox implements Source {
 
     abstract boolean isClosed();
 
-    /** Who waits in it, or null. */
-    abstract Waiter waiter();
-
     /** Called by the owner before a message leaves the list. */
     void removing(Node node) {}
 

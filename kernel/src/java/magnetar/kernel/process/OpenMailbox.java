@@ -126,7 +126,7 @@ final class OpenMailbox extends Mailbox {
         WORD.compareAndSet(this, owner, null);
     }
 
-    @Override
+    /** Who waits in it, or null. */
     Waiter waiter() {
         return word instanceof Waiter owner ? owner : null;
     }

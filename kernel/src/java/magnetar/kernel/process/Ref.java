@@ -46,6 +46,15 @@ public class Ref implements Comparable<Ref> {
         return maker;
     }
 
+    /** True if what is sent to it may come. Under the monitor of the process that made it. */
+    boolean isAddress() {
+        return alias != Alias.NONE;
+    }
+
+    long incarnation() {
+        return creation;
+    }
+
     /** The number of the youngest message that its maker had when it made this. */
     long mark() {
         return mark;

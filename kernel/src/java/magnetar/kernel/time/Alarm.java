@@ -49,7 +49,7 @@ public abstract class Alarm {
     /** What the owner waits with, if it waits. */
     protected abstract Waiter waiter();
 
-    /** The owner is about to wait until this instant at most: before its waiter can be found. */
+    /** The owner is about to wait until this instant at most: called before its waiter can be found. */
     public void set(long instant) {
         deadline = instant;
     }
