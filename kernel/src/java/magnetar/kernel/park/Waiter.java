@@ -74,9 +74,9 @@ public abstract class Waiter {
         return state == READY;
     }
 
-    /** Publishes what was written before. */
+    /** Publishes what was written before. No fence: whoever wakes has one, before it looks at whom it wakes ({@link World#unpark}). */
     protected final void setReady() {
-        state = READY;
+        STATE.setRelease(this, READY);
     }
 
     /** Takes the claim; false if it was taken before. */
