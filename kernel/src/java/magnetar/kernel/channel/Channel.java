@@ -109,7 +109,11 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      * @throws InterruptedException if interrupted while it waited; the value was not put
      */
     public final boolean send(T value) throws InterruptedException {
-        return (boolean) sendWithin(value, Durations.INFINITE);
+        requireValue(value);
+        Fiber fiber = Fiber.current();
+        fiber.enter();
+        Object r = putNow(value, null, null);
+        return (boolean) (r != PENDING ? r : waitFor(fiber, WaitReason.CHANNEL_PUT, value, Durations.INFINITE));
     }
 
     /**
@@ -120,7 +124,10 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      */
     @SuppressWarnings("unchecked")
     public final T receive() throws InterruptedException {
-        return (T) receiveWithin(Durations.INFINITE);
+        Fiber fiber = Fiber.current();
+        fiber.enter();
+        Object r = takeNow(null, null);
+        return (T) (r != PENDING ? r : waitFor(fiber, WaitReason.CHANNEL_TAKE, null, Durations.INFINITE));
     }
 
     /** Like {@link #send}, but answers {@link Port#PENDING} if it had to wait longer than this. */
@@ -128,7 +135,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         requireValue(value);
         Fiber fiber = Fiber.current();
         fiber.enter();
-        Object r = nanos > 0 && nobodyMeets(takers) ? PENDING : putNow(value, null, null);
+        Object r = putNow(value, null, null);
         return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_PUT, value, nanos);
     }
 
@@ -136,13 +143,8 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     public final Object receiveWithin(long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        Object r = nanos > 0 && nobodyMeets(putters) ? PENDING : takeNow(null, null);
+        Object r = takeNow(null, null);
         return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_TAKE, null, nanos);
-    }
-
-    /** A look without the lock: whoever has to be met is not there, so the operation makes its waiter at once and asks under the lock only then. */
-    private boolean nobodyMeets(NodeQueue others) {
-        return buffer == null && others.isEmpty() && !closed;
     }
 
     private Object waitFor(Fiber fiber, WaitReason reason, Object item, long nanos) throws InterruptedException {
@@ -287,17 +289,16 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      */
     final Object putNow(Object value, Waiter own, Node node) {
         beforeOperation();
-        Node taker = null;
         lock();
         try {
             if (closed) {
                 return own == null || own.claimMine() ? Boolean.FALSE : GONE;
             }
             if (buffer == null || buffer.isTransparent() && isDirect()) {
-                taker = match(takers, own);
+                Node taker = match(takers, own);
                 if (taker != null) {
                     World.note("put", this, value);
-                    taker.item = value;
+                    finish(taker, value);
                     return Boolean.TRUE;
                 }
             }
@@ -315,24 +316,23 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             }
             return PENDING;
         } finally {
-            unlock(taker);
+            unlock();
         }
     }
 
     /** The take, whole, under the lock; see {@link #putNow}. */
     final Object takeNow(Waiter own, Node node) {
         beforeOperation();
-        Node putter = null;
         lock();
         try {
             if (hasValue() || closed && flush() && hasValue()) {
                 return own == null || own.claimMine() ? takeBuffered() : GONE;
             }
-            putter = match(putters, own);
+            Node putter = match(putters, own);
             if (putter != null) {
                 Object value = putter.item;
                 World.note("take", this, value);
-                putter.item = Boolean.TRUE;
+                finish(putter, Boolean.TRUE);
                 return value;
             }
             if (closed) {
@@ -344,7 +344,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             }
             return PENDING;
         } finally {
-            unlock(putter);
+            unlock();
         }
     }
 
@@ -530,16 +530,9 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
+    /** Releases the lock, then completes what was finished under it. */
     private void unlock() {
-        unlock(null);
-    }
-
-    /** Releases the lock, then completes the one that the operation met, and what was finished under the lock besides. */
-    private void unlock(Node met) {
         if (mutex != null && mutex.getHoldCount() > 1) {
-            if (met != null) {
-                finish(met, met.item);
-            }
             mutex.unlock(); // user code under the lock used its own channel: the outer call completes
             return;
         }
@@ -555,9 +548,6 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             mutex.unlock();
         }
         afterUnlock();
-        if (met != null) {
-            met.waiter.complete(met, met.item);
-        }
         if (first != null) {
             complete(first);
         }

@@ -9,7 +9,7 @@ final class NodeQueue {
     static final NodeQueue NONE = new NodeQueue();
 
     Node first;
-    private Node last; // null while the first was never followed: each store of a young node in an old queue costs a fence of the collector's
+    private Node last;
     private int size;
     private int callbacks;
     private int purgeAt = 16;
@@ -46,13 +46,13 @@ final class NodeQueue {
 
     void add(Node node) {
         node.queue = this;
-        if (first == null) {
+        node.previous = last;
+        if (last == null) {
             first = node;
         } else {
-            node.previous = last == null ? first : last;
-            node.previous.next = node;
-            last = node;
+            last.next = node;
         }
+        last = node;
         count(node, 1);
     }
 
@@ -62,10 +62,10 @@ final class NodeQueue {
         } else {
             node.previous.next = node.next;
         }
-        if (node.next != null) {
-            node.next.previous = node.previous;
-        } else if (last == node) {
+        if (node.next == null) {
             last = node.previous;
+        } else {
+            node.next.previous = node.previous;
         }
         node.queue = null;
         node.previous = null;

@@ -45,7 +45,7 @@ public final class HandOff {
     private static final int PARKED = ON ? INSIDE.parked : 0;
     private static final int UNPARKED = ON ? INSIDE.unparked : 0;
     private static final ForkJoinPool POOL = ON ? INSIDE.pool : null;
-    private static final Executor LAZY = task -> POOL.lazySubmit(new Resumption(task));
+    private static final Executor LAZY = task -> POOL.lazySubmit(ForkJoinTask.adapt(task));
 
     private HandOff() {}
 
@@ -107,30 +107,6 @@ public final class HandOff {
         } catch (Throwable e) {
             throw new AssertionError(e);
         }
-    }
-
-    /** One task that nobody waits for, so it is never marked as done, which would cost a fence. */
-    private static final class Resumption extends ForkJoinTask<Void> {
-        private static final long serialVersionUID = 1L;
-        private final transient Runnable continuation;
-
-        Resumption(Runnable continuation) {
-            this.continuation = continuation;
-        }
-
-        @Override
-        protected boolean exec() {
-            continuation.run();
-            return false;
-        }
-
-        @Override
-        public Void getRawResult() {
-            return null;
-        }
-
-        @Override
-        protected void setRawResult(Void value) {}
     }
 
     /** What is needed of the inside of virtual threads. */

@@ -13,8 +13,9 @@ import java.util.concurrent.locks.LockSupport;
  *
  * <p>Invariants:
  * <ol>
- *   <li>After a reminder there is a tick, within two times {@value #TICK_NANOS} ns, that starts a probe, or finds one that has not run, in which case no
- *       carrier sleeps, or sees that nobody waits outside and that the queues of the carriers run empty. {@code pending} is written before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
+ *   <li>After a reminder there is a tick, within two times {@value #TICK_NANOS} ns, that starts a probe; or finds one that has not run, in which case no
+ *       carrier sleeps; or sees that nobody waits outside and that the queues of the carriers run empty ({@link HandOff#mayBeStranded}). {@code pending}
+ *       is written before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
  *   <li>Each {@value #PATIENCE} ticks that a probe has not run, every fiber steps aside once, at its next operation ({@link Fiber#moveAside}): the queues of the
  *       carriers run empty, and whoever stepped aside comes back from outside. Once, since a probe is late as well where many are started from outside.
  *   <li>There is at most one probe, and no tick while nobody reminds and no probe is under way.

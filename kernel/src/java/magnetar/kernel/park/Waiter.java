@@ -74,9 +74,9 @@ public abstract class Waiter {
         return state == READY;
     }
 
-    /** Publishes what was written before. No fence: whoever wakes has one, before it looks at whom it wakes ({@link World#unpark}). */
+    /** Publishes what was written before. */
     protected final void setReady() {
-        STATE.setRelease(this, READY);
+        state = READY;
     }
 
     /** Takes the claim; false if it was taken before. */

@@ -99,7 +99,6 @@ public class World {
     /** Makes the thread runnable. */
     public void unpark(Thread thread) {
         if (!HandOff.wake(thread)) {
-            VarHandle.fullFence(); // a permit that is there already is only read, and its owner has to see what was published for it
             LockSupport.unpark(thread);
         }
     }
