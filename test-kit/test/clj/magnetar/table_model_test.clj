@@ -22,7 +22,7 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private runs (Long/getLong "magnetar.runs" 150))
+(def ^:private runs (Long/getLong "magnetar.runs" 75))
 
 (defn- checked [options f]
   (mt/check* (merge {:runs runs, :report (fn [text] (when-not (:control options) (println text)))} (dissoc options :control)) f))
