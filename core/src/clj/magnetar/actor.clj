@@ -86,7 +86,9 @@
 
 ;; ---- start
 
-(defn ^:no-doc spawn-at [site f args]
+(defn ^:no-doc spawn-at
+  "`spawn`, with the process named after the site."
+  [site f args]
   (start/spawn site f args))
 
 (defn spawn
@@ -114,7 +116,9 @@
                             (str "The :context of a process is :none or a map from contexts to values; this is " (arguments/show context) ".")
                             {:context context})))
 
-(defn ^:no-doc spawn-opt-at [operation site {:keys [context] :as options} f args]
+(defn ^:no-doc spawn-opt-at
+  "`spawn-opt`, with the process named after the site; errors name the operation."
+  [operation site {:keys [context] :as options} f args]
   (arguments/options operation start/known options)
   (let [^Processes$Started started (start/spawn-opt operation site (dissoc options :context) (in-context context f) args)]
     (if-some [ref (.monitor started)]
@@ -169,7 +173,9 @@
   [options f & args]
   (spawn-opt-at "spawn-opt" "spawn (line unknown)" options f args))
 
-(defn ^:no-doc host-at [site {:keys [context] :as options} f]
+(defn ^:no-doc host-at
+  "`with-process*`, with the process named after the site."
+  [site {:keys [context] :as options} f]
   (arguments/options "with-process" start/guest-known options)
   (start/host site (dissoc options :context) (in-context context f)))
 

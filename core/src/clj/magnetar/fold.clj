@@ -33,11 +33,15 @@
   [n]
   (if (nil? n) (checks/not-positive "fold/fold" :chunk n) n))
 
-(defn ^:no-doc fold-at [site n combinef reducef coll]
+(defn ^:no-doc fold-at
+  "`fold`, with its fibers named after the site; n may be nil."
+  [site n combinef reducef coll]
   (checks/options "fold/fold" #{:chunk} {:chunk n})
   (impl/fold site (cond-> {:place "fold/fold"} n (assoc :chunk n)) combinef reducef coll))
 
-(defn ^:no-doc transduce-at [site options xform combinef reducef coll]
+(defn ^:no-doc transduce-at
+  "`transduce` with all its functions, and its fibers named after the site."
+  [site options xform combinef reducef coll]
   (impl/transduce site (assoc (checks/options "fold/transduce" #{:parallelism :chunk} options) :place "fold/transduce")
                   xform combinef reducef coll))
 

@@ -232,7 +232,9 @@
 
 ;; ---- an end in order
 
-(defn ^:no-doc stopping-failed [reason pid timeout]
+(defn ^:no-doc stopping-failed
+  "Throws what `stop` throws for the reason."
+  [reason pid timeout]
   (throw (ex-info (str "The stop of " pid " failed: " (arguments/show reason) "."
                        (when (= :calling-self reason)
                          " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))

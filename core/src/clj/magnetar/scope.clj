@@ -245,10 +245,14 @@
     (or (.fork scope site daemon? ((.attachment scope) #(apply f args)))
         (refused scope))))
 
-(defn ^:no-doc fork-at [site s f args]
+(defn ^:no-doc fork-at
+  "`fork`, with the fiber named after the site."
+  [site s f args]
   (start s site false f args))
 
-(defn ^:no-doc daemon-at [site s f args]
+(defn ^:no-doc daemon-at
+  "`daemon`, with the fiber named after the site."
+  [site s f args]
   (start s site true f args))
 
 (defn ^:no-doc line
@@ -284,7 +288,9 @@
   [^Fork fork ^Channel out]
   (.whenEnded fork #(.close out)))
 
-(defn ^:no-doc go-at [site s f]
+(defn ^:no-doc go-at
+  "`go` for the body f, with the fiber named after the site."
+  [site s f]
   (let [^Channel out (fibers/result-channel)]
     (close-after (start s site false
                         (fn []

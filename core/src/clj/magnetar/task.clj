@@ -35,7 +35,9 @@
 
 ;; ---- start
 
-(defn ^:no-doc async-at [site f args]
+(defn ^:no-doc async-at
+  "`async`, with the task named after the site."
+  [site f args]
   (work/async site f args))
 
 (defn async
@@ -53,7 +55,9 @@
   [f & args]
   (async-at unknown f args))
 
-(defn ^:no-doc start-at [operation site options f]
+(defn ^:no-doc start-at
+  "`start` or `start-link`, which the operation tells, with the process named after the site."
+  [operation site options f]
   [:ok (work/start operation site options f)])
 
 (defn start
@@ -279,7 +283,9 @@
 
 ;; ---- streams
 
-(defn ^:no-doc async-stream-at [site coll f options]
+(defn ^:no-doc async-stream-at
+  "`async-stream`, with its tasks named after the site."
+  [site coll f options]
   (stream/stream site coll f (fn [item] (work/async site f [item])) options))
 
 (defn async-stream

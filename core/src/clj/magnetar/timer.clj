@@ -72,7 +72,9 @@
                                 nil)
             state)))
 
-(defn ^:no-doc apply-after-at [site duration f args]
+(defn ^:no-doc apply-after-at
+  "`apply-after`, with the process named after the site."
+  [site duration f args]
   (check-function "apply-after" f)
   (once "apply-after" site duration #(apply f args)))
 
@@ -144,7 +146,9 @@
                                 nil)
             nil)))
 
-(defn ^:no-doc apply-interval-at [site duration f args]
+(defn ^:no-doc apply-interval-at
+  "`apply-interval`, with its processes named after the site."
+  [site duration f args]
   (check-function "apply-interval" f)
   (interval "apply-interval" site duration (own-pid) #(actor/spawn-opt-at "apply-interval" site {} f args)))
 
@@ -166,7 +170,9 @@
   (let [[pid ref] (actor/spawn-opt-at "apply-repeatedly" site {:monitor true} f args)]
     (receive [:DOWN ref :process pid _] nil)))
 
-(defn ^:no-doc apply-repeatedly-at [site duration f args]
+(defn ^:no-doc apply-repeatedly-at
+  "`apply-repeatedly`, with its processes named after the site."
+  [site duration f args]
   (check-function "apply-repeatedly" f)
   (interval "apply-repeatedly" site duration (own-pid) #(spawn-and-wait site f args)))
 

@@ -82,7 +82,8 @@
 
 (deftest ^{:limit 30000} without-leaks-names-what-a-test-leaves-behind
   (let [left (atom nil)
-        [processes fibers & more] (reports-of (fn [] (test/without-leaks #(reset! left (idle)))))]
+        [processes fibers & more] (with-redefs-fn {#'test/patience-ms 300}
+                                    (fn [] (reports-of (fn [] (test/without-leaks #(reset! left (idle)))))))]
     (is (empty? more))
     (is (= [:fail "The test leaves 1 processes behind: end what it has started." [@left]]
            ((juxt :type :message :actual) processes)))

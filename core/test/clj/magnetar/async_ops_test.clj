@@ -367,8 +367,9 @@
   (dotimes [_ 300]
     (let [x (a/chan)
           y (a/chan 1)
-          sender (a/thread (a/alts!! [[x :v] (a/timeout 20)]))]
+          done (a/chan)
+          sender (a/thread (a/alts!! [[x :v] done]))]
       (a/thread (a/>!! y :y))
       (let [[_ port] (a/alts!! [x (lab/multiplex y)])
-            [sent to] (a/<!! sender)]
+            [sent to] (do (a/close! done) (a/<!! sender))]
         (is (not (and (not= port x) sent (= to x))))))))

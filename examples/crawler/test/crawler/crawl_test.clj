@@ -36,11 +36,8 @@
     (:summary crawl)         ([summary] summary)
     (a/timeout patience-ms) :hangs))
 
-(defn- crawl-all [server options]
-  (result (crawl/start (:url server) (merge {:timeout 2000} options))))
-
 (deftest every-page-of-a-site-is-fetched-once
-  (with-server {:folder (folder-of 300)}
+  (with-server {:folder (folder-of 100)}
     (fn [server]
       (doseq [concurrency [1 7 1000]]
         (testing (str concurrency " fetches at once")
@@ -48,16 +45,7 @@
                 {:keys [lost outcomes]} (result (crawl/start index {:concurrency concurrency, :keep-pages true}))]
             (is (zero? lost))
             (is (= #{:ok} (set (map :outcome outcomes))))
-            (is (= 301 (count (set (map :url outcomes))) (count outcomes)))))))))
-
-(deftest every-trouble-is-counted-under-its-name
-  (with-server {}
-    (fn [server]
-      (let [{:keys [failures lost seen ok]} (crawl-all server {:timeout 4000})]
-        (is (= {:http-500 1, :http-404 4, :no-answer 1, :body-timeout 1, :too-large 1, :redirect-loop 1
-                :not-html 1, :empty 1, :bad-url 1}
-               failures))
-        (is (= [0 seen] [lost (apply + ok (vals failures))]))))))
+            (is (= 101 (count (set (map :url outcomes))) (count outcomes)))))))))
 
 (deftest a-crawl-that-cannot-start-has-one-outcome
   (doseq [[address reason] {"" :bad-url, "http://no-such-host.invalid/" :unknown-host}]
@@ -74,7 +62,7 @@
     (result crawl)))
 
 (deftest a-cancelled-crawl-ends-at-once-and-accounts-for-every-page
-  (with-server {:folder (folder-of 200), :latency [0 3000]}
+  (with-server {:folder (folder-of 200), :latency [0 1000]}
     (fn [server]
       (let [{:keys [lost failures]} (cancel-under-way server 5 {:timeout 60000})]
         (is (zero? lost))

@@ -3,6 +3,7 @@
   (:require
    [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.async :as a]
+   [magnetar.inspect :as inspect]
    [magnetar.test :as mt]))
 
 (defn messages
@@ -92,9 +93,42 @@
     (spawn (fn [] (some-> (actor/whereis :child) (actor/exit :kill))))
     (contains? #{:killed :alive} (actor/join parent))))
 
+(defn named-link
+  "Who starts a process with a name and a link hears why it died, however soon, and lives on if it traps exits."
+  []
+  (let [parent (actor/spawn-opt {:trap-exit true}
+                                (fn []
+                                  (actor/spawn-opt {:name :child :link true} (fn [] (receive :stop nil)))
+                                  (receive [:EXIT _ why] why (after 10 :alive))))
+        enemy (spawn (fn [] (some-> (actor/whereis :child) (actor/exit :kill))))]
+    (actor/join enemy)
+    (let [outcome (actor/join parent)]
+      (some-> (actor/whereis :child) (! :stop))
+      (contains? #{:killed :alive} outcome))))
+
+(defn- start-and-hear
+  "Starts a process with a link and a monitor, which ends if it is told to, and gives what is heard of its death."
+  []
+  (let [[child ref] (actor/spawn-opt {:link true :monitor true :name :child} (fn [] (receive :stop nil)))
+        heard (receive [:DOWN ref _ _ why] why (after 10 (! child :stop) :alive))]
+    (if (= :alive heard) heard [heard (receive [:EXIT _ why] why (after 10 :nothing))])))
+
+(defn early-kill
+  "Who starts a process that is killed before it begins hears of it."
+  []
+  (let [parent (actor/spawn-opt {:trap-exit true} start-and-hear)
+        enemy (spawn (fn [] (doseq [{:keys [pid label]} (inspect/processes) :when (re-find #"child" (str label))] (actor/exit pid :kill))))]
+    (actor/join enemy)
+    (contains? #{:alive [:killed :killed]} (actor/join parent))))
+
+(def ^:private deep
+  {:runs 3000 :strategy :exhaustive :preemptions 2 :properties [:no-leaked-fiber]})
+
 (def options
   "How the programs are searched, by name, where it matters."
-  {"pair-order" {:faults #{:delay-signals}}})
+  {"pair-order" {:faults #{:delay-signals}}
+   "named-link" deep
+   "early-kill" deep})
 
 (def mutants
   "Defects: `find` occurs once in the file of the kernel and is replaced; `program` finds it."

@@ -10,7 +10,7 @@
 
 (def runs
   "How many runs each property gets."
-  (Long/getLong "magnetar.runs" 150))
+  (Long/getLong "magnetar.runs" 75))
 
 (defmacro ^:private holds
   "The body holds in so many runs with the options."

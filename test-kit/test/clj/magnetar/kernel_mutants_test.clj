@@ -35,6 +35,8 @@
                                   "selects" hunted/selects
                                   "monitors" hunted/monitors
                                   "pair-order" hunted/pair-order
-                                  "named-monitor" hunted/named-monitor}]
+                                  "named-monitor" hunted/named-monitor
+                                  "named-link" hunted/named-link
+                                  "early-kill" hunted/early-kill}]
     (testing program-name
       (is (:passed (mt/check* (merge {:runs 300} (hunted/options program-name)) program))))))

@@ -104,7 +104,7 @@
       (finally (proc-lib/set-report-hook before)))))
 
 (deftest under-random-kills-nothing-is-lent-twice-and-nothing-is-lost
-  (let [found (search 400)]
+  (let [found (search (Long/getLong "magnetar.runs" 200))]
     (is (:passed found) (str (:failure found) (:error (:run found))))))
 
 ;; ---- controls

@@ -1,6 +1,5 @@
 (ns magnetar.simulate-test
   (:require
-   [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.async :as a]
@@ -8,7 +7,7 @@
    [magnetar.simulated-programs :as programs]
    [magnetar.test :as mt])
   (:import
-   (java.util.concurrent CompletableFuture Executors ForkJoinPool TimeUnit)))
+   (java.util.concurrent CompletableFuture Executors ForkJoinPool)))
 
 (defn- reason-of [f]
   (try (f) (catch Exception e [(:magnetar/reason (ex-data e)) (ex-message e)])))
@@ -32,28 +31,6 @@
           seed (range 5)]
     (is (= (:schedule (mt/simulate* {:seed seed :log true} program))
            (:schedule (mt/simulate* {:seed seed} program))))))
-
-(defn- child-log []
-  (let [java (str (System/getProperty "java.home") "/bin/java")
-        command [java "--add-opens" "java.base/java.lang=ALL-UNNAMED" "-cp" (System/getProperty "java.class.path")
-                 "clojure.main" "-m" "magnetar.simulated-programs"]
-        process (.start (.redirectErrorStream (ProcessBuilder. ^java.util.List command) true))
-        out (slurp (.getInputStream process))]
-    (.waitFor process 60 TimeUnit/SECONDS)
-    out))
-
-(defn- first-difference
-  "Where two logs differ, with the lines before; nil if they are equal."
-  [a b]
-  (when-let [i (first (keep-indexed (fn [i [x y]] (when (not= x y) i)) (map vector a b)))]
-    (let [around #(subvec % (max 0 (- (long i) 10)) (min (count %) (+ 3 (long i))))]
-      [(around a) (around b)])))
-
-(deftest another-jvm-gives-the-same-log
-  (let [here (str/split-lines (with-out-str (programs/-main)))
-        there (str/split-lines (child-log))]
-    (is (= (count here) (count there)))
-    (is (nil? (first-difference here there)))))
 
 (deftest a-given-schedule-is-done-again
   (doseq [seed (range 10)]

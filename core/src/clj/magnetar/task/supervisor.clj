@@ -57,7 +57,9 @@
       :else (throw (ex-info (str "The task supervisor " (arguments/show supervisor) " did not start the " site ": " (arguments/show x) ".")
                             {:magnetar/reason :magnetar/task-not-started :reason x :supervisor supervisor})))))
 
-(defn ^:no-doc async-at [operation supervisor site f args link?]
+(defn ^:no-doc async-at
+  "`async` or `async-nolink`, which the operation tells, with the task named after the site."
+  [operation supervisor site f args link?]
   (async-in operation supervisor site f args link?))
 
 (defn async
@@ -86,7 +88,9 @@
   [supervisor f & args]
   (async-at "async-nolink" supervisor unknown f args false))
 
-(defn ^:no-doc async-stream-at [supervisor site coll f options link?]
+(defn ^:no-doc async-stream-at
+  "`async-stream`, without links unless link? is true, with its tasks named after the site."
+  [supervisor site coll f options link?]
   (stream/stream site coll f
                  (fn [item] (async-in "async-stream" supervisor site f [item] link?))
                  options))
@@ -117,7 +121,9 @@
   ([supervisor coll f] (async-stream-at supervisor unknown coll f nil false))
   ([supervisor coll f options] (async-stream-at supervisor unknown coll f options false)))
 
-(defn ^:no-doc start-child-at [supervisor site f options]
+(defn ^:no-doc start-child-at
+  "`start-child`, with the process named after the site."
+  [supervisor site f options]
   (work/check-function "start-child" f)
   (arguments/options "start-child" [:restart :shutdown] options)
   (child supervisor site f options))

@@ -91,6 +91,17 @@
             "kernel/src/java/magnetar/kernel/park/Hidden.java" "package magnetar.kernel.park;\nfinal class Hidden {}\n"}
     (is (= [["kernel/src/java/magnetar/kernel/park/Bare.java" 3]] (places (docs/java-findings))))))
 
+(deftest a-public-var-without-docstring-is-found-for-macros-alone-or-not
+  (let [text (str "(ns magnetar.planted-docs \"Doc.\")\n(defn said \"Says.\" [])\n(defn- hidden [])\n(defn bare [])\n"
+                  "(defn ^:no-doc bare-at [])\n(defn ^:no-doc said-at \"Says.\" [])")]
+    (try
+      (load-string text)
+      (planted {"core/src/clj/magnetar/planted_docs.clj" text}
+        (is (= [["core/src/clj/magnetar/planted_docs.clj" 4 "magnetar.planted-docs/bare is public and has no docstring"]
+                ["core/src/clj/magnetar/planted_docs.clj" 5 "magnetar.planted-docs/bare-at is public and has no docstring"]]
+               (map (juxt :file :line :message) (docs/findings)))))
+      (finally (remove-ns 'magnetar.planted-docs)))))
+
 (deftest private-rooms-are-not-public
   (let [public? #(docs/public-namespace? {:name %1, :declaration %2})]
     (is (public? 'magnetar.channel '(ns magnetar.channel "Doc.")))

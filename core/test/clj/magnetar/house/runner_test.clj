@@ -45,10 +45,10 @@
         (run-suite {"hang_test.clj" (str "(ns hang-test (:require [clojure.test :refer :all]))"
                                          "(defn wait-in-vain [] @(promise))"
                                          "(deftest good (is true))"
-                                         "(deftest ^{:limit 1000} stuck (.join (Thread/startVirtualThread wait-in-vain)))")})]
+                                         "(deftest ^{:limit 200} stuck (.join (Thread/startVirtualThread wait-in-vain)))")})]
     (is (= [1 "1 1"] [exit counts]))
     (is (str/includes? out "hang_test$wait_in_vain.invoke"))
-    (is (str/includes? out "HUNG hang-test/stuck did not end within 1000 ms; the stacks of all threads are above."))))
+    (is (str/includes? out "HUNG hang-test/stuck did not end within 200 ms; the stacks of all threads are above."))))
 
 ;; ---- scenarios of Erlang
 

@@ -20,16 +20,14 @@
 (defn- of-servers? [{:keys [id]}]
   (re-find #"^(GS|GSM|GE|SUP|SYS|DYN|PLB|HOT)-" id))
 
-(defn- by-default
-  "Calls f while servers have these options if nothing is said."
-  [options f]
-  (with-redefs-fn {#'host/defaults options} f))
+(defn check-scenarios-of-servers
+  "Asserts what the scenarios of servers say, while servers have these options if nothing is said."
+  [options]
+  (with-redefs-fn {#'host/defaults options}
+    #(run! lanes/check (filter of-servers? (lanes/table)))))
 
 (deftest each-scenario-of-servers-holds-for-activated-ones
-  (by-default {:hosting :activated} #(run! lanes/check (filter of-servers? (lanes/table)))))
-
-(deftest each-scenario-of-servers-holds-for-those-that-serve-their-callers-inline
-  (by-default {:hosting :activated :inline-calls true} #(run! lanes/check (filter of-servers? (lanes/table)))))
+  (check-scenarios-of-servers {:hosting :activated}))
 
 (def ^:private script
   {:init (fn [s] [:ok s])

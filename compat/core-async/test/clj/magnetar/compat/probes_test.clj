@@ -1,6 +1,7 @@
 (ns magnetar.compat.probes-test
   "The observed behaviours of core.async, run under its own name: what differs is what docs/parity/core-async.md lists for
-  magnetar.async, no more and no less."
+  magnetar.async, no more and no less. Every day they are run against magnetar.async."
+  {:slow true}
   (:require
    [clojure.core.async]
    [clojure.edn :as edn]

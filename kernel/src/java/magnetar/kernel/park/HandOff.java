@@ -22,7 +22,7 @@ import java.util.concurrent.ForkJoinTask;
  *       (parked with a time, pinned, about to park, platform threads) take the ordinary way.
  *   <li>A fiber hands over once between two parks. What it wakes beyond that is submitted ordinarily, which signals a carrier for both.
  *   <li>A fiber that was handed over waits no more than two ticks of the {@link Ticker} while a carrier is idle: it is reminded after each lazy
- *       submission.
+ *       submission, and {@link #mayBeStranded} is true as long as the fiber lies in its queue.
  * </ol>
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on {@code --add-opens java.base/java.lang=ALL-UNNAMED}; where that is closed
@@ -33,6 +33,9 @@ import java.util.concurrent.ForkJoinTask;
 public final class HandOff {
     /** The newest JDK that the checks were run on: on a newer one the same names may mean something else. */
     private static final int KNOWN = 25;
+
+    /** How often the queues are looked at, some microseconds in all: two fibers that answer each other leave them empty several times meanwhile. */
+    private static final int LOOKS = 64;
 
     private static final Inside INSIDE = isWanted() ? Inside.open() : null;
     private static final boolean ON = INSIDE != null;
@@ -76,6 +79,23 @@ public final class HandOff {
         waker.handsOver();
         submit(target);
         Ticker.remind();
+        return true;
+    }
+
+    /**
+     * True if somebody waits for a carrier that may not come: from outside, or in the queue of one that goes on computing. Where the queues of the
+     * carriers are seen to run empty now and then, all in them have their turn. Always true if the pool cannot be asked.
+     */
+    static boolean mayBeStranded() {
+        if (!ON || POOL.hasQueuedSubmissions()) {
+            return true;
+        }
+        for (int looks = 0; looks < LOOKS; looks++) {
+            if (POOL.getQueuedTaskCount() == 0) {
+                return false;
+            }
+            Thread.onSpinWait();
+        }
         return true;
     }
 

@@ -7,13 +7,15 @@ import java.util.concurrent.locks.LockSupport;
  *
  * <p>A carrier runs what is in its own queue before it looks at what came from outside: fibers that a platform thread started or woke, a timer for
  * instance. Two fibers that answer each other for ever keep that queue from running empty, so that all others would wait for ever. And a carrier
- * that sleeps is not told of a fiber that was handed over lazily ({@link HandOff}). So each tick starts a probe from outside, an ordinary submission,
- * unless the last one has not run yet.
+ * that sleeps is not told of a fiber that was handed over lazily ({@link HandOff}). So a tick that finds somebody who may wait for too long starts a probe
+ * from outside, an ordinary submission, unless the last one has not run yet. Without need it starts none: a probe wakes a carrier, which takes one of two
+ * fibers that answer each other, and both go on from core to core (rendezvous 240 ns instead of 175).
  *
  * <p>Invariants:
  * <ol>
- *   <li>After a reminder there is a tick, within two times {@value #TICK_NANOS} ns, that starts a probe or finds one that has not run, in which case no
- *       carrier sleeps. {@code pending} is written before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
+ *   <li>After a reminder there is a tick, within two times {@value #TICK_NANOS} ns, that starts a probe; or finds one that has not run, in which case no
+ *       carrier sleeps; or sees that nobody waits outside and that the queues of the carriers run empty ({@link HandOff#mayBeStranded}). {@code pending}
+ *       is written before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
  *   <li>Each {@value #PATIENCE} ticks that a probe has not run, every fiber steps aside once, at its next operation ({@link Fiber#moveAside}): the queues of the
  *       carriers run empty, and whoever stepped aside comes back from outside. Once, since a probe is late as well where many are started from outside.
  *   <li>There is at most one probe, and no tick while nobody reminds and no probe is under way.
@@ -24,6 +26,7 @@ import java.util.concurrent.locks.LockSupport;
  */
 final class Ticker {
     private static final long TICK_NANOS = 1_000_000;
+    private static final long LOOK_AGAIN_NANOS = TICK_NANOS / 10;
     private static final int PATIENCE = 10;
 
     // Written by whoever wakes, taken back by the ticker.
@@ -74,11 +77,22 @@ final class Ticker {
             } else if (pending) {
                 pending = false;
                 beat();
-                probe();
+                if (isNeeded()) {
+                    probe();
+                }
             } else {
                 sleep();
             }
         }
+    }
+
+    /** Looks twice: while the ticker runs, the carrier that had its core stands still, and so does its queue. */
+    private static boolean isNeeded() {
+        if (!HandOff.mayBeStranded()) {
+            return false;
+        }
+        LockSupport.parkNanos(LOOK_AGAIN_NANOS);
+        return HandOff.mayBeStranded();
     }
 
     private static void beat() {
