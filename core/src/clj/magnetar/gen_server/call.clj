@@ -203,9 +203,9 @@
 (defn- find-server
   "The pid of the server, which is another process than this one."
   ^Pid [^LocalProcess me word address message timeout]
-  (let [pid (or (names/pid-of "call" address)
-                (throw (failed word :noproc address message timeout nil nil "Nobody has this name.")))]
-    (when (= pid (.pid me))
+  (let [^Pid pid (or (names/pid-of "call" address)
+                   (throw (failed word :noproc address message timeout nil nil "Nobody has this name.")))]
+    (when (.equals pid (.pid me))
       (throw (failed word :calling-self address message timeout pid nil
                      "A server that calls itself waits for itself: call the function that does the work, or cast.")))
     pid))
@@ -224,7 +224,9 @@
   [^LocalProcess me word ^Pid pid address message timeout nanos]
   (let [ref (.openCall me pid address (long nanos))
         answer (.ask me pid (carried me ref message) (Answer. ref) (long nanos) ref)]
-    (answered me ref answer (failure-of word pid ref address message timeout))))
+    (if (and answer (identical? ref (nth answer 0)))
+      (nth answer 1)
+      (answered me ref answer (failure-of word pid ref address message timeout)))))
 
 ;; ---- calls that the caller does itself, as the server
 
@@ -261,9 +263,8 @@
           (when-not visited (Processes/send pid sent))
           (answer-to me word pid ref address message timeout nanos)))))
 
-(defn- call-here [word address message timeout nanos]
-  (let [me (LocalProcess/current)
-        pid (find-server me word address message timeout)]
+(defn- call-here [^LocalProcess me word address message timeout nanos]
+  (let [pid (find-server me word address message timeout)]
     (cond
       (Inline/isOffered pid) (inline me word pid address message timeout nanos)
       (host/desk-of me) (answer-to me word pid (request me pid address message) address message timeout nanos)
@@ -287,11 +288,11 @@
   "Sends the request and waits for the answer, in the process that this thread is, or is for as long. A failure names the function `word`."
   ([address message timeout] (call by-gen-server address message timeout))
   ([word address message timeout]
-   (transactions/refuse "call")
+   (transactions/check "call")
    (let [nanos (arguments/nanos :timeout timeout)]
-     (if (LocalProcess/current)
-       (call-here word address message timeout nanos)
-       (proc-lib/in-process #(call-here word address message timeout nanos))))))
+     (if-some [me (LocalProcess/current)]
+       (call-here me word address message timeout nanos)
+       (proc-lib/in-process #(call-here (LocalProcess/current) word address message timeout nanos))))))
 
 ;; ---- requests whose answers are taken later
 

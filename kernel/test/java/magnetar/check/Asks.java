@@ -32,8 +32,8 @@ final class Asks {
     /** The number that comes back, "DOWN" if the other has died; null if time ran out. */
     private static Object ask(Pid callee, int number, long nanos) throws InterruptedException {
         LocalProcess me = Play.me();
-        Ref ref = me.openCall(callee, callee, nanos);
         long since = System.nanoTime();
+        Ref ref = me.openCall(callee, callee, nanos);
         Object answer;
         try {
             answer = me.ask(callee, new Question(ref, number), m -> answerTo(ref, m), nanos, ref);

@@ -26,7 +26,7 @@ public final class Inline {
     /** True if it is worth asking: the process rests, and lends itself. */
     public static boolean isOffered(Pid to) {
         LocalProcess p = to.process();
-        AtRest rest = p == null ? null : p.atRest();
+        AtRest rest = p == null || p.fiber() != null ? null : p.atRest(); // who asks one that works leaves its mailbox to those who send
         return rest != null && rest.next instanceof Lendable;
     }
 

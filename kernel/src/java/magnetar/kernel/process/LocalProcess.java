@@ -78,9 +78,6 @@ public final class LocalProcess extends Region {
     // Set by the starter, then by any thread.
     private volatile Pid leader;
 
-    // Only accessed by the owner.
-    private boolean matching;
-
     // Guarded by the part of the list of those at rest that it is in.
     LocalProcess restsBefore;
     LocalProcess restsAfter;
@@ -334,7 +331,7 @@ public final class LocalProcess extends Region {
 
     /** Not if its next message has to wait itself, nor if the send may. */
     private boolean mayWaitFirst(LocalProcess server) {
-        return suspended == null && !matching && (server == null || !server.isBounded());
+        return suspended == null && !mailbox.matching && (server == null || !server.isBounded());
     }
 
     private static boolean isOver(Fiber fiber, long deadline) {
@@ -348,10 +345,10 @@ public final class LocalProcess extends Region {
     /** Takes a message from this node on, or from those that arrive meanwhile; null if none fits. */
     private Object take(Matcher matcher, Node from) throws InterruptedException {
         awaitResumption();
-        if (matching) {
+        if (mailbox.matching) {
             throw misuse("receive-in-guard", "A guard of a receive of " + pid + " receives itself: let the guard only look at its message.");
         }
-        matching = true;
+        mailbox.matching = true;
         try {
             for (Node n = from == null ? mailbox.drain() : from; n != null; n = n.next == null ? mailbox.drain() : n.next) {
                 Object made = matcher.match(n.message);
@@ -364,7 +361,7 @@ public final class LocalProcess extends Region {
             }
             return null;
         } finally {
-            matching = false;
+            mailbox.matching = false;
         }
     }
 
@@ -457,7 +454,7 @@ public final class LocalProcess extends Region {
 
     /** The number of the youngest message. A guard that makes a reference must not move what is being looked at: then an older one will do. */
     private long mark() {
-        return matching ? mailbox.arrived() : mailbox.mark();
+        return mailbox.matching ? mailbox.arrived() : mailbox.mark();
     }
 
     /** A new reference. Called by the owner. */
@@ -1118,7 +1115,7 @@ public final class LocalProcess extends Region {
 
     /** True if no message of its owner's may pass it by: it is not suspended, no receive is under way, nobody is told what it does. */
     boolean isUnwatched() {
-        return suspended == null && tracer == null && !matching;
+        return suspended == null && tracer == null && !mailbox.matching;
     }
 
     /** What it waits in its mailbox with, if it is at rest; else null. */

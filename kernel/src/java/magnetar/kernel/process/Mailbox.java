@@ -41,6 +41,9 @@ abstract class Mailbox implements Source {
     private Node last;
     private long arrived;
 
+    // True while a message is looked at. Only written by the owner; here, since whoever sends reads the process, and this changes with each message.
+    boolean matching;
+
     // Only written by the owner, opaquely: others that count may be a little late, and no message pays for a fence.
     private int kept;
 
@@ -96,26 +99,29 @@ abstract class Mailbox implements Source {
     /** Moves the inbox to the list; the first of the nodes moved, or null. */
     final Node drain() {
         Node moved = takeInbox();
-        int n = 0;
-        for (Node node = moved; node != null; node = node.next) {
-            append(node);
-            n++;
-        }
-        if (n > 0) {
-            KEPT.setOpaque(this, kept + n);
+        if (moved != null) {
+            append(moved);
         }
         return moved;
     }
 
-    private void append(Node node) {
-        node.number = ++arrived;
-        node.previous = last;
-        if (last == null) {
-            first = node;
-        } else {
-            last.next = node;
+    // Each field once: those who send take the line that they are in.
+    private void append(Node chain) {
+        Node before = last;
+        long number = arrived;
+        for (Node n = chain; n != null; n = n.next) {
+            n.number = ++number;
+            n.previous = before;
+            before = n;
         }
-        last = node;
+        if (last == null) {
+            first = chain;
+        } else {
+            last.next = chain;
+        }
+        last = before;
+        KEPT.setOpaque(this, kept + (int) (number - arrived));
+        arrived = number;
     }
 
     /** The first node of the list that arrived after the mark; null if there is none. */
