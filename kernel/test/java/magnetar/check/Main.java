@@ -74,6 +74,7 @@ public final class Main {
             Map.entry("signals-monitors", Signals::monitors),
             Map.entry("signals-aliases", Signals::aliases),
             Map.entry("signals-names", Signals::names),
+            Map.entry("signals-births", Signals::births),
             Map.entry("signals-guests", Signals::guests),
             Map.entry("signals-traps", Signals::traps),
             Map.entry("signals-kills", Signals::kills),

@@ -135,6 +135,41 @@ final class Signals {
         });
     }
 
+    /** Whoever starts a process with a link and a monitor hears of its end twice, also if a stranger found it in the list of all and killed it before. */
+    static void births() throws Exception {
+        AtomicBoolean over = new AtomicBoolean();
+        Play.in(new Support.Noisy(3, 20_000), () -> {
+            Pid starter = Play.spawn(() -> {
+                Play.me().trapExits(true);
+                for (int i = 0; i < ROUNDS; i++) {
+                    Processes.Started child = linkedAndWatched();
+                    require(Play.take(m -> ((List<?>) m).contains(child.pid()), 10 * Play.SECOND) != null, "round " + i + ": no word of a death");
+                    require(Play.take(m -> ((List<?>) m).contains(child.pid()), 10 * Play.SECOND) != null, "round " + i + ": one word of a death for two");
+                }
+            });
+            Fibers.start("killer", Fibers.Hold.STRONG, () -> {
+                while (!over.get()) {
+                    Processes.all().stream().map(LocalProcess::pid).filter(p -> p != starter).forEach(p -> Processes.exit(p, "kill"));
+                    Thread.yield();
+                }
+            });
+            try {
+                Play.finished(starter);
+            } finally {
+                over.set(true);
+            }
+            Support.until("the others have gone", () -> Fibers.count() == 0);
+        });
+    }
+
+    private static Processes.Started linkedAndWatched() throws InterruptedException {
+        Processes.Options options = new Processes.Options();
+        options.label = "child";
+        options.link = true;
+        options.monitor = true;
+        return Processes.spawn(options, Play.call(() -> Play.next()));
+    }
+
     /** An exit signal to a guest ends its work or comes too late: the thread that was the process knows nothing of it afterwards. */
     static void guests() throws Exception {
         Play.in(new Support.Noisy(3, 10_000), () -> {
