@@ -35,13 +35,15 @@ import magnetar.kernel.time.Waits;
  *       the watched adds the message under it, a demonitor none. So after a demonitor no message comes that is not in the mailbox yet.
  *   <li>Name, list of links and of monitors are empty before anybody learns of the death, and what it owned has been told.
  *   <li>No interrupt is sent to the thread once DEAD was written by the thread itself.
+ *   <li>Who waits for the answer to a {@link Call} alone is not in its mailbox. The mailbox is closed before what is open is asked for, and a call is open
+ *       before the mailbox is looked at: so a process that has to end does not wait for an answer, not even in a shield.
  * </ol>
  *
  * <p>Differences from Erlang: signals are synchronous, which its rules allow; a process that ends by a signal runs its {@code finally} blocks
  * first (for them it is EXITING: what it sends is dropped), and one that was killed may run on as a zombie that nobody hears.
  *
  * <p>Lock order: monitors of processes by pid, then a mailbox. Nobody is woken under them, but by an interrupt, and
- * those that wait for a mailbox that closes: its owner, and senders.
+ * those that wait for a mailbox that closes: its owner, senders, and an owner that waits for an answer.
  */
 public final class LocalProcess extends Region {
     private enum Life {
