@@ -102,14 +102,19 @@
     (or (.test mine (held callee))
         (<= 0 (.find callee mine)))))
 
+(defn- owed?
+  "Has the callee the call in hand or in its mailbox still? One that it gave away waits for others."
+  [^Edge edge]
+  (when-some [callee (Processes/processOf (.-callee edge))]
+    (held-or-queued? callee (.-ref edge))))
+
 (defn- next-edge
   "The call that the process waits in, if its callee has it in hand or in its mailbox, and owes the answer still."
   [^LocalProcess process]
   (when-some [^Desk desk (some-> process host/desk-of)]
     (when-some [^Edge edge (.edge desk)]
-      (let [callee (Processes/processOf (.-callee edge))]
-        (when (and callee (.awaits process (.-ref edge)) (held-or-queued? callee (.-ref edge)))
-          edge)))))
+      (when (and (.awaits process (.-ref edge)) (owed? edge))
+        edge))))
 
 (defn- way-back
   "The calls on the way from this process back to it, if each waits in the one that follows; nil if one does not."
@@ -128,7 +133,7 @@
   "The pids on the way from this process back to it, if each waits for the next; nil if one does not."
   [^LocalProcess me first-edge]
   (when-some [way (way-back me first-edge)]
-    (when (= way (way-back me first-edge))
+    (when (and (= way (way-back me first-edge)) (owed? first-edge))
       (into [(.pid me)] (map #(.-callee ^Edge %)) way))))
 
 (defn- cycle-text [way]

@@ -49,10 +49,9 @@
   (^Object resting [server state debug frame])) ; what it goes on with when it has rested
 
 ;; `idle` is what it is while it waits: nil, threaded; :rests, without a thread; or a function of the request, without a thread and serving callers
-;; inline. Whoever sees the call that it waits in sees the message that it makes it for: the call is written later, and volatile; to all others
-;; the message may show a little late.
+;; inline.
 (deftype Server [^Behaviour behaviour ^magnetar.gen_server.host.Kind kind who parent ^LocalProcess process idle
-                 ^:unsynchronized-mutable message ^:volatile-mutable call]
+                 ^:volatile-mutable message ^:volatile-mutable call]
   Desk
   (handling [_] message)
   (handle [_ m] (set! message m))

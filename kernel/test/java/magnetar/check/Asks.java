@@ -2,10 +2,13 @@ package magnetar.check;
 
 import static magnetar.check.Support.require;
 
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.World;
@@ -16,7 +19,7 @@ import magnetar.kernel.process.Ref;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Wheel;
 
-/** Asking: who asks is in its own mailbox before its request is in the other's, and gets that answer, whatever else arrives meanwhile. */
+/** Asking: who asks can be answered before its request is in the other's mailbox, and gets that answer, whatever else arrives meanwhile. */
 final class Asks {
     private static final int ROUNDS = 2_000;
     private static final int UNANSWERED = -2;
@@ -181,6 +184,38 @@ final class Asks {
         require(Play.me().info().monitors().isEmpty(), "a call that has ended watches nobody");
     }
 
+    /** A server keeps nothing of those that asked once and wait for other things. */
+    static void once() throws Exception {
+        Pid server = Play.spawn(Asks::answerAll);
+        AtomicInteger answered = new AtomicInteger();
+        List<Pid> callers = Stream.generate(() -> Play.spawn(() -> {
+            require(Integer.valueOf(1).equals(ask(server, 1, Durations.INFINITE)), "it answers");
+            answered.incrementAndGet();
+            Play.take("stop"::equals);
+        })).limit(20).toList();
+        Support.until("the monitors of the calls that are over have gone", () -> answered.get() == 20 && listedBy(server) == 0);
+        for (Pid pid : Stream.concat(callers.stream(), Stream.of(server)).toList()) {
+            Processes.send(pid, "stop");
+            Play.finished(pid);
+        }
+    }
+
+    private static int listedBy(Pid pid) {
+        try {
+            Field watchers = LocalProcess.class.getDeclaredField("watchers");
+            watchers.setAccessible(true);
+            Object bag = watchers.get(Processes.processOf(pid));
+            Method list = bag == null ? null : bag.getClass().getDeclaredMethod("list", bag.getClass());
+            if (list == null) {
+                return 0;
+            }
+            list.setAccessible(true);
+            return ((List<?>) list.invoke(null, bag)).size();
+        } catch (ReflectiveOperationException e) {
+            throw new AssertionError(e);
+        }
+    }
+
     /** Who was not answered, was interrupted, or asked one that died, can wait again. */
     static void ghosts() throws Exception {
         Pid silent = Play.spawn(() -> Play.take("stop"::equals));
@@ -196,7 +231,7 @@ final class Asks {
                 },
                 () -> require("DOWN".equals(ask(Play.spawn(() -> Play.next()), 3, Durations.INFINITE)), "it died of the question"),
                 () -> {
-                    require(ask(Play.spawn(Asks::answerOtherwise), 4, 2_000_000) == null, "no answer came");
+                    require(ask(Play.spawn(Asks::answerOtherwise), 4, Play.SECOND) == null, "no answer came");
                     require("no answer".equals(Play.next()), "what came instead is a message");
                 });
         for (int i = 0; i < waits.size(); i++) {

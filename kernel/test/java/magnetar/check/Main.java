@@ -44,6 +44,7 @@ public final class Main {
             Map.entry("asks", Asks::answers),
             Map.entry("ask-ghosts", Asks::ghosts),
             Map.entry("ask-deaths", Asks::deaths),
+            Map.entry("ask-once", Asks::once),
             Map.entry("ask-limits", Asks::limits),
             Map.entry("ask-shielded", Asks::shielded),
             Map.entry("mailbox-wake-up", Mailboxes::wakeUp),

@@ -21,7 +21,7 @@ import java.util.concurrent.ForkJoinTask;
  *   <li>Only a target that is plainly parked, on the JDK's scheduler, is handed over, by a virtual thread that is on it as well. All others
  *       (parked with a time, pinned, about to park, platform threads) take the ordinary way.
  *   <li>A fiber hands over once between two parks. What it wakes beyond that is submitted ordinarily, which signals a carrier for both.
- *   <li>A fiber that was handed over waits no more than two ticks of the {@link Ticker} while a carrier is idle: it is reminded after each lazy
+ *   <li>A fiber that was handed over waits no more than three ticks of the {@link Ticker} while a carrier is idle: it is reminded after each lazy
  *       submission, and {@link #mayBeStranded} is true as long as the fiber lies in its queue.
  * </ol>
  *

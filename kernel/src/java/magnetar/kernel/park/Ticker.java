@@ -13,7 +13,7 @@ import java.util.concurrent.locks.LockSupport;
  *
  * <p>Invariants:
  * <ol>
- *   <li>After a reminder there is a tick, within two times {@value #TICK_NANOS} ns, that starts a probe; or finds one that has not run, in which case no
+ *   <li>After a reminder there is a tick, within three times {@value #TICK_NANOS} ns, that starts a probe; or finds one that has not run, in which case no
  *       carrier sleeps; or sees that nobody waits outside and that the queues of the carriers run empty ({@link HandOff#mayBeStranded}). {@code pending}
  *       is written before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
  *   <li>Each {@value #PATIENCE} ticks that a probe has not run, every fiber steps aside once, at its next operation ({@link Fiber#moveAside}): the queues of the
@@ -80,6 +80,8 @@ final class Ticker {
                 if (isNeeded()) {
                     probe();
                 }
+            } else if (HandOff.isOn() && HandOff.mayBeStranded()) {
+                probe(); // handed over at the last tick, when its queue seemed empty
             } else {
                 sleep();
             }

@@ -2,7 +2,7 @@ package magnetar.kernel.process;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
-import magnetar.kernel.park.Waiter;
+import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.World;
 import magnetar.kernel.time.Alarm;
 import magnetar.kernel.time.Durations;
@@ -14,7 +14,8 @@ import magnetar.kernel.time.Durations;
  * <p>Invariants:
  * <ol>
  *   <li>A process lists no more than one of its own, for whom it called last. It is listed with the watched process as any monitor, from before its first
- *       request is sent to the death of one of both, or to a call of another process.
+ *       request is sent to the death of one of both, or to a call of another process; or, where it was for one call only, until the caller waits in its mailbox
+ *       for something else; or until the caller goes to rest. So a server lists those who call it again and again, some 200 bytes each, while both live.
  *   <li>The caller alone opens a call, without a lock, and then looks whether the watched process is dead, or itself has to end. These are written before anybody
  *       asks what is open. So one of both sees the other.
  * </ol>
@@ -37,7 +38,7 @@ final class Asking extends Monitor {
     private volatile Call open;
     private volatile Alarm alarm;
 
-    // Only accessed by the caller: true from the second call on.
+    // Only accessed by the caller: true when the first call has ended.
     private boolean again;
 
     Asking(long id, long creation, Pid maker, Pid watched) {
@@ -57,12 +58,18 @@ final class Asking extends Monitor {
         if (alarm != null) {
             alarm.set(call.deadline);
         }
+        World.switchPoint();
         open = call;
+    }
+
+    /** True if there was one call only, which has ended. Called by the caller. */
+    boolean isForOneCall() {
+        return alarm == null && open == null;
     }
 
     /** True if time ends the call without a timer of its own. Called by the caller. */
     boolean limits(Call call) {
-        return alarm != null && call.deadline != Durations.INFINITE && alarm.arm();
+        return !call.isAddress() || alarm != null && call.deadline != Durations.INFINITE && alarm.arm();
     }
 
     /** The caller waits no longer. */
@@ -88,7 +95,7 @@ final class Asking extends Monitor {
         }
 
         @Override
-        protected Waiter waiter() {
+        protected Parked waiter() {
             Call call = open;
             return call == null ? null : call.waiter();
         }

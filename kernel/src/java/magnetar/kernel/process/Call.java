@@ -15,7 +15,7 @@ final class Call extends Monitor {
     final long deadline;
     private final Asking in;
 
-    // Set before others have the reference, taken back by the caller: so whoever keeps the reference keeps nothing of the caller.
+    // Set before others have the reference, taken back by the caller: what is sent later comes to nobody.
     private Parked waiter;
 
     Call(long id, Pid maker, long mark, Object object, Asking in, Parked waiter, long deadline) {

@@ -67,7 +67,7 @@ public final class LocalProcess extends Region {
     private Bag<Monitor> watchers;
     private Bag<Monitor> watching;
     private Bag<Owned> owned;
-    private Asking asking; // also read by the owner
+    private Asking asking; // also read by the owner, who alone sets it but for its end: what it reads too late watches a dead process, or is a dead one's
     private boolean traps;
     private Object reason;
     private Object name;
@@ -282,7 +282,8 @@ public final class LocalProcess extends Region {
     }
 
     /**
-     * Sends the request of a call that was {@link #openCall opened} and takes the answer, or the message that the callee has died; null if time runs out. The
+     * Sends the request of a call that was {@link #openCall opened} and takes the answer, or the message that the callee has died; null if time runs out, which
+     * began to run when it was opened. The
      * callee is woken when this one has nothing left to do but to park: else a second core finds both runnable, and they answer each other from core to core.
      */
     public Object ask(Pid callee, Object request, Matcher matcher, long nanos, Ref ref) throws InterruptedException {
@@ -323,7 +324,7 @@ public final class LocalProcess extends Region {
         awaitResumption();
         Object made = matcher.match(answer);
         if (made == null) {
-            deliverSignal(answer);
+            settle(mailbox.pushSignal(new Node(answer)));
             return isOver(fiber(), call.deadline) ? null : receive(matcher, left(fiber(), call.deadline), call.mark());
         }
         World.note("receives", pid, answer);
@@ -368,6 +369,9 @@ public final class LocalProcess extends Region {
     }
 
     private boolean await(Fiber fiber, long deadline) throws InterruptedException {
+        if (asking != null && asking.isForOneCall()) {
+            callIn(null); // it may never ask again
+        }
         Parked waiter = new Parked(fiber, WaitReason.MAILBOX, pid);
         if (!mailbox.enlist(waiter)) {
             return refuseIfClosed();
@@ -561,29 +565,33 @@ public final class LocalProcess extends Region {
     private void watchCalls(Asking in, boolean listed, LocalProcess p) {
         World.switchPoint();
         if (!listed) {
-            ask(in, p);
+            if (callIn(in)) {
+                begin(in, p, false);
+            }
         } else if (in.watched.process() == null) {
             World.settle(in.watched, pid);
             fire(in, Words.get().noproc);
         }
     }
 
-    /** Watches whom it asks from now on, and whom it asked last no longer. */
-    private void ask(Asking next, LocalProcess p) {
+    /** Lists the monitor that its calls are open in from now on, or none, in place of the last one; false, and nothing was done, if it is dead. */
+    private boolean callIn(Asking next) {
         Asking before;
         synchronized (this) {
             if (life == Life.DEAD) {
-                return;
+                return false;
             }
             before = asking;
             if (before != null) {
                 Bag.remove(watching, before);
             }
-            watching = Bag.with(watching, next);
+            if (next != null) {
+                watching = Bag.with(watching, next);
+            }
             asking = next;
         }
         forget(before);
-        begin(next, p, false);
+        return true;
     }
 
     private void list(Monitor m, LocalProcess p) {
@@ -636,10 +644,12 @@ public final class LocalProcess extends Region {
 
     /** The watched process has died. */
     private void fire(Monitor m, Object why) {
-        World.note("down", pid, why);
+        if (m.call() != null) {
+            World.note("down", pid, why);
+        }
         World.switchPoint();
         if (m instanceof Asking a) {
-            end(a, why);
+            endCalls(a, why);
             return;
         }
         Waiter answer = null;
@@ -652,7 +662,7 @@ public final class LocalProcess extends Region {
         settle(answer);
     }
 
-    private void end(Asking a, Object why) {
+    private void endCalls(Asking a, Object why) {
         synchronized (this) {
             Bag.remove(watching, a);
             asking = asking == a ? null : asking;
@@ -970,7 +980,7 @@ public final class LocalProcess extends Region {
             }
             for (Monitor m : watchers) {
                 LocalProcess p = m.maker().process();
-                if (p != null && !(World.mayDelay() && World.delays(dead, p.pid, why, () -> p.fire(m, why)))) {
+                if (p != null && !(World.mayDelay() && m.call() != null && World.delays(dead, p.pid, why, () -> p.fire(m, why)))) {
                     p.fire(m, why);
                 }
             }
@@ -1102,6 +1112,9 @@ public final class LocalProcess extends Region {
 
     /** True if it is at rest: this fiber has nothing to do with it any more. False if there is something to do. */
     private boolean goToRest(Fiber host, Continue c) {
+        if (asking != null) {
+            callIn(null);
+        }
         dropEmptyBags();
         vacate(host);
         Resting.add(this);

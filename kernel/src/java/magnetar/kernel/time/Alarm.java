@@ -3,7 +3,6 @@ package magnetar.kernel.time;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import magnetar.kernel.park.Parked;
-import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
 
 /**
@@ -47,7 +46,7 @@ public abstract class Alarm {
     }
 
     /** What the owner waits with, if it waits. */
-    protected abstract Waiter waiter();
+    protected abstract Parked waiter();
 
     /** The owner is about to wait until this instant at most: called before its waiter can be found. */
     public void set(long instant) {
@@ -92,11 +91,11 @@ public abstract class Alarm {
     private void ring() {
         bell = null;
         World.switchPoint();
-        Waiter waiter = waiter();
+        Parked waiter = waiter();
         long due = deadline;
-        if (waiter instanceof Parked parked && due != NONE) {
+        if (waiter != null && due != NONE) {
             if (due <= world.nanoTime()) {
-                parked.expire();
+                waiter.expire();
             } else {
                 arm(due);
             }
