@@ -55,6 +55,30 @@
         (is (:exhausted found))
         (is (set/subset? #{:answer :killed} @seen))))))
 
+(defn- delegated
+  "The values of two calls: a calls b, which gives the call away to a worker, and is asked to call a meanwhile."
+  []
+  (actor/with-process {}
+    (let [server #(second (gs/start {:init (fn [_] [:ok nil]), :handle-call (fn [work from s] (work from s)), :handle-cast (fn [_ s] [:noreply s])} nil))
+          a (server)
+          b (server)
+          me (actor/self)
+          given-away (fn [from s]
+                       (let [worker (actor/spawn #(receive :go (gs/reply from :by-worker)))]
+                         (actor/! me [:worker worker])
+                         [:noreply s]))
+          fine (fn [_ s] [:reply :fine s])
+          asks (fn [pid work] (fn [_ s] [:reply (gs/call pid work) s]))
+          calls (fn [tag pid work] (actor/spawn #(actor/! me [tag (try (gs/call pid work) (catch Exception e (ex-message e)))])))]
+      (calls :a a (asks b given-away))
+      (receive [:worker worker]
+        (do (calls :b b (asks a fine))
+            (actor/! worker :go)))
+      [(receive [:a x] x) (receive [:b x] x)])))
+
+(deftest a-call-that-was-given-away-is-no-part-of-a-cycle
+  (is (:passed (mt/check* {:runs (* 5 runs)} #(= [:by-worker :fine] (delegated))))))
+
 ;; --- controls: defects planted in the real code
 
 (defn- leaves-its-request
@@ -84,6 +108,12 @@
    "a second answer is delivered" {#'call/request (constantly takes-many)}
    "another message is taken for the answer" {#'call/receive-answer (constantly takes-any)}
    "a timeout comes too late" {#'call/receive-answer looks-at-no-clock}})
+
+(deftest a-call-that-was-given-away-is-taken-for-a-part-of-a-cycle-by-who-does-not-look-whether-it-is-owed
+  (is (sabotage/found {#'call/owed? (constantly (constantly true))} 500
+        #(let [values (delegated)]
+           (when (not= [:by-worker :fine] values)
+             (throw (ex-info "Another value." {:flaws [values]})))))))
 
 (deftest a-defect-planted-in-calls-is-found
   (doseq [[title defect] defects]
