@@ -9,6 +9,7 @@
    [magnetar.gen-server.call :as call]
    [magnetar.impl.runtime]
    [magnetar.sabotage :as sabotage]
+   [magnetar.scope :as scope]
    [magnetar.test :as mt])
   (:import
    (magnetar.kernel.process LocalProcess Matcher Pid Processes)))
@@ -78,6 +79,28 @@
 
 (deftest a-call-that-was-given-away-is-no-part-of-a-cycle
   (is (:passed (mt/check* {:runs (* 5 runs)} #(= [:by-worker :fine] (delegated))))))
+
+(defn- goes-on?
+  "Does a process that was killed go on with the answer that had come before?"
+  []
+  (actor/with-process {}
+    (let [went-on (atom false)
+          answers-and-kills (fn [_ [caller :as from] s]
+                              (gs/reply from :answer)
+                              (actor/exit caller :kill)
+                              [:noreply s])
+          [_ server] (gs/start {:init (fn [_] [:ok nil]), :handle-call answers-and-kills, :handle-cast (fn [_ s] [:noreply s])} nil)
+          caller (actor/spawn (fn []
+                                (let [^Pid me (actor/self)]
+                                  (gs/call server :question)
+                                  (when (.ended me)
+                                    (reset! went-on true)))))]
+      (mt/await-down caller)
+      (scope/sleep 10)
+      @went-on)))
+
+(deftest who-was-killed-does-not-go-on-with-an-answer-that-had-come-before
+  (is (:passed (mt/check* {:runs (* 5 runs)} #(not (goes-on?))))))
 
 ;; --- controls: defects planted in the real code
 

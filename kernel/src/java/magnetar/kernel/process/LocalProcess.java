@@ -318,8 +318,8 @@ public final class LocalProcess extends Region {
 
     /** What the matcher makes of what a call has ended with. Whoever has the reference may have sent something else than an answer. */
     private Object taken(Object answer, Matcher matcher, Call call) throws InterruptedException {
-        if (answer == Call.NOTHING) {
-            throw new Exit(reason); // in a shield, or its cause is about to be written
+        if (answer == Call.NOTHING || mailbox.isClosed()) {
+            throw new Exit(reason); // it has to end, and takes no message any more; in a shield, or its cause is about to be written
         }
         awaitResumption();
         Object made = matcher.match(answer);
