@@ -283,8 +283,8 @@ public final class LocalProcess extends Region {
 
     /**
      * Sends the request of a call that was {@link #openCall opened} and takes the answer, or the message that the callee has died; null if time runs out, which
-     * began to run when it was opened. The
-     * callee is woken when this one has nothing left to do but to park: else a second core finds both runnable, and they answer each other from core to core.
+     * began to run when it was opened. The callee is woken when this one has nothing left to do but to park: else a second core finds both runnable, and they
+     * answer each other from core to core.
      */
     public Object ask(Pid callee, Object request, Matcher matcher, long nanos, Ref ref) throws InterruptedException {
         if (!(ref instanceof Call call)) {
@@ -334,7 +334,7 @@ public final class LocalProcess extends Region {
 
     /** Not if its next message has to wait itself, nor if the send may. */
     private boolean mayWaitFirst(LocalProcess server) {
-        return suspended == null && !mailbox.matching && (server == null || !server.isBounded());
+        return suspended == null && !mailbox.matching && !server.isBounded();
     }
 
     private static boolean isOver(Fiber fiber, long deadline) {
@@ -531,7 +531,13 @@ public final class LocalProcess extends Region {
         Ways.settle(watched);
         LocalProcess p = Processes.live(watched);
         Monitor m = newMonitor(p == null ? watched : p.pid, object, tag, Ref.Alias.valueOf(mode));
-        list(m, p);
+        synchronized (this) {
+            if (life == Life.DEAD) {
+                return m;
+            }
+            watching = Bag.with(watching, m);
+        }
+        begin(m, p, false);
         return m;
     }
 
@@ -549,9 +555,7 @@ public final class LocalProcess extends Region {
         Ways.settle(callee);
         LocalProcess p = Processes.live(callee);
         if (p == null || nanos <= 0 || !mayWaitFirst(p)) {
-            Monitor m = newMonitor(p == null ? callee : p.pid, object, null, Ref.Alias.REPLY_DEMONITOR);
-            list(m, p);
-            return m;
+            return monitor(callee, object, null, Ref.Alias.REPLY_DEMONITOR.name());
         }
         Fiber fiber = fiber();
         Asking a = asking;
@@ -592,16 +596,6 @@ public final class LocalProcess extends Region {
         }
         forget(before);
         return true;
-    }
-
-    private void list(Monitor m, LocalProcess p) {
-        synchronized (this) {
-            if (life == Life.DEAD) {
-                return;
-            }
-            watching = Bag.with(watching, m);
-        }
-        begin(m, p, false);
     }
 
     /** The reference of a call that is answered here and now, if all goes well: an address for one answer. Else {@link #watch} it. */
