@@ -41,8 +41,8 @@ import magnetar.kernel.time.Waits;
  *
  * <p>The lock is a word: compare-and-set, then spin, then yield; where there is a buffer, stay away for a moment instead of
  * spinning ({@link Spin#backOff}). It is never held across a park, user code or a call of another kernel object but claims.
- * Waking and callbacks happen after it: whoever holds it gathers the finished nodes in {@code done}, and completes them once
- * it is released. Where user code must run inside, in a channel with a transducer or a
+ * Waking and callbacks happen after it: an operation keeps the one that it met, and gathers others that it finished in
+ * {@code done}; it completes them once the lock is released. Where user code must run inside, in a channel with a transducer or a
  * buffer of the program's own, the lock is a {@link ReentrantLock} instead: a waiter for it parks. A select meets such a
  * channel like any other; its claim is committed before the user code runs, since that cannot be rolled back.
  *
@@ -109,11 +109,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      * @throws InterruptedException if interrupted while it waited; the value was not put
      */
     public final boolean send(T value) throws InterruptedException {
-        requireValue(value);
-        Fiber fiber = Fiber.current();
-        fiber.enter();
-        Object r = putNow(value, null, null);
-        return (boolean) (r != PENDING ? r : waitFor(fiber, WaitReason.CHANNEL_PUT, value, Durations.INFINITE));
+        return (boolean) sendWithin(value, Durations.INFINITE);
     }
 
     /**
@@ -124,10 +120,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      */
     @SuppressWarnings("unchecked")
     public final T receive() throws InterruptedException {
-        Fiber fiber = Fiber.current();
-        fiber.enter();
-        Object r = takeNow(null, null);
-        return (T) (r != PENDING ? r : waitFor(fiber, WaitReason.CHANNEL_TAKE, null, Durations.INFINITE));
+        return (T) receiveWithin(Durations.INFINITE);
     }
 
     /** Like {@link #send}, but answers {@link Port#PENDING} if it had to wait longer than this. */
@@ -135,7 +128,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         requireValue(value);
         Fiber fiber = Fiber.current();
         fiber.enter();
-        Object r = putNow(value, null, null);
+        Object r = nanos > 0 && seesNobody(takers) ? PENDING : putNow(value, null, null);
         return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_PUT, value, nanos);
     }
 
@@ -143,8 +136,13 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     public final Object receiveWithin(long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        Object r = takeNow(null, null);
+        Object r = nanos > 0 && seesNobody(putters) ? PENDING : takeNow(null, null);
         return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_TAKE, null, nanos);
+    }
+
+    /** Without the lock: true if an operation would wait, as far as one can see; it looks again under the lock once its waiter is made. */
+    private boolean seesNobody(NodeQueue others) {
+        return buffer == null && others.isEmpty() && !closed;
     }
 
     private Object waitFor(Fiber fiber, WaitReason reason, Object item, long nanos) throws InterruptedException {
@@ -289,16 +287,17 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      */
     final Object putNow(Object value, Waiter own, Node node) {
         beforeOperation();
+        Node met = null;
         lock();
         try {
             if (closed) {
                 return own == null || own.claimMine() ? Boolean.FALSE : GONE;
             }
             if (buffer == null || buffer.isTransparent() && isDirect()) {
-                Node taker = match(takers, own);
-                if (taker != null) {
+                met = match(takers, own);
+                if (met != null) {
                     World.note("put", this, value);
-                    finish(taker, value);
+                    met.item = value;
                     return Boolean.TRUE;
                 }
             }
@@ -316,23 +315,24 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             }
             return PENDING;
         } finally {
-            unlock();
+            unlock(met);
         }
     }
 
     /** The take, whole, under the lock; see {@link #putNow}. */
     final Object takeNow(Waiter own, Node node) {
         beforeOperation();
+        Node met = null;
         lock();
         try {
             if (hasValue() || closed && flush() && hasValue()) {
                 return own == null || own.claimMine() ? takeBuffered() : GONE;
             }
-            Node putter = match(putters, own);
-            if (putter != null) {
-                Object value = putter.item;
+            met = match(putters, own);
+            if (met != null) {
+                Object value = met.item;
                 World.note("take", this, value);
-                finish(putter, Boolean.TRUE);
+                met.item = Boolean.TRUE;
                 return value;
             }
             if (closed) {
@@ -344,7 +344,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             }
             return PENDING;
         } finally {
-            unlock();
+            unlock(met);
         }
     }
 
@@ -532,25 +532,40 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     /** Releases the lock, then completes what was finished under it. */
     private void unlock() {
-        if (mutex != null && mutex.getHoldCount() > 1) {
-            mutex.unlock(); // user code under the lock used its own channel: the outer call completes
-            return;
-        }
-        Node first = done;
-        if (first != null) {
-            done = null;
-            lastDone = null;
-        }
+        unlock(null);
+    }
+
+    /** The same for an operation that has met this node, claimed and with its result; null if it has met none. */
+    private void unlock(Node met) {
+        Node first;
         if (mutex == null) {
+            first = met != null ? met : takeDone();
             World.switchPoint();
             LOCK.setRelease(this, 0);
         } else {
+            if (met != null) {
+                finish(met, met.item); // user code may have finished others before
+            }
+            if (mutex.getHoldCount() > 1) {
+                mutex.unlock(); // user code under the lock used its own channel: the outer call completes
+                return;
+            }
+            first = takeDone();
             mutex.unlock();
         }
         afterUnlock();
         if (first != null) {
             complete(first);
         }
+    }
+
+    private Node takeDone() {
+        Node first = done;
+        if (first != null) {
+            done = null;
+            lastDone = null;
+        }
+        return first;
     }
 
     /** Wakes the parked ones first: a callback is user code and may wait for them. */

@@ -46,13 +46,14 @@ final class NodeQueue {
 
     void add(Node node) {
         node.queue = this;
-        node.previous = last;
-        if (last == null) {
+        if (first == null) {
             first = node;
         } else {
-            last.next = node;
+            Node l = last == null ? first : last;
+            node.previous = l;
+            l.next = node;
+            last = node;
         }
-        last = node;
         count(node, 1);
     }
 

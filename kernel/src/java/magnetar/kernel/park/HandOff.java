@@ -45,7 +45,7 @@ public final class HandOff {
     private static final int PARKED = ON ? INSIDE.parked : 0;
     private static final int UNPARKED = ON ? INSIDE.unparked : 0;
     private static final ForkJoinPool POOL = ON ? INSIDE.pool : null;
-    private static final Executor LAZY = task -> POOL.lazySubmit(ForkJoinTask.adapt(task));
+    private static final Executor LAZY = task -> POOL.lazySubmit(new Resumption(task));
 
     private HandOff() {}
 
@@ -130,5 +130,29 @@ public final class HandOff {
                 return null;
             }
         }
+    }
+
+    /** A fiber to be run, for the pool. It never counts as done, since nobody waits for it: that saves a compare-and-set. */
+    private static final class Resumption extends ForkJoinTask<Void> {
+        private static final long serialVersionUID = 1L;
+        private final transient Runnable resume;
+
+        Resumption(Runnable resume) {
+            this.resume = resume;
+        }
+
+        @Override
+        protected boolean exec() {
+            resume.run();
+            return false;
+        }
+
+        @Override
+        public Void getRawResult() {
+            return null;
+        }
+
+        @Override
+        protected void setRawResult(Void value) {}
     }
 }
