@@ -8,7 +8,8 @@
    (java.io File)
    (java.lang.management ManagementFactory)
    (java.nio.file Files Path)
-   (java.util Properties)))
+   (java.util Properties)
+   (java.util.concurrent.atomic AtomicLong)))
 
 (set! *warn-on-reflection* true)
 
@@ -103,3 +104,43 @@
         (cond (< (- now before) 15000000) true
               (pos? left) (recur (dec left) now)
               :else false)))))
+
+;; --- how far the cores are from each other
+
+(def ^:private trips 1000)
+
+(defn- answer-trips
+  "Answers each odd number in word with the next one, until there is one below zero."
+  [^AtomicLong word]
+  (loop []
+    (let [n (.get word)]
+      (cond
+        (neg? n) nil
+        (odd? n) (do (.set word (inc n)) (recur))
+        :else (do (Thread/onSpinWait) (recur))))))
+
+(defn- nanos-a-trip
+  "What one of some round trips took."
+  [^AtomicLong word]
+  (let [start (System/nanoTime)]
+    (dotimes [_ trips]
+      (let [n (inc (.get word))]
+        (.set word n)
+        (while (= n (.get word)) (Thread/onSpinWait))))
+    (/ (double (- (System/nanoTime) start)) (double trips))))
+
+(defn core-distance
+  "Nanoseconds that a word takes from one core to another and back, the least of ten tries; nil where there is one core.
+
+  A virtual machine's cores move: now they share a cache, now they do not, and whatever goes from core to core takes several times as long.
+
+  Example: (core-distance) => 65.2"
+  []
+  (when (< 1 (.availableProcessors (Runtime/getRuntime)))
+    (let [word (AtomicLong.)
+          other (doto (Thread. #(answer-trips word) "the other core") (.setDaemon true) (.start))]
+      (try
+        (reduce min (repeatedly 10 #(nanos-a-trip word)))
+        (finally
+          (.set word -1)
+          (.join other))))))

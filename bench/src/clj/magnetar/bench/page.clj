@@ -92,6 +92,27 @@
                 (table {:rows rows}))))
     (distinct (map :section rows))))
 
+;; --- where the cores were
+
+(defn- distances [raw]
+  (sort (mapcat :distances (mapcat :rounds raw))))
+
+(defn- counted [{:keys [count] :as ratio}]
+  (format "%s in %d" (spread ratio) count))
+
+(defn- distance-lines
+  "What was seen of the cores moving; nothing where they cannot be told apart."
+  [{:keys [rows raw]}]
+  (when-some [seen (seq (distances raw))]
+    (concat
+      ["" "## Where the cores were" ""
+       (str "The cores of a virtual machine move: now they share a cache, now they do not, and whatever goes from one to the other takes several times as long. "
+            (format "A word went to the other core and back in %d to %d ns, %d in the median." (first seen) (last seen) (nth seen (quot (count seen) 2))))
+       "A round in which the shortest and the longest way differ by more than a factor of two is done again, three times at most. Where both were among the rounds that count:" ""]
+      (markdown-table ["workload" "beside" "target" "ratio, cores near" "cores apart"]
+                      (for [{:keys [title target by-distance] :as row} rows :when by-distance]
+                        [title (beside row) (or target "") (counted (:near by-distance)) (counted (:apart by-distance))])))))
+
 ;; --- plots
 
 (defn- slug [title]
@@ -208,6 +229,7 @@
       ["## Targets" ""] (target-lines rows)
       ["" "## In pictures"] (mapcat #(vector "" (picture (beside-peer %))) (peers-with-rows rows))
       ["" "## Beside the peers"] (section-lines rows)
+      (distance-lines given)
       (when over-n (concat ["" "## Over N" "" "Nanoseconds for one operation."] (over-n-lines over-n)))
       (when over-cores (concat ["" "## Over cores" "" "Nanoseconds for one operation." ""] (over-cores-lines over-cores)))
       ["" "## The articles, then and today" "" "Figures of whole experiments; where a slow peer did a part of one, it is scaled." ""]

@@ -1,5 +1,6 @@
 (ns magnetar.bench.peers.rounds
-  "Rounds of a workload: each peer does it once, in an order that is turned round from round to round, when the machine is idle."
+  "Rounds of a workload: each peer does it once, in an order that is turned round from round to round, when the machine is idle and its
+  cores stay where they are."
   (:require
    [magnetar.bench.machine :as machine]
    [magnetar.bench.memory :as memory]
@@ -57,19 +58,46 @@
   (/ (double (answer workload peer))
      (/ (double operations) (double (get fewer name 1)))))
 
+(defn- look
+  "Waits for a quiet machine, and notes in figures how busy it was, and how far its cores were from each other."
+  [figures]
+  (let [busy (await-quiet)]
+    (-> figures
+        (update :busy max busy)
+        (update :distances into (when-some [nanos (machine/core-distance)] [(Math/round (double nanos))])))))
+
 (defn one-round
-  "A round: figures by the names of peers, and as :busy what others used of the machine before a piece of work at most.
+  "A round: figures by the names of peers; as :busy what others used of the machine before a piece of work at most; as :distances the
+  `machine/core-distance` before each piece and after the last.
 
   Example: (one-round workload peers 0)"
   [workload peers round]
   (let [order (cond-> peers (odd? (long round)) reverse)]
-    (reduce (fn [figures peer]
-              (let [busy (await-quiet)]
-                (-> figures
-                    (assoc (:name peer) (one workload peer))
-                    (update :busy max busy))))
-            {:busy 0.0}
-            order)))
+    (look (reduce (fn [figures peer]
+                    (assoc (look figures) (:name peer) (one workload peer)))
+                  {:busy 0.0 :distances []}
+                  order))))
+
+(defn moved?
+  "True if the cores of the machine came to be elsewhere during the round: what its peers took cannot be compared.
+
+  Example: (moved? {:distances [65 340]}) => true"
+  [{:keys [distances]}]
+  (boolean (and (seq distances)
+                (> (long (reduce max distances)) (* 2 (long (reduce min distances)))))))
+
+(def ^:private tries 4)
+
+(defn steady
+  "The first of four rounds during which the cores stayed where they were; the fourth if all of them moved.
+
+  Example: (steady #(one-round workload peers 0))"
+  [round]
+  (loop [left tries]
+    (let [result (round)]
+      (if (and (moved? result) (< 1 (long left)))
+        (recur (dec (long left)))
+        result))))
 
 (defn- with-port [{:keys [needs]} peer]
   (cond-> peer (= :echo needs) (assoc :port (delay (long (programs/ask peer "echo"))))))
@@ -110,7 +138,7 @@
       (with-peers workload names (merge {:flags flags} options)
         (fn [peers]
           (dotimes [i (if quick 1 warm-ups)] (one-round workload peers i))
-          (mapv #(one-round workload peers %) (range (if quick 1 rounds))))))))
+          (mapv #(steady (fn [] (one-round workload peers %))) (range (if quick 1 rounds))))))))
 
 (defn of-memory
   "The one round of a workload of memory, each peer in a process for nothing else.

@@ -9,6 +9,20 @@
 (defn- ratios [rounds ours theirs]
   (statistics/spread (map #(/ (double (get % ours)) (double (get % theirs))) rounds)))
 
+(def ^:private apart
+  "Nanoseconds of a round trip from core to core, above which the two are taken to share no cache."
+  150)
+
+(defn- apart? [{:keys [distances]}]
+  (> (long (reduce max distances)) (long apart)))
+
+(defn- by-distance
+  "The ratios while the cores were near each other, and while they were apart, if both were seen."
+  [rounds ours theirs]
+  (let [{near false far true} (group-by apart? (filter (comp seq :distances) rounds))]
+    (when (and near far)
+      {:near (ratios near ours theirs), :apart (ratios far ours theirs)})))
+
 (defn- judged [{:keys [ratio] :as row} target]
   (if target
     (assoc row :target target
@@ -26,6 +40,7 @@
              :theirs (figures rounds named)
              :ratio (ratios rounds "Magnetar" named)}
       true (merge (select-keys workload [:title :section :experiment :numbers :operations :unit]))
+      (by-distance rounds "Magnetar" named) (assoc :by-distance (by-distance rounds "Magnetar" named))
       (contains? (first rounds) "Magnetar, closed") (assoc :closed (ratios rounds "Magnetar, closed" named)))
     target))
 
