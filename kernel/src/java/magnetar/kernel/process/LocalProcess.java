@@ -1038,27 +1038,33 @@ public final class LocalProcess extends Region {
         expect(soon);
     }
 
-    /** Runs it on the current fiber to its end, or until it is at rest; what its body threw, or null. */
+    /**
+     * Runs it on the current fiber to its end, or until it is at rest; what its body threw, or null. Its frame is on the stack for as long as the
+     * process lives, so what is done afterwards is done elsewhere.
+     */
     Throwable run(Fiber host, Callable<?> work) {
         enter(host);
-        Throwable thrown = null;
-        Object value = null;
+        Object value;
         try {
             host.check();
             value = call(host, work);
-            if (value == AT_REST) {
-                return null;
-            }
         } catch (Throwable t) {
-            thrown = t;
+            conclude(host, t, null);
+            return t;
         }
+        if (value != AT_REST) {
+            conclude(host, null, value);
+        }
+        return null;
+    }
+
+    private void conclude(Fiber host, Throwable thrown, Object value) {
         try {
             end(thrown == null ? Words.get().normal : reasonOf(thrown), value);
         } finally {
             host.leaveRegion();
             Zombies.remove(this);
         }
-        return thrown;
     }
 
     /** What the language makes of it. An error may fail to say what it is: the process dies all the same. */

@@ -197,7 +197,11 @@ public final class Processes {
 
         @Override
         protected void execute() {
-            Throwable thrown = process.run(fiber(), takeWork());
+            report(process.run(fiber(), takeWork()));
+        }
+
+        /** Of what the body threw, how the process has met its exit is no failure. */
+        private void report(Throwable thrown) {
             boolean toldToExit = process.cause() != null && Cancelled.isBehind(thrown);
             if (thrown != null && !toldToExit) {
                 Failures.report(who(), Thread.currentThread(), thrown);
