@@ -197,9 +197,9 @@
       false)))
 
 (deftest the-model-finds-a-table-that-was-given-to-one-who-had-just-died
-  ;; rare: from the seed 0 on it is found by the seed 2604
+  ;; rare, one run in some 5,000: from the seed 0 on it is found by the seeds 2436, 9176 and 13852, which change with the switch points of the kernel
   (with-redefs-fn {#'life/hand-over careless-hand-over}
-    #(is (not (:passed (checked (assoc deadly :control true :runs 4000 :seed 2500) (fn [] (wander :mortal-heir false))))))))
+    #(is (not (:passed (checked (assoc deadly :control true :runs 4000 :seed 2000) (fn [] (wander :mortal-heir false))))))))
 
 (deftest the-model-finds-an-heir-that-is-not-told
   (with-redefs-fn {#'life/tell (fn [& _])}
