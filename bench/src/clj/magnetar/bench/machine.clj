@@ -109,6 +109,9 @@
 
 (def ^:private trips 1000)
 
+;; Whoever waits longer for an answer shares its core with whom it waits for.
+(def ^:private most-looks 20000)
+
 (defn- answer-trips
   "Answers each odd number in word with the next one, until there is one below zero."
   [^AtomicLong word]
@@ -119,28 +122,40 @@
         (odd? n) (do (.set word (inc n)) (recur))
         :else (do (Thread/onSpinWait) (recur))))))
 
+(defn- await-answer
+  "True once word is no longer n; false if that takes too long."
+  [^AtomicLong word ^long n]
+  (loop [looks (long most-looks)]
+    (cond
+      (not (= n (.get word))) true
+      (zero? looks) false
+      :else (do (Thread/onSpinWait) (recur (dec looks))))))
+
 (defn- nanos-a-trip
-  "What one of some round trips took."
+  "What one of some round trips took; nil if one took too long."
   [^AtomicLong word]
   (let [start (System/nanoTime)]
-    (dotimes [_ trips]
-      (let [n (inc (.get word))]
-        (.set word n)
-        (while (= n (.get word)) (Thread/onSpinWait))))
-    (/ (double (- (System/nanoTime) start)) (double trips))))
+    (loop [left (long trips)]
+      (if (zero? left)
+        (/ (double (- (System/nanoTime) start)) (double trips))
+        (let [n (inc (.get word))]
+          (.set word n)
+          (when (await-answer word n)
+            (recur (dec left))))))))
 
 (defn core-distance
-  "Nanoseconds that a word takes from one core to another and back, the least of ten tries; nil where there is one core.
+  "Nanoseconds that a word takes from one core to the other and back, the least of ten tries; nil where there are not two cores, or where others
+  kept this from having both.
 
-  A virtual machine's cores move: now they share a cache, now they do not, and whatever goes from core to core takes several times as long.
+  The cores of a virtual machine may move: now they share a cache, now they do not, and whatever goes from core to core takes several times as long.
 
   Example: (core-distance) => 65.2"
   []
-  (when (< 1 (.availableProcessors (Runtime/getRuntime)))
+  (when (= 2 (.availableProcessors (Runtime/getRuntime)))
     (let [word (AtomicLong.)
           other (doto (Thread. #(answer-trips word) "the other core") (.setDaemon true) (.start))]
       (try
-        (reduce min (repeatedly 10 #(nanos-a-trip word)))
+        (reduce min (or (seq (keep identity (repeatedly 10 #(nanos-a-trip word)))) [nil]))
         (finally
           (.set word -1)
           (.join other))))))

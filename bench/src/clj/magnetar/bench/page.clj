@@ -7,6 +7,7 @@
    [clojure.string :as str]
    [magnetar.bench.machine :as machine]
    [magnetar.bench.page.articles :as articles]
+   [magnetar.bench.peers.rows :as rows]
    [magnetar.bench.plots :as plots])
   (:import
    (java.io File)))
@@ -100,15 +101,21 @@
 (defn- counted [{:keys [count] :as ratio}]
   (format "%s in %d" (spread ratio) count))
 
+(defn- distance-text [raw seen]
+  (let [rounds (mapcat :rounds raw)]
+    [(format "A word went from one core of this machine to the other and back in %d to %d ns, %d in the median: a hypervisor moves the cores of a virtual machine. What crosses"
+             (first seen) (last seen) (nth seen (quot (count seen) 2)))
+     "cores moves with it. A round in which the shortest and the longest way differ by more than a factor of two is done again, three times at most:"
+     (format "%d were, and %d of the %d that count had cores that moved all the same. Where the cores were near in some of them and apart in others (over 150 ns):"
+             (reduce + (keep :again rounds)) (count (filter rows/moved? rounds)) (count (filter :distances rounds)))
+     ""]))
+
 (defn- distance-lines
-  "What was seen of the cores moving; nothing where they cannot be told apart."
+  "What was seen of the cores moving; nothing where that cannot be seen."
   [{:keys [rows raw]}]
   (when-some [seen (seq (distances raw))]
     (concat
-      ["" "## Where the cores were" ""
-       (str "The cores of a virtual machine move: now they share a cache, now they do not, and whatever goes from one to the other takes several times as long. "
-            (format "A word went to the other core and back in %d to %d ns, %d in the median." (first seen) (last seen) (nth seen (quot (count seen) 2))))
-       "A round in which the shortest and the longest way differ by more than a factor of two is done again, three times at most. Where both were among the rounds that count:" ""]
+      ["" "## Where the cores were" ""] (distance-text raw seen)
       (markdown-table ["workload" "beside" "target" "ratio, cores near" "cores apart"]
                       (for [{:keys [title target by-distance] :as row} rows :when by-distance]
                         [title (beside row) (or target "") (counted (:near by-distance)) (counted (:apart by-distance))])))))

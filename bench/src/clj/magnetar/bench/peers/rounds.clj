@@ -6,6 +6,7 @@
    [magnetar.bench.memory :as memory]
    [magnetar.bench.peers.echo :as echo]
    [magnetar.bench.peers.programs :as programs]
+   [magnetar.bench.peers.rows :as rows]
    [magnetar.bench.workload.http :as http])
   (:import
    (com.sun.net.httpserver HttpServer)))
@@ -58,13 +59,14 @@
   (/ (double (answer workload peer))
      (/ (double operations) (double (get fewer name 1)))))
 
-(defn- look
-  "Waits for a quiet machine, and notes in figures how busy it was, and how far its cores were from each other."
+(defn- with-distance
+  "The figures, and how far the cores are from each other now, if that can be told."
   [figures]
+  (update figures :distances into (when-some [nanos (machine/core-distance)] [(Math/round (double nanos))])))
+
+(defn- with-busy [figures]
   (let [busy (await-quiet)]
-    (-> figures
-        (update :busy max busy)
-        (update :distances into (when-some [nanos (machine/core-distance)] [(Math/round (double nanos))])))))
+    (update figures :busy max busy)))
 
 (defn one-round
   "A round: figures by the names of peers; as :busy what others used of the machine before a piece of work at most; as :distances the
@@ -73,30 +75,23 @@
   Example: (one-round workload peers 0)"
   [workload peers round]
   (let [order (cond-> peers (odd? (long round)) reverse)]
-    (look (reduce (fn [figures peer]
-                    (assoc (look figures) (:name peer) (one workload peer)))
-                  {:busy 0.0 :distances []}
-                  order))))
-
-(defn moved?
-  "True if the cores of the machine came to be elsewhere during the round: what its peers took cannot be compared.
-
-  Example: (moved? {:distances [65 340]}) => true"
-  [{:keys [distances]}]
-  (boolean (and (seq distances)
-                (> (long (reduce max distances)) (* 2 (long (reduce min distances)))))))
+    (with-distance
+      (reduce (fn [figures peer]
+                (assoc (with-distance (with-busy figures)) (:name peer) (one workload peer)))
+              {:busy 0.0 :distances []}
+              order))))
 
 (def ^:private tries 4)
 
 (defn steady
-  "The first of four rounds during which the cores stayed where they were; the fourth if all of them moved.
+  "The first of four rounds during which the cores stayed where they were, the fourth if they moved in all; how many were done before as :again.
 
   Example: (steady #(one-round workload peers 0))"
   [round]
-  (loop [left tries]
-    (let [result (round)]
-      (if (and (moved? result) (< 1 (long left)))
-        (recur (dec (long left)))
+  (loop [again 0]
+    (let [result (assoc (round) :again again)]
+      (if (and (rows/moved? result) (< (inc again) (long tries)))
+        (recur (inc again))
         result))))
 
 (defn- with-port [{:keys [needs]} peer]

@@ -16,10 +16,18 @@
 (defn- apart? [{:keys [distances]}]
   (> (long (reduce max distances)) (long apart)))
 
+(defn moved?
+  "True if the cores of the machine came to be elsewhere during the round: what its peers took cannot be compared.
+
+  Example: (moved? {:distances [65 340]}) => true"
+  [{:keys [distances]}]
+  (boolean (and (seq distances)
+                (> (long (reduce max distances)) (* 2 (long (reduce min distances)))))))
+
 (defn- by-distance
   "The ratios while the cores were near each other, and while they were apart, if both were seen."
   [rounds ours theirs]
-  (let [{near false far true} (group-by apart? (filter (comp seq :distances) rounds))]
+  (let [{near false far true} (group-by apart? (filter (comp seq :distances) (remove moved? rounds)))]
     (when (and near far)
       {:near (ratios near ours theirs), :apart (ratios far ours theirs)})))
 

@@ -32,21 +32,20 @@
 (defn- how-many
   "The number of arguments; -1 of a lazy sequence, which is realized by the process."
   ^long [args]
-  (if (or (nil? args) (counted? args)) (count args) -1))
+  (if (or (nil? args) (counted? args)) (long (count args)) -1))
 
-;; Its frame is on the stack for as long as the process lives. The frame of `apply` is too, with 3.5 kB once the JVM's first compiler has been at
+;; The frame of this work is on the stack for as long as the process lives. The frame of `apply` is too, with 3.5 kB once the JVM's first compiler has been at
 ;; it: so few arguments, as nearly all have, are passed without it, and what is done before is not done here.
 (defn- work
   "The work of a process: (f & args) with the caller's bindings."
   ^Callable [f args bindings]
   (let [frame (when-not (= :none bindings) (fibers/shared-frame))
-        n (how-many args)
-        [a b c] (when (<= 1 n 3) args)]
+        n (how-many args)]
     (case n
       0 (^:once fn* [] (arrive frame f) (f))
-      1 (^:once fn* [] (arrive frame f) (f a))
-      2 (^:once fn* [] (arrive frame f) (f a b))
-      3 (^:once fn* [] (arrive frame f) (f a b c))
+      1 (let [[a] (seq args)] (^:once fn* [] (arrive frame f) (f a)))
+      2 (let [[a b] (seq args)] (^:once fn* [] (arrive frame f) (f a b)))
+      3 (let [[a b c] (seq args)] (^:once fn* [] (arrive frame f) (f a b c)))
       (^:once fn* [] (arrive frame f) (apply f args)))))
 
 (defn- check [operation f]

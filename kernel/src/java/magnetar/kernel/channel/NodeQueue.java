@@ -9,7 +9,7 @@ final class NodeQueue {
     static final NodeQueue NONE = new NodeQueue();
 
     Node first;
-    private Node last;
+    private Node last; // null, or the first, while there is one only: it is not written then
     private int size;
     private int callbacks;
     private int purgeAt = 16;

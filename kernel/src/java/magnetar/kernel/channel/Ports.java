@@ -52,7 +52,7 @@ public final class Ports {
 
     /** Takes a value from a port of any kind; waits while there is none. Null if closed. */
     public static Object take(Object x) throws InterruptedException {
-        return x instanceof Channel<?> c ? c.receive() : await(readPort(x), null, Durations.INFINITE);
+        return x instanceof Channel<?> c ? c.receiveWithin(Durations.INFINITE) : await(readPort(x), null, Durations.INFINITE);
     }
 
     /** Puts a value on a port of any kind; waits while there is no room. False if closed. */

@@ -200,7 +200,7 @@ public final class Processes {
             report(process.run(fiber(), takeWork()));
         }
 
-        /** Of what the body threw, how the process has met its exit is no failure. */
+        /** Reports what the body threw, unless that is how the process met its exit. */
         private void report(Throwable thrown) {
             boolean toldToExit = process.cause() != null && Cancelled.isBehind(thrown);
             if (thrown != null && !toldToExit) {
