@@ -110,7 +110,7 @@
 (def ^:private trips 1000)
 
 ;; Whoever waits longer for an answer shares its core with whom it waits for.
-(def ^:private most-looks 20000)
+(def ^:private most-looks 1000000)
 
 (defn- answer-trips
   "Answers each odd number in word with the next one, until there is one below zero."
