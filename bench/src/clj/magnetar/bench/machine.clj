@@ -155,7 +155,7 @@
     (let [word (AtomicLong.)
           other (doto (Thread. #(answer-trips word) "the other core") (.setDaemon true) (.start))]
       (try
-        (reduce min (or (seq (keep identity (repeatedly 10 #(nanos-a-trip word)))) [nil]))
+        (some->> (repeatedly 10 #(nanos-a-trip word)) (filter some?) seq (reduce min))
         (finally
           (.set word -1)
           (.join other))))))

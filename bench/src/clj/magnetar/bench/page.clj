@@ -8,7 +8,8 @@
    [magnetar.bench.machine :as machine]
    [magnetar.bench.page.articles :as articles]
    [magnetar.bench.peers.rows :as rows]
-   [magnetar.bench.plots :as plots])
+   [magnetar.bench.plots :as plots]
+   [magnetar.bench.statistics :as statistics])
   (:import
    (java.io File)))
 
@@ -95,16 +96,13 @@
 
 ;; --- where the cores were
 
-(defn- distances [raw]
-  (sort (mapcat :distances (mapcat :rounds raw))))
-
 (defn- counted [{:keys [count] :as ratio}]
   (format "%s in %d" (spread ratio) count))
 
-(defn- distance-text [raw seen]
-  (let [rounds (mapcat :rounds raw)]
-    [(format "A word went from one core of this machine to the other and back in %d to %d ns, %d in the median: a hypervisor moves the cores of a virtual machine. What crosses"
-             (first seen) (last seen) (nth seen (quot (count seen) 2)))
+(defn- distance-text [rounds seen]
+  (let [{:keys [median min max]} (statistics/spread seen)]
+    [(format "A word went from one core of this machine to the other and back in %.0f to %.0f ns, %.0f in the median: a hypervisor moves the cores of a virtual machine. What crosses"
+             min max median)
      "cores moves with it. A round in which the shortest and the longest way differ by more than a factor of two is done again, three times at most:"
      (format "%d were, and %d of the %d that count had cores that moved all the same. Where the cores were near in some of them and apart in others (over 150 ns):"
              (reduce + (keep :again rounds)) (count (filter rows/moved? rounds)) (count (filter :distances rounds)))
@@ -113,12 +111,13 @@
 (defn- distance-lines
   "What was seen of the cores moving; nothing where that cannot be seen."
   [{:keys [rows raw]}]
-  (when-some [seen (seq (distances raw))]
-    (concat
-      ["" "## Where the cores were" ""] (distance-text raw seen)
-      (markdown-table ["workload" "beside" "target" "ratio, cores near" "cores apart"]
-                      (for [{:keys [title target by-distance] :as row} rows :when by-distance]
-                        [title (beside row) (or target "") (counted (:near by-distance)) (counted (:apart by-distance))])))))
+  (let [rounds (mapcat :rounds raw)]
+    (when-some [seen (seq (mapcat :distances rounds))]
+      (concat
+        ["" "## Where the cores were" ""] (distance-text rounds seen)
+        (markdown-table ["workload" "beside" "target" "ratio, cores near" "cores apart"]
+                        (for [{:keys [title target by-distance] :as row} rows :when by-distance]
+                          [title (beside row) (or target "") (counted (:near by-distance)) (counted (:apart by-distance))]))))))
 
 ;; --- plots
 

@@ -25,11 +25,11 @@
                 (> (long (reduce max distances)) (* 2 (long (reduce min distances)))))))
 
 (defn- by-distance
-  "The ratios while the cores were near each other, and while they were apart, if both were seen."
+  "As :by-distance the ratios while the cores were near each other, and while they were apart, if both were seen."
   [rounds ours theirs]
   (let [{near false far true} (group-by apart? (filter (comp seq :distances) (remove moved? rounds)))]
     (when (and near far)
-      {:near (ratios near ours theirs), :apart (ratios far ours theirs)})))
+      {:by-distance {:near (ratios near ours theirs), :apart (ratios far ours theirs)}})))
 
 (defn- judged [{:keys [ratio] :as row} target]
   (if target
@@ -47,8 +47,8 @@
              :ours (figures rounds "Magnetar")
              :theirs (figures rounds named)
              :ratio (ratios rounds "Magnetar" named)}
-      true (merge (select-keys workload [:title :section :experiment :numbers :operations :unit]))
-      (by-distance rounds "Magnetar" named) (assoc :by-distance (by-distance rounds "Magnetar" named))
+      true (merge (select-keys workload [:title :section :experiment :numbers :operations :unit])
+                  (by-distance rounds "Magnetar" named))
       (contains? (first rounds) "Magnetar, closed") (assoc :closed (ratios rounds "Magnetar, closed" named)))
     target))
 
