@@ -312,6 +312,7 @@
       (fn []
         (let [b-asks (future (gs/call b (ask c (fn [_ s] (deliver in-c true) (value-of answer) [:reply :fine s]))))
               _ (value-of in-c)
+              _ (is (eventually (next-edge of-b))) ; b sends its call before it says that it waits
               a-asks (future (gs/call a (ask b fine)))]
           (value-of seen)
           (gs/cast c (fn [s] (deliver calling true) (gs/call a fine) [:noreply s]))
