@@ -12,6 +12,7 @@
    [magnetar.impl.transactions :as transactions]
    [magnetar.proc-lib :as proc-lib])
   (:import
+   (clojure.lang MapEntry)
    (java.util.function Predicate)
    (magnetar.gen_server.host Desk Visit)
    (magnetar.kernel.park Failures Fiber)
@@ -165,7 +166,7 @@
 (defn- carried
   "The request as a server takes it."
   [^LocalProcess me ref message]
-  [:magnetar/call [(.pid me) ref] message])
+  [:magnetar/call (MapEntry/create (.pid me) ref) message])
 
 (defn request
   "Sends the request to the server; the reference that its answer has."

@@ -17,7 +17,7 @@
    [magnetar.proc-lib.report :as report]
    [magnetar.sys.system :as system])
   (:import
-   (clojure.lang IDeref)
+   (clojure.lang IDeref IPersistentVector)
    (magnetar.gen_server.behaviour Behaviour)
    (magnetar.kernel.park Cancelled Exit)
    (magnetar.kernel.process LocalProcess Matcher Pid Processes)
@@ -51,7 +51,7 @@
 ;; `idle` is what it is while it waits: nil, threaded; :rests, without a thread; or a function of the request, without a thread and serving callers
 ;; inline.
 (deftype Server [^Behaviour behaviour ^magnetar.gen_server.host.Kind kind who parent ^LocalProcess process idle
-                 ^:volatile-mutable message ^:volatile-mutable call]
+                 ^:unsynchronized-mutable message ^:volatile-mutable call]
   Desk
   (handling [_] message)
   (handle [_ m] (set! message m))
@@ -81,8 +81,10 @@
 (defn head
   "The first of a message that is a vector."
   [message]
-  (when (and (vector? message) (pos? (count message)))
-    (nth message 0)))
+  (when (instance? IPersistentVector message)
+    (let [^IPersistentVector message message]
+      (when (pos? (.length message))
+        (.nth message 0)))))
 
 ;; ---- leaving a callback early
 

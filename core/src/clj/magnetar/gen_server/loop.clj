@@ -130,20 +130,29 @@
       (host/unexpected server message)
       [:noreply state])))
 
+;; Each in a function of its own: a try that is an argument would be one, made for each message.
+
+(defn- answer-to [server call message state]
+  (guarded server (call (nth message 2) (nth message 1) state)))
+
+(defn- after-cast [server cast message state]
+  (guarded server (cast (nth message 1) state)))
+
+(defn- after-info [server message state]
+  (guarded server (inform server message state)))
+
 (defn- handle [^Server server message state debug]
   (let [word (head message)
         ^Behaviour behaviour (.-behaviour server)
         debug (when debug (system/note debug (.-who server) [:in message]))]
     (cond
       (identical? :magnetar/call word)
-      (let [call (.-handle-call behaviour)]
-        (interpret server :handle-call message state debug (guarded server (call (nth message 2) (nth message 1) state))))
+      (interpret server :handle-call message state debug (answer-to server (.-handle-call behaviour) message state))
 
       (identical? :magnetar/cast word)
-      (let [cast (.-handle-cast behaviour)]
-        (interpret server :handle-cast message state debug (guarded server (cast (nth message 1) state))))
+      (interpret server :handle-cast message state debug (after-cast server (.-handle-cast behaviour) message state))
 
-      :else (interpret server :handle-info message state debug (guarded server (inform server message state))))))
+      :else (interpret server :handle-info message state debug (after-info server message state)))))
 
 (defn- change-code [^Server server state old extra]
   (if-some [change (behaviour/callback (.-behaviour server) :code-change)]
@@ -190,7 +199,7 @@
   (let [message (.message visit)
         call (.-handle-call ^Behaviour (.-behaviour server))]
     (.handle server message)
-    (let [value (guarded server (call (nth message 2) (nth message 1) state))]
+    (let [value (answer-to server call message state)]
       (.handle server nil)
       (if (and (at-once? value) (.isAlive ^Pid (.pid ^LocalProcess (.-process server))))
         (do (.answer visit (nth value 1))

@@ -9,6 +9,7 @@
    [magnetar.impl.versions :as versions]
    [magnetar.impl.worlds :as worlds])
   (:import
+   (clojure.lang MapEntry)
    (magnetar.kernel.process LocalProcess Pid)))
 
 (set! *warn-on-reflection* true)
@@ -17,7 +18,7 @@
   "Answers a call or a system message; what nobody waits for any more is dropped."
   [[_ ref] value]
   (when ref
-    (! ref [ref value]))
+    (! ref (MapEntry/create ref value)))
   nil)
 
 (defn- attempt
