@@ -81,6 +81,28 @@
               {:busy 0.0 :distances []}
               order))))
 
+(def ^:private warm-up-seconds
+  "How long each peer works before its rounds count: a JVM compiles for seconds, and what 100 callers take falls by a quarter in the first three."
+  5)
+
+(defn- warm-up
+  "Lets the peer do the work so often, and then again until so many seconds have passed."
+  [workload peer least seconds]
+  (let [end (+ (System/nanoTime) (* 1000000000 (long seconds)))]
+    (loop [left (long least)]
+      (when (or (pos? left) (neg? (- (System/nanoTime) end)))
+        (one workload peer)
+        (recur (dec left))))))
+
+(defn- warm-all-up
+  "Once for a quick look; as often as the workload says, if it does: its pieces take seconds then."
+  [{:keys [warm-ups] :as workload} peers quick]
+  (run! #(cond
+           quick (warm-up workload % 1 0)
+           warm-ups (warm-up workload % warm-ups 0)
+           :else (warm-up workload % 4 warm-up-seconds))
+        peers))
+
 (def ^:private tries 4)
 
 (defn steady
@@ -127,12 +149,12 @@
   "The rounds of a workload that count.
 
   Example: (of-time workload [\"Magnetar\" \"Go\"] {:quick true})"
-  [{:keys [warm-ups rounds] :or {warm-ups 4 rounds 7} :as workload} names {:keys [quick] :as options}]
+  [{:keys [rounds] :or {rounds 7} :as workload} names {:keys [quick] :as options}]
   (with-server workload
     (fn [workload]
       (with-peers workload names (merge {:flags flags} options)
         (fn [peers]
-          (dotimes [i (if quick 1 warm-ups)] (one-round workload peers i))
+          (warm-all-up workload peers quick)
           (mapv #(steady (fn [] (one-round workload peers %))) (range (if quick 1 rounds))))))))
 
 (defn of-memory

@@ -7,7 +7,8 @@
 
     :fewer     {peer n}: a slow peer gets the last number divided by n, so that one piece of work takes some tenths of a second
     :theirs    what the others are asked, where ours is a variant of its own
-    :warm-ups, :rounds
+    :warm-ups  how many pieces of work warm a peer up, where a piece takes seconds; else it is a time
+    :rounds
     :experiment  its letter and number in the articles
     :needs     :slow-pages: the port of a slow server comes first; :echo: the peer serves, and the driver is its client")
 
@@ -65,12 +66,12 @@
    (line "ping-pong by actors" "ping-pong-actors" [500000] 500000 {"Erlang" nil "Pekko" nil} :experiment "E1")
    (line "fan-in, 4 senders, mailbox without bound" "mailbox" [4 2000000] 2000000
      {"Erlang" nil "Pekko" nil "Kotlin" nil "jox" nil "virtual threads" nil})
-   (line "gen-server call, 1 caller" "server-call" [1 200000] 200000 {"Erlang" 0.3 "Pekko" nil} :fewer {"Pekko" 10})
-   (line "gen-server call, 1 caller, ours activated" "server-call-activated" [1 200000] 200000 {"Erlang" nil} :theirs "server-call")
-   (line "gen-server call, 1 caller, ours inline" "server-call-inline" [1 200000] 200000 {"Erlang" 0.3} :theirs "server-call")
-   (line "gen-server call, 100 callers" "server-call" [100 200000] 200000 {"Erlang" 0.15 "Pekko" nil})
-   (line "gen-server call, 100 callers, ours activated" "server-call-activated" [100 200000] 200000 {"Erlang" nil} :theirs "server-call")
-   (line "gen-server call, 100 callers, ours inline" "server-call-inline" [100 200000] 200000 {"Erlang" 0.15} :theirs "server-call")])
+   (line "gen-server call, 1 caller" "server-call" [1 500000] 500000 {"Erlang" 0.3 "Pekko" nil} :fewer {"Pekko" 10})
+   (line "gen-server call, 1 caller, ours activated" "server-call-activated" [1 500000] 500000 {"Erlang" nil} :theirs "server-call")
+   (line "gen-server call, 1 caller, ours inline" "server-call-inline" [1 500000] 500000 {"Erlang" 0.3} :theirs "server-call")
+   (line "gen-server call, 100 callers" "server-call" [100 1000000] 1000000 {"Erlang" 0.15 "Pekko" nil})
+   (line "gen-server call, 100 callers, ours activated" "server-call-activated" [100 1000000] 1000000 {"Erlang" nil} :theirs "server-call")
+   (line "gen-server call, 100 callers, ours inline" "server-call-inline" [100 1000000] 1000000 {"Erlang" 0.15} :theirs "server-call")])
 
 (def ^:private fibers
   [(line "spawn of fibers" "spawn" [500000] 500000 (assoc with-fibers "Go" 1.2) :fewer (slow 5 10))
