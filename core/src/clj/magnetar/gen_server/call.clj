@@ -163,6 +163,7 @@
   (.demonitor me ref)
   (receive-answer me ref 0))
 
+;; A pair that each call makes is an entry of a map: a vector like any other, and half as large.
 (defn- carried
   "The request as a server takes it."
   [^LocalProcess me ref message]

@@ -49,7 +49,8 @@
   (^Object resting [server state debug frame])) ; what it goes on with when it has rested
 
 ;; `idle` is what it is while it waits: nil, threaded; :rests, without a thread; or a function of the request, without a thread and serving callers
-;; inline.
+;; inline. Only the server writes `message`, and who reads it may be a little late: no message pays for a fence. Who has read `call` sees the message
+;; that it is part of.
 (deftype Server [^Behaviour behaviour ^magnetar.gen_server.host.Kind kind who parent ^LocalProcess process idle
                  ^:unsynchronized-mutable message ^:volatile-mutable call]
   Desk
