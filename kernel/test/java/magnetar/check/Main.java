@@ -26,6 +26,7 @@ public final class Main {
             Map.entry("close", Races::close),
             Map.entry("close-is-visible", Races::closeIsVisible),
             Map.entry("refill", Races::refill),
+            Map.entry("own-buffer", Races::ownBuffer),
             Map.entry("never-early", Timing::neverEarly),
             Map.entry("earlier-timer", Timing::earlierTimer),
             Map.entry("wheel-on-clock", Timing::wheelOnClock),

@@ -379,4 +379,57 @@ final class Races {
         Support.join(putter);
         require(Integer.valueOf(2).equals(c.poll()), "the value of the waiting put was lost");
     }
+
+    /** A put meets a waiting take on a channel whose buffer is the program's own, which is locked by a mutex. */
+    static void ownBuffer() throws Exception {
+        Channel<Integer> c = Channel.of(new Own());
+        AtomicInteger got = new AtomicInteger();
+        Thread taker = Support.fiber(World.REAL, () -> got.set(c.receive()));
+        Support.until("it waits", () -> c.info().takers().size() == 1);
+        c.send(1);
+        Support.join(taker);
+        require(got.get() == 1, "the value went elsewhere");
+    }
+
+    /** A buffer of one value, as a program may write it. */
+    private static final class Own extends Buffer {
+        private Object value;
+
+        @Override
+        public boolean isFull() {
+            return value != null;
+        }
+
+        @Override
+        public void insert(Object v) {
+            value = v;
+        }
+
+        @Override
+        public Object remove() {
+            Object v = value;
+            value = null;
+            return v;
+        }
+
+        @Override
+        public int capacity() {
+            return 1;
+        }
+
+        @Override
+        public int size() {
+            return value == null ? 0 : 1;
+        }
+
+        @Override
+        public boolean runsUserCode() {
+            return true;
+        }
+
+        @Override
+        public Object[] snapshot() {
+            return value == null ? new Object[0] : new Object[] {value};
+        }
+    }
 }
