@@ -49,8 +49,7 @@
   (^Object resting [server state debug frame])) ; what it goes on with when it has rested
 
 ;; `idle` is what it is while it waits: nil, threaded; :rests, without a thread; or a function of the request, without a thread and serving callers
-;; inline. Only the server writes `message`, and who reads it may be a little late: no message pays for a fence. Who has read `call` sees the message
-;; that it is part of.
+;; inline. Only the server writes `message`, and no message pays for a fence: who reads it may be a little late, unless `call` was read before.
 (deftype Server [^Behaviour behaviour ^magnetar.gen_server.host.Kind kind who parent ^LocalProcess process idle
                  ^:unsynchronized-mutable message ^:volatile-mutable call]
   Desk
@@ -109,7 +108,7 @@
     :else (failed t)))
 
 (defmacro guarded
-  "The value of the body, a callback of the server; or that it Failed."
+  "The value of the body, a callback of the server; or that it Failed. To be the last of a function: elsewhere Clojure makes a closure of it."
   [server & body]
   `(try ~@body (catch Throwable t# (escaped ~server t#))))
 

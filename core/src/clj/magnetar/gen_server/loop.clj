@@ -130,15 +130,13 @@
       (host/unexpected server message)
       [:noreply state])))
 
-;; Each in a function of its own: a try that is an argument would be one, made for each message.
-
-(defn- answer-to [server call message state]
+(defn- on-call [server call message state]
   (guarded server (call (nth message 2) (nth message 1) state)))
 
-(defn- after-cast [server cast message state]
+(defn- on-cast [server cast message state]
   (guarded server (cast (nth message 1) state)))
 
-(defn- after-info [server message state]
+(defn- on-info [server message state]
   (guarded server (inform server message state)))
 
 (defn- handle [^Server server message state debug]
@@ -147,12 +145,12 @@
         debug (when debug (system/note debug (.-who server) [:in message]))]
     (cond
       (identical? :magnetar/call word)
-      (interpret server :handle-call message state debug (answer-to server (.-handle-call behaviour) message state))
+      (interpret server :handle-call message state debug (on-call server (.-handle-call behaviour) message state))
 
       (identical? :magnetar/cast word)
-      (interpret server :handle-cast message state debug (after-cast server (.-handle-cast behaviour) message state))
+      (interpret server :handle-cast message state debug (on-cast server (.-handle-cast behaviour) message state))
 
-      :else (interpret server :handle-info message state debug (after-info server message state)))))
+      :else (interpret server :handle-info message state debug (on-info server message state)))))
 
 (defn- change-code [^Server server state old extra]
   (if-some [change (behaviour/callback (.-behaviour server) :code-change)]
@@ -196,10 +194,9 @@
 (defn- receive-visit
   "What the server goes on with: an answer at once leaves it at rest, all else is done on a thread of its own."
   [^Server server state frame ^Visit visit]
-  (let [message (.message visit)
-        call (.-handle-call ^Behaviour (.-behaviour server))]
+  (let [message (.message visit)]
     (.handle server message)
-    (let [value (answer-to server call message state)]
+    (let [value (on-call server (.-handle-call ^Behaviour (.-behaviour server)) message state)]
       (.handle server nil)
       (if (and (at-once? value) (.isAlive ^Pid (.pid ^LocalProcess (.-process server))))
         (do (.answer visit (nth value 1))

@@ -181,10 +181,15 @@
                   (.-timers now) (.-zero now) (.-debug now))
       changed? (timers/cancel :state-timeout))))
 
+(defn- called
+  "What the callback of the state returns; or that it Failed."
+  [server ^Now now type content]
+  (guarded server ((.-on now) type content (.-data now))))
+
 (defn- enter
   "Calls the callback for having entered its state; starts the timeouts of the transition and its own."
   [server ^Now now event old timeouts]
-  (let [value (guarded server ((.-on now) :enter old (.-data now)))
+  (let [value (called server now :enter old)
         ^Result result (result now value)]
     (cond
       (nil? result) (quit server now [:enter old] value)
@@ -212,7 +217,7 @@
 (defn- step [server ^Now now [type content :as event]]
   (let [^Now now (if (.-timers now) (timers/cancel now :timeout) now)
         ^Now now (noted now server [:in event (.-state now)])
-        value (guarded server ((.-on now) type content (.-data now)))]
+        value (called server now type content)]
     (if-some [result (result now value)]
       (transition server now event result)
       (quit server now event value))))

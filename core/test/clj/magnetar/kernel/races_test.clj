@@ -32,6 +32,9 @@
 (deftest the-value-of-a-waiting-put-moves-into-the-room-a-take-makes
   (green? 20 "refill"))
 
+(deftest a-put-wakes-the-taker-that-it-met-under-a-mutex
+  (green? 20 "own-buffer"))
+
 ;; Decision 1
 (deftest the-cause-comes-before-the-interrupt-is-thrown-at-each-operation-and-masked-by-a-shield
   (green? 30 "cause-first" "level-triggered" "shielded"))

@@ -380,7 +380,7 @@ final class Races {
         require(Integer.valueOf(2).equals(c.poll()), "the value of the waiting put was lost");
     }
 
-    /** A put meets a waiting take on a channel whose buffer is the program's own, which is locked by a mutex. */
+    /** A put meets a waiting take on a channel whose buffer is the program's own, in Java: such a channel is locked by a mutex. */
     static void ownBuffer() throws Exception {
         Channel<Integer> c = Channel.of(new Own());
         AtomicInteger got = new AtomicInteger();
@@ -420,6 +420,11 @@ final class Races {
         @Override
         public int size() {
             return value == null ? 0 : 1;
+        }
+
+        @Override
+        public boolean isUnblocking() {
+            return false;
         }
 
         @Override

@@ -95,7 +95,7 @@
         (recur (dec left))))))
 
 (defn- warm-all-up
-  "Once for a quick look; as often as the workload says, if it does: its pieces take seconds then."
+  "Once for a quick look, else as often as the workload says, or by time."
   [{:keys [warm-ups] :as workload} peers quick]
   (run! #(cond
            quick (warm-up workload % 1 0)

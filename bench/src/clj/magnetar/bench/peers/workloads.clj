@@ -7,8 +7,8 @@
 
     :fewer     {peer n}: a slow peer gets the last number divided by n, so that one piece of work takes some tenths of a second
     :theirs    what the others are asked, where ours is a variant of its own
-    :warm-ups  how many pieces of work warm a peer up, where a piece takes seconds; else it is a time
-    :rounds
+    :warm-ups  how many pieces of work warm a peer up; if left out it is a time
+    :rounds    how many count; seven if left out
     :experiment  its letter and number in the articles
     :needs     :slow-pages: the port of a slow server comes first; :echo: the peer serves, and the driver is its client")
 

@@ -44,25 +44,28 @@
 
 (defn- elements
   "Some of the elements, each plain; the left budget is shared by the whole term."
-  [left depth coll]
-  (loop [out [] coll (seq coll)]
-    (cond
-      (nil? coll) out
-      (or (= most-of-one (count out)) (not (pos? (long @left)))) (conj out '...)
-      :else (do (vreset! left (dec (long @left)))
-                (let [out (conj out (plain-within left (inc (long depth)) (first coll)))
-                      more (rest coll)]
-                  (if (there? more) (recur out (seq more)) (conj out '...)))))))
+  ([left depth coll] (elements plain-within left depth coll))
+  ([plain-one left depth coll]
+   (loop [out [] coll (seq coll)]
+     (cond
+       (nil? coll) out
+       (or (= most-of-one (count out)) (not (pos? (long @left)))) (conj out '...)
+       :else (do (vreset! left (dec (long @left)))
+                 (let [out (conj out (plain-one left (inc (long depth)) (first coll)))
+                       more (rest coll)]
+                   (if (there? more) (recur out (seq more)) (conj out '...))))))))
+
+(defn- plain-entry [left depth entry]
+  [(plain-within left depth (key entry)) (plain-within left depth (val entry))])
 
 (defn- pairs [left depth m]
-  (into {} (for [entry (elements left depth m) :when (vector? entry)] entry)))
+  (into {} (for [entry (elements plain-entry left depth m) :when (vector? entry)] entry)))
 
 (defn- plain-within [left depth x]
   (cond
     (atomic? x) x
     (string? x) (cut x)
     (< (long deepest) (long depth)) '...
-    (map-entry? x) [(plain-within left depth (key x)) (plain-within left depth (val x))]
     (map? x) (pairs left depth x)
     (set? x) (set (elements left depth x))
     (vector? x) (elements left depth x)
