@@ -226,10 +226,12 @@
 (deftest ^{:spec ["C92"]} a-timeout-that-was-stopped-is-not-heard-also-if-it-had-sent
   (let [pid (machine)
         sent (promise)]
+    (sys/suspend pid) ; until both are in its mailbox
     (statem/cast pid (does [:keep-state-and-data [[:timeout :n] 1 :early]]))
     (statem/cast pid (fn [_ _ _]
                        (deliver sent (eventually (= 1 (actor/process-info (actor/self) :message-queue-len))))
                        [:keep-state-and-data [[:timeout :n] :cancel]]))
+    (sys/resume pid)
     (is (value-of sent))
     (is (= [:a []] (statem/call pid :get)))
     (statem/stop pid)))
