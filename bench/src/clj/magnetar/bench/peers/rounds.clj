@@ -97,11 +97,11 @@
 (defn- warm-all-up
   "Once for a quick look, else as often as the workload says, or by time."
   [{:keys [warm-ups] :as workload} peers quick]
-  (run! #(cond
-           quick (warm-up workload % 1 0)
-           warm-ups (warm-up workload % warm-ups 0)
-           :else (warm-up workload % 4 warm-up-seconds))
-        peers))
+  (let [[least seconds] (cond
+                          quick [1 0]
+                          warm-ups [warm-ups 0]
+                          :else [4 warm-up-seconds])]
+    (run! #(warm-up workload % least seconds) peers)))
 
 (def ^:private tries 4)
 

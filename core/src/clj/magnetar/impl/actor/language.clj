@@ -56,7 +56,9 @@
                    (if (there? more) (recur out (seq more)) (conj out '...))))))))
 
 (defn- plain-entry [left depth entry]
-  [(plain-within left depth (key entry)) (plain-within left depth (val entry))])
+  (if (< (long deepest) (long depth))
+    '...
+    [(plain-within left depth (key entry)) (plain-within left depth (val entry))]))
 
 (defn- pairs [left depth m]
   (into {} (for [entry (elements plain-entry left depth m) :when (vector? entry)] entry)))
