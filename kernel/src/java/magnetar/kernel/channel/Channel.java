@@ -39,8 +39,9 @@ import magnetar.kernel.time.Waits;
  * lock; a closed channel keeps its waiting puts (core.async's contract). Refused: the segment queue of Kotlin and jox, which
  * is faster under contention of many cores and slower here, and cannot remove a waiter from its middle in O(1).
  *
- * <p>The lock is a word: compare-and-set, then spin, then yield; where there is a buffer, stay away for a moment instead of
- * spinning ({@link Spin#backOff}). It is never held across a park, user code or a call of another kernel object but claims.
+ * <p>The lock is a word: compare-and-set, then spin, then yield. Where there is a buffer the loser stays away for a moment instead of
+ * spinning ({@link Spin#backOff}), and for some tens of microseconds while others fill or empty the buffer at full speed, though the lock
+ * may be free. It is never held across a park, user code or a call of another kernel object but claims.
  * Waking and callbacks happen after it: an operation keeps the one that it met, and gathers others that it finished in
  * {@code done}; it completes them once the lock is released. Where user code must run inside, in a channel with a transducer or a
  * buffer of the program's own, the lock is a {@link ReentrantLock} instead: a waiter for it parks. A select meets such a
@@ -53,6 +54,9 @@ import magnetar.kernel.time.Waits;
 public class Channel<T> implements ReadPort, WritePort, Port {
     /** The answer of an operation whose waiter was claimed by another event. */
     static final Object GONE = new Object();
+
+    /** So many values more or fewer in the buffer after the loser of the lock has paused once: the others work at full speed. */
+    private static final int BUSY = 8;
 
     private static final VarHandle LOCK;
 
@@ -508,12 +512,23 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
-    // Behind a buffer the holder can do more if it is left alone. Without one its next transfer needs the other side: no moment is to be lost.
+    // Without a buffer the next transfer needs the other side: no moment is to be lost. Behind one the other side does more if it is left alone.
     private void lockSlowly() {
         int failures = 0;
+        int before = 0;
         do {
-            failures = buffer == null ? Spin.turn(failures) : Spin.backOff(failures);
-        } while (word != 0 || !LOCK.compareAndSet(this, 0, 1));
+            if (buffer == null) {
+                failures = Spin.turn(failures);
+            } else {
+                before = buffer.size();
+                failures = Spin.backOff(failures);
+            }
+        } while (word != 0 || othersWork(before, failures) || !LOCK.compareAndSet(this, 0, 1));
+    }
+
+    /** True while others fill or empty the buffer at full speed, and the loser has not yet stayed away as long as it may. */
+    private boolean othersWork(int before, int failures) {
+        return buffer != null && Spin.mayStay(failures) && Math.abs(buffer.size() - before) >= BUSY;
     }
 
     /** What the question answers under the lock; it must not call an operation. */

@@ -17,7 +17,7 @@ public final class Spin {
     private static final int LIMIT = 128;
     private static final int YIELDS = 16;
     private static final int PAUSES = 32;
-    private static final int BACK_OFFS = 8;
+    private static final int BACK_OFFS = 16;
 
     private Spin() {}
 
@@ -38,12 +38,13 @@ public final class Spin {
         return 0;
     }
 
-    /** Stays away from a lock after so many failures to take it, the last one now; returns the count of failures for the next call. */
+    /** Stays away, twice as long as {@link #pause}, after so many failures to take a lock, the last one now; returns the count of failures for the next call. */
     public static int backOff(int failures) {
         if (World.hasLetOthersRun()) {
-            return failures;
+            return failures + 1;
         }
         if (failures < BACK_OFFS) {
+            pause();
             pause();
             return failures + 1;
         }
@@ -52,7 +53,12 @@ public final class Spin {
             return failures + 1;
         }
         stepAside();
-        return 0;
+        return BACK_OFFS; // it has stayed away for long enough
+    }
+
+    /** True while whoever {@link #backOff backs off} may stay away although nothing would be in the way: some tens of microseconds in all. */
+    public static boolean mayStay(int failures) {
+        return failures < BACK_OFFS;
     }
 
     /** Stays away from a word that another thread has just changed. For those that no owner can keep waiting: it does not yield. */
