@@ -68,8 +68,8 @@
   :debug      a list of :trace, :statistics, :log or [:log n], see `magnetar.sys`
   :hosting    :threaded (the default), or :activated: while it waits for a message the server has no thread; the next message starts one
   :inline-calls  off if left out. True for a server whose handle-call never blocks and takes less than a second, or a function of the request
-              that says so of this one: then a call that finds the server at rest may be handled on the thread of the caller, as the server.
-              It needs {:hosting :activated}
+              that says so of this one: then a call that finds the server at rest may be handled on the thread of the caller, as the server;
+              one that finds it handling another so waits for it some tens of microseconds, without parking. It needs {:hosting :activated}
   :spawn-opt  options of `magnetar.actor/spawn-opt`
 
     (gs/start-link 'my.counter 0 {:name :counter}) ;=> [:ok pid]

@@ -145,3 +145,26 @@
 
 (deftest the-same-programs-find-nothing-in-the-sound-code
   (is (not (sabotage/found {} 50 #(calls/program {:clients 3 :calls 4})))))
+
+;; ---- servers that serve their callers inline
+
+(def ^:private told
+  "A server whose answer is the thread that made it."
+  {:init (fn [_] [:ok nil])
+   :handle-call (fn [_ _ s] [:reply (Thread/currentThread) s])
+   :handle-cast (fn [_ s] [:noreply s])})
+
+(defn- calls-served-inline
+  "How many of two calls at once of a server that rests were served on the threads of their callers."
+  []
+  (let [[_ server] (gs/start told nil {:hosting :activated :inline-calls true})
+        boss (actor/self)]
+    (receive (after 10 :it-rests))
+    (dotimes [_ 2]
+      (actor/spawn #(actor/! boss [:inline (= (Thread/currentThread) (gs/call server :who))])))
+    (let [inline (count (filter true? (repeatedly 2 #(receive [:inline is] is))))]
+      (gs/stop server)
+      inline)))
+
+(deftest who-finds-a-server-serving-somebody-inline-is-served-inline-after-it
+  (is (every? #(= 2 (mt/simulate {:seed %} (actor/with-process {} (calls-served-inline)))) (range 40))))

@@ -27,7 +27,7 @@
    (second (gs/start script :st (merge {:hosting :activated :inline-calls true} options)))))
 
 (defn- ready? [pid]
-  (eventually (Inline/isOffered pid)))
+  (eventually (Inline/rests pid)))
 
 (defn- as-process
   "What f returns in a process of its own, or the reason that it died for."
@@ -138,6 +138,20 @@
       (is (eventually (pos? (.messages (.info ^LocalProcess (Processes/processOf pid))))))
       (deliver gate true)
       (is (= :after-the-cast (value-of answer))))
+    (gs/stop pid)))
+
+(deftest who-finds-a-server-lent-for-long-sends-as-to-any-other
+  (let [pid (server)
+        lent (promise)
+        gate (promise)
+        answer #(future (in-process (fn [] (gs/call pid %))))]
+    (is (ready? pid))
+    (let [first-answer (answer (fn [_ s] (deliver lent true) @gate [:reply s :changed]))]
+      (is (value-of lent))
+      (let [second-answer (answer (fn [_ s] [:reply s s]))]
+        (is (eventually (pos? (.messages (.info ^LocalProcess (Processes/processOf pid))))))
+        (deliver gate true)
+        (is (= [:st :changed] [(value-of first-answer) (value-of second-answer)]))))
     (gs/stop pid)))
 
 (deftest servers-serve-each-other-eight-deep

@@ -201,7 +201,7 @@ final class Inlines {
         inNoise(() -> {
             AtomicInteger at = new AtomicInteger();
             Pid sleeper = Processes.spawn("check", new Sleeper(at));
-            Support.until("it rests", () -> Inline.isOffered(sleeper));
+            Support.until("it rests", () -> Inline.rests(sleeper));
             Pid caller = Play.spawn(() -> {
                 require(Inline.serve(Play.me(), sleeper, "m", Durations.INFINITE), "not served");
                 require(!Thread.currentThread().isInterrupted(), "an interrupt has leaked");
@@ -250,7 +250,7 @@ final class Inlines {
                 }));
             }
             for (Pid p : chain) {
-                Support.until("it rests", () -> Inline.isOffered(p));
+                Support.until("it rests", () -> Inline.rests(p));
             }
             require(Inline.serve(Play.me(), chain.getLast(), 1, Durations.INFINITE), "nothing was served");
             require(deepest[0] == Fiber.MOST_LENT, "served were " + deepest[0] + " inside each other");

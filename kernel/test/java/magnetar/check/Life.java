@@ -95,8 +95,9 @@ final class Life {
             }
         });
         long begin = System.nanoTime();
-        for (int i = 0; i < 20; i++) {
-            quiet.sendWithin(i, 5_000_000_000L);
+        boolean taken = true;
+        for (int i = 0; i < 20 && taken; i++) {
+            taken = Boolean.TRUE.equals(quiet.sendWithin(i, 5_000_000_000L));
         }
         boolean made = progress.await(5, TimeUnit.SECONDS);
         stop.set(true);

@@ -269,18 +269,22 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         return lent > level;
     }
 
+    /** True if this, the current, fiber is in no shield and not lent {@value #MOST_LENT} times already. */
+    public boolean mayBeLent() {
+        return lent < MOST_LENT && shields == lent;
+    }
+
     /**
      * Lends this, the current, fiber to what it is about to do for somebody else: all causes that could reach it are masked, and the interrupts
      * with them wait, until {@link #takeBack}. A region that is entered meanwhile is doomed as ever. False, and nothing happened, if it has to end
      * itself, is in a shield, or is lent {@value #MOST_LENT} times already.
      */
     public boolean lend() {
-        int before = lent;
-        if (before == MOST_LENT || shields != before) {
+        if (!mayBeLent()) {
             return false;
         }
         World.switchPoint();
-        lent = before + 1;
+        lent = lent + 1;
         World.switchPoint();
         if (isDoomed()) {
             endLending();

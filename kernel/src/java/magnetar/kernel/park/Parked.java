@@ -17,6 +17,7 @@ import java.util.concurrent.locks.LockSupport;
  */
 public final class Parked extends Waiter {
     private final Fiber fiber;
+    private final World world; // not asked of the fiber: whoever wakes it leaves that, which its owner writes to again and again, where it is
     private final Thread thread;
     private final WaitReason reason;
     private final Object on;
@@ -36,7 +37,8 @@ public final class Parked extends Waiter {
         this.thread = Thread.currentThread();
         this.reason = reason;
         this.on = on;
-        this.since = fiber.world().coarseNanos();
+        this.world = fiber.world();
+        this.since = world.coarseNanos();
         this.id = fiber.nextId();
     }
 
@@ -81,14 +83,14 @@ public final class Parked extends Waiter {
         this.result = result;
         setReady();
         World.switchPoint();
-        World.meet(fiber.world(), thread);
-        fiber.world().unpark(thread);
+        World.meet(world, thread);
+        world.unpark(thread);
     }
 
     /** Ends the wait by time; called by a timer. */
     public void expire() {
         expired = true;
-        fiber.world().unpark(thread);
+        world.unpark(thread);
     }
 
     /**
@@ -107,7 +109,7 @@ public final class Parked extends Waiter {
                 continue;
             }
             World.switchPoint();
-            fiber.world().park(this);
+            world.park(this);
             fiber.refill();
         }
         return true;
@@ -124,7 +126,7 @@ public final class Parked extends Waiter {
         boolean interrupted = false;
         while (!isReady()) {
             interrupted |= Thread.interrupted(); // an interrupted thread would not park
-            fiber.world().park(this);
+            world.park(this);
         }
         if (interrupted) {
             thread.interrupt();

@@ -24,6 +24,11 @@ public abstract class Region {
         return fiber;
     }
 
+    /** True if the fiber in the region had been lent when it entered; a guess for others. */
+    protected final boolean runsLent() {
+        return fiber != null && level > 0;
+    }
+
     /** The region around this one, as the fiber in it sees it. */
     public final Region outer() {
         return outer;

@@ -15,6 +15,11 @@ final class AtRest extends Waiter {
         this.context = context;
     }
 
+    /** True if a caller may do a piece of its work: it goes on with a {@link Lendable}. */
+    boolean lends() {
+        return next instanceof Lendable;
+    }
+
     @Override
     public long id() {
         return 0; // meets no channel: nothing is waited for beside the mailbox

@@ -1138,6 +1138,17 @@ public final class LocalProcess extends Region {
         return mailbox instanceof OpenMailbox open && open.waiter() instanceof AtRest rest ? rest : null;
     }
 
+    /** What it waits with, if it rests and lends itself; else null. */
+    AtRest offer() {
+        AtRest rest = atRest();
+        return rest != null && rest.lends() ? rest : null;
+    }
+
+    /** True if it rests and lends itself, or is lent, or changes over from one to the other, and no message has come: a guess. */
+    boolean maySoonBeLent() {
+        return (fiber() == null || runsLent()) && mailbox instanceof OpenMailbox open && open.mayLend(); // who asks one at work leaves its mailbox to those who send
+    }
+
     /**
      * Serves the request as this process, on the fiber of another one; false, and the request was not looked at, if it was woken or has to exit.
      * It stays in the list of those at rest.

@@ -131,6 +131,12 @@ final class OpenMailbox extends Mailbox {
         return word instanceof Waiter owner ? owner : null;
     }
 
+    /** True if its owner rests and lends itself; or if it neither waits nor has a message, as one does that is lent. */
+    boolean mayLend() {
+        Object w = word;
+        return w == null || w instanceof AtRest rest && rest.lends();
+    }
+
     /** Takes back the waiter of the owner, with its claim; false if somebody has woken it. Called on behalf of the owner. */
     boolean retrieve(Waiter owner) {
         World.switchPoint();
