@@ -97,6 +97,13 @@
       (keep-result plan state number (or (kill me task) [:exit :timeout]))
       (throw (work/failed 'magnetar.task/async-stream task :timeout timeout)))))
 
+(defn- await-end
+  "Waits until a task that has sent its result is dead, so that its supervisor takes another: all but surely, since who begins to monitor a process at
+  the instant of its death may be told before its links are."
+  [{:keys [pid]}]
+  (let [ref (actor/monitor pid)]
+    (actor/receive [:DOWN ref :process _ _] nil)))
+
 (defn- await-one
   "The state when one more task has ended."
   [{:keys [me] :as plan} {:keys [running numbers] :as state}]
@@ -107,6 +114,7 @@
             {:keys [task]} (running number)]
         (work/die-of me task result)
         (part me task)
+        (await-end task)
         (keep-result plan state number result))
       (out-of-time plan state))))
 
