@@ -102,7 +102,8 @@
   "How full the mailbox of a process is: {:messages :capacity :when-full :dropped :waiting-senders}; nil if it is dead.
 
   :capacity is nil for any number; :dropped counts what was dropped because it was full, :waiting-senders those that wait for room. Asks
-  nothing of the process: look twice to see it grow. Fails with an IllegalArgumentException for what is no pid.
+  nothing of the process: look twice to see it grow. With :drop-old the process may be taking the very message that is to go: until it has, that
+  one counts as dropped. Fails with an IllegalArgumentException for what is no pid.
 
     (mailbox pid) ;=> {:messages 3, :capacity 100, :when-full :block, :dropped 0, :waiting-senders 0}
 

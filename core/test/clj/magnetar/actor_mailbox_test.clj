@@ -32,7 +32,8 @@
         (range senders)))
 
 (defn- receiver
-  "A process with a mailbox for ten that begins to count when told, and ends when told and its mailbox is empty."
+  "A process with a mailbox for ten that begins to count when told, and ends when told and its mailbox is empty. It says itself how many were dropped:
+  somebody else may ask while it takes one that is to be dropped next."
   [when-full begin end]
   (spawn-opt {:mailbox {:capacity 10 :when-full when-full}}
              (fn []
@@ -42,7 +43,9 @@
                        over? (realized? end)]
                    (receive
                      [sender n] (recur (conj taken [sender n]) most)
-                     (after 0 (if over? {:taken taken :most most} (do (Thread/yield) (recur taken most))))))))))
+                     (after 0 (if over?
+                                {:taken taken :most most :dropped (:dropped (inspect/mailbox (self)))}
+                                (do (Thread/yield) (recur taken most))))))))))
 
 (defn- flood
   "What a receiver with this policy has after the flood: how many it took, and had at most; how many were refused and dropped."
@@ -54,10 +57,8 @@
         pids (send-all pid refused)]
     (deliver begin true)
     (run! reason pids)
-    (let [dropped (:dropped (inspect/mailbox pid))]
-      (deliver end true)
-      (let [[_ {:keys [taken most]}] (outcome pid)]
-        {:taken taken :most most :refused @refused :dropped dropped}))))
+    (deliver end true)
+    (assoc (second (outcome pid)) :refused @refused)))
 
 (defn- in-order? [taken]
   (every? (fn [[_ ns]] (apply < ns)) (update-vals (group-by first taken) #(map second %))))

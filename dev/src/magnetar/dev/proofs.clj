@@ -85,8 +85,11 @@
 
 (defn -main
   "Runs every proof and ends with their number; exit 1 if one failed. `--quick` keeps to a few minutes."
-  [& [option]]
-  (prove-all (System/getProperty "magnetar.home") (= "--quick" option))
+  [& options]
+  (when-not (contains? #{nil ["--quick"]} options)
+    (println (str "`proofs` takes nothing or --quick, not `" (str/join " " options) "`."))
+    (System/exit 2))
+  (prove-all (System/getProperty "magnetar.home") (some? options))
   (let [{:keys [passed failed]} @counts]
     (println (str "proofs: " passed " passed, " failed " failed"))
     (flush)

@@ -18,7 +18,7 @@
 
 ;; BoundedMailbox, invariants 1 and 2, and decision 9
 (deftest a-bounded-mailbox-keeps-its-bound-and-its-policy-spares-signals-and-wakes-a-thousand-senders
-  (green? 60 "mailbox-policies" "mailbox-many-senders" "mailbox-giving-up"))
+  (green? 60 "mailbox-policies" "mailbox-dropped" "mailbox-many-senders" "mailbox-giving-up"))
 
 ;; With ten thousand: magnetar.kernel.thousands-test.
 (deftest a-thousand-processes-at-random-lose-no-message-and-double-none

@@ -381,6 +381,27 @@ final class Mailboxes {
         same(List.of("down", "down", 3), signalsSpared(), "signals are no ordinary messages");
     }
 
+    /** What is there and what was dropped are at each instant all that was sent to one that looks and takes nothing. */
+    static void dropped() throws Exception {
+        World world = noisy();
+        Play.in(world, () -> {
+            AtomicBoolean over = new AtomicBoolean();
+            Pid pid = bounded(2, "DROP_OLD", () -> {
+                while (!over.get()) {
+                    Play.take(m -> false, 0);
+                }
+            });
+            for (int sent = 1; sent <= 20_000; sent++) {
+                Processes.send(pid, sent);
+                MailboxInfo info = Processes.processOf(pid).mailboxInfo();
+                long all = info.messages() + info.dropped();
+                require(all == sent, "of " + sent + " messages " + info.messages() + " are there and " + info.dropped() + " were dropped");
+            }
+            over.set(true);
+            Play.finished(pid);
+        });
+    }
+
     private static void same(Object expected, Object actual, String what) {
         require(expected.equals(actual), what + ": " + actual + " instead of " + expected);
     }

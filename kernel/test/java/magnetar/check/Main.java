@@ -56,6 +56,7 @@ public final class Main {
             Map.entry("mailbox-marks", Mailboxes::marks),
             Map.entry("mailbox-closed", Mailboxes::closed),
             Map.entry("mailbox-policies", Mailboxes::policies),
+            Map.entry("mailbox-dropped", Mailboxes::dropped),
             Map.entry("mailbox-many-senders", Mailboxes::manySenders),
             Map.entry("mailbox-giving-up", Mailboxes::givingUp),
             Map.entry("mailbox-stress", () -> Mailboxes.stress(1_000, 50)),

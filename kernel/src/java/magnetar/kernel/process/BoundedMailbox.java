@@ -15,7 +15,8 @@ import magnetar.kernel.park.World;
  * <ol>
  *   <li>An ordinary message is added only while inbox and list together hold fewer than the capacity; where the oldest ordinary one is dropped
  *       instead, one that is in the list is owed. The oldest ordinary ones of the list are the owed ones, and the owner drops them before it
- *       looks at the list again; if it takes one of them in the look that it is at, that one came out before the other came in.
+ *       looks at the list again; if it takes one of them in the look that it is at, that one came out before the other came in, and it was
+ *       counted as dropped only for as long as that look took.
  *   <li>A sender is in the queue of those that wait for room only while there is none: whoever makes room, or closes, wakes one, or all.
  * </ol>
  *
@@ -133,14 +134,21 @@ final class BoundedMailbox extends Mailbox {
                 if (!drops()) {
                     return;
                 }
-                remove(n);
+                unlink(n);
             }
         }
     }
 
+    /** Counts one that is owed as dropped, in one step: no instant has it twice. False if none is owed. */
     private synchronized boolean drops() {
-        dropped += owed > 0 ? 1 : 0;
-        return owed > 0;
+        if (owed == 0) {
+            return false;
+        }
+        owed--;
+        listed--;
+        held--;
+        dropped++;
+        return true;
     }
 
     @Override

@@ -64,7 +64,7 @@ abstract class Mailbox implements Source {
 
     abstract boolean isClosed();
 
-    /** Called by the owner before a message leaves the list. */
+    /** Called by the owner before it takes a message out of the list. */
     void removing(Node node) {}
 
     /** Takes out of the list what has to go before it is looked at. */
@@ -137,9 +137,14 @@ abstract class Mailbox implements Source {
         return later;
     }
 
-    /** Takes a node out of the list. */
+    /** Takes the message that is received out of the list. */
     final void remove(Node node) {
         removing(node);
+        unlink(node);
+    }
+
+    /** Takes a node out of the list. */
+    final void unlink(Node node) {
         if (node.previous == null) {
             first = node.next;
         } else {
