@@ -496,7 +496,7 @@
 (deftest an-interrupt-while-a-collection-is-read-is-an-interrupt
   (doseq [f [#(fold/fold + (a/chan)) #(fold/pmap inc (a/chan))]]
     (let [[^Thread thread outcome] (start-thread :platform f)]
-      (is (eventually (instance? magnetar.kernel.park.Parked (java.util.concurrent.locks.LockSupport/getBlocker thread))))
+      (is (eventually (magnetar.kernel.park.Wait/of thread)))
       (.interrupt thread)
       (is (instance? InterruptedException (value-of outcome))))))
 

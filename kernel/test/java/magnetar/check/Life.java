@@ -10,15 +10,17 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
 import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.Select;
 import magnetar.kernel.park.Fibers;
-import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.World;
+import magnetar.kernel.time.Waits;
 
 /** How long fibers live, who runs, and what they say while they wait. */
 final class Life {
@@ -156,7 +158,63 @@ final class Life {
         }
     }
 
-    /** Each of many parked fibers says why it waits, on what and since when, through its blocker alone. */
+    /** A thread says what it waits for while it waits, also after others have parked it, and not while it runs. */
+    static void waits() throws Exception {
+        Channel<Integer> c = Channel.rendezvous();
+        ReentrantLock lock = new ReentrantLock();
+        AtomicBoolean runs = new AtomicBoolean();
+        AtomicBoolean mayGoOn = new AtomicBoolean();
+        Thread t = Support.fiber(World.REAL, () -> {
+            c.receive();
+            runs.set(true);
+            while (!mayGoOn.get()) {
+                Thread.onSpinWait();
+            }
+            lock.lock();
+            lock.unlock();
+            c.receive();
+        });
+        Support.until("it waits", () -> Wait.of(t) != null);
+        long first = Wait.of(t).number();
+        c.send(1);
+        Support.until("it runs", runs::get);
+        require(Wait.of(t) == null, "it runs, and says that it waits: " + Wait.of(t));
+        lock.lock();
+        mayGoOn.set(true);
+        Support.until("it waits for the lock", lock::hasQueuedThreads);
+        require(Wait.of(t) == null, "the lock is none of the kernel's: " + Wait.of(t));
+        lock.unlock();
+        Support.until("it waits again", () -> Wait.of(t) != null);
+        Wait second = Wait.of(t);
+        require(second.on() == c && second.number() != first, "the second wait, after " + first + ", is " + second);
+        c.send(2);
+        Support.join(t);
+    }
+
+    /** What was waited for once is not kept when the wait is over. */
+    static void waitedForOnce() throws Exception {
+        AtomicReference<WeakReference<Object>> once = new AtomicReference<>();
+        AtomicBoolean over = new AtomicBoolean();
+        Thread t = Support.fiber(World.REAL, () -> {
+            once.set(new WeakReference<>(waitedFor(new Object())));
+            while (!over.get()) {
+                Thread.onSpinWait();
+            }
+        });
+        Support.until("it is collected", () -> {
+            System.gc();
+            return once.get() != null && once.get().get() == null;
+        });
+        over.set(true);
+        Support.join(t);
+    }
+
+    private static Object waitedFor(Object on) throws InterruptedException {
+        Waits.await(new Gate(), WaitReason.CALLBACK, on, 1_000_000);
+        return on;
+    }
+
+    /** Each of many parked fibers says why it waits, on what and since when, through its thread alone. */
     static void blockers(int fibers) throws Exception {
         Channel<Integer> c = Channel.rendezvous();
         long before = System.nanoTime();
@@ -178,8 +236,8 @@ final class Life {
     private static int described(Channel<?> c, long before) {
         int n = 0;
         for (Thread t : Fibers.threads()) {
-            if (LockSupport.getBlocker(t) instanceof Parked p && p.reason() == WaitReason.CHANNEL_TAKE && p.on() == c
-                    && p.since() - before >= 0 && p.since() - System.nanoTime() <= 0) {
+            if (Wait.of(t) instanceof Wait w && w.reason() == WaitReason.CHANNEL_TAKE && w.on() == c
+                    && w.since() - before >= 0 && w.since() - System.nanoTime() <= 0) {
                 n++;
             }
         }

@@ -15,6 +15,7 @@ import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Select;
 import magnetar.kernel.park.Exit;
 import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Source;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
@@ -549,8 +550,8 @@ final class Mailboxes {
         final AtomicInteger woken = new AtomicInteger();
 
         @Override
-        public void park(Object blocker) {
-            LockSupport.park(blocker);
+        public void park(Parked waiter) {
+            super.park(waiter);
             woken.incrementAndGet();
             uninterruptibly(let);
         }

@@ -26,7 +26,7 @@ final class Races {
     /** A world whose park returns at once, as the contract of park allows: the waiter looks for its result all the time. */
     private static class Awake extends World {
         @Override
-        public void park(Object blocker) {
+        public void park(Parked waiter) {
             Thread.onSpinWait();
         }
 

@@ -7,6 +7,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.park.Fibers;
+import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.World;
 
 /** What the checks share. A check throws an {@code AssertionError} that says what it saw. */
@@ -97,7 +98,7 @@ final class Support {
     /** Waits for the end of the thread; says what it waits for if it does not end. */
     static void join(Thread t) throws InterruptedException {
         if (!t.join(java.time.Duration.ofSeconds(SECONDS))) {
-            throw new AssertionError("a thread hangs: " + t + " blocked on " + LockSupport.getBlocker(t));
+            throw new AssertionError("a thread hangs: " + t + " blocked on " + Wait.of(t));
         }
         if (failure != null) {
             throw new AssertionError("a thread failed: " + failure, failure);
@@ -128,10 +129,10 @@ final class Support {
         }
     }
 
-    /** Has the thread parked with a kernel waiter as its blocker? */
+    /** Has the thread parked in the kernel? */
     static boolean parked(Thread t) {
         Thread.State s = t.getState();
-        return LockSupport.getBlocker(t) instanceof magnetar.kernel.park.Parked
+        return Wait.of(t) != null
                 && (s == Thread.State.WAITING || s == Thread.State.TIMED_WAITING);
     }
 }

@@ -11,7 +11,7 @@
    (java.util.concurrent.atomic AtomicLong)
    (java.util.concurrent.locks LockSupport)
    (magnetar.kernel.inspect FiberInfo)
-   (magnetar.kernel.park Fiber Fibers Fibers$Hold Parked World)
+   (magnetar.kernel.park Fiber Fibers Fibers$Hold Wait World)
    (magnetar.kernel.time Wheel)))
 
 (set! *warn-on-reflection* true)
@@ -42,21 +42,21 @@
   "True of a thread that waits in the kernel, was not started yet, or has ended."
   [^Thread thread]
   (condp = (.getState thread)
-    Thread$State/WAITING (instance? Parked (LockSupport/getBlocker thread))
+    Thread$State/WAITING (some? (Wait/of thread))
     Thread$State/NEW true
     Thread$State/TERMINATED true
     false))
 
 (defn- blockers
-  "What each thread waits on, nil if one does not wait."
+  "The wait of each thread, nil if one does not wait."
   [^Queue threads]
   (.removeIf threads #(= Thread$State/TERMINATED (.getState ^Thread %)))
   (reduce (fn [found thread]
-            (if (waits? thread) (conj found (LockSupport/getBlocker thread)) (reduced nil)))
+            (if (waits? thread) (conj found (Wait/of thread)) (reduced nil)))
           [] threads))
 
-;; One look is not enough: a thread that was looked at may be woken by one that waits by the time that it is looked at. Each wait has a blocker
-;; of its own, so who waits on the same one at both looks has waited between them, and at that instant all did.
+;; One look is not enough: a thread that was looked at may be woken by one that waits by the time that it is looked at. Each wait has a number
+;; of its own, so who is in the same one at both looks has waited between them, and at that instant all did.
 (defn- all-wait? [threads]
   (let [found (blockers threads)]
     (and found (= found (blockers threads)))))

@@ -2,14 +2,13 @@ package magnetar.kernel.inspect;
 
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.park.Fibers;
-import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.World;
 
 /**
- * What a fiber does at one instant. Read from outside, without its co-operation: a parked thread's blocker is its waiter.
+ * What a fiber does at one instant. Read from outside, without its co-operation.
  *
  * @param thread the thread itself
  * @param reason why it is parked in the kernel, or null if it is not
@@ -20,9 +19,10 @@ public record FiberInfo(Thread thread, WaitReason reason, Object on, long waited
 
     /** What this thread does; it need not be a fiber. */
     public static FiberInfo of(Thread thread) {
-        return LockSupport.getBlocker(thread) instanceof Parked p
-                ? new FiberInfo(thread, p.reason(), p.on(), Math.max(0, now() - p.since()))
-                : new FiberInfo(thread, null, null, 0);
+        Wait wait = Wait.of(thread);
+        return wait == null
+                ? new FiberInfo(thread, null, null, 0)
+                : new FiberInfo(thread, wait.reason(), wait.on(), Math.max(0, now() - wait.since()));
     }
 
     private static long now() {

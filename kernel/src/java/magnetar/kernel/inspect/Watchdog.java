@@ -7,7 +7,7 @@ import java.util.function.Consumer;
 import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Fibers;
-import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.World;
 
 /**
@@ -124,7 +124,7 @@ public final class Watchdog extends Thread implements AutoCloseable {
 
     /** The name of the carrier that this virtual thread is on, or null. */
     static String carrierOf(Thread thread) {
-        if (!thread.isVirtual() || LockSupport.getBlocker(thread) instanceof Parked) {
+        if (!thread.isVirtual() || Wait.of(thread) != null) {
             return null;
         }
         String text = thread.toString(); // VirtualThread[#id,name]/state@carrier, or without @carrier

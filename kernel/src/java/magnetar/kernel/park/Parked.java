@@ -1,10 +1,7 @@
 package magnetar.kernel.park;
 
-import java.util.concurrent.locks.LockSupport;
-
 /**
- * A thread that waits. It is its own {@link LockSupport#getBlocker blocker}: whoever holds the thread can ask what it waits
- * for, on which object and since when, without any second table.
+ * A thread that waits. Whoever holds the thread can ask what it waits for, on which object and since when: {@link Wait}.
  *
  * <p>Invariants:
  * <ol>

@@ -39,6 +39,11 @@ public enum WaitReason {
         this.words = words;
     }
 
+    /** True if who waits for this will wait on the same object again, as a rule. */
+    boolean isRepeated() {
+        return this == CHANNEL_TAKE || this == CHANNEL_PUT || this == MAILBOX;
+    }
+
     /** The reason in words, as a dump prints it. */
     public String words() {
         return words;

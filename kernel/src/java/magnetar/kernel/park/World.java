@@ -91,9 +91,11 @@ public class World {
         return CREATION;
     }
 
-    /** Parks the current thread; the waiter is the blocker that a dump shows. */
-    public void park(Object blocker) {
-        LockSupport.park(blocker);
+    /** Parks the current thread, which waits with this: {@link Wait#of} says so meanwhile. */
+    public void park(Parked waiter) {
+        Waiting shown = Waiting.begin(waiter);
+        LockSupport.park();
+        shown.end();
     }
 
     /** Makes the thread runnable. */

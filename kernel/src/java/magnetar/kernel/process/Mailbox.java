@@ -38,7 +38,7 @@ abstract class Mailbox implements Source {
 
     // The list. Only accessed by the owner.
     private Node first;
-    private Node last;
+    private Node last; // null, or the first, while there is one only: it is not written then
     private long arrived;
 
     // True while a message is looked at. Only written by the owner; here, since whoever sends reads the process, and this changes with each message.
@@ -107,19 +107,21 @@ abstract class Mailbox implements Source {
 
     // Each field once: those who send take the line that they are in.
     private void append(Node chain) {
-        Node before = last;
+        Node before = youngest();
         long number = arrived;
         for (Node n = chain; n != null; n = n.next) {
             n.number = ++number;
             n.previous = before;
             before = n;
         }
-        if (last == null) {
+        if (first == null) {
             first = chain;
         } else {
-            last.next = chain;
+            chain.previous.next = chain;
         }
-        last = before;
+        if (before != first) {
+            last = before;
+        }
         KEPT.setOpaque(this, kept + (int) (number - arrived));
         arrived = number;
     }
@@ -131,7 +133,7 @@ abstract class Mailbox implements Source {
             return first;
         }
         Node later = null;
-        for (Node n = last; n != null && n.number > mark; n = n.previous) {
+        for (Node n = youngest(); n != null && n.number > mark; n = n.previous) {
             later = n;
         }
         return later;
@@ -156,6 +158,10 @@ abstract class Mailbox implements Source {
             node.next.previous = node.previous;
         }
         KEPT.setOpaque(this, kept - 1);
+    }
+
+    private Node youngest() {
+        return last == null ? first : last;
     }
 
     /** The oldest node of the list, or null. */

@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
-import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import magnetar.kernel.park.Cancelled;
 import magnetar.kernel.park.Cause;
@@ -14,8 +13,8 @@ import magnetar.kernel.park.Exit;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Fibers;
 import magnetar.kernel.park.Gate;
-import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Region;
+import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.World;
 import magnetar.kernel.time.Durations;
@@ -172,7 +171,7 @@ public final class Offload {
     private int waiting() {
         int n = 0;
         for (Worker w : workers) {
-            n += LockSupport.getBlocker(w) instanceof Parked ? 1 : 0;
+            n += Wait.of(w) != null ? 1 : 0;
         }
         return n;
     }

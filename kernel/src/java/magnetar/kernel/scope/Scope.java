@@ -5,15 +5,14 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.LongAdder;
-import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import magnetar.kernel.park.Cause;
 import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Fibers;
 import magnetar.kernel.park.Gate;
-import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Region;
+import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Timer;
@@ -467,7 +466,7 @@ public final class Scope extends Region {
 
     /** Who does what the thread does: the thread that it has offloaded its work to, else the thread itself. */
     private static Thread worker(Thread thread) {
-        if (thread != null && LockSupport.getBlocker(thread) instanceof Parked p && p.on() instanceof Offload.Call c && c.worker() != null) {
+        if (thread != null && Wait.of(thread) instanceof Wait w && w.on() instanceof Offload.Call c && c.worker() != null) {
             return c.worker();
         }
         return thread;

@@ -4,6 +4,7 @@ import java.lang.reflect.Method;
 import java.util.Random;
 import java.util.concurrent.Executor;
 import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.World;
 
 /** The world of one simulation: its clock, its chance, its threads. What is done in it the simulation decides. */
@@ -49,9 +50,9 @@ final class SimWorld extends World {
     }
 
     @Override
-    public void park(Object blocker) {
-        simulation.log("waits", blocker, null);
-        LockSupport.park(blocker);
+    public void park(Parked waiter) {
+        simulation.log("waits", waiter, null);
+        LockSupport.park(waiter);
     }
 
     @Override

@@ -5,7 +5,7 @@ public final class Peek {
     /** A world in which parking looks again at once, and nobody is woken: one thread may play another's part. */
     private static final World AWAKE = new World() {
         @Override
-        public void park(Object blocker) {
+        public void park(Parked waiter) {
             Thread.onSpinWait();
         }
 
