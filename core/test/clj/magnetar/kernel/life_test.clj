@@ -23,4 +23,4 @@
 
 ;; Of 100,000: magnetar.kernel.thousands-test.
 (deftest each-of-2000-parked-fibers-says-what-it-waits-for-on-which-object-and-since-when
-  (green? 60 "blockers" "waits" "waited-for-once"))
+  (green? 60 "blockers" "waits" "waits-in-turn" "waited-for-once"))

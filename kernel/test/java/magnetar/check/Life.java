@@ -181,14 +181,49 @@ final class Life {
         require(Wait.of(t) == null, "it runs, and says that it waits: " + Wait.of(t));
         lock.lock();
         mayGoOn.set(true);
-        Support.until("it waits for the lock", lock::hasQueuedThreads);
+        Support.until("it waits for the lock", () -> lock.hasQueuedThreads() && t.getState() == Thread.State.WAITING);
         require(Wait.of(t) == null, "the lock is none of the kernel's: " + Wait.of(t));
         lock.unlock();
-        Support.until("it waits again", () -> Wait.of(t) != null);
-        Wait second = Wait.of(t);
-        require(second.on() == c && second.number() != first, "the second wait, after " + first + ", is " + second);
+        Wait[] second = new Wait[1];
+        Support.until("it waits again", () -> (second[0] = Wait.of(t)) != null);
+        require(second[0].on() == c && second[0].number() != first, "the second wait, after " + first + ", is " + second[0]);
         c.send(2);
         Support.join(t);
+    }
+
+    /** Whoever looks at a thread that waits for this and that sees one wait, and not a part of two. */
+    static void waitsInTurn() throws Exception {
+        Channel<Integer> in = Channel.rendezvous();
+        Channel<Integer> out = Channel.rendezvous();
+        AtomicBoolean over = new AtomicBoolean();
+        Thread t = Support.fiber(World.REAL, () -> {
+            while (in.receive() != null) {
+                out.send(1);
+                Select.over(List.of(in)).await();
+            }
+            over.set(true);
+        });
+        Thread other = Support.fiber(World.REAL, () -> {
+            for (int i = 0; i < 100_000; i++) {
+                in.send(1);
+                out.receive();
+                in.send(2);
+            }
+            in.close();
+        });
+        int seen = 0;
+        while (!over.get() && t.isAlive()) {
+            Wait w = Wait.of(t);
+            seen += w == null ? 0 : 1;
+            require(w == null || switch (w.reason()) {
+                case CHANNEL_TAKE -> w.on() == in;
+                case CHANNEL_PUT -> w.on() == out;
+                default -> w.on() instanceof Select;
+            }, "it never waited for this: " + w);
+        }
+        Support.join(t);
+        Support.join(other);
+        require(seen > 0, "it was never seen to wait");
     }
 
     /** What was waited for once is not kept when the wait is over. */

@@ -41,6 +41,7 @@ public final class Main {
             Map.entry("fairness", Life::fairness),
             Map.entry("fairness-pairs", Life::fairnessPairs),
             Map.entry("waits", Life::waits),
+            Map.entry("waits-in-turn", Life::waitsInTurn),
             Map.entry("waited-for-once", Life::waitedForOnce),
             Map.entry("blockers", () -> Life.blockers(2_000)),
             Map.entry("blockers-100000", () -> Life.blockers(100_000)),

@@ -3,8 +3,8 @@ package magnetar.check;
 import static magnetar.check.Support.require;
 
 import java.util.concurrent.Callable;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.Predicate;
+import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.World;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
@@ -77,7 +77,7 @@ final class Play {
     private static String waitOf(Pid pid) {
         LocalProcess p = Processes.processOf(pid);
         Thread t = p == null ? null : p.info().thread();
-        return t == null ? "its thread has ended" : "its thread is " + t.getState() + " on " + LockSupport.getBlocker(t);
+        return t == null ? "its thread has ended" : "its thread is " + t.getState() + " on " + Wait.of(t);
     }
 
     /** Waits for the end of a process, which has to be a normal one. */

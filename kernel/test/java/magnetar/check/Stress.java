@@ -9,7 +9,6 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicIntegerArray;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Callback;
@@ -19,6 +18,7 @@ import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.Select;
 import magnetar.kernel.channel.Transform;
 import magnetar.kernel.channel.TransformChannel;
+import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.World;
 
 /**
@@ -238,7 +238,7 @@ public final class Stress {
         StringBuilder text = new StringBuilder();
         for (Thread t : threads) {
             if (t.isAlive() && text.length() < 500) {
-                text.append(t.getState()).append(' ').append(LockSupport.getBlocker(t)).append("; ");
+                text.append(t.getState()).append(' ').append(Wait.of(t)).append("; ");
             }
         }
         return text.toString();

@@ -98,7 +98,7 @@ final class Support {
     /** Waits for the end of the thread; says what it waits for if it does not end. */
     static void join(Thread t) throws InterruptedException {
         if (!t.join(java.time.Duration.ofSeconds(SECONDS))) {
-            throw new AssertionError("a thread hangs: " + t + " blocked on " + Wait.of(t));
+            throw new AssertionError("a thread hangs: " + t + ", which is " + t.getState() + ", for " + Wait.of(t) + ", blocker " + LockSupport.getBlocker(t));
         }
         if (failure != null) {
             throw new AssertionError("a thread failed: " + failure, failure);

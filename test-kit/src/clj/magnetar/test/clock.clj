@@ -38,28 +38,28 @@
         thread))
     (seed [] 4711)))
 
-(defn- waits?
-  "True of a thread that waits in the kernel, was not started yet, or has ended."
+(defn- wait-of
+  "The number of the wait in the kernel that a thread is in, a word if it was not started yet or has ended; else nil."
   [^Thread thread]
   (condp = (.getState thread)
-    Thread$State/WAITING (some? (Wait/of thread))
-    Thread$State/NEW true
-    Thread$State/TERMINATED true
-    false))
+    Thread$State/WAITING (some-> (Wait/of thread) .number)
+    Thread$State/NEW :new
+    Thread$State/TERMINATED :ended
+    nil))
 
-(defn- blockers
+(defn- waits-of
   "The wait of each thread, nil if one does not wait."
   [^Queue threads]
   (.removeIf threads #(= Thread$State/TERMINATED (.getState ^Thread %)))
   (reduce (fn [found thread]
-            (if (waits? thread) (conj found (Wait/of thread)) (reduced nil)))
+            (if-some [wait (wait-of thread)] (conj found wait) (reduced nil)))
           [] threads))
 
 ;; One look is not enough: a thread that was looked at may be woken by one that waits by the time that it is looked at. Each wait has a number
 ;; of its own, so who is in the same one at both looks has waited between them, and at that instant all did.
 (defn- all-wait? [threads]
-  (let [found (blockers threads)]
-    (and found (= found (blockers threads)))))
+  (let [found (waits-of threads)]
+    (and found (= found (waits-of threads)))))
 
 (defn- pass-time
   "Moves the clock to the next timer, without one by a millisecond, and returns when the wheel has woken whom that concerns."

@@ -8,7 +8,7 @@ package magnetar.kernel.park;
  * the region, the interrupt waits until it is taken back.
  */
 public abstract class Region {
-    // Only accessed by the fiber that is in the region.
+    // Written by the fiber that is in the region; others read the last two as a guess.
     Region outer;
     Fiber fiber;
     byte level; // how many times the fiber was lent when it entered
@@ -24,9 +24,9 @@ public abstract class Region {
         return fiber;
     }
 
-    /** True if the fiber in the region had been lent when it entered; a guess for others. */
+    /** True if the fiber that entered the region last had been lent by then; a guess for others. */
     protected final boolean runsLent() {
-        return fiber != null && level > 0;
+        return level > 0;
     }
 
     /** The region around this one, as the fiber in it sees it. */

@@ -6,7 +6,7 @@ import java.util.concurrent.locks.LockSupport;
  * What a thread waits for in the kernel, as somebody else sees it who holds the thread: there is no second table.
  *
  * @param reason why
- * @param on the object it waits on: a channel, the pid of a process, a select; or null
+ * @param on the object it waits on: a channel, the pid of a process, a select, a fork, what else it waits for; or null
  * @param since when the wait began, on the clock of {@link World#nanoTime}
  * @param number differs from that of each other wait
  */
@@ -15,7 +15,7 @@ public record Wait(WaitReason reason, Object on, long since, long number) {
     /** What the thread waits for; null if it does not wait in the kernel. */
     public static Wait of(Thread thread) {
         return switch (LockSupport.getBlocker(thread)) {
-            case Waiting w -> w.now();
+            case WaitSign sign -> sign.read();
             case Parked p -> new Wait(p.reason(), p.on(), p.since(), p.id()); // in a simulated world
             case null, default -> null;
         };

@@ -93,9 +93,12 @@ public class World {
 
     /** Parks the current thread, which waits with this: {@link Wait#of} says so meanwhile. */
     public void park(Parked waiter) {
-        Waiting shown = Waiting.begin(waiter);
-        LockSupport.park();
-        shown.end();
+        WaitSign sign = WaitSign.begin(waiter);
+        try {
+            LockSupport.park();
+        } finally {
+            sign.end();
+        }
     }
 
     /** Makes the thread runnable. */
