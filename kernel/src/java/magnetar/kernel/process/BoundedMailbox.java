@@ -131,7 +131,7 @@ final class BoundedMailbox extends Mailbox {
         for (Node n = policy == Policy.DROP_OLD ? oldest() : null; n != null; n = next) {
             next = n.next;
             if (!(n instanceof Spared)) {
-                if (!drops()) {
+                if (!drops(n)) {
                     return;
                 }
                 unlink(n);
@@ -140,13 +140,11 @@ final class BoundedMailbox extends Mailbox {
     }
 
     /** Counts one that is owed as dropped, in one step: no instant has it twice. False if none is owed. */
-    private synchronized boolean drops() {
+    private synchronized boolean drops(Node oldest) {
         if (owed == 0) {
             return false;
         }
-        owed--;
-        listed--;
-        held--;
+        leaves(oldest);
         dropped++;
         return true;
     }
@@ -154,13 +152,17 @@ final class BoundedMailbox extends Mailbox {
     @Override
     void removing(Node node) {
         synchronized (this) {
-            held--;
-            if (!(node instanceof Spared)) {
-                listed--;
-                owed -= isOwed(node) ? 1 : 0;
-            }
+            leaves(node);
         }
         wakeSenders();
+    }
+
+    private void leaves(Node node) {
+        held--;
+        if (!(node instanceof Spared)) {
+            listed--;
+            owed -= isOwed(node) ? 1 : 0;
+        }
     }
 
     /** Is it one of the oldest? */
