@@ -37,13 +37,14 @@
 
 (def ^:private of-waking
   "The checks that are run with both ways to wake a fiber."
-  ["wake-up" "publication" "crossing" "stress" "mailbox-wake-up" "mailbox-stress" "signals" "storm" "hand-off-bound" "hand-off-lost" "hand-off-ring"])
+  ["wake-up" "publication" "crossing" "stress" "mailbox-wake-up" "mailbox-stress" "signals" "storm" "hand-off-bound" "hand-off-lost" "hand-off-ring" "fairness-pairs"])
 
 (defn- prove-checks [kernel checks quick?]
   (doseq [name (check-names quick?)]
     (note (str "check " name) (mutants/check kernel checks name (if (re-find #"-1000000$" name) 120 30))))
   (doseq [name of-waking]
-    (note (str "check " name " without hand-off") (mutants/check kernel checks name 30 "-Dmagnetar.hand-off=false"))))
+    (note (str "check " name " without hand-off") (mutants/check kernel checks name 30 "-Dmagnetar.hand-off=false")))
+  (note "check hand-off-fair on one carrier" (mutants/check kernel checks "hand-off-fair" 30 "-Djdk.virtualThreadScheduler.parallelism=1")))
 
 (defn- prove-mutants [root sources checks]
   (doseq [mutant (mutants/mutants root)]

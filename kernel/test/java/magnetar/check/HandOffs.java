@@ -10,7 +10,9 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.IntStream;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.HandOff;
@@ -185,6 +187,46 @@ final class HandOffs {
         Support.until("all tokens are home; missing: " + tokens, () -> home.getCount() == 0);
         for (Pid pid : ring) {
             Play.finished(pid);
+        }
+    }
+
+    /**
+     * A hundred ask one process, all started from outside: when one has had ten thousand answers, half of them have had a thousand. On one carrier, where none can
+     * take the others' fibers.
+     */
+    static void fair() throws Exception {
+        if (!HandOff.isOn()) {
+            return;
+        }
+        Pid answers = Play.spawn(() -> {
+            for (Object from = Play.next(); !from.equals("stop"); from = Play.next()) {
+                Processes.send(from, "answer");
+            }
+        });
+        AtomicIntegerArray had = new AtomicIntegerArray(100);
+        AtomicBoolean enough = new AtomicBoolean();
+        List<Pid> askers = new ArrayList<>();
+        for (int i = 0; i < had.length(); i++) {
+            int n = i;
+            askers.add(Play.spawn(() -> ask(answers, had, n, enough)));
+        }
+        for (Pid pid : askers) {
+            Play.finished(pid);
+        }
+        Processes.send(answers, "stop");
+        Play.finished(answers);
+        int[] sorted = IntStream.range(0, had.length()).map(had::get).sorted().toArray();
+        require(sorted[had.length() / 2] >= 1_000, "of a hundred that ask one, the first had 10,000 answers when the one in the middle had " + sorted[had.length() / 2]);
+    }
+
+    private static void ask(Pid whom, AtomicIntegerArray had, int n, AtomicBoolean enough) throws Exception {
+        Pid me = Play.me().pid();
+        while (!enough.get()) {
+            Processes.send(whom, me);
+            Play.next();
+            if (had.incrementAndGet(n) == 10_000) {
+                enough.set(true);
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ import java.lang.invoke.VarHandle;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ForkJoinTask;
+import java.util.concurrent.RejectedExecutionException;
 
 /**
  * Wakes a fiber on the waker's own carrier, without waking another carrier for it: for a waker that is about to park, which most are, the
@@ -23,11 +24,15 @@ import java.util.concurrent.ForkJoinTask;
  *   <li>A fiber hands over once between two parks. What it wakes beyond that is submitted ordinarily, which signals a carrier for both.
  *   <li>A fiber that was handed over waits no more than three ticks of the {@link Ticker} while a carrier is idle: it is reminded after each lazy
  *       submission, and {@link #mayBeStranded} is true as long as the fiber lies in its queue.
+ *   <li>A carrier that comes to a fiber that was handed over, and sees that somebody {@link Ticker#lookOutside waits outside}, first takes all that wait there to the
+ *       end of its own queue. So they have their turn among those that wake each other on it.
  * </ol>
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on {@code --add-opens java.base/java.lang=ALL-UNNAMED}; where that is closed
  * or looks different, or the JDK is newer than those it was proved on, it is off, and fibers are woken by {@code LockSupport.unpark}. The JDK pins
  * the waker during the submission.
+ *
+ * <p>Source of the look outside: Go's scheduler, which takes from the global queue at every 61st turn.
  * Refused: {@code lazySubmitRunContinuation}, which is lazy on a carrier only, not on a virtual thread; a scheduler of our own (decision 8).
  */
 public final class HandOff {
@@ -143,8 +148,30 @@ public final class HandOff {
 
         @Override
         protected boolean exec() {
+            if (Ticker.lookOutside()) {
+                takeIn();
+            }
             resume.run();
             return false;
+        }
+
+        /** No more than there are now: whoever keeps submitting from outside does not keep the carrier. */
+        private static void takeIn() {
+            for (int left = POOL.getQueuedSubmissionCount(); left > 0; left--) {
+                ForkJoinTask<?> task = pollSubmission();
+                if (task == null) {
+                    return;
+                }
+                enqueue(task);
+            }
+        }
+
+        private static void enqueue(ForkJoinTask<?> task) {
+            try {
+                task.fork();
+            } catch (RejectedExecutionException | OutOfMemoryError noRoom) {
+                task.quietlyInvoke(); // it is in no queue any more
+            }
         }
 
         @Override

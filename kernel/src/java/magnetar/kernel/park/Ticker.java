@@ -9,20 +9,20 @@ import java.util.concurrent.locks.LockSupport;
  * instance. Two fibers that answer each other for ever keep that queue from running empty, so that all others would wait for ever. And a carrier
  * that sleeps is not told of a fiber that was handed over lazily ({@link HandOff}). So a tick that finds somebody who may wait for too long starts a probe
  * from outside, an ordinary submission, unless the last one has not run yet. Without need it starts none: a probe wakes a carrier, which takes one of two
- * fibers that answer each other, and both go on from core to core (rendezvous 240 ns instead of 175).
+ * fibers that answer each other, and both go on from core to core (rendezvous 240 ns instead of 175). While a probe has not run, the carriers are told to
+ * {@link #lookOutside look outside}, which those do that hand fibers over ({@link HandOff}): the probe and all others who wait there get into their queues.
  *
  * <p>Invariants:
  * <ol>
  *   <li>After a reminder there is a tick, within three times {@value #TICK_NANOS} ns, that starts a probe; or finds one that has not run, in which case no
  *       carrier sleeps; or sees that nobody waits outside and that the queues of the carriers run empty ({@link HandOff#mayBeStranded}). {@code pending}
  *       is written before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
- *   <li>Each {@value #PATIENCE} ticks that a probe has not run, every fiber steps aside once, at its next operation ({@link Fiber#moveAside}): the queues of the
- *       carriers run empty, and whoever stepped aside comes back from outside. Once, since a probe is late as well where many are started from outside.
+ *   <li>At each tick that finds a probe which has not run, and after each start of one, {@code outside} is true until a carrier has seen it.
+ *   <li>Each {@value #PATIENCE} ticks that a probe has not run, since nobody is handed over or fibers only yield, every fiber steps aside once, at its next operation
+ *       ({@link Fiber#moveAside}): the queues of the carriers run empty, and whoever stepped aside comes back from outside. Once, since a probe is late as well where
+ *       many are started from outside.
  *   <li>There is at most one probe, and no tick while nobody reminds and no probe is under way.
  * </ol>
- *
- * <p>Source of the look outside: Go's scheduler, which takes every 61st goroutine from the global queue; here nobody but the fibers themselves can leave a
- * carrier.
  */
 final class Ticker {
     private static final long TICK_NANOS = 1_000_000;
@@ -31,6 +31,9 @@ final class Ticker {
 
     // Written by whoever wakes, taken back by the ticker.
     private static volatile boolean pending;
+
+    // Written by the ticker, taken back by a carrier.
+    private static volatile boolean outside;
 
     // Written by the ticker.
     private static volatile boolean asleep;
@@ -59,6 +62,15 @@ final class Ticker {
         }
     }
 
+    /** True once for each time that somebody is said to wait outside of the carriers' queues. */
+    static boolean lookOutside() {
+        boolean told = outside;
+        if (told) {
+            outside = false;
+        }
+        return told;
+    }
+
     private static Thread start() {
         Thread ticker = new Thread(null, Ticker::tick, "magnetar-ticker", 0, false);
         ticker.setDaemon(true);
@@ -71,6 +83,7 @@ final class Ticker {
             LockSupport.parkNanos(TICK_NANOS);
             if (probe != null && probe.isAlive()) {
                 beat();
+                outside = true;
                 if (++waited % PATIENCE == 0) {
                     Fiber.moveAside();
                 }
@@ -104,6 +117,7 @@ final class Ticker {
     private static void probe() {
         waited = 0;
         probe = Thread.startVirtualThread(() -> {});
+        outside = true;
     }
 
     private static void sleep() {
