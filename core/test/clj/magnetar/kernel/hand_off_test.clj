@@ -19,7 +19,8 @@
   (green? 60 off "hand-off-lost" "hand-off-ring" "mailbox-wake-up"))
 
 (deftest whoever-comes-from-outside-has-its-turn-among-those-that-hand-each-other-over
-  (green? 40 "-Djdk.virtualThreadScheduler.parallelism=1" "hand-off-fair"))
+  (green? 40 "-Djdk.virtualThreadScheduler.parallelism=1" "hand-off-fair")
+  (green? 40 "-Djdk.virtualThreadScheduler.parallelism=2" "hand-off-crowded"))
 
 (deftest where-java-lang-is-closed-fibers-are-woken-by-unpark
   (let [{:keys [exit out]} (child/run (cons @checks/classes (checks/class-path)) 60 "-Dmagnetar.check.seconds=25"

@@ -90,6 +90,7 @@ public final class Main {
             Map.entry("hand-off-bound", HandOffs::bound),
             Map.entry("hand-off-targets", HandOffs::targets),
             Map.entry("hand-off-lost", HandOffs::lost),
+            Map.entry("hand-off-crowded", HandOffs::crowded),
             Map.entry("hand-off-fair", HandOffs::fair),
             Map.entry("hand-off-ring", () -> HandOffs.ring(200, 100)),
             Map.entry("deaths-leave-nothing", () -> Deaths.leaveNothing(40_000)),

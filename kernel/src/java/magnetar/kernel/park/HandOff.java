@@ -24,8 +24,9 @@ import java.util.concurrent.RejectedExecutionException;
  *   <li>A fiber hands over once between two parks. What it wakes beyond that is submitted ordinarily, which signals a carrier for both.
  *   <li>A fiber that was handed over waits no more than three ticks of the {@link Ticker} while a carrier is idle: it is reminded after each lazy
  *       submission, and {@link #mayBeStranded} is true as long as the fiber lies in its queue.
- *   <li>A carrier that comes to a fiber that was handed over, and sees that somebody {@link Ticker#lookOutside waits outside}, first takes all that wait there to the
- *       end of its own queue. So they have their turn among those that wake each other on it.
+ *   <li>A carrier that comes to a fiber that was handed over, and is told that somebody {@link Ticker#lookOutside waits outside}, first takes up to {@value #SHARE} of
+ *       those to the end of its own queue, and is told again if there may be more. So they have their turn among those that wake each other on it. Whatever fails
+ *       there, the fiber that was handed over runs.
  * </ol>
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on {@code --add-opens java.base/java.lang=ALL-UNNAMED}; where that is closed
@@ -41,6 +42,9 @@ public final class HandOff {
 
     /** How often the queues are looked at, some microseconds in all: two fibers that answer each other leave them empty several times meanwhile. */
     private static final int LOOKS = 64;
+
+    /** How many are taken in at once, some microseconds' work, during which nobody can take the fiber that the carrier has come to. */
+    private static final int SHARE = 256;
 
     private static final Inside INSIDE = isWanted() ? Inside.open() : null;
     private static final boolean ON = INSIDE != null;
@@ -148,28 +152,31 @@ public final class HandOff {
 
         @Override
         protected boolean exec() {
-            if (Ticker.lookOutside()) {
-                takeIn();
+            try {
+                if (Ticker.lookOutside()) {
+                    takeIn();
+                }
+            } finally {
+                resume.run();
             }
-            resume.run();
             return false;
         }
 
-        /** No more than there are now: whoever keeps submitting from outside does not keep the carrier. */
         private static void takeIn() {
-            for (int left = POOL.getQueuedSubmissionCount(); left > 0; left--) {
+            for (int left = SHARE; left > 0; left--) {
                 ForkJoinTask<?> task = pollSubmission();
                 if (task == null) {
                     return;
                 }
                 enqueue(task);
             }
+            Ticker.tellOutside();
         }
 
         private static void enqueue(ForkJoinTask<?> task) {
             try {
                 task.fork();
-            } catch (RejectedExecutionException | OutOfMemoryError noRoom) {
+            } catch (RejectedExecutionException noRoom) {
                 task.quietlyInvoke(); // it is in no queue any more
             }
         }

@@ -17,10 +17,12 @@ import java.util.concurrent.locks.LockSupport;
  *   <li>After a reminder there is a tick, within three times {@value #TICK_NANOS} ns, that starts a probe; or finds one that has not run, in which case no
  *       carrier sleeps; or sees that nobody waits outside and that the queues of the carriers run empty ({@link HandOff#mayBeStranded}). {@code pending}
  *       is written before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
- *   <li>At each tick that finds a probe which has not run, and after each start of one, {@code outside} is true until a carrier has seen it.
- *   <li>Each {@value #PATIENCE} ticks that a probe has not run, since nobody is handed over or fibers only yield, every fiber steps aside once, at its next operation
- *       ({@link Fiber#moveAside}): the queues of the carriers run empty, and whoever stepped aside comes back from outside. Once, since a probe is late as well where
- *       many are started from outside.
+ *   <li>At each tick that finds a probe which has not run, and after each start of one, {@code outside} is true until a carrier has seen it, or several have.
+ *   <li>Each {@value #PATIENCE} ticks in a row that a probe has not run, and where fibers are handed over each {@value #LONG_PATIENCE} in a row at which somebody may
+ *       be stranded, every fiber steps aside once, at its next operation ({@link Fiber#moveAside}): the queues of the carriers run empty, so that they take from
+ *       outside, and from the queue of one that goes on computing; whoever stepped aside comes back from outside. The first is for where nobody is handed over, or
+ *       fibers only yield; the second for who lies behind a fiber that computes while others, on the other carriers, answer each other and take the probes in. Once,
+ *       since a probe is late as well where many are started from outside.
  *   <li>There is at most one probe, and no tick while nobody reminds and no probe is under way.
  * </ol>
  */
@@ -28,6 +30,7 @@ final class Ticker {
     private static final long TICK_NANOS = 1_000_000;
     private static final long LOOK_AGAIN_NANOS = TICK_NANOS / 10;
     private static final int PATIENCE = 10;
+    private static final int LONG_PATIENCE = 100;
 
     // Written by whoever wakes, taken back by the ticker.
     private static volatile boolean pending;
@@ -41,7 +44,8 @@ final class Ticker {
 
     // Only accessed by the ticker.
     private static Thread probe;
-    private static int waited;
+    private static int waited; // ticks of this probe
+    private static int crowded; // ticks in a row
 
     private static final Thread THREAD = start();
 
@@ -62,7 +66,12 @@ final class Ticker {
         }
     }
 
-    /** True once for each time that somebody is said to wait outside of the carriers' queues. */
+    /** Somebody may wait outside of the carriers' queues. */
+    static void tellOutside() {
+        outside = true;
+    }
+
+    /** True if somebody may wait outside: at least once for each time that it is told. */
     static boolean lookOutside() {
         boolean told = outside;
         if (told) {
@@ -83,21 +92,29 @@ final class Ticker {
             LockSupport.parkNanos(TICK_NANOS);
             if (probe != null && probe.isAlive()) {
                 beat();
-                outside = true;
-                if (++waited % PATIENCE == 0) {
-                    Fiber.moveAside();
-                }
+                tellOutside();
+                crowd(++waited % PATIENCE == 0);
             } else if (pending) {
                 pending = false;
                 beat();
                 if (isNeeded()) {
                     probe();
+                    crowd(false);
+                } else {
+                    crowded = 0;
                 }
             } else if (HandOff.isOn() && HandOff.mayBeStranded()) {
                 probe(); // handed over at the last tick, when its queue seemed empty
             } else {
+                crowded = 0;
                 sleep();
             }
+        }
+    }
+
+    private static void crowd(boolean late) {
+        if (late || HandOff.isOn() && ++crowded % LONG_PATIENCE == 0) {
+            Fiber.moveAside();
         }
     }
 
@@ -117,7 +134,7 @@ final class Ticker {
     private static void probe() {
         waited = 0;
         probe = Thread.startVirtualThread(() -> {});
-        outside = true;
+        tellOutside();
     }
 
     private static void sleep() {
