@@ -4,12 +4,14 @@ import static magnetar.check.Support.require;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Stream;
 import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Select;
@@ -696,9 +698,7 @@ final class Mailboxes {
                     interruptAny();
                 }
                 if (worked.getCount() < processes / 10 + 1) {
-                    for (Thread t : threads) {
-                        t.interrupt();
-                    }
+                    Stream.of(threads).filter(Objects::nonNull).forEach(Thread::interrupt); // one of ten thousand may not have begun
                 }
                 return worked.getCount() == 0;
             });

@@ -47,7 +47,7 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         }
     }
 
-    // Written by the ticker, read by each operation: how often somebody outside of the carriers' queues has waited for too long.
+    // Written by the ticker, read by each operation: how often somebody has waited for too long whom no carrier comes to.
     private static volatile int delays;
 
     private final World world;

@@ -43,7 +43,7 @@ public final class HandOff {
     /** How often the queues are looked at, some microseconds in all: two fibers that answer each other leave them empty several times meanwhile. */
     private static final int LOOKS = 64;
 
-    /** How many are taken in at once, some microseconds' work, during which nobody can take the fiber that the carrier has come to. */
+    /** How many are taken in at once, some tens of microseconds' work, during which nobody can take the fiber that the carrier has come to. */
     private static final int SHARE = 256;
 
     private static final Inside INSIDE = isWanted() ? Inside.open() : null;
@@ -165,19 +165,20 @@ public final class HandOff {
         private static void takeIn() {
             for (int left = SHARE; left > 0; left--) {
                 ForkJoinTask<?> task = pollSubmission();
-                if (task == null) {
+                if (task == null || !enqueue(task)) {
                     return;
                 }
-                enqueue(task);
             }
             Ticker.tellOutside();
         }
 
-        private static void enqueue(ForkJoinTask<?> task) {
+        private static boolean enqueue(ForkJoinTask<?> task) {
             try {
                 task.fork();
+                return true;
             } catch (RejectedExecutionException noRoom) {
                 task.quietlyInvoke(); // it is in no queue any more
+                return false;
             }
         }
 

@@ -18,8 +18,8 @@ import java.util.concurrent.locks.LockSupport;
  *       carrier sleeps; or sees that nobody waits outside and that the queues of the carriers run empty ({@link HandOff#mayBeStranded}). {@code pending}
  *       is written before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
  *   <li>At each tick that finds a probe which has not run, and after each start of one, {@code outside} is true until a carrier has seen it, or several have.
- *   <li>Each {@value #PATIENCE} ticks in a row that a probe has not run, and where fibers are handed over each {@value #LONG_PATIENCE} in a row at which somebody may
- *       be stranded, every fiber steps aside once, at its next operation ({@link Fiber#moveAside}): the queues of the carriers run empty, so that they take from
+ *   <li>Each {@value #PATIENCE} ticks in a row that a probe has not run, and where fibers are handed over each {@value #LONG_PATIENCE} or more at which somebody may be
+ *       stranded, none between at which nobody was, every fiber steps aside once, at its next operation ({@link Fiber#moveAside}): the queues of the carriers run empty, so that they take from
  *       outside, and from the queue of one that goes on computing; whoever stepped aside comes back from outside. The first is for where nobody is handed over, or
  *       fibers only yield; the second for who lies behind a fiber that computes while others, on the other carriers, answer each other and take the probes in. Once,
  *       since a probe is late as well where many are started from outside.
@@ -31,11 +31,12 @@ final class Ticker {
     private static final long LOOK_AGAIN_NANOS = TICK_NANOS / 10;
     private static final int PATIENCE = 10;
     private static final int LONG_PATIENCE = 100;
+    private static final int FIBERS_FOR_A_TICK = 4; // who steps aside takes some microseconds: about a hundredth of the time for all of them
 
     // Written by whoever wakes, taken back by the ticker.
     private static volatile boolean pending;
 
-    // Written by the ticker, taken back by a carrier.
+    // Set by the ticker, or by a carrier that has left some; taken back by a carrier.
     private static volatile boolean outside;
 
     // Written by the ticker.
@@ -45,7 +46,7 @@ final class Ticker {
     // Only accessed by the ticker.
     private static Thread probe;
     private static int waited; // ticks of this probe
-    private static int crowded; // ticks in a row
+    private static int crowded; // ticks since one at which nobody was stranded, or since all stepped aside
 
     private static final Thread THREAD = start();
 
@@ -113,7 +114,9 @@ final class Ticker {
     }
 
     private static void crowd(boolean late) {
-        if (late || HandOff.isOn() && ++crowded % LONG_PATIENCE == 0) {
+        crowded++;
+        if (late || HandOff.isOn() && crowded >= LONG_PATIENCE && crowded >= Fibers.count() / FIBERS_FOR_A_TICK) {
+            crowded = 0;
             Fiber.moveAside();
         }
     }
