@@ -18,11 +18,11 @@ import java.util.concurrent.locks.LockSupport;
  *       carrier sleeps; or sees that nobody waits outside and that the queues of the carriers run empty ({@link HandOff#mayBeStranded}). {@code pending}
  *       is written before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
  *   <li>At each tick that finds a probe which has not run, and after each start of one, {@code outside} is true until a carrier has seen it, or several have.
- *   <li>Each {@value #PATIENCE} ticks in a row that a probe has not run, and where fibers are handed over each {@value #LONG_PATIENCE} or more at which somebody may be
- *       stranded, none between at which nobody was, every fiber steps aside once, at its next operation ({@link Fiber#moveAside}): the queues of the carriers run empty, so that they take from
- *       outside, and from the queue of one that goes on computing; whoever stepped aside comes back from outside. The first is for where nobody is handed over, or
- *       fibers only yield; the second for who lies behind a fiber that computes while others, on the other carriers, answer each other and take the probes in. Once,
- *       since a probe is late as well where many are started from outside.
+ *   <li>Each {@value #PATIENCE} ticks in a row that a probe has not run, every fiber steps aside once, at its next operation ({@link Fiber#moveAside}): the queues of
+ *       the carriers run empty, and whoever stepped aside comes back from outside. For where nobody is handed over, or fibers only yield. Once, since a probe is late
+ *       as well where many are started from outside.
+ *   <li>Where fibers are handed over they step aside also after {@value #LONG_PATIENCE} ticks or more at which somebody may be stranded, and none between at which
+ *       nobody was. For who lies in the queue of a carrier whose fiber computes, while those on the others answer each other, and take the probes in.
  *   <li>There is at most one probe, and no tick while nobody reminds and no probe is under way.
  * </ol>
  */
@@ -31,7 +31,7 @@ final class Ticker {
     private static final long LOOK_AGAIN_NANOS = TICK_NANOS / 10;
     private static final int PATIENCE = 10;
     private static final int LONG_PATIENCE = 100;
-    private static final int FIBERS_FOR_A_TICK = 4; // who steps aside takes some microseconds: about a hundredth of the time for all of them
+    private static final int FIBERS_FOR_A_TICK = 4; // each that steps aside parks for a moment: the more there are, the longer it is put off
 
     // Written by whoever wakes, taken back by the ticker.
     private static volatile boolean pending;
