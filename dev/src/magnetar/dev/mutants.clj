@@ -53,6 +53,14 @@
       (throw (ex-info (str "Mutant `" (:name mutant) "` does not compile: " complaint) {:mutant (:name mutant)})))
     classes))
 
+(def ^:private carriers
+  "The number of carriers that a check is about."
+  {"hand-off-fair" 1, "hand-off-crowded" 2})
+
+(defn- carriers-of [name]
+  (when-some [n (carriers name)]
+    [(str "-Djdk.virtualThreadScheduler.parallelism=" n)]))
+
 (defn check
   "Runs the named check against these kernel classes; nil if it is green, else what it saw, in a line.
   `seconds` is what it may wait for a step that takes no time where all is well; a check of many steps may take four times that.
@@ -61,6 +69,7 @@
   (let [{:keys [exit out]} (apply child/run [kernel checks] (* 4 (long seconds))
                                   (concat child/opens
                                           ["-Xmx600m" (str "-Dmagnetar.check.seconds=" seconds)]
+                                          (carriers-of name)
                                           options
                                           ["magnetar.check.Main" name]))]
     (cond

@@ -37,21 +37,14 @@
 
 (def ^:private of-waking
   "The checks that are run with both ways to wake a fiber."
-  ["wake-up" "publication" "crossing" "stress" "mailbox-wake-up" "mailbox-stress" "signals" "storm" "hand-off-bound" "hand-off-crowded" "hand-off-lost" "hand-off-ring" "fairness-pairs"])
-
-(def ^:private carriers
-  "The number of carriers that a check is about."
-  {"hand-off-fair" 1, "hand-off-crowded" 2})
-
-(defn- carriers-of [name]
-  (when-some [n (carriers name)]
-    [(str "-Djdk.virtualThreadScheduler.parallelism=" n)]))
+  ["wake-up" "publication" "crossing" "stress" "mailbox-wake-up" "mailbox-stress" "signals" "storm"
+   "hand-off-bound" "hand-off-crowded" "hand-off-lost" "hand-off-ring" "fairness-pairs"])
 
 (defn- prove-checks [kernel checks quick?]
   (doseq [name (check-names quick?)]
-    (note (str "check " name) (apply mutants/check kernel checks name (if (re-find #"-1000000$" name) 120 30) (carriers-of name))))
+    (note (str "check " name) (mutants/check kernel checks name (if (re-find #"-1000000$" name) 120 30))))
   (doseq [name of-waking]
-    (note (str "check " name " without hand-off") (apply mutants/check kernel checks name 30 "-Dmagnetar.hand-off=false" (carriers-of name)))))
+    (note (str "check " name " without hand-off") (mutants/check kernel checks name 30 "-Dmagnetar.hand-off=false"))))
 
 (defn- prove-mutants [root sources checks]
   (doseq [mutant (mutants/mutants root)]

@@ -15,6 +15,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.stream.IntStream;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.park.Fiber;
+import magnetar.kernel.park.Fibers;
 import magnetar.kernel.park.HandOff;
 import magnetar.kernel.park.Peek;
 import magnetar.kernel.park.World;
@@ -197,27 +198,13 @@ final class HandOffs {
     /** Whoever was woken by a fiber that computes for five seconds runs before that has ended, although two answer each other on the other one of two carriers. */
     static void crowded() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
-        Channel<Integer> to = Channel.rendezvous();
-        Channel<Integer> fro = Channel.rendezvous();
-        Thread asks = Support.fiber(World.REAL, () -> {
-            while (!stop.get()) {
-                to.send(1);
-                fro.receive();
-            }
-            to.close();
-        });
-        Thread answers = Support.fiber(World.REAL, () -> {
-            while (to.receive() != null) {
-                fro.send(2);
-            }
-        });
+        Life.answerEachOther(stop, new AtomicInteger());
         try {
             bound(5);
         } finally {
             stop.set(true);
         }
-        Support.join(asks);
-        Support.join(answers);
+        Support.until("the two have ended", () -> Fibers.count() == 0);
     }
 
     /**

@@ -132,7 +132,8 @@ final class Life {
         Support.until("all pairs have begun and ended", () -> running.get() == 2 * pairs && Fibers.count() == 0);
     }
 
-    private static void answerEachOther(AtomicBoolean stop, AtomicInteger running) {
+    /** Starts two fibers that answer each other until told to stop; counts them as they begin. */
+    static void answerEachOther(AtomicBoolean stop, AtomicInteger running) {
         Channel<Integer> to = Channel.rendezvous();
         Channel<Integer> fro = Channel.rendezvous();
         Fibers.start("asks", Fibers.Hold.STRONG, () -> converse(running, () -> {
