@@ -19,7 +19,7 @@
   (green? 60 off "hand-off-lost" "hand-off-ring" "mailbox-wake-up"))
 
 (deftest whoever-comes-from-outside-has-its-turn-among-those-that-hand-each-other-over
-  (green? 40 "-Djdk.virtualThreadScheduler.parallelism=1" "hand-off-fair")
+  (green? 40 "-Djdk.virtualThreadScheduler.parallelism=1" "hand-off-fair" "hand-off-together")
   (green? 40 "-Djdk.virtualThreadScheduler.parallelism=2" "hand-off-crowded"))
 
 (deftest where-java-lang-is-closed-fibers-are-woken-by-unpark

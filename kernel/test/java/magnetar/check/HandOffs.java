@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.lang.invoke.MethodHandles;
 import java.util.ArrayList;
+import java.util.IntSummaryStatistics;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -198,13 +199,49 @@ final class HandOffs {
     /** Whoever was woken by a fiber that computes for five seconds runs before that has ended, although two answer each other on the other one of two carriers. */
     static void crowded() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
-        Life.answerEachOther(stop, new AtomicInteger());
+        Life.answerEachOther(stop::get, new AtomicInteger());
         try {
             bound(5);
         } finally {
             stop.set(true);
         }
         Support.until("the two have ended", () -> Fibers.count() == 0);
+    }
+
+    /** A hundred who wait outside, while two answer each other on the one carrier, are taken in together: the two have no more than ten turns until all have begun. */
+    static void together() throws Exception {
+        for (int i = 0; HandOff.isOn() && i < 5; i++) {
+            waitTogether();
+        }
+    }
+
+    private static void waitTogether() throws Exception {
+        AtomicInteger turns = new AtomicInteger();
+        CountDownLatch begun = new CountDownLatch(100);
+        AtomicIntegerArray seen = new AtomicIntegerArray(100);
+        List<Thread> outside = IntStream.range(0, 100)
+                .mapToObj(i -> Thread.ofVirtual().unstarted(() -> {
+                    seen.set(i, turns.get());
+                    begun.countDown();
+                }))
+                .toList();
+        CountDownLatch busy = new CountDownLatch(1);
+        AtomicBoolean started = new AtomicBoolean();
+        Life.answerEachOther(() -> {
+            if (turns.incrementAndGet() == 1_000) {
+                busy.countDown();
+                while (!started.get()) {
+                    Thread.onSpinWait();
+                }
+            }
+            return begun.getCount() == 0;
+        }, new AtomicInteger());
+        busy.await();
+        outside.forEach(Thread::start);
+        started.set(true);
+        Support.until("all have begun and the two have ended", () -> begun.getCount() == 0 && Fibers.count() == 0);
+        IntSummaryStatistics s = IntStream.range(0, 100).map(seen::get).summaryStatistics();
+        require(s.getMax() - s.getMin() <= 10, "the first of a hundred began at turn " + s.getMin() + ", the last at turn " + s.getMax());
     }
 
     /**

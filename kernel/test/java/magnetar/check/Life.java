@@ -11,6 +11,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
 import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Port;
@@ -115,7 +116,7 @@ final class Life {
         int pairs = 4 * Runtime.getRuntime().availableProcessors();
         Support.join(Support.fiber(World.REAL, () -> {
             for (int i = 0; i < pairs; i++) {
-                answerEachOther(stop, running);
+                answerEachOther(stop::get, running);
             }
         }));
         CountDownLatch turns = new CountDownLatch(10);
@@ -132,12 +133,12 @@ final class Life {
         Support.until("all pairs have begun and ended", () -> running.get() == 2 * pairs && Fibers.count() == 0);
     }
 
-    /** Starts two fibers that answer each other until told to stop; counts them as they begin. */
-    static void answerEachOther(AtomicBoolean stop, AtomicInteger running) {
+    /** Starts two fibers that answer each other until told to stop, which one of them asks before each turn; counts them as they begin. */
+    static void answerEachOther(BooleanSupplier stop, AtomicInteger running) {
         Channel<Integer> to = Channel.rendezvous();
         Channel<Integer> fro = Channel.rendezvous();
         Fibers.start("asks", Fibers.Hold.STRONG, () -> converse(running, () -> {
-            while (!stop.get()) {
+            while (!stop.getAsBoolean()) {
                 to.send(1);
                 fro.receive();
             }

@@ -92,6 +92,7 @@ public final class Main {
             Map.entry("hand-off-lost", HandOffs::lost),
             Map.entry("hand-off-crowded", HandOffs::crowded),
             Map.entry("hand-off-fair", HandOffs::fair),
+            Map.entry("hand-off-together", HandOffs::together),
             Map.entry("hand-off-ring", () -> HandOffs.ring(200, 100)),
             Map.entry("deaths-leave-nothing", () -> Deaths.leaveNothing(40_000)),
             Map.entry("deaths-leave-nothing-1000000", () -> Deaths.leaveNothing(1_000_000)),
