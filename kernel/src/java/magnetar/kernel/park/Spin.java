@@ -6,7 +6,7 @@ import java.util.concurrent.locks.LockSupport;
  * Waiting for another core to leave a section of a few instructions, or to be done with a word that both want.
  *
  * <p>Whoever loses a word that is wanted again and again stays away from it for {@value #PAUSES} pauses of the processor, about a microsecond,
- * and does not look at it meanwhile ({@link #pause}): each look takes the word, and what lies beside it, from the core that works there. Left
+ * and does not look at it meanwhile ({@link #lost}): each look takes the word, and what lies beside it, from the core that works there. Left
  * alone, that core does some tens of operations as fast as one that has no rival.
  *
  * <p>Spinning is bounded: every {@value #LIMIT} turns the thread yields, because the owner of the section may have lost its
@@ -17,6 +17,7 @@ public final class Spin {
     private static final int LIMIT = 128;
     private static final int YIELDS = 16;
     private static final int PAUSES = 32;
+    private static final int AT_ONCE = 2;
     private static final int BACK_OFFS = 16;
 
     private Spin() {}
@@ -61,8 +62,19 @@ public final class Spin {
         return failures < BACK_OFFS;
     }
 
-    /** Stays away from a word that another thread has just changed. For those that no owner can keep waiting: it does not yield. */
-    public static void pause() {
+    /**
+     * Stays away from a word that was just lost to another thread, but not for the first {@value #AT_ONCE} losses in a row: that rival is gone, and may be the only one.
+     * Takes how many there were before, returns it for the next call. For those that no owner can keep waiting: it does not yield.
+     */
+    public static int lost(int losses) {
+        if (losses < AT_ONCE) {
+            return losses + 1;
+        }
+        pause();
+        return losses;
+    }
+
+    private static void pause() {
         for (int i = 0; i < PAUSES; i++) {
             Thread.onSpinWait();
         }

@@ -33,7 +33,7 @@ final class OpenMailbox extends Mailbox {
 
     @Override
     Waiter push(Node node) {
-        for (;; Spin.pause()) {
+        for (int losses = 0; ; losses = Spin.lost(losses)) {
             Object w = word;
             World.switchPoint();
             if (w == CLOSED) {
