@@ -199,7 +199,7 @@ final class HandOffs {
     /** Whoever was woken by a fiber that computes for five seconds runs before that has ended, although two answer each other on the other one of two carriers. */
     static void crowded() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
-        Life.answerEachOther(stop::get, new AtomicInteger());
+        Life.answerEachOther(stop::get);
         try {
             bound(5);
         } finally {
@@ -208,40 +208,47 @@ final class HandOffs {
         Support.until("the two have ended", () -> Fibers.count() == 0);
     }
 
-    /** A hundred who wait outside, while two answer each other on the one carrier, are taken in together: the two have no more than ten turns until all have begun. */
+    /**
+     * Three hundred, more than are taken in at once, wait outside while two answer each other on the one carrier. They are taken in together: from the first that begins to
+     * the last the two have ten turns at most.
+     */
     static void together() throws Exception {
-        for (int i = 0; HandOff.isOn() && i < 5; i++) {
-            waitTogether();
+        if (!HandOff.isOn()) {
+            return;
+        }
+        for (int i = 0; i < 5; i++) {
+            waitTogether(300);
         }
     }
 
-    private static void waitTogether() throws Exception {
+    private static void waitTogether(int many) throws Exception {
         AtomicInteger turns = new AtomicInteger();
-        CountDownLatch begun = new CountDownLatch(100);
-        AtomicIntegerArray seen = new AtomicIntegerArray(100);
-        List<Thread> outside = IntStream.range(0, 100)
+        CountDownLatch begun = new CountDownLatch(many);
+        AtomicIntegerArray seen = new AtomicIntegerArray(many);
+        List<Thread> outside = IntStream.range(0, many)
                 .mapToObj(i -> Thread.ofVirtual().unstarted(() -> {
                     seen.set(i, turns.get());
                     begun.countDown();
                 }))
                 .toList();
-        CountDownLatch busy = new CountDownLatch(1);
+        AtomicBoolean busy = new AtomicBoolean();
         AtomicBoolean started = new AtomicBoolean();
         Life.answerEachOther(() -> {
             if (turns.incrementAndGet() == 1_000) {
-                busy.countDown();
+                busy.set(true);
                 while (!started.get()) {
                     Thread.onSpinWait();
                 }
             }
             return begun.getCount() == 0;
-        }, new AtomicInteger());
-        busy.await();
+        });
+        Support.until("the two have had a thousand turns", busy::get);
         outside.forEach(Thread::start);
+        require(begun.getCount() == many, "somebody began while the one carrier was busy");
         started.set(true);
         Support.until("all have begun and the two have ended", () -> begun.getCount() == 0 && Fibers.count() == 0);
-        IntSummaryStatistics s = IntStream.range(0, 100).map(seen::get).summaryStatistics();
-        require(s.getMax() - s.getMin() <= 10, "the first of a hundred began at turn " + s.getMin() + ", the last at turn " + s.getMax());
+        IntSummaryStatistics s = IntStream.range(0, many).map(seen::get).summaryStatistics();
+        require(s.getMax() - s.getMin() <= 10, "the first of " + many + " began at turn " + s.getMin() + ", the last at turn " + s.getMax());
     }
 
     /**

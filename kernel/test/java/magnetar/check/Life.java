@@ -133,7 +133,12 @@ final class Life {
         Support.until("all pairs have begun and ended", () -> running.get() == 2 * pairs && Fibers.count() == 0);
     }
 
-    /** Starts two fibers that answer each other until told to stop, which one of them asks before each turn; counts them as they begin. */
+    /** Starts two fibers that answer each other until {@code stop} is true, which one of them asks before each turn. */
+    static void answerEachOther(BooleanSupplier stop) {
+        answerEachOther(stop, new AtomicInteger());
+    }
+
+    /** The same; counts them as they begin. */
     static void answerEachOther(BooleanSupplier stop, AtomicInteger running) {
         Channel<Integer> to = Channel.rendezvous();
         Channel<Integer> fro = Channel.rendezvous();

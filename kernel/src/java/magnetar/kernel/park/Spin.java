@@ -39,7 +39,7 @@ public final class Spin {
         return 0;
     }
 
-    /** Stays away, twice as long as {@link #pause}, after so many failures to take a lock, the last one now; returns the count of failures for the next call. */
+    /** Stays away, twice as long as {@link #lost}, after so many failures to take a lock, the last one now; returns the count of failures for the next call. */
     public static int backOff(int failures) {
         if (World.hasLetOthersRun()) {
             return failures + 1;
@@ -63,8 +63,8 @@ public final class Spin {
     }
 
     /**
-     * Stays away from a word that was just lost to another thread, but not for the first {@value #AT_ONCE} losses in a row: that rival is gone, and may be the only one.
-     * Takes how many there were before, returns it for the next call. For those that no owner can keep waiting: it does not yield.
+     * Stays away from a word that was just lost to another thread, but not for the first {@value #AT_ONCE} losses in a row: that rival is gone, and may have been the only one.
+     * Takes the count of losses in a row, and returns it for the next call. For those that no owner can keep waiting: it does not yield.
      */
     public static int lost(int losses) {
         if (losses < AT_ONCE) {
