@@ -62,6 +62,7 @@ final class HandOffs {
         }
         Thread plain = sleeper(Thread.ofVirtual(), LockSupport::park);
         Thread second = sleeper(Thread.ofVirtual(), LockSupport::park);
+        Thread third = sleeper(Thread.ofVirtual(), LockSupport::park);
         Thread timed = sleeper(Thread.ofVirtual(), () -> LockSupport.parkNanos(3600 * Play.SECOND));
         Thread pinned = sleeper(Thread.ofVirtual(), () -> pinned(LockSupport::park));
         Thread platform = sleeper(Thread.ofPlatform().daemon(), LockSupport::park);
@@ -72,15 +73,15 @@ final class HandOffs {
             require(!Peek.handOver(platform), "a platform thread is not handed over");
             require(!Peek.handOver(Thread.currentThread()), "one that runs is not handed over");
             require(Peek.handOver(plain), "one that is plainly parked is handed over");
-            require(!Peek.handOver(second), "a second one is not handed over");
+            require(Peek.wakeOrdinarily(second), "a second one is woken, and not handed over");
             Fiber.current().refill();
-            require(Peek.handOver(second), "after a park another is handed over");
+            require(Peek.handOver(third), "after a park another is handed over");
         }));
-        for (Thread t : List.of(plain, second)) {
+        for (Thread t : List.of(plain, second, third)) {
             Support.join(t);
         }
         for (Thread t : List.of(timed, pinned, platform)) {
-            World.REAL.unpark(t);
+            World.REAL.unpark(t, Fiber.current());
             Support.join(t);
         }
     }
@@ -150,7 +151,7 @@ final class HandOffs {
         Thread also = Support.fiber(noisy, () -> {
             while (seen.get() < rounds && Support.failure == null) {
                 Fiber.current().refill();
-                noisy.unpark(sleeper);
+                noisy.unpark(sleeper, Fiber.current());
                 LockSupport.parkNanos(1); // a yield would not let the waker pass
             }
         });
@@ -158,7 +159,7 @@ final class HandOffs {
             for (int i = 1; i <= rounds; i++) {
                 turn.set(i);
                 Fiber.current().refill();
-                noisy.unpark(sleeper);
+                noisy.unpark(sleeper, Fiber.current());
                 int round = i;
                 Support.until("round " + i + ": the thread that was woken goes on", 3, () -> seen.get() >= round);
             }

@@ -31,7 +31,7 @@ final class Races {
         }
 
         @Override
-        public void unpark(Thread thread) {}
+        public void unpark(Thread thread, Fiber fiber) {}
     }
 
     /** One that dozes at switch points besides. */

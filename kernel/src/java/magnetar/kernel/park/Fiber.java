@@ -368,12 +368,16 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         }
     }
 
-    boolean hasHandedOver() {
-        return handedOver;
+    /** True for the first that this, the current, fiber wakes after it has parked. */
+    boolean handsOver() {
+        boolean first = !handedOver;
+        handedOver = true;
+        return first;
     }
 
-    void handsOver() {
-        handedOver = true;
+    /** The number of kernel operations in the last turn of this fiber, which is to have the next one now. */
+    int operations() {
+        return BUDGET - budget;
     }
 
     /** An id that no other waiter of this world has. */

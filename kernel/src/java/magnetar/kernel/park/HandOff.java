@@ -8,6 +8,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ForkJoinTask;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.function.Consumer;
 
 /**
  * Wakes a fiber on the waker's own carrier, without waking another carrier for it: for a waker that is about to park, which most are, the
@@ -21,12 +22,12 @@ import java.util.concurrent.RejectedExecutionException;
  * <ol>
  *   <li>Only a target that is plainly parked, on the JDK's scheduler, is handed over, by a virtual thread that is on it as well. All others
  *       (parked with a time, pinned, about to park, platform threads) take the ordinary way.
- *   <li>A fiber hands over once between two parks. What it wakes beyond that is submitted ordinarily, which signals a carrier for both.
+ *   <li>A fiber hands over once between two parks. What it wakes beyond that is submitted ordinarily, which signals a carrier for both, unless all but one rest.
  *   <li>A fiber that was handed over waits no more than three ticks of the {@link Ticker} while a carrier is idle: it is reminded after each lazy
  *       submission, and {@link #mayBeStranded} is true as long as the fiber lies in its queue.
- *   <li>A carrier that comes to a fiber that was handed over, and is told that somebody {@link Ticker#lookOutside waits outside}, first takes up to {@value #SHARE} of
- *       those to the end of its own queue, and is told again if there may be more. So they have their turn among those that wake each other on it. Whatever fails
- *       there, the fiber that was handed over runs.
+ *   <li>A carrier that has run a fiber which was woken here looks outside {@link Carriers#count now and then}, and when it is told that somebody {@link Ticker#lookOutside waits there}:
+ *       it takes up to {@value #SHARE} of those to the end of its own queue, and is told again if there may be more. So they have their turn among those that wake each other on it.
+ *   <li>A carrier that comes to a fiber which was woken here, and {@link Carriers#mayWork is to rest}, leaves that fiber and all in its queue outside, and rests.
  * </ol>
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on {@code --add-opens java.base/java.lang=ALL-UNNAMED}; where that is closed
@@ -54,7 +55,6 @@ public final class HandOff {
     private static final int PARKED = ON ? INSIDE.parked : 0;
     private static final int UNPARKED = ON ? INSIDE.unparked : 0;
     private static final ForkJoinPool POOL = ON ? INSIDE.pool : null;
-    private static final Executor LAZY = task -> POOL.lazySubmit(new Resumption(task));
 
     private HandOff() {}
 
@@ -67,28 +67,48 @@ public final class HandOff {
         return ON;
     }
 
+    /** The number of carriers that rest at this instant, see {@link Carriers}. */
+    public static int restingCarriers() {
+        return Carriers.resting();
+    }
+
+    /** The scheduler of fibers; null if they are not handed over. */
+    static ForkJoinPool pool() {
+        return POOL;
+    }
+
     /** The clock of {@link World#nanoTime} at the last tick, some milliseconds ago at most; 0 if none is recent. */
     static long lastTick() {
         return ON ? Ticker.lastTick() : 0;
     }
 
-    /** Wakes the thread if it can be handed over by this, the current, fiber; else false, and nothing was done. */
-    static boolean wake(Thread target) {
-        if (!ON || !target.isVirtual() || !Thread.currentThread().isVirtual()) {
-            return false;
-        }
-        Fiber waker = Fiber.current();
-        if (waker.hasHandedOver() || SCHEDULER.get(target) != POOL || SCHEDULER.get(Thread.currentThread()) != POOL) {
-            return false;
+    /** How a thread was woken. */
+    enum Way {
+        /** It was not. */
+        NOT,
+        /** As a thread is that becomes runnable. */
+        ORDINARY,
+        /** Lazily. */
+        HANDED_OVER
+    }
+
+    /** Wakes the thread, which is that of the fiber, if it is plainly parked and the current thread is on its scheduler; else nothing was done. */
+    static Way wake(Thread target, Fiber fiber) {
+        if (!ON || !target.isVirtual() || !Thread.currentThread().isVirtual() || SCHEDULER.get(target) != POOL
+                || SCHEDULER.get(Thread.currentThread()) != POOL) {
+            return Way.NOT;
         }
         World.switchPoint();
         if (!STATE.compareAndSet(target, PARKED, UNPARKED)) {
-            return false;
+            return Way.NOT;
         }
-        waker.handsOver();
-        submit(target);
+        if (!Fiber.current().handsOver()) {
+            submit(target, new Resumption(fiber, false));
+            return Way.ORDINARY;
+        }
+        submit(target, new Resumption(fiber, true));
         Ticker.remind();
-        return true;
+        return Way.HANDED_OVER;
     }
 
     /**
@@ -108,9 +128,9 @@ public final class HandOff {
         return true;
     }
 
-    private static void submit(Thread target) {
+    private static void submit(Thread target, Executor how) {
         try {
-            SUBMIT.invokeExact(target, LAZY, true);
+            SUBMIT.invokeExact(target, how, true);
         } catch (RuntimeException | Error e) {
             throw e;
         } catch (Throwable e) {
@@ -141,43 +161,80 @@ public final class HandOff {
         }
     }
 
-    /** A fiber to be run, for the pool. It never counts as done, since nobody waits for it: that saves a compare-and-set. */
-    private static final class Resumption extends ForkJoinTask<Void> {
+    /** A fiber to be run, for the pool, and how it gets there. It never counts as done, since nobody waits for it: that saves a compare-and-set. */
+    private static final class Resumption extends ForkJoinTask<Void> implements Executor {
         private static final long serialVersionUID = 1L;
-        private final transient Runnable resume;
+        private final transient Fiber fiber;
+        private final boolean lazy;
+        private transient Runnable resume;
 
-        Resumption(Runnable resume) {
+        Resumption(Fiber fiber, boolean lazy) {
+            this.fiber = fiber;
+            this.lazy = lazy;
+        }
+
+        @Override
+        public void execute(Runnable resume) {
             this.resume = resume;
+            if (lazy) {
+                POOL.lazySubmit(this);
+            } else {
+                POOL.execute(this);
+            }
         }
 
         @Override
         protected boolean exec() {
-            try {
-                if (Ticker.lookOutside()) {
-                    takeIn();
-                }
-            } finally {
-                resume.run();
+            if (Carriers.mayWork() || !leave()) {
+                run();
             }
             return false;
+        }
+
+        private void run() {
+            boolean due = Carriers.count(fiber);
+            resume.run();
+            if (due || Ticker.lookOutside()) {
+                takeIn();
+            }
         }
 
         private static void takeIn() {
             for (int left = SHARE; left > 0; left--) {
                 ForkJoinTask<?> task = pollSubmission();
-                if (task == null || !enqueue(task)) {
+                if (task == null || !move(task, ForkJoinTask::fork)) {
                     return;
                 }
             }
             Ticker.tellOutside();
         }
 
-        private static boolean enqueue(ForkJoinTask<?> task) {
+        /** Leaves this fiber, and all that lie in the queue of this carrier, outside, and rests; false if there is no room. */
+        private boolean leave() {
+            if (!moves(this, POOL::externalSubmit)) {
+                return false;
+            }
+            for (ForkJoinTask<?> task = pollNextLocalTask(); task != null; task = pollNextLocalTask()) {
+                move(task, POOL::externalSubmit);
+            }
+            Carriers.rest();
+            return true;
+        }
+
+        /** Moves what is in no queue to one, or runs it at once if there is no room; false then. */
+        private static boolean move(ForkJoinTask<?> task, Consumer<ForkJoinTask<?>> to) {
+            boolean moves = moves(task, to);
+            if (!moves) {
+                task.quietlyInvoke();
+            }
+            return moves;
+        }
+
+        private static boolean moves(ForkJoinTask<?> task, Consumer<ForkJoinTask<?>> to) {
             try {
-                task.fork();
+                to.accept(task);
                 return true;
             } catch (RejectedExecutionException noRoom) {
-                task.quietlyInvoke(); // it is in no queue any more
                 return false;
             }
         }

@@ -81,13 +81,13 @@ public final class Parked extends Waiter {
         setReady();
         World.switchPoint();
         World.meet(world, thread);
-        world.unpark(thread);
+        world.unpark(thread, fiber);
     }
 
     /** Ends the wait by time; called by a timer. */
     public void expire() {
         expired = true;
-        world.unpark(thread);
+        world.unpark(thread, fiber);
     }
 
     /**

@@ -91,6 +91,7 @@ final class Ticker {
     private static void tick() {
         for (;;) {
             LockSupport.parkNanos(TICK_NANOS);
+            Carriers.tick();
             if (probe != null && probe.isAlive()) {
                 beat();
                 tellOutside();
@@ -108,6 +109,7 @@ final class Ticker {
                 probe(); // handed over at the last tick, when its queue seemed empty
             } else {
                 crowded = 0;
+                Carriers.sleep();
                 sleep();
             }
         }

@@ -101,9 +101,9 @@ public class World {
         }
     }
 
-    /** Makes the thread runnable. */
-    public void unpark(Thread thread) {
-        if (!HandOff.wake(thread)) {
+    /** Makes the thread runnable, which is that of the fiber. */
+    public void unpark(Thread thread, Fiber fiber) {
+        if (HandOff.wake(thread, fiber) == HandOff.Way.NOT) {
             LockSupport.unpark(thread);
         }
     }

@@ -4,6 +4,7 @@ import java.lang.reflect.Method;
 import java.util.Random;
 import java.util.concurrent.Executor;
 import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.World;
 
@@ -56,7 +57,7 @@ final class SimWorld extends World {
     }
 
     @Override
-    public void unpark(Thread thread) {
+    public void unpark(Thread thread, Fiber fiber) {
         simulation.wakes(thread);
         LockSupport.unpark(thread);
     }

@@ -10,7 +10,7 @@ public final class Peek {
         }
 
         @Override
-        public void unpark(Thread thread) {}
+        public void unpark(Thread thread, Fiber fiber) {}
     };
 
     private static final Thread UNSTARTED = Thread.ofPlatform().unstarted(() -> {});

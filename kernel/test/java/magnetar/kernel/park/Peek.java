@@ -1,11 +1,23 @@
 package magnetar.kernel.park;
 
+import java.util.concurrent.ForkJoinWorkerThread;
+
 /** Shows what only this room may see. */
 public final class Peek {
     private Peek() {}
 
-    /** Hands the target over from the current fiber, if it can be; see {@code HandOff.wake}. */
+    /** Wakes the target from the current fiber, if it can; true if it was handed over; see {@code HandOff.wake}. */
     public static boolean handOver(Thread target) {
-        return HandOff.wake(target);
+        return HandOff.wake(target, Fiber.current()) == HandOff.Way.HANDED_OVER;
+    }
+
+    /** How many tasks lie in the queues of carriers that rest. */
+    public static int tasksOfResting() {
+        return Carriers.RESTING.stream().mapToInt(ForkJoinWorkerThread::getQueuedTaskCount).sum();
+    }
+
+    /** True if the target is woken from the current fiber as any thread is that becomes runnable; see {@code HandOff.wake}. */
+    public static boolean wakeOrdinarily(Thread target) {
+        return HandOff.wake(target, Fiber.current()) == HandOff.Way.ORDINARY;
     }
 }
