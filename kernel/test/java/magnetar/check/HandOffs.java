@@ -253,6 +253,34 @@ final class HandOffs {
     }
 
     /**
+     * A thread is started from outside while two answer each other on the one carrier, fifty-one times: most times it runs before the two have had two hundred turns. The next
+     * tick is thousands away.
+     */
+    static void outside() throws Exception {
+        if (!HandOff.isOn()) {
+            return;
+        }
+        AtomicInteger turns = new AtomicInteger();
+        AtomicBoolean stop = new AtomicBoolean();
+        Life.answerEachOther(() -> {
+            turns.incrementAndGet();
+            return stop.get();
+        });
+        Support.until("the two answer each other", () -> turns.get() > 100_000);
+        List<Integer> waited = new ArrayList<>();
+        for (int i = 0; i < 51; i++) {
+            AtomicInteger seen = new AtomicInteger();
+            int before = turns.get();
+            Support.join(Thread.ofVirtual().start(() -> seen.set(turns.get())));
+            waited.add(seen.get() - before);
+        }
+        stop.set(true);
+        Support.until("the two have ended", () -> Fibers.count() == 0);
+        waited.sort(null);
+        require(waited.get(25) <= 200, "whoever came from outside waited for " + waited.get(25) + " turns of the two, half of them for more");
+    }
+
+    /**
      * A hundred ask one process, on one carrier, where none can take the others' fibers: once each has had an answer, the first gets ten thousand more when each has
      * had a thousand more.
      */

@@ -20,8 +20,9 @@ import java.util.concurrent.locks.LockSupport;
  * <ol>
  *   <li>A carrier rests only when it comes to a fiber that was woken by another while somebody else is the soloist, and with nothing in its queue: it has moved all outside,
  *       where the soloist takes it in ({@link HandOff}).
- *   <li>The soloist is let down at the first tick, but one, at which fibers have done few operations, or less than half of what the trial had promised, since the tick before:
- *       its fiber computes, or blocks, or there is nothing to do. Also when another carrier is seen at work, which would have a queue that nobody else comes to.
+ *   <li>The soloist is let down at the first tick, but that at which it begins, at which fibers have done few operations, or less than half of what the trial had promised, since the
+ *       tick before: its fiber computes, or blocks, or there is nothing to do. Also when another carrier is seen at work at two ticks in a row, which would have a queue that nobody else
+ *       comes to; not if that one is blocked and the pool has made another in its place ({@link Ticker}, invariant 4, finds that).
  *   <li>Who rests is in {@code RESTING} before it looks whether the soloist is one still; {@code soloist} is taken back before those in {@code RESTING} are woken.
  *   <li>While there is a soloist the ticker ticks.
  *   <li>Each carrier looks outside after some {@value #LOOK} operations: nobody is signalled for those who come there while others rest.
@@ -47,7 +48,7 @@ final class Carriers {
         SETTLED
     }
 
-    // Each counter is written by one carrier, or by those whose numbers differ by 64; read by the ticker.
+    // The first is written by any thread, each other by one carrier, or by those whose numbers differ by 64, which may lose some; read by the ticker.
     private static final AtomicLongArray OPERATIONS = new AtomicLongArray(APART * (COUNTERS + 1));
 
     // Entered by whoever rests, read by the ticker.
@@ -56,8 +57,10 @@ final class Carriers {
     // Set by the ticker, null while all carriers work; the first carrier that comes by enters itself.
     private static volatile AtomicReference<Thread> soloist;
 
+    // Written by the ticker.
+    private static volatile Stage stage = Stage.ALL_TRIED;
+
     // Only accessed by the ticker.
-    private static Stage stage = Stage.ALL_TRIED;
     private static int ticks; // of this stage
     private static double sum; // of the rates at those that count
     private static double rateOfAll; // in operations per ms, in the last trial
@@ -73,6 +76,11 @@ final class Carriers {
     /** The number of those that rest. */
     static int resting() {
         return RESTING.size();
+    }
+
+    /** True while one works because it did as much in the last trial. */
+    static boolean isSettledOnOne() {
+        return soloist != null && stage == Stage.SETTLED;
     }
 
     /** True unless the current thread, a carrier, is to rest. */
@@ -104,18 +112,27 @@ final class Carriers {
         return before / LOOK != now / LOOK;
     }
 
+    /** A fiber has done so many operations, and goes on. */
+    static void count(int operations) {
+        OPERATIONS.getAndAdd(0, operations);
+    }
+
     /** A tick. */
     static void tick() {
         ForkJoinPool pool = HandOff.pool();
         if (pool != null && pool.getParallelism() > 1) {
             tick(pool);
+        } else {
+            letAllWork(); // a program may lower it
         }
     }
 
     private static void tick(ForkJoinPool pool) {
         double rate = rate();
-        if (soloist == null ? rate < FEW * pool.getParallelism() && stage != Stage.SETTLED : ticks > 0 && fails(rate, pool)) {
-            giveUp();
+        if (soloist == null && stage == Stage.ALL_TRIED && rate < FEW * pool.getParallelism()) {
+            begin(Stage.ALL_TRIED);
+        } else if (soloist != null && fails(rate, pool)) {
+            giveUp(rate);
         } else {
             sum += ticks > 0 ? rate : 0;
             if (++ticks == (stage == Stage.SETTLED ? settledTicks : TRIAL_TICKS)) {
@@ -127,7 +144,7 @@ final class Carriers {
     private static double rate() {
         long nanos = System.nanoTime();
         long operations = 0;
-        for (int i = 1; i <= COUNTERS; i++) {
+        for (int i = 0; i <= COUNTERS; i++) {
             operations += OPERATIONS.getOpaque(i * APART);
         }
         double rate = 1e6 * (operations - operationsBefore) / (nanos - nanosBefore);
@@ -136,10 +153,10 @@ final class Carriers {
         return rate;
     }
 
+    /** False at the first tick of all, which begins while the others still work. */
     private static boolean fails(double rate, ForkJoinPool pool) {
-        return rate < FEW
-                || stage == Stage.SETTLED && rate < rateOfOne / 2
-                || strangersAreSeenAgain(pool);
+        return (stage == Stage.SETTLED || ticks > 0)
+                && (rate < FEW || stage == Stage.SETTLED && rate < rateOfOne / 2 || strangersAreSeenAgain(pool));
     }
 
     private static boolean strangersAreSeenAgain(ForkJoinPool pool) {
@@ -148,11 +165,11 @@ final class Carriers {
         return before && strangers;
     }
 
-    /** While somebody waits no other trial follows at once: the carriers would be at rest too often. */
-    private static void giveUp() {
-        boolean none = soloist == null || !HandOff.mayBeStranded();
+    /** Unless nothing is left to do no other trial follows at once: the carriers would be at rest too often. */
+    private static void giveUp(double rate) {
+        boolean idle = rate < FEW && !HandOff.mayBeStranded();
         letAllWork();
-        begin(none ? Stage.ALL_TRIED : Stage.SETTLED);
+        begin(idle ? Stage.ALL_TRIED : Stage.SETTLED);
     }
 
     private static void endStage() {
@@ -160,6 +177,7 @@ final class Carriers {
         switch (stage) {
             case ALL_TRIED -> {
                 rateOfAll = mean;
+                strangers = false;
                 soloist = new AtomicReference<>();
                 begin(Stage.ONE_TRIED);
             }
@@ -187,7 +205,6 @@ final class Carriers {
     private static void begin(Stage next) {
         stage = next;
         ticks = 0;
-        strangers = false;
         sum = 0;
     }
 

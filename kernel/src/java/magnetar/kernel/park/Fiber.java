@@ -334,6 +334,7 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         delaysSeen = delays;
         if (budget <= 0) {
             budget = BUDGET;
+            Carriers.count(BUDGET);
             letOthersRun();
         }
         if (late && world == World.REAL && Thread.currentThread().isVirtual()) { // nothing of the real world's chance in a simulation
@@ -368,14 +369,15 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         }
     }
 
-    /** True for the first that this, the current, fiber wakes after it has parked. */
-    boolean handsOver() {
-        boolean first = !handedOver;
-        handedOver = true;
-        return first;
+    boolean hasHandedOver() {
+        return handedOver;
     }
 
-    /** The number of kernel operations in the last turn of this fiber, which is to have the next one now. */
+    void handsOver() {
+        handedOver = true;
+    }
+
+    /** The number of kernel operations in the last turn of this fiber, which is to have the next one now; without those that {@link #giveWay} has told already. */
     int operations() {
         return BUDGET - budget;
     }

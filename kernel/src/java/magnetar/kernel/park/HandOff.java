@@ -44,7 +44,7 @@ public final class HandOff {
     /** How often the queues are looked at, some microseconds in all: two fibers that answer each other leave them empty several times meanwhile. */
     private static final int LOOKS = 64;
 
-    /** How many are taken in at once, some tens of microseconds' work, during which nobody can take the fiber that the carrier has come to. */
+    /** How many are taken in at once, some tens of microseconds' work. */
     private static final int SHARE = 256;
 
     private static final Inside INSIDE = isWanted() ? Inside.open() : null;
@@ -98,15 +98,18 @@ public final class HandOff {
                 || SCHEDULER.get(Thread.currentThread()) != POOL) {
             return Way.NOT;
         }
+        Fiber waker = Fiber.current();
+        boolean lazy = !waker.hasHandedOver();
+        Resumption resumption = new Resumption(fiber, lazy); // before the state is changed: it may fail
         World.switchPoint();
         if (!STATE.compareAndSet(target, PARKED, UNPARKED)) {
             return Way.NOT;
         }
-        if (!Fiber.current().handsOver()) {
-            submit(target, new Resumption(fiber, false));
+        waker.handsOver();
+        submit(target, resumption);
+        if (!lazy) {
             return Way.ORDINARY;
         }
-        submit(target, new Resumption(fiber, true));
         Ticker.remind();
         return Way.HANDED_OVER;
     }
@@ -164,6 +167,9 @@ public final class HandOff {
     /** A fiber to be run, for the pool, and how it gets there. It never counts as done, since nobody waits for it: that saves a compare-and-set. */
     private static final class Resumption extends ForkJoinTask<Void> implements Executor {
         private static final long serialVersionUID = 1L;
+        private static final Consumer<ForkJoinTask<?>> INWARD = ForkJoinTask::fork;
+        private static final Consumer<ForkJoinTask<?>> OUTWARD = task -> POOL.externalSubmit(task);
+
         private final transient Fiber fiber;
         private final boolean lazy;
         private transient Runnable resume;
@@ -202,40 +208,46 @@ public final class HandOff {
         private static void takeIn() {
             for (int left = SHARE; left > 0; left--) {
                 ForkJoinTask<?> task = pollSubmission();
-                if (task == null || !move(task, ForkJoinTask::fork)) {
+                if (task == null || !move(task, INWARD)) {
                     return;
                 }
             }
             Ticker.tellOutside();
         }
 
-        /** Leaves this fiber, and all that lie in the queue of this carrier, outside, and rests; false if there is no room. */
+        /**
+         * Leaves this fiber, and all that lie in the queue of this carrier, outside, and rests. False if there was no room: the fiber is to be run then; if it lies outside all the
+         * same, the second who comes to it finds that it is not runnable.
+         */
         private boolean leave() {
-            if (!moves(this, POOL::externalSubmit)) {
+            try {
+                OUTWARD.accept(this);
+                for (ForkJoinTask<?> task = pollNextLocalTask(); task != null; task = pollNextLocalTask()) {
+                    move(task, OUTWARD);
+                }
+                Carriers.rest();
+                return true;
+            } catch (RejectedExecutionException | OutOfMemoryError noRoom) {
                 return false;
             }
-            for (ForkJoinTask<?> task = pollNextLocalTask(); task != null; task = pollNextLocalTask()) {
-                move(task, POOL::externalSubmit);
-            }
-            Carriers.rest();
-            return true;
         }
 
         /** Moves what is in no queue to one, or runs it at once if there is no room; false then. */
         private static boolean move(ForkJoinTask<?> task, Consumer<ForkJoinTask<?>> to) {
-            boolean moves = moves(task, to);
-            if (!moves) {
-                task.quietlyInvoke();
-            }
-            return moves;
-        }
-
-        private static boolean moves(ForkJoinTask<?> task, Consumer<ForkJoinTask<?>> to) {
             try {
                 to.accept(task);
                 return true;
-            } catch (RejectedExecutionException noRoom) {
+            } catch (RejectedExecutionException | OutOfMemoryError noRoom) {
+                runNow(task);
                 return false;
+            }
+        }
+
+        private static void runNow(ForkJoinTask<?> task) {
+            if (task instanceof Resumption r) {
+                r.run(); // to invoke it is to wait until it counts as done
+            } else {
+                task.quietlyInvoke();
             }
         }
 

@@ -91,27 +91,35 @@ final class Ticker {
     private static void tick() {
         for (;;) {
             LockSupport.parkNanos(TICK_NANOS);
-            Carriers.tick();
-            if (probe != null && probe.isAlive()) {
-                beat();
-                tellOutside();
-                crowd(++waited % PATIENCE == 0);
-            } else if (pending) {
-                pending = false;
-                beat();
-                if (isNeeded()) {
-                    probe();
-                    crowd(false);
-                } else {
-                    crowded = 0;
-                }
-            } else if (HandOff.isOn() && HandOff.mayBeStranded()) {
-                probe(); // handed over at the last tick, when its queue seemed empty
+            try {
+                look();
+            } catch (OutOfMemoryError noRoom) {
+                Carriers.sleep(); // no probe, no trial; at the next tick again
+            }
+        }
+    }
+
+    private static void look() {
+        Carriers.tick();
+        if (probe != null && probe.isAlive()) {
+            beat();
+            tellOutside();
+            crowd(++waited % PATIENCE == 0);
+        } else if (pending) {
+            pending = false;
+            beat();
+            if (isNeeded()) {
+                probe();
+                crowd(false);
             } else {
                 crowded = 0;
-                Carriers.sleep();
-                sleep();
             }
+        } else if (HandOff.isOn() && HandOff.mayBeStranded()) {
+            probe(); // handed over at the last tick, when its queue seemed empty
+        } else {
+            crowded = 0;
+            Carriers.sleep();
+            sleep();
         }
     }
 

@@ -1,7 +1,5 @@
 package magnetar.kernel.park;
 
-import java.util.concurrent.ForkJoinWorkerThread;
-
 /** Shows what only this room may see. */
 public final class Peek {
     private Peek() {}
@@ -11,9 +9,19 @@ public final class Peek {
         return HandOff.wake(target, Fiber.current()) == HandOff.Way.HANDED_OVER;
     }
 
-    /** How many tasks lie in the queues of carriers that rest. */
-    public static int tasksOfResting() {
-        return Carriers.RESTING.stream().mapToInt(ForkJoinWorkerThread::getQueuedTaskCount).sum();
+    /** True if tasks lie in the queue of a carrier that rests. */
+    public static boolean isLeftBehind() {
+        return Carriers.RESTING.stream().anyMatch(carrier -> carrier.getQueuedTaskCount() > 0 && Carriers.RESTING.contains(carrier));
+    }
+
+    /** True while one carrier works, and not for a trial. */
+    public static boolean isSettledOnOne() {
+        return Carriers.isSettledOnOne();
+    }
+
+    /** Changes the number of carriers; returns the former. */
+    public static int setCarriers(int n) {
+        return HandOff.pool().setParallelism(n);
     }
 
     /** True if the target is woken from the current fiber as any thread is that becomes runnable; see {@code HandOff.wake}. */
