@@ -37,7 +37,7 @@ final class Carriers {
     private static final int MOST_SETTLED_TICKS = 1000;
     private static final int LOOK = 64; // operations
     private static final double FEW = 250; // operations per ms and carrier
-    private static final double WORTH = 0.97; // what saves a core may be a little slower
+    private static final double WORTH = 0.9; // who comes back takes fibers along, so all have to be better by more than chance
 
     private static final int COUNTERS = 64;
     private static final int APART = 16; // longs, so that no two carriers write to one cache line
