@@ -17,13 +17,12 @@ import java.util.stream.IntStream;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Fibers;
-import magnetar.kernel.park.HandOff;
 import magnetar.kernel.park.Peek;
 import magnetar.kernel.park.World;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Processes;
 
-/** Waking by hand-off: whom it may serve, that nobody waits for long, and that nobody sleeps on. What needs it passes where it is off. */
+/** Waking by hand-off: whom it may serve, that nobody waits for long, and that nobody sleeps on. Main leaves out what needs it where it is off. */
 final class HandOffs {
     private HandOffs() {}
 
@@ -57,9 +56,6 @@ final class HandOffs {
 
     /** One plainly parked virtual thread is handed over between two parks, and nothing else. */
     static void targets() throws Exception {
-        if (!HandOff.isOn()) {
-            return;
-        }
         Thread plain = sleeper(Thread.ofVirtual(), LockSupport::park);
         Thread second = sleeper(Thread.ofVirtual(), LockSupport::park);
         Thread third = sleeper(Thread.ofVirtual(), LockSupport::park);
@@ -214,9 +210,6 @@ final class HandOffs {
      * the last the two have ten turns at most.
      */
     static void together() throws Exception {
-        if (!HandOff.isOn()) {
-            return;
-        }
         for (int i = 0; i < 5; i++) {
             waitTogether(300);
         }
@@ -257,9 +250,6 @@ final class HandOffs {
      * tick is thousands away.
      */
     static void outside() throws Exception {
-        if (!HandOff.isOn()) {
-            return;
-        }
         AtomicInteger turns = new AtomicInteger();
         AtomicBoolean stop = new AtomicBoolean();
         Life.answerEachOther(() -> {
@@ -285,9 +275,6 @@ final class HandOffs {
      * had a thousand more.
      */
     static void fair() throws Exception {
-        if (!HandOff.isOn()) {
-            return;
-        }
         Pid answers = Play.spawn(() -> {
             for (Object from = Play.next(); !from.equals("stop"); from = Play.next()) {
                 Processes.send(from, "answer");

@@ -10,7 +10,7 @@ import magnetar.kernel.park.HandOff;
 import magnetar.kernel.park.Peek;
 import magnetar.kernel.park.World;
 
-/** One carrier works while the others rest: nobody stays behind in their queues, and they come back when they are needed. What needs hand-off passes where it is off. */
+/** One carrier works while the others rest: nobody stays behind in their queues, and they come back when they are needed. All need hand-off. */
 final class RestingCarriers {
     private RestingCarriers() {}
 
@@ -20,9 +20,6 @@ final class RestingCarriers {
 
     /** Eight pairs answer each other on two carriers. While one of those rests nobody lies in its queue; and all end. */
     static void leaveNobody() throws Exception {
-        if (!HandOff.isOn()) {
-            return;
-        }
         AtomicBoolean stop = new AtomicBoolean();
         for (int i = 0; i < 8; i++) {
             Life.answerEachOther(stop::get);
@@ -38,9 +35,6 @@ final class RestingCarriers {
 
     /** While the other of two carriers rests, a fiber wakes another and computes until that has run. When all have ended nobody rests. */
     static void comeBack() throws Exception {
-        if (!HandOff.isOn()) {
-            return;
-        }
         for (int i = 0; i < 3; i++) {
             Channel<Integer> c = Channel.rendezvous();
             AtomicBoolean woken = new AtomicBoolean();
@@ -71,9 +65,6 @@ final class RestingCarriers {
 
     /** While the other of two carriers rests, a program takes one away: whoever rests is let go all the same. */
     static void areFewer() throws Exception {
-        if (!HandOff.isOn()) {
-            return;
-        }
         AtomicBoolean stop = new AtomicBoolean();
         AtomicInteger before = new AtomicInteger();
         Life.answerEachOther(() -> {
@@ -105,9 +96,6 @@ final class RestingCarriers {
      * fewer than half of ten thousand turns that are looked at.
      */
     static void seeStrangers() throws Exception {
-        if (!HandOff.isOn()) {
-            return;
-        }
         AtomicBoolean stop = new AtomicBoolean();
         Thread computes = Support.fiber(World.REAL, () -> {
             while (!stop.get()) {
