@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
@@ -164,6 +165,25 @@ func selectOf10(buffer, n int) float64 {
 			case <-cs[8]:
 			case <-cs[9]:
 			}
+		}
+	})
+}
+
+// A select statement has a fixed number of cases.
+func selectOfMany(width, buffer, n int) float64 {
+	cases := make([]reflect.SelectCase, width)
+	for i := range cases {
+		c := make(chan int, buffer)
+		cases[i] = reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)}
+		go func() {
+			for i := 0; i < n/width; i++ {
+				c <- i
+			}
+		}()
+	}
+	return timed(func() {
+		for i := 0; i < n/width*width; i++ {
+			reflect.Select(cases)
 		}
 	})
 }
@@ -370,10 +390,13 @@ func work(words []string) float64 {
 	case "call":
 		return call(n[0], n[1])
 	case "select":
-		if n[0] == 2 {
+		switch n[0] {
+		case 2:
 			return selectOf2(n[1], n[2])
+		case 10:
+			return selectOf10(n[1], n[2])
 		}
-		return selectOf10(n[1], n[2])
+		return selectOfMany(n[0], n[1], n[2])
 	case "spawn":
 		return spawn(n[0])
 	case "spawn-join":

@@ -35,6 +35,12 @@
   (is (empty? (remove little/covered? little/commands)))
   (is (empty? (remove programs/all (mapcat (comp keys :targets) (concat workloads/timed workloads/memory)))))
   (is (every? (set (map :title workloads/timed)) workloads/over-cores))
+  (testing "over N as well, with work to do for each N"
+    (doseq [{:keys [command peers numbers operations]} workloads/over-n, n workloads/sizes]
+      (is (or (= "times" command) (little/commands command)))
+      (is (every? programs/all peers))
+      (is (every? #(or (string? %) (nat-int? %)) (numbers n)))
+      (is (pos-int? (operations (numbers n))))))
   (testing "a part of the work is a whole number"
     (doseq [{:keys [title numbers operations fewer]} workloads/timed, [peer divisor] fewer]
       (is (zero? (rem (last numbers) divisor)) (str title ", " peer))

@@ -129,8 +129,10 @@
       (f peers)
       (finally (run! programs/end peers)))))
 
-(defn- with-server
-  "Calls f with the workload, which has the port of a slow server if it needs one."
+(defn with-server
+  "The value of (f workload): the workload has the port of a slow server, until then, if it needs one.
+
+  Example: (with-server {:needs :slow-pages} :port) => 40321"
   [{:keys [needs] :as workload} f]
   (if (= :slow-pages needs)
     (let [^HttpServer server (http/start-server 100)]

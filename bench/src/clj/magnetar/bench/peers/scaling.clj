@@ -24,9 +24,9 @@
 
 (defn- point
   "The figures for one N. The first pieces of work of a process warm it up."
-  [{:keys [title command numbers operations]} quick peers n]
+  [{:keys [title command numbers operations needs port]} quick peers n]
   (let [numbers (numbers n)
-        workload (line title command numbers (operations numbers) {})]
+        workload (line title command numbers (operations numbers) {} :needs needs :port port)]
     (dotimes [i (cond quick 1 (= n (first workloads/sizes)) 4 :else 1)] (rounds/one-round workload peers i))
     (medians (map :name peers) (mapv #(rounds/one-round workload peers %) (range (if quick 1 3))))))
 
@@ -54,8 +54,10 @@
   (vec
     (for [{:keys [title peers] :as scaled} workloads/over-n
           :when (chosen? title)
-          point (rounds/with-peers scaled (here (cons "Magnetar" peers)) {:flags flags}
-                  #(points scaled quick % say))]
+          point (rounds/with-server scaled
+                  (fn [scaled]
+                    (rounds/with-peers scaled (here (cons "Magnetar" peers)) {:flags flags}
+                      #(points scaled quick % say))))]
       point)))
 
 (defn- on-cores

@@ -115,7 +115,8 @@
 
 (def over-n
   "Workloads whose number of fibers, processes or timers is N; :numbers makes their numbers. Few are started again and again, `times`.
-  N is :up-to something where more do not work: a million callers wait longer than the five seconds that a call may take.
+  N is :up-to something where more do not work, or take too long: a million callers wait longer than the five seconds that a call may take, a
+  select over 10,000 channels of Kotlin's takes minutes, and there are no million ports.
 
   Example: (map :title over-n)"
   (let [million (fn [n] [n 1000000])
@@ -125,6 +126,9 @@
     [{:title "ring by channels, a hop" :command "ring" :peers ["Go" "Kotlin"] :numbers around :operations #(apply * %)}
      {:title "ring by actors, a hop" :command "ring-actors" :peers ["Erlang" "Pekko"] :numbers around :operations #(apply * %)}
      {:title "fan-in of N producers, buffer 1024, a value" :command "fan-in" :peers ["Go" "Kotlin"] :numbers (fn [n] [n 1024 1000000]) :operations last}
+     {:title "rendezvous of N producers, a value" :command "fan-in" :peers ["Go" "Kotlin"] :numbers (fn [n] [n 0 1000000]) :operations last}
+     {:title "select over N channels, a value" :command "select" :peers ["Go" "Kotlin"] :numbers (fn [n] [n 0 (* (long n) (long (shared 20000 n)))])
+      :operations last :up-to 1000}
      {:title "N senders to a mailbox, a message" :command "mailbox" :peers ["Erlang"] :numbers million :operations last}
      {:title "request and reply by channels, N callers" :command "call" :peers ["Go" "Kotlin"] :numbers million :operations last}
      {:title "gen-server call, N callers" :command "server-call" :peers ["Erlang"] :numbers (fn [n] [n 200000]) :operations last
@@ -132,7 +136,10 @@
      {:title "spawn of N fibers" :command "times" :peers ["Go" "Kotlin"] :numbers (again "spawn") :operations repeated}
      {:title "spawn of N processes" :command "times" :peers ["Erlang"] :numbers (again "spawn-actors") :operations repeated}
      {:title "pmap of N" :command "times" :peers ["Go" "Erlang"] :numbers (again "pmap") :operations repeated}
-     {:title "N timers, made and cancelled" :command "times" :peers ["Go" "Erlang"] :numbers (again "timers") :operations repeated}]))
+     {:title "N timers, made and cancelled" :command "times" :peers ["Go" "Erlang"] :numbers (again "timers") :operations repeated}
+     {:title "crawl of N slow pages, the whole" :command "crawl" :peers ["Go"] :numbers vector :operations (constantly 1) :needs :slow-pages :up-to 1000}
+     {:title "echo over N connections, a message" :command "echo" :peers ["Go" "Erlang"] :numbers (fn [n] [n 20000]) :operations last :needs :echo
+      :up-to 10000}]))
 
 (def sizes
   "N.
