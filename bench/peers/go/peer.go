@@ -169,7 +169,7 @@ func selectOf10(buffer, n int) float64 {
 	})
 }
 
-// A select statement has a fixed number of cases.
+// Takes from whichever of width channels has a value, by reflection: a select statement has a fixed number of cases.
 func selectOfMany(width, buffer, n int) float64 {
 	cases := make([]reflect.SelectCase, width)
 	for i := range cases {

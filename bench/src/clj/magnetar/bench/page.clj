@@ -32,6 +32,11 @@
     (str (number (/ (double x) 1e6)) " ms")
     (str (number x) " " unit)))
 
+(defn- short-quantity
+  "Nanoseconds, where that is said already."
+  [x]
+  (if (>= (double x) 1e6) (quantity "ns" x) (number x)))
+
 (defn- spread [{:keys [median min max]}]
   (cond (nil? median) "-"
         (= min max) (number median)
@@ -186,8 +191,9 @@
         (concat ["" (str "### " (str/upper-case (subs title 0 1)) (subs title 1)) "" (picture title) ""]
                 (markdown-table (cons "N" names)
                                 (for [{:keys [n figures]} points]
-                                  (cons (format "%,d" n) (map #(number (figures %)) names))))
+                                  (cons (format "%,d" n) (map #(short-quantity (figures %)) names))))
                 ["" (flatness points)]
+                (keep :note (take 1 points))
                 (for [{:keys [n failed]} failed] (format "At N = %,d: %s" n failed)))))
     (by-title points)))
 
@@ -237,7 +243,7 @@
       ["" "## Beside the peers"] (section-lines rows)
       (distance-lines given)
       (when over-n (concat ["" "## Over N" "" "Nanoseconds for one operation."] (over-n-lines over-n)))
-      (when over-cores (concat ["" "## Over cores" "" "Nanoseconds for one operation." ""] (over-cores-lines over-cores)))
+      (when over-cores (concat ["" "## Over cores" "" (format "Nanoseconds for one operation. [Why](%s) one core and two differ where they do." why) ""] (over-cores-lines over-cores)))
       ["" "## The articles, then and today" "" "Figures of whole experiments; where a slow peer did a part of one, it is scaled." ""]
       (articles/lines rows (keep result lanes))
       ["" "## The other lanes" ""] (lane-lines)

@@ -130,7 +130,7 @@
       (finally (run! programs/end peers)))))
 
 (defn with-server
-  "The value of (f workload): the workload has the port of a slow server, until then, if it needs one.
+  "The value of (f workload). A workload that needs a slow server has as :port that of one, which is stopped when f returns.
 
   Example: (with-server {:needs :slow-pages} :port) => 40321"
   [{:keys [needs] :as workload} f]

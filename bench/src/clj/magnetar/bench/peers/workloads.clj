@@ -114,9 +114,10 @@
   (max 1 (quot (long per) (long n))))
 
 (def over-n
-  "Workloads whose number of fibers, processes or timers is N; :numbers makes their numbers. Few are started again and again, `times`.
-  N is :up-to something where more do not work, or take too long: a million callers wait longer than the five seconds that a call may take, a
-  select over 10,000 channels of Kotlin's takes minutes, and there are no million ports.
+  "Workloads whose number of fibers, processes, timers, channels, pages or connections is N; :numbers makes their numbers. Few are started again
+  and again, `times`. N is :up-to something where more do not work or take too long: a million callers wait longer than the five seconds that a
+  call may take, Kotlin selects over 10,000 channels for minutes, and client and server have as many open files as there are pages or connections.
+  A :note stands below the table.
 
   Example: (map :title over-n)"
   (let [million (fn [n] [n 1000000])
@@ -128,7 +129,8 @@
      {:title "fan-in of N producers, buffer 1024, a value" :command "fan-in" :peers ["Go" "Kotlin"] :numbers (fn [n] [n 1024 1000000]) :operations last}
      {:title "rendezvous of N producers, a value" :command "fan-in" :peers ["Go" "Kotlin"] :numbers (fn [n] [n 0 1000000]) :operations last}
      {:title "select over N channels, a value" :command "select" :peers ["Go" "Kotlin"] :numbers (fn [n] [n 0 (* (long n) (long (shared 20000 n)))])
-      :operations last :up-to 1000}
+      :operations last :up-to 1000
+      :note "Go's statement has a fixed number of cases: over more than 10 it selects by reflection."}
      {:title "N senders to a mailbox, a message" :command "mailbox" :peers ["Erlang"] :numbers million :operations last}
      {:title "request and reply by channels, N callers" :command "call" :peers ["Go" "Kotlin"] :numbers million :operations last}
      {:title "gen-server call, N callers" :command "server-call" :peers ["Erlang"] :numbers (fn [n] [n 200000]) :operations last

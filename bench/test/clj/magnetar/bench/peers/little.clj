@@ -10,9 +10,13 @@
 
 (def ^:private numbers
   {"ring" [3 4] "ring-actors" [3 4] "ping-pong" [5] "ping-pong-actors" [5] "fan-in" [3 4 30] "mailbox" [3 30] "call" [3 30]
-   "server-call" [3 30] "server-call-activated" [3 30] "server-call-inline" [3 30] "select" [] "spawn" [20] "spawn-actors" [20]
+   "server-call" [3 30] "server-call-activated" [3 30] "server-call-inline" [3 30] "select" [10 0 30] "spawn" [20] "spawn-actors" [20]
    "spawn-join" [10] "spawn-join-actors" [10] "pmap" [30] "timers" [20] "mixed" [1 1] "sleep" [2] "crawl" [5] "echo" [4 20]
    "memory" [10] "memory-actors" [10] "memory-servers" [10] "memory-servers-activated" [10]})
+
+(def ^:private select-widths
+  "Some peers have a select of its own for each."
+  [2 3])
 
 (def commands
   "What peers are asked.
@@ -46,7 +50,7 @@
                      (apply ask "crawl" (.getPort (.getAddress server)) arguments)
                      (finally (.stop server 0))))
          "spawn" (times command)
-         "select" (apply min (for [width [2 3 10]] (ask "select" width 0 30)))
+         "select" (apply min (for [width (conj select-widths (first arguments))] (apply ask command width (rest arguments))))
          (apply ask command arguments))))))
 
 (defn covered?
