@@ -2,6 +2,7 @@
   "Workloads over N, from 10 to a million, and over one core and two."
   (:require
    [clojure.string :as str]
+   [magnetar.bench.peers.echo :as echo]
    [magnetar.bench.peers.rounds :as rounds]
    [magnetar.bench.peers.workloads :as workloads :refer [line]]
    [magnetar.bench.statistics :as statistics])
@@ -30,9 +31,15 @@
     (dotimes [i (cond quick 1 (= n (first workloads/sizes)) 4 :else 1)] (rounds/one-round workload peers i))
     (medians (map :name peers) (mapv #(rounds/one-round workload peers %) (range (if quick 1 3))))))
 
+(defn- possible?
+  "Does it work with so many? The client of echo servers has no more connections than this process may have open files."
+  [{:keys [up-to needs]} n]
+  (and (<= (long n) (long (or up-to Long/MAX_VALUE)))
+       (or (not= :echo needs) (= (long n) (echo/possible n)))))
+
 (defn- points
   "The points of a workload for one N after the other, to the first that fails, which says so as :failed."
-  [{:keys [title up-to note] :as scaled} quick peers say]
+  [{:keys [title note] :as scaled} quick peers say]
   (reduce
     (fn [points n]
       (try
@@ -43,7 +50,7 @@
           (say (format "%s, N = %d: %s" title n (ex-message e)))
           (reduced (conj points {:title title :n n :failed (ex-message e)})))))
     []
-    (filter #(<= (long %) (long (or up-to Long/MAX_VALUE))) workloads/sizes)))
+    (filter #(possible? scaled %) workloads/sizes)))
 
 (defn over-n
   "The points {:title .. :n .. :figures {peer ns}} of those workloads whose title `chosen?`; `here` selects peers. All sizes run in the
