@@ -43,7 +43,7 @@
   (str (io/file (System/getProperty "java.home") "bin" "java")))
 
 (def opens
-  "Options of the JVM that bin/magnetar starts programs with."
+  "What hand-off needs of a JVM; bin/magnetar gives more (kernel/java.options), by which no check is to pass or fail."
   ["--add-opens" "java.base/java.lang=ALL-UNNAMED"])
 
 (defn run

@@ -70,7 +70,7 @@
   "A checkout of its own with the launcher and the build files, and one Java class as its kernel."
   []
   (let [folder (temporary-folder)]
-    (doseq [path ["bin/magnetar" "deps.edn" "pom.xml"]]
+    (doseq [path ["bin/magnetar" "kernel/java.options" "deps.edn" "pom.xml"]]
       (io/make-parents (io/file folder path))
       (io/copy (io/file home path) (io/file folder path)))
     (.setExecutable (io/file folder "bin/magnetar") true)

@@ -4,7 +4,7 @@
    [clojure.java.io :as io]
    [clojure.string :as str]
    [clojure.test :refer [are deftest is testing]]
-   [magnetar.dev.processes :refer [copied-launcher launcher magnetar primed-launcher start temporary-folder write]]))
+   [magnetar.dev.processes :refer [copied-launcher home launcher magnetar primed-launcher start temporary-folder write]]))
 
 (defn- refusal [{:keys [exit out err]}]
   [exit out err])
@@ -202,6 +202,18 @@
                                               (str checkout "/bin/magnetar") "classpath" "run" "test"))
                                  #":"))))
     (is (= "-Spath -A:run:test" (str/trim (slurp (io/file tools "seen")))))))
+
+(defn- named-for-inlining
+  "The methods that kernel/java.options names, as [class method]."
+  []
+  (for [[_ class method] (re-seq #"CompileCommand=inline,(.+)::(.+)" (slurp (io/file home "kernel/java.options")))]
+    [class method]))
+
+(deftest the-options-of-the-launcher-name-methods-that-there-are
+  (is (seq (named-for-inlining)))
+  (doseq [[class method] (named-for-inlining)]
+    (is (some #(= method (.getName ^java.lang.reflect.Method %)) (.getDeclaredMethods (Class/forName class)))
+        (str class "::" method))))
 
 (defn- ask
   "What a socket REPL answers to the line of input, up to the next prompt."
