@@ -74,6 +74,16 @@
       (throw (ex-info "The benchmarks are not in a folder: run them from the project's sources, not from a jar."
                       {:source (str source)})))))
 
+(defn launcher-options
+  "What bin/magnetar gives the JVM of each program, word by word.
+
+  Example: (first (launcher-options)) => \"--add-opens\""
+  []
+  (->> (str/split-lines (slurp (io/file (home) "kernel/java.options")))
+       (remove #(str/starts-with? % "#"))
+       (mapcat #(str/split % #" "))
+       (filterv seq)))
+
 (defn- columns
   [text]
   (mapv parse-long (re-seq #"\d+" text)))

@@ -17,9 +17,6 @@
   "JMH 1.37 uses `sun.misc.Unsafe`, of which JDK 25 warns."
   ["--sun-misc-unsafe-memory-access=allow"])
 
-(def ^:private open-flags
-  ["--add-opens" "java.base/java.lang=ALL-UNNAMED"])
-
 (defn- built?
   []
   (some? (io/resource "META-INF/BenchmarkList")))
@@ -35,7 +32,7 @@
 (defn- settings
   [options groups]
   (let [base @(requiring-resolve (if (options "--quick") 'magnetar.bench.async/quick 'magnetar.bench.async/full))
-        open (if (options "--open") open-flags [])]
+        open (if (options "--open") (machine/launcher-options) [])]
     (cond-> (-> base (update :jvm-flags into (concat quiet-flags open)) (assoc :open-flags open))
       (seq groups) (assoc :groups (set groups)))))
 
@@ -82,7 +79,7 @@
   [lane options groups]
   (let [result ((requiring-resolve (symbol (str "magnetar.bench." lane) "run"))
                 {:quick (contains? options "--quick")
-                 :open-flags (if (options "--open") open-flags [])
+                 :open-flags (if (options "--open") (machine/launcher-options) [])
                  :groups (when (seq groups) (set groups))})]
     (print-and-write lane result (write? options groups))))
 

@@ -2,13 +2,11 @@
   "`bin/magnetar bench otp`: servers and supervisors beside Erlang's."
   (:require
    [magnetar.bench.lane :as lane]
+   [magnetar.bench.machine :as machine]
    [magnetar.bench.memory :as memory]
    [magnetar.bench.workload.servers :as servers]))
 
 (set! *warn-on-reflection* true)
-
-(def ^:private open
-  ["--add-opens" "java.base/java.lang=ALL-UNNAMED"])
 
 (defn- both
   "The rows of both hostings."
@@ -18,7 +16,7 @@
       target (assoc :target target))))
 
 (defn- group [named workload arguments what target]
-  {:group named :workload workload :arguments arguments :flags open :forks 2 :warm-ups 6 :rounds 7 :rows (both what target)})
+  {:group named :workload workload :arguments arguments :flags (machine/launcher-options) :forks 2 :warm-ups 6 :rounds 7 :rows (both what target)})
 
 (defn- long-rounds [group]
   (assoc group :warm-ups 2 :rounds 4))
@@ -47,8 +45,8 @@
 
 (defn- memory-rows [n]
   (let [theirs (servers/in-erlang "memory" n)]
-    [(memory/row {:library 'servers :named "resident bytes of an idle server, of 1,000,000, activated / Erlang" :workload 'park :target 0.15} n theirs open)
-     (memory/row {:library 'servers :named "the same, threaded" :workload 'park-threaded} n theirs open)]))
+    [(memory/row {:library 'servers :named "resident bytes of an idle server, of 1,000,000, activated / Erlang" :workload 'park :target 0.15} n theirs (machine/launcher-options))
+     (memory/row {:library 'servers :named "the same, threaded" :workload 'park-threaded} n theirs (machine/launcher-options))]))
 
 (defn run
   "Runs the groups, or those named in :groups, and \"memory\"; see `magnetar.bench.lane/run-with-memory`.

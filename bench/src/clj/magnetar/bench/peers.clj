@@ -118,7 +118,7 @@
 (defn- settings [options results seconds]
   {:quick (:quick options)
    :flags [(str "JVMs: " (str/join " " rounds/flags) "; over N: " (str/join " " scaling/flags) "; memory: " (str/join " " memory/flags))
-           "ours and not `without hand-off`: --add-opens java.base/java.lang=ALL-UNNAMED" "erl +P 5000000"]
+           "ours and not `without hand-off`: those of kernel/java.options" "erl +P 5000000"]
    :left-out (vec (mapcat :left-out (mapcat :raw results)))
    :minutes (/ (Math/round (/ (double seconds) 6.0)) 10.0)
    :busy-before-a-piece-of-work-at-most (reduce max 0.0 (keep :busy (mapcat :rounds (mapcat :raw results))))})

@@ -2,19 +2,17 @@
   "`bin/magnetar bench table`: tables beside Erlang's ets, and the places for state beside each other."
   (:require
    [magnetar.bench.lane :as lane]
+   [magnetar.bench.machine :as machine]
    [magnetar.bench.workload.tables :as tables]))
 
 (set! *warn-on-reflection* true)
 
-(def ^:private open
-  ["--add-opens" "java.base/java.lang=ALL-UNNAMED"])
-
 (defn- beside-ets [named workload arguments what target]
-  {:group named :workload workload :arguments arguments :flags open :forks 2 :warm-ups 4 :rounds 7
+  {:group named :workload workload :arguments arguments :flags (machine/launcher-options) :forks 2 :warm-ups 4 :rounds 7
    :rows [{:name (str what " / ets") :ours "table" :theirs "Erlang" :target target}]})
 
 (defn- state [named processes title]
-  {:group named :workload 'magnetar.bench.workload.tables/kept-in :arguments [processes 200000] :flags open :forks 1 :warm-ups 4 :rounds 7
+  {:group named :workload 'magnetar.bench.workload.tables/kept-in :arguments [processes 200000] :flags (machine/launcher-options) :forks 1 :warm-ups 4 :rounds 7
    :rows (lane/figures title tables/places)})
 
 (def groups

@@ -94,9 +94,6 @@
 (defn- core-async [kind]
   (clojure-program (str "((requiring-resolve 'magnetar.bench.peers.core-async/-main) \"" kind "\")")))
 
-(def ^:private open
-  ["--add-opens" "java.base/java.lang=ALL-UNNAMED"])
-
 (def ^:private packages
   "the system's packages, or: bin/magnetar bench --install-peers")
 
@@ -108,7 +105,7 @@
   name of its library, :install says what is needed.
 
   Example: (keys all)"
-  {"Magnetar" {:build (fn [] @clojure-built) :command (fn [flags] (ours (concat open flags)))}
+  {"Magnetar" {:build (fn [] @clojure-built) :command (fn [flags] (ours (concat (machine/launcher-options) flags)))}
    "Magnetar, closed" {:build (fn [] @clojure-built) :command ours}
    "Go" {:build build-go :command (fn [_] [(built "go" "peer")]) :version ["go" "version"] :install (str "Go, from " packages)}
    "Erlang" {:build build-erlang

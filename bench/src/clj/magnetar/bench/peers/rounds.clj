@@ -141,11 +141,17 @@
         (finally (.stop server 0))))
     (f workload)))
 
+(def switching
+  "What kernel/java.options has for switches between virtual threads of any library: every JVM here has it.
+
+  Example: (first switching) => \"-XX:CompileCommand=quiet\""
+  (filterv #(re-find #"=quiet|=inline,(java|jdk)\." %) (machine/launcher-options)))
+
 (def flags
   "Those of every JVM whose time is measured. G1 is what a JVM takes by itself on two cores; on one it would take another collector.
 
-  Example: (count flags) => 3"
-  ["-XX:+UseG1GC" "-Xms1g" "-Xmx2g"])
+  Example: (last flags) => \"-Xmx2g\""
+  (conj switching "-XX:+UseG1GC" "-Xms1g" "-Xmx2g"))
 
 (defn of-time
   "The rounds of a workload that count.

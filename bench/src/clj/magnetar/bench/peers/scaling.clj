@@ -21,7 +21,7 @@
   "A million fibers with their channels have to fit, in each of the peers.
 
   Example: (last flags) => \"-Xmx5g\""
-  ["-XX:+UseG1GC" "-Xms1g" "-Xmx5g"])
+  (conj rounds/switching "-XX:+UseG1GC" "-Xms1g" "-Xmx5g"))
 
 (defn- point
   "The figures for one N. The first pieces of work of a process warm it up."
