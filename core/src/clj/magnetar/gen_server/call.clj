@@ -144,14 +144,25 @@
 
 ;; ---- calls
 
+;; An answer is a [ref value] of two entries in one object, as `magnetar.sys.system/reply` makes it, but for one that somebody has sent by hand.
+(defn- answer? [message ref]
+  (if (instance? MapEntry message)
+    (identical? ref (.key ^MapEntry message))
+    (and (vector? message) (< 1 (count message)) (identical? ref (nth message 0)))))
+
+(defn- value-of [answer]
+  (if (instance? MapEntry answer)
+    (.val ^MapEntry answer)
+    (nth answer 1)))
+
+(defn- down? [message ref]
+  (and (vector? message) (= 5 (count message)) (identical? ref (nth message 1))))
+
 (deftype Answer [^Ref ref]
   Matcher
   (match [_ message]
-    (when (and (vector? message) (< 1 (count message)))
-      (if (identical? ref (nth message 0))
-        message
-        (when (and (= 5 (count message)) (identical? ref (nth message 1)))
-          message)))))
+    (when (or (answer? message ref) (down? message ref))
+      message)))
 
 (defn receive-answer
   "[ref value], or the DOWN of the server; nil after so many nanoseconds."
@@ -178,20 +189,20 @@
     (Processes/send pid (carried me ref message))
     ref))
 
-(defn- value-of [answer ref fail]
-  (if (identical? ref (nth answer 0))
-    (nth answer 1)
+(defn- value-or-end [answer ref fail]
+  (if (answer? answer ref)
+    (value-of answer)
     (throw (fail (nth answer 4) "The server has ended."))))
 
 (defn- answered
   "The value of the answer, of the late one if there is none in time; throws what `fail` says."
   [^LocalProcess me ref answer fail]
   (if answer
-    (value-of answer ref fail)
+    (value-or-end answer ref fail)
     (let [failure (fail :timeout nil)
           late (give-up me ref)]
-      (if (and late (identical? ref (nth late 0)))
-        (nth late 1)
+      (if (answer? late ref)
+        (value-of late)
         (throw failure)))))
 
 (defn- await-answer [^LocalProcess me ref nanos fail]
@@ -233,8 +244,8 @@
   [^LocalProcess me word ^Pid pid address message timeout nanos]
   (let [ref (.openCall me pid address (long nanos))
         answer (.ask me pid (carried me ref message) (Answer. ref) (long nanos) ref)]
-    (if (and answer (identical? ref (nth answer 0)))
-      (nth answer 1)
+    (if (answer? answer ref)
+      (value-of answer)
       (answered me ref answer (failure-of word pid ref address message timeout)))))
 
 ;; ---- calls that the caller does itself, as the server

@@ -17,7 +17,7 @@
    [magnetar.proc-lib.report :as report]
    [magnetar.sys.system :as system])
   (:import
-   (clojure.lang IDeref IPersistentVector)
+   (clojure.lang IDeref PersistentVector)
    (magnetar.gen_server.behaviour Behaviour)
    (magnetar.kernel.park Cancelled Exit)
    (magnetar.kernel.process LocalProcess Matcher Pid Processes)
@@ -78,13 +78,27 @@
 ;; A callback that failed: the reason to exit for, and what its terminate is told.
 (deftype Failed [reason bare])
 
+;; Messages and what callbacks return are looked at a dozen times a call: `nth` and `count` search each time for the interface that a vector has them from.
+(defn size
+  "The number of items of a vector, 0 of all else."
+  ^long [x]
+  (cond
+    (instance? PersistentVector x) (.count ^PersistentVector x)
+    (vector? x) (count x)
+    :else 0))
+
+(defn at
+  "The item of a vector that has one there."
+  [x ^long i]
+  (if (instance? PersistentVector x)
+    (.nth ^PersistentVector x (int i))
+    (nth x i)))
+
 (defn head
   "The first of a message that is a vector."
   [message]
-  (when (instance? IPersistentVector message)
-    (let [^IPersistentVector message message]
-      (when (pos? (.length message))
-        (.nth message 0)))))
+  (when (pos? (size message))
+    (at message 0)))
 
 ;; ---- leaving a callback early
 

@@ -4,7 +4,7 @@
   (:require
    [magnetar.actor :as actor]
    [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.host :as host :refer [guarded head]]
+   [magnetar.gen-server.host :as host :refer [at guarded head size]]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
@@ -89,7 +89,7 @@
       :else (stop server (bad-return server callback value) state message debug))))
 
 (defn- from-of [message]
-  (nth message 1))
+  (at message 1))
 
 (defn- answer [^Server server message value debug]
   (let [from (from-of message)]
@@ -106,16 +106,16 @@
     (stop server (bad-return server callback value) old message debug)))
 
 (defn- interpret [^Server server callback message old debug value]
-  (let [size (if (vector? value) (count value) 0)
+  (let [size (size value)
         word (head value)]
     (cond
       (and (identical? :noreply word) (<= 2 size 3))
-      (proceed server callback message (nth value 1) (when debug (system/note debug (.-who server) [:noreply (nth value 1)]))
-               (nth value 2 nil) value)
+      (proceed server callback message (at value 1) (when debug (system/note debug (.-who server) [:noreply (at value 1)]))
+               (when (= 3 size) (at value 2)) value)
 
       (and (identical? :reply word) (<= 3 size 4) (identical? :handle-call callback))
-      (let [debug (answer server message (nth value 1) debug)]
-        (proceed server callback message (nth value 2) debug (nth value 3 nil) value))
+      (let [debug (answer server message (at value 1) debug)]
+        (proceed server callback message (at value 2) debug (when (= 4 size) (at value 3)) value))
 
       (and (identical? :stop word)) (quit server callback value message old debug)
       (instance? Failed value) (stop server (.-reason ^Failed value) old message debug)
@@ -131,10 +131,10 @@
       [:noreply state])))
 
 (defn- on-call [server call message state]
-  (guarded server (call (nth message 2) (nth message 1) state)))
+  (guarded server (call (at message 2) (at message 1) state)))
 
 (defn- on-cast [server cast message state]
-  (guarded server (cast (nth message 1) state)))
+  (guarded server (cast (at message 1) state)))
 
 (defn- on-info [server message state]
   (guarded server (inform server message state)))
@@ -189,7 +189,7 @@
       (host/serve server next))))
 
 (defn- at-once? [value]
-  (and (vector? value) (= 3 (count value)) (identical? :reply (nth value 0))))
+  (and (= 3 (size value)) (identical? :reply (at value 0))))
 
 (defn- receive-visit
   "What the server goes on with: an answer at once leaves it at rest, all else is done on a thread of its own."
@@ -199,8 +199,8 @@
     (let [value (on-call server (.-handle-call ^Behaviour (.-behaviour server)) message state)]
       (.handle server nil)
       (if (and (at-once? value) (.isAlive ^Pid (.pid ^LocalProcess (.-process server))))
-        (do (.answer visit (nth value 1))
-            (resting server (nth value 2) nil frame))
+        (do (.answer visit (at value 1))
+            (resting server (at value 2) nil frame))
         (awake server message state frame value)))))
 
 (deftype Visitable [^Server server state debug frame]
@@ -211,7 +211,7 @@
   (takes [_ visit nanos]
     (and (nil? debug)
          (< inline-bound nanos)
-         (boolean ((.-idle server) (nth (.message ^Visit visit) 2)))))
+         (boolean ((.-idle server) (at (.message ^Visit visit) 2)))))
   (serve [_ visit]
     (let [callers (fibers/frame-here)]
       (if (identical? frame callers)

@@ -16,8 +16,8 @@
 
 (defn reply
   "Answers a call or a system message; what nobody waits for any more is dropped."
-  [[_ ref] value]
-  (when ref
+  [from value]
+  (when-some [ref (if (instance? MapEntry from) (.val ^MapEntry from) (nth from 1 nil))]
     (! ref (MapEntry/create ref value))) ; [ref value], in half the bytes
   nil)
 
