@@ -17,7 +17,7 @@
 (defn reply
   "Answers a call or a system message; what nobody waits for any more is dropped."
   [from value]
-  (when-some [ref (if (instance? MapEntry from) (.val ^MapEntry from) (nth from 1 nil))]
+  (when-let [ref (if (instance? MapEntry from) (.val ^MapEntry from) (nth from 1 nil))]
     (! ref (MapEntry/create ref value))) ; [ref value], in half the bytes
   nil)
 
