@@ -185,12 +185,21 @@
                    (while (not= Thread$State/WAITING (.getState t)) (Thread/onSpinWait))
                    (a/<! c))))
 
+(defn- until-this-waits
+  "A function that returns when the current fiber has parked, and its carrier is done with it: what comes before is no wake-up from outside."
+  []
+  (let [me (Thread/currentThread)
+        carrier (some (fn [^Thread t] (when (= "magnetar-simulation" (.getName t)) t)) (keys (Thread/getAllStackTraces)))
+        runs? (fn [^Thread t] (= Thread$State/RUNNABLE (.getState t)))]
+    (fn [] (while (or (runs? me) (runs? carrier)) (Thread/onSpinWait)))))
+
 (deftest a-pool-that-wakes-a-fiber-is-reported-with-the-line-that-waits
   (refused-with :magnetar.test/foreign-thread
-                #(let [answer (CompletableFuture.)]
+                #(let [answer (CompletableFuture.)
+                       until-this-waits (until-this-waits)]
                    (.execute (ForkJoinPool/commonPool)
                              (fn []
-                               (while (zero? (.getNumberOfDependents answer)) (Thread/onSpinWait)) ; nobody waits yet
+                               (until-this-waits)
                                (.complete answer 1)))
                    (.get answer))))
 
@@ -201,12 +210,7 @@
 
 (deftest a-thread-whose-end-is-waited-for-is-reported-by-line
   (refused-with :magnetar.test/foreign-thread
-                #(let [me (Thread/currentThread)
-                       carrier (some (fn [^Thread t] (when (= "magnetar-simulation" (.getName t)) t)) (keys (Thread/getAllStackTraces)))
-                       runs? (fn [^Thread t] (= Thread$State/RUNNABLE (.getState t)))
-                       ;; until the carrier is done with it, too: an end that comes before is no wake-up from outside
-                       until-it-waits (fn [] (while (or (runs? me) (runs? carrier)) (Thread/onSpinWait)))]
-                   (doto (Thread. ^Runnable until-it-waits) (.start) (.join)))))
+                #(doto (Thread. ^Runnable (until-this-waits)) (.start) (.join))))
 
 (deftest a-loop-without-an-end-is-reported-by-line
   (refused-with :magnetar.test/endless #(let [c (a/chan (a/sliding-buffer 1))] (loop [] (a/>! c 1) (recur))))
