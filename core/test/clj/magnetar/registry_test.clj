@@ -158,12 +158,14 @@
 (defn- table-of ^Table [pid]
   (get (.dictionary ^LocalProcess (Processes/processOf pid)) ::registry/table))
 
+(defn- empty-table? [^Table table]
+  (and (.isEmpty ^ConcurrentHashMap (.-of table)) (.isEmpty ^ConcurrentHashMap (.-at table))))
+
 (deftest ^{:spec ["C101"]} of-the-dead-nothing-stays-in-the-table
   (let [[_ pid] (duplicate)
         table (table-of pid)]
     (dotimes [n 100] (end (waiting #(registry/register :duplicate (mod n 7)))))
-    (is (eventually (.isEmpty ^ConcurrentHashMap (.-of table))))
-    (is (.isEmpty ^ConcurrentHashMap (.-at table)))))
+    (is (eventually (empty-table? table)))))
 
 (deftest ^{:spec ["C101"]} many-processes-that-register-and-die-leave-nothing
   (let [[_ pid] (unique)
@@ -176,8 +178,7 @@
     (is (every? #(<= % 1) (map owners (range 20))))
     (doseq [p pids] (try (actor/join p) (catch Exception _)))
     (is (= 0 (registry/count :unique)))
-    (is (eventually (.isEmpty ^ConcurrentHashMap (.-of table))))
-    (is (.isEmpty ^ConcurrentHashMap (.-at table)))))
+    (is (eventually (empty-table? table)))))
 
 (deftest ^{:spec ["C102"]} who-has-a-key-ends-with-the-registry-and-who-has-none-does-not
   (let [[_ pid] (duplicate)
