@@ -8,6 +8,9 @@
 
 (set! *warn-on-reflection* true)
 
+(def ^:private launcher
+  (machine/launcher-options))
+
 (defn- both
   "The rows of both hostings."
   [what target]
@@ -16,7 +19,7 @@
       target (assoc :target target))))
 
 (defn- group [named workload arguments what target]
-  {:group named :workload workload :arguments arguments :flags (machine/launcher-options) :forks 2 :warm-ups 6 :rounds 7 :rows (both what target)})
+  {:group named :workload workload :arguments arguments :flags launcher :forks 2 :warm-ups 6 :rounds 7 :rows (both what target)})
 
 (defn- long-rounds [group]
   (assoc group :warm-ups 2 :rounds 4))
@@ -45,8 +48,8 @@
 
 (defn- memory-rows [n]
   (let [theirs (servers/in-erlang "memory" n)]
-    [(memory/row {:library 'servers :named "resident bytes of an idle server, of 1,000,000, activated / Erlang" :workload 'park :target 0.15} n theirs (machine/launcher-options))
-     (memory/row {:library 'servers :named "the same, threaded" :workload 'park-threaded} n theirs (machine/launcher-options))]))
+    [(memory/row {:library 'servers :named "resident bytes of an idle server, of 1,000,000, activated / Erlang" :workload 'park :target 0.15} n theirs launcher)
+     (memory/row {:library 'servers :named "the same, threaded" :workload 'park-threaded} n theirs launcher)]))
 
 (defn run
   "Runs the groups, or those named in :groups, and \"memory\"; see `magnetar.bench.lane/run-with-memory`.

@@ -7,12 +7,15 @@
 
 (set! *warn-on-reflection* true)
 
+(def ^:private launcher
+  (machine/launcher-options))
+
 (defn- beside-ets [named workload arguments what target]
-  {:group named :workload workload :arguments arguments :flags (machine/launcher-options) :forks 2 :warm-ups 4 :rounds 7
+  {:group named :workload workload :arguments arguments :flags launcher :forks 2 :warm-ups 4 :rounds 7
    :rows [{:name (str what " / ets") :ours "table" :theirs "Erlang" :target target}]})
 
 (defn- state [named processes title]
-  {:group named :workload 'magnetar.bench.workload.tables/kept-in :arguments [processes 200000] :flags (machine/launcher-options) :forks 1 :warm-ups 4 :rounds 7
+  {:group named :workload 'magnetar.bench.workload.tables/kept-in :arguments [processes 200000] :flags launcher :forks 1 :warm-ups 4 :rounds 7
    :rows (lane/figures title tables/places)})
 
 (def groups

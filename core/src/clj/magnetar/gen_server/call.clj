@@ -336,8 +336,8 @@
   x)
 
 (defn- outcome [answer ^Request request]
-  (if (identical? (.-ref request) (nth answer 0))
-    [:reply (nth answer 1)]
+  (if (answer? answer (.-ref request))
+    [:reply (value-of answer)]
     [:error [(nth answer 4) (.-address request)]]))
 
 (defn- refuse-request [problem ^Request request]

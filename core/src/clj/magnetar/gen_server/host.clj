@@ -78,13 +78,14 @@
 ;; A callback that failed: the reason to exit for, and what its terminate is told.
 (deftype Failed [reason bare])
 
-;; Messages and what callbacks return are looked at a dozen times a call: `nth` and `count` search each time for the interface that a vector has them from.
+;; What a gen-server takes and what its callbacks return is looked at a dozen times a call: `nth` and `count` search each time for the interface that a
+;; vector has them from. All branches of `size` are longs, or it would box.
 (defn size
   "The number of items of a vector, 0 of all else."
   ^long [x]
   (cond
-    (instance? PersistentVector x) (.count ^PersistentVector x)
-    (vector? x) (count x)
+    (instance? PersistentVector x) (long (.count ^PersistentVector x))
+    (vector? x) (long (count x))
     :else 0))
 
 (defn at

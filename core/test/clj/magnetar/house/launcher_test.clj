@@ -210,7 +210,7 @@
     [class method]))
 
 (deftest the-options-of-the-launcher-name-methods-that-there-are
-  (is (seq (named-for-inlining)))
+  (is (= (count (re-seq #"CompileCommand=inline" (slurp (io/file home "kernel/java.options")))) (count (named-for-inlining))) "each is Class::method")
   (doseq [[class method] (named-for-inlining)]
     (is (some #(= method (.getName ^java.lang.reflect.Method %)) (.getDeclaredMethods (Class/forName class)))
         (str class "::" method))))
