@@ -66,15 +66,18 @@
 
 (defn- in-sentence [rows]
   (let [{met "met" missed "missed" below "**below the floor**"} (update-vals (group-by verdict rows) count)]
-    (format "Of %d targets %d are met, %d missed, %d below the floor, which is twice the target. A row that names a hosting (*ours inline*, *ours activated*) is of a server started so; all others are as `gs/start` makes them."
+    (format "Of %d targets %d are met, %d missed, %d below the floor, which is twice the target."
             (count rows) (or met 0) (or missed 0) (or below 0))))
+
+(def ^:private hostings
+  "A row that names a hosting (*ours inline*, *ours activated*) is of a server started so; all others are as `gs/start` makes them.")
 
 (defn- beside [{:keys [peer mode]}]
   (if mode (str peer " (" (str/replace mode "core.async, " "") ")") peer))
 
 (defn- target-lines [rows]
   (let [aimed (filter :target rows)]
-    (concat [(in-sentence aimed) ""]
+    (concat [(in-sentence aimed) hostings ""]
             (markdown-table ["workload" "beside" "target" "ratio" "without hand-off" "verdict"]
                             (for [{:keys [title target ratio closed] :as row} (sort-by (juxt #(boolean (:met? %)) #(boolean (:floor? %))) aimed)]
                               [title (beside row) target (spread ratio) (spread closed) (linked row)])))))
