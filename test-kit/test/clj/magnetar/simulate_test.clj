@@ -7,6 +7,7 @@
    [magnetar.simulated-programs :as programs]
    [magnetar.test :as mt])
   (:import
+   (java.lang.reflect Method)
    (java.util.concurrent CompletableFuture Executors ForkJoinPool)))
 
 (defn- reason-of [f]
@@ -185,11 +186,16 @@
                    (while (not= Thread$State/WAITING (.getState t)) (Thread/onSpinWait))
                    (a/<! c))))
 
+;; Not by its name: the thread of the simulation before may not have ended yet.
+(def ^:private ^Method current-carrier
+  (doto (.getDeclaredMethod Thread "currentCarrierThread" (make-array Class 0))
+    (.setAccessible true)))
+
 (defn- until-this-waits
   "A function that returns when the current fiber has parked, and its carrier is done with it: what comes before is no wake-up from outside."
   []
   (let [me (Thread/currentThread)
-        carrier (some (fn [^Thread t] (when (= "magnetar-simulation" (.getName t)) t)) (keys (Thread/getAllStackTraces)))
+        carrier (.invoke current-carrier nil (object-array 0))
         runs? (fn [^Thread t] (= Thread$State/RUNNABLE (.getState t)))]
     (fn [] (while (or (runs? me) (runs? carrier)) (Thread/onSpinWait)))))
 
