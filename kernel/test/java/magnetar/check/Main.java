@@ -13,6 +13,7 @@ public final class Main {
     static final Map<String, Check> CHECKS = Map.ofEntries(
             Map.entry("publication", Races::publication),
             Map.entry("wake-up", Races::wakeUp),
+            Map.entry("look-again", Races::lookAgain),
             Map.entry("crossing", Races::crossing),
             Map.entry("crossing-foreign", Races::crossingForeign),
             Map.entry("ring", Races::ring),

@@ -4,6 +4,7 @@ import static magnetar.check.Support.require;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
@@ -88,6 +89,44 @@ final class Races {
         Support.join(taker);
         Support.join(putter);
         World.simulate(false);
+    }
+
+    /** A world whose thread stays at its first switch point, which is at the lock of its operation, until it is let go. */
+    private static final class Held extends World {
+        private final CountDownLatch go = new CountDownLatch(1);
+        private final AtomicInteger reached = new AtomicInteger();
+
+        @Override
+        protected void reachSwitchPoint() {
+            if (reached.getAndIncrement() == 0) {
+                try {
+                    go.await();
+                } catch (InterruptedException e) {
+                    throw new AssertionError(e);
+                }
+            }
+        }
+    }
+
+    /** An operation saw nobody without the lock; whoever has come to wait since then is met under it. */
+    static void lookAgain() throws Exception {
+        World.simulate(true);
+        Channel<Integer> c = Channel.rendezvous();
+        comeBetween(() -> require(c.receive() == 1, "another value was taken"), () -> c.send(1));
+        comeBetween(() -> c.send(2), () -> require(c.receive() == 2, "another value was taken"));
+        World.simulate(false);
+    }
+
+    /** Runs two operations; the second begins and waits when the first has looked and is about to take the lock. */
+    private static void comeBetween(Support.Body first, Support.Body second) throws Exception {
+        Held held = new Held();
+        Thread one = Support.fiber(held, first);
+        Support.until("the first operation is at its lock", () -> held.reached.get() > 0);
+        Thread two = Support.fiber(World.REAL, second);
+        Support.until("the second operation waits", () -> Support.parked(two));
+        held.go.countDown();
+        Support.join(one);
+        Support.join(two);
     }
 
     /** Two fibers, each of which selects a take from one channel and a put on the other, crosswise: every round ends. */
