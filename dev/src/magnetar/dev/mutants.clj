@@ -85,6 +85,6 @@
   (try
     (let [kernel (compile-mutant source (child/temp-folder "mutant") mutant)]
       ;; a race need not happen the first time
-      (when-not (some (fn [_] (apply check kernel checks (:check mutant) 4 (:options mutant))) (range 5))
+      (when-not (some (fn [_] (apply check kernel checks (:check mutant) 4 (:options mutant))) (range 10))
         (str "the check `" (:check mutant) "` does not see it")))
     (catch clojure.lang.ExceptionInfo e (ex-message e))))

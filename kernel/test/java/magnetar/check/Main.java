@@ -71,6 +71,7 @@ public final class Main {
             Map.entry("signals-at-rest", () -> Universe.runAtRest(60, 60)),
             Map.entry("rests-again", Rests::again),
             Map.entry("rests-messages", Rests::messages),
+            Map.entry("rests-with-message", Rests::withMessage),
             Map.entry("rests-signals", Rests::signals),
             Map.entry("inline-work", Inlines::work),
             Map.entry("inline-deaths", Inlines::deaths),

@@ -5,6 +5,7 @@ import static magnetar.check.Support.require;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicInteger;
 import magnetar.kernel.park.Fibers;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
@@ -71,17 +72,31 @@ final class Rests {
         });
     }
 
+    /** A message that came after the last look at the mailbox, and before the rest, is eaten. */
+    static void withMessage() throws Exception {
+        inNoise(() -> {
+            Pid pid = Processes.spawn("check", Play.call(() -> {
+                Processes.send(Play.me().pid(), "m");
+                Play.me().rest(eating(m -> false));
+            }));
+            Object reason = Play.reasonOf(pid);
+            require(reason.equals("normal"), "it ended by " + reason);
+        });
+    }
+
     /** It rests after each message, and again, and is found each time. */
     static void again() throws Exception {
         Play.in(new Support.Noisy(3, 10_000), () -> {
-            int[] eaten = {0};
-            Pid pid = Processes.spawn("check", eating(m -> ++eaten[0] < 10));
+            AtomicInteger eaten = new AtomicInteger();
+            Pid pid = Processes.spawn("check", eating(m -> eaten.incrementAndGet() < 10));
             for (int i = 0; i < 10; i++) {
-                Support.until("one that has nothing to do rests, the time " + i, () -> resting(pid));
+                int before = i;
+                // that it has eaten tells rest from a fiber that has not begun
+                Support.until("one that has nothing to do rests, the time " + i, () -> eaten.get() == before && resting(pid));
                 Processes.send(pid, "m");
             }
             Object reason = Play.reasonOf(pid);
-            require(reason.equals("normal"), "after " + eaten[0] + " messages it ended by " + reason);
+            require(reason.equals("normal"), "after " + eaten + " messages it ended by " + reason);
         });
     }
 
