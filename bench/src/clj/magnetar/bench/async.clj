@@ -4,6 +4,7 @@
   A comparison is a ratio of time or memory, ours to theirs. The variants of a group run fork by fork in alternation, the order
   turned round from one round to the next, and each round gives one ratio: a slow minute of the machine then hits both sides."
   (:require
+   [magnetar.bench.arguments :as arguments]
    [magnetar.bench.jmh :as jmh]
    [magnetar.bench.machine :as machine]
    [magnetar.bench.memory :as memory]
@@ -161,10 +162,11 @@
 (defn run
   "Runs every comparison and returns {:machine .. :settings .. :time .. :memory .. :start ..}, each part with :rows and :raw.
 
-  Blocks for minutes; fails when a workload does.
+  Blocks for minutes; fails for a name that is none, and when a workload does.
 
   Example: (run quick)"
   [settings]
+  (arguments/check "group" = (map :group comparisons) (:groups settings))
   {:machine (machine/facts)
    :settings settings
    :time (time-rows settings)

@@ -7,6 +7,7 @@
   (:require
    [clojure.edn :as edn]
    [clojure.string :as str]
+   [magnetar.bench.arguments :as arguments]
    [magnetar.bench.child :as child]
    [magnetar.bench.machine :as machine]
    [magnetar.bench.statistics :as statistics]))
@@ -81,13 +82,10 @@
   [results]
   (reduce max 0.0 (map :foreign (mapcat :rounds (mapcat :raw results)))))
 
-(defn run
-  "Runs the groups and returns {:machine .. :settings .. :time {:unit \"ms\" :rows .. :raw ..}}.
+(defn- check-names [groups others {names :groups}]
+  (arguments/check "group" = (concat (map :group groups) others) names))
 
-  Blocks for minutes; fails when a workload does.
-
-  Example: (run groups {:quick true})"
-  [groups {:keys [open-flags] :as settings}]
+(defn- timed [groups {:keys [open-flags] :as settings}]
   (let [before (machine/facts)
         results (mapv #(run-group open-flags %) (selected groups settings))]
     {:machine (assoc before :load-at-end (:load-at-start (machine/facts)))
@@ -96,11 +94,22 @@
                  :share-of-others-at-most (share-of-others results))
      :time {:unit "ms" :rows (vec (mapcat :rows results)) :raw (vec (mapcat :raw results))}}))
 
+(defn run
+  "Runs the groups and returns {:machine .. :settings .. :time {:unit \"ms\" :rows .. :raw ..}}.
+
+  Blocks for minutes; fails for a name that is none, and when a workload does.
+
+  Example: (run groups {:quick true})"
+  [groups settings]
+  (check-names groups [] settings)
+  (timed groups settings))
+
 (defn run-with-memory
   "Like `run`, and unless other groups are named, \"memory\": the rows that (rows n) gives for a million things, 100,000 for a quick run.
 
   Example: (run-with-memory groups (fn [n] [..]) {:quick true})"
   [groups rows {names :groups quick :quick :as settings}]
-  (cond-> (run groups settings)
+  (check-names groups ["memory"] settings)
+  (cond-> (timed groups settings)
     (or (nil? names) (contains? names "memory"))
     (assoc :memory {:unit "bytes" :rows (rows (if quick 100000 1000000))})))

@@ -4,6 +4,7 @@
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
+   [magnetar.bench.arguments :as arguments]
    [magnetar.bench.build :as build]
    [magnetar.bench.child :as child]
    [magnetar.bench.machine :as machine]))
@@ -56,16 +57,18 @@
     (print-and-write "async" result (write? options groups))))
 
 (defn- chosen-peers
-  "[the names after --peers, or nil; the other arguments]"
+  "[the names after --peers, or nil without it; the other arguments]"
   [arguments]
-  (let [[before [_ names & after]] (split-with (complement #{"--peers"}) arguments)]
-    [(some-> names (str/split #",")) (concat before after)]))
+  (let [[before [flag names & after]] (split-with (complement #{"--peers"}) arguments)]
+    [(when flag (str/split (str names) #",")) (concat before after)]))
 
 (defn- run-peers
   [options groups peers]
   (let [result ((requiring-resolve 'magnetar.bench.peers/run)
                 {:quick (contains? options "--quick") :groups (when (seq groups) (set groups)) :peers peers})]
     (run! println ((requiring-resolve 'magnetar.bench.page/table) result))
+    (when (not-any? seq ((juxt :rows :over-n :over-cores) result))
+      (println "None of these peers does any of these workloads."))
     (when (and (write? options groups) (not peers))
       (run! #(println "written:" (str %)) ((requiring-resolve 'magnetar.bench.page/write) result)))
     0))
@@ -99,6 +102,8 @@
           (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are seven: async, scope, fold, actor, otp, table, peers."))
           (not-every? #{"--quick" "--open" "--no-write"} options)
           (refuse (str "Unknown option among: " (str/join " " options) "."))
+          (some str/blank? peers)
+          (refuse "Which peers? --peers wants names, such as --peers Go,core.")
           (= "peers" command) (run-peers (set options) groups peers)
           (not= "async" command) (run-lane command (set options) groups)
           (built?) (run-async (set options) groups)
@@ -112,7 +117,8 @@
   [& arguments]
   (let [code (try (dispatch arguments)
                   (catch Exception e
-                    (.printStackTrace e)
-                    1))]
+                    (if-some [message (arguments/refused e)]
+                      (refuse message)
+                      (do (.printStackTrace e) 1))))]
     (shutdown-agents)
     (System/exit code)))

@@ -7,6 +7,7 @@
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
+   [magnetar.bench.arguments :as arguments]
    [magnetar.bench.machine :as machine]
    [magnetar.bench.memory :as memory]
    [magnetar.bench.peers.echo :as echo]
@@ -32,10 +33,10 @@
 
   Example: (named [\"go\" \"core.async\"]) => (\"Go\" \"core.async, go\" \"core.async, io-thread\")"
   [words]
-  (let [begins? (fn [word named] (str/starts-with? (str/lower-case named) (str/lower-case word)))]
-    (doseq [word words :when (not-any? #(begins? word %) (keys programs/all))]
-      (throw (ex-info (str "There is no peer called " word ". There are: " (str/join "; " (sort (keys programs/all))) ".") {:peer word})))
-    (filter (fn [named] (some #(begins? % named) words)) (sort (keys programs/all)))))
+  (let [begins? (fn [word named] (str/starts-with? (str/lower-case named) (str/lower-case word)))
+        names (sort (keys programs/all))]
+    (arguments/check "peer" begins? names words)
+    (filter (fn [named] (some #(begins? % named) words)) names)))
 
 (defn- present
   "The names of the peers that can run here; those that cannot are named, with what to install. With :peers only those."
@@ -101,6 +102,9 @@
 
 ;; --- the run
 
+(defn- check-groups [words]
+  (arguments/check "workload" #(str/includes? %2 %1) (concat (map :title (concat workloads/timed workloads/memory)) ["scaling"]) words))
+
 (defn- all-rows [chosen? there? options]
   (let [measure (fn [unit f workload] (measured (within-limits (assoc workload :unit unit)) f there? options))]
     (vec (keep identity
@@ -127,10 +131,11 @@
   "Runs the workloads, or those whose title holds one of :groups, with all peers or those that :peers names, and returns {:machine ..
   :settings .. :rows .. :raw .. :over-n .. :over-cores ..}.
 
-  Blocks for 50 to 70 minutes; fails when ours does, and leaves what it has measured in bench/target/peers/so-far.edn. With :groups scaling is measured only if it is one of them.
+  Blocks for 50 to 70 minutes; fails for a name that is none, and when ours does, and leaves what it has measured in bench/target/peers/so-far.edn. With :groups scaling is measured only if it is one of them.
 
   Example: (run {:quick true :groups #{\"rendezvous\"} :peers [\"Go\"]})"
   [{:keys [groups] :as options}]
+  (check-groups groups)
   (let [start (System/nanoTime)
         before (machine/facts)
         there? (present options)

@@ -54,6 +54,11 @@
       (is (= [5000 120000] (counted "lines") (counted "vector")))
       (finally (.delete file)))))
 
+(deftest a-group-that-does-not-exist-is-refused-before-anything-runs
+  (is (thrown-with-msg? clojure.lang.ExceptionInfo #"There is no group called nonsense. There are: .*fork" (lane/run scope/groups {:groups #{"nonsense"}})))
+  (is (thrown-with-msg? clojure.lang.ExceptionInfo #"no group called memory" (lane/run scope/groups {:groups #{"memory"}})))
+  (is (= {:unit "bytes" :rows [100000]} (:memory (lane/run-with-memory scope/groups vector {:groups #{"memory"} :quick true})))))
+
 (def ^:private two-rounds
   [{"a" 1.0 "b" 2.0} {"a" 3.0 "b" 4.0}])
 

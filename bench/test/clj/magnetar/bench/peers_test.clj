@@ -115,7 +115,8 @@
 
 (deftest words-mean-the-peers-that-begin-with-them
   (is (= ["Go" "core.async, go" "core.async, io-thread"] (peers/named ["go" "core.async"])))
-  (is (thrown-with-msg? ExceptionInfo #"There is no peer called Rust" (peers/named ["Rust"]))))
+  (is (thrown-with-msg? ExceptionInfo #"There is no peer called Rust" (peers/named ["Rust"])))
+  (is (thrown-with-msg? ExceptionInfo #"There is no workload called ringg. There are: .*; scaling." (peers/run {:groups #{"ringg"}}))))
 
 (deftest a-peer-that-ends-instead-of-answering-is-named
   (let [process (.start (ProcessBuilder. ["true"]))]
