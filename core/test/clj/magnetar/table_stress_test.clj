@@ -63,7 +63,7 @@
     (write 0)
     (every? true? (together (fn [i]
                               (if (zero? (long i))
-                                (every? write (range rounds))
+                                (every? write (range 1 (inc (long rounds)))) ; not 0: the first half of a first batch is to be seen, too
                                 (every? true? (repeatedly rounds in-step?))))))))
 
 (defn- one-batch-wins [kind]
