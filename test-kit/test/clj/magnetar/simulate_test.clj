@@ -187,25 +187,26 @@
                    (a/<! c))))
 
 ;; Not by its name: the thread of the simulation before may not have ended yet.
-(def ^:private ^Method current-carrier
-  (doto (.getDeclaredMethod Thread "currentCarrierThread" (make-array Class 0))
-    (.setAccessible true)))
+(defn- current-carrier []
+  (-> (doto ^Method (.getDeclaredMethod Thread "currentCarrierThread" (make-array Class 0))
+        (.setAccessible true))
+      (.invoke nil (object-array 0))))
 
 (defn- until-this-waits
   "A function that returns when the current fiber has parked, and its carrier is done with it: what comes before is no wake-up from outside."
   []
   (let [me (Thread/currentThread)
-        carrier (.invoke current-carrier nil (object-array 0))
+        carrier (current-carrier)
         runs? (fn [^Thread t] (= Thread$State/RUNNABLE (.getState t)))]
     (fn [] (while (or (runs? me) (runs? carrier)) (Thread/onSpinWait)))))
 
 (deftest a-pool-that-wakes-a-fiber-is-reported-with-the-line-that-waits
   (refused-with :magnetar.test/foreign-thread
                 #(let [answer (CompletableFuture.)
-                       until-this-waits (until-this-waits)]
+                       wait (until-this-waits)]
                    (.execute (ForkJoinPool/commonPool)
                              (fn []
-                               (until-this-waits)
+                               (wait)
                                (.complete answer 1)))
                    (.get answer))))
 

@@ -75,7 +75,7 @@
                       {:source (str source)})))))
 
 (defn launcher-options
-  "What bin/magnetar gives the JVM of each program, word by word.
+  "What kernel/java.options has, word by word: all that bin/magnetar gives a program for speed.
 
   Example: (first (launcher-options)) => \"--add-opens\""
   []

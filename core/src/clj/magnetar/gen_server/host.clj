@@ -79,7 +79,8 @@
 (deftype Failed [reason bare])
 
 ;; What a gen-server takes and what its callbacks return is looked at a dozen times a call: `nth` and `count` search each time for the interface that a
-;; vector has them from. All branches of `size` are longs, or it would box.
+;; vector has them from.
+;; In `size` all branches are longs, or it would box.
 (defn size
   "The number of items of a vector, 0 of all else."
   ^long [x]

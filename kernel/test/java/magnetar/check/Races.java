@@ -121,7 +121,7 @@ final class Races {
     private static void comeBetween(Support.Body first, Support.Body second) throws Exception {
         Held held = new Held();
         Thread one = Support.fiber(held, first);
-        Support.until("the first operation is at its lock", () -> held.reached.get() > 0);
+        Support.until("the first operation is about to take the lock", () -> held.reached.get() > 0);
         Thread two = Support.fiber(World.REAL, second);
         Support.until("the second operation waits", () -> Support.parked(two));
         held.go.countDown();

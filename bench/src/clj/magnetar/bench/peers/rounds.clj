@@ -142,7 +142,7 @@
     (f workload)))
 
 (def switching
-  "What kernel/java.options has for switches between virtual threads of any library: every JVM here has it.
+  "What kernel/java.options has for switches between virtual threads of any library: every JVM whose time is measured has it.
 
   Example: (first switching) => \"-XX:CompileCommand=quiet\""
   (filterv #(re-find #"=quiet|=inline,(java|jdk)\." %) (machine/launcher-options)))
