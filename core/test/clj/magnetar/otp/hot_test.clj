@@ -45,6 +45,7 @@
   :erl-expect :killed
   :differs "Nobody is killed: a function is an object, which lives as long as somebody holds it."
   :ours (let [pid (serving 1)]
+          (asked pid)
           (load-version 2)
           (load-version 3)
           [(if (actor/alive? pid) :alive :dead) (asked pid)])
