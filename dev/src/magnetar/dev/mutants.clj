@@ -79,12 +79,16 @@
       (re-find #"(?m)^red " out) (re-find #"(?m)^red .*" out)
       :else (throw (ex-info (str "The check `" name "` could not run: " out) {:check name :exit exit})))))
 
+(def seconds
+  "What a step of a check may take on a mutant: those that hang do so for good."
+  4)
+
 (defn survives
   "Nil if the mutant's check finds it in the kernel below `source`, else the reason."
   [source checks mutant]
   (try
     (let [kernel (compile-mutant source (child/temp-folder "mutant") mutant)]
       ;; a race need not happen the first time
-      (when-not (some (fn [_] (apply check kernel checks (:check mutant) 4 (:options mutant))) (range 10))
+      (when-not (some (fn [_] (apply check kernel checks (:check mutant) seconds (:options mutant))) (range 10))
         (str "the check `" (:check mutant) "` does not see it")))
     (catch clojure.lang.ExceptionInfo e (ex-message e))))

@@ -16,6 +16,10 @@
 (deftest a-result-is-there-before-its-waiter-is-woken
   (green? 40 "publication" "wake-up"))
 
+;; Channel: a look without the lock is looked at again under it
+(deftest what-came-between-the-look-without-the-lock-and-the-one-under-it-is-seen
+  (green? 20 "look-again"))
+
 ;; Parked, invariants 2 and 3
 (deftest an-event-that-won-the-claim-is-delivered-in-spite-of-interrupt-and-time-out
   (green? 40 "interrupt-after-claim" "expiry-after-claim" "endings"))

@@ -5,7 +5,7 @@
    [magnetar.kernel.checks :refer [green?]]))
 
 (deftest no-message-and-no-signal-is-lost-between-rest-and-work
-  (green? 60 "rests-again" "rests-messages" "rests-signals"))
+  (green? 60 "rests-again" "rests-messages" "rests-with-message" "rests-signals"))
 
 (deftest work-of-a-process-at-rest-on-the-fiber-of-another-is-done-once-and-whole-whoever-dies
   (green? 60 "inline-work" "inline-deaths" "inline-signals" "inline-nested" "inline-interrupt"))
