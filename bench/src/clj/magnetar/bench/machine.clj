@@ -75,7 +75,7 @@
                       {:source (str source)})))))
 
 (defn launcher-options
-  "What kernel/java.options has, word by word: all that bin/magnetar gives a program for speed.
+  "What kernel/java.options has, word by word: all that bin/magnetar gives a program for speed but its start-up cache.
 
   Example: (first (launcher-options)) => \"--add-opens\""
   []

@@ -68,7 +68,7 @@
                 {:quick (contains? options "--quick") :groups (when (seq groups) (set groups)) :peers peers})]
     (run! println ((requiring-resolve 'magnetar.bench.page/table) result))
     (when (not-any? seq ((juxt :rows :over-n :over-cores) result))
-      (println "None of these peers does any of these workloads."))
+      (println "None of these peers does any of these workloads, or none that does is installed."))
     (when (and (write? options groups) (not peers))
       (run! #(println "written:" (str %)) ((requiring-resolve 'magnetar.bench.page/write) result)))
     0))
@@ -102,7 +102,7 @@
           (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are seven: async, scope, fold, actor, otp, table, peers."))
           (not-every? #{"--quick" "--open" "--no-write"} options)
           (refuse (str "Unknown option among: " (str/join " " options) "."))
-          (some str/blank? peers)
+          (or (= [] peers) (some str/blank? peers))
           (refuse "Which peers? --peers wants names, such as --peers Go,core.")
           (= "peers" command) (run-peers (set options) groups peers)
           (not= "async" command) (run-lane command (set options) groups)

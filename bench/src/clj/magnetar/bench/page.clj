@@ -230,7 +230,7 @@
   ["# Performance" ""
    "Written by `bin/magnetar bench peers` from `bench/results/*.edn`: run it, and this page is about your machine. Times are for one operation, the median of"
    "seven rounds in which all peers take turns, after five seconds of the same work for each, or a piece or two where the work is to wait; over N and over cores of three, after a few pieces of work; memory is measured once, and has no spread. A ratio is ours / theirs, with the least and the greatest of a round in brackets: below 1 Magnetar is faster."
-   "Everything of ours goes through the public API, as `bin/magnetar run` runs programs; *without hand-off* is the same with those options only that every JVM whose time is measured has, so our methods are inlined as chance will have it, too. What each"
+   "Everything of ours goes through the public API, as `bin/magnetar run` runs programs but without its start-up cache; *without hand-off* is the same with those options only that every JVM whose time is measured has, so our methods are inlined as chance will have it, too. What each"
    "workload does, and the rules of fairness: [bench/README.md](../../bench/README.md). Why what is missed is missed: [why.md](../../bench/results/why.md)." ""])
 
 (defn markdown

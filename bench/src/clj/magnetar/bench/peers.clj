@@ -103,7 +103,7 @@
 ;; --- the run
 
 (defn- check-groups [words]
-  (arguments/check "workload" #(str/includes? %2 %1) (concat (map :title (concat workloads/timed workloads/memory)) ["scaling"]) words))
+  (arguments/check "workload" #(if (= "scaling" %2) (= %1 %2) (str/includes? %2 %1)) (concat (map :title (concat workloads/timed workloads/memory)) ["scaling"]) words))
 
 (defn- all-rows [chosen? there? options]
   (let [measure (fn [unit f workload] (measured (within-limits (assoc workload :unit unit)) f there? options))]
