@@ -124,8 +124,8 @@
     (selected settings)))
 
 (defn- weighed
-  [{:keys [open-flags]} variant round]
-  (let [bytes (memory/parked variant (:n memory-comparisons) open-flags)]
+  [variant round]
+  (let [bytes (memory/parked variant (:n memory-comparisons))]
     (say " " (:library variant) (:workload variant) bytes)
     (assoc variant :round round :bytes bytes)))
 
@@ -135,7 +135,7 @@
   (let [rows (:rows memory-comparisons)
         runs (vec (for [round (range memory-rounds)
                         variant (in-turn round (variants rows))]
-                    (weighed settings variant round)))]
+                    (weighed variant round)))]
     {:unit "bytes/fiber"
      :raw runs
      :rows (vec (for [kind [:heap :rss], row rows

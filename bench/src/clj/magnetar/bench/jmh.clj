@@ -1,5 +1,7 @@
 (ns magnetar.bench.jmh
   "JMH as a function: one fork of one workload in, its scores out."
+  (:require
+   [magnetar.bench.machine :as machine])
   (:import
    (java.util.concurrent TimeUnit)
    (magnetar.bench AsyncBenchmark)
@@ -36,7 +38,7 @@
       (.measurementIterations (int iterations))
       (.measurementTime (milliseconds iteration-ms))
       (.timeout (TimeValue/seconds 120))
-      (.jvmArgs (strings jvm-flags))
+      (.jvmArgs (strings (concat (machine/launcher-options) jvm-flags)))
       (.verbosity (if verbose VerboseMode/NORMAL VerboseMode/SILENT))
       (.shouldFailOnError true))))
 
@@ -54,7 +56,7 @@
   "Runs one workload in a fresh JVM and returns the nanoseconds per operation of each measured iteration: the median of its
   invocations.
 
-  `run` has :library, :workload, :n, :warm-ups, :warm-up-ms, :iterations, :iteration-ms and :jvm-flags. Blocks until the fork
+  `run` has :library, :workload, :n, :warm-ups, :warm-up-ms, :iterations, :iteration-ms and :jvm-flags, to which kernel/java.options comes. Blocks until the fork
   has ended; fails with JMH's RunnerException when the workload does, or takes longer than 120 s for one iteration.
 
   Example: (fork {:library 'core-async :workload 'ping-pong-go :n 10000 ..}) => [10432.1 ..]"

@@ -1,7 +1,7 @@
 (ns magnetar.bench.lane
   "Groups of comparisons, each in fresh JVMs: from a table of groups to a result that `magnetar.bench.report` prints.
 
-  A JVM runs a program file, with the dynamic bindings that Clojure has while it loads one. A group is {:group name :workload symbol :arguments [..] :flags [..] :forks n :warm-ups n :rounds n :rows [..]}. The variants of a group
+  A JVM has the options of kernel/java.options and runs a program file, with the dynamic bindings that Clojure has while it loads one. A group is {:group name :workload symbol :arguments [..] :flags [..] :forks n :warm-ups n :rounds n :rows [..]}. The variants of a group
   run in turn in one JVM, the order turned round from round to round; each round gives one ratio. A row is
   {:name .. :ours variant :theirs variant :target ratio}; without :theirs it is a figure, without :target it is for information."
   (:require
@@ -26,16 +26,16 @@
   "(apply (requiring-resolve 'magnetar.bench.rounds/-main) *command-line-args*)\n")
 
 (defn- command
-  [{:keys [flags workload arguments warm-ups rounds]} open-flags]
-  (concat [(machine/java-command)] usual-flags open-flags flags
+  [{:keys [flags workload arguments warm-ups rounds]}]
+  (concat [(machine/java-command)] usual-flags (machine/launcher-options) flags
           ["-cp" (System/getProperty "java.class.path")
            "clojure.main" (child/program program-text) workload (pr-str (vec arguments))
            (pr-str {:warm-ups warm-ups :rounds rounds})]))
 
 (defn- fork
   "The rounds of one JVM."
-  [group open-flags]
-  (edn/read-string (last (str/split-lines (child/output (command group open-flags))))))
+  [group]
+  (edn/read-string (last (str/split-lines (child/output (command group))))))
 
 (defn figures
   "Rows without a comparison: the milliseconds of each variant.
@@ -63,9 +63,9 @@
       (and theirs (not (there? theirs))) (-> (update :name str ", which is not installed") (dissoc :target)))))
 
 (defn- run-group
-  [open-flags {:keys [group forks rows] :as settings}]
+  [{:keys [group forks rows] :as settings}]
   (say group)
-  (let [rounds (vec (mapcat (fn [_] (fork settings open-flags)) (range (or forks 1))))
+  (let [rounds (vec (mapcat (fn [_] (fork settings)) (range (or forks 1))))
         rows (mapv #(row rounds %) rows)]
     (doseq [{:keys [name ratio ours-value]} rows]
       (say "  " name (format "%.3f" (:median (or ratio ours-value)))))
@@ -85,12 +85,12 @@
 (defn- check-names [groups others {names :groups}]
   (arguments/check "group" = (concat (map :group groups) others) names))
 
-(defn- timed [groups {:keys [open-flags] :as settings}]
+(defn- timed [groups settings]
   (let [before (machine/facts)
-        results (mapv #(run-group open-flags %) (selected groups settings))]
+        results (mapv run-group (selected groups settings))]
     {:machine (assoc before :load-at-end (:load-at-start (machine/facts)))
      :settings (assoc (select-keys settings [:quick])
-                 :jvm-flags (into usual-flags open-flags)
+                 :jvm-flags usual-flags
                  :share-of-others-at-most (share-of-others results))
      :time {:unit "ms" :rows (vec (mapcat :rows results)) :raw (vec (mapcat :raw results))}}))
 

@@ -1,5 +1,5 @@
 (ns magnetar.bench.main
-  "`bin/magnetar bench async|scope|fold|actor|otp|table|peers [--quick] [--open] [--no-write] [GROUP..]`: runs a lane of benchmarks, prints the table and
+  "`bin/magnetar bench async|scope|fold|actor|otp|table|peers [--quick] [--no-write] [GROUP..]`: runs a lane of benchmarks, prints the table and
   writes it to `bench/results`. The lane `async` is built first, and run in a JVM that has it on its class path."
   (:require
    [clojure.java.io :as io]
@@ -12,7 +12,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private usage
-  "usage: bin/magnetar bench async|scope|fold|actor|otp|table|peers [--quick] [--open] [--no-write] [GROUP..], or --install-peers; peers also takes --peers NAME,NAME..")
+  "usage: bin/magnetar bench async|scope|fold|actor|otp|table|peers [--quick] [--no-write] [GROUP..], or --install-peers; peers also takes --peers NAME,NAME..")
 
 (def ^:private quiet-flags
   "JMH 1.37 uses `sun.misc.Unsafe`, of which JDK 25 warns."
@@ -32,9 +32,8 @@
 
 (defn- settings
   [options groups]
-  (let [base @(requiring-resolve (if (options "--quick") 'magnetar.bench.async/quick 'magnetar.bench.async/full))
-        open (if (options "--open") (machine/launcher-options) [])]
-    (cond-> (-> base (update :jvm-flags into (concat quiet-flags open)) (assoc :open-flags open))
+  (let [base @(requiring-resolve (if (options "--quick") 'magnetar.bench.async/quick 'magnetar.bench.async/full))]
+    (cond-> (update base :jvm-flags into quiet-flags)
       (seq groups) (assoc :groups (set groups)))))
 
 (defn- print-and-write
@@ -82,7 +81,6 @@
   [lane options groups]
   (let [result ((requiring-resolve (symbol (str "magnetar.bench." lane) "run"))
                 {:quick (contains? options "--quick")
-                 :open-flags (if (options "--open") (machine/launcher-options) [])
                  :groups (when (seq groups) (set groups))})]
     (print-and-write lane result (write? options groups))))
 
@@ -100,7 +98,7 @@
     (cond (= ["--install-peers"] arguments) (install-peers)
           (not (#{"async" "scope" "fold" "actor" "otp" "table" "peers"} command))
           (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are seven: async, scope, fold, actor, otp, table, peers."))
-          (not-every? #{"--quick" "--open" "--no-write"} options)
+          (not-every? #{"--quick" "--no-write"} options)
           (refuse (str "Unknown option among: " (str/join " " options) "."))
           (or (= [] peers) (some str/blank? peers))
           (refuse "Which peers? --peers wants names, such as --peers Go,core.")

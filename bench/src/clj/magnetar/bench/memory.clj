@@ -71,11 +71,11 @@
 
   Blocks for some seconds; fails when a fiber was lost on the way.
 
-  Example: (parked {:library 'core-async :workload 'park-go} 100000 [])"
-  [{:keys [library workload]} n extra-flags]
+  Example: (parked {:library 'core-async :workload 'park-go} 100000)"
+  [{:keys [library workload]} n]
   (let [result (edn/read-string
                  (child/output
-                   (concat [(machine/java-command)] flags extra-flags
+                   (concat [(machine/java-command)] flags (machine/launcher-options)
                            ["-cp" (System/getProperty "java.class.path")
                             "clojure.main" (child/program program-text) library workload n])))]
     (when-not (= n (:woken result))
@@ -85,9 +85,9 @@
 (defn row
   "The resident bytes of one of n parked things as a row of a table, beside `theirs` if that is known.
 
-  Example: (row {:named \"an idle process\" :library 'actors :workload 'park :target 0.5} 100000 2800.0 [])"
-  [{:keys [named target] :as what} n theirs extra-flags]
-  (let [ours (:rss (parked what n extra-flags))
+  Example: (row {:named \"an idle process\" :library 'actors :workload 'park :target 0.5} 100000 2800.0)"
+  [{:keys [named target] :as what} n theirs]
+  (let [ours (:rss (parked what n))
         ratio (when theirs (statistics/spread [(/ (double ours) (double theirs))]))]
     (cond-> {:name named :ours-value (statistics/spread [ours])}
       theirs (assoc :theirs-value (statistics/spread [theirs]) :ratio ratio)

@@ -2,14 +2,10 @@
   "`bin/magnetar bench otp`: servers and supervisors beside Erlang's."
   (:require
    [magnetar.bench.lane :as lane]
-   [magnetar.bench.machine :as machine]
    [magnetar.bench.memory :as memory]
    [magnetar.bench.workload.servers :as servers]))
 
 (set! *warn-on-reflection* true)
-
-(def ^:private launcher
-  (machine/launcher-options))
 
 (defn- both
   "The rows of both hostings."
@@ -19,7 +15,7 @@
       target (assoc :target target))))
 
 (defn- group [named workload arguments what target]
-  {:group named :workload workload :arguments arguments :flags launcher :forks 2 :warm-ups 6 :rounds 7 :rows (both what target)})
+  {:group named :workload workload :arguments arguments :forks 2 :warm-ups 6 :rounds 7 :rows (both what target)})
 
 (defn- long-rounds [group]
   (assoc group :warm-ups 2 :rounds 4))
@@ -29,7 +25,7 @@
   [{:keys [group] :as given}]
   (-> given
       (assoc :group (str group ", parallel collector") :forks 1)
-      (update :flags conj "-XX:+UseParallelGC")
+      (assoc :flags ["-XX:+UseParallelGC"])
       (update :rows (partial mapv #(-> (update % :name str ", parallel collector") (dissoc :target))))))
 
 (def groups
@@ -48,8 +44,8 @@
 
 (defn- memory-rows [n]
   (let [theirs (servers/in-erlang "memory" n)]
-    [(memory/row {:library 'servers :named "resident bytes of an idle server, of 1,000,000, activated / Erlang" :workload 'park :target 0.15} n theirs launcher)
-     (memory/row {:library 'servers :named "the same, threaded" :workload 'park-threaded} n theirs launcher)]))
+    [(memory/row {:library 'servers :named "resident bytes of an idle server, of 1,000,000, activated / Erlang" :workload 'park :target 0.15} n theirs)
+     (memory/row {:library 'servers :named "the same, threaded" :workload 'park-threaded} n theirs)]))
 
 (defn run
   "Runs the groups, or those named in :groups, and \"memory\"; see `magnetar.bench.lane/run-with-memory`.

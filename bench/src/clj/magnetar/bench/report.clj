@@ -70,6 +70,7 @@
             "Time is a fork's median; the spreads of the columns ours and theirs are over the forks. What each line does: `bench/README.md`."]
    "scope" ["# magnetar.scope beside virtual threads, bound-fn* and Go"]
    "actor" ["# magnetar.actor beside Erlang"]
+   "table" ["# Tables beside Erlang's ets"]
    "otp" ["# Servers and supervisors beside Erlang's"]
    "fold" ["# magnetar.fold beside clojure.core.reducers and transduce"]})
 
@@ -86,7 +87,8 @@
     (str/join
       "\n"
       (concat [title ""
-               (str "Written by `bin/magnetar bench " lane "`; the raw numbers are in `" lane ".edn`.")]
+               (str "Written by `bin/magnetar bench " lane "`; the raw numbers are in `" lane ".edn`.")
+               "Each JVM, of both sides, has the options of `kernel/java.options`, as `bin/magnetar` gives them to programs."]
               (or notes of-lanes)
               [""]
               (table result)

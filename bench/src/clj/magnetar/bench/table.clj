@@ -2,20 +2,16 @@
   "`bin/magnetar bench table`: tables beside Erlang's ets, and the places for state beside each other."
   (:require
    [magnetar.bench.lane :as lane]
-   [magnetar.bench.machine :as machine]
    [magnetar.bench.workload.tables :as tables]))
 
 (set! *warn-on-reflection* true)
 
-(def ^:private launcher
-  (machine/launcher-options))
-
 (defn- beside-ets [named workload arguments what target]
-  {:group named :workload workload :arguments arguments :flags launcher :forks 2 :warm-ups 4 :rounds 7
+  {:group named :workload workload :arguments arguments :forks 2 :warm-ups 4 :rounds 7
    :rows [{:name (str what " / ets") :ours "table" :theirs "Erlang" :target target}]})
 
 (defn- state [named processes title]
-  {:group named :workload 'magnetar.bench.workload.tables/kept-in :arguments [processes 200000] :flags launcher :forks 1 :warm-ups 4 :rounds 7
+  {:group named :workload 'magnetar.bench.workload.tables/kept-in :arguments [processes 200000] :forks 1 :warm-ups 4 :rounds 7
    :rows (lane/figures title tables/places)})
 
 (def groups
