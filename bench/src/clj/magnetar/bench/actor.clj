@@ -21,9 +21,9 @@
     :rows [{:name "4 senders to 1 mailbox / Erlang" :ours "processes" :theirs "Erlang" :target 0.4}]}
    {:group "spawn" :workload 'magnetar.bench.workload.actors/spawns :arguments [300000] :forks 2 :warm-ups 4 :rounds 7
     :rows [{:name "spawn and exit / Erlang" :ours "processes" :theirs "Erlang" :target 0.5}]}
-   {:group "star" :workload 'magnetar.bench.workload.actors/stars :arguments [10000] :forks 1 :warm-ups 3 :rounds 7
+   {:group "star" :workload 'magnetar.bench.workload.actors/stars :arguments [10000] :forks 1 :warm-ups 20 :rounds 7
     :rows [{:name "10,000 deaths over links, each with a monitor / Erlang" :ours "processes" :theirs "Erlang"}]}
-   {:group "storm" :workload 'magnetar.bench.workload.actors/storms :arguments [100000] :forks 1 :warm-ups 3 :rounds 7
+   {:group "storm" :workload 'magnetar.bench.workload.actors/storms :arguments [100000] :forks 1 :warm-ups 6 :rounds 7
     :rows [{:name "link storm: 100,000 at once / ten of 10,000" :ours "at once" :theirs "in ten parts" :target 1.5}]}])
 
 (defn- memory-rows [processes]
