@@ -130,7 +130,7 @@
     (assoc variant :round round :bytes bytes)))
 
 (defn- memory-rows
-  [{:keys [memory-rounds] :as settings}]
+  [{:keys [memory-rounds]}]
   (say "memory of" (:n memory-comparisons) "parked fibers")
   (let [rows (:rows memory-comparisons)
         runs (vec (for [round (range memory-rounds)

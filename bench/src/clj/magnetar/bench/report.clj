@@ -64,6 +64,10 @@
   (for [[k v] (concat machine (select-keys settings [:jvm-flags :rounds :warm-ups :warm-up-ms :iterations :iteration-ms :quick :share-of-others-at-most]))]
     (str "- " (name k) ": " (if (sequential? v) (str/join " " v) v))))
 
+(def ^:private of-lanes
+  ["A ratio is time, ours / theirs, one per round: the variants of a group run in turn in one JVM, the order turned round each time."
+   "Each cell has the median of all rounds, the least and the greatest. What each line does: `bench/README.md`."])
+
 (def ^:private headings
   {"async" ["# magnetar.async beside clojure.core.async"
             "A ratio is time or memory, ours / theirs, one per round of alternating forks: the median of the rounds, the least and the greatest."
@@ -72,11 +76,8 @@
    "actor" ["# magnetar.actor beside Erlang"]
    "table" ["# Tables beside Erlang's ets"]
    "otp" ["# Servers and supervisors beside Erlang's"]
-   "fold" ["# magnetar.fold beside clojure.core.reducers and transduce"]})
-
-(def ^:private of-lanes
-  ["A ratio is time, ours / theirs, one per round: the variants of a group run in turn in one JVM, the order turned round each time."
-   "Each cell has the median of all rounds, the least and the greatest. What each line does: `bench/README.md`."])
+   "fold" (into ["# magnetar.fold beside clojure.core.reducers and transduce"]
+            (conj of-lanes "The JVMs that count words have no option but the size of their heap."))})
 
 (defn markdown
   "Returns the result of a lane as the text of a Markdown page: the table, how to read it, the machine.
