@@ -21,6 +21,7 @@
    [magnetar.scope :as scope]
    [magnetar.test.clock :as clock]
    [magnetar.test.options :as checked]
+   [magnetar.test.repeats :as repeats]
    [magnetar.test.report :as report]
    [magnetar.test.runs :as runs]
    [magnetar.test.search :as search]
@@ -34,6 +35,21 @@
 
 ;; --- simulations
 
+(defn- refuse-unlike
+  "Throws if f, run again so often, is not run as in `run`."
+  [run {:keys [repeats seed]} run-once]
+  (dotimes [_ repeats]
+    (when-let [unlike (repeats/unlike run run-once)]
+      (throw (errors/illegal-state :magnetar.test/unrepeatable (repeats/sentence seed unlike) (dissoc unlike :run))))))
+
+(defn- repeated [{:keys [repeats] :as options} f]
+  (if (pos? (long repeats))
+    (let [run-once #(runs/run (assoc options :log true) f)
+          run (run-once)]
+      (refuse-unlike run options run-once)
+      (cond-> run (not (:log options)) (dissoc :log :log-text)))
+    (runs/run options f)))
+
 (defn simulate*
   "What became of f, run in a simulation, as a map.
 
@@ -45,7 +61,7 @@
   [options f]
   (checked/of-simulate options)
   (runs/refuse-here)
-  (runs/run (merge {:seed 0} options) f))
+  (repeated (merge {:seed 0 :repeats 0} options) f))
 
 (defn simulated-value
   "The value of a run of `simulate*`; throws what its body threw, or what stopped it."
@@ -62,7 +78,8 @@
   nothing can ever run, with each fiber, what it waits for and where; and for what would not be the same in each run: :magnetar.test/timed-wait
   (Thread/sleep), /monitor, /foreign-thread; /endless after :max-steps, /stuck after :patience-ms without a step. What is left when body has ended
   is ended. Options: :seed, :strategy (:uniform, :priorities with :depth and :length), :max-steps, :log, :schedule (of an earlier run), :faults (a set of
-  :kill, :lose-message, :delay-signals, :early-timers, :late-timers) with :fault-rate, :max-faults and :victims (a predicate on names of processes).
+  :kill, :lose-message, :delay-signals, :early-timers, :late-timers) with :fault-rate, :max-faults and :victims (a predicate on names of processes),
+  :repeats (0): how often it is run again, which throws :magnetar.test/unrepeatable, with the first event that differs, if body is random by itself.
 
     (simulate {:seed 42} (let [c (a/chan)] (a/go (a/>! c 1)) (a/<! c)))"
   [options & body]
@@ -109,7 +126,10 @@
   log; {:replay {:seed s :schedule [..]}} as options does that too. Options: :runs (1000), :seed (the first), :strategy (uniform choice and priorities in
   turn unless told; :exhaustive tries all schedules of up to :preemptions (2) preemptions and faults, and says :exhausted if there are no more), :properties
   (:no-unhandled-exit unless told; :no-leaked-fiber, :every-call-answered, [:mailbox-bounded n], functions of a run that return what is wrong), :report (a function of
-  the text, instead of clojure.test and printing), and those of `simulate`.
+  the text, instead of clojure.test and printing), :repeats, and those of `simulate`.
+
+  A sample of the runs is done twice, :repeats of them (5; one in 20 at most). If the second one differs (rand-int, System/nanoTime, the order of a set of
+  objects), the check fails: :kind :unrepeatable, with the :event that differs, how it was :first and :again. {:repeats 0} switches that off.
 
     (check {:runs 10000} (let [c (a/chan)] (a/go (a/>! c 1)) (= 1 (a/<! c))))"
   [options & body]

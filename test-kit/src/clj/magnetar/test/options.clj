@@ -8,7 +8,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private of-a-run
-  #{:seed :strategy :depth :length :max-steps :patience-ms :grace-ms :log :faults :fault-rate :max-faults :victims :schedule})
+  #{:seed :strategy :depth :length :max-steps :patience-ms :grace-ms :log :faults :fault-rate :max-faults :victims :schedule :repeats})
 
 (def ^:private of-a-search
   (into of-a-run [:runs :properties :preemptions :replay :report]))
@@ -64,7 +64,7 @@
   (arguments/options operation known options)
   (seed options)
   (counts options [:depth :length :max-steps :patience-ms])
-  (counts-from-0 options [:grace-ms :max-faults])
+  (counts-from-0 options [:grace-ms :max-faults :repeats])
   (faults options)
   (strategy strategies options)
   (schedule (:schedule options)))

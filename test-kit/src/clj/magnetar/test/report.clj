@@ -55,9 +55,10 @@
   (str "  The same schedule did not fail in this way again: something in the body is decided by no seed, as `rand`, the clock of the system, the order of a set of objects,"
        " or what an earlier run has left in an atom. What follows is the run that did not."))
 
-(defn text
-  "The report."
-  [{:keys [failure run repeatable] :as found}]
+(defn- again-line [found]
+  (str "  again: {:replay " (pr-str (select-keys found [:seed :schedule])) "}"))
+
+(defn- replayed-text [{:keys [failure run repeatable] :as found}]
   (let [lost (undelivered (:log run))]
     (str/join "\n"
               (concat [(runs/sentence failure)]
@@ -65,5 +66,11 @@
                       [(found-line found)]
                       (schedule-lines found)
                       (when (seq lost) (cons "  never received:" (map #(str "    " %) (sort lost))))
-                      ["  sequence diagram:" (diagram found)
-                       (str "  again: {:replay " (pr-str (select-keys found [:seed :schedule])) "}")]))))
+                      ["  sequence diagram:" (diagram found) (again-line found)]))))
+
+(defn text
+  "The report."
+  [{:keys [failure runs] :as found}]
+  (if (= :unrepeatable (:kind failure))
+    (str (:message failure) "\n  found in run " runs)
+    (replayed-text found)))

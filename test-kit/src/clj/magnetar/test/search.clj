@@ -3,6 +3,7 @@
   {:no-doc true}
   (:require
    [magnetar.impl.errors :as errors]
+   [magnetar.test.repeats :as repeats]
    [magnetar.test.runs :as runs]))
 
 (set! *warn-on-reflection* true)
@@ -94,6 +95,20 @@
 (defn- run-of [options body more]
   (runs/run (merge {:grace-ms 0} options more) body))
 
+(defn- unrepeatable
+  "The failure that the run, done again, is another one; nil if it is the same."
+  [run run-once]
+  (when-let [unlike (repeats/unlike run run-once)]
+    {:kind :unrepeatable :message (repeats/sentence (:seed run) unlike) :event (:event unlike) :first (:first unlike) :again (:again unlike)}))
+
+(defn- tried
+  "The n-th run of a search, and what is wrong with it: [run failure]. A sampled run that is right is done again."
+  [{:keys [sampled] :as options} body failure-of n more]
+  (let [twice? (contains? sampled n)
+        run-once #(run-of options body (cond-> more twice? (assoc :log true)))
+        run (run-once)]
+    [run (or (failure-of run) (when twice? (unrepeatable run run-once)))]))
+
 (defn- portfolio
   "What the n-th run is done with: uniform choice and priorities of several depths in turn."
   [{:keys [strategy seed] :as options} n steps]
@@ -111,8 +126,8 @@
          steps 100]
     (if (= n (long runs))
       {:runs n}
-      (let [run (run-of options body (portfolio options n steps))]
-        (if-let [failure (failure-of run)]
+      (let [[run failure] (tried options body failure-of n (portfolio options n steps))]
+        (if failure
           {:runs (inc n) :failure failure :run run}
           (recur (inc n) (max steps (long (:steps run)))))))))
 
@@ -156,8 +171,8 @@
     (if (or (zero? (long (:size queue))) (= n (long runs)))
       {:runs n :exhausted (and (:all? queue) (zero? (long (:size queue))))}
       (let [[schedule queue] (pop-first queue)
-            run (run-of options body {:seed (or seed 0) :schedule schedule})]
-        (if-let [failure (failure-of run)]
+            [run failure] (tried options body failure-of n {:seed (or seed 0) :schedule schedule})]
+        (if failure
           {:runs (inc n) :failure failure :run run}
           (recur (inc n) (push queue (- (long runs) n 1) (or preemptions 2) (map #(conj schedule %) @(:branches run)))))))))
 
@@ -180,7 +195,7 @@
         same #(when-let [found (failure-of %)] (when (same? failure found) found))
         retries (min (long most-retries) (long (attempts-worth failure run)))]
     (when (and (< 0 fewer 3) (pos? retries))
-      (:run (all-schedules (assoc options :seed (:seed run) :runs retries :preemptions fewer) body same)))))
+      (:run (all-schedules (assoc options :seed (:seed run) :runs retries :preemptions fewer :sampled #{}) body same)))))
 
 (defn- with-log [options body failure-of {:keys [runs run] :as found}]
   (let [small (shrunk options body failure-of found)
@@ -195,16 +210,29 @@
      :schedule (:schedule small)
      :run logged}))
 
+(defn- as-it-was
+  "What is told about a run that differs when it is done again: nothing is made smaller, since no schedule fails for sure."
+  [{:keys [runs failure run]}]
+  {:runs runs
+   :failure failure
+   :repeatable false
+   :seed (:seed run)
+   :found (count (:schedule run))
+   :schedule (:schedule run)
+   :run run})
+
 (defn search
   "Runs the body again and again: {:runs n}, and if a run fails :failure, :seed, :found (how many choices that run made), :schedule and :run, with its
-  log, of the smallest one found."
-  [{:keys [properties strategy] :as options} body]
-  (let [checks (mapv property (or properties [:no-unhandled-exit]))
+  log, of the smallest one found. A sample of the runs is done twice; one that differs is a failure of kind :unrepeatable."
+  [{:keys [properties strategy runs repeats] :as options} body]
+  (let [options (assoc options :sampled (repeats/sampled (or repeats repeats/default-repeats) runs))
+        checks (mapv property (or properties [:no-unhandled-exit]))
         failure-of #(failure-of checks %)
         through (if (= :exhaustive strategy) all-schedules seeds)]
     (runs/together
       (fn []
         (let [found (through options body failure-of)]
-          (if (:failure found)
-            (with-log options body failure-of found)
-            found))))))
+          (cond
+            (= :unrepeatable (:kind (:failure found))) (as-it-was found)
+            (:failure found) (with-log options body failure-of found)
+            :else found))))))
