@@ -1,5 +1,5 @@
 (ns magnetar.kernel.life-test
-  "Decisions 6, 7 and 12."
+  "What the garbage collector may take, that nobody is starved, and that each wait can be named."
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.dev.child :as child]

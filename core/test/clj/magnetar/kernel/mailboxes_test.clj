@@ -1,5 +1,5 @@
 (ns magnetar.kernel.mailboxes-test
-  "Invariants of Mailbox, OpenMailbox and BoundedMailbox, and decisions 8 and 9."
+  "Invariants of Mailbox, OpenMailbox and BoundedMailbox."
   (:require
    [clojure.test :refer [deftest]]
    [magnetar.kernel.checks :refer [green?]]))
@@ -8,15 +8,15 @@
 (deftest what-several-send-is-received-once-each-in-order-and-who-waits-is-woken
   (green? 60 "mailbox-wake-up" "mailbox-order"))
 
-;; Mailbox, invariants 2 to 4, and decision 8
+;; Mailbox, invariants 2 to 4. The waiter of a mailbox is claimed as that of a channel, so one receive can wait for both.
 (deftest a-wait-is-claimed-once-leaves-nothing-behind-begins-at-its-mark-and-ends-when-the-mailbox-closes
   (green? 60 "mailbox-claims" "mailbox-beside-channels" "mailbox-ghosts" "mailbox-marks" "mailbox-closed"))
 
-;; Mailbox, invariants 1 and 2, and decision 8
+;; Mailbox, invariants 1 and 2. Answer, time-out, death and interrupt compete for one claim.
 (deftest who-asks-gets-its-own-answer-loses-no-other-message-and-can-wait-again
   (green? 60 "asks" "ask-ghosts" "ask-deaths" "ask-limits" "ask-shielded"))
 
-;; BoundedMailbox, invariants 1 and 2, and decision 9
+;; BoundedMailbox, invariants 1 and 2. The bound is for messages of other processes: a full mailbox must not hold up an exit.
 (deftest a-bounded-mailbox-keeps-its-bound-and-its-policy-spares-signals-and-wakes-a-thousand-senders
   (green? 60 "mailbox-policies" "mailbox-dropped" "mailbox-many-senders" "mailbox-giving-up"))
 

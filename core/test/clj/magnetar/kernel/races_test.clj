@@ -39,7 +39,7 @@
 (deftest a-put-wakes-the-taker-that-it-met-under-a-mutex
   (green? 20 "own-buffer"))
 
-;; Decision 1
+;; The cause of an end is written before the thread is interrupted: who wakes by the interrupt finds why.
 (deftest the-cause-comes-before-the-interrupt-is-thrown-at-each-operation-and-masked-by-a-shield
   (green? 30 "cause-first" "level-triggered" "shielded"))
 

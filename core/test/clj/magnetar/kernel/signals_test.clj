@@ -1,5 +1,5 @@
 (ns magnetar.kernel.signals-test
-  "Invariants of LocalProcess, and decisions 2, 3 and 7."
+  "Invariants of LocalProcess: signals act on arrival, a death has two phases, and nobody is starved."
   (:require
    [clojure.test :refer [deftest]]
    [magnetar.kernel.checks :refer [green?]]))
@@ -11,7 +11,7 @@
 (deftest each-signal-that-meets-a-death-acts-once-and-in-order
   (green? 60 "signals-links" "signals-monitors" "signals-aliases" "signals-names" "signals-guests" "signals-traps"))
 
-;; Decision 3
+;; A process that is ending runs its clean-up before its end is told, so its successor finds the port free; a kill does not wait.
 (deftest a-kill-is-the-end-at-once-and-any-other-end-comes-after-the-clean-up-so-a-server-finds-its-port-free-1000-times
   (green? 60 "signals-kills" "signals-clean-ups" "deaths-listening-socket"))
 
@@ -22,6 +22,6 @@
 (deftest the-dead-leave-nothing-and-a-kept-pid-keeps-only-its-value
   (green? 60 "deaths-leave-nothing" "deaths-kept-pid"))
 
-;; Decision 7
+;; An operation that did not park spends some of a budget; at its end the fiber yields.
 (deftest a-quiet-process-makes-progress-among-more-flooded-receive-loops-than-cores
   (green? 40 "fairness-processes"))

@@ -12,6 +12,6 @@
 (deftest ten-thousand-processes-at-random-lose-no-message-and-double-none
   (green? 60 "mailbox-stress-10000"))
 
-;; Decision 12
+;; The waiter is the blocker of its parked thread, so no second table of waits is kept.
 (deftest each-of-100000-parked-fibers-says-what-it-waits-for-on-which-object-and-since-when
   (green? 60 "blockers-100000"))

@@ -1,5 +1,5 @@
 (ns magnetar.kernel.timing-test
-  "Invariants of Wheel and TimeoutChannel, and decision 10."
+  "Invariants of Wheel and TimeoutChannel, and that no code of the program runs on the timer thread."
   (:require
    [clojure.test :refer [deftest is testing]]
    [magnetar.impl.runtime]

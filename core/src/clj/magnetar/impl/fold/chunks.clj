@@ -25,7 +25,7 @@
 
 (def ^:private ^:const slice-size 256)
 
-;; Arrays that are there already are walked where they are: to copy them takes as long as to reduce them (decision 9).
+;; Arrays that are there already are walked where they are: to copy them takes as long as to reduce them (docs/decisions/0009).
 (definterface Elements
   (^long upto [^long from ^long to])  ; the end of what one array holds from `from` on
   (array [^long from ^long to])       ; that array

@@ -127,7 +127,7 @@
 (defn- patience ^long []
   (if (worlds/simulated?) -1 patience-nanos))
 
-;; Decision 4: a yield does not let those pass who were made runnable from outside the carrier; a park of a nanosecond does.
+;; A yield does not let those pass who were made runnable from outside the carrier; a park of a nanosecond does (docs/decisions/0004).
 (defn- let-others-run [^long yields]
   (if (zero? (bit-and yields 3))
     (LockSupport/parkNanos 1)

@@ -35,7 +35,7 @@ import java.util.function.Consumer;
  * the waker during the submission.
  *
  * <p>Source of the look outside: Go's scheduler, which takes from the global queue at every 61st turn.
- * Refused: {@code lazySubmitRunContinuation}, which is lazy on a carrier only, not on a virtual thread; a scheduler of our own (decision 8).
+ * Refused: {@code lazySubmitRunContinuation}, which is lazy on a carrier only, not on a virtual thread; a scheduler of our own (docs/decisions/0008).
  */
 public final class HandOff {
     /** The newest JDK that the checks were run on: on a newer one the same names may mean something else. */

@@ -8,7 +8,7 @@ import java.util.concurrent.locks.LockSupport;
  * The sign that a thread hangs out while it waits, for others to read: its {@link LockSupport#getBlocker blocker}, from its first wait on.
  *
  * <p>It stays the blocker when a wait is over, and keeps reason and object where the thread is likely to wait for the same again, since to store a young
- * object into an old thread each time is a fence, and work for the collector (decision 23). So a thread keeps the channel, or the pid of the process, that
+ * object into an old thread each time is a fence, and work for the collector (docs/decisions/0023). So a thread keeps the channel, or the pid of the process, that
  * it waited on last, until it waits again.
  *
  * <p>Invariants:
