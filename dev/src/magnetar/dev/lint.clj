@@ -8,6 +8,7 @@
    [magnetar.dev.lint.format :as format]
    [magnetar.dev.lint.layers :as layers]
    [magnetar.dev.lint.libraries :as libraries]
+   [magnetar.dev.lint.prose :as prose]
    [magnetar.dev.lint.reflection :as reflection]
    [magnetar.dev.lint.scenarios :as scenarios]
    [magnetar.dev.lint.shell :as shell]))
@@ -25,6 +26,8 @@
    ["reflection and boxed math" #(reflection/findings ["core/src/clj" "test-kit/src/clj" "dev/src" "bench/src/clj"])]
    ["reflection" #(reflection/reflection-findings ["examples"])]
    ["docstrings" docs/findings]
+   ["width of prose" prose/width-findings]
+   ["decision records" prose/decision-findings]
    ["scenarios of Erlang" scenarios/findings]
    ["api.edn" api/findings]])
 

@@ -7,6 +7,7 @@
    [magnetar.dev.lint.docs :as docs]
    [magnetar.dev.lint.layers :as layers]
    [magnetar.dev.lint.libraries :as libraries]
+   [magnetar.dev.lint.prose :as prose]
    [magnetar.dev.lint.reflection :as reflection]
    [magnetar.dev.lint.scenarios :as scenarios]
    [magnetar.dev.lint.shell :as shell]
@@ -124,6 +125,30 @@
       (is (str/starts-with? message "does not parse: "))))
   (testing "and ours do"
     (is (= [] (shell/findings)))))
+
+;; ---- prose
+
+(deftest prose-of-this-checkout-is-narrow-and-cites-decisions-that-exist
+  (is (= [] (prose/width-findings)))
+  (is (= [] (prose/decision-findings))))
+
+(deftest prose-that-is-too-wide-is-found-and-code-tables-and-links-are-not
+  (let [wide (str/join " " (repeat 30 "word"))]
+    (planted {"SPEC.md" (str "# Title\n\n" wide "\n\n    " wide "\n\n| " wide " |\n\n```clojure\n" wide "\n```\n- " wide "\n")
+              "docs/guide/a.md" (str "see [the page](" (str/join (repeat 120 "x")) ".md)\n")}
+      (is (= [["SPEC.md" 3 "this line of prose has 149 columns; wrap it at 110"]
+              ["SPEC.md" 12 "this line of prose has 151 columns; wrap it at 110"]]
+             (map (juxt :file :line :message) (prose/width-findings)))))))
+
+(deftest a-decision-that-is-cited-and-does-not-exist-is-found
+  (planted {"docs/decisions/0008-a-title.md" "# 8\n\nsee [9](0009-gone.md)\n"
+            "kernel/src/java/A.java" "// decision 8\n// docs/decisions/0008 and docs/decisions/0010\n"
+            "core/test/clj/a_test.clj" ";; Decisions 7 and 8\n;; decisions 8, 8 and 12\n"}
+    (is (= [["kernel/src/java/A.java" 2 "there is no decision 10 in docs/decisions"]
+            ["core/test/clj/a_test.clj" 1 "there is no decision 7 in docs/decisions"]
+            ["core/test/clj/a_test.clj" 2 "there is no decision 12 in docs/decisions"]
+            ["docs/decisions/0008-a-title.md" 3 "there is no decision 9 in docs/decisions"]]
+           (map (juxt :file :line :message) (prose/decision-findings))))))
 
 ;; ---- scenarios of Erlang
 
