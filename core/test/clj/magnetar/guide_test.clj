@@ -1,11 +1,15 @@
 (ns magnetar.guide-test
   "The examples of the guide give what it says they give."
   (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor]
    [magnetar.dev.guide :as guide]
    [magnetar.dev.repl :as repl]
-   [magnetar.inspect :as inspect]))
+   [magnetar.inspect :as inspect])
+  (:import
+   (java.io File)))
 
 (set! *warn-on-reflection* true)
 
@@ -14,7 +18,7 @@
   ["docs/guide/channels.md" "docs/guide/data-parallelism.md" "docs/guide/scopes.md" "docs/guide/patterns.md" "docs/guide/binaries.md"
    "docs/guide/actors.md" "docs/guide/gen-server.md" "docs/guide/gen-statem.md" "docs/guide/gen-event.md" "docs/guide/hot-code.md"
    "docs/guide/registry-and-tasks.md" "docs/guide/simulator.md" "docs/guide/state.md"
-   "docs/guide/applications.md" "docs/guide/timers.md" "docs/guide/pools.md"])
+   "docs/guide/applications.md" "docs/guide/timers.md" "docs/guide/pools.md" "docs/guide/services.md"])
 
 (def ^:private of-the-prompt
   "The pages whose examples are typed at the prompt, in a process and with its names."
@@ -39,3 +43,23 @@
       (testing (str page)
         (is (pos? (long (run-page page))))))
     (finally (inspect/set-failure-hook nil))))
+
+(def ^:private home (System/getProperty "magnetar.home"))
+
+(defn- pages-below [folder]
+  (for [^File file (.listFiles (io/file home "docs" folder))
+        :when (str/ends-with? (.getName file) ".md")]
+    (str folder "/" (.getName file))))
+
+(deftest each-page-is-linked-from-the-index-of-the-documentation
+  (let [linked (set (map second (re-seq #"\]\(([^)#]+)" (slurp (io/file home "docs/README.md")))))]
+    (is (= [] (remove linked (mapcat pages-below ["guide" "parity" "reference"]))))
+    (is (= [] (remove #(.exists (io/file home "docs" %)) linked)))))
+
+(deftest each-link-of-a-page-leads-to-a-file
+  (is (= []
+         (for [page (cons "glossary.md" (mapcat pages-below ["guide" "parity" "decisions"]))
+               :let [file (io/file home "docs" page)]
+               [_ target] (re-seq #"\]\(([^)#:]+)(?:#[^)]*)?\)" (str/replace (slurp file) #"(?s)```.*?```|`[^`]*`" ""))
+               :when (not (.exists (io/file (.getParentFile file) target)))]
+           [page target]))))

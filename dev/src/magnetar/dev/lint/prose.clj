@@ -10,7 +10,7 @@
 
 (def ^:private pages
   "Single pages, beside all those of the folders. What the benchmarks print is not wrapped."
-  ["SPEC.md" "CONTRIBUTING.md" "docs/glossary.md"])
+  ["SPEC.md" "CONTRIBUTING.md" "docs/README.md" "docs/glossary.md"])
 
 (def ^:private folders
   ["docs/guide" "docs/decisions" "docs/parity" "examples"])
