@@ -37,7 +37,7 @@
   (is (= [["(def x 1)\n(inc x)" "2"] ["x" "1"] ["(f)" nil]]
          (guide/examples "text\n```clojure\n(def x 1)\n(inc x) ;=> 2\nx ;=> 1\n(f)\n```\n"))))
 
-(deftest each-example-of-the-guide-gives-what-it-says
+(deftest ^{:limit 180000} each-example-of-the-guide-gives-what-it-says
   (try
     (doseq [page pages]
       (testing (str page)
@@ -55,6 +55,13 @@
   (let [linked (set (map second (re-seq #"\]\(([^)#]+)" (slurp (io/file home "docs/README.md")))))]
     (is (= [] (remove linked (mapcat pages-below ["guide" "parity" "reference"]))))
     (is (= [] (remove #(.exists (io/file home "docs" %)) linked)))))
+
+(def ^:private run-elsewhere
+  "With other libraries, by magnetar.neighbours-test; or nothing but what a project says about its dependencies."
+  #{"guide/with-component.md" "guide/with-integrant.md" "guide/with-mount.md" "guide/core-async-compat.md"})
+
+(deftest each-page-of-the-guide-is-run-by-a-test
+  (is (= [] (remove (into run-elsewhere (map #(subs % 5)) pages) (pages-below "guide")))))
 
 (deftest each-link-of-a-page-leads-to-a-file
   (is (= []
