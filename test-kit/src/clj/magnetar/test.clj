@@ -44,10 +44,10 @@
 
 (defn- repeated [{:keys [repeats] :as options} f]
   (if (pos? (long repeats))
-    (let [run-once #(runs/run (assoc options :log true) f)
+    (let [run-once #(runs/run (update options :log (fn [log] (or log :lines))) f)
           run (run-once)]
       (refuse-unlike run options run-once)
-      (cond-> run (not (:log options)) (dissoc :log :log-text)))
+      (cond-> run (not (:log options)) (dissoc :log-text)))
     (runs/run options f)))
 
 (defn simulate*

@@ -80,11 +80,12 @@
                         "an atom" counts-in-an-atom-outside}
           strategy [nil :uniform :priorities :exhaustive]]
     (testing (str title " " strategy)
-      (let [{:keys [passed repeatable failure]} (checked {:strategy strategy} body)]
+      (let [{:keys [passed repeatable failure run]} (checked {:strategy strategy} body)]
         (is (false? passed))
         (is (false? repeatable))
         (is (= :unrepeatable (:kind failure)))
         (is (pos-int? (:event failure)))
+        (is (seq (:log run)) "for the diagram")
         (is (not= (:first failure) (:again failure)))))))
 
 (deftest a-body-that-a-seed-decides-passes
@@ -130,6 +131,15 @@
     (checked {:runs 200} #(swap! runs inc))
     (is (= 205 @runs))))
 
+(deftest a-long-run-is-not-done-again
+  (let [steps (comp :steps #(mt/simulate* {} %))
+        runs (atom 0)
+        long-one (fn [] (swap! runs inc) (let [c (a/chan 1)] (dotimes [_ 60000] (a/>! c (System/nanoTime)) (a/<! c)) true))]
+    (is (< 200000 (long (steps long-one))))
+    (reset! runs 0)
+    (is (:passed (checked {:runs 2} long-one)))
+    (is (= 2 @runs))))
+
 (deftest a-failure-of-the-property-is-told-before-a-difference
   (is (= :property (:kind (:failure (checked {} #(do (sends-the-time) false)))))))
 
@@ -138,7 +148,8 @@
   (is (= :magnetar.test/unrepeatable
          (try (mt/simulate {:repeats 1} (sends-the-time)) (catch IllegalStateException e (:magnetar/reason (ex-data e))))))
   (is (true? (mt/simulate {:repeats 3} (asks-a-server))))
-  (is (not (contains? (mt/simulate* {:repeats 1} asks-a-server) :log)))
+  (is (not-any? (mt/simulate* {:repeats 1} asks-a-server) [:log :log-text]))
+  (is (every? (mt/simulate* {:repeats 1 :log true} asks-a-server) [:log :log-text]))
   (is (true? (mt/simulate {} (sends-the-time)))))
 
 (deftest repeats-are-a-whole-number

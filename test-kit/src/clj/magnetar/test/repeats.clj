@@ -25,6 +25,15 @@
           (map #(dec (long (Math/pow (double runs) (/ (double %) (double n))))))
           (range n))))
 
+(def ^:private longest
+  "Up to how many switch points a run is done again: two logs are kept meanwhile."
+  200000)
+
+(defn short-enough?
+  "Is the run short enough to be done again?"
+  [{:keys [steps]}]
+  (<= (long steps) (long longest)))
+
 (defn- outcome [{:keys [problem error value steps]}]
   (str "ends after " steps " switch points, "
        (cond

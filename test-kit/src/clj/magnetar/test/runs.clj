@@ -98,7 +98,8 @@
            :steps (.steps run)
            :ms (/ (.nanos run) 1e6)
            :schedule (mapv choice (.choices run))}
-    (:log options) (assoc :log (mapv event (.events run)) :log-text (mapv str (.events run)))
+    (:log options) (assoc :log-text (mapv str (.events run)))
+    (true? (:log options)) (assoc :log (mapv event (.events run)))
     (:schedule options) (assoc :branches (delay (mapv choice (.branches ^magnetar.kernel.sim.Strategy$Replay strategy))))))
 
 (defn- refuse [condition reason message]

@@ -105,9 +105,9 @@
   "The n-th run of a search, and what is wrong with it: [run failure]. A sampled run that is right is done again."
   [{:keys [sampled] :as options} body failure-of n more]
   (let [twice? (contains? sampled n)
-        run-once #(run-of options body (cond-> more twice? (assoc :log true)))
+        run-once #(run-of options body (cond-> more twice? (assoc :log :lines)))
         run (run-once)]
-    [run (or (failure-of run) (when twice? (unrepeatable run run-once)))]))
+    [run (or (failure-of run) (when (and twice? (repeats/short-enough? run)) (unrepeatable run run-once)))]))
 
 (defn- portfolio
   "What the n-th run is done with: uniform choice and priorities of several depths in turn."
@@ -212,14 +212,15 @@
 
 (defn- as-it-was
   "What is told about a run that differs when it is done again: nothing is made smaller, since no schedule fails for sure."
-  [{:keys [runs failure run]}]
-  {:runs runs
-   :failure failure
-   :repeatable false
-   :seed (:seed run)
-   :found (count (:schedule run))
-   :schedule (:schedule run)
-   :run run})
+  [options body {:keys [runs failure run]}]
+  (let [{:keys [seed schedule]} run]
+    {:runs runs
+     :failure failure
+     :repeatable false
+     :seed seed
+     :found (count schedule)
+     :schedule schedule
+     :run (run-of (dissoc options :strategy) body {:seed seed :schedule schedule :log true})}))
 
 (defn search
   "Runs the body again and again: {:runs n}, and if a run fails :failure, :seed, :found (how many choices that run made), :schedule and :run, with its
@@ -233,6 +234,6 @@
       (fn []
         (let [found (through options body failure-of)]
           (cond
-            (= :unrepeatable (:kind (:failure found))) (as-it-was found)
+            (= :unrepeatable (:kind (:failure found))) (as-it-was options body found)
             (:failure found) (with-log options body failure-of found)
             :else found))))))
