@@ -77,7 +77,7 @@
 (deftest ^{:spec ["C110"]} the-spec-of-the-supervisor-is-checked-where-it-stands
   (let [[_ [kind flaw]] (application/load {:name :x :start {:children [{:id :a :start [gs/start-link worker 1] :restart :permenant}]}})]
     (is (= [:start-spec [:start :children 0 :restart] :permanent] [kind (:at flaw) (:meant flaw)]))
-    (is (= "invalid restart type at [:start :children 0 :restart]: :permenant; one of :permanent, :transient, :temporary. Is :permanent meant?"
+    (is (= "invalid restart type at [:start :children 0 :restart]: :permenant; expected one of :permanent, :transient, :temporary. Is :permanent meant?"
            (:message flaw)))))
 
 (deftest what-is-no-application-is-refused-at-once
@@ -100,7 +100,7 @@
   (load-all (app :a :applications [:b]) (app :b :applications [:c]) (app :c :applications [:b]))
   (let [[_ [kind flaw]] (application/ensure-all-started :a)]
     (is (= [:application-spec :cycle [:b :c :b]] [kind (:why flaw) (:value flaw)]))
-    (is (= "cycle at [:c :applications]: [:b :c :b]; of applications one starts after the other." (:message flaw))))
+    (is (= "cycle at [:c :applications]: [:b :c :b]; expected applications that do not depend on themselves." (:message flaw))))
   (is (= [] @told)))
 
 (deftest a-dependency-that-is-not-loaded-is-named-with-what-was-meant
