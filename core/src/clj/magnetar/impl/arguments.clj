@@ -57,6 +57,28 @@
       period
       (misuse :magnetar/bad-duration (str what " is a duration above 0; this is " (show duration) ".") {what duration}))))
 
+(defn- refuse-number [operation option value may-be]
+  (misuse :magnetar/bad-option
+          (str "`" operation "` expects " option " to be " may-be "; this is " (show value) ".")
+          {option value}))
+
+(defn count-of
+  "The number that is the option of the operation: whole, from `least` up."
+  ^long [operation option n ^long least]
+  (if (and (int? n) (<= least (long n)))
+    n
+    (refuse-number operation option n (str "a whole number from " least (if (number? n) (str " to " Long/MAX_VALUE) " up")))))
+
+(defn shutdown
+  "The :shutdown that an operation was given, checked: a duration or :brutal-kill."
+  [operation value]
+  (when-not (= :brutal-kill value)
+    (when-not (try
+                (and (some? value) (Durations/nanos value))
+                (catch RuntimeException _ false))
+      (refuse-number operation :shutdown value "milliseconds from 0 up, a java.time.Duration, :infinity or :brutal-kill")))
+  value)
+
 (defn whole
   "The number, which has to be whole and above 0, and no more than `most`."
   (^long [what n] (whole what n Long/MAX_VALUE))
