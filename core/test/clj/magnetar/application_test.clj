@@ -5,6 +5,7 @@
    [magnetar.actor :as actor :refer [! receive]]
    [magnetar.application :as application]
    [magnetar.application.controller :as controller]
+   [magnetar.application.program :as program]
    [magnetar.gen-server :as gs]
    [magnetar.otp.lanes :as lanes]
    [magnetar.proc-lib :as proc-lib]
@@ -251,3 +252,41 @@
     (is (re-find #"not linked to the one that called :start" sentence))
     (is (nil? (actor/whereis :loose)))
     (is (= [] (running)))))
+
+;; ---- why a program did not start
+
+(defn- why-not-started
+  "The message with which `run` ends for this spec, and the status."
+  [spec]
+  (let [status (application/run spec {:exit identity})]
+    [status (some #(when (= :not-started (:event %)) (:message %)) @reports)]))
+
+(deftest a-program-that-does-not-start-says-the-innermost-reason-in-full
+  (let [inner {:children [{:id :db :start [gs/start-link (assoc worker :init (fn [_] (throw (ex-info "no route to the host" {})))) 1]}]}
+        [status message] (why-not-started {:name :shop :start {:children [{:id :inner :type :supervisor :start [sup/start-link inner]}]}})]
+    (is (= 1 status))
+    (is (re-find #"^The application :shop did not start: its child :inner did not start: its child :db did not start: clojure.lang.ExceptionInfo: no route to the host, at magnetar.application-test\S* \(application_test.clj:\d+\)\. Its start is magnetar.supervisor/start-link\.$"
+                 message)
+        message)))
+
+(deftest each-way-not-to-start-is-a-sentence
+  (doseq [[start pattern] [[[(fn [] [:error :no-port])] #"^The application :late did not start: :no-port\. Its start is magnetar.application-test"]
+                           [[(fn [] :nonsense)] #"^The application :late did not start: \(magnetar.application-test\S*\) returned :nonsense\.$"]
+                           [[(fn [] (throw (ex-info "oops" {})))] #"^The application :late did not start: \(magnetar.application-test\S*\) threw: clojure.lang.ExceptionInfo: oops, at "]
+                           [(fn [] (gs/start worker :x)) #"the process is not linked to the one that called :start"]
+                           [{:children [{:id :a :start [gs/start-link worker 1 2 3 4]}]} #"its child :a did not start: clojure.lang.ArityException: .*the child :a is started by \[magnetar.gen-server/start-link \(a behaviour\) 1 2 3 4\]"]]]
+    (reset! reports [])
+    (let [[status message] (why-not-started {:name :late :start start})]
+      (is (= 1 status))
+      (is (re-find pattern (str message)) message))))
+
+(deftest a-dependency-that-nobody-has-loaded-is-what-was-expected
+  (let [[status message] (why-not-started {:name :xx :applications [:yy]})]
+    (is (= [1 "unknown application at [:xx :applications 0]: :yy; expected an application that is loaded."] [status message]))))
+
+(deftest a-signal-that-stops-a-program-is-no-warning
+  (let [status (future (application/run {:name :shop} {:exit identity}))]
+    (is (eventually (= [:shop] (running))))
+    (is (= :ok (program/tell [:signal 15 "TERM"])))
+    (is (= 0 (value-of status)))
+    (is (= [{:event :stopping :level :info :signal "TERM"}] (filterv #(= :stopping (:event %)) @reports)))))

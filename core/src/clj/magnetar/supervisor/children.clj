@@ -62,16 +62,24 @@
 (defn- behaviour? [x]
   (and (map? x) (some x [:init :handle-call :handle-event :callback-mode])))
 
+(declare shown-start)
+
+(defn- shown-child [child]
+  (if (and (map? child) (sequential? (:start child)))
+    (language/plain (update child :start shown-start))
+    (language/plain child)))
+
 (defn- shown-argument [x]
   (cond
     (behaviour? x) (:name x '(a behaviour))
-    (var? x) x
+    (var? x) (symbol x)
+    (and (map? x) (sequential? (:children x))) (assoc (language/plain (dissoc x :children)) :children (mapv shown-child (take 20 (:children x))))
     :else (language/plain x)))
 
 (defn shown-start
   "A start as data that can be read: functions by name, behaviours by theirs."
   [[f & args]]
-  (into [(name-of f)] (map shown-argument) args))
+  (into [(if (ifn? f) (name-of f) (language/plain f))] (map shown-argument) args))
 
 (defn shown
   "The spec of a child, for answers and reports."

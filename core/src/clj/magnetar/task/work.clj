@@ -10,6 +10,7 @@
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions]
    [magnetar.proc-lib :as proc-lib])
@@ -126,7 +127,7 @@
 (defn failed
   "The error of whoever waited for a task that gave no value."
   [operation {:keys [site pid] :as task} reason timeout]
-  (ex-info (str "The " site ", " pid ", failed: " (arguments/show reason)
+  (ex-info (str "The " site ", " pid ", failed: " (reasons/text reason)
                 (if (= :timeout reason) (str " after " timeout " ms." (doing task)) "."))
            {:magnetar/reason :magnetar/task-failed
             :reason reason
