@@ -6,7 +6,7 @@
       (or (task/yield task {:timeout 1000}) (task/shutdown task))) ;=> [:ok page]
 
   start     start-link
-  tasks     async async-nolink async-opt async-stream async-stream-nolink; start-child, of which nobody awaits anything
+  tasks     async async-nolink async-opt async-stream async-stream-nolink; start-child, whose value is not awaited
   children  children terminate-child
 
   It is a `magnetar.supervisor` with the strategy :dynamic. Its tasks see its context values, and the root values of dynamic vars. Names are
