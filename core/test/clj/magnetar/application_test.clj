@@ -65,6 +65,8 @@
 
 (deftest ^{:spec ["C110"]} a-wrong-spec-is-answered-with-where-it-is-wrong-and-what-was-meant
   (is (= {:why :unknown-key :at [:aplications] :meant :applications} (flaw-of {:name :x :aplications []})))
+  (is (= {:why :unknown-key :at [:colour] :meant nil} (flaw-of {:name :x :colour :red})))
+  (is (= {:why :unknown-key :at [:environment] :meant nil} (flaw-of {:name :x :environment {}})))
   (is (= {:why :invalid-name :at [:name] :meant nil} (flaw-of {:name "x"})))
   (is (= {:why :invalid-start :at [:start] :meant nil} (flaw-of {:name :x :start ['f]})))
   (is (= {:why :invalid-callback :at [:stop] :meant nil} (flaw-of {:name :x :stop :it})))

@@ -410,9 +410,9 @@
                              [:magnetar/unknown-option ":max-childs" #(tasks/start-link {:max-childs 1})]
                              [:magnetar/unknown-option ":timeout" #(tasks/start-child :tasks inc {:timeout 1})]
                              [:magnetar/unknown-option ":shutdwn" #(tasks/async-opt :tasks {:shutdwn 1} inc 1)]
-                             [:magnetar/bad-option "`async-opt` expects :shutdown" #(tasks/async-opt :tasks {:shutdown -1} inc 1)]
-                             [:magnetar/bad-option "`start-child` expects :shutdown" #(tasks/start-child :tasks inc {:shutdown :never})]
-                             [:magnetar/bad-option "`async-stream` expects :shutdown" #(tasks/async-stream :tasks [1] inc {:shutdown nil})]
+                             [:magnetar/bad-option "`async-opt`: :shutdown is" #(tasks/async-opt :tasks {:shutdown -1} inc 1)]
+                             [:magnetar/bad-option "`start-child`: :shutdown is" #(tasks/start-child :tasks inc {:shutdown :never})]
+                             [:magnetar/bad-option "`async-stream`: :shutdown is" #(tasks/async-stream :tasks [1] inc {:shutdown nil})]
                              [:magnetar/call-failed ":noproc" #(tasks/async :no-such inc 1)]]]
       (let [[why sentence] (refused f)]
         (is (= reason why))
