@@ -142,6 +142,12 @@
       (-> (dissoc m :failed) (change kid assoc :pid :restarting))
       m)))
 
+(defn- stop-group
+  "The others of a group are stopped; one whose start was being tried again is so with the group now, not by itself."
+  [m others]
+  (let [tried-again (filter #(= :restarting (:pid %)) others)]
+    (reduce down (stop m others) tried-again)))
+
 (defn- start-again [{:keys [intensity period] :as m} kid]
   (let [late (conj (filterv #(< (- (:at m) period) %) (:times m)) (:at m))
         m (assoc m :times late)]
@@ -149,7 +155,7 @@
       (assoc (down m kid) :end :shutdown)
       (let [m (change m kid assoc :pid nil :last (if (= :restarting (:pid kid)) (:last kid) (:pid kid)))
             kids (group m kid)]
-        (start-group (stop m (remove #(= (:n kid) (:n %)) (members m kids))) kids)))))
+        (start-group (stop-group m (remove #(= (:n kid) (:n %)) (members m kids))) kids)))))
 
 ;; --- what is handled
 
