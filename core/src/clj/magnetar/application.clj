@@ -295,7 +295,7 @@
   ([x] (run x nil))
   ([x {:keys [stop-timeout exit] :or {stop-timeout 30000 exit program/exit} :as options}]
    (arguments/options "run" [:stop-timeout :exit] options)
-   (arguments/nanos :stop-timeout stop-timeout)
+   (arguments/duration :stop-timeout stop-timeout)
    (arguments/function "run" exit "(application/run spec {:exit identity})")
    (program/run {:given (if (sequential? x) (vec x) [x])
                  :named named
@@ -312,6 +312,5 @@
   {:erlang "init:stop/1"}
   ([] (shutdown 0))
   ([status]
-   (when-not (nat-int? status)
-     (arguments/misuse :magnetar/bad-status (str "A status is a whole number from 0 up; this is " (arguments/show status) ".") {:status status}))
+   (arguments/from-zero "status of `shutdown`" status 255)
    (program/tell [:shutdown status])))

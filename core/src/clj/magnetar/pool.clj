@@ -33,11 +33,6 @@
 
 (def ^:private known [:name :worker :size :overflow :max-waiting :order :shutdown])
 
-(defn- from-zero [what n]
-  (when-not (nat-int? n)
-    (arguments/misuse :magnetar/bad-option (str what " is a whole number from 0 up; this is " (arguments/show n) ".") {what n}))
-  n)
-
 (defn- check-worker [worker]
   (let [[f :as start] (if (vector? worker) worker [worker])]
     (when-not (and (ifn? f) (not (ident? f)) (not (coll? f)))
@@ -53,14 +48,14 @@
 
 (defn- start-with [operation start {:keys [name worker size overflow max-waiting order shutdown] :as options}]
   (arguments/options operation known options)
-  (when-not (= :brutal-kill shutdown)
-    (arguments/nanos :shutdown shutdown))
+  (when (some? shutdown)
+    (arguments/shutdown operation shutdown))
   (start desk/behaviour
          {:who name
           :start (check-worker worker)
           :size (arguments/whole :size size)
-          :overflow (from-zero :overflow (or overflow 0))
-          :max-waiting (if (= :infinity max-waiting) Long/MAX_VALUE (from-zero :max-waiting (if (nil? max-waiting) 1000 max-waiting)))
+          :overflow (arguments/from-zero :overflow (or overflow 0))
+          :max-waiting (if (= :infinity max-waiting) Long/MAX_VALUE (arguments/from-zero :max-waiting (if (nil? max-waiting) 1000 max-waiting)))
           :order (check-order (or order :lifo))
           :shutdown (if (nil? shutdown) 5000 shutdown)}
          {:name name :spawn-opt {:bindings :none}}))

@@ -16,6 +16,7 @@
    [magnetar.actor :as actor :refer [! after receive]]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.proc-lib.report :as report])
   (:import
@@ -235,7 +236,7 @@
 (defn ^:no-doc stopping-failed
   "Throws what `stop` throws for the reason."
   [reason pid timeout]
-  (throw (ex-info (str "The stop of " pid " failed: " (arguments/show reason) "."
+  (throw (ex-info (str "The stop of " pid " failed: " (reasons/text reason) "."
                        (when (= :calling-self reason)
                          " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
                   {:magnetar/reason :magnetar/stop-failed

@@ -76,7 +76,7 @@
   (if (and (number? n) (<= (double low) (double n) (double high)))
     (double n)
     (arguments/misuse :magnetar/bad-option
-                      (str what " is a number from " low (if (= ##Inf high) " up" (str " to " high)) "; this is " (arguments/show n) ".")
+                      (str "`exponential`: " what " is a number from " low (if (= ##Inf high) " up" (str " to " high)) "; this is " (arguments/show n) ".")
                       {what n})))
 
 (defn constant
@@ -248,7 +248,7 @@
   ([] (circuit-breaker nil))
   ([{:keys [on-state-change] :as options}]
    (arguments/options "circuit-breaker" [:failure-threshold :success-threshold :delay :fail-on :on-state-change] options)
-   (let [how (assoc (breaker/options options)
+   (let [how (assoc (breaker/options "circuit-breaker" options)
                     :on-state-change (or (arguments/option-function :on-state-change on-state-change "println") (fn [_ _])))
          breaker (atom breaker/closed)]
      (policy #(guarded breaker how %) #(breaker/look @breaker)))))

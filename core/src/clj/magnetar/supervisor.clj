@@ -9,21 +9,22 @@
   start     start-link
   as child  scope-link pipeline-link
   children  start-child terminate-child restart-child delete-child
-  look      which-children count-children get-childspec history
+  look      which-children which-child count-children get-childspec history
+  specs     child-spec check-childspecs
 
   A spec is a map:
 
   :strategy       :one-for-one (the default), :one-for-all, :rest-for-one; :simple-one-for-one, whose children all are made by one
                   template; :dynamic, whose children are started by specs of their own and have no ids
   :intensity      how many restarts in the :period are borne, else the supervisor stops all and ends with :shutdown. The defaults are OTP's,
-  :period         1 in 5000 ms; those of :dynamic are Elixir's, 3 in 5000 ms
-  :auto-shutdown  :never (the default), :any-significant, :all-significant
+  :period         1 in 5000 ms; those of :dynamic are Elixir's, 3 in 5000 ms. A period is above 0
+  :auto-shutdown  :never (the default), :any-significant, :all-significant; not where children are made by a template, or are :dynamic
   :children       child specs, started in this order and stopped in the reverse one
   :max-children   the most children of a :dynamic supervisor
   :extra-arguments  what stands before the arguments of each start of a :dynamic supervisor
   :history        how many deaths are remembered, 50
 
-  A child spec is a map:
+  A child spec is a map, or the symbol of a namespace, or [symbol argument], see `child-spec`:
 
   :id           any value but nil
   :start        [f & args]: called in the supervisor, it starts a process linked to it and returns [:ok pid], [:ok pid info], the pid, :ignore
@@ -35,8 +36,8 @@
   :type         :worker (the default) or :supervisor
   :significant  true if its end counts for :auto-shutdown
 
-  A start runs in the context of the supervisor, never in the bindings of whoever asked for it. Other keys are ignored, unless they look
-  like one of these misspelt. Names are those of Erlang's module supervisor."
+  A start runs in the context of the supervisor, never in the bindings of its caller. Other keys are refused, and so is a start whose process
+  is not linked to the supervisor. Names are those of Erlang's module supervisor."
   (:require
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
@@ -44,6 +45,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope]
    [magnetar.supervisor.behaviour :as behaviour]
+   [magnetar.supervisor.specs :as specs]
    [magnetar.supervisor.stages :as stages]))
 
 (set! *warn-on-reflection* true)
@@ -63,7 +65,49 @@
   ([spec] (start-link spec nil))
   ([spec {:keys [name] :as options}]
    (arguments/options "start-link" [:name] options)
-   (gs/start-link behaviour/behaviour [spec name] {:name name :spawn-opt {:bindings :none}})))
+   (let [[how :as checked] (if (map? spec) (specs/supervisor spec) [:ok])]
+     (if (= :error how)
+       checked
+       (gs/start-link behaviour/behaviour [spec name] {:name name :spawn-opt {:bindings :none}})))))
+
+(defn child-spec
+  "Returns the child spec of a namespace as a map, with the keys of `overrides` in place of its own.
+
+  x is the symbol of a namespace, or [symbol argument]. What its function `child-spec` returns for the argument is the spec. Without one the
+  id is the symbol, and the start is its `start-link` with the argument, or a gen-server with its callbacks. A map is taken as it is. Wherever
+  a child spec may stand the symbol or the vector may stand as well.
+
+  Throws an IllegalArgumentException if there is no such namespace, or it says nothing of a child.
+
+    (sup/child-spec ['my.counter 0] {:id :visits :restart :transient})
+    (sup/start-link {:children ['my.cache ['my.counter 0]]})
+
+  In Elixir: Supervisor.child_spec/2."
+  {:elixir "Supervisor.child_spec/2" :added "0.2"}
+  ([x] (child-spec x nil))
+  ([x overrides]
+   (let [[how given] (specs/caught #(specs/given [] x))]
+     (cond
+       (= :error how) (arguments/misuse :magnetar/bad-child-spec (str "`child-spec`: " (:message (second given))) {:value x})
+       (map? given) (merge given overrides)
+       :else (arguments/misuse :magnetar/bad-child-spec
+                               (str "`child-spec` expects the symbol of a namespace, [symbol argument] or a map; this is " (arguments/show given) ".")
+                               {:value x})))))
+
+(defn check-childspecs
+  "Checks child specs without starting them: :ok, or [:error flaw], the flaw as `start-link` has it.
+
+  auto-shutdown is that of the supervisor which they are for. Without it a significant child is not checked against it.
+
+    (sup/check-childspecs [{:id :a :start [gs/start-link 'my.counter 0]}]) ;=> :ok
+
+  In Erlang: supervisor:check_childspecs/1,2."
+  {:erlang "supervisor:check_childspecs/2" :added "0.2"}
+  ([childspecs] (check-childspecs childspecs :any-significant))
+  ([childspecs auto-shutdown]
+   (if-some [flaw (specs/children childspecs auto-shutdown)]
+     [:error flaw]
+     :ok)))
 
 ;; ---- children that are no servers
 
@@ -96,7 +140,7 @@
   "Adds a child and starts it: what its start returns, [:ok nil] for :ignore.
 
   x is a child spec; for :simple-one-for-one a vector of more arguments. [:error [:already-started pid]] or [:error :already-present] if the id is
-  taken, [:error [why spec]] if it does not start, [:error :max-children] if there are enough; then nothing is kept. Waits for the start;
+  taken, [:error [why spec]] if it does not start, the spec in a form for readers, [:error :max-children] if there are enough; then nothing is kept. Waits for the start;
   throws as `magnetar.gen-server/call`.
 
     (sup/start-child :app {:id :b :start [gs/start-link 'my.counter 0]}) ;=> [:ok pid]
@@ -108,6 +152,8 @@
 
 (defn terminate-child
   "Stops a child, given by id, or by pid where children have none: :ok, or [:error :not-found]. Its spec stays, unless it is :temporary or has no id.
+
+  The last pid of a child whose start is tried again stops that. Under :simple-one-for-one a pid that is dead is :ok.
 
     (sup/terminate-child :app :b) ;=> :ok
 
@@ -139,12 +185,26 @@
 (defn which-children
   "The children in the order of their start, each {:id :pid :type :restart}; :pid is nil if it does not run, :restarting while its start is tried.
 
+  The :id is nil where children have none, under :simple-one-for-one and :dynamic.
+
     (sup/which-children :app) ;=> [{:id :b :pid pid :type :worker :restart :permanent}]
 
   In Erlang: supervisor:which_children/1, in the other order."
   {:erlang "supervisor:which_children/1"}
   [supervisor]
   (ask supervisor [:which-children]))
+
+(defn which-child
+  "[:ok child] of one child as `which-children` shows it, or [:error :not-found].
+
+  x is an id, or a pid where children have no ids.
+
+    (sup/which-child :app :b) ;=> [:ok {:id :b :pid pid :type :worker :restart :permanent}]
+
+  In Erlang: supervisor:which_child/2."
+  {:erlang "supervisor:which_child/2" :added "0.2"}
+  [supervisor x]
+  (ask supervisor [:which-child x]))
 
 (defn count-children
   "How many children there are: {:specs :active :supervisors :workers}.

@@ -5,6 +5,7 @@
    [magnetar.actor :as actor :refer [! receive]]
    [magnetar.application :as application]
    [magnetar.application.controller :as controller]
+   [magnetar.application.program :as program]
    [magnetar.gen-server :as gs]
    [magnetar.otp.lanes :as lanes]
    [magnetar.proc-lib :as proc-lib]
@@ -64,6 +65,8 @@
 
 (deftest ^{:spec ["C110"]} a-wrong-spec-is-answered-with-where-it-is-wrong-and-what-was-meant
   (is (= {:why :unknown-key :at [:aplications] :meant :applications} (flaw-of {:name :x :aplications []})))
+  (is (= {:why :unknown-key :at [:colour] :meant nil} (flaw-of {:name :x :colour :red})))
+  (is (= {:why :unknown-key :at [:environment] :meant nil} (flaw-of {:name :x :environment {}})))
   (is (= {:why :invalid-name :at [:name] :meant nil} (flaw-of {:name "x"})))
   (is (= {:why :invalid-start :at [:start] :meant nil} (flaw-of {:name :x :start ['f]})))
   (is (= {:why :invalid-callback :at [:stop] :meant nil} (flaw-of {:name :x :stop :it})))
@@ -77,7 +80,7 @@
 (deftest ^{:spec ["C110"]} the-spec-of-the-supervisor-is-checked-where-it-stands
   (let [[_ [kind flaw]] (application/load {:name :x :start {:children [{:id :a :start [gs/start-link worker 1] :restart :permenant}]}})]
     (is (= [:start-spec [:start :children 0 :restart] :permanent] [kind (:at flaw) (:meant flaw)]))
-    (is (= "invalid restart type at [:start :children 0 :restart]: :permenant; one of :permanent, :transient, :temporary. Is :permanent meant?"
+    (is (= "invalid restart type at [:start :children 0 :restart]: :permenant; expected one of :permanent, :transient, :temporary. Is :permanent meant?"
            (:message flaw)))))
 
 (deftest what-is-no-application-is-refused-at-once
@@ -100,7 +103,7 @@
   (load-all (app :a :applications [:b]) (app :b :applications [:c]) (app :c :applications [:b]))
   (let [[_ [kind flaw]] (application/ensure-all-started :a)]
     (is (= [:application-spec :cycle [:b :c :b]] [kind (:why flaw) (:value flaw)]))
-    (is (= "cycle at [:c :applications]: [:b :c :b]; of applications one starts after the other." (:message flaw))))
+    (is (= "cycle at [:c :applications]: [:b :c :b]; expected applications that do not depend on themselves." (:message flaw))))
   (is (= [] @told)))
 
 (deftest a-dependency-that-is-not-loaded-is-named-with-what-was-meant
@@ -251,3 +254,41 @@
     (is (re-find #"not linked to the one that called :start" sentence))
     (is (nil? (actor/whereis :loose)))
     (is (= [] (running)))))
+
+;; ---- why a program did not start
+
+(defn- why-not-started
+  "The message with which `run` ends for this spec, and the status."
+  [spec]
+  (let [status (application/run spec {:exit identity})]
+    [status (some #(when (= :not-started (:event %)) (:message %)) @reports)]))
+
+(deftest a-program-that-does-not-start-says-the-innermost-reason-in-full
+  (let [inner {:children [{:id :db :start [gs/start-link (assoc worker :init (fn [_] (throw (ex-info "no route to the host" {})))) 1]}]}
+        [status message] (why-not-started {:name :shop :start {:children [{:id :inner :type :supervisor :start [sup/start-link inner]}]}})]
+    (is (= 1 status))
+    (is (re-find #"^The application :shop did not start: its child :inner did not start: its child :db did not start: clojure.lang.ExceptionInfo: no route to the host, at magnetar.application-test\S* \(application_test.clj:\d+\)\. Its start is magnetar.supervisor/start-link\.$"
+                 message)
+        message)))
+
+(deftest each-way-not-to-start-is-a-sentence
+  (doseq [[start pattern] [[[(fn [] [:error :no-port])] #"^The application :late did not start: :no-port\. Its start is magnetar.application-test"]
+                           [[(fn [] :nonsense)] #"^The application :late did not start: \(magnetar.application-test\S*\) returned :nonsense\.$"]
+                           [[(fn [] (throw (ex-info "oops" {})))] #"^The application :late did not start: \(magnetar.application-test\S*\) threw: clojure.lang.ExceptionInfo: oops, at "]
+                           [(fn [] (gs/start worker :x)) #"the process is not linked to the one that called :start"]
+                           [{:children [{:id :a :start [gs/start-link worker 1 2 3 4]}]} #"its child :a did not start: clojure.lang.ArityException: .*the child :a is started by \[magnetar.gen-server/start-link \(a behaviour\) 1 2 3 4\]"]]]
+    (reset! reports [])
+    (let [[status message] (why-not-started {:name :late :start start})]
+      (is (= 1 status))
+      (is (re-find pattern (str message)) message))))
+
+(deftest a-dependency-that-nobody-has-loaded-is-what-was-expected
+  (let [[status message] (why-not-started {:name :xx :applications [:yy]})]
+    (is (= [1 "unknown application at [:xx :applications 0]: :yy; expected an application that is loaded."] [status message]))))
+
+(deftest a-signal-that-stops-a-program-is-no-warning
+  (let [status (future (application/run {:name :shop} {:exit identity}))]
+    (is (eventually (= [:shop] (running))))
+    (is (= :ok (program/tell [:signal 15 "TERM"])))
+    (is (= 0 (value-of status)))
+    (is (= [{:event :stopping :level :info :signal "TERM"}] (filterv #(= :stopping (:event %)) @reports)))))

@@ -282,6 +282,18 @@
     (is (contains? #{[c a b c] [a b c a] [b c a b]} way) "whoever looked when the cycle was closed")
     (run! gs/stop [a b c])))
 
+(deftest the-pids-of-a-cycle-reach-the-caller-that-is-outside-of-it
+  (let [a (server) b (server)
+        ask (fn [server f] (fn [_ s] [:reply (gs/call server f) s]))
+        message (ex-message (failure #(gs/call a (ask b (ask a (fn [_ s] [:reply 1 s]))))))]
+    (is (str/includes? message ":call-cycle") message)
+    (is (<= 3 (count (re-seq #"#magnetar/pid \"[^\"]+\"" (subs message (str/index-of message ":call-cycle"))))) message)
+    (is (every? #(str/includes? message (pr-str %)) [a b]))))
+
+(deftest what-a-callback-has-to-return-is-never-cut
+  (let [message (ex-message (failure #(gs/call (server) (fn [_ _] [:repyl (range 40)]))))]
+    (is (re-find #"it has to return \[:reply v s\], .* with a timeout, :hibernate or \[:continue x\] behind" message) message)))
+
 (deftest a-cycle-of-queued-calls-is-reported
   (let [a (server)
         b (server)

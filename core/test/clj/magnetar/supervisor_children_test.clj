@@ -128,7 +128,7 @@
       (testing (pr-str start)
         (is (= [:invalid-start [:children 0 :start]] (flaw-of {:children [{:id :a :start start}]})))))
     (let [[_ [_ {:keys [message]}]] (sup/start-link {:children [{:id :a :start "text"}]})]
-      (is (= "invalid start at [:children 0 :start]: \"text\"; a function, or a vector of a function and its arguments, as in [gs/start-link 'my.counter 0]."
+      (is (= "invalid start at [:children 0 :start]: \"text\"; expected a function, or a vector of a function and its arguments, as in [gs/start-link 'my.counter 0]."
              message)))
     (gs/stop (second started))))
 

@@ -329,6 +329,47 @@
         (is (not= first-pid second-pid))
         (is (= [second-pid] (tasks/children s)))))))
 
+(deftest a-supervised-process-that-is-not-awaited-knows-its-callers
+  (let [me (self)
+        [_ s] (tasks/start-link {:name :tasks})]
+    (tasks/start-child s (fn []
+                           (let [child (self)]
+                             (! me [child (task/callers) (proc-lib/ancestors)])
+                             (tasks/start-child s #(! me [child (task/callers) (proc-lib/ancestors)])))))
+    (let [[child callers ancestors] (message)]
+      (is (= [[me] [:tasks me]] [callers ancestors]))
+      (is (= [child [child me] [:tasks me]] (message))))))
+
+(deftest a-task-that-is-started-again-is-no-child-with-a-pid-meanwhile
+  (let [[_ s] (tasks/start-link {:intensity 1000000000})
+        [_ pid] (sup/start-child s (let [tries (atom 0)]
+                                     {:start [#(if (= 1 (swap! tries inc)) (actor/spawn-link forever) [:error :no])]}))]
+    (is (= [pid] (tasks/children s)))
+    (actor/exit pid :kill)
+    (is (eventually (= [] (tasks/children s))))
+    (is (= :ok (tasks/terminate-child s pid)))
+    (is (= [:error :not-found] (tasks/terminate-child s pid)))))
+
+(deftest the-supervisor-ends-a-task-as-its-shutdown-says
+  (let [me (self)
+        stubborn (fn [] (actor/flag :trap-exit true) (! me :ready) (receive ::never nil))]
+    (doseq [start [#(tasks/async-opt % {:shutdown :brutal-kill} stubborn)
+                   #(tasks/async-opt % {:shutdown :brutal-kill :link false} stubborn)
+                   #(let [run (apply tasks/async-opt [% {:shutdown 0 :link false} stubborn])] run)]]
+      (let [[_ s] (tasks/start-link)
+            {:keys [ref]} (start s)]
+        (is (= :ready (receive :ready :ready)))
+        (actor/exit s :shutdown)
+        (is (= :killed (receive [:DOWN ref :process _ why] why)))
+        (actor/flush)))))
+
+(deftest an-unlinked-task-with-options-leaves-its-owner-alone
+  (let [[_ s] (tasks/start-link)]
+    (actor/flag :trap-exit false)
+    (is (= [:exit :boom] (task/yield (tasks/async-opt s {:link false} actor/exit :boom))))
+    (is (= 3 (task/await (tasks/async-opt s {} + 1 2))))
+    (is (= [[:ok 2]] (into [] (tasks/async-stream s [1] inc {:shutdown 10}))))))
+
 (deftest a-stream-without-links-gives-deaths-as-results
   (let [[_ s] (tasks/start-link)]
     (actor/flag :trap-exit false)
@@ -368,6 +409,10 @@
                              [:magnetar/not-a-seq "(into [] stream)" #(first (task/async-stream [1] inc))]
                              [:magnetar/unknown-option ":max-childs" #(tasks/start-link {:max-childs 1})]
                              [:magnetar/unknown-option ":timeout" #(tasks/start-child :tasks inc {:timeout 1})]
+                             [:magnetar/unknown-option ":shutdwn" #(tasks/async-opt :tasks {:shutdwn 1} inc 1)]
+                             [:magnetar/bad-option "`async-opt`: :shutdown is" #(tasks/async-opt :tasks {:shutdown -1} inc 1)]
+                             [:magnetar/bad-option "`start-child`: :shutdown is" #(tasks/start-child :tasks inc {:shutdown :never})]
+                             [:magnetar/bad-option "`async-stream`: :shutdown is" #(tasks/async-stream :tasks [1] inc {:shutdown nil})]
                              [:magnetar/call-failed ":noproc" #(tasks/async :no-such inc 1)]]]
       (let [[why sentence] (refused f)]
         (is (= reason why))

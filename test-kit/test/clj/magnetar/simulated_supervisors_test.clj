@@ -62,8 +62,6 @@
    {#'behaviour/stop-children (fn [stop] (fn [state kids] (stop state (reverse kids))))}
    "after the time of a shutdown no kill follows"
    {#'children/kill (fn [_] (fn [_ _] :shutdown))}
-   "a child is killed before its time"
-   {#'children/end-of (fn [end-of] (fn [pid ref _] (end-of pid ref :brutal-kill)))}
    "one more restart is borne than was said"
    {#'behaviour/add-restart (fn [add] (fn [state] (some-> (add (update state :intensity inc)) (update :intensity dec))))}
    "restarts of a period ago still count"
@@ -81,6 +79,10 @@
   (doseq [[title defect] defects]
     (testing title
       (is (sabotage/found defect 1000 #(supervision/program {:steps 10 :bad-starts 10}))))))
+
+(deftest a-child-that-is-killed-before-its-time-is-found
+  (is (sabotage/found {#'children/end-of (fn [end-of] (fn [pid ref _] (end-of pid ref :brutal-kill)))} 1000
+                      #(supervision/program {:strict true :steps 8}))))
 
 (deftest an-orphan-is-found
   (is (sabotage/found {#'children/stop unlinks-first} 2000 #(supervision/program {:steps 10}))))

@@ -271,18 +271,18 @@
     (doall (for [{:keys [self trace spec]} supervisors]
              (assoc (model/explain spec @trace strict) :pid @self)))))
 
-(defn- difference [pid kids]
+(defn- difference [pid {:keys [kids] :as model}]
   (let [seen (mapv (juxt :id :pid) (sup/which-children pid))]
     (cond
-      (not= seen (mapv (juxt :id :pid) kids)) [:which-children seen]
+      (not= seen (model/shown model)) [:which-children seen]
       (some #(= :restarting (:pid %)) kids) [:never-started-again seen]
       (some #(and (instance? Pid (:pid %)) (ended? (:pid %))) kids) [:a-death-unnoticed seen])))
 
 (defn- unlike-its-model
   "How a supervisor that lives differs from its model."
-  [{:keys [pid kids cut wrong]}]
+  [{:keys [pid cut wrong] :as model}]
   (when-not (or cut wrong (nil? pid) (ended? pid))
-    (let [found (ask #(difference pid kids))]
+    (let [found (ask #(difference pid model))]
       (when-not (= :gone found) found))))
 
 (defn- left-alive [run]

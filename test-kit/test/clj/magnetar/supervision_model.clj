@@ -142,14 +142,20 @@
       (-> (dissoc m :failed) (change kid assoc :pid :restarting))
       m)))
 
+(defn- stop-group
+  "The others of a group are stopped; one whose start was being tried again is so with the group now, not by itself."
+  [m others]
+  (let [tried-again (filter #(= :restarting (:pid %)) others)]
+    (reduce down (stop m others) tried-again)))
+
 (defn- start-again [{:keys [intensity period] :as m} kid]
   (let [late (conj (filterv #(< (- (:at m) period) %) (:times m)) (:at m))
         m (assoc m :times late)]
     (if (< intensity (count late))
       (assoc (down m kid) :end :shutdown)
-      (let [m (change m kid assoc :pid nil)
+      (let [m (change m kid assoc :pid nil :last (if (= :restarting (:pid kid)) (:last kid) (:pid kid)))
             kids (group m kid)]
-        (start-group (stop m (remove #(= (:n kid) (:n %)) (members m kids))) kids)))))
+        (start-group (stop-group m (remove #(= (:n kid) (:n %)) (members m kids))) kids)))))
 
 ;; --- what is handled
 
@@ -183,14 +189,21 @@
       (= :simple-one-for-one strategy) (add-started m template identity)
       (and (= :dynamic strategy) (int? max-children) (<= max-children (count (:kids m)))) (assoc m :reply [:error :max-children])
       (= :dynamic strategy) (add-started m x identity)
-      pid (assoc m :reply [:error [:already-started pid]])
+      (and pid (not= :restarting pid)) (assoc m :reply [:error [:already-started pid]])
       present (assoc m :reply [:error :already-present])
       :else (add-started m x (fn [_] :refused)))))
 
+(defn- to-terminate
+  "The child of an id, or of a pid: also of the last one of a child whose start is tried again."
+  [m x]
+  (if (dynamic? m)
+    (or (kid-of m :pid x) (first (filter #(and (= :restarting (:pid %)) (= x (:last %))) (:kids m))))
+    (kid-of m :id x)))
+
 (defn- terminate-child [m x]
-  (if-let [kid (kid-of m (if (dynamic? m) :pid :id) x)]
+  (if-let [kid (to-terminate m x)]
     (assoc (down (stop m [kid]) kid) :reply :ok)
-    (assoc m :reply [:error :not-found])))
+    (assoc m :reply (when-not (= :simple-one-for-one (:strategy m)) [:error :not-found])))) ; :ok there if it is dead, which the trace does not say
 
 (defn- stopped [m id f]
   (let [{:keys [pid] :as kid} (kid-of m :id id)]
@@ -238,8 +251,10 @@
 
 ;; --- the whole trace
 
-(defn- shown [m]
-  (mapv (juxt :id :pid) (:kids m)))
+(defn shown
+  "The children as [id pid]; those of a dynamic supervisor have no ids."
+  [m]
+  (mapv (juxt (if (dynamic? m) (constantly nil) :id) :pid) (:kids m)))
 
 (defn- same-reply? [expected reply]
   (or (nil? expected) (= expected reply)

@@ -8,7 +8,8 @@
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
-   [magnetar.supervisor :as supervisor])
+   [magnetar.supervisor :as supervisor]
+   [magnetar.supervisor.children :as children])
   (:import
    (magnetar.kernel.process LocalProcess Pid Processes)))
 
@@ -53,7 +54,7 @@
   (if (nil? start)
     [:ok nil nil]
     (let [[f & args :as call] (call-of start)
-          shown (language/plain call)]
+          shown (children/shown-start call)]
       (try
         (held (outcome shown (apply f args)) shown)
         (catch Throwable t

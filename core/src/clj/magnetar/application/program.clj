@@ -13,6 +13,7 @@
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.proc-lib.report :as report])
   (:import
@@ -83,10 +84,6 @@
 
 ;; ---- start
 
-(defn- failure-text [why]
-  (let [[_ flaw] (when (vector? why) why)]
-    (or (:message flaw) (language/text why))))
-
 (defn- names-of [{:keys [given named]}]
   (when (empty? given)
     (arguments/misuse :magnetar/bad-application "`run` wants an application, or a vector of them; this one is empty." {:given given}))
@@ -94,7 +91,7 @@
           (let [[how y] (named x)]
             (if (= :ok how)
               y
-              (arguments/misuse :magnetar/bad-application (str "`run` was given what does not start: " (failure-text y)) {:given x :why y}))))
+              (arguments/misuse :magnetar/bad-application (str "`run` was given what does not start: " (reasons/text y) ".") {:given x :why y}))))
         given))
 
 (defn- start-applications [{:keys [start]} names]
@@ -106,10 +103,10 @@
   [[word x y]]
   (case word
     :started nil
-    :signal (do (report/tell {:event :stopping :level :warning :signal y}) 0)
+    :signal (do (report/tell {:event :stopping :level :info :signal y}) 0)
     :shutdown x
     :exit 0
-    :failed (do (report/tell {:event :not-started :level :error :message (failure-text x)}) 1)
+    :failed (do (report/tell {:event :not-started :level :error :message (reasons/of-application x)}) 1)
     :ended 1))
 
 (defn- await-end [events]

@@ -23,7 +23,7 @@
 
 (defn- check-name [spec]
   (when-not (named? (:name spec))
-    (flaw :invalid-name [:name] (:name spec) "an application needs a :name, a keyword or symbol" nil)))
+    (flaw :invalid-name [:name] (:name spec) "a :name that is a keyword or symbol" nil)))
 
 (defn- check-start [start]
   (cond
@@ -55,7 +55,7 @@
   [spec]
   (when-not (map? spec)
     (flaw :invalid-application-spec [] spec "a map with :name, and with :start if it has processes" nil))
-  (specs/misspelt :application-spec [] known spec)
+  (specs/known-keys :application-spec [] known spec)
   (check-name spec)
   (check-start (:start spec))
   (run! #(check-callback spec %) [:prep-stop :stop])
@@ -100,7 +100,7 @@
   (cond
     (some #{name} (:order state)) state
     (some #{name} path) (let [way (conj (vec (drop-while #(not= name %) path)) name)]
-                          (flaw :cycle [(peek path) :applications] way "of applications one starts after the other" nil))
+                          (flaw :cycle [(peek path) :applications] way "applications that do not depend on themselves" nil))
     :else (-> (visit-all specs state (conj path name) (wanted-by specs name))
               (update :order conj name))))
 

@@ -57,14 +57,35 @@
       period
       (misuse :magnetar/bad-duration (str what " is a duration above 0; this is " (show duration) ".") {what duration}))))
 
+(defn shutdown
+  "The :shutdown that an operation was given, checked: a duration or :brutal-kill."
+  [operation value]
+  (when-not (= :brutal-kill value)
+    (when-not (try
+                (and (some? value) (Durations/nanos value))
+                (catch RuntimeException _ false))
+      (misuse :magnetar/bad-option
+              (str "`" operation "`: :shutdown is milliseconds from 0 up, a java.time.Duration, :infinity or :brutal-kill; this is " (show value) ".")
+              {:shutdown value})))
+  value)
+
+(defn- whole-from ^long [^long least what n ^long most]
+  (if (and (int? n) (<= least (long n) most))
+    n
+    (misuse :magnetar/bad-option
+            (str what " is a whole number from " least " " (if (and (integer? n) (< 0.0 (double n))) (str "to " most) "up")
+                 "; this is " (show n) ".")
+            {what n})))
+
 (defn whole
   "The number, which has to be whole and above 0, and no more than `most`."
   (^long [what n] (whole what n Long/MAX_VALUE))
-  (^long [what n most]
-   (if (and (int? n) (<= 1 (long n) (long most)))
-     n
-     (misuse :magnetar/bad-option
-             (str what " is a whole number from 1 " (if (pos-int? n) (str "to " most) "up") "; this is " (show n) ".") {what n}))))
+  (^long [what n most] (whole-from 1 what n most)))
+
+(defn from-zero
+  "The number, which has to be whole and 0 or more, and no more than `most`."
+  (^long [what n] (from-zero what n Long/MAX_VALUE))
+  (^long [what n most] (whole-from 0 what n most)))
 
 (defn option-function
   "The function that an option is, or nil where there is none."

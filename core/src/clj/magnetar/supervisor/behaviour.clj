@@ -2,7 +2,7 @@
   "The callbacks of a supervisor, which is a server.
 
   Its state: the flags of its spec; :kids, from key to child, where the key is the id, or a number where children have no ids; :pids, from pid
-  to key; :restarts, the times of late; :history."
+  to key, also from the last pid of a child whose start is tried again, which is its :last; :restarts, the recent times; :history."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
@@ -29,10 +29,13 @@
 ;; ---- the children in the state
 
 (defn- put-pid [state key pid]
-  (let [old (get-in state [:kids key :pid])]
-    (cond-> (assoc-in state [:kids key :pid] pid)
-      (instance? Pid old) (update :pids dissoc old)
-      (instance? Pid pid) (assoc-in [:pids pid] key))))
+  (let [{old :pid last-pid :last} (get-in state [:kids key])
+        old (if (instance? Pid old) old last-pid)]
+    (if (= :restarting pid)
+      (update-in state [:kids key] assoc :pid pid :last old)
+      (cond-> (update-in state [:kids key] #(dissoc (assoc % :pid pid) :last))
+        old (update :pids dissoc old)
+        (instance? Pid pid) (assoc-in [:pids pid] key)))))
 
 (defn- add [{:keys [next kids pids] :as state} key {:keys [pid] :as child}]
   (let [state (assoc state :next (inc (long next)) :kids (assoc kids key (assoc child :n next :key key :pid pid)))]
@@ -69,7 +72,7 @@
   [state [child & others]]
   (if (nil? child)
     [state nil]
-    (let [[how x] (children/start child)]
+    (let [[how x] (children/start-linked child)]
       (case how
         :ok (recur (put-pid state (:key child) x) others)
         :ignore (recur (gone state child) others)
@@ -174,7 +177,8 @@
 (defn- try-again [state {:keys [key] :as child} why]
   (children/tell :start-error (:who state) child why)
   (gs/cast (actor/self) [::try-again key])
-  [:noreply (put-pid state key :restarting)])
+  [:noreply (-> (put-pid state key :restarting)
+                (assoc-in [:kids key :why] why))])
 
 (defn- group
   "The children that have to be stopped and started when this one is started again."
@@ -184,20 +188,29 @@
     :rest-for-one (filter #(<= (long n) (long (:n %))) (in-order state))
     [child]))
 
+(defn- not-tried
+  "The state after another child of the group did not start: then the start of this one, unless it was before, is not tried by itself."
+  [state {:keys [key]} failed]
+  (if (and (not= key (:key failed)) (= :restarting (get-in state [:kids key :pid])))
+    (put-pid state key nil)
+    state))
+
 (defn- restart-group [state child]
   (let [kids (group state child)
-        state (-> (put-pid state (:key child) nil)
+        state (-> (put-pid state (:key child) :restarting)
                   (stop-children (remove #(= (:key child) (:key %)) kids)))
         [state failed why] (start-children state (keep #(get-in state [:kids (:key %)]) kids))]
     (if failed
-      (try-again state failed why)
+      (try-again (not-tried state child failed) failed why)
       [:noreply state])))
 
-(defn- start-again [state child]
+(defn- start-again
+  "Starts a child again that has ended, or could not be started, for this reason."
+  [{:keys [who intensity period] :as state} child why]
   (if-some [state (add-restart state)]
     (restart-group state child)
     (do
-      (children/tell :too-many-restarts (:who state) child :shutdown)
+      (children/tell :too-many-restarts who child why {:intensity intensity :period-ms (quot (long period) 1000000)})
       [:stop :shutdown (gone state child)])))
 
 (defn- auto-shutdown
@@ -216,20 +229,21 @@
     (assoc state :history (if (< (long history-size) (count history)) (pop history) history))))
 
 (defn- ended [state {:keys [restart key] :as child} why]
-  (let [state (-> (remember state child why) (put-pid key nil))
+  (let [state (-> (remember state child why) (put-pid key :restarting))
         again? (or (= :permanent restart) (and (= :transient restart) (not (report/silent? why))))]
     (when (or again? (not (report/silent? why)))
       (children/tell :child-terminated (:who state) child why))
     (if again?
-      (start-again state (assoc child :pid nil))
+      (start-again state (assoc child :pid nil) why)
       (auto-shutdown (gone state child) child))))
 
 (defn- handle-info [message state]
   (let [[word pid why] (when (vector? message) message)]
     (if (= :EXIT word)
-      (if-some [child (get-in state [:kids (get-in state [:pids pid])])]
-        (ended state child why)
-        [:noreply state])
+      (let [child (get-in state [:kids (get-in state [:pids pid])])]
+        (if (and child (= pid (:pid child)))
+          (ended state child why)
+          [:noreply state]))
       (do
         (report/tell {:event :unexpected-message :level :warning :supervisor (:who state) :message (language/plain message)})
         [:noreply state]))))
@@ -238,7 +252,7 @@
   (let [[word key] (when (vector? request) request)
         child (get-in state [:kids key])]
     (if (and (= ::try-again word) (= :restarting (:pid child)))
-      (start-again state child)
+      (start-again state child (:why child))
       [:noreply state])))
 
 ;; ---- requests
@@ -258,16 +272,16 @@
         {:keys [pid] :as present} (get-in state [:kids (:id child)])]
     (cond
       (= :error how) [[:error child] state]
-      (and present (some? pid)) [[:error [:already-started pid]] state]
+      (and present (running? present)) [[:error [:already-started pid]] state]
       present [[:error :already-present] state]
-      :else (keep-started state (:id child) child (children/start child) (fn [why] [why child])))))
+      :else (keep-started state (:id child) child (children/start-linked child) (fn [why] [why (children/shown child)])))))
 
 (defn- start-simple [{:keys [template next] :as state} x]
   (let [[how arguments] (specs/more-arguments x)]
     (if (= :error how)
       [[:error arguments] state]
       (let [child (update template :start into arguments)]
-        (keep-started state next child (children/start child) identity)))))
+        (keep-started state next child (children/start-linked child) identity)))))
 
 (defn- start-dynamic [{:keys [max-children next extra-arguments kids] :as state} spec]
   (let [[how child] (specs/one-child spec (assoc state :needs-id false))]
@@ -276,7 +290,7 @@
       (and (int? max-children) (<= (long max-children) (count kids))) [[:error :max-children] state]
       :else (let [[f & args] (:start child)
                   child (assoc child :start (into [f] (concat extra-arguments args)))]
-              (keep-started state next child (children/start child) identity)))))
+              (keep-started state next child (children/start-linked child) identity)))))
 
 (defn- start-child [{:keys [strategy] :as state} x]
   (case strategy
@@ -295,10 +309,11 @@
   (when (and (dynamic? state) (not (instance? Pid x)))
     [:error (if (= :dynamic strategy) :not-found :simple-one-for-one)]))
 
-(defn- terminate-child [state x]
+(defn- terminate-child [{:keys [strategy] :as state} x]
   (let [child (find-child state x)]
     (cond
       (refused state x) [(refused state x) state]
+      (and (nil? child) (= :simple-one-for-one strategy) (not (actor/alive? x))) [:ok state] ; as in OTP: it has ended already
       (nil? child) [[:error :not-found] state]
       :else [:ok (stop-child state child)])))
 
@@ -315,7 +330,7 @@
 
 (defn- restart-child [state x]
   (stopped state x (fn [{:keys [key] :as child}]
-                     (let [[how pid :as outcome] (children/start child)]
+                     (let [[how pid :as outcome] (children/start-linked child)]
                        (cond
                          (= :ok how) [outcome (put-pid state key pid)]
                          (= :ignore how) [[:ok nil] state]
@@ -324,13 +339,13 @@
 (defn- delete-child [state x]
   (stopped state x (fn [{:keys [key]}] [:ok (remove-child state key)])))
 
-(defn- shown-child [{:keys [id pid type restart]}]
-  {:id id :pid pid :type type :restart restart})
+(defn- shown-child [state {:keys [id pid type restart]}]
+  {:id (when-not (dynamic? state) id) :pid pid :type type :restart restart})
 
 (defn- count-children [{:keys [kids template] :as state}]
   (let [all (vals kids)
         supervisors (count (filter #(= :supervisor (:type %)) all))]
-    {:specs (if template 1 (count (if (dynamic? state) (filter running? all) all)))
+    {:specs (if template 1 (count all))
      :active (count (filter running? all))
      :supervisors supervisors
      :workers (- (count all) supervisors)}))
@@ -346,7 +361,8 @@
     :terminate-child (terminate-child state x)
     :restart-child (restart-child state x)
     :delete-child (delete-child state x)
-    :which-children [(mapv shown-child (in-order state)) state]
+    :which-children [(mapv #(shown-child state %) (in-order state)) state]
+    :which-child [(if-some [child (find-child state x)] [:ok (shown-child state child)] [:error :not-found]) state]
     :count-children [(count-children state) state]
     :get-childspec [(childspec state x) state]
     :history [(vec (:history state)) state]

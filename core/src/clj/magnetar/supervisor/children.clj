@@ -2,14 +2,18 @@
   "Starts and stops the children of a supervisor, in its own process."
   {:no-doc true}
   (:require
+   [clojure.main :as main]
+   [clojure.string :as str]
    [magnetar.actor :as actor :refer [after receive]]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report])
   (:import
+   (clojure.lang ArityException)
    (magnetar.kernel.park Fiber)
-   (magnetar.kernel.process Pid)
+   (magnetar.kernel.process LocalProcess Pid Processes)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -29,15 +33,102 @@
     (and (vector? value) (= :error (first value)) (= 2 (count value))) value
     :else [:error [:bad-return-value (language/plain value) "a start returns [:ok pid], [:ok pid info], a pid, :ignore or [:error why]"]]))
 
+(defn- linked? [pid]
+  (.isLinked (LocalProcess/current) pid))
+
+(defn- child-of-this?
+  "Was the process started by this one?"
+  [pid]
+  (when-some [^LocalProcess process (Processes/processOf pid)]
+    (= (actor/self) (:parent (get (.dictionary process) ::proc-lib/family)))))
+
+(defn- held
+  "The outcome, unless the process that was started lives and is not linked to this one: its end would not be heard of."
+  [[how pid :as outcome]]
+  (if (and (= :ok how) (not (linked? pid)) (actor/alive? pid))
+    (do
+      (when (child-of-this? pid)
+        (actor/exit pid :kill))
+      [:error [:not-linked pid "a start links the process to the supervisor that calls it: use a start-link or spawn-link in the child spec"]])
+    outcome))
+
+(defn- name-of
+  "The function as a symbol."
+  [f]
+  (if (var? f)
+    (symbol f)
+    (symbol (str/replace (main/demunge (.getName (class f))) #"--\d+$" ""))))
+
+(defn- behaviour? [x]
+  (and (map? x) (some x [:init :handle-call :handle-event :callback-mode])))
+
+(declare shown-start)
+
+(defn- shown-child [child]
+  (if (and (map? child) (sequential? (:start child)))
+    (language/plain (update child :start shown-start))
+    (language/plain child)))
+
+(defn- shown-argument [x]
+  (cond
+    (behaviour? x) (:name x '(a behaviour))
+    (var? x) (symbol x)
+    (and (map? x) (sequential? (:children x))) (assoc (language/plain (dissoc x :children)) :children (mapv shown-child (take 20 (:children x))))
+    :else (language/plain x)))
+
+(defn shown-start
+  "A start as data that can be read: functions by name, behaviours by theirs."
+  [[f & args]]
+  (into [(if (ifn? f) (name-of f) (language/plain f))] (map shown-argument) args))
+
+(defn shown
+  "The spec of a child, for answers and reports."
+  [child]
+  (update (select-keys child [:id :start :restart :shutdown :type :significant]) :start shown-start))
+
+(defn- var-of [f]
+  (if (var? f)
+    f
+    (let [named (name-of f)]
+      (when-some [ns (some-> (namespace named) symbol find-ns)]
+        (get (ns-interns ns) (symbol (name named)))))))
+
+(defn- takes
+  "What a function takes and where it is defined, as far as its var tells."
+  [f]
+  (let [{:keys [arglists file line]} (some-> (var-of f) meta)]
+    (str (when (seq arglists) (str " It takes " (str/join " or " (map pr-str arglists)) "."))
+         (when file (str " It is defined at " file ":" line ".")))))
+
+(defn- wrong-arity?
+  "Was it the start function itself that was called with so many arguments?"
+  [f args ^ArityException e]
+  (and (= (count args) (.-actual e))
+       (str/starts-with? (.getName (class (if (var? f) @f f))) (munge (.-name e)))))
+
+(defn- reason-of
+  "The reason of a start that threw; of a wrong number of arguments with the child and what its start takes."
+  [{[f & args :as start] :start id :id} t]
+  (let [[term frames :as reason] (language/reason t)]
+    (if (and (instance? ArityException t) (wrong-arity? f args t))
+      [(assoc term :message (str (ex-message t) ": the child" (when (some? id) (str " " (arguments/show id))) " is started by " (arguments/show (shown-start start)) "." (takes f)))
+       frames]
+      reason)))
+
 (defn start
   "Calls the start function of a child: [:ok pid], [:ok pid info], [:ignore] or [:error why]."
-  [{[f & args] :start}]
+  [{[f & args] :start :as child}]
   (try
     (outcome (apply f args))
     (catch Throwable t
       (if (proc-lib/alive-here?)
-        [:error (language/reason t)]
+        [:error (reason-of child t)]
         (throw t)))))
+
+(defn start-linked
+  "Like `start`; [:error [:not-linked ..]] if the process that was started is not linked to this one."
+  [child]
+  (held (start child)))
 
 ;; ---- stop
 
@@ -78,8 +169,9 @@
 
 (defn tell
   "Reports what befell a child."
-  [event who {:keys [id pid]} why]
-  (report/tell {:event event :level :warning :supervisor who :child id :pid pid :reason (language/plain why)}))
+  ([event who child why] (tell event who child why nil))
+  ([event who {:keys [id pid]} why more]
+   (report/tell (merge {:event event :level :warning :supervisor who :child id :pid pid :reason (language/plain why)} more))))
 
 (defn stop
   "Stops a child as its spec says; waits until it has ended."

@@ -3,6 +3,7 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
+   [magnetar.gen-server :as gs]
    [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
@@ -32,7 +33,8 @@
                                           :at at
                                           :value value
                                           :meant meant
-                                          :message (str (str/replace (name why) "-" " ") " at " (pr-str at) ": " (arguments/show value) "; " may-be "."
+                                          :message (str (str/replace (name why) "-" " ") " at " (pr-str at) ": " (arguments/show value)
+                                                        "; expected " may-be "."
                                                         (when meant (str " Is " meant " meant?")))}]}))))
 
 (defn- one-of [kind why at value allowed]
@@ -40,24 +42,38 @@
     (flaw kind why at value (str "one of " (str/join ", " allowed)) (behaviour/near value allowed)))
   value)
 
-(defn misspelt
-  "Refuses a key that is none, but nearly one that is missing; other keys are nobody's business."
+(defn- same-stem
+  "The one of these keywords that begins with the same five letters as x, or nil."
+  [x keywords]
+  (when (ident? x)
+    (let [stem (fn [word] (subs (name word) 0 (min 5 (count (name word)))))]
+      (first (filter #(and (= 5 (count (stem x))) (= (stem x) (stem %))) keywords)))))
+
+(defn known-keys
+  "Refuses a key that a spec does not have, and says which one may have been meant."
   [kind at known m]
   (doseq [k (remove (set known) (keys m))
-          :let [meant (behaviour/near k (remove #(contains? m %) known))]
-          :when meant]
-    (flaw kind :unknown-key (conj at k) (m k) (str "the keys are " (str/join ", " known)) meant)))
+          :let [free (remove #(contains? m %) known)]]
+    (flaw kind :unknown-key (conj at k) (m k) (str "no key but " (str/join ", " known)) (or (behaviour/near k free) (same-stem k free)))))
 
 (defn- whole [kind why at value]
   (when-not (nat-int? value)
-    (flaw kind why at value "a whole number from 0 up" nil))
+    (flaw kind why at value (str "a whole number from 0 to " Long/MAX_VALUE) nil))
   value)
 
 (defn- nanos [kind why at value]
   (try
+    (when (nil? value) (throw (IllegalArgumentException.)))
     (Durations/nanos value)
     (catch RuntimeException _
-      (flaw kind why at value "a duration: milliseconds, a java.time.Duration or :infinity" nil))))
+      (flaw kind why at value "a duration: milliseconds from 0 up, a java.time.Duration or :infinity" nil))))
+
+(defn- check-period [at value]
+  (let [period (nanos :supervisor-data :invalid-period at value)]
+    (when (zero? (long period))
+      (flaw :supervisor-data :invalid-period at value
+            "a duration above 0, in which restarts are counted; {:intensity 0} allows no restart" nil))
+    period))
 
 ;; ---- children
 
@@ -67,7 +83,7 @@
 
 (defn- check-start [at start]
   (when (nil? start)
-    (flaw :start-spec :missing-start at start "a child needs :start, as in [gs/start-link 'my.counter 0]" nil))
+    (flaw :start-spec :missing-start at start "a child spec with :start, as in [gs/start-link 'my.counter 0]" nil))
   (let [whole (if (sequential? start) (vec start) [start])]
     (when-not (function? (first whole))
       (flaw :start-spec :invalid-start (conj at :start) start
@@ -75,43 +91,81 @@
     whole))
 
 (defn- check-shutdown [at shutdown]
-  (if (#{:brutal-kill :infinity} shutdown)
-    shutdown
-    (do
-      (when (keyword? shutdown)
-        (flaw :start-spec :invalid-shutdown (conj at :shutdown) shutdown "milliseconds, a java.time.Duration, :infinity or :brutal-kill"
-              (behaviour/near shutdown [:brutal-kill :infinity])))
-      (nanos :start-spec :invalid-shutdown (conj at :shutdown) shutdown)
-      shutdown)))
+  (when-not (#{:brutal-kill :infinity} shutdown)
+    (when (keyword? shutdown)
+      (flaw :start-spec :invalid-shutdown (conj at :shutdown) shutdown "milliseconds, a java.time.Duration, :infinity or :brutal-kill"
+            (behaviour/near shutdown [:brutal-kill :infinity])))
+    (nanos :start-spec :invalid-shutdown (conj at :shutdown) shutdown))
+  shutdown)
 
 (defn- check-significant [at {:keys [restart significant]} auto-shutdown]
   (when-not (boolean? significant)
     (flaw :start-spec :invalid-significant (conj at :significant) significant "true or false" nil))
   (when (and significant (or (= :permanent restart) (= :never auto-shutdown)))
     (flaw :start-spec :bad-combination (conj at :significant) [restart auto-shutdown]
-          "a significant child is :transient or :temporary, under a supervisor with :auto-shutdown" nil)))
+          "a significant child to be :transient or :temporary, under a supervisor with :auto-shutdown" nil)))
+
+;; ---- children given by a namespace
+
+(defn- namespace-of [at sym]
+  (try
+    (when-not (find-ns sym) (require sym))
+    (the-ns sym)
+    (catch java.io.FileNotFoundException e
+      (flaw :start-spec :no-such-namespace at sym (str "a namespace that can be loaded. " (ex-message e)) nil))))
+
+(defn- public-in [ns sym]
+  (get (ns-publics ns) sym))
+
+(def ^:private supervisors '#{magnetar.supervisor magnetar.task.supervisor magnetar.pool})
+
+(defn- call-of
+  "The start function with its argument, or without one if none is given and it takes none."
+  [start-link arguments]
+  (into [start-link] (if (or (seq arguments) (some #(= [] %) (:arglists (meta start-link)))) arguments [nil])))
+
+(defn- spec-by-namespace
+  "What the function child-spec of the namespace says, or the spec of its start-link, or of the server whose callbacks it has."
+  [at sym arguments]
+  (let [ns (namespace-of at sym)
+        start-link (public-in ns 'start-link)
+        tree? (contains? supervisors sym)]
+    (cond
+      (and (public-in ns 'child-spec) (not tree?)) ((public-in ns 'child-spec) (first arguments))
+      start-link (cond-> {:id sym :start (call-of start-link arguments)} tree? (assoc :type :supervisor))
+      (public-in ns 'handle-call) {:id sym :start [gs/start-link sym (first arguments)]}
+      :else (flaw :start-spec :no-child-spec at sym "a namespace with child-spec, start-link or the callbacks of a server" nil))))
+
+(defn given
+  "The child spec as a map: as it stands, or what the namespace says that is given as a symbol, or as a vector of symbol and argument."
+  [at x]
+  (cond
+    (simple-symbol? x) (spec-by-namespace at x [])
+    (and (vector? x) (= 2 (count x)) (simple-symbol? (first x))) (spec-by-namespace at (first x) (rest x))
+    :else x))
 
 (defn child
   "A child spec with all its keys, checked."
-  [at spec {:keys [auto-shutdown needs-id] :or {auto-shutdown :never needs-id true}}]
-  (when-not (map? spec)
-    (flaw :start-spec :invalid-child-spec at spec "a map with :id and :start" nil))
-  (misspelt :start-spec at child-keys spec)
-  (when (and needs-id (nil? (:id spec)))
-    (flaw :start-spec :missing-id at spec "a child needs an :id" nil))
-  (let [kind (one-of :start-spec :invalid-child-type (conj at :type) (:type spec :worker) types)
-        whole-spec (merge {:restart :permanent, :significant false, :shutdown (if (= :supervisor kind) :infinity 5000)}
-                          (select-keys spec child-keys)
-                          {:type kind, :start (check-start at (:start spec))})]
-    (one-of :start-spec :invalid-restart-type (conj at :restart) (:restart whole-spec) restarts)
-    (check-shutdown at (:shutdown whole-spec))
-    (check-significant at whole-spec auto-shutdown)
-    whole-spec))
+  [at x {:keys [auto-shutdown needs-id] :or {auto-shutdown :never needs-id true}}]
+  (let [spec (given at x)]
+    (when-not (map? spec)
+      (flaw :start-spec :invalid-child-spec at spec "a map with :id and :start, or the symbol of a namespace" nil))
+    (known-keys :start-spec at child-keys spec)
+    (when (and needs-id (nil? (:id spec)))
+      (flaw :start-spec :missing-id at spec "a child spec with an :id" nil))
+    (let [kind (one-of :start-spec :invalid-child-type (conj at :type) (:type spec :worker) types)
+          whole-spec (merge {:restart :permanent, :significant false, :shutdown (if (= :supervisor kind) :infinity 5000)}
+                            (select-keys spec child-keys)
+                            {:type kind, :start (check-start at (:start spec))})]
+      (one-of :start-spec :invalid-restart-type (conj at :restart) (:restart whole-spec) restarts)
+      (check-shutdown at (:shutdown whole-spec))
+      (check-significant at whole-spec auto-shutdown)
+      whole-spec)))
 
-(defn- check-ids [children]
+(defn- check-ids [at children]
   (reduce (fn [seen [n {:keys [id]}]]
             (when (contains? seen id)
-              (flaw :start-spec :duplicate-child-name [:children n :id] id "each child has an :id of its own" nil))
+              (flaw :start-spec :duplicate-child-name (conj at n :id) id "an :id for each child that no other one has" nil))
             (conj seen id))
           #{}
           (map-indexed vector children)))
@@ -120,22 +174,36 @@
   "Refuses what only a :dynamic supervisor has: elsewhere it would do nothing."
   [spec strategy]
   (doseq [k [:max-children :extra-arguments] :when (not (or (= :dynamic strategy) (contains? #{nil :infinity} (k spec))))]
-    (flaw :supervisor-data :only-of-dynamic [k] (k spec) (str "a supervisor with {:strategy :dynamic} has it, and this one is " strategy) nil)))
+    (flaw :supervisor-data :only-of-dynamic [k] (k spec) (str "it only with {:strategy :dynamic}, and this one is " strategy) nil)))
+
+(defn- check-auto-shutdown
+  "Refuses an end by significant children where children are no part of the spec: as OTP for templates, and Elixir."
+  [auto strategy]
+  (when (and (not= :never auto) (#{:simple-one-for-one :dynamic} strategy))
+    (flaw :supervisor-data (if (= :dynamic strategy) :invalid-auto-shutdown :bad-combination) [:auto-shutdown] [auto strategy]
+          "an :auto-shutdown only with :one-for-one, :one-for-all or :rest-for-one" nil)))
+
+(defn- check-max-children [x]
+  (when-not (nat-int? x)
+    (flaw :supervisor-data :invalid-max-children [:max-children] x (str "a whole number from 0 to " Long/MAX_VALUE ", or :infinity") nil)))
 
 (defn- check-extra-arguments [x]
   (when-not (or (nil? x) (sequential? x))
     (flaw :supervisor-data :invalid-extra-arguments [:extra-arguments] x "a vector of arguments" nil))
   (vec x))
 
-(defn- check-children [{:keys [children strategy] :as flags}]
+(defn- check-children [{:keys [children strategy at] :or {at [:children]} :as flags}]
   (when-not (or (nil? children) (sequential? children))
-    (flaw :start-spec :invalid-children [:children] children "a vector of child specs" nil))
+    (flaw :start-spec :invalid-children at children "a vector of child specs" nil))
   (let [simple? (= :simple-one-for-one strategy)]
     (when (or (and simple? (not= 1 (count children))) (and (= :dynamic strategy) (seq children)))
-      (flaw :bad-start-spec :wrong-number-of-children [:children] children
-            (if simple? "a :simple-one-for-one has one child spec, the template" "a :dynamic supervisor begins without children") nil))
-    (let [checked (vec (map-indexed #(child [:children %1] %2 flags) children))]
-      (check-ids checked)
+      (flaw :bad-start-spec :wrong-number-of-children at children
+            (if simple?
+              "one child spec, the template of a :simple-one-for-one"
+              "no children, since those of a :dynamic supervisor are started by start-child")
+            nil))
+    (let [checked (vec (map-indexed #(child (conj at %1) %2 flags) children))]
+      (check-ids at checked)
       checked)))
 
 ;; ---- flags
@@ -148,10 +216,10 @@
   [spec]
   (when-not (map? spec)
     (flaw :supervisor-data :invalid-spec [] spec "a map with :strategy and :children" nil))
-  (misspelt :supervisor-data [] flag-keys spec)
+  (known-keys :supervisor-data [] flag-keys spec)
   (let [strategy (one-of :supervisor-data :invalid-strategy [:strategy] (:strategy spec :one-for-one) strategies)
         auto (one-of :supervisor-data :invalid-auto-shutdown [:auto-shutdown] (:auto-shutdown spec :never) auto-shutdowns)
-        period (nanos :supervisor-data :invalid-period [:period] (:period spec 5000))
+        period (check-period [:period] (:period spec 5000))
         flags {:strategy strategy
                :auto-shutdown auto
                :intensity (whole :supervisor-data :invalid-intensity [:intensity] (:intensity spec (default-intensity strategy)))
@@ -160,8 +228,9 @@
                :extra-arguments (check-extra-arguments (:extra-arguments spec))
                :history-size (whole :supervisor-data :invalid-history [:history] (:history spec 50))}]
     (check-dynamic spec strategy)
+    (check-auto-shutdown auto strategy)
     (when-not (= :infinity (:max-children flags))
-      (whole :supervisor-data :invalid-max-children [:max-children] (:max-children flags)))
+      (check-max-children (:max-children flags)))
     (assoc flags :specs (check-children (assoc flags :children (:children spec))))))
 
 (defn caught
@@ -184,6 +253,14 @@
   [spec flags]
   (let [[how x] (caught #(child [] spec flags))]
     (if (= :ok how) [:ok x] [:error (second x)])))
+
+(defn children
+  "nil, or what is wrong with these child specs under a supervisor with this :auto-shutdown."
+  [specs auto-shutdown]
+  (let [[how x] (caught #(do (one-of :supervisor-data :invalid-auto-shutdown [:auto-shutdown] auto-shutdown auto-shutdowns)
+                             (check-children {:children specs :strategy :one-for-one :auto-shutdown auto-shutdown :at []})))]
+    (when (= :error how)
+      (second x))))
 
 (defn more-arguments
   "[:ok arguments] for the start of a template, or [:error what is wrong]."

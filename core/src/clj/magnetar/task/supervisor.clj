@@ -6,7 +6,7 @@
       (or (task/yield task {:timeout 1000}) (task/shutdown task))) ;=> [:ok page]
 
   start     start-link
-  tasks     async async-nolink async-stream async-stream-nolink; start-child, of which nobody awaits anything
+  tasks     async async-nolink async-opt async-stream async-stream-nolink; start-child, whose value is not awaited
   children  children terminate-child
 
   It is a `magnetar.supervisor` with the strategy :dynamic. Its tasks see its context values, and the root values of dynamic vars. Names are
@@ -18,7 +18,9 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.supervisor :as sup]
    [magnetar.task.stream :as stream]
-   [magnetar.task.work :as work]))
+   [magnetar.task.work :as work])
+  (:import
+   (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -49,8 +51,12 @@
 (defn- child [supervisor site body options]
   (sup/start-child supervisor (merge {:restart :temporary} options {:start [spawn-child site body]})))
 
-(defn- async-in [operation supervisor site f args link?]
-  (let [[how x] (child supervisor site (work/child-body operation f args) nil)]
+(defn- check-shutdown [operation {:keys [shutdown] :as options}]
+  (when (contains? options :shutdown)
+    (arguments/shutdown operation shutdown)))
+
+(defn- async-in [operation supervisor site f args link? options]
+  (let [[how x] (child supervisor site (work/child-body operation f args) options)]
     (cond
       (= :ok how) (work/adopt site x link?)
       (= :max-children x) (throw (work/too-many supervisor))
@@ -60,7 +66,7 @@
 (defn ^:no-doc async-at
   "`async` or `async-nolink`, which the operation tells, with the task named after the site."
   [operation supervisor site f args link?]
-  (async-in operation supervisor site f args link?))
+  (async-in operation supervisor site f args link? nil))
 
 (defn async
   "Starts a task by the supervisor that calls (f & args), linked to this process as well; returns the task, for `magnetar.task/await`.
@@ -88,15 +94,41 @@
   [supervisor f & args]
   (async-at "async-nolink" supervisor unknown f args false))
 
+(defn ^:no-doc async-opt-at
+  "`async-opt`, with the task named after the site."
+  [supervisor site options f args]
+  (arguments/options "async-opt" [:link :shutdown] options)
+  (check-shutdown "async-opt" options)
+  (async-in "async-opt" supervisor site f args (:link options true) (select-keys options [:shutdown])))
+
+(defn async-opt
+  "Like `async`, with options before the function. Options:
+
+  :shutdown  how long the task may take to end when its supervisor stops, as in a child spec: 5000 unless told, :brutal-kill, :infinity
+  :link      false for a task without a link to this process, as `async-nolink`; true
+
+    (tasks/async-opt :tasks {:shutdown :brutal-kill} fetch url)
+
+  In Elixir: Task.Supervisor.async/3."
+  {:elixir "Task.Supervisor.async/3" :added "0.2"
+   :inline (fn [supervisor options f & args] `(async-opt-at ~supervisor ~(start/here "task") ~options ~f ~(when args (vec args))))
+   :inline-arities #(<= 3 (long %))}
+  [supervisor options f & args]
+  (async-opt-at supervisor unknown options f args))
+
 (defn ^:no-doc async-stream-at
   "`async-stream`, without links unless link? is true, with its tasks named after the site."
   [supervisor site coll f options link?]
-  (stream/stream site coll f
-                 (fn [item] (async-in "async-stream" supervisor site f [item] link?))
-                 options))
+  (let [of-child (when (map? options) (select-keys options [:shutdown]))]
+    (check-shutdown "async-stream" of-child)
+    (stream/stream site coll f
+                   (fn [item] (async-in "async-stream" supervisor site f [item] link? of-child))
+                   (if (map? options) (dissoc options :shutdown) options))))
 
 (defn async-stream
   "Like `magnetar.task/async-stream`, with tasks that the supervisor starts, linked to this process as well.
+
+  One more option is :shutdown, as of `async-opt`.
 
     (into [] (tasks/async-stream :tasks urls fetch))
 
@@ -126,7 +158,8 @@
   [supervisor site f options]
   (work/check-function "start-child" f)
   (arguments/options "start-child" [:restart :shutdown] options)
-  (child supervisor site f options))
+  (check-shutdown "start-child" options)
+  (child supervisor site (work/with-callers f) options))
 
 (defn start-child
   "Lets the supervisor start a process that calls f, of which nobody awaits anything: [:ok pid], or [:error :max-children].
@@ -153,7 +186,7 @@
   In Elixir: Task.Supervisor.children/1."
   {:elixir "Task.Supervisor.children/1"}
   [supervisor]
-  (mapv :pid (sup/which-children supervisor)))
+  (filterv #(instance? Pid %) (map :pid (sup/which-children supervisor))))
 
 (defn terminate-child
   "Ends a task: :ok, or [:error :not-found].

@@ -10,6 +10,7 @@
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions]
    [magnetar.proc-lib :as proc-lib])
@@ -69,16 +70,20 @@
         work (work owner (callers-of-new owner) f args)]
     (introduce owner site (proc-lib/spawn-at "async" site {:link true} work))))
 
-(defn start
-  "Starts f in a process of which nobody waits for anything."
-  [operation site options f]
-  (check-function operation f)
+(defn with-callers
+  "f, which knows this process as its caller, in whatever process it is called."
+  [f]
   (let [starter (some-> (LocalProcess/current) .pid)
         callers (if starter (callers-of-new starter) [])]
-    (proc-lib/spawn-at operation site options
-                       (fn []
-                         (actor/pput ::callers callers)
-                         (f)))))
+    (fn []
+      (actor/pput ::callers callers)
+      (f))))
+
+(defn start
+  "Starts f in a process whose value is not awaited."
+  [operation site options f]
+  (check-function operation f)
+  (proc-lib/spawn-at operation site options (with-callers f)))
 
 (defn child-body
   "The body of a task that a supervisor starts for this process."
@@ -122,7 +127,7 @@
 (defn failed
   "The error of whoever waited for a task that gave no value."
   [operation {:keys [site pid] :as task} reason timeout]
-  (ex-info (str "The " site ", " pid ", failed: " (arguments/show reason)
+  (ex-info (str "The " site ", " pid ", failed: " (reasons/text reason)
                 (if (= :timeout reason) (str " after " timeout " ms." (doing task)) "."))
            {:magnetar/reason :magnetar/task-failed
             :reason reason

@@ -183,9 +183,12 @@
     Q = quiet(a),
     [Why([maps:remove(id, Q)]), Why([#{id => a}]), Why([Q#{restart => always}]), Why([Q#{shutdown => -1}]), Why([Q#{type => robot}]), Why([Q, Q])]")
 
-(scenario SUP-56 "other keys are ignored"
-  :expect [[:a :up]]
-  :ours (view (supervisor {:colour :red :children [(quiet :a {:note "x"})]}))
+(scenario SUP-56 "other keys are refused here, and ignored there"
+  :expect [[:supervisor-data :unknown-key [:colour]] [:start-spec :unknown-key [:children 0 :note]]]
+  :ours (let [flaw-of (fn [spec] (let [[_ [kind {:keys [why at]}]] (supervisor spec)] [kind why at]))]
+          [(flaw-of {:colour :red :children [(quiet :a)]}) (flaw-of {:children [(quiet :a {:note "x"})]})])
+  :erl-expect [[:a :up]]
+  :differs "A key that is mistyped would be a setting that never takes effect, and no spec is shared with other programs."
   :erl "view(sup(#{colour => red}, [(quiet(a))#{note => x}]))")
 
 (scenario SUP-60 "a child that has unlinked itself is stopped too"

@@ -730,7 +730,7 @@ public final class LocalProcess extends Region {
     }
 
     /** True if there is a link already: its end has still to come, also if the other is dead by now. */
-    private synchronized boolean isLinked(Pid other) {
+    public synchronized boolean isLinked(Pid other) {
         return Bag.contains(links, other);
     }
 
