@@ -63,12 +63,14 @@
   (Channel/of (Buffer/fixed 1)))
 
 (defn- yield
-  "Puts the value of `f` on `out`, unless it is nil, and closes `out`."
-  [f ^Channel out]
+  "Puts the value of `f` on `out`, unless it is nil, and closes `out`; a failure is reported before."
+  [site f ^Channel out]
   (try
     (let [value (f)]
       (when (some? value)
         (.offer out value)))
+    (catch Throwable e
+      (Failures/report site (Thread/currentThread) e))
     (finally (.close out))))
 
 (defn start-go
@@ -100,11 +102,7 @@
 
 (defn- on-executor [site f ^Channel out workload]
   (.execute (threads/executor-for workload)
-            (^:once fn* []
-              (try
-                (yield f out)
-                (catch Throwable e
-                  (Failures/report site (Thread/currentThread) e))))))
+            (^:once fn* [] (yield site f out))))
 
 (defn- on-held-fiber [^String site ^Callable f out]
   (Fibers/start site Fibers$Hold/STRONG (GoBody. f out)))
