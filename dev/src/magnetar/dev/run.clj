@@ -4,6 +4,7 @@
    [clojure.java.io :as io]
    [clojure.main :as main]
    [clojure.string :as str]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.park Failures)
@@ -48,13 +49,8 @@
     (binding [*print-length* 20 *print-level* 5]
       [(str "    data: " (pr-str data))])))
 
-(defn- known-class
-  "The class of `e`, or for a proxy the one that it stands for."
-  ^Class [e]
-  (if (instance? clojure.lang.IProxy e) (.getSuperclass (class e)) (class e)))
-
 (defn- headline [^Throwable e]
-  (str (or (ex-message e) "No message") " (" (.getSimpleName (known-class e)) ")"))
+  (str (or (ex-message e) "No message") " (" (.getSimpleName (errors/class-of e)) ")"))
 
 (defn- describe [e]
   (concat [(headline e)] (data-line e) (user-frames e)))
