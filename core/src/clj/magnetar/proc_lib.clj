@@ -27,7 +27,9 @@
 (defn set-report-hook
   "Sends crash reports and the reports of supervisors to f, each a map with :event; with nil to the log again. Returns the hook before.
 
-  Without a hook they go to clojure.tools.logging where that is present, else to the System.Logger \"magnetar\".
+  Without a hook they go to the logger \"magnetar\": of clojure.tools.logging where that is present, else of SLF4J where a back end of it is, else
+  the System.Logger. There an event is text to read; tools.logging is given a map whose `str` is that text, and a back end of SLF4J 2 that takes
+  key-value pairs gets those too.
 
     (proc-lib/set-report-hook #(swap! events conj %))"
   [f]
@@ -235,7 +237,7 @@
 (defn ^:no-doc stopping-failed
   "Throws what `stop` throws for the reason."
   [reason pid timeout]
-  (throw (ex-info (str "The stop of " pid " failed: " (arguments/show reason) "."
+  (throw (ex-info (str "The stop of " pid " failed: " (language/reason-text reason) "."
                        (when (= :calling-self reason)
                          " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
                   {:magnetar/reason :magnetar/stop-failed

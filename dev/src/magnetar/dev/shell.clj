@@ -79,6 +79,6 @@
     (loop []
       (let [^Processes$Guest guest (Processes/host (shell-options) #(prompt-until-over options state))]
         (when-not (and (= :normal (reason-of guest)) (not (:exit @state)))
-          (println (str "** exited: " (language/text (reason-of guest))))
+          (println (str "** exited: " (language/reason-text (reason-of guest))))
           (flush)
           (recur))))))

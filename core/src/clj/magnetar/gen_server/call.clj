@@ -84,7 +84,7 @@
 (defn- failed [word reason address request timeout pid ref note]
   (let [call [word (language/plain address) (language/plain request) timeout]
         state (when (= :timeout reason) (doing pid ref))]
-    (ex-info (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (arguments/show reason)
+    (ex-info (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (language/reason-text reason)
                   (when (= :timeout reason) (str " after " timeout (when (number? timeout) " ms"))) ". "
                   (if state (doing-text state) note))
              {:magnetar/reason :magnetar/call-failed

@@ -3,7 +3,7 @@
   {:no-doc true}
   (:require
    [magnetar.impl.actor.address :as address]
-   [magnetar.impl.actor.language]
+   [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
@@ -125,7 +125,7 @@
 (defn exited
   "The error of whoever asked for the value of a process that ended for another reason than :normal."
   [^Pid pid reason]
-  (ex-info (str pid " has exited: " (arguments/show reason)) {:magnetar/reason :magnetar/exited :reason reason :pid pid}))
+  (ex-info (str pid " has exited: " (language/reason-text reason)) {:magnetar/reason :magnetar/exited :reason reason :pid pid}))
 
 (defn- of-exit?
   "True if what the body threw is how the process has met its exit; told? says whether it was told to exit."
