@@ -8,6 +8,7 @@
    [magnetar.gen-server.names :as names]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions]
    [magnetar.proc-lib :as proc-lib])
@@ -84,7 +85,7 @@
 (defn- failed [word reason address request timeout pid ref note]
   (let [call [word (language/plain address) (language/plain request) timeout]
         state (when (= :timeout reason) (doing pid ref))]
-    (ex-info (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (language/reason-text reason)
+    (errors/failure (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (language/reason-text reason)
                   (when (= :timeout reason) (str " after " timeout (when (number? timeout) " ms"))) ". "
                   (if state (doing-text state) note))
              {:magnetar/reason :magnetar/call-failed

@@ -18,6 +18,7 @@
    [magnetar.gen-server.names :as names]
    [magnetar.hot.load :as loading]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
    [magnetar.proc-lib :as proc-lib]
@@ -85,7 +86,7 @@
   (or name pid))
 
 (defn- late [server step timeout]
-  (ex-info (str "The server " (arguments/show (name-of server)) " did not " step " within " timeout " ms. Let its callbacks be quicker, or give the upgrade "
+  (errors/failure (str "The server " (arguments/show (name-of server)) " did not " step " within " timeout " ms. Let its callbacks be quicker, or give the upgrade "
                 "a longer :timeout.")
            {:magnetar/reason :magnetar/upgrade-failed :server (name-of server) :step step}))
 
@@ -143,7 +144,7 @@
     (old-version versions)))
 
 (defn- failed [{:keys [versions] :as server} reason]
-  (ex-info (str "The upgrade was rolled back: code-change of " (arguments/show (name-of server)) " from version " (pr-str (old-version versions))
+  (errors/failure (str "The upgrade was rolled back: code-change of " (arguments/show (name-of server)) " from version " (pr-str (old-version versions))
                 " failed: " (in-words reason) ". All namespaces and all states are as they were before.")
            {:magnetar/reason :magnetar/upgrade-failed :server (name-of server) :reason reason :step "change its code"}))
 
@@ -232,7 +233,7 @@
 
 (defn- killed [progress pid why]
   (loading/alone #(leave progress))
-  (throw (ex-info (str "The process of the upgrade, " pid ", has exited: " (arguments/show why) ". All is as it was before, unless it was done already.")
+  (throw (errors/failure (str "The process of the upgrade, " pid ", has exited: " (arguments/show why) ". All is as it was before, unless it was done already.")
                   {:magnetar/reason :magnetar/upgrade-failed :reason why})))
 
 (defn- in-its-own-process

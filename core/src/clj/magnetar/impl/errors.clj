@@ -2,6 +2,7 @@
   "The constructors of errors about misuse: a sentence that names culprit, place and remedy, with data."
   {:no-doc true}
   (:require
+   [clojure.main :as main]
    [clojure.string :as str]
    [magnetar.impl.runtime])
   (:import
@@ -11,7 +12,7 @@
    (java.lang.reflect Constructor)
    (java.util List)
    (java.util.function Consumer)
-   (magnetar.kernel.park Failures)))
+   (magnetar.kernel.park Failures Frames)))
 
 (set! *warn-on-reflection* true)
 
@@ -25,6 +26,34 @@
     (when (seq frames)
       (.setStackTrace error (into-array StackTraceElement frames)))
     error))
+
+(defn- public-name
+  "The name of the function of the library that the frame belongs to, as a program calls it."
+  [^StackTraceElement frame]
+  (let [[_ namespace function] (re-find #"^(magnetar\.[^$]+)\$([^$]+)" (.getClassName frame))]
+    (when function
+      (str (main/demunge namespace) "/" (str/replace (main/demunge function) #"(-at|\*)$" "")))))
+
+(defn operation
+  "The function of the library that the program called on this thread, as \"magnetar.pool/start\"; nil if the library called itself."
+  []
+  (let [[ours [caller]] (split-with (complement of-program?) (.getStackTrace (Thread/currentThread)))]
+    (when caller
+      (last (keep public-name ours)))))
+
+;; ---- failures that are no misuse
+
+(defn- own-frames-only
+  "The error with the frames of the program alone. `clojure.repl/pst` shows of a cause no more frames than it has beyond those of what it caused: so
+  those of ours would take the room of the program's."
+  [^Throwable error]
+  (.setStackTrace error (Frames/own (.getStackTrace error)))
+  error)
+
+(defn failure
+  "An ex-info, as if it was thrown where the program called the library."
+  ([message data] (at-caller (ex-info message data)))
+  ([message data cause] (own-frames-only (ex-info message data cause))))
 
 ;; ---- their classes
 

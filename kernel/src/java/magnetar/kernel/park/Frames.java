@@ -3,6 +3,7 @@ package magnetar.kernel.park;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
 
 /**
  * A stack as a user reads it: only frames of the program, each function once and named as in its source, repeated frames folded.
@@ -21,6 +22,15 @@ public final class Frames {
     /** Sets how the class of a function is named. */
     public static void setNames(UnaryOperator<String> next) {
         names = next;
+    }
+
+    /**
+     * The frames of the program alone, or all if there are none: for an error that says what another one did. A printer that cuts the stack of
+     * the cause where the two meet would else cut off the frames of the user.
+     */
+    public static StackTraceElement[] own(StackTraceElement[] frames) {
+        StackTraceElement[] own = Stream.of(frames).filter(f -> Failures.isOfProgram(f.getClassName())).toArray(StackTraceElement[]::new);
+        return own.length == 0 ? frames : own;
     }
 
     /** The lines of the frames that belong to the program, innermost first, at most so many. */

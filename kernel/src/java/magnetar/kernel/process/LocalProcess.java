@@ -1010,12 +1010,17 @@ public final class LocalProcess extends Region {
         private final transient Object context; // of the one who rests: what is unwound puts another one back
 
         Continue(LocalProcess process, Callable<?> next, boolean atRest, Object context) {
-            super("continue", null, false, false);
+            super("`continue` leaves its process by this error: a (catch Throwable ..) around it has to throw it again", null, false, false);
             this.process = process;
             this.next = next;
             this.atRest = atRest;
             this.context = context;
         }
+    }
+
+    /** True of the error by which a process drops its stack: no failure, and not to be caught. */
+    public static boolean isContinue(Throwable t) {
+        return t instanceof Continue;
     }
 
     /** Never returns: the current process drops its stack, and goes on with this work. */
