@@ -94,14 +94,14 @@
 
 (defn- no-worker [pool timeout cause]
   (errors/failure (str "No worker of the pool " (arguments/show pool) " was free within " (arguments/show timeout) " ms.")
-           {:magnetar/reason :magnetar/pool-timeout :pool pool :timeout timeout} cause))
+    {:magnetar/reason :magnetar/pool-timeout :pool pool :timeout timeout} cause))
 
 (defn- refused [pool [word x]]
   (case word
     :full (errors/failure (str "The pool " (arguments/show pool) " lends nothing: all workers are lent, and " x " wait already.")
-                   {:magnetar/reason :magnetar/pool-full :pool pool :waiting x})
+            {:magnetar/reason :magnetar/pool-full :pool pool :waiting x})
     :failed (errors/failure (str "A worker of the pool " (arguments/show pool) " did not start: " (arguments/show x) ".")
-                     {:magnetar/reason :magnetar/worker-failed :pool pool :reason x})))
+              {:magnetar/reason :magnetar/worker-failed :pool pool :reason x})))
 
 (defn- ask [pool ref timeout]
   (try

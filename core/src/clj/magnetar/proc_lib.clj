@@ -16,6 +16,8 @@
    [magnetar.actor :as actor :refer [! after receive]]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.proc-lib.report :as report])
   (:import
@@ -104,7 +106,7 @@
 
   In Erlang: proc_lib:spawn/1,3."
   [f & args]
-  (actor/spawn-opt {} (process-of #(apply f args) true)))
+  (actor/spawn-opt-at "spawn" (fibers/site-of "spawn" f) {} (process-of #(apply f args) true) nil))
 
 (defn spawn-link
   "Like `spawn`, with a link.
@@ -113,7 +115,7 @@
 
   In Erlang: proc_lib:spawn_link/1,3."
   [f & args]
-  (actor/spawn-opt {:link true} (process-of #(apply f args) true)))
+  (actor/spawn-opt-at "spawn-link" (fibers/site-of "spawn-link" f) {:link true} (process-of #(apply f args) true) nil))
 
 (defn ^:no-doc spawn-at
   "Like `spawn`, named after the site, with options of `magnetar.actor/spawn-opt`."
@@ -237,13 +239,13 @@
 (defn ^:no-doc stopping-failed
   "Throws what `stop` throws for the reason."
   [reason pid timeout]
-  (throw (ex-info (str "The stop of " pid " failed: " (language/reason-text reason) "."
-                       (when (= :calling-self reason)
-                         " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
-                  {:magnetar/reason :magnetar/stop-failed
-                   :reason reason
-                   :magnetar/exit [reason ['magnetar.proc-lib/stop pid timeout]]
-                   :pid pid})))
+  (throw (errors/failure (str "The stop of " pid " failed: " (language/reason-text reason) "."
+                           (when (= :calling-self reason)
+                             " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
+           {:magnetar/reason :magnetar/stop-failed
+            :reason reason
+            :magnetar/exit [reason ['magnetar.proc-lib/stop pid timeout]]
+            :pid pid})))
 
 (defn- terminate [pid reason timeout]
   (when (= pid (actor/self))

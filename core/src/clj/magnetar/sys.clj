@@ -26,7 +26,7 @@
 (defn- good [operation server [how value]]
   (when-not (= :ok how)
     (throw (errors/failure (str "`" operation "` of " (arguments/show server) " failed: " (arguments/show value) ".")
-                    {:magnetar/reason :magnetar/sys-failed :reason value :server server :magnetar/exit [value [operation server]]})))
+             {:magnetar/reason :magnetar/sys-failed :reason value :server server :magnetar/exit [value [operation server]]})))
   value)
 
 (defn- check-switch [operation word what wanted]

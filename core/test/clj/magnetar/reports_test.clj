@@ -12,7 +12,8 @@
    [magnetar.impl.runtime]
    [magnetar.inspect :as inspect]
    [magnetar.proc-lib :as proc-lib]
-   [magnetar.proc-lib.text :as text])
+   [magnetar.proc-lib.text :as text]
+   [magnetar.supervisor :as sup])
   (:import
    (java.io ByteArrayOutputStream OutputStream PrintStream)
    (magnetar.kernel.park Failures)))
@@ -133,6 +134,30 @@
     (is (re-find #"^Warning: The go my/app.clj:3 has held its carrier for 100 ms: let it wait.\n    at magnetar.reports-test/fn" (str out)))
     (is (not (re-find #"Uncaught|ExceptionInfo" (str out))))))
 
+;; ---- labels
+
+(defn- listen [port] (actor/receive port nil))
+
+(defn- label [pid]
+  (:label (actor/process-info pid)))
+
+(deftest a-process-whose-line-is-unknown-is-named-after-its-function
+  (are [named start] (= named (actor/with-process {} (let [started (start)
+                                                           pid (if (vector? started) (first started) started)]
+                                                       (label pid))))
+    "spawn magnetar.reports-test/listen" #(apply actor/spawn listen [80])
+    "spawn-link magnetar.reports-test/listen" #(apply actor/spawn-link listen [80])
+    "spawn-monitor magnetar.reports-test/listen" #(apply actor/spawn-monitor [listen 80])
+    "spawn magnetar.reports-test/listen" #(apply actor/spawn-opt [{} #'listen 80])
+    "spawn-link magnetar.reports-test/listen" #(proc-lib/spawn-link listen 80)
+    "spawn magnetar.reports-test/fn" #(apply actor/spawn [(fn [] (actor/receive :never nil))])
+    "spawn (line unknown)" #(apply actor/spawn [(partial listen 80)])))
+
+(deftest a-child-that-is-spawned-is-named-after-its-function
+  (actor/with-process {:trap-exit true}
+    (let [[_ supervisor] (sup/start-link {:children [{:id :listener :start [actor/spawn-link listen 80]}]})]
+      (is (= ["spawn-link magnetar.reports-test/listen"] (map (comp label :pid) (sup/which-children supervisor)))))))
+
 ;; ---- the crash report
 
 (defn- crash-text
@@ -162,7 +187,7 @@
               "  last message: cast [:close 2026]\n"
               "  process: #magnetar/pid \"PID :magnetar.reports-test/books\"\n"
               "  behaviour: (a map)\n"
-              "  started by: #magnetar/pid \"PID with-process (line unknown)\"\n"
+              "  started by: #magnetar/pid \"PID main\"\n"
               "  state: {:open true}")
          (masked (crash-text {:open true} #(ex-info "the books are wrong" {:year 2026} (Exception. "no money")))))))
 

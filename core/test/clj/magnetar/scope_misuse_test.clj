@@ -89,7 +89,7 @@
     (is (false? @ran)))
   (is (= {:deadline -5 :magnetar/reason :magnetar/bad-duration}
          (refused :magnetar/bad-duration
-                  "Bad :deadline. A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -5 of java.lang.Long."
+                  "`magnetar.scope/scope`: :deadline is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -5."
                   (with-scope [_ {:deadline -5}] 1)))))
 
 (deftest ^{:spec ["C55"]} a-negative-parallelism
@@ -151,7 +151,7 @@
 
 (deftest a-duration-that-is-missing
   (refused :magnetar/bad-duration
-           "Bad :duration. A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is nil."
+           "`magnetar.scope/sleep`: :duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is nil."
            (scope/sleep nil)))
 
 (deftest a-binding-that-binds-no-scope

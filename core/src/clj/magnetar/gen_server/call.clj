@@ -86,14 +86,14 @@
   (let [call [word (language/plain address) (language/plain request) timeout]
         state (when (= :timeout reason) (doing pid ref))]
     (errors/failure (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (language/reason-text reason)
-                  (when (= :timeout reason) (str " after " timeout (when (number? timeout) " ms"))) ". "
-                  (if state (doing-text state) note))
-             {:magnetar/reason :magnetar/call-failed
-              :reason reason
-              :call call
-              :server pid
-              :doing state
-              :magnetar/exit [reason call]})))
+                      (when (= :timeout reason) (str " after " timeout (when (number? timeout) " ms"))) ". "
+                      (if state (doing-text state) note))
+      {:magnetar/reason :magnetar/call-failed
+       :reason reason
+       :call call
+       :server pid
+       :doing state
+       :magnetar/exit [reason call]})))
 
 ;; ---- cycles of calls
 

@@ -65,9 +65,9 @@
 
 (defn- failed [{:keys [namespace path]} t]
   (errors/failure (str "The namespace " namespace " does not load" (or (place t) (str " from " path)) ": " (ex-message (cause t))
-                ". All namespaces are as they were before.")
-           {:magnetar/reason :magnetar/load-failed :namespace namespace :path path}
-           t))
+                    ". All namespaces are as they were before.")
+    {:magnetar/reason :magnetar/load-failed :namespace namespace :path path}
+    t))
 
 (defn- forget-stale
   "Takes away the vars that the new source does not have; their names."

@@ -2,12 +2,14 @@
   "Starts bodies of code: on fibers that are collected when nobody can reach them, on fibers that are not, on platform threads."
   {:no-doc true}
   (:require
-   [magnetar.impl.reports]
+   [clojure.string :as str]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.threads :as threads]
    [magnetar.impl.worlds :as worlds])
   (:import
    (clojure.lang Var)
+   (java.lang ClassValue)
    (magnetar.kernel.channel Buffer Channel GoBody)
    (magnetar.kernel.park Failures Fiber Fibers Fibers$Hold ThreadLocals)))
 
@@ -56,6 +58,20 @@
   "The name of what a macro form starts: `what` and the source line, as in \"go my/app.clj:12\"."
   [what form]
   (str what " " (or *file* "?") ":" (or (:line (meta form)) "?")))
+
+(defonce ^:private ^ClassValue function-names
+  (proxy [ClassValue] []
+    (computeValue [^Class of]
+      (let [name (reports/function-name (.getName of))]
+        (when-not (str/starts-with? name "clojure.") name)))))
+
+(defn site-of
+  "The name of what starts where no line is known, as by `apply`: `what` and the function that it runs."
+  [what f]
+  (str what " " (or (cond
+                      (var? f) (symbol f)
+                      (fn? f) (.get function-names (class f)))
+                    "(line unknown)")))
 
 (defn result-channel
   "A channel for one result."

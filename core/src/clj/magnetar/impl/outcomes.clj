@@ -63,15 +63,15 @@
   [[{:keys [site error]} & others]]
   (let [also (when others (str " (and so did " (apply str (interpose ", " (map :site others))) ")"))]
     (suppress (errors/failure (str "The " site " failed: " (or (ex-message error) (class error)) also)
-                       {:magnetar/reason :magnetar/fork-failed :site site :also (mapv :site others)}
-                       error)
+                {:magnetar/reason :magnetar/fork-failed :site site :also (mapv :site others)}
+                error)
               (map :error others))))
 
 (defn nothing-forked
   "The error of a scope whose joiner takes the value of a fork, and that has none."
   []
   (errors/failure "The scope has no result: nothing was forked in it, and its joiner takes the value of a fork."
-           {:magnetar/reason :magnetar/no-fork}))
+    {:magnetar/reason :magnetar/no-fork}))
 
 (defn cancelled-error
   "The error of a scope that was cancelled, or ran out of time."
@@ -79,10 +79,10 @@
   (let [why (.why scope)]
     (if (identical? why Scope/DEADLINE)
       (errors/failure (str "The " (.site scope) " ran out of time: its deadline has passed.")
-               {:magnetar/reason :magnetar/deadline :site (.site scope)})
+        {:magnetar/reason :magnetar/deadline :site (.site scope)})
       (errors/failure (str "The " (.site scope) " was cancelled: " (if (instance? Throwable why) (ex-message why) (pr-str why)))
-               {:magnetar/reason :magnetar/cancelled :site (.site scope) :cause why}
-               (when (instance? Throwable why) why)))))
+        {:magnetar/reason :magnetar/cancelled :site (.site scope) :cause why}
+        (when (instance? Throwable why) why)))))
 
 ;; ---- joiners
 

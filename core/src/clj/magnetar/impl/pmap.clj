@@ -95,7 +95,7 @@
   (when (or (.isDoomed (Fiber/current)) (instance? InterruptedException e)) (throw e))
   (let [position (+ (.-offset job) (.position chunk -1))]
     (throw (errors/failure (str "The " (.-site job) " failed as it read the collection at position " position ": " (or (ex-message e) (class e)))
-                    {:magnetar/reason :magnetar/source-failed :site (.-site job) :position position} e))))
+             {:magnetar/reason :magnetar/source-failed :site (.-site job) :position position} e))))
 
 (defn- next-slice [job ^Chunk chunk]
   (try

@@ -64,7 +64,7 @@
 
 (defn- combine-failed [^Run run ^Throwable e]
   (Outcome. nil (errors/failure (str "The " (.-site run) " failed as it combined the results of two chunks: " (or (ex-message e) (class e)))
-                         {:magnetar/reason :magnetar/combine-failed :site (.-site run)} e)))
+                  {:magnetar/reason :magnetar/combine-failed :site (.-site run)} e)))
 
 (defn- guarded-combine [^Run run a b]
   (try
@@ -214,8 +214,8 @@
       (when (or (.isDoomed (Fiber/current)) (instance? InterruptedException e)) (throw e))
       (let [position (.position chunk -1)]
         (Outcome. nil (errors/failure (str "The " (.-site run) " failed as it read the collection at position " position ": "
-                                    (or (ex-message e) (class e)))
-                               {:magnetar/reason :magnetar/source-failed :site (.-site run) :position position} e))))))
+                                        (or (ex-message e) (class e)))
+                        {:magnetar/reason :magnetar/source-failed :site (.-site run) :position position} e))))))
 
 (defn- ended [acc]
   (cond

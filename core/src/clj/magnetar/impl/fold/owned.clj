@@ -74,5 +74,5 @@
   "The error of an element: where it was and what it was."
   [reason site position element ^Throwable e]
   (errors/failure (str "The " site " failed at position " position ", on " (checks/show element) ": " (or (ex-message e) (class e)))
-           {:magnetar/reason reason :site site :position position :element element}
-           e))
+    {:magnetar/reason reason :site site :position position :element element}
+    e))
