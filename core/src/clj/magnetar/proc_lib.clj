@@ -239,7 +239,7 @@
 (defn ^:no-doc stopping-failed
   "Throws what `stop` throws for the reason."
   [reason pid timeout]
-  (throw (errors/failure (str "The stop of " pid " failed: " (language/reason-text reason) "."
+  (throw (errors/failure (str "The stop of " pid " failed: " (language/reason-clause reason) "."
                            (when (= :calling-self reason)
                              " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
            {:magnetar/reason :magnetar/stop-failed

@@ -108,7 +108,7 @@
   (when-not (and (or (nil? scoped-values) (sequential? scoped-values) (set? scoped-values))
                  (every? #(instance? ScopedValue %) scoped-values))
     (arguments/misuse :magnetar/not-a-scoped-value
-      (str ":inherit is a collection of java.lang.ScopedValue; this is " (arguments/show scoped-values) ".") {:inherit scoped-values})))
+      (str (arguments/subject :inherit) " a collection of java.lang.ScopedValue; this is " (arguments/show scoped-values) ".") {:inherit scoped-values})))
 
 (defn- carrier
   "The values that this thread has for the ScopedValues; nil if for none."
@@ -124,7 +124,7 @@
 (defn- check-bindings [bindings]
   (when-not (contains? #{nil :frame :none} bindings)
     (arguments/misuse :magnetar/bad-option
-                      (str ":bindings is :frame, so that forks see the dynamic bindings of their starter, or :none; this is "
+                      (str (arguments/subject :bindings) " :frame, so that forks see the dynamic bindings of their starter, or :none; this is "
                            (arguments/show bindings) ".")
                       {:bindings bindings})))
 

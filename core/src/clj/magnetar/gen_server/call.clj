@@ -85,7 +85,7 @@
 (defn- failed [word reason address request timeout pid ref note]
   (let [call [word (language/plain address) (language/plain request) timeout]
         state (when (= :timeout reason) (doing pid ref))]
-    (errors/failure (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (language/reason-text reason)
+    (errors/failure (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (language/reason-clause reason)
                       (when (= :timeout reason) (str " after " timeout (when (number? timeout) " ms"))) ". "
                       (if state (doing-text state) note))
       {:magnetar/reason :magnetar/call-failed
@@ -138,10 +138,6 @@
   (when-some [way (way-back me first-edge)]
     (when (and (= way (way-back me first-edge)) (owed? first-edge))
       (into [(.pid me)] (map #(.-callee ^Edge %)) way))))
-
-(defn- cycle-text [way]
-  (str "Each of these waits for the answer of the next: " (apply str (interpose " -> " way))
-       ". Let one of them cast, or answer its caller first with `reply`."))
 
 ;; ---- calls
 
@@ -217,7 +213,7 @@
     (try
       (when-some [way (cycle-of me edge)]
         (give-up me ref)
-        (throw (fail [:call-cycle way] (cycle-text way))))
+        (throw (fail [:call-cycle way] nil)))
       (await-answer me ref nanos fail)
       (finally (.waitFor desk nil)))))
 

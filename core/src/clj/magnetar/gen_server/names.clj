@@ -4,6 +4,7 @@
   (:require
    [magnetar.actor :as actor]
    [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
@@ -14,7 +15,7 @@
 (defn- bad-address [operation server]
   (arguments/misuse :magnetar/bad-address
                     (str "`" operation "` wants a server as a pid, a name, [name node], [:global name] or [:via registry name]; this is "
-                         (arguments/show server) ".")
+                         (if (language/of-error? server) (str "why a start failed: " (language/reason-clause server)) (arguments/show server)) ".")
                     {:server server}))
 
 (defn pid-of

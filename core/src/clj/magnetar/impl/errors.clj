@@ -28,11 +28,15 @@
     error))
 
 (defn- public-name
-  "The name of the function of the library that the frame belongs to, as a program calls it."
+  "The name of the function of the library that the frame belongs to, as a program calls it: a macro calls `scope*` for with-scope, `fork-at` for fork."
   [^StackTraceElement frame]
-  (let [[_ namespace function] (re-find #"^(magnetar\.[^$]+)\$([^$]+)" (.getClassName frame))]
-    (when function
-      (str (main/demunge namespace) "/" (str/replace (main/demunge function) #"(-at|\*)$" "")))))
+  (when-some [[_ namespace function] (re-find #"^(magnetar\.[^$]+)\$([^$]+)" (.getClassName frame))]
+    (let [namespace (symbol (main/demunge namespace))
+          function (main/demunge function)
+          short (str/replace function #"(-at|\*)$" "")
+          public (some-> (find-ns namespace) ns-publics)]
+      (some #(when (contains? public (symbol %)) (str namespace "/" %))
+            [short (str "with-" short) function]))))
 
 (defn operation
   "The function of the library that the program called on this thread, as \"magnetar.pool/start\"; nil if the library called itself."

@@ -31,9 +31,12 @@
          label (str label " (" (language/text pid) ")")
          :else (language/text pid))))
 
-(defn- what-happened [{:keys [reason] :as event}]
+(defn- what-happened [{:keys [reason frames] :as event}]
   (str (who event)
-       (if (language/of-error? reason) " crashed: " " ended abnormally: ")
+       (if (language/of-error? reason)
+         " crashed"
+         (str " ended abnormally" (some->> (first frames) (str " at "))))
+       ": "
        (language/reason-text reason)))
 
 (defn- message-text [message]
@@ -59,7 +62,7 @@
          (line "postponed" (not-empty postponed))
          (line "log" (not-empty log))
          (line "data" data)
-         (when (contains? event :state) (str "  state: " (value state)))))
+         (when (and (contains? event :state) (not= [:init] last-message)) (str "  state: " (value state)))))
 
 ;; ---- other events
 

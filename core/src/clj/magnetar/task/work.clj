@@ -122,7 +122,7 @@
 (defn failed
   "The error of whoever waited for a task that gave no value."
   [operation {:keys [site pid] :as task} reason timeout]
-  (errors/failure (str "The " site ", " pid ", failed: " (language/reason-text reason)
+  (errors/failure (str "The " site ", " pid ", failed: " (language/reason-clause reason)
                     (if (= :timeout reason) (str " after " timeout " ms." (doing task)) "."))
     {:magnetar/reason :magnetar/task-failed
      :reason reason

@@ -89,7 +89,9 @@
 
 ;; ---- exit reasons
 
-(defn- frames [^Throwable error]
+(defn frames
+  "The frames of the error that belong to the program, as lines."
+  [^Throwable error]
   (vec (Frames/ofProgram (.getStackTrace error) most-frames)))
 
 (defn error-term
@@ -119,6 +121,13 @@
        (map? (nth reason 0)) (contains? (nth reason 0) :type) (contains? (nth reason 0) :message)
        (vector? (nth reason 1)) (every? string? (nth reason 1))))
 
+(declare reason-text)
+
+(defn reason-clause
+  "An exit reason as a part of a sentence that goes on."
+  [reason]
+  (str/replace (reason-text reason) #"\.$" ""))
+
 (defn reason-frames
   "The frames of the error that the reason is, nil if it is none."
   [reason]
@@ -137,12 +146,22 @@
 (defn- call-words [[f & arguments]]
   (str "(" (str/join " " (cons (str f) (map text arguments))) ")"))
 
+(def ^:private why-calls-fail
+  {:calling-self "it would wait for its own answer (:calling-self): call the function that does the work, or cast"
+   :noproc "there is no such process (:noproc)"
+   :timeout "no answer came in time (:timeout)"})
+
+(defn- cycle-words [way]
+  (str "each waits for the answer of the next, " (str/join " -> " (map text way)) " (:call-cycle): let one of them cast, or answer its caller first"))
+
 (defn reason-text
   "An exit reason as the beginning of a sentence: what an error says comes first, and is not cut."
   [reason]
   (cond
     (of-error? reason) (error-words (nth reason 0) (nth reason 1))
-    (in-call? reason) (str (reason-text (nth reason 0)) ", in " (call-words (nth reason 1)))
+    (in-call? reason) (let [[why call] reason]
+                        (str (call-words call) " failed: " (or (why-calls-fail why) (reason-text why))))
+    (and (vector? reason) (= :call-cycle (first reason)) (vector? (second reason))) (cycle-words (second reason))
     (and (vector? reason) (= :bad-return-value (first reason)) (string? (peek reason))) (peek reason)
     :else (text reason)))
 
