@@ -221,8 +221,8 @@
 
 (deftest other-events-are-a-sentence-with-their-parts-behind
   (are [said event] (= said (text/event event))
-    "Child terminated: boom (ArithmeticException) at my/f (f.clj:1) (supervisor :s, child :a)"
-    {:event :child-terminated :supervisor :s :child :a :reason [{:type 'java.lang.ArithmeticException :message "boom"} ["my/f (f.clj:1)"]]}
+    "Child :a of :s terminated: boom (ArithmeticException) at my/f (f.clj:1) (pid 7)"
+    {:event :child-terminated :supervisor :s :child :a :pid 7 :reason [{:type 'java.lang.ArithmeticException :message "boom"} ["my/f (f.clj:1)"]]}
     "Child terminated: (magnetar.gen-server/call :x :get 5000) failed: no answer came in time (:timeout) (child :a)"
     {:event :child-terminated :child :a :reason [:timeout ['magnetar.gen-server/call :x :get 5000]]}
     "Not started: the port is taken"

@@ -66,17 +66,22 @@
 
 ;; ---- other events
 
-(defn- title [event]
-  (str/capitalize (str/replace (name event) "-" " ")))
+(defn- title [{:keys [event supervisor child] :as data}]
+  (let [words (str/replace (name event) "-" " ")]
+    (if (and supervisor (contains? data :child))
+      (str "Child " (value child) " of " (value supervisor) " " (str/replace words #"^child " ""))
+      (str/capitalize words))))
 
 (defn- pairs [data]
   (when (seq data)
     (str " (" (str/join ", " (for [[k v] data] (str (name k) " " (if (string? v) v (language/text v))))) ")")))
 
-(defn- other [{:keys [event reason message] :as data}]
+(defn- other [{:keys [reason message supervisor] :as data}]
   (let [said (if (string? message) message (when (some? reason) (language/reason-text reason)))
-        left (cond-> (dissoc data :event :reason) (string? message) (dissoc :message))]
-    (str (title event) (when said (str ": " said)) (pairs left))))
+        left (cond-> (dissoc data :event :reason)
+               (string? message) (dissoc :message)
+               (and supervisor (contains? data :child)) (dissoc :supervisor :child))]
+    (str (title data) (when said (str ": " said)) (pairs left))))
 
 (defn event
   "The event as text: at most a screen, the sentence never cut."
