@@ -6,7 +6,8 @@
    [clojure.tools.logging :as log]
    [clojure.tools.logging.impl :as impl]
    [magnetar.actor :as actor]
-   [magnetar.gen-server :as gs])
+   [magnetar.gen-server :as gs]
+   [magnetar.proc-lib.report :as report])
   (:import
    (java.util.logging Handler Level LogRecord Logger)))
 
@@ -65,6 +66,15 @@
 (deftest a-level-that-is-off-gets-nothing
   (is (= [] (records-of #{:warn} #(crash ::quiet)))))
 
+(deftest a-back-end-of-text-gets-the-event-as-text
+  (let [[[_ _ event]] (records-of (constantly true) #(crash ::text))]
+    (is (re-find #"^Server :logging-test/text crashed: the ledger is gone" (str event)))))
+
+(deftest a-warning-has-the-name-that-back-ends-know
+  (is (= [["magnetar" :warn :child-terminated]]
+         (map #(update % 2 :event)
+              (records-of (constantly true) #(report/tell {:event :child-terminated :level :warning :reason :boom}))))))
+
 (deftest without-a-back-end-of-ones-own-it-comes-to-that-of-the-jdk
   (let [records (atom [])
         logger (Logger/getLogger "magnetar")
@@ -77,4 +87,4 @@
     (let [[^LogRecord record & more] @records]
       (is (nil? more))
       (is (= Level/SEVERE (.getLevel record)))
-      (is (re-find #":event :crash" (.getMessage record))))))
+      (is (re-find #"^Server :logging-test/jdk crashed: the ledger is gone \(ExceptionInfo\) at logging-test/fn \(logging_test.clj:\d+\)\n" (.getMessage record))))))

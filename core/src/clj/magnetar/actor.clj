@@ -33,7 +33,9 @@
    [magnetar.impl.actor.start :as start]
    [magnetar.impl.actor.text :as text]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
+   [magnetar.impl.timers :as timers]
    [magnetar.impl.transactions :as transactions]
    [magnetar.impl.versions :as versions]
    [magnetar.scope.context :as context])
@@ -105,7 +107,7 @@
    :inline (fn [f & args] `(spawn-at ~(start/here "spawn") ~f ~(when args (vec args))))
    :inline-arities #(<= 1 (long %))}
   [f & args]
-  (spawn-at "spawn (line unknown)" f args))
+  (spawn-at (fibers/site-of "spawn" f) f args))
 
 (defn- in-context [context f]
   (cond
@@ -136,7 +138,7 @@
    :inline (fn [f & args] `(spawn-opt-at "spawn-link" ~(start/here "spawn-link") {:link true} ~f ~(when args (vec args))))
    :inline-arities #(<= 1 (long %))}
   [f & args]
-  (spawn-opt-at "spawn-link" "spawn-link (line unknown)" {:link true} f args))
+  (spawn-opt-at "spawn-link" (fibers/site-of "spawn-link" f) {:link true} f args))
 
 (defn spawn-monitor
   "Like `spawn`, with a monitor of the new process: returns [pid reference].
@@ -148,7 +150,7 @@
    :inline (fn [f & args] `(spawn-opt-at "spawn-monitor" ~(start/here "spawn-monitor") {:monitor true} ~f ~(when args (vec args))))
    :inline-arities #(<= 1 (long %))}
   [f & args]
-  (spawn-opt-at "spawn-monitor" "spawn-monitor (line unknown)" {:monitor true} f args))
+  (spawn-opt-at "spawn-monitor" (fibers/site-of "spawn-monitor" f) {:monitor true} f args))
 
 (defn spawn-opt
   "Like `spawn`, with options first; returns the pid, or with :monitor [pid reference].
@@ -171,7 +173,7 @@
    :inline (fn [options f & args] `(spawn-opt-at "spawn-opt" ~(start/here "spawn") ~options ~f ~(when args (vec args))))
    :inline-arities #(<= 2 (long %))}
   [options f & args]
-  (spawn-opt-at "spawn-opt" "spawn (line unknown)" options f args))
+  (spawn-opt-at "spawn-opt" (fibers/site-of "spawn" f) options f args))
 
 (defn ^:no-doc host-at
   "`with-process*`, with the process named after the site."
@@ -182,7 +184,8 @@
 (defn with-process*
   "Makes this thread a process while it calls f; see `with-process`."
   [options f]
-  (host-at "with-process (line unknown)" options f))
+  (let [thread (.getName (Thread/currentThread))]
+    (host-at (if (.isEmpty thread) "with-process (line unknown)" thread) options f)))
 
 (defmacro with-process
   "Makes the calling thread a process while it does body, platform threads too; returns the value of body.
@@ -303,24 +306,24 @@
   (if (neg? nanos) false (quot (+ nanos 999999) 1000000)))
 
 (defn cancel-timer
-  "Stops a timer: the milliseconds that were left, or false if it has sent, was stopped, or never was.
+  "Stops a timer, also one of `magnetar.timer`: the milliseconds that were left, or false if it has sent, was stopped, or never was.
 
     (cancel-timer timer) ;=> 480
 
   In Erlang: erlang:cancel_timer/1."
   {:erlang "erlang:cancel_timer/1"}
   [timer]
-  (millis (Processes/cancelTimer (check-ref "cancel-timer" timer))))
+  (millis (timers/cancel "cancel-timer" timer)))
 
 (defn read-timer
-  "The milliseconds until a timer sends, or false if it has, was stopped, or never was.
+  "The milliseconds until a timer sends, also one of `magnetar.timer`, or false if it has, was stopped, or never was.
 
     (read-timer timer) ;=> 480
 
   In Erlang: erlang:read_timer/1."
   {:erlang "erlang:read_timer/1"}
   [timer]
-  (millis (Processes/readTimer (check-ref "read-timer" timer))))
+  (millis (timers/left "read-timer" timer)))
 
 ;; ---- receive
 

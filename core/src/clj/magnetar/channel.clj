@@ -72,18 +72,19 @@
       (str "A :deadline is a java.time.Instant; this is " (pr-str deadline) ". For a duration use :timeout.")
       {:deadline deadline})))
 
-(defn- duration ^long [timeout]
+(defn- duration ^long [operation timeout]
   (try
     (Durations/nanos timeout)
-    (catch IllegalArgumentException e
-      (arguments/misuse :magnetar/bad-timeout (str "Bad :timeout. " (ex-message e)) {:timeout timeout}))))
+    (catch IllegalArgumentException _
+      (arguments/misuse :magnetar/bad-timeout
+                        (str "`" operation "`: :timeout is " arguments/a-duration "; this is " (arguments/show timeout) ".") {:timeout timeout}))))
 
 (defn- within
   "How many nanoseconds `operation` may wait."
   ^long [operation options]
   (arguments/options operation #{:timeout :deadline :else :priority} options)
   (let [{:keys [timeout deadline]} options
-        relative (duration timeout)]
+        relative (duration operation timeout)]
     (if (some? deadline) (min relative (until deadline)) relative)))
 
 (defn- channel ^Channel [x operation]

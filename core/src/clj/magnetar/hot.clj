@@ -24,6 +24,7 @@
    [magnetar.hot.upgrade :as upgrade]
    [magnetar.hot.watch :as watch]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
    [magnetar.proc-lib :as proc-lib]
@@ -166,7 +167,7 @@
      (let [[how x] (proc-lib/in-process #(proc-lib/start-here (fn [] (watching files options)) {:label "hot/watch"}))]
        (if (= :ok how)
          x
-         (throw (ex-info (str "The watch did not start: " (arguments/show x)) {:magnetar/reason :magnetar/watch-failed :reason x})))))))
+         (throw (errors/failure (str "The watch did not start: " (arguments/show x)) {:magnetar/reason :magnetar/watch-failed :reason x})))))))
 
 (defn unwatch
   "Ends a watch; returns :ok once it has ended.

@@ -196,8 +196,8 @@
   handed to Magnetar threw. :site names the source line that started it where that is known. With nil: the default again, the
   thread's or the default UncaughtExceptionHandler if the program has set one, else a report on standard error.
 
-  Returns nil. f runs on the thread that failed, once for each failure; if it throws itself, both are printed. Cancellation and
-  exit are no failures.
+  Returns nil. f runs on the thread that failed, once for each failure; if it throws itself, both are printed. The channel of the go
+  block closes, and links and monitors of the process learn of its death, when f has returned. Cancellation and exit are no failures.
 
     (set-failure-hook (fn [{:keys [site error]}] (log/error error site)))"
   [f]
@@ -219,7 +219,7 @@
                    " ms: let it wait in a way that gives it back, or run it with magnetar.scope/offload.")
           {:magnetar/reason :magnetar/holds-carrier :site site :held-ms held-ms :carrier carrier})]
     (.setStackTrace error (into-array StackTraceElement stack))
-    (Failures/report site thread error)))
+    (Failures/notice site thread error)))
 
 (defn- limit-nanos ^long [limit]
   (let [nanos (try (Durations/nanos limit) (catch IllegalArgumentException _ 0))]

@@ -19,6 +19,7 @@
    [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
    [magnetar.pool.desk :as desk]
    [magnetar.proc-lib :as proc-lib]
@@ -87,15 +88,15 @@
 ;; ---- borrow
 
 (defn- no-worker [pool timeout cause]
-  (ex-info (str "No worker of the pool " (arguments/show pool) " was free within " (arguments/show timeout) " ms.")
-           {:magnetar/reason :magnetar/pool-timeout :pool pool :timeout timeout} cause))
+  (errors/failure (str "No worker of the pool " (arguments/show pool) " was free within " (arguments/show timeout) " ms.")
+    {:magnetar/reason :magnetar/pool-timeout :pool pool :timeout timeout} cause))
 
 (defn- refused [pool [word x]]
   (case word
-    :full (ex-info (str "The pool " (arguments/show pool) " lends nothing: all workers are lent, and " x " wait already.")
-                   {:magnetar/reason :magnetar/pool-full :pool pool :waiting x})
-    :failed (ex-info (str "A worker of the pool " (arguments/show pool) " did not start: " (arguments/show x) ".")
-                     {:magnetar/reason :magnetar/worker-failed :pool pool :reason x})))
+    :full (errors/failure (str "The pool " (arguments/show pool) " lends nothing: all workers are lent, and " x " wait already.")
+            {:magnetar/reason :magnetar/pool-full :pool pool :waiting x})
+    :failed (errors/failure (str "A worker of the pool " (arguments/show pool) " did not start: " (arguments/show x) ".")
+              {:magnetar/reason :magnetar/worker-failed :pool pool :reason x})))
 
 (defn- ask [pool ref timeout]
   (try

@@ -16,6 +16,8 @@
    [magnetar.actor :as actor :refer [! after receive]]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.proc-lib.report :as report])
@@ -28,7 +30,9 @@
 (defn set-report-hook
   "Sends crash reports and the reports of supervisors to f, each a map with :event; with nil to the log again. Returns the hook before.
 
-  Without a hook they go to clojure.tools.logging where that is present, else to the System.Logger \"magnetar\".
+  Without a hook they go to the logger \"magnetar\": of clojure.tools.logging where that is present, else of SLF4J where a back end of it is, else
+  the System.Logger. There an event is text to read; tools.logging is given a map whose `str` is that text, and a back end of SLF4J 2 that takes
+  key-value pairs gets those too.
 
     (proc-lib/set-report-hook #(swap! events conj %))"
   [f]
@@ -103,7 +107,7 @@
 
   In Erlang: proc_lib:spawn/1,3."
   [f & args]
-  (actor/spawn-opt {} (process-of #(apply f args) true)))
+  (actor/spawn-opt-at "spawn" (fibers/site-of "spawn" f) {} (process-of #(apply f args) true) nil))
 
 (defn spawn-link
   "Like `spawn`, with a link.
@@ -112,7 +116,7 @@
 
   In Erlang: proc_lib:spawn_link/1,3."
   [f & args]
-  (actor/spawn-opt {:link true} (process-of #(apply f args) true)))
+  (actor/spawn-opt-at "spawn-link" (fibers/site-of "spawn-link" f) {:link true} (process-of #(apply f args) true) nil))
 
 (defn ^:no-doc spawn-at
   "Like `spawn`, named after the site, with options of `magnetar.actor/spawn-opt`."
@@ -236,13 +240,13 @@
 (defn ^:no-doc stopping-failed
   "Throws what `stop` throws for the reason."
   [reason pid timeout]
-  (throw (ex-info (str "The stop of " pid " failed: " (reasons/text reason) "."
-                       (when (= :calling-self reason)
-                         " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
-                  {:magnetar/reason :magnetar/stop-failed
-                   :reason reason
-                   :magnetar/exit [reason ['magnetar.proc-lib/stop pid timeout]]
-                   :pid pid})))
+  (throw (errors/failure (str "The stop of " pid " failed: " (reasons/text reason) "."
+                           (when (= :calling-self reason)
+                             " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
+           {:magnetar/reason :magnetar/stop-failed
+            :reason reason
+            :magnetar/exit [reason ['magnetar.proc-lib/stop pid timeout]]
+            :pid pid})))
 
 (defn- terminate [pid reason timeout]
   (when (= pid (actor/self))

@@ -76,7 +76,7 @@
   (if (and (number? n) (<= (double low) (double n) (double high)))
     (double n)
     (arguments/misuse :magnetar/bad-option
-                      (str "`exponential`: " what " is a number from " low (if (= ##Inf high) " up" (str " to " high)) "; this is " (arguments/show n) ".")
+                      (str (arguments/subject what) " a number from " low (if (= ##Inf high) " up" (str " to " high)) "; this is " (arguments/show n) ".")
                       {what n})))
 
 (defn constant

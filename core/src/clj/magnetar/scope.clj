@@ -108,7 +108,7 @@
   (when-not (and (or (nil? scoped-values) (sequential? scoped-values) (set? scoped-values))
                  (every? #(instance? ScopedValue %) scoped-values))
     (arguments/misuse :magnetar/not-a-scoped-value
-      (str ":inherit is a collection of java.lang.ScopedValue; this is " (arguments/show scoped-values) ".") {:inherit scoped-values})))
+      (str (arguments/subject :inherit) " a collection of java.lang.ScopedValue; this is " (arguments/show scoped-values) ".") {:inherit scoped-values})))
 
 (defn- carrier
   "The values that this thread has for the ScopedValues; nil if for none."
@@ -124,7 +124,7 @@
 (defn- check-bindings [bindings]
   (when-not (contains? #{nil :frame :none} bindings)
     (arguments/misuse :magnetar/bad-option
-                      (str ":bindings is :frame, so that forks see the dynamic bindings of their starter, or :none; this is "
+                      (str (arguments/subject :bindings) " :frame, so that forks see the dynamic bindings of their starter, or :none; this is "
                            (arguments/show bindings) ".")
                       {:bindings bindings})))
 
@@ -152,8 +152,8 @@
   [site deadline]
   (.check (Fiber/current))
   (when (and (instance? Instant deadline) (zero? (time-left deadline)))
-    (throw (ex-info (str "The " site " ran out of time before it began: its :deadline, " deadline ", lies in the past. Give it one that lies ahead.")
-                    {:magnetar/reason :magnetar/deadline :site site :deadline deadline}))))
+    (throw (errors/failure (str "The " site " ran out of time before it began: its :deadline, " deadline ", lies in the past. Give it one that lies ahead.")
+             {:magnetar/reason :magnetar/deadline :site site :deadline deadline}))))
 
 (defn- patience-of ^long [patience]
   (if (nil? patience) Scope/PATIENCE_NANOS (arguments/nanos :patience patience)))
@@ -272,7 +272,7 @@
   {:inline (fn [s f & args] `(fork-at ~(line "fork") ~s ~f [~@args]))
    :inline-arities #(<= 2 (long %))}
   [s f & args]
-  (fork-at "fork (line unknown)" s f args))
+  (fork-at (fibers/site-of "fork" f) s f args))
 
 (defn daemon
   "Like `fork`, for work that the scope does not wait for: it is cancelled when the others have ended.
@@ -281,7 +281,7 @@
   {:inline (fn [s f & args] `(daemon-at ~(line "daemon") ~s ~f [~@args]))
    :inline-arities #(<= 2 (long %))}
   [s f & args]
-  (daemon-at "daemon (line unknown)" s f args))
+  (daemon-at (fibers/site-of "daemon" f) s f args))
 
 (defn ^:no-doc close-after
   "Closes the channel when the fork has ended: one that is cancelled before it begins never comes to do so."

@@ -13,6 +13,7 @@
   (:require
    [magnetar.gen-server.call :as call]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
    [magnetar.sys.system :as system]))
 
@@ -24,8 +25,8 @@
 
 (defn- good [operation server [how value]]
   (when-not (= :ok how)
-    (throw (ex-info (str "`" operation "` of " (arguments/show server) " failed: " (arguments/show value) ".")
-                    {:magnetar/reason :magnetar/sys-failed :reason value :server server :magnetar/exit [value [operation server]]})))
+    (throw (errors/failure (str "`" operation "` of " (arguments/show server) " failed: " (arguments/show value) ".")
+             {:magnetar/reason :magnetar/sys-failed :reason value :server server :magnetar/exit [value [operation server]]})))
   value)
 
 (defn- check-switch [operation word what wanted]

@@ -21,6 +21,7 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.impl.actor.start :as start]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.task.stream :as stream]
    [magnetar.task.work :as work])
@@ -30,8 +31,6 @@
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
-
-(def ^:private unknown "task (line unknown)")
 
 ;; ---- start
 
@@ -53,7 +52,7 @@
    :inline (fn [f & args] `(async-at ~(start/here "task") ~f ~(when args (vec args))))
    :inline-arities #(<= 1 (long %))}
   [f & args]
-  (async-at unknown f args))
+  (async-at (fibers/site-of "task" f) f args))
 
 (defn ^:no-doc start-at
   "`start` or `start-link`, which the operation tells, with the process named after the site."
@@ -70,7 +69,7 @@
    :inline (fn [f] `(start-at "start" ~(start/here "task") {} ~f))
    :inline-arities #{1}}
   [f]
-  (start-at "start" unknown {} f))
+  (start-at "start" (fibers/site-of "task" f) {} f))
 
 (defn start-link
   "Like `start`, with a link; as a child of a supervisor it may do something once: {:id :warm-up :start [task/start-link warm-up] :restart :temporary}.
@@ -82,7 +81,7 @@
    :inline (fn [f] `(start-at "start-link" ~(start/here "task") {:link true} ~f))
    :inline-arities #{1}}
   [f]
-  (start-at "start-link" unknown {:link true} f))
+  (start-at "start-link" (fibers/site-of "task" f) {:link true} f))
 
 (defn completed
   "A task that has done its work already, with this value: for code that sometimes needs no process.
@@ -307,8 +306,8 @@
    :arglists '([coll f] [coll f options])
    :inline (fn [coll f & [options]] `(async-stream-at ~(start/here "task") ~coll ~f ~options))
    :inline-arities #{2 3}}
-  ([coll f] (async-stream-at unknown coll f nil))
-  ([coll f options] (async-stream-at unknown coll f options)))
+  ([coll f] (async-stream-at (fibers/site-of "task" f) coll f nil))
+  ([coll f options] (async-stream-at (fibers/site-of "task" f) coll f options)))
 
 ;; ---- look
 

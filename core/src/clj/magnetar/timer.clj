@@ -18,28 +18,26 @@
    [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.start :as start]
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.runtime])
+   [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.runtime]
+   [magnetar.impl.timers :as timers])
   (:import
    (java.time Duration)
+   (magnetar.impl.timers Timer)
    (magnetar.kernel.park Fiber)
-   (magnetar.kernel.process LocalProcess Pid Processes Ref)
+   (magnetar.kernel.process LocalProcess Pid)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
 
-;; A timer is the process that waits for it. The state of one that fires once is :waiting until it fires or is cancelled; an interval has none.
-(deftype Timer [^Pid pid state]
-  Object
-  (toString [_] (str "timer " pid)))
-
-(defmethod print-method Timer [^Timer timer ^java.io.Writer out]
-  (.write out (str "#<" timer ">")))
-
 (defn- now ^long []
   (.nanoTime (.world (Fiber/current))))
 
+(defn- left-nanos ^long [^long instant]
+  (max 0 (- instant (now))))
+
 (defn- left ^Duration [^long instant]
-  (Duration/ofNanos (max 0 (- instant (now)))))
+  (Duration/ofNanos (left-nanos instant)))
 
 (defn- finite ^long [operation duration]
   (let [nanos (arguments/duration operation duration)]
@@ -70,7 +68,8 @@
                                 #(do (receive (after (left due) nil))
                                      (when (compare-and-set! state :waiting :fired) (f)))
                                 nil)
-            state)))
+            state
+            #(left-nanos due))))
 
 (defn ^:no-doc apply-after-at
   "`apply-after`, with the process named after the site."
@@ -90,7 +89,7 @@
    :inline (fn [duration f & args] `(apply-after-at ~(start/here "apply-after") ~duration ~f ~(when args (vec args))))
    :inline-arities #(<= 2 (long %))}
   [duration f & args]
-  (apply-after-at "apply-after (line unknown)" duration f args))
+  (apply-after-at (fibers/site-of "apply-after" f) duration f args))
 
 (defn send-after
   "Sends the message to this process, or to a pid or name, when so many milliseconds have passed; returns the timer.
@@ -144,7 +143,8 @@
     (Timer. (actor/spawn-opt-at operation site {}
                                 #(each-time (if owner (actor/monitor owner) (actor/make-ref)) start period f)
                                 nil)
-            nil)))
+            nil
+            #(- period (rem (- (now) start) period)))))
 
 (defn ^:no-doc apply-interval-at
   "`apply-interval`, with its processes named after the site."
@@ -164,7 +164,7 @@
    :inline (fn [duration f & args] `(apply-interval-at ~(start/here "apply-interval") ~duration ~f ~(when args (vec args))))
    :inline-arities #(<= 2 (long %))}
   [duration f & args]
-  (apply-interval-at "apply-interval (line unknown)" duration f args))
+  (apply-interval-at (fibers/site-of "apply-interval" f) duration f args))
 
 (defn- spawn-and-wait [site f args]
   (let [[pid ref] (actor/spawn-opt-at "apply-repeatedly" site {:monitor true} f args)]
@@ -186,7 +186,7 @@
    :inline (fn [duration f & args] `(apply-repeatedly-at ~(start/here "apply-repeatedly") ~duration ~f ~(when args (vec args))))
    :inline-arities #(<= 2 (long %))}
   [duration f & args]
-  (apply-repeatedly-at "apply-repeatedly (line unknown)" duration f args))
+  (apply-repeatedly-at (fibers/site-of "apply-repeatedly" f) duration f args))
 
 (defn- send-to [to message]
   (when-some [pid (if (instance? Pid to) to (address/find-pid to))]
@@ -210,33 +210,16 @@
 
 ;; ---- end
 
-(defn- cancel-once [^Timer timer]
-  (when (compare-and-set! (.-state timer) :waiting :cancelled)
-    (actor/exit (.-pid timer) :kill)
-    true))
-
-(defn- cancel-interval [^Timer timer]
-  (let [running (actor/alive? (.-pid timer))]
-    (actor/exit (.-pid timer) :kill)
-    running))
-
 (defn cancel
   "Stops a timer: true, or false if it has fired, was cancelled, or has ended with its owner. Once it has returned nothing is sent and no
-  call begins any more; a call that runs goes on.
+  call begins any more; a call that runs goes on. `magnetar.actor/cancel-timer` stops the same timers, and says how much time was left.
 
     (timer/cancel timer) ;=> true
 
   In Erlang: timer:cancel/1."
   {:erlang "timer:cancel/1"}
   [timer]
-  (cond
-    (instance? Ref timer) (not (neg? (Processes/cancelTimer timer)))
-    (not (instance? Timer timer)) (arguments/misuse :magnetar/not-a-timer
-                                                    (str "`cancel` wants a timer, as the functions of magnetar.timer return it; this is "
-                                                         (arguments/show timer) ".")
-                                                    {:value timer})
-    (.-state ^Timer timer) (boolean (cancel-once timer))
-    :else (cancel-interval timer)))
+  (not (neg? (timers/cancel "cancel" timer))))
 
 ;; ---- how long
 

@@ -100,7 +100,7 @@
     "`mailbox` wants a pid, as `spawn`, `self` or `whereis` return it; this is :p." #(inspect/mailbox :p)
     "`register` wants a pid, as `spawn`, `self` or `whereis` return it; this is nil." #(actor/register :x nil)
     "`demonitor` wants a reference, as `make-ref` or `monitor` return it; this is PID." #(actor/demonitor (self))
-    "`cancel-timer` wants a reference, as `make-ref` or `monitor` return it; this is nil." #(actor/cancel-timer nil)))
+    "`cancel-timer` wants a timer, as `send-after`, `start-timer` or `timer/apply-after` return it; this is nil." #(actor/cancel-timer nil)))
 
 (deftest outside-of-a-process
   (let [place (str "on \"" (.getName (Thread/currentThread)) "\"")
@@ -169,15 +169,15 @@
 
 (deftest a-duration-that-is-none
   (are [sentence f] (= sentence (said #(with-process {} (f))))
-    "Bad time of an (after ..). A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -1 of java.lang.Long."
+    "The time of an (after ..) is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -1."
     #(receive ::x nil (after -1 nil))
     "The time of an (after ..) is nil: give milliseconds, a java.time.Duration or :infinity."
     #(receive ::x nil (after (identity nil) nil))
-    "Bad send-after. A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -5 of java.lang.Long."
+    "`send-after` wants a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -5."
     #(actor/send-after -5 (self) :x)
     "`start-timer` wants the milliseconds after which it sends; this is :infinity."
     #(actor/start-timer :infinity (self) :x)
-    "Bad :timeout. A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -1 of java.lang.Long."
+    "`magnetar.actor/join`: :timeout is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -1."
     #(actor/join (idle) {:timeout -1})))
 
 (deftest options-that-are-wrong

@@ -435,7 +435,7 @@
 (deftest a-timeout-that-is-no-duration-is-refused
   (let [[iae? message data] (misuse-of #(channel/take (chan) {:timeout "soon"}))]
     (is (= [true {:magnetar/reason :magnetar/bad-timeout :timeout "soon"}] [iae? data]))
-    (is (re-find #"^Bad :timeout\. .+\"?soon\"?" message) message))
+    (is (re-find #"^`\w+`: :timeout is a number of milliseconds .+\"?soon\"?" message) message))
   (is (= :magnetar/bad-timeout (:magnetar/reason (last (misuse-of #(put (chan) 1 {:timeout ##NaN})))))))
 
 (deftest a-buffer-that-is-none-is-refused

@@ -393,7 +393,7 @@
     (try
       (crash)
       (is (= 1 (count @records)))
-      (is (str/includes? (first @records) ":event :crash"))
+      (is (str/includes? (first @records) " crashed: boom (ExceptionInfo) at "))
       (finally
         (.removeHandler logger handler)
         (.setUseParentHandlers logger before)))))

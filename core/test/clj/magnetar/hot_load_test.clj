@@ -250,7 +250,7 @@
                          "`version` wants the symbol of a namespace, as in (hot/version 'my.counter); this is \"x\"." #(hot/version "x")
                          "`watch` wants the path of a file, a folder or a jar that exists; this is \"nowhere\"." #(hot/watch "nowhere")
                          "`watch` does not know :reports; its options are :extra, :report, :timeout, :tree." #(hot/watch folder {:reports println})
-                         ":report is a function, as in println; this is 5." #(hot/watch folder {:report 5})
+                         "`magnetar.hot/watch`: :report is a function, as in println; this is 5." #(hot/watch folder {:report 5})
                          "`unwatch` wants what `watch` returned; this is 5." #(hot/unwatch 5)}]
       (let [e (error-of f)]
         (is (= message (ex-message e)))

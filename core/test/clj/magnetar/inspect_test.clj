@@ -96,7 +96,7 @@
   (let [namespaces (into #{} (map (comp str key)) (edn/read-string (slurp "api.edn")))]
     (is (contains? namespaces "magnetar.actor"))
     (is (= [] (remove #(not (re-find #"    at " (Failures/describe "x" (thrown-by (str (munge %) "$f"))))) namespaces)))
-    (is (re-find #"    at magnetar.actor_users" (Failures/describe "x" (thrown-by "magnetar.actor_users$f"))))))
+    (is (re-find #"    at magnetar.actor-users/f" (Failures/describe "x" (thrown-by "magnetar.actor_users$f"))))))
 
 (deftest a-report-of-a-failure-has-an-end
   (let [length #(count (Failures/describe "x" %))
@@ -118,4 +118,4 @@
         e (try (with-scope [s] (scope/fork s #(r/call (r/retry {:max-attempts 1}) boom))) (catch Throwable e e))
         frames (re-seq #"(?m)^    at (\S+)" (Failures/describe "a test" e))]
     (is (seq frames))
-    (is (= [] (remove #(re-find #"^magnetar\.(inspect_test|dev)" (second %)) frames)))))
+    (is (= [] (remove #(re-find #"^magnetar\.(inspect-test|dev)" (second %)) frames)))))

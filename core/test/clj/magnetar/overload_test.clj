@@ -118,5 +118,5 @@
 
 (deftest what-is-wrong-is-refused-at-once
   (is (thrown-with-msg? IllegalArgumentException #"has no handle-cast" (overload/shedding (dissoc slow :handle-cast))))
-  (is (thrown-with-msg? IllegalArgumentException #":target is a duration above 0" (overload/shedding slow {:target 0})))
+  (is (thrown-with-msg? IllegalArgumentException #"^`magnetar.overload/shedding`: :target is a duration above 0" (overload/shedding slow {:target 0})))
   (is (thrown-with-msg? IllegalArgumentException #"does not know :targe" (overload/shedding slow {:targe 0}))))

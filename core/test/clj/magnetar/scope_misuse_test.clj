@@ -89,7 +89,7 @@
     (is (false? @ran)))
   (is (= {:deadline -5 :magnetar/reason :magnetar/bad-duration}
          (refused :magnetar/bad-duration
-                  "Bad :deadline. A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -5 of java.lang.Long."
+                  "`magnetar.scope/with-scope`: :deadline is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -5."
                   (with-scope [_ {:deadline -5}] 1)))))
 
 (deftest ^{:spec ["C55"]} a-negative-parallelism
@@ -129,7 +129,7 @@
   (refused :magnetar/unknown-option "`join` does not know :timout; its options are :else, :timeout."
            (scope/join (CompletableFuture.) {:timout 5}))
   (refused :magnetar/bad-options "`await-callback` takes its options as a map; this is 5." (scope/await-callback (fn [resolve _] (resolve 1)) 5))
-  (refused :magnetar/bad-option ":bindings is :frame, so that forks see the dynamic bindings of their starter, or :none; this is true."
+  (refused :magnetar/bad-option "`magnetar.scope/with-scope`: :bindings is :frame, so that forks see the dynamic bindings of their starter, or :none; this is true."
            (with-scope [_ {:bindings true}] 1)))
 
 (deftest what-cannot-be-called
@@ -151,7 +151,7 @@
 
 (deftest a-duration-that-is-missing
   (refused :magnetar/bad-duration
-           "Bad :duration. A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is nil."
+           "`magnetar.scope/sleep`: :duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is nil."
            (scope/sleep nil)))
 
 (deftest a-binding-that-binds-no-scope

@@ -72,7 +72,7 @@
 (deftest a-fork-is-named-after-its-line-where-that-is-known
   (with-scope [s]
     (is (re-matches #"fork magnetar/scope_test\.clj:\d+" @(fork s #(.getName (Thread/currentThread)))))
-    (is (= "fork (line unknown)" @(apply fork s [#(.getName (Thread/currentThread))])))
+    (is (= "fork magnetar.scope-test/fn" @(apply fork s [#(.getName (Thread/currentThread))])))
     (is (re-matches #"daemon magnetar/scope_test\.clj:\d+" @(scope/daemon s #(.getName (Thread/currentThread)))))))
 
 (deftest the-result-of-a-fork-is-data
@@ -406,7 +406,7 @@
 (deftest a-deadline-that-is-no-duration-is-refused-with-a-sentence
   (let [e (error-of (with-scope [_ {:deadline -5}] :ran))]
     (is (= :magnetar/bad-duration (reason e)))
-    (is (re-find #"Bad :deadline\..* this is -5" (ex-message e))))
+    (is (re-find #":deadline is a number of milliseconds .* this is -5" (ex-message e))))
   (is (= :magnetar/bad-duration (reason (error-of (with-scope [_ {:deadline "soon"}] :ran)))))
   (is (= :magnetar/bad-duration (reason (error-of (scope/sleep -1))))))
 

@@ -167,11 +167,33 @@
                      (actor/flush)
                      (receive :tick false (after 10 true))))))))
 
+(deftest each-timer-is-cancelled-and-read-by-both-of-the-modules
+  (with-virtual-clock
+    (actor/with-process {}
+      (doseq [start [#(timer/apply-after 500 println) #(timer/send-after 500 :tick) #(actor/send-after 500 (actor/self) :tick)
+                     #(timer/exit-after 500 :late) #(timer/send-interval 500 :tick) #(timer/apply-interval 500 println)]]
+        (let [timer (start)]
+          (is (= 500 (actor/read-timer timer)))
+          (scope/sleep 200)
+          (is (= 300 (actor/read-timer timer)))
+          (is (= 300 (actor/cancel-timer timer)))
+          (is (false? (actor/cancel-timer timer)))
+          (is (false? (timer/cancel timer))))
+        (let [timer (start)]
+          (is (true? (timer/cancel timer)))
+          (is (false? (actor/read-timer timer)))))
+      (let [fired (timer/apply-after 10 (fn []))]
+        (scope/sleep 20)
+        (is (false? (actor/read-timer fired)))
+        (is (false? (actor/cancel-timer fired))))
+      (let [message (try (actor/cancel-timer :x) (catch IllegalArgumentException e (ex-message e)))]
+        (is (= "`cancel-timer` wants a timer, as `send-after`, `start-timer` or `timer/apply-after` return it; this is :x." message))))))
+
 (deftest what-is-wrong-is-refused-at-once
   (is (thrown-with-msg? IllegalArgumentException #"`apply-after` wants a function" (timer/apply-after 10 nil)))
-  (is (thrown-with-msg? IllegalArgumentException #"Bad apply-after.*this is :soon" (timer/apply-after :soon println)))
+  (is (thrown-with-msg? IllegalArgumentException #"`apply-after` wants a number of milliseconds.*this is :soon" (timer/apply-after :soon println)))
   (is (thrown-with-msg? IllegalArgumentException #"wants a time that comes; this is :infinity" (timer/apply-after :infinity println)))
-  (is (thrown-with-msg? IllegalArgumentException #"apply-interval is a duration above 0; this is 0" (timer/apply-interval 0 println)))
+  (is (thrown-with-msg? IllegalArgumentException #"^`apply-interval` wants a duration above 0 that ends; this is 0\.$" (timer/apply-interval 0 println)))
   (is (thrown-with-msg? IllegalArgumentException #"`send-interval` wants a pid or a name to send to; this is 7" (timer/send-interval 10 7 :x)))
   (is (thrown-with-msg? IllegalArgumentException #"`exit-after` wants the pid of a process; this is :x" (timer/exit-after 10 :x :y)))
   (is (thrown-with-msg? IllegalArgumentException #"`cancel` wants a timer" (timer/cancel :x))))

@@ -4,9 +4,11 @@
    [clojure.java.io :as io]
    [clojure.main :as main]
    [clojure.string :as str]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.reports]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.park Failures)
+   (magnetar.kernel.park Frames)
    (magnetar.kernel.process Processes)
    (magnetar.kernel.scope Scope)))
 
@@ -14,47 +16,18 @@
 
 (def ^:private most-frames 20)
 
-(defn- user-frame? [^StackTraceElement frame]
-  (let [class-name (.getClassName frame)]
-    (and (Failures/isOfProgram class-name)
-         (not (str/starts-with? class-name "magnetar.dev.")))))
-
-(defn- readable-name [^StackTraceElement frame]
-  (let [name (main/demunge (.getClassName frame))]
-    (-> (str/replace name #"/(eval|fn--|reify--)[\d]+.*$" "")
-        (str/replace #"/fn--\d+.*$" ""))))
-
-(defn- frame-line [^StackTraceElement frame]
-  (str "    at " (readable-name frame) " (" (.getFileName frame) ":" (.getLineNumber frame) ")"))
-
-(defn- same-call?
-  "Is `outer` the frame through which Clojure entered the function of `inner`?"
-  [[^StackTraceElement inner ^StackTraceElement outer]]
-  (and inner
-       (= "invokeStatic" (.getMethodName inner))
-       (= (.getClassName inner) (.getClassName outer))
-       (str/starts-with? (.getMethodName outer) "invoke")))
-
-(defn- calls [frames]
-  (map second (remove same-call? (partition 2 1 (cons nil frames)))))
-
 (defn user-frames
   "Lines of the frames of `e` that belong to the user's program, innermost first."
   [^Throwable e]
-  (take most-frames (map frame-line (filter user-frame? (calls (.getStackTrace e))))))
+  (map #(str (if (str/starts-with? % "(") "    " "    at ") %) (Frames/ofProgram (.getStackTrace e) most-frames)))
 
 (defn- data-line [e]
-  (when-let [data (not-empty (ex-data e))]
+  (when-let [data (when-not (:magnetar/reason (ex-data e)) (not-empty (ex-data e)))] ; our sentences say it all
     (binding [*print-length* 20 *print-level* 5]
       [(str "    data: " (pr-str data))])))
 
-(defn- known-class
-  "The class of `e`, or for a proxy the one that it stands for."
-  ^Class [e]
-  (if (instance? clojure.lang.IProxy e) (.getSuperclass (class e)) (class e)))
-
 (defn- headline [^Throwable e]
-  (str (or (ex-message e) "No message") " (" (.getSimpleName (known-class e)) ")"))
+  (str (or (ex-message e) "No message") " (" (.getSimpleName (errors/class-of e)) ")"))
 
 (defn- describe [e]
   (concat [(headline e)] (data-line e) (user-frames e)))

@@ -3,10 +3,13 @@
   (:require
    [clojure.main :as main]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.park Exit Fiber)
-   (magnetar.kernel.process Pid Processes Processes$Guest Processes$Options)))
+   (clojure.lang Compiler$CompilerException)
+   (magnetar.kernel.park Exit Fiber Frames)
+   (magnetar.kernel.process LocalProcess Pid Processes Processes$Guest Processes$Options)))
 
 (set! *warn-on-reflection* true)
 
@@ -15,10 +18,13 @@
   []
   (.isDoomed (Fiber/current)))
 
+(defn- causes [thrown]
+  (take-while some? (iterate ex-cause thrown)))
+
 (defn- exit-of
   "The exit that the evaluation of a form ended by, or nil."
   [thrown]
-  (first (filter #(instance? Exit %) (take-while some? (iterate ex-cause thrown)))))
+  (first (filter #(instance? Exit %) (causes thrown))))
 
 (defn- reading
   "Like `read`, but reads no more once the process is over; what had been read by then stays for the next one."
@@ -31,12 +37,41 @@
           (do (swap! state assoc :form [form]) exit)
           form)))))
 
+(defn- bare
+  "The error without its causes: a prompt prints the last cause alone."
+  [^Throwable error]
+  (let [^Throwable copy (ex-info (ex-message error) (ex-data error))]
+    (.setStackTrace copy (.getStackTrace error))
+    copy))
+
+(defn- cause-line [^Throwable cause]
+  (str "Caused by: " (or (ex-message cause) "no message") " (" (.getSimpleName (errors/class-of cause)) ")"
+       (some->> (first (Frames/ofProgram (.getStackTrace cause) 1)) (str " at "))))
+
+(defn- print-failure [thrown]
+  (let [sentence (first (filter #(contains? (ex-data %) :magnetar/reason) (causes thrown)))]
+    (if (ex-cause sentence)
+      (do (main/repl-caught (bare sentence))
+          (run! println (map cause-line (remove #(instance? Compiler$CompilerException %) (rest (causes sentence))))))
+      (main/repl-caught thrown))))
+
+(defn- caught
+  "Prints why a form has no value."
+  [thrown]
+  (binding [*out* *err*]
+    (cond
+      (LocalProcess/isContinue thrown) (println "`continue` drops the stack of its process, which is that of the prompt here: call it in a process of its own, as in"
+                                                "(spawn #(continue f)).")
+      (some #(instance? InterruptedException %) (causes thrown)) (println "Interrupted.")
+      :else (print-failure thrown))
+    (flush)))
+
 (defn- catching [state]
   (fn [thrown]
     (if-some [exit (exit-of thrown)]
       (swap! state assoc :exit exit)
       (when-not (over?)
-        (main/repl-caught thrown)))))
+        (caught thrown)))))
 
 (defn- remember
   "Keeps what the prompt was set to: the namespace, the last values."
@@ -79,6 +114,6 @@
     (loop []
       (let [^Processes$Guest guest (Processes/host (shell-options) #(prompt-until-over options state))]
         (when-not (and (= :normal (reason-of guest)) (not (:exit @state)))
-          (println (str "** exited: " (language/text (reason-of guest))))
+          (println (str "** exited: " (reasons/sentence (reason-of guest))))
           (flush)
           (recur))))))

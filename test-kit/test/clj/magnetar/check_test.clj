@@ -89,10 +89,10 @@
 
 (deftest check-refuses-unknown-options-and-properties
   (doseq [[options sentence] {{:run 1} #"`check` does not know :run; its options are .*:runs"
-                              {:runs -1} #"^:runs is a whole number from 1 up; this is -1\.$"
+                              {:runs -1} #"^`magnetar.test/check`: :runs is a whole number from 1 up; this is -1\.$"
                               {:preemptions :two} #"^:preemptions is a whole number from 0 up; this is :two\.$"
                               {:strategy :luck} #"There is no strategy :luck here; there are :uniform and :priorities, and :exhaustive"
-                              {:report 1} #"^:report is a function, as in .*; this is 1\.$"
+                              {:report 1} #"^`magnetar.test/check`: :report is a function, as in .*; this is 1\.$"
                               {:replay {:seed 1}} #"^:replay is \{:seed n :schedule \[..\]\}, as a report gives it; this is \{:seed 1\}\.$"
                               {:properties :no-leaked-fiber} #"^:properties is a vector, as in \[:no-leaked-fiber\]; this is"
                               {:properties [:beauty]} #"no property :beauty; it knows :no-leaked-fiber"

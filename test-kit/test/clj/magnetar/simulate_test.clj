@@ -79,9 +79,9 @@
                               {:seed "x"} ":seed is a whole number, as the report of a run gives it; this is \"x\"."
                               {:fault-rate 2} ":fault-rate is a probability from 0 to 1; this is 2."
                               {:faults :kill} ":faults is a set of :delay-signals, :early-timers, :kill, :late-timers, :lose-message; this is :kill."
-                              {:max-steps 0} ":max-steps is a whole number from 1 up; this is 0."
+                              {:max-steps 0} "`magnetar.test/simulate`: :max-steps is a whole number from 1 up; this is 0."
                               {:max-faults -1} ":max-faults is a whole number from 0 up; this is -1."
-                              {:victims 5} ":victims is a function, as in {:victims #(re-find #\"server\" %)}; this is 5."
+                              {:victims 5} "`magnetar.test/simulate`: :victims is a function, as in {:victims #(re-find #\"server\" %)}; this is 5."
                               {:schedule [1]} ":schedule is the :schedule of a run or of a report, a vector of maps; this is [1]."}]
     (is (= sentence (second (reason-of #(mt/simulate options 1)))))))
 

@@ -33,13 +33,16 @@
   [:EXIT (.-reason failed)])
 
 (defn- leave
-  "Ends a handler: what its terminate, which is told `argument`, returned. Its supervisor hears why it goes."
-  [{:keys [known-by behaviour state supervisor]} argument why]
-  (let [value (when (behaviour/callback behaviour :terminate)
-                (attempt behaviour :terminate argument state))]
-    (when supervisor
-      (! supervisor [:gen-event-EXIT known-by why]))
-    (if (instance? Failed value) (exit-of value) value)))
+  "Ends a handler: what its terminate, which is told `argument`, returned. Its supervisor hears why it goes, when
+  `report` has been called."
+  ([handler argument why] (leave handler argument why (fn [])))
+  ([{:keys [known-by behaviour state supervisor]} argument why report]
+   (let [value (when (behaviour/callback behaviour :terminate)
+                 (attempt behaviour :terminate argument state))]
+     (report)
+     (when supervisor
+       (! supervisor [:gen-event-EXIT known-by why]))
+     (if (instance? Failed value) (exit-of value) value))))
 
 (defn- report-removed [{:keys [known-by state]} why event]
   (report/tell {:event :handler-removed :level :error :pid (actor/self) :name (.-who (desk)) :handler known-by
@@ -49,8 +52,7 @@
   "Ends a handler that crashed, or returned what it may not; nil."
   [handler value event]
   (let [why (if (instance? Failed value) (exit-of value) value)]
-    (leave handler [:error why] why)
-    (report-removed handler why event)
+    (leave handler [:error why] why #(report-removed handler why event))
     nil))
 
 (defn- ok?

@@ -8,6 +8,7 @@
    [magnetar.gen-server.names :as names]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions]
@@ -85,15 +86,15 @@
 (defn- failed [word reason address request timeout pid ref note]
   (let [call [word (language/plain address) (language/plain request) timeout]
         state (when (= :timeout reason) (doing pid ref))]
-    (ex-info (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (reasons/text reason)
-                  (when (= :timeout reason) (str " after " timeout (when (number? timeout) " ms"))) ". "
-                  (if state (doing-text state) note))
-             {:magnetar/reason :magnetar/call-failed
-              :reason reason
-              :call call
-              :server pid
-              :doing state
-              :magnetar/exit [reason call]})))
+    (errors/failure (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (reasons/text reason)
+                      (when (= :timeout reason) (str " after " timeout (when (number? timeout) " ms"))) ". "
+                      (if state (doing-text state) note))
+      {:magnetar/reason :magnetar/call-failed
+       :reason reason
+       :call call
+       :server pid
+       :doing state
+       :magnetar/exit [reason call]})))
 
 ;; ---- cycles of calls
 
@@ -138,10 +139,6 @@
   (when-some [way (way-back me first-edge)]
     (when (and (= way (way-back me first-edge)) (owed? first-edge))
       (into [(.pid me)] (map #(.-callee ^Edge %)) way))))
-
-(defn- cycle-text [way]
-  (str "Each of these waits for the answer of the next: " (apply str (interpose " -> " way))
-       ". Let one of them cast, or answer its caller first with `reply`."))
 
 ;; ---- calls
 
@@ -217,7 +214,7 @@
     (try
       (when-some [way (cycle-of me edge)]
         (give-up me ref)
-        (throw (fail [:call-cycle way] (cycle-text way))))
+        (throw (fail [:call-cycle way] nil)))
       (await-answer me ref nanos fail)
       (finally (.waitFor desk nil)))))
 

@@ -110,9 +110,17 @@
   (proxy [Error IDeref] ["the return value of a callback, thrown outside of one" nil false false]
     (deref [] value)))
 
+(defn- note-place
+  "Keeps where the error was thrown, which its reason does not say, for the report of the crash."
+  [t reason]
+  (actor/pput ::place [reason (language/frames t)]))
+
 (defn- failed [t]
   (let [reason (language/reason t)]
-    (Failed. reason (if (or (instance? Exit t) (instance? Cancelled t) (contains? (ex-data t) :magnetar/exit)) reason (first reason)))))
+    (cond
+      (or (instance? Exit t) (instance? Cancelled t)) (Failed. reason reason)
+      (contains? (ex-data t) :magnetar/exit) (do (note-place t reason) (Failed. reason reason))
+      :else (Failed. reason (first reason)))))
 
 (defn escaped
   "What a callback that threw has returned, or that it failed. After an exit signal it is neither: what was interrupted threw, and the process
@@ -148,9 +156,13 @@
           (throw t))))
     status))
 
-(defn- frames [reason]
-  (when (and (vector? reason) (vector? (peek reason)) (every? string? (peek reason)))
-    (peek reason)))
+(defn- frames
+  "The frames of the error that the reason is, or that it was noted for; what was noted is forgotten."
+  [reason]
+  (let [[noted place] (actor/perase ::place)]
+    (cond
+      (language/of-error? reason) (peek reason)
+      (= noted reason) place)))
 
 (defn report-crash
   "Reports that the server ends for the reason; `parts` is what is shown of its state, a map."

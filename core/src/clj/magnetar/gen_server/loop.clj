@@ -23,14 +23,17 @@
 ;; ---- the end
 
 (defn- stop
-  "Ends the server. `answered` is called when terminate has been."
+  "Ends the server. `answered` is called when terminate has been, and a crash is reported."
   ([server reason state message debug] (stop server reason state message debug nil))
   ([^Server server reason state message debug answered]
    (let [last-reason (try
                        (host/clean-up server (.-behaviour server) reason reason state)
-                       (finally (when answered (answered))))]
+                       (catch Throwable t
+                         (when answered (answered))
+                         (throw t)))]
      (when-not (report/silent? last-reason)
        (host/report-crash server (.-behaviour server) last-reason {:state state} message debug))
+     (when answered (answered))
      (throw (Exit. last-reason)))))
 
 ;; ---- what callbacks return

@@ -4,7 +4,9 @@
   (:require
    [magnetar.actor :as actor]
    [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.process Pid Processes)))
@@ -14,7 +16,7 @@
 (defn- bad-address [operation server]
   (arguments/misuse :magnetar/bad-address
                     (str "`" operation "` wants a server as a pid, a name, [name node], [:global name] or [:via registry name]; this is "
-                         (arguments/show server) ".")
+                         (if (language/of-error? server) (str "why a start failed: " (reasons/text server)) (arguments/show server)) ".")
                     {:server server}))
 
 (defn pid-of

@@ -64,10 +64,10 @@
   (if (and (instance? Compiler$CompilerException t) (ex-cause t)) (ex-cause t) t))
 
 (defn- failed [{:keys [namespace path]} t]
-  (ex-info (str "The namespace " namespace " does not load" (or (place t) (str " from " path)) ": " (ex-message (cause t))
-                ". All namespaces are as they were before.")
-           {:magnetar/reason :magnetar/load-failed :namespace namespace :path path}
-           t))
+  (errors/failure (str "The namespace " namespace " does not load" (or (place t) (str " from " path)) ": " (ex-message (cause t))
+                    ". All namespaces are as they were before.")
+    {:magnetar/reason :magnetar/load-failed :namespace namespace :path path}
+    t))
 
 (defn- forget-stale
   "Takes away the vars that the new source does not have; their names."

@@ -18,6 +18,7 @@
    [magnetar.gen-server.names :as names]
    [magnetar.hot.load :as loading]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
    [magnetar.proc-lib :as proc-lib]
@@ -85,9 +86,9 @@
   (or name pid))
 
 (defn- late [server step timeout]
-  (ex-info (str "The server " (arguments/show (name-of server)) " did not " step " within " timeout " ms. Let its callbacks be quicker, or give the upgrade "
-                "a longer :timeout.")
-           {:magnetar/reason :magnetar/upgrade-failed :server (name-of server) :step step}))
+  (errors/failure (str "The server " (arguments/show (name-of server)) " did not " step " within " timeout " ms. Let its callbacks be quicker, or give the upgrade "
+                    "a longer :timeout.")
+    {:magnetar/reason :magnetar/upgrade-failed :server (name-of server) :step step}))
 
 (defn- affected? [{:keys [versions]} namespaces]
   (some namespaces (keys versions)))
@@ -143,9 +144,9 @@
     (old-version versions)))
 
 (defn- failed [{:keys [versions] :as server} reason]
-  (ex-info (str "The upgrade was rolled back: code-change of " (arguments/show (name-of server)) " from version " (pr-str (old-version versions))
-                " failed: " (in-words reason) ". All namespaces and all states are as they were before.")
-           {:magnetar/reason :magnetar/upgrade-failed :server (name-of server) :reason reason :step "change its code"}))
+  (errors/failure (str "The upgrade was rolled back: code-change of " (arguments/show (name-of server)) " from version " (pr-str (old-version versions))
+                    " failed: " (in-words reason) ". All namespaces and all states are as they were before.")
+    {:magnetar/reason :magnetar/upgrade-failed :server (name-of server) :reason reason :step "change its code"}))
 
 (defn- answer-of-change [server extra timeout]
   (try
@@ -232,8 +233,8 @@
 
 (defn- killed [progress pid why]
   (loading/alone #(leave progress))
-  (throw (ex-info (str "The process of the upgrade, " pid ", has exited: " (arguments/show why) ". All is as it was before, unless it was done already.")
-                  {:magnetar/reason :magnetar/upgrade-failed :reason why})))
+  (throw (errors/failure (str "The process of the upgrade, " pid ", has exited: " (arguments/show why) ". All is as it was before, unless it was done already.")
+           {:magnetar/reason :magnetar/upgrade-failed :reason why})))
 
 (defn- in-its-own-process
   "The value of (f), called in a process that goes on when the caller dies: or else what is suspended would stay so. If it dies itself, the

@@ -33,20 +33,41 @@
             (str "`" operation "` does not know " (str/join ", " (map pr-str unknown)) "; its options are " (str/join ", " (sort known)) ".")
             {:unknown (vec unknown) :options options})))
 
+(defn- option-name
+  "The option that the keyword or string names, nil if it is no option."
+  [what]
+  (let [text (str what)]
+    (when (str/starts-with? text ":") text)))
+
+(defn subject
+  "The beginning of a sentence about an argument: an option with the function that the program called, a function, or what else it is."
+  [what]
+  (let [option (option-name what)]
+    (cond
+      option (str (some->> (errors/operation) (#(str "`" % "`: "))) option " is")
+      (str/includes? what " ") (str "The " what " is")
+      :else (str "`" what "` wants"))))
+
+(def a-duration
+  "What a duration is, in words."
+  "a number of milliseconds from 0 up, a java.time.Duration or :infinity")
+
+(defn- bad-duration [what wanted duration]
+  (misuse :magnetar/bad-duration (str (subject what) " " wanted "; this is " (show duration) ".") {what duration}))
+
 (defn nanos
   "The duration in nanoseconds."
   ^long [what duration]
   (try
     (Durations/nanos duration)
-    (catch IllegalArgumentException e
-      (misuse :magnetar/bad-duration (str "Bad " what ". " (ex-message e)) {what duration}))))
+    (catch IllegalArgumentException _
+      (bad-duration what a-duration duration))))
 
 (defn duration
   "The duration in nanoseconds, where there has to be one."
   ^long [what duration]
   (when (nil? duration)
-    (misuse :magnetar/bad-duration
-            (str "Bad " what ". A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is nil.") {what nil}))
+    (bad-duration what a-duration nil))
   (nanos what duration))
 
 (defn period
@@ -55,7 +76,7 @@
   (let [period (nanos what duration)]
     (if (< 0 period Durations/INFINITE)
       period
-      (misuse :magnetar/bad-duration (str what " is a duration above 0; this is " (show duration) ".") {what duration}))))
+      (bad-duration what "a duration above 0 that ends" duration))))
 
 (defn shutdown
   "The :shutdown that an operation was given, checked: a duration or :brutal-kill."
@@ -73,7 +94,7 @@
   (if (and (int? n) (<= least (long n) most))
     n
     (misuse :magnetar/bad-option
-            (str what " is a whole number from " least " " (if (and (integer? n) (< 0.0 (double n))) (str "to " most) "up")
+            (str (subject what) " a whole number from " least " " (if (and (integer? n) (< 0.0 (double n))) (str "to " most) "up")
                  "; this is " (show n) ".")
             {what n})))
 
@@ -91,7 +112,7 @@
   "The function that an option is, or nil where there is none."
   [what f example]
   (when-not (or (nil? f) (ifn? f))
-    (misuse :magnetar/bad-option (str what " is a function, as in " example "; this is " (show f) ".") {what f}))
+    (misuse :magnetar/bad-option (str (subject what) " a function, as in " example "; this is " (show f) ".") {what f}))
   f)
 
 (defn function

@@ -84,7 +84,7 @@
   (let [[limit window :as pair] (if (vector? option) option [option option])]
     (when-not (and (= 2 (count pair)) (every? pos-int? pair) (<= (long limit) (long window)))
       (arguments/misuse :magnetar/bad-option
-                        (str "`" operation "`: :failure-threshold is a whole number from 1 up, or [failures calls] with failures no more than calls; this is "
+                        (str (arguments/subject :failure-threshold) " a whole number from 1 up, or [failures calls] with failures no more than calls; this is "
                              (arguments/show option) ".")
                         {:failure-threshold option}))
     pair))

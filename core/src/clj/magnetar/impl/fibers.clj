@@ -2,12 +2,14 @@
   "Starts bodies of code: on fibers that are collected when nobody can reach them, on fibers that are not, on platform threads."
   {:no-doc true}
   (:require
-   [magnetar.impl.reports]
+   [clojure.string :as str]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.threads :as threads]
    [magnetar.impl.worlds :as worlds])
   (:import
    (clojure.lang Var)
+   (java.lang ClassValue)
    (magnetar.kernel.channel Buffer Channel GoBody)
    (magnetar.kernel.park Failures Fiber Fibers Fibers$Hold ThreadLocals)))
 
@@ -57,18 +59,34 @@
   [what form]
   (str what " " (or *file* "?") ":" (or (:line (meta form)) "?")))
 
+(defonce ^:private ^ClassValue function-names
+  (proxy [ClassValue] []
+    (computeValue [^Class of]
+      (let [name (reports/function-name (.getName of))]
+        (when-not (str/starts-with? name "clojure.") name)))))
+
+(defn site-of
+  "The name of what starts where no line is known, as by `apply`: `what` and the function that it runs."
+  [what f]
+  (str what " " (or (cond
+                      (var? f) (symbol f)
+                      (fn? f) (.get function-names (class f)))
+                    "(line unknown)")))
+
 (defn result-channel
   "A channel for one result."
   ^Channel []
   (Channel/of (Buffer/fixed 1)))
 
 (defn- yield
-  "Puts the value of `f` on `out`, unless it is nil, and closes `out`."
-  [f ^Channel out]
+  "Puts the value of `f` on `out`, unless it is nil, and closes `out`; a failure is reported before."
+  [site f ^Channel out]
   (try
     (let [value (f)]
       (when (some? value)
         (.offer out value)))
+    (catch Throwable e
+      (Failures/report site (Thread/currentThread) e))
     (finally (.close out))))
 
 (defn start-go
@@ -100,11 +118,7 @@
 
 (defn- on-executor [site f ^Channel out workload]
   (.execute (threads/executor-for workload)
-            (^:once fn* []
-              (try
-                (yield f out)
-                (catch Throwable e
-                  (Failures/report site (Thread/currentThread) e))))))
+            (^:once fn* [] (yield site f out))))
 
 (defn- on-held-fiber [^String site ^Callable f out]
   (Fibers/start site Fibers$Hold/STRONG (GoBody. f out)))

@@ -2,6 +2,7 @@
   "What becomes of forks, and what a scope comes to: values, failures, cancellations."
   {:no-doc true}
   (:require
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime])
   (:import
    (java.util.concurrent ExecutionException)
@@ -61,27 +62,27 @@
   "The error of a scope whose forks failed: the first one, the others suppressed, the lines of all in the message."
   [[{:keys [site error]} & others]]
   (let [also (when others (str " (and so did " (apply str (interpose ", " (map :site others))) ")"))]
-    (suppress (ex-info (str "The " site " failed: " (or (ex-message error) (class error)) also)
-                       {:magnetar/reason :magnetar/fork-failed :site site :also (mapv :site others)}
-                       error)
+    (suppress (errors/failure (str "The " site " failed: " (or (ex-message error) (class error)) also)
+                {:magnetar/reason :magnetar/fork-failed :site site :also (mapv :site others)}
+                error)
               (map :error others))))
 
 (defn nothing-forked
   "The error of a scope whose joiner takes the value of a fork, and that has none."
   []
-  (ex-info "The scope has no result: nothing was forked in it, and its joiner takes the value of a fork."
-           {:magnetar/reason :magnetar/no-fork}))
+  (errors/failure "The scope has no result: nothing was forked in it, and its joiner takes the value of a fork."
+    {:magnetar/reason :magnetar/no-fork}))
 
 (defn cancelled-error
   "The error of a scope that was cancelled, or ran out of time."
   [^Scope scope]
   (let [why (.why scope)]
     (if (identical? why Scope/DEADLINE)
-      (ex-info (str "The " (.site scope) " ran out of time: its deadline has passed.")
-               {:magnetar/reason :magnetar/deadline :site (.site scope)})
-      (ex-info (str "The " (.site scope) " was cancelled: " (if (instance? Throwable why) (ex-message why) (pr-str why)))
-               {:magnetar/reason :magnetar/cancelled :site (.site scope) :cause why}
-               (when (instance? Throwable why) why)))))
+      (errors/failure (str "The " (.site scope) " ran out of time: its deadline has passed.")
+        {:magnetar/reason :magnetar/deadline :site (.site scope)})
+      (errors/failure (str "The " (.site scope) " was cancelled: " (if (instance? Throwable why) (ex-message why) (pr-str why)))
+        {:magnetar/reason :magnetar/cancelled :site (.site scope) :cause why}
+        (when (instance? Throwable why) why)))))
 
 ;; ---- joiners
 

@@ -2,6 +2,7 @@
   "Calls a function on each element, each call on a fiber of its own."
   {:no-doc true}
   (:require
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.fold.checks :as checks]
    [magnetar.impl.fold.chunks]
@@ -93,8 +94,8 @@
 (defn- source-failed [^Job job ^Chunk chunk ^Throwable e]
   (when (or (.isDoomed (Fiber/current)) (instance? InterruptedException e)) (throw e))
   (let [position (+ (.-offset job) (.position chunk -1))]
-    (throw (ex-info (str "The " (.-site job) " failed as it read the collection at position " position ": " (or (ex-message e) (class e)))
-                    {:magnetar/reason :magnetar/source-failed :site (.-site job) :position position} e))))
+    (throw (errors/failure (str "The " (.-site job) " failed as it read the collection at position " position ": " (or (ex-message e) (class e)))
+             {:magnetar/reason :magnetar/source-failed :site (.-site job) :position position} e))))
 
 (defn- next-slice [job ^Chunk chunk]
   (try

@@ -8,57 +8,74 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- error? [x]
-  (and (map? x) (contains? x :type) (contains? x :message)))
+(declare sentence text)
 
-(defn- error-text [{:keys [type message]} frames]
-  (str type ": " message (when (string? (first frames)) (str ", at " (first frames)))))
+(defn- error-words [{:keys [type message]} [place]]
+  (str (or message "without a message")
+       (when type (str " (" (str/replace (str type) #"^(java|clojure)\.lang\." "") ")"))
+       (when (string? place) (str " at " place))))
 
-(defn- call-text [call]
+;; ---- calls
+
+(defn- call-words [call]
   (if (sequential? call) (str "(" (str/join " " (map language/text call)) ")") (language/text call)))
-
-(declare text)
-
-(defn- returned [[call value hint]]
-  (let [[word reason] (when (vector? value) value)]
-    (if (= :EXIT word)
-      (str (call-text call) " threw: " (text reason))
-      (str (call-text call) " returned " (language/text value) (when (string? hint) (str "; " hint))))))
 
 (defn- call?
   "Is it a call as the reason of a process has it that died of the failure of that call?"
   [x]
-  (and (vector? x) (qualified-symbol? (first x))))
+  (and (vector? x) (symbol? (first x))))
 
-(defn- text-of-vector [[word x y :as reason]]
+(def ^:private why-calls-fail
+  {:calling-self "it would wait for its own answer (:calling-self): call the function that does the work, or cast"
+   :noproc "there is no such process (:noproc)"
+   :timeout "no answer came in time (:timeout)"})
+
+(defn- cycle-words [way]
+  (str "each waits for the answer of the next, " (str/join " -> " (map language/text way))
+       " (:call-cycle): let one of them cast, or answer its caller first"))
+
+(defn- returned [[call value hint]]
+  (let [[word reason] (when (vector? value) value)]
+    (if (= :EXIT word)
+      (str (call-words call) " threw: " (text reason))
+      (str (call-words call) " returned " (language/text value) (when (string? hint) (str "; " hint))))))
+
+;; ---- reasons
+
+(defn- words-of-pair [word y]
+  (case word
+    :call-cycle (when (vector? y) (cycle-words y))
+    :shutdown (when (vector? y) (text y))
+    :bad-return (when (vector? y) (returned y))
+    :already-started (str (language/text y) " is running already")
+    :not-started (str "it needs the application " (language/text y) ", which does not run")
+    :not-loaded (str "the application " (language/text y) " is not loaded")
+    :stopping (str "the application " (language/text y) " is being stopped")
+    nil))
+
+(defn- words-of-vector [[word x y :as reason]]
   (cond
-    (and (= 2 (count reason)) (call? x)) (str (text word) ", in its call of " (language/text (second x)))
-    (and (= :call-cycle word) (vector? x)) (str ":call-cycle " (str/join " -> " (map language/text x)))
-    (error? word) (error-text word x)
+    (language/of-error? reason) (error-words word x)
+    (and (= 2 (count reason)) (call? x)) (str (call-words x) " failed: " (or (why-calls-fail word) (text word)))
     (and (map? x) (string? (:message x))) (:message x)
-    (and (= :shutdown word) (vector? x)) (text x)
     (= :failed-to-start-child word) (str "its child " (language/text x) " did not start: " (text y))
-    (and (= :bad-return word) (vector? x)) (returned x)
-    (= :already-started word) (str (language/text x) " is running already")
-    (= :not-started word) (str "it needs the application " (language/text x) ", which does not run")
-    (= :not-loaded word) (str "the application " (language/text x) " is not loaded")
-    (= :stopping word) (str "the application " (language/text x) " is being stopped")
     (and (= :not-linked word) (string? y)) (str (language/text x) " is not linked; " y)
+    (and (= :bad-return-value word) (string? (peek reason))) (peek reason)
     (and (keyword? word) (string? y)) (str word ", " y)
+    :else (words-of-pair word x)))
+
+(defn sentence
+  "The reason as the beginning of a sentence: what an error says comes first, and is not cut."
+  [reason]
+  (cond
+    (and (map? reason) (string? (:message reason))) (if (:type reason) (error-words reason nil) (:message reason))
+    (and (vector? reason) (<= 1 (count reason) 3)) (or (words-of-vector reason) (language/text reason))
     :else (language/text reason)))
 
-(defn- without-stop [^String text]
-  (if (str/ends-with? text ".") (subs text 0 (dec (count text))) text))
-
 (defn text
-  "The reason in words, without a full stop."
+  "The reason as a part of a sentence that goes on: without a full stop."
   [reason]
-  (without-stop
-    (cond
-      (error? reason) (error-text reason nil)
-      (and (map? reason) (string? (:message reason))) (:message reason)
-      (and (vector? reason) (<= 1 (count reason) 3)) (text-of-vector reason)
-      :else (language/text reason))))
+  (str/replace (sentence reason) #"\.$" ""))
 
 (defn- start?
   "Is it a start as the master of an application shows it?"

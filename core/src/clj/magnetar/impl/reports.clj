@@ -2,10 +2,13 @@
   "How a report of a failure writes the error: what an ex-info carries may have no end."
   {:no-doc true}
   (:require
+   [clojure.main :as main]
+   [clojure.string :as str]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang ExceptionInfo)
-   (magnetar.kernel.park Excerpt Failures)))
+   (java.util.function UnaryOperator)
+   (magnetar.kernel.park Excerpt Failures Frames)))
 
 (set! *warn-on-reflection* true)
 
@@ -27,4 +30,14 @@
     (str (.getName (class error)) ": " (ex-message error) " " (beginning (ex-data error)))
     (str error)))
 
+(defn function-name
+  "The name of the function that a class was made of, as in its source, with \"fn\" for one without a name."
+  [class-name]
+  (-> (main/demunge class-name)
+      (str/replace #"--\d+" "")
+      (str/replace #"/eval\d+(?=/|$)" "")
+      (str/replace #"(/fn)+(?=/|$)" "/fn")))
+
 (Failures/setWords words)
+
+(Frames/setNames (reify UnaryOperator (apply [_ class-name] (function-name class-name))))

@@ -2,11 +2,10 @@
   "Where processes of OTP say what befell them: one event, as a map, for each thing."
   {:no-doc true}
   (:require
-   [magnetar.impl.actor.language :as language]
    [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds])
+   [magnetar.impl.worlds :as worlds]
+   [magnetar.proc-lib.text :as text])
   (:import
-   (java.lang System$Logger$Level)
    (magnetar.kernel.park Cancelled Exit)))
 
 (set! *warn-on-reflection* true)
@@ -20,35 +19,12 @@
   [f]
   (first (reset-vals! hook f)))
 
-(defn- tools-logging []
-  (try
-    (require 'clojure.tools.logging)
-    {:log (resolve 'clojure.tools.logging/log*)
-     :factory (resolve 'clojure.tools.logging/*logger-factory*)
-     :logger (resolve 'clojure.tools.logging.impl/get-logger)
-     :enabled? (resolve 'clojure.tools.logging.impl/enabled?)}
-    (catch java.io.FileNotFoundException _)))
-
-(def ^:private logging (delay (tools-logging)))
-
-(defn- to-tools-logging
-  "The event goes as the map that it is: a back end that takes data gets data, and the others print it."
-  [{:keys [log factory logger enabled?]} level event]
-  (let [to (logger @factory "magnetar")]
-    (when (enabled? to level)
-      (log to level nil event))))
-
-(def ^:private levels
-  {:error System$Logger$Level/ERROR, :warning System$Logger$Level/WARNING, :info System$Logger$Level/INFO})
-
-(defn- to-system-logger [level ^String text]
-  (.log (System/getLogger "magnetar") ^System$Logger$Level (levels level System$Logger$Level/WARNING) text))
+;; Loaded by the first report: a program that reports nothing needs no logging.
+(def ^:private logger
+  (delay @(requiring-resolve 'magnetar.proc-lib.loggers/log)))
 
 (defn- write [{:keys [level] :as event}]
-  (let [told (dissoc event :level)]
-    (if-some [present @logging]
-      (to-tools-logging present level told)
-      (to-system-logger level (language/text told)))))
+  (@logger level (dissoc event :level)))
 
 (defn tell
   "Reports an event: {:event .. :level :error, :warning or :info ..}. What goes wrong with that does not concern the caller."
@@ -59,7 +35,7 @@
       (when (or (instance? Exit t) (instance? Cancelled t))
         (throw t))
       (binding [*out* *err*]
-        (println "The hook of reports failed:" (ex-message t) "on" (language/text event))))))
+        (println (str "The hook of reports failed: " (ex-message t) ". It was given:\n" (text/event (dissoc event :level))))))))
 
 ;; ---- last words, which a supervisor keeps in its history
 

@@ -45,7 +45,7 @@
 (defn check
   "Refuses what is no pipeline."
   [n to xf from]
-  (arguments/whole "The number of workers of a pipeline" n)
+  (arguments/whole "number of workers of a pipeline" n)
   (arguments/function "pipeline-link" xf "(sup/pipeline-link 4 out (map parse) in)")
   (Ports/readPort from)
   (Ports/writePort to))

@@ -14,6 +14,8 @@
   (:require
    [magnetar.impl.actor.start :as start]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.supervisor :as sup]
@@ -23,8 +25,6 @@
    (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
-
-(def ^:private unknown "task (line unknown)")
 
 (defn start-link
   "Starts a supervisor of tasks, linked to this process: [:ok pid].
@@ -60,8 +60,8 @@
     (cond
       (= :ok how) (work/adopt site x link?)
       (= :max-children x) (throw (work/too-many supervisor))
-      :else (throw (ex-info (str "The task supervisor " (arguments/show supervisor) " did not start the " site ": " (arguments/show x) ".")
-                            {:magnetar/reason :magnetar/task-not-started :reason x :supervisor supervisor})))))
+      :else (throw (errors/failure (str "The task supervisor " (arguments/show supervisor) " did not start the " site ": " (arguments/show x) ".")
+                     {:magnetar/reason :magnetar/task-not-started :reason x :supervisor supervisor})))))
 
 (defn ^:no-doc async-at
   "`async` or `async-nolink`, which the operation tells, with the task named after the site."
@@ -80,7 +80,7 @@
    :inline (fn [supervisor f & args] `(async-at "async" ~supervisor ~(start/here "task") ~f ~(when args (vec args)) true))
    :inline-arities #(<= 2 (long %))}
   [supervisor f & args]
-  (async-at "async" supervisor unknown f args true))
+  (async-at "async" supervisor (fibers/site-of "task" f) f args true))
 
 (defn async-nolink
   "Like `async`, without a link: if the task dies, `await` throws, `yield` gives [:exit reason], and this process goes on.
@@ -92,7 +92,7 @@
    :inline (fn [supervisor f & args] `(async-at "async-nolink" ~supervisor ~(start/here "task") ~f ~(when args (vec args)) false))
    :inline-arities #(<= 2 (long %))}
   [supervisor f & args]
-  (async-at "async-nolink" supervisor unknown f args false))
+  (async-at "async-nolink" supervisor (fibers/site-of "task" f) f args false))
 
 (defn ^:no-doc async-opt-at
   "`async-opt`, with the task named after the site."
@@ -114,7 +114,7 @@
    :inline (fn [supervisor options f & args] `(async-opt-at ~supervisor ~(start/here "task") ~options ~f ~(when args (vec args))))
    :inline-arities #(<= 3 (long %))}
   [supervisor options f & args]
-  (async-opt-at supervisor unknown options f args))
+  (async-opt-at supervisor (fibers/site-of "task" f) options f args))
 
 (defn ^:no-doc async-stream-at
   "`async-stream`, without links unless link? is true, with its tasks named after the site."
@@ -137,8 +137,8 @@
    :arglists '([supervisor coll f] [supervisor coll f options])
    :inline (fn [supervisor coll f & [options]] `(async-stream-at ~supervisor ~(start/here "task") ~coll ~f ~options true))
    :inline-arities #{3 4}}
-  ([supervisor coll f] (async-stream-at supervisor unknown coll f nil true))
-  ([supervisor coll f options] (async-stream-at supervisor unknown coll f options true)))
+  ([supervisor coll f] (async-stream-at supervisor (fibers/site-of "task" f) coll f nil true))
+  ([supervisor coll f options] (async-stream-at supervisor (fibers/site-of "task" f) coll f options true)))
 
 (defn async-stream-nolink
   "Like `async-stream`, without links: a task that dies gives [:exit reason], and the others go on.
@@ -150,8 +150,8 @@
    :arglists '([supervisor coll f] [supervisor coll f options])
    :inline (fn [supervisor coll f & [options]] `(async-stream-at ~supervisor ~(start/here "task") ~coll ~f ~options false))
    :inline-arities #{3 4}}
-  ([supervisor coll f] (async-stream-at supervisor unknown coll f nil false))
-  ([supervisor coll f options] (async-stream-at supervisor unknown coll f options false)))
+  ([supervisor coll f] (async-stream-at supervisor (fibers/site-of "task" f) coll f nil false))
+  ([supervisor coll f options] (async-stream-at supervisor (fibers/site-of "task" f) coll f options false)))
 
 (defn ^:no-doc start-child-at
   "`start-child`, with the process named after the site."
@@ -173,8 +173,8 @@
    :arglists '([supervisor f] [supervisor f options])
    :inline (fn [supervisor f & [options]] `(start-child-at ~supervisor ~(start/here "task") ~f ~options))
    :inline-arities #{2 3}}
-  ([supervisor f] (start-child-at supervisor unknown f nil))
-  ([supervisor f options] (start-child-at supervisor unknown f options)))
+  ([supervisor f] (start-child-at supervisor (fibers/site-of "task" f) f nil))
+  ([supervisor f options] (start-child-at supervisor (fibers/site-of "task" f) f options)))
 
 ;; ---- children
 

@@ -127,21 +127,21 @@
 (defn failed
   "The error of whoever waited for a task that gave no value."
   [operation {:keys [site pid] :as task} reason timeout]
-  (ex-info (str "The " site ", " pid ", failed: " (reasons/text reason)
-                (if (= :timeout reason) (str " after " timeout " ms." (doing task)) "."))
-           {:magnetar/reason :magnetar/task-failed
-            :reason reason
-            :task task
-            :magnetar/exit [reason [operation (language/plain task) timeout]]}))
+  (errors/failure (str "The " site ", " pid ", failed: " (reasons/text reason)
+                    (if (= :timeout reason) (str " after " timeout " ms." (doing task)) "."))
+    {:magnetar/reason :magnetar/task-failed
+     :reason reason
+     :task task
+     :magnetar/exit [reason [operation (language/plain task) timeout]]}))
 
 (defn no-more
   "The error of whoever awaits a task again: Elixir's, which comes there when the time is over."
   [{:keys [site pid] :as task} timeout]
-  (ex-info (str "The " site ", " pid ", was awaited before, shut down or given up: its value is handed out once, so keep what `await` returned.")
-           {:magnetar/reason :magnetar/task-failed
-            :reason :timeout
-            :task task
-            :magnetar/exit [:timeout ['magnetar.task/await (language/plain task) timeout]]}))
+  (errors/failure (str "The " site ", " pid ", was awaited before, shut down or given up: its value is handed out once, so keep what `await` returned.")
+    {:magnetar/reason :magnetar/task-failed
+     :reason :timeout
+     :task task
+     :magnetar/exit [:timeout ['magnetar.task/await (language/plain task) timeout]]}))
 
 (defn- true-reason
   "Why the task has died; also of one that had died when the monitor was set."

@@ -73,6 +73,43 @@
     (remove-ns 'magnetar.house.shell-test.elsewhere)
     (is (= ["42" "** exited: :bye" "42" "41"] (take-last 4 lines)))))
 
+(deftest a-refusal-is-headed-by-the-class-that-it-is
+  (let [[heading sentence] (answers "(send-after -5 (self) :tick)")]
+    (is (re-find #"^Execution error \(IllegalArgumentException\) at " heading))
+    (is (re-find #"`send-after`" sentence))))
+
+(deftest a-sentence-of-the-library-stands-before-its-cause
+  (let [lines (answers "(defn divide [] (/ 1 0))"
+                       "(magnetar.scope/with-scope [s] (magnetar.scope/fork s divide))")]
+    (is (re-find #"^Execution error \(ExceptionInfo\) at magnetar.house.shell-test.scratch" (nth lines 1)))
+    (is (re-matches #"The fork .* failed: Divide by zero" (nth lines 2)))
+    (is (re-find #"^Caused by: Divide by zero \(ArithmeticException\) at magnetar.house.shell-test.scratch\d+/divide " (nth lines 3)))))
+
+(deftest a-file-that-does-not-load-is-named-by-its-upgrade
+  (let [file (write (temporary-folder) "bad_books.clj" "(ns bad-books)\n(defn f [] (undefined 1))\n")
+        [_ heading sentence cause & more] (answers "(require 'magnetar.hot)" (str "(magnetar.hot/load " (pr-str (str file)) ")"))]
+    (is (re-find #"^Execution error \(ExceptionInfo\) at magnetar.house.shell-test.scratch" heading))
+    (is (re-find #"^The namespace bad-books does not load at .*bad_books.clj:2: Unable to resolve symbol: undefined in this context\. All namespaces" sentence))
+    (is (re-find #"^Caused by: Unable to resolve symbol: undefined in this context \(RuntimeException\)" cause))
+    (is (nil? more))))
+
+(deftest what-an-interrupt-ends-is-called-interrupted
+  (is (= ["Interrupted." "Interrupted."]
+         (answers "(do (.interrupt (Thread/currentThread)) (receive :x 1))"
+                  "(do (.interrupt (Thread/currentThread)) (Thread/sleep 10000))"))))
+
+(deftest continue-at-the-prompt-is-refused-in-a-sentence
+  (is (= [(str "`continue` drops the stack of its process, which is that of the prompt here: call it in a process of its own, as in (spawn #(continue f)).")
+          "3"]
+         (answers "(continue + 1)" "(+ 1 2)"))))
+
+(deftest pst-of-a-fork-that-failed-shows-the-frames-of-the-user
+  (doseq [form ["(magnetar.scope/with-scope [s] (magnetar.scope/fork s divide))"
+                "(magnetar.scope/with-scope [s] (magnetar.scope/join (magnetar.scope/fork s divide)))"]]
+    (let [lines (answers "(defn divide [] (/ 1 0))" form "(clojure.repl/pst *e)")
+          own (filter #(re-find #"^\tmagnetar.house.shell-test.scratch\d+/divide" %) lines)]
+      (is (seq own) (str/join "\n" lines)))))
+
 (deftest an-error-is-printed-as-ever-and-the-process-lives
   (is (= ["Divide by zero" "true" "Divide by zero"]
          (->> (answers "(def me (self))" "(/ 1 0)" "(= me (self))" "(ex-message *e)")

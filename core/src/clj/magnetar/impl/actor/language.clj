@@ -2,13 +2,13 @@
   "Exit reasons, and the messages that the kernel itself sends, as Clojure writes Erlang's."
   {:no-doc true}
   (:require
-   [clojure.main :as main]
    [magnetar.impl.actor.text]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.reports]
    [magnetar.impl.runtime])
   (:import
-   (clojure.lang IProxy Iterate LazySeq)
-   (magnetar.kernel.park Cancelled Exit Failures)
+   (clojure.lang Iterate LazySeq)
+   (magnetar.kernel.park Cancelled Exit Frames)
    (magnetar.kernel.process Language Pid Ref Words)))
 
 (set! *warn-on-reflection* true)
@@ -88,27 +88,15 @@
 
 ;; ---- exit reasons
 
-(defn- frame-text [^StackTraceElement frame]
-  (let [class-name (.getClassName frame)
-        place (str " (" (.getFileName frame) ":" (.getLineNumber frame) ")")]
-    (str (if (re-find #"\$" class-name) (main/demunge class-name) (str class-name "/" (.getMethodName frame))) place)))
-
-(defn- of-program? [^StackTraceElement frame]
-  (Failures/isOfProgram (.getClassName frame)))
-
-(defn- frames [^Throwable error]
-  (let [all (.getStackTrace error)]
-    (into [] (comp (filter of-program?) (map frame-text) (take most-frames)) all)))
-
-(defn- type-of
-  "The class of an error, or of one made by `proxy` the class that it stands for."
-  ^Class [error]
-  (if (instance? IProxy error) (.getSuperclass (class error)) (class error)))
+(defn frames
+  "The frames of the error that belong to the program, as lines."
+  [^Throwable error]
+  (vec (Frames/ofProgram (.getStackTrace error) most-frames)))
 
 (defn error-term
   "What an error says, as plain data."
   [^Throwable error]
-  (cond-> {:type (symbol (.getName (type-of error)))
+  (cond-> {:type (symbol (.getName (errors/class-of error)))
            :message (some-> (ex-message error) cut)}
     (ex-data error) (assoc :data (plain (ex-data error)))
     (ex-cause error) (assoc :cause (some-> (ex-message (ex-cause error)) cut))))
@@ -122,6 +110,28 @@
     (instance? Cancelled error) :cancelled
     (contains? (ex-data error) :magnetar/exit) (:magnetar/exit (ex-data error))
     :else [(error-term error) (frames error)]))
+
+(defn of-error?
+  "True of the reason of a process that threw an error: [what the error says, its frames]."
+  [reason]
+  (and (vector? reason) (= 2 (count reason))
+       (map? (nth reason 0)) (contains? (nth reason 0) :type) (contains? (nth reason 0) :message)
+       (vector? (nth reason 1)) (every? string? (nth reason 1))))
+
+(defn reason-frames
+  "The frames of the error that the reason is, nil if it is none."
+  [reason]
+  (when (of-error? reason)
+    (nth reason 1)))
+
+(defn error-lines
+  "What else is known of the error that the reason is, as lines."
+  [reason]
+  (when (of-error? reason)
+    (let [{:keys [data cause]} (nth reason 0)]
+      (cond-> []
+        (seq data) (conj (str "  data: " (text data)))
+        cause (conj (str "  caused by: " cause))))))
 
 (def ^:private language
   (reify Language

@@ -3,9 +3,11 @@
   {:no-doc true}
   (:require
    [magnetar.impl.actor.address :as address]
-   [magnetar.impl.actor.language]
+   [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions]
    [magnetar.impl.versions :as versions])
@@ -125,7 +127,7 @@
 (defn exited
   "The error of whoever asked for the value of a process that ended for another reason than :normal."
   [^Pid pid reason]
-  (ex-info (str pid " has exited: " (arguments/show reason)) {:magnetar/reason :magnetar/exited :reason reason :pid pid}))
+  (errors/failure (str pid " has exited: " (reasons/sentence reason)) {:magnetar/reason :magnetar/exited :reason reason :pid pid}))
 
 (defn- of-exit?
   "True if what the body threw is how the process has met its exit; told? says whether it was told to exit."

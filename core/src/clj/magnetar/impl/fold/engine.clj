@@ -2,6 +2,7 @@
   "Reduces the chunks of a source in parallel and combines their results in order."
   {:no-doc true}
   (:require
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.fold.checks :as checks]
    [magnetar.impl.fold.chunks]
@@ -62,8 +63,8 @@
               (if (reduced? value) (Outcome. @value :reduced) (Outcome. value stop))))))
 
 (defn- combine-failed [^Run run ^Throwable e]
-  (Outcome. nil (ex-info (str "The " (.-site run) " failed as it combined the results of two chunks: " (or (ex-message e) (class e)))
-                         {:magnetar/reason :magnetar/combine-failed :site (.-site run)} e)))
+  (Outcome. nil (errors/failure (str "The " (.-site run) " failed as it combined the results of two chunks: " (or (ex-message e) (class e)))
+                  {:magnetar/reason :magnetar/combine-failed :site (.-site run)} e)))
 
 (defn- guarded-combine [^Run run a b]
   (try
@@ -212,9 +213,9 @@
     (catch Throwable e
       (when (or (.isDoomed (Fiber/current)) (instance? InterruptedException e)) (throw e))
       (let [position (.position chunk -1)]
-        (Outcome. nil (ex-info (str "The " (.-site run) " failed as it read the collection at position " position ": "
-                                    (or (ex-message e) (class e)))
-                               {:magnetar/reason :magnetar/source-failed :site (.-site run) :position position} e))))))
+        (Outcome. nil (errors/failure (str "The " (.-site run) " failed as it read the collection at position " position ": "
+                                        (or (ex-message e) (class e)))
+                        {:magnetar/reason :magnetar/source-failed :site (.-site run) :position position} e))))))
 
 (defn- ended [acc]
   (cond

@@ -2,6 +2,7 @@
   "A scope of the kernel around a fold or a pmap: its fibers end before it does, and the cancellation of its caller reaches them."
   {:no-doc true}
   (:require
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.fold.checks :as checks]
    [magnetar.impl.runtime])
@@ -72,6 +73,6 @@
 (defn failed-at
   "The error of an element: where it was and what it was."
   [reason site position element ^Throwable e]
-  (ex-info (str "The " site " failed at position " position ", on " (checks/show element) ": " (or (ex-message e) (class e)))
-           {:magnetar/reason reason :site site :position position :element element}
-           e))
+  (errors/failure (str "The " site " failed at position " position ", on " (checks/show element) ": " (or (ex-message e) (class e)))
+    {:magnetar/reason reason :site site :position position :element element}
+    e))

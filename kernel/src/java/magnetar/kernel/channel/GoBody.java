@@ -1,9 +1,14 @@
 package magnetar.kernel.channel;
 
 import java.util.concurrent.Callable;
+import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.FiberBody;
 
-/** Computes a value on a fiber and hands it to a channel, which closes after it, or without it if there is none. */
+/**
+ * Computes a value on a fiber and hands it to a channel, which closes after it, or without it if there is none.
+ *
+ * <p>Invariant: a failure is reported before the channel closes. A program that ends when it closes shows the report all the same.
+ */
 public final class GoBody extends FiberBody {
     private final Channel<Object> out;
 
@@ -23,12 +28,14 @@ public final class GoBody extends FiberBody {
     }
 
     @Override
-    protected void execute() throws Exception {
+    protected void execute() {
         try {
             Object value = takeBody().call();
             if (value != null) {
                 out.putNow(value, null, null);
             }
+        } catch (Throwable t) {
+            Failures.report(Thread.currentThread(), t);
         } finally {
             out.close();
         }

@@ -1,13 +1,12 @@
 package magnetar.kernel.park;
 
 import java.lang.Thread.UncaughtExceptionHandler;
-import java.util.ArrayList;
 import java.util.Collections;
 import java.util.IdentityHashMap;
-import java.util.List;
 import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.stream.Stream;
 
 /**
  * Where a failure goes that no caller is there to catch: to one hook, once.
@@ -18,9 +17,10 @@ import java.util.function.Function;
 public final class Failures {
     private static final int MOST_ERRORS = 32; // of a chain of causes
     private static final int LONGEST = 4000; // characters of one of them
+    private static final int MOST_FRAMES = 20; // of one of them
     private static final String[] FOREIGN = {"clojure.", "java.", "javax.", "jdk.", "sun.",
             "magnetar.actor$", "magnetar.actor.", "magnetar.agent$", "magnetar.application$", "magnetar.application.",
-            "magnetar.async$", "magnetar.async.", "magnetar.bits$", "magnetar.breaker$", "magnetar.channel$", "magnetar.fold$",
+            "magnetar.async$", "magnetar.async.", "magnetar.bits$", "magnetar.breaker$", "magnetar.channel$", "magnetar.dev.", "magnetar.fold$",
             "magnetar.gen_event$", "magnetar.gen_event.", "magnetar.gen_server$", "magnetar.gen_server.", "magnetar.gen_statem$",
             "magnetar.gen_statem.", "magnetar.global$", "magnetar.hot$", "magnetar.hot.", "magnetar.impl.", "magnetar.inspect$",
             "magnetar.kernel.", "magnetar.match$", "magnetar.overload$", "magnetar.overload.", "magnetar.pg$", "magnetar.pool$",
@@ -38,13 +38,14 @@ public final class Failures {
     private Failures() {}
 
     /**
-     * A failure that nobody caught.
+     * A failure that nobody caught, or what was noticed of a thread that goes on.
      *
      * @param site who failed: the source line that started it where that is known, else the name of the thread
      * @param thread where it ran
-     * @param error what it threw
+     * @param error what it threw, or for a notice what says it
+     * @param isNotice true if the thread goes on
      */
-    public record Failure(String site, Thread thread, Throwable error) {}
+    public record Failure(String site, Thread thread, Throwable error, boolean isNotice) {}
 
     /** Sets the hook, or with null the default way again; returns the hook before. */
     public static synchronized Consumer<Failure> setHook(Consumer<Failure> next) {
@@ -68,13 +69,24 @@ public final class Failures {
         if (error instanceof Cancelled || error instanceof Exit || World.keeps(site, error)) {
             return;
         }
+        deliver(new Failure(site, thread, error, false));
+    }
+
+    /** Reports what is wrong with a thread that goes on: the error says what, and its stack where. It goes where failures go. */
+    public static void notice(String site, Thread thread, Throwable error) {
+        if (!World.keeps(site, error)) {
+            deliver(new Failure(site, thread, error, true));
+        }
+    }
+
+    private static void deliver(Failure failure) {
         try {
-            hand(new Failure(site, thread, error));
+            hand(failure);
         } catch (Throwable inHook) {
-            if (inHook != error) {
-                print(site + ", in the hook of failures", inHook);
+            if (inHook != failure.error) {
+                print(describe(failure.site + ", in the hook of failures", inHook));
             }
-            print(site, error);
+            print(describe(failure));
         }
     }
 
@@ -88,7 +100,7 @@ public final class Failures {
         if (set != null) {
             set.uncaughtException(failure.thread, failure.error);
         } else {
-            print(failure.site, failure.error);
+            print(describe(failure));
         }
     }
 
@@ -98,8 +110,17 @@ public final class Failures {
         return chosen ? own : Thread.getDefaultUncaughtExceptionHandler();
     }
 
-    private static void print(String site, Throwable error) {
-        System.err.println(describe(site, error));
+    private static void print(String text) {
+        System.err.println(text);
+    }
+
+    private static String describe(Failure failure) {
+        if (!failure.isNotice) {
+            return describe(failure.site, failure.error);
+        }
+        StringBuilder text = new StringBuilder("Warning: ").append(failure.error.getMessage());
+        appendFrames(text, failure.error.getStackTrace());
+        return text.toString();
     }
 
     /** The failure as text: who failed, of what, the user's own frames, and the causes below. */
@@ -132,17 +153,12 @@ public final class Failures {
     }
 
     private static void appendFrames(StringBuilder text, StackTraceElement[] frames) {
-        List<StackTraceElement> own = new ArrayList<>();
-        for (StackTraceElement f : frames) {
-            if (isOfProgram(f.getClassName())) {
-                own.add(f);
-            }
+        for (String line : Frames.ofProgram(frames, MOST_FRAMES)) {
+            text.append("\n    ").append(line.startsWith("(") ? "" : "at ").append(line);
         }
-        for (StackTraceElement f : own) {
-            text.append("\n    at ").append(f);
-        }
-        if (own.size() < frames.length) {
-            text.append("\n    (and ").append(frames.length - own.size()).append(" frames of Clojure, Magnetar and the JDK)");
+        long others = Stream.of(frames).filter(f -> !isOfProgram(f.getClassName())).count();
+        if (others > 0) {
+            text.append("\n    (and ").append(others).append(others == 1 ? " frame" : " frames").append(" of Clojure, Magnetar and the JDK)");
         }
     }
 

@@ -1010,12 +1010,17 @@ public final class LocalProcess extends Region {
         private final transient Object context; // of the one who rests: what is unwound puts another one back
 
         Continue(LocalProcess process, Callable<?> next, boolean atRest, Object context) {
-            super("continue", null, false, false);
+            super("`continue` leaves its process by this error: a (catch Throwable ..) around it has to throw it again", null, false, false);
             this.process = process;
             this.next = next;
             this.atRest = atRest;
             this.context = context;
         }
+    }
+
+    /** True of the error by which a process drops its stack: no failure, and not to be caught. */
+    public static boolean isContinue(Throwable t) {
+        return t instanceof Continue;
     }
 
     /** Never returns: the current process drops its stack, and goes on with this work. */
@@ -1038,24 +1043,45 @@ public final class LocalProcess extends Region {
         expect(soon);
     }
 
+    /** What runs a process: its fiber, and where a failure of the body is reported. One object, since a parked process keeps its frames. */
+    interface Runner {
+        Fiber runner();
+
+        /** Reports what the body threw, before anybody learns of the death; false if that is left to the caller of {@link #run}. */
+        boolean reports(Throwable thrown);
+    }
+
     /**
-     * Runs it on the current fiber to its end, or until it is at rest; what its body threw, or null. Its frame is on the stack for as long as the
-     * process lives, so what is done afterwards is done elsewhere.
+     * Runs it on the current fiber to its end, or until it is at rest; returns what its body threw unless that was reported, or null. Its frame is
+     * on the stack for as long as the process lives, so what is done afterwards is done elsewhere.
      */
-    Throwable run(Fiber host, Callable<?> work) {
-        enter(host);
+    Throwable run(Runner on, Callable<?> work) {
+        enter(on.runner());
         Object value;
         try {
-            host.check();
-            value = call(host, work);
+            on.runner().check();
+            value = call(on.runner(), work);
         } catch (Throwable t) {
-            conclude(host, t, null);
-            return t;
+            return fail(on, t);
         }
         if (value != AT_REST) {
-            conclude(host, null, value);
+            conclude(on.runner(), null, value);
         }
         return null;
+    }
+
+    /**
+     * The report comes before the death notices: a program that ends when it learns of the death shows the report all the same. Not so if an
+     * exit signal has come, which would end the operations of a hook, nor without memory, which the death gives back.
+     */
+    private Throwable fail(Runner on, Throwable thrown) {
+        boolean reported = false;
+        try {
+            reported = cause() == null && !(thrown instanceof OutOfMemoryError) && on.reports(thrown);
+        } finally {
+            conclude(on.runner(), thrown, null);
+        }
+        return reported ? null : thrown;
     }
 
     private void conclude(Fiber host, Throwable thrown, Object value) {

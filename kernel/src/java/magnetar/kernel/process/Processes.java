@@ -175,7 +175,7 @@ public final class Processes {
     }
 
     /** The fiber's side of a process. */
-    private static class Body extends FiberBody {
+    private static class Body extends FiberBody implements LocalProcess.Runner {
         private final LocalProcess process;
         private Callable<?> work;
 
@@ -197,15 +197,30 @@ public final class Processes {
 
         @Override
         protected void execute() {
-            report(process.run(fiber(), takeWork()));
-        }
-
-        /** Reports what the body threw, unless that is how the process met its exit. */
-        private void report(Throwable thrown) {
+            Throwable thrown = process.run(this, takeWork());
             boolean toldToExit = process.cause() != null && Cancelled.isBehind(thrown);
             if (thrown != null && !toldToExit) {
-                Failures.report(who(), Thread.currentThread(), thrown);
+                reports(thrown);
             }
+        }
+
+        @Override
+        public Fiber runner() {
+            return fiber();
+        }
+
+        @Override
+        public boolean reports(Throwable thrown) {
+            Failures.report(who(), Thread.currentThread(), thrown);
+            return true;
+        }
+    }
+
+    /** A guest's thread: what the body throws goes to the caller. */
+    private record OnThread(Fiber runner) implements LocalProcess.Runner {
+        @Override
+        public boolean reports(Throwable thrown) {
+            return false;
         }
     }
 
@@ -225,7 +240,7 @@ public final class Processes {
         nameElsewhere(process, options);
         GUESTS.add(process);
         try {
-            return new Guest(process.pid(), process.run(fiber, work));
+            return new Guest(process.pid(), process.run(new OnThread(fiber), work));
         } finally {
             GUESTS.remove(process);
         }

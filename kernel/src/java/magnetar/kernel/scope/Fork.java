@@ -11,6 +11,7 @@ import magnetar.kernel.park.Cause;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.FiberBody;
 import magnetar.kernel.park.Fibers;
+import magnetar.kernel.park.Frames;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
@@ -163,9 +164,16 @@ public final class Fork extends Gate implements Future<Object> {
 
     private Object outcome() throws ExecutionException {
         if (error != null) {
-            throw new ExecutionException(site + (isCancelled() ? " was " + cancellation() : " failed: " + error.getMessage()), error);
+            throw failure();
         }
         return value;
+    }
+
+    private ExecutionException failure() {
+        String what = isCancelled() ? " was " + cancellation() : " failed: " + error.getMessage();
+        ExecutionException failure = new ExecutionException(site + what, error);
+        failure.setStackTrace(Frames.own(failure.getStackTrace()));
+        return failure;
     }
 
     private String cancellation() {

@@ -460,7 +460,7 @@ public final class Scope extends Region {
                 + " ms ago, and the " + site + " waits for it. It has to return, or to let the interrupt through.");
         if (thread != null) {
             stuck.setStackTrace(thread.getStackTrace());
-            Failures.report(site, thread, stuck);
+            Failures.notice(site, thread, stuck);
         }
     }
 

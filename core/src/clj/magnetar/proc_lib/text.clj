@@ -1,0 +1,90 @@
+(ns magnetar.proc-lib.text
+  "Events of OTP's processes as text: first a sentence that says what happened and why, then the rest line by line, the state last."
+  {:no-doc true}
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.reasons :as reasons]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.process Pid)))
+
+(set! *warn-on-reflection* true)
+
+(defn value
+  "A value as text of bounded length."
+  [x]
+  (if (string? x) x (language/text x)))
+
+(defn- line [what x]
+  (when (some? x)
+    (str "  " what ": " (value x))))
+
+(defn- lines [& all]
+  (str/join "\n" (remove nil? (flatten all))))
+
+;; ---- a crash
+
+(defn- who [{:keys [name pid label behaviour data]}]
+  (str (cond (not behaviour) "Process " data "State machine " :else "Server ")
+       (cond
+         (and (some? name) (not (instance? Pid name))) (language/text name)
+         label (str label " (" (language/text pid) ")")
+         :else (language/text pid))))
+
+(defn- what-happened [{:keys [reason frames] :as event}]
+  (str (who event)
+       (if (language/of-error? reason)
+         " crashed"
+         (str " ended abnormally" (some->> (first frames) (str " at "))))
+       ": "
+       (reasons/sentence reason)))
+
+(defn- message-text [message]
+  (let [[word x y] (when (vector? message) message)]
+    (case word
+      :magnetar/call (str "call " (value y) (when (vector? x) (str " from " (value (first x)))))
+      :magnetar/cast (str "cast " (value x))
+      :init nil
+      (some-> message value))))
+
+(defn- frame-lines [{:keys [frames reason]}]
+  (map #(str "    " (when-not (str/starts-with? % "(") "at ") %) (or (seq frames) (language/reason-frames reason))))
+
+(defn- crash [{:keys [pid name behaviour last-message ancestors log state data queue postponed] :as event}]
+  (lines (what-happened event)
+         (frame-lines event)
+         (language/error-lines (:reason event))
+         (line "last message" (message-text last-message))
+         (when-not (or (nil? name) (= name pid)) (line "process" pid))
+         (line "behaviour" behaviour)
+         (line "started by" (when (seq ancestors) (str/join ", " (map value ancestors))))
+         (line "queue" (not-empty queue))
+         (line "postponed" (not-empty postponed))
+         (line "log" (not-empty log))
+         (line "data" data)
+         (when (and (contains? event :state) (not= [:init] last-message)) (str "  state: " (value state)))))
+
+;; ---- other events
+
+(defn- title [{:keys [event supervisor child] :as data}]
+  (let [words (str/replace (name event) "-" " ")]
+    (if (and supervisor (contains? data :child))
+      (str "Child " (value child) " of " (value supervisor) " " (str/replace words #"^child " ""))
+      (str/capitalize words))))
+
+(defn- pairs [data]
+  (when (seq data)
+    (str " (" (str/join ", " (for [[k v] data] (str (name k) " " (if (string? v) v (language/text v))))) ")")))
+
+(defn- other [{:keys [reason message supervisor] :as data}]
+  (let [said (if (string? message) message (when (some? reason) (reasons/sentence reason)))
+        left (cond-> (dissoc data :event :reason)
+               (string? message) (dissoc :message)
+               (and supervisor (contains? data :child)) (dissoc :supervisor :child))]
+    (str (title data) (when said (str ": " said)) (pairs left))))
+
+(defn event
+  "The event as text: at most a screen, the sentence never cut."
+  [{:keys [event] :as data}]
+  (if (= :crash event) (crash data) (other data)))

@@ -1,0 +1,10 @@
+(ns cast-without-handle-cast
+  (:require [magnetar.gen-server :as gs]))
+
+(def counter
+  {:init (fn [n] [:ok n])
+   :handle-call (fn [_ _ n] [:reply n n])})
+
+(defn -main []
+  (let [[_ pid] (gs/start counter 0)]
+    (gs/cast pid :inc)))

@@ -1,0 +1,119 @@
+package magnetar.kernel.park;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
+
+/**
+ * A stack as a user reads it: only frames of the program, each function once and named as in its source, repeated frames folded.
+ *
+ * <p>Clojure calls one function by up to two frames of one class, {@code invoke} and {@code invokeStatic}: they are one line here.
+ */
+public final class Frames {
+    private static final int LONGEST_CYCLE = 8; // of functions that call each other
+    private static final int LEAST_REPEATS = 3;
+
+    // Set or read by any thread: from the name of a class to that of the function.
+    private static volatile UnaryOperator<String> names = UnaryOperator.identity();
+
+    private Frames() {}
+
+    /** Sets how the class of a function is named. */
+    public static void setNames(UnaryOperator<String> next) {
+        names = next;
+    }
+
+    /**
+     * The frames of the program alone, or all if there are none: for an error that says what another one did. A printer that cuts the stack of
+     * the cause where the two meet would else cut off the frames of the user.
+     */
+    public static StackTraceElement[] own(StackTraceElement[] frames) {
+        StackTraceElement[] own = Stream.of(frames).filter(f -> Failures.isOfProgram(f.getClassName())).toArray(StackTraceElement[]::new);
+        return own.length == 0 ? frames : own;
+    }
+
+    /** The lines of the frames that belong to the program, innermost first, at most so many. */
+    public static List<String> ofProgram(StackTraceElement[] frames, int most) {
+        List<String> lines = folded(calls(frames));
+        if (lines.size() <= most) {
+            return lines;
+        }
+        List<String> shown = new ArrayList<>(lines.subList(0, most));
+        shown.add("(and " + (lines.size() - most) + " more)");
+        return shown;
+    }
+
+    private static List<String> calls(StackTraceElement[] frames) {
+        List<String> lines = new ArrayList<>();
+        StackTraceElement inner = null;
+        for (StackTraceElement f : frames) {
+            if (Failures.isOfProgram(f.getClassName()) && !isEntry(inner, f)) {
+                lines.add(line(f));
+            }
+            inner = f;
+        }
+        return lines;
+    }
+
+    /** True if the function of the inner frame was entered by this one. */
+    private static boolean isEntry(StackTraceElement inner, StackTraceElement f) {
+        return inner != null && inner.getClassName().equals(f.getClassName())
+                && inner.getMethodName().startsWith("invoke") && !inner.getMethodName().equals("invoke") && isCall(f);
+    }
+
+    private static boolean isCall(StackTraceElement f) {
+        String method = f.getMethodName();
+        return method.startsWith("invoke") || method.equals("doInvoke") || method.equals("applyTo") || method.equals("call") || method.equals("run");
+    }
+
+    private static String line(StackTraceElement f) {
+        String type = f.getClassName();
+        String name = type.indexOf('$') > 0 && isCall(f) ? named(type) : type + "/" + f.getMethodName();
+        String file = f.getFileName() == null ? "?" : f.getFileName();
+        return name + (f.getLineNumber() < 0 ? " (" + file + ")" : " (" + file + ":" + f.getLineNumber() + ")");
+    }
+
+    private static String named(String type) {
+        try {
+            return names.apply(type);
+        } catch (RuntimeException unnamed) {
+            return type;
+        }
+    }
+
+    // A recursion without an end leaves a thousand lines.
+    private static List<String> folded(List<String> lines) {
+        List<String> folded = new ArrayList<>();
+        int i = 0;
+        while (i < lines.size()) {
+            int cycle = cycleAt(lines, i);
+            int repeats = cycle == 0 ? 1 : repeats(lines, i, cycle);
+            int length = Math.max(1, cycle);
+            folded.addAll(lines.subList(i, i + length));
+            if (cycle != 0) {
+                String what = cycle == 1 ? "(the line above" : "(the " + cycle + " lines above";
+                folded.add(what + ", " + (repeats - 1) + " times more)");
+            }
+            i += length * repeats;
+        }
+        return folded;
+    }
+
+    private static int cycleAt(List<String> lines, int from) {
+        for (int cycle = 1; cycle <= LONGEST_CYCLE; cycle++) {
+            if (repeats(lines, from, cycle) >= LEAST_REPEATS) {
+                return cycle;
+            }
+        }
+        return 0;
+    }
+
+    private static int repeats(List<String> lines, int from, int cycle) {
+        int end = from + cycle;
+        while (end < lines.size() && lines.get(end).equals(lines.get(end - cycle))) {
+            end++;
+        }
+        return (end - from) / cycle;
+    }
+}

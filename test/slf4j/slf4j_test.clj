@@ -1,0 +1,61 @@
+(ns slf4j-test
+  "Crash reports and other events where SLF4J and a back end of it are on the class path, and tools.logging is not."
+  (:require
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.actor :as actor]
+   [magnetar.gen-server :as gs]
+   [magnetar.proc-lib.report :as report])
+  (:import
+   (ch.qos.logback.classic Level Logger)
+   (ch.qos.logback.classic.spi ILoggingEvent)
+   (ch.qos.logback.core.read ListAppender)
+   (org.slf4j LoggerFactory)
+   (org.slf4j.event KeyValuePair)))
+
+(def ^:private server
+  {:init (fn [s] [:ok s])
+   :handle-call (fn [_ _ s] [:reply s s])
+   :handle-cast (fn [_ _] (throw (ex-info "the ledger is gone" {})))})
+
+(defn- logged
+  "What comes to the logger \"magnetar\" while f runs: the events of logback."
+  [f]
+  (let [^Logger logger (LoggerFactory/getLogger "magnetar")
+        appender (doto (ListAppender.) (.start))]
+    (.addAppender logger appender)
+    (.setAdditive logger false)
+    (try
+      (f)
+      (vec (.-list appender))
+      (finally
+        (.setAdditive logger true)
+        (.detachAppender logger appender)))))
+
+(defn- crash []
+  (let [[_ pid] (gs/start server {:hits 1} {:name ::books})]
+    (actor/with-process {}
+      (let [monitor (actor/monitor pid)]
+        (gs/cast pid :crash)
+        (actor/receive [:DOWN monitor :process _ _] nil)))
+    pid))
+
+(deftest a-crash-comes-to-slf4j-as-text-with-its-parts-as-key-value-pairs
+  (let [pid (promise)
+        [^ILoggingEvent event & more] (logged #(deliver pid (crash)))
+        pairs (into {} (map (fn [^KeyValuePair p] [(.key p) (.value p)])) (.getKeyValuePairs event))]
+    (is (nil? more))
+    (is (= Level/ERROR (.getLevel event)))
+    (is (re-find #"^Server :slf4j-test/books crashed: the ledger is gone \(ExceptionInfo\) at slf4j-test/fn" (.getFormattedMessage event)))
+    (is (= {"event" ":crash", "name" ":slf4j-test/books", "pid" (pr-str @pid), "state" "{:hits 1}", "last-message" "[:magnetar/cast :crash]"}
+           (select-keys pairs ["event" "name" "pid" "state" "last-message"])))))
+
+(deftest levels-are-those-of-the-events
+  (is (= [Level/WARN Level/INFO]
+         (map #(.getLevel ^ILoggingEvent %)
+              (logged #(do (report/tell {:event :child-terminated :level :warning :reason :boom})
+                           (report/tell {:event :code-loaded :level :info})))))))
+
+(deftest braces-in-an-event-are-no-places-for-arguments
+  (is (= ["Stopping: {} {0} (signal {})"]
+         (map #(.getFormattedMessage ^ILoggingEvent %)
+              (logged #(report/tell {:event :stopping :level :info :message "{} {0}" :signal {}}))))))
