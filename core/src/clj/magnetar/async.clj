@@ -16,6 +16,7 @@
   (:require
    [clojure.core :as core]
    [clojure.java.io :as io]
+   [magnetar.impl.bodies :as bodies]
    [magnetar.impl.chans :as chans]
    [magnetar.impl.durable :refer [durable]]
    [magnetar.impl.fibers :as fibers :refer [background]]
@@ -332,14 +333,14 @@
 
     (<! (go (+ 1 (<! (go 1))))) ;=> 2"
   [& body]
-  `(background ~(fibers/site "go" &form) ~@body))
+  `(background ~(fibers/site "go" &form) ~@(core/map bodies/accepted body)))
 
 (defmacro go-loop
   "Like (go (loop bindings ..body)).
 
     (go-loop [n 0] (if (<! in) (recur (inc n)) n))"
   [bindings & body]
-  `(background ~(fibers/site "go-loop" &form) (loop ~bindings ~@body)))
+  `(background ~(fibers/site "go-loop" &form) ~(bodies/accepted `(loop ~bindings ~@body))))
 
 (defn thread-call
   "Calls f on another thread; returns a channel that gives its value, then closes.

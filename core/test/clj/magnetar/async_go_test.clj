@@ -42,6 +42,58 @@
   (is (= [nil nil nil] [(taken (a/go nil)) (taken (a/thread nil)) (taken (a/io-thread nil))]))
   (is (= [false false] [(taken (a/go false)) (taken (a/thread false))])))
 
+(defmacro ^:private or-message
+  "What a macro of a library that also runs in ClojureScript expands to."
+  [& body]
+  `(try ~@body (catch :default e# (ex-message e#))))
+
+(defmacro counted
+  "Counts how often it is expanded."
+  [counter & body]
+  (swap! @(resolve counter) inc)
+  `(do ~@body))
+
+(def ^:private expansions (atom 0))
+
+(defn- boom []
+  (throw (AssertionError. "boom")))
+
+(deftest go-accepts-catch-default-as-core-async-does
+  (is (= "boom" (taken (a/go (try (a/<! (a/timeout 1)) (boom) (catch :default e (ex-message e)))))))
+  (is (= "boom" (taken (a/go-loop [n 0]
+                         (if (= n 3)
+                           (try (boom) (catch :default ^Throwable e (.getMessage e)))
+                           (recur (inc n)))))))
+  (testing "after other clauses, before finally, and anywhere in the body"
+    (is (= [:default true]
+           (taken (a/go (let [ended (promise)]
+                          [(try (boom) (catch Exception _ :exception) (catch :default _ :default) (finally (deliver ended true)))
+                           @ended])))))
+    (is (= {:a ["boom" #{"boom"}]}
+           (taken (a/go {:a [((fn [] (try (boom) (catch :default e (ex-message e)))))
+                             (set (for [f [boom]] (try (f) (catch :default e (ex-message e)))))]})))))
+  (testing "out of a macro"
+    (is (= "boom" (taken (a/go (or-message (a/<! (a/timeout 1)) (boom))))))
+    (is (= ["boom"] (taken (a/go (let [f #(or-message (boom))] [(f)]))))))
+  (testing "what is quoted stays"
+    (is (= '(try (catch :default e 1)) (taken (a/go '(try (catch :default e 1)))))))
+  (testing "Clojure goes on to refuse it elsewhere"
+    (is (thrown? Exception (eval `(try 1 (catch :default e# 1)))))))
+
+(deftest go-leaves-the-rest-of-its-body-as-it-is
+  (is (= {:k 1} (taken (a/go (select-keys (meta '^{:k 1} (x)) [:k])))))
+  (is (= [{:k 1} true] (taken (a/go [(meta ^{:k 1} [1]) (sorted? (sorted-map 1 2))]))))
+  (testing "a macro of the program may be expanded once more than elsewhere, not more"
+    (reset! expansions 0)
+    (is (= 1 (taken (eval `(a/go (counted expansions (counted expansions (counted expansions 1))))))))
+    (is (<= @expansions 6))))
+
+(deftest go-accepts-hints-of-primitives-on-locals-as-core-async-does
+  (is (= 5 (taken (a/go (let [^long n (do (a/<! (a/timeout 1)) 5)] n)))))
+  (is (= 5 (taken (a/go-loop [^long n 0] (a/<! (a/timeout 1)) (if (< n 5) (recur (inc n)) n)))))
+  (is (= :yes (taken (a/go (let [^boolean ready? (nil? (a/<! (a/timeout 1)))] (if ready? :yes :no))))))
+  (is (= [nil 2.5] (taken (a/go (let [^long none (first []) ^double x (+ 1.5 1)] [none x]))))))
+
 (deftest a-go-body-may-be-of-any-size
   (let [c (gensym "c")]
     (is (= 1500 (taken (eval `(a/go (let [~c (a/chan 1)]
