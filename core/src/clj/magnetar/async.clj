@@ -23,14 +23,15 @@
    [magnetar.impl.mix :as mix]
    [magnetar.impl.mult :as mult]
    [magnetar.impl.pipeline :as pipeline]
+   [magnetar.impl.plumbing :as plumbing]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.pub :as pub]
+   [magnetar.impl.refusals :as refusals]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions])
   (:import
-   (java.util.concurrent.atomic AtomicInteger)
    (magnetar.kernel.channel Buffer Callback Channel Handler Port Ports ReadPort TimeoutChannel WritePort)
-   (magnetar.kernel.park Fiber)))
+   (magnetar.kernel.park Failures Fiber)))
 
 (set! *warn-on-reflection* true)
 
@@ -43,23 +44,21 @@
 
     (chan (buffer 10))"
   [n]
-  (let [n (long n)]
-    (assert (pos? n) "fixed buffers must have size > 0")
-    (Buffer/fixed (min n Integer/MAX_VALUE))))
+  (chans/buffer n))
 
 (defn dropping-buffer
   "A buffer of n values that drops the newest when it is full; a put never waits and returns true.
 
     (chan (dropping-buffer 10))"
   [n]
-  (Buffer/dropping n))
+  (Buffer/dropping (min (long (refusals/number "dropping-buffer" n)) Integer/MAX_VALUE)))
 
 (defn sliding-buffer
   "A buffer of n values that drops the oldest when it is full; a put never waits and returns true.
 
     (chan (sliding-buffer 1))   ; the latest value"
   [n]
-  (Buffer/sliding n))
+  (Buffer/sliding (min (long (refusals/number "sliding-buffer" n)) Integer/MAX_VALUE)))
 
 (defn unblocking-buffer?
   "True if a put on a channel with this buffer never waits.
@@ -80,8 +79,7 @@
   ([buf-or-n] (chan buf-or-n nil))
   ([buf-or-n xform] (chan buf-or-n xform nil))
   ([buf-or-n xform ex-handler]
-   (when xform (assert buf-or-n "buffer must be supplied when transducer is"))
-   (chans/chan (if (number? buf-or-n) (buffer buf-or-n) buf-or-n) xform ex-handler)))
+   (chans/of buf-or-n xform ex-handler)))
 
 (defn promise-chan
   "A channel that gives its first value to every taker, now and later.
@@ -96,12 +94,12 @@
 (defn timeout
   "A channel that closes after msecs milliseconds, at once if that is not positive.
 
-  It is the caller's own, unlike core.async's, which may be shared with strangers. While nobody waits on it, it costs no
+  Fails with an IllegalArgumentException for ##NaN and what a long cannot hold. It is the caller's own, unlike core.async's, which may be shared with strangers. While nobody waits on it, it costs no
   timer.
 
     (alts! [c (timeout 100)])"
-  [^long msecs]
-  (TimeoutChannel/after (* 1000000 (max 0 (min msecs 9000000000000)))))
+  [msecs]
+  (TimeoutChannel/after (* 1000000 (max 0 (min (refusals/millis msecs) 9000000000000)))))
 
 (defn close!
   "Closes a channel; returns nil.
@@ -190,9 +188,10 @@
   callbacks of any length are fine. In a dosync it is done at the commit, and fn1 runs on a fiber."
   ([port fn1] (take! port fn1 true))
   ([port fn1 on-caller?]
+   (refusals/function "take!" fn1)
    (if (transactions/running?)
      (transactions/on-commit #(take-at-once port fn1 false))
-     (take-at-once port fn1 on-caller?))))
+     (take-at-once port fn1 (boolean on-caller?)))))
 
 (defn- put-at-once [port val fn1 on-caller?]
   (let [target (ports/completion fn1)
@@ -211,11 +210,12 @@
   ([port val] (put! port val (fn [_])))
   ([port val fn1] (put! port val fn1 true))
   ([port val fn1 on-caller?]
+   (refusals/function "put!" fn1)
    (if (transactions/running?)
      (do (ports/check-put port val)
          (transactions/on-commit #(put-at-once port val fn1 false))
          true)
-     (put-at-once port val fn1 on-caller?))))
+     (put-at-once port val fn1 (boolean on-caller?)))))
 
 (defn offer!
   "Puts val on port if that is possible now: true, or nil if it would have to wait, or false if the port is closed."
@@ -346,9 +346,10 @@
   "Calls f on another thread; returns a channel that gives its value, then closes.
 
   workload is :mixed (the default) or :compute, on platform threads, or :io, on a fiber. f sees a copy of the caller's dynamic
-  bindings, which `set!` changes. If it throws, the channel closes and the failure is reported."
+  bindings, which `set!` changes. If it throws, the channel closes and the failure is reported, with the line of the caller."
+  {:inline (plumbing/starting "thread-call" `plumbing/start-thread 2 [:mixed]), :inline-arities #{1 2}}
   ([f] (thread-call f :mixed))
-  ([f workload] (fibers/start-thread "thread-call" f workload)))
+  ([f workload] (plumbing/start-thread "thread-call" f workload)))
 
 (defmacro thread
   "Runs body on a platform thread; returns a channel that gives its value, then closes. See `thread-call`.
@@ -366,32 +367,15 @@
 
 ;; ---- plumbing
 
-(defmacro ^:private closing
-  "Does body; if it throws, closes the channel first, so that nobody waits for what will not come."
-  [ch & body]
-  `(try
-     ~@body
-     (catch Throwable e#
-       (close! ~ch)
-       (throw e#))))
+;; Functions that start fibers are inlined where they are called by name, so that a failure is reported with that line.
 
 (defn pipe
   "Moves the values of from to to, and closes to after the last one unless close? is false. Returns to.
 
   Stops when to is closed; by then it has taken one value more."
+  {:inline (plumbing/starting "pipe" `plumbing/pipe 3 [true]), :inline-arities #{2 3}}
   ([from to] (pipe from to true))
-  ([from to close?]
-   (background "pipe"
-     (try
-       (loop []
-         (let [v (<! from)]
-           (if (nil? v)
-             (when close? (close! to))
-             (when (>! to v) (recur)))))
-       (catch Throwable e
-         (when close? (close! to))
-         (throw e))))
-   to))
+  ([from to close?] (plumbing/pipe "pipe" from to close?)))
 
 (defn pipeline
   "Moves the values of from through the transducer xf to to, with n platform threads, in the order of from.
@@ -403,114 +387,86 @@
     (pipeline 4 out (map parse) in)
 
   Nobody owns it. See `magnetar.fold/pmap` for one that is cancelled with its caller and ended by its first failure."
+  {:inline (plumbing/starting "pipeline" `pipeline/transducing 6 [true nil]), :inline-arities #{4 5 6}}
   ([n to xf from] (pipeline n to xf from true))
   ([n to xf from close?] (pipeline n to xf from close? nil))
-  ([n to xf from close? ex-handler]
-   (pipeline/start n to from close? (pipeline/transducing-job xf ex-handler) pipeline/on-platform-thread)))
+  ([n to xf from close? ex-handler] (pipeline/transducing "pipeline" n to xf from close? ex-handler)))
 
 (defn pipeline-blocking
   "Like `pipeline`, for a transducer that blocks."
+  {:inline (plumbing/starting "pipeline-blocking" `pipeline/transducing 6 [true nil]), :inline-arities #{4 5 6}}
   ([n to xf from] (pipeline-blocking n to xf from true))
   ([n to xf from close?] (pipeline-blocking n to xf from close? nil))
-  ([n to xf from close? ex-handler] (pipeline n to xf from close? ex-handler)))
+  ([n to xf from close? ex-handler] (pipeline/transducing "pipeline-blocking" n to xf from close? ex-handler)))
 
 (defn pipeline-async
   "Moves values from from to to through the function af, with n at a time, in the order of from.
 
   af is called with a value and a channel; it puts the results on the channel and closes it, now or later. If it throws, that is
   reported and the value gives nothing more. See `pipeline` for the rest."
+  {:inline (plumbing/starting "pipeline-async" `pipeline/asynchronous 5 [true]), :inline-arities #{4 5}}
   ([n to af from] (pipeline-async n to af from true))
-  ([n to af from close?]
-   (pipeline/start n to from close? (pipeline/async-job af) pipeline/on-fiber)))
+  ([n to af from close?] (pipeline/asynchronous "pipeline-async" n to af from close?)))
 
 (defn split
   "Sends the values of ch for which p is true to one channel, the others to another: [true-chan false-chan].
 
   Both close with ch, or when p throws, which is reported. Stops when the one that a value is for is closed."
+  {:inline (plumbing/starting "split" `plumbing/split 4 [nil nil]), :inline-arities #{2 4}}
   ([p ch] (split p ch nil nil))
-  ([p ch t-buf-or-n f-buf-or-n]
-   (let [tc (chan t-buf-or-n)
-         fc (chan f-buf-or-n)]
-     (background "split"
-       (closing tc
-         (closing fc
-           (loop []
-             (let [v (<! ch)]
-               (if (nil? v)
-                 (do (close! tc) (close! fc))
-                 (when (>! (if (p v) tc fc) v)
-                   (recur))))))))
-     [tc fc])))
+  ([p ch t-buf-or-n f-buf-or-n] (plumbing/split "split" p ch t-buf-or-n f-buf-or-n)))
 
 (defn reduce
   "A channel with the value of f reduced over init and the values of ch, once that is closed or f returns a `reduced`."
+  {:inline (plumbing/starting "reduce" `plumbing/reduce 3 []), :inline-arities #{3}}
   [f init ch]
-  (background "reduce"
-    (loop [ret init]
-      (let [v (<! ch)]
-        (if (nil? v)
-          ret
-          (let [ret' (f ret v)]
-            (if (reduced? ret') @ret' (recur ret'))))))))
+  (plumbing/reduce "reduce" f init ch))
 
 (defn transduce
   "A channel with the value of (xform f) reduced over init and the values of ch, completed, once that is closed.
 
     (<! (transduce (map inc) + 0 (to-chan! [1 2 3]))) ;=> 9"
+  {:inline (plumbing/starting "transduce" `plumbing/transduce 4 []), :inline-arities #{4}}
   [xform f init ch]
-  (let [f (xform f)]
-    (background "transduce"
-      (f (<! (reduce f init ch))))))
-
-(defn- put-all [ch coll close?]
-  (try
-    (loop [vs (seq coll)]
-      (when (and vs (>! ch (first vs)))
-        (recur (next vs))))
-    (finally
-      (when close? (close! ch)))))
+  (plumbing/transduce "transduce" xform f init ch))
 
 (defn onto-chan!
   "Puts the values of coll on ch, then closes it unless close? is false. Returns a channel that closes when that is done.
 
   Stops when ch is closed. A nil in coll fails, which is reported, after ch was closed."
+  {:inline (plumbing/starting "onto-chan!" `plumbing/onto 3 [true]), :inline-arities #{2 3}}
   ([ch coll] (onto-chan! ch coll true))
-  ([ch coll close?] (background "onto-chan!" (put-all ch coll close?))))
-
-(defn- channel-for [coll]
-  (let [n (long (bounded-count 100 coll))]
-    (if (pos? n) (chan n) (doto (chan) (close!)))))
+  ([ch coll close?] (plumbing/onto "onto-chan!" ch coll close?)))
 
 (defn to-chan!
   "A channel of the values of coll, which closes after them."
+  {:inline (plumbing/starting "to-chan!" `plumbing/to-chan 1 []), :inline-arities #{1}}
   [coll]
-  (let [ch (channel-for coll)]
-    (onto-chan! ch coll)
-    ch))
+  (plumbing/to-chan "to-chan!" coll))
 
 (defn onto-chan
   "Deprecated: use `onto-chan!`."
-  {:deprecated "1.2"}
-  ([ch coll] (onto-chan! ch coll true))
-  ([ch coll close?] (onto-chan! ch coll close?)))
+  {:deprecated "1.2", :inline (plumbing/starting "onto-chan" `plumbing/onto 3 [true]), :inline-arities #{2 3}}
+  ([ch coll] (onto-chan ch coll true))
+  ([ch coll close?] (plumbing/onto "onto-chan" ch coll close?)))
 
 (defn to-chan
   "Deprecated: use `to-chan!`."
-  {:deprecated "1.2"}
+  {:deprecated "1.2", :inline (plumbing/starting "to-chan" `plumbing/to-chan 1 []), :inline-arities #{1}}
   [coll]
-  (to-chan! coll))
+  (plumbing/to-chan "to-chan" coll))
 
 (defn onto-chan!!
   "Like `onto-chan!`, on a platform thread: for a coll whose elements compute at length or block natively."
+  {:inline (plumbing/starting "onto-chan!!" `plumbing/onto-blocking 3 [true]), :inline-arities #{2 3}}
   ([ch coll] (onto-chan!! ch coll true))
-  ([ch coll close?] (fibers/start-thread "onto-chan!!" #(put-all ch coll close?) :mixed)))
+  ([ch coll close?] (plumbing/onto-blocking "onto-chan!!" ch coll close?)))
 
 (defn to-chan!!
   "Like `to-chan!`, on a platform thread: for a coll whose elements compute at length or block natively."
+  {:inline (plumbing/starting "to-chan!!" `plumbing/to-chan-blocking 1 []), :inline-arities #{1}}
   [coll]
-  (let [ch (chan 100)]
-    (onto-chan!! ch coll)
-    ch))
+  (plumbing/to-chan-blocking "to-chan!!" coll))
 
 ;; ---- one to many
 
@@ -526,12 +482,7 @@
   (untap* [m ch] "Removes a tap.")
   (untap-all* [m] "Removes all taps."))
 
-(defn mult
-  "Copies each value of ch to every channel that is tapped to it (`tap`).
-
-  A value goes to all taps at once; the next one follows when all have accepted it or were untapped. Values that come while there
-  is no tap are dropped. A tap that is closed is removed."
-  [ch]
+(defn- mult-named [site ch]
   (let [taps (atom {})
         m (durable
             Mux
@@ -540,23 +491,51 @@
             (tap* [_ tap close?] (mult/tap taps tap close?))
             (untap* [_ tap] (mult/untap taps tap))
             (untap-all* [_] (mult/untap-all taps)))]
-    (mult/start ch taps)
+    (mult/start site ch taps)
     m))
+
+(defn mult
+  "Copies each value of ch to every channel that is tapped to it (`tap`).
+
+  A value goes to all taps at once; the next one follows when all have accepted it or were untapped. Values that come while there
+  is no tap are dropped. A tap that is closed is removed."
+  {:inline (plumbing/starting "mult" `(var mult-named) 1 []), :inline-arities #{1}}
+  [ch]
+  (mult-named "mult" ch))
+
+(defmacro ^:private asking
+  "Does body, which calls a method of a protocol on x; says what is wanted if x does not fulfil it."
+  [method operation wanted x remedy & body]
+  `(try
+     ~@body
+     (catch IllegalArgumentException e#
+       (throw ^Throwable (refusals/no-such-party e# ~method ~operation ~wanted ~x ~remedy)))))
+
+(defmacro ^:private asking-mult [method operation x & body]
+  `(asking ~method ~operation "a mult" ~x "Make one with (mult ch)." ~@body))
+
+(defmacro ^:private asking-mix [method operation x & body]
+  `(asking ~method ~operation "a mix" ~x "Make one with (mix out)." ~@body))
+
+(defmacro ^:private asking-pub [method operation x & body]
+  `(asking ~method ~operation "a publication" ~x "Make one with (pub ch topic-fn)." ~@body))
 
 (defn tap
   "Copies the values of mult to ch, and closes it with the source unless close? is false. Returns ch."
   ([mult ch] (tap mult ch true))
-  ([mult ch close?] (tap* mult ch close?) ch))
+  ([mult ch close?]
+   (asking-mult "tap*" "tap" mult (tap* mult ch close?))
+   ch))
 
 (defn untap
   "Removes ch from mult. A value that it had not accepted yet is left for whoever takes from ch; the others go on."
   [mult ch]
-  (untap* mult ch))
+  (asking-mult "untap*" "untap" mult (untap* mult ch)))
 
 (defn untap-all
   "Removes all channels from mult."
   [mult]
-  (untap-all* mult))
+  (asking-mult "untap-all*" "untap-all" mult (untap-all* mult)))
 
 (defprotocol Mix
   "What mixes channels into one; see `mix`."
@@ -567,12 +546,7 @@
   (toggle* [m state-map] "Changes modes of inputs.")
   (solo-mode* [m mode] "Sets what soloing does to the others."))
 
-(defn mix
-  "Puts the values of all inputs (`admix`) on out, until that is closed.
-
-  `toggle` gives each input modes: :mute, its values are taken and dropped; :pause, they are not taken; :solo, only soloed
-  inputs are heard, and the others are muted or paused as `solo-mode` says."
-  [out]
+(defn- mix-named [site out]
   (let [state (mix/state)
         m (durable
             Mux
@@ -581,36 +555,45 @@
             (admix* [_ ch] (mix/change-inputs state assoc ch {}))
             (unmix* [_ ch] (mix/change-inputs state dissoc ch))
             (unmix-all* [_] (mix/change-inputs state empty))
-            (toggle* [_ modes] (mix/change-inputs state (partial merge-with core/merge) modes))
+            (toggle* [_ modes] (mix/change-inputs state (partial merge-with core/merge) (mix/modes modes)))
             (solo-mode* [_ mode] (mix/change-solo-mode state mode)))]
-    (mix/start state out)
+    (mix/start site state out)
     m))
+
+(defn mix
+  "Puts the values of all inputs (`admix`) on out, until that is closed.
+
+  `toggle` gives each input modes: :mute, its values are taken and dropped; :pause, they are not taken; :solo, only soloed
+  inputs are heard, and the others are muted or paused as `solo-mode` says."
+  {:inline (plumbing/starting "mix" `(var mix-named) 1 []), :inline-arities #{1}}
+  [out]
+  (mix-named "mix" out))
 
 (defn admix
   "Adds ch to the inputs of mix."
   [mix ch]
-  (admix* mix ch))
+  (asking-mix "admix*" "admix" mix (admix* mix ch)))
 
 (defn unmix
   "Removes ch from the inputs of mix."
   [mix ch]
-  (unmix* mix ch))
+  (asking-mix "unmix*" "unmix" mix (unmix* mix ch)))
 
 (defn unmix-all
   "Removes all inputs of mix."
   [mix]
-  (unmix-all* mix))
+  (asking-mix "unmix-all*" "unmix-all" mix (unmix-all* mix)))
 
 (defn toggle
   "Changes modes of inputs at once: state-map is channel -> {:mute b :pause b :solo b}, merged with what is set.
   A channel that is no input yet becomes one."
   [mix state-map]
-  (toggle* mix state-map))
+  (asking-mix "toggle*" "toggle" mix (toggle* mix state-map)))
 
 (defn solo-mode
   "Sets what happens to the others while an input is soloed: mode is :mute or :pause."
   [mix mode]
-  (solo-mode* mix mode))
+  (asking-mix "solo-mode*" "solo-mode" mix (solo-mode* mix mode)))
 
 (defprotocol Pub
   "What sends values to the subscribers of their topics; see `pub`."
@@ -630,127 +613,83 @@
     (run! untap-all (vals (apply dissoc before (keys after))))
     after))
 
+(defn- pub-named [site ch topic-fn buf-fn]
+  (let [mults (atom {})
+        buf-fn (refusals/callable "pub" "a function as its buf-fn" buf-fn)
+        p (durable
+            Mux
+            (muxch* [_] ch)
+            Pub
+            (sub* [_ topic sub close?] (tap (ensure-mult mults buf-fn topic) sub close?))
+            (unsub* [_ topic sub] (when-let [m (get @mults topic)] (untap m sub)))
+            (unsub-all* [_] (drop-mults mults empty))
+            (unsub-all* [_ topic] (drop-mults mults dissoc topic)))]
+    (pub/start site ch (refusals/callable "pub" "a function as its topic-fn" topic-fn) mults muxch*)
+    p))
+
 (defn pub
   "Sends each value of ch to the channels that have subscribed to its topic, (topic-fn value); see `sub`.
 
   A topic is served like a `mult`: the next value follows when all its subscribers have accepted, unless buf-fn, called with the
   topic, gives a buffer. Values without subscribers are dropped. If topic-fn throws, that is reported and the value is dropped."
+  {:inline (plumbing/starting "pub" `(var pub-named) 3 `[(constantly nil)]), :inline-arities #{2 3}}
   ([ch topic-fn] (pub ch topic-fn (constantly nil)))
-  ([ch topic-fn buf-fn]
-   (let [mults (atom {})
-         p (durable
-             Mux
-             (muxch* [_] ch)
-             Pub
-             (sub* [_ topic sub close?] (tap (ensure-mult mults buf-fn topic) sub close?))
-             (unsub* [_ topic sub] (when-let [m (get @mults topic)] (untap m sub)))
-             (unsub-all* [_] (drop-mults mults empty))
-             (unsub-all* [_ topic] (drop-mults mults dissoc topic)))]
-     (pub/start ch topic-fn mults muxch*)
-     p)))
+  ([ch topic-fn buf-fn] (pub-named "pub" ch topic-fn buf-fn)))
 
 (defn sub
   "Subscribes ch to a topic of the publication p, and closes it with the source unless close? is false. Returns ch."
   ([p topic ch] (sub p topic ch true))
-  ([p topic ch close?] (sub* p topic ch close?)))
+  ([p topic ch close?] (asking-pub "sub*" "sub" p (sub* p topic ch close?))))
 
 (defn unsub
   "Removes ch from the subscribers of a topic."
   [p topic ch]
-  (unsub* p topic ch))
+  (asking-pub "unsub*" "unsub" p (unsub* p topic ch)))
 
 (defn unsub-all
   "Removes all subscribers, of one topic or of all."
-  ([p] (unsub-all* p))
-  ([p topic] (unsub-all* p topic)))
+  ([p] (asking-pub "unsub-all*" "unsub-all" p (unsub-all* p)))
+  ([p topic] (asking-pub "unsub-all*" "unsub-all" p (unsub-all* p topic))))
 
 ;; ---- names of clojure.core, last, so that nothing above means these by accident
-
-(defn- take-from-each
-  "The next value of each channel, taken from all of them at once."
-  [chs]
-  (let [values (object-array (count chs))
-        left (AtomicInteger. (count chs))
-        all (chan)]
-    (dotimes [i (count chs)]
-      (take! (nth chs i) (fn [v]
-                           (aset values i v)
-                           (when (zero? (.decrementAndGet left)) (close! all)))))
-    (<! all)
-    (vec values)))
 
 (defn map
   "A channel of f applied to the first values of all chs, then to the second ones, until one of chs is closed.
 
   If f throws or returns nil, that is reported and the channel closes."
+  {:inline (plumbing/starting "map" `plumbing/map 3 [nil]), :inline-arities #{2 3}}
   ([f chs] (map f chs nil))
-  ([f chs buf-or-n]
-   (let [chs (vec chs)
-         out (chan buf-or-n)]
-     (if (empty? chs)
-       (close! out)
-       (background "map"
-         (closing out
-           (loop []
-             (let [values (take-from-each chs)]
-               (if (some nil? values)
-                 (close! out)
-                 (do (>! out (apply f values))
-                     (recur))))))))
-     out)))
+  ([f chs buf-or-n] (plumbing/map "map" f chs buf-or-n)))
 
 (defn merge
   "A channel of the values of all chs, as they come; it closes when all of them have."
+  {:inline (plumbing/starting "merge" `plumbing/merge 2 [nil]), :inline-arities #{1 2}}
   ([chs] (merge chs nil))
-  ([chs buf-or-n]
-   (let [out (chan buf-or-n)]
-     (background "merge"
-       (loop [cs (vec chs)]
-         (if (seq cs)
-           (let [[v c] (alts! cs)]
-             (if (nil? v)
-               (recur (filterv #(not= c %) cs))
-               (do (>! out v)
-                   (recur cs))))
-           (close! out))))
-     out)))
+  ([chs buf-or-n] (plumbing/merge "merge" chs buf-or-n)))
 
 (defn into
   "A channel with coll and the values of ch conjoined to it, once ch is closed.
 
     (<! (into [] (to-chan! [1 2]))) ;=> [1 2]"
+  {:inline (plumbing/starting "into" `plumbing/into 2 []), :inline-arities #{2}}
   [coll ch]
-  (reduce conj coll ch))
+  (plumbing/into "into" coll ch))
 
 (defn take
   "A channel of the first n values of ch; it closes after them, or with ch."
+  {:inline (plumbing/starting "take" `plumbing/take 3 [nil]), :inline-arities #{2 3}}
   ([n ch] (take n ch nil))
-  ([n ch buf-or-n]
-   (let [out (chan buf-or-n)]
-     (background "take"
-       (closing out
-         (let [n (double n)]
-           (loop [i 0]
-             (when (< i n)
-               (when-some [v (<! ch)]
-                 (>! out v)
-                 (recur (inc i))))))
-         (close! out)))
-     out)))
+  ([n ch buf-or-n] (plumbing/take "take" n ch buf-or-n)))
 
 ;; ---- deprecated upstream, kept for old programs
 
-(defn- each-value
-  "Calls f with each value of ch on a fiber, then closes out; closes it too when f throws."
-  [what ch out f]
-  (background what
-    (closing out
-      (loop []
-        (when-some [v (<! ch)]
-          (f v)
-          (recur)))
-      (close! out)))
-  out)
+(defn- guarded
+  "The value of f; nil, so that the taker goes on, if f throws, which is reported: it runs on the thread that puts."
+  [f v]
+  (try
+    (f v)
+    (catch Throwable e
+      (Failures/report (Thread/currentThread) e))))
 
 (defn- mapped-handler
   "The handler h of a take, with f applied to the value that comes later."
@@ -763,7 +702,7 @@
     (unlock [_] (.unlock h))
     (commit [_]
       (let [target (.commit h)]
-        (ports/completion #(.complete target (if (nil? %) nil (f %))))))))
+        (ports/completion #(.complete target (when (some? %) (guarded f %))))))))
 
 (defn- take-from [ch handler]
   (.take (Ports/readPort ch) ^Handler handler))
@@ -787,19 +726,21 @@
   "Deprecated: use a transducer. A port that takes from ch and gives f of the value."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   [f ch]
-  (port-over ch
-             (fn [handler]
-               (let [v (take-from ch (mapped-handler handler f))]
-                 (if (or (nil? v) (ports/pending? v)) v (f v))))
-             (fn [v handler] (put-on ch v handler))))
+  (let [f (refusals/callable "map<" f)]
+    (port-over ch
+               (fn [handler]
+                 (let [v (take-from ch (mapped-handler handler f))]
+                   (if (or (nil? v) (ports/pending? v)) v (f v))))
+               (fn [v handler] (put-on ch v handler)))))
 
 (defn map>
   "Deprecated: use a transducer. A port that puts f of the value on ch."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   [f ch]
-  (port-over ch
-             (fn [handler] (take-from ch handler))
-             (fn [v handler] (put-on ch (f v) handler))))
+  (let [f (refusals/callable "map>" f)]
+    (port-over ch
+               (fn [handler] (take-from ch handler))
+               (fn [v handler] (put-on ch (f v) handler)))))
 
 (defn- filtered-out
   "The answer of a put whose value is dropped on the way."
@@ -814,81 +755,55 @@
   [p ch]
   (port-over ch
              (fn [handler] (take-from ch handler))
-             (fn [v handler] (if (p v) (put-on ch v handler) (filtered-out ch handler)))))
+             (fn [v handler] (if ((refusals/function "filter>" p) v) (put-on ch v handler) (filtered-out ch handler)))))
 
 (defn remove>
   "Deprecated: use a transducer. A port that puts the value on ch unless p is true of it."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   [p ch]
-  (filter> (complement p) ch))
+  (filter> (complement (refusals/callable "remove>" p)) ch))
 
 (defn filter<
   "Deprecated: use a transducer. A channel of the values of ch that p is true of."
-  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "filter<" `plumbing/filter-from 3 [nil]), :inline-arities #{2 3}}
   ([p ch] (filter< p ch nil))
-  ([p ch buf-or-n]
-   (let [out (chan buf-or-n)]
-     (each-value "filter<" ch out #(when (p %) (>! out %))))))
+  ([p ch buf-or-n] (plumbing/filter-from "filter<" p ch buf-or-n)))
 
 (defn remove<
   "Deprecated: use a transducer. A channel of the values of ch that p is not true of."
-  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "remove<" `plumbing/remove-from 3 [nil]), :inline-arities #{2 3}}
   ([p ch] (remove< p ch nil))
-  ([p ch buf-or-n] (filter< (complement p) ch buf-or-n)))
-
-(defn- mapcat* [f in out]
-  (background "mapcat"
-    (closing out
-      (loop []
-        (let [v (<! in)]
-          (if (nil? v)
-            (close! out)
-            (do (doseq [x (f v)] (>! out x))
-                (when-not (ports/closed? out)
-                  (recur)))))))))
+  ([p ch buf-or-n] (plumbing/remove-from "remove<" p ch buf-or-n)))
 
 (defn mapcat<
   "Deprecated: use a transducer. A channel of the values in f of each value of in."
-  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "mapcat<" `plumbing/mapcat-from 3 [nil]), :inline-arities #{2 3}}
   ([f in] (mapcat< f in nil))
-  ([f in buf-or-n]
-   (let [out (chan buf-or-n)]
-     (mapcat* f in out)
-     out)))
+  ([f in buf-or-n] (plumbing/mapcat-from "mapcat<" f in buf-or-n)))
 
 (defn mapcat>
   "Deprecated: use a transducer. A channel whose values are replaced by those in f of each, on their way to out."
-  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "mapcat>" `plumbing/mapcat-onto 3 [nil]), :inline-arities #{2 3}}
   ([f out] (mapcat> f out nil))
-  ([f out buf-or-n]
-   (let [in (chan buf-or-n)]
-     (mapcat* f in out)
-     in)))
+  ([f out buf-or-n] (plumbing/mapcat-onto "mapcat>" f out buf-or-n)))
 
 (defn unique
   "Deprecated: use `dedupe`. A channel of the values of ch without repetitions that follow each other."
-  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "unique" `plumbing/unique 2 [nil]), :inline-arities #{1 2}}
   ([ch] (unique ch nil))
-  ([ch buf-or-n]
-   (let [out (chan buf-or-n)
-         last-value (volatile! nil)]
-     (each-value "unique" ch out #(when-not (= % @last-value) (>! out %) (vreset! last-value %))))))
+  ([ch buf-or-n] (plumbing/unique "unique" ch buf-or-n)))
 
 (defn partition
   "Deprecated: use `partition-all`. A channel of vectors of n values of ch; the last may be shorter."
-  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "partition" `plumbing/partition 3 [nil]), :inline-arities #{2 3}}
   ([n ch] (partition n ch nil))
-  ([n ch buf-or-n]
-   (let [out (chan (or buf-or-n 1) (partition-all n))]
-     (each-value "partition" ch out #(>! out %)))))
+  ([n ch buf-or-n] (plumbing/partition "partition" n ch buf-or-n)))
 
 (defn partition-by
   "Deprecated: use `clojure.core/partition-by` as a transducer. A channel of vectors of neighbours with the same value of f."
-  {:deprecated "0.1.319.0-6b1aca-alpha"}
+  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "partition-by" `plumbing/partition-by 3 [nil]), :inline-arities #{2 3}}
   ([f ch] (partition-by f ch nil))
-  ([f ch buf-or-n]
-   (let [out (chan (or buf-or-n 1) (core/partition-by f))]
-     (each-value "partition-by" ch out #(>! out %)))))
+  ([f ch buf-or-n] (plumbing/partition-by "partition-by" f ch buf-or-n)))
 
 (when (or (io/resource "clojure/core/async/impl/protocols.clj") (io/resource "clojure/core/async/impl/protocols__init.class"))
   (when-not (find-ns 'clojure.core.async.impl.protocols)

@@ -5,6 +5,7 @@
    [clojure.core.protocols :as protocols]
    [clojure.datafy :as datafy]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.refusals :as refusals]
    [magnetar.impl.runtime])
   (:import
    (java.util.function Consumer)
@@ -44,12 +45,13 @@
   (try
     (step)
     (catch Throwable e
-      (let [instead ((or ex-handler report) e)]
+      (let [instead (ex-handler e)]
         (when (some? instead) (.accept sink instead))
         sink))))
 
 (defn- transform [xform ex-handler]
-  (let [rf (xform sink-step)]
+  (let [rf (refusals/built "chan" xform sink-step)
+        ex-handler (if ex-handler (refusals/callable "chan" "a function as its ex-handler" ex-handler) report)]
     (reify Transform
       (add [_ sink value] (reduced? (guarded #(rf sink value) ex-handler sink)))
       (complete [_ sink] (guarded #(rf sink) ex-handler sink)))))
@@ -60,6 +62,20 @@
   (if xform
     (TransformChannel/of (as-buffer buffer) (transform xform ex-handler))
     (Channel/of (as-buffer buffer))))
+
+(defn buffer
+  "A fixed buffer of n values."
+  ^Buffer [n]
+  (let [n (long (refusals/number "buffer" n))]
+    (assert (pos? n) "fixed buffers must have size > 0")
+    (Buffer/fixed (min n Integer/MAX_VALUE))))
+
+(defn of
+  "A channel behind a buffer, which may be given by its size, and a transducer; nil or false for none."
+  ([buf-or-n] (chan (if (number? buf-or-n) (buffer buf-or-n) buf-or-n) nil nil))
+  ([buf-or-n xform ex-handler]
+   (when xform (assert buf-or-n "buffer must be supplied when transducer is"))
+   (chan (if (number? buf-or-n) (buffer buf-or-n) buf-or-n) xform ex-handler)))
 
 (defn unblocking?
   "True if a put on a channel with this buffer never waits."

@@ -19,7 +19,7 @@
 (defn- of-program? [^StackTraceElement frame]
   (Failures/isOfProgram (.getClassName frame)))
 
-(defn- at-caller
+(defn at-caller
   "The error, as if it was thrown where the program called the library: so that a prompt names that line."
   [^Throwable error]
   (let [frames (drop-while (complement of-program?) (.getStackTrace error))]
@@ -61,8 +61,8 @@
 
 ;; ---- their classes
 
-;; A proxy would be headed IllegalArgumentException$IExceptionInfo$1ab3efb7 at a prompt, and the kernel's Java is compiled without Clojure. So the two
-;; classes are made here, when the first error is.
+;; A proxy would be headed IllegalArgumentException$IExceptionInfo$1ab3efb7 at a prompt, and the kernel's Java is compiled without Clojure. So the
+;; classes are made here, when the first error of each is.
 
 (def ^:private package "magnetar.misuse.")
 
@@ -81,13 +81,14 @@
 
 (def ^:private ^ClassDesc data-type ConstantDescs/CD_Object)
 
-(defn- write-constructor [^ClassBuilder to ^ClassDesc this above]
+(defn- write-constructor
+  "A constructor of a message, a cause and data; not all of the JDK's errors take a cause."
+  [^ClassBuilder to ^ClassDesc this above]
   (.withMethodBody to "<init>" (method-type ConstantDescs/CD_void ConstantDescs/CD_String ConstantDescs/CD_Throwable data-type) ClassFile/ACC_PUBLIC
                    (code b
                          (.aload 0)
                          (.aload 1)
-                         (.aload 2)
-                         (.invokespecial above "<init>" (method-type ConstantDescs/CD_void ConstantDescs/CD_String ConstantDescs/CD_Throwable))
+                         (.invokespecial above "<init>" (method-type ConstantDescs/CD_void ConstantDescs/CD_String))
                          (.aload 0)
                          (.aload 3)
                          (.putfield this "data" data-type)
@@ -124,10 +125,17 @@
     (.getConstructor ^Class made (into-array Class [String Throwable Object]))))
 
 (defonce ^:private constructors
-  {:argument (delay (constructor IllegalArgumentException)), :state (delay (constructor IllegalStateException))})
+  {:argument (delay (constructor IllegalArgumentException))
+   :state (delay (constructor IllegalStateException))
+   :cast (delay (constructor ClassCastException))
+   :null (delay (constructor NullPointerException))
+   :index (delay (constructor IndexOutOfBoundsException))})
 
-(defn- make [kind reason message cause data]
-  (at-caller (.newInstance ^Constructor @(constructors kind) (object-array [message cause (assoc data :magnetar/reason reason)]))))
+(defn- make [kind reason message ^Throwable cause data]
+  (let [data (assoc data :magnetar/reason reason)
+        ^Throwable error (.newInstance ^Constructor @(constructors kind) (object-array [message cause data]))]
+    (when cause (.initCause error cause))
+    (at-caller error)))
 
 (defn class-of
   "The class of an error; of one that is made here, or by `proxy`, the one that it stands for."
@@ -148,3 +156,18 @@
   "An IllegalStateException with `ex-data`, as `illegal-argument`."
   [reason message data]
   (make :state reason message nil data))
+
+(defn class-cast
+  "A ClassCastException with `ex-data`, as `illegal-argument`."
+  ([reason message data] (class-cast reason message data nil))
+  ([reason message data cause] (make :cast reason message cause data)))
+
+(defn null-pointer
+  "A NullPointerException with `ex-data`, as `illegal-argument`."
+  ([reason message data] (null-pointer reason message data nil))
+  ([reason message data cause] (make :null reason message cause data)))
+
+(defn index-out-of-bounds
+  "An IndexOutOfBoundsException with `ex-data`, as `illegal-argument`."
+  [reason message data]
+  (make :index reason message nil data))

@@ -4,6 +4,7 @@
   (:require
    [magnetar.impl.fibers :refer [background]]
    [magnetar.impl.ports :as ports]
+   [magnetar.impl.refusals :as refusals]
    [magnetar.impl.runtime]
    [magnetar.impl.worlds :as worlds])
   (:import
@@ -23,6 +24,14 @@
 
 (defn changed [{:keys [change]}]
   (ports/offer change true))
+
+(defn modes
+  "The argument of `toggle`, or throws."
+  [state-map]
+  (when-not (or (nil? state-map) (map? state-map))
+    (throw (refusals/wrong-value "toggle" "a map of channels to modes" state-map)))
+  (run! #(when-not (or (nil? %) (map? %)) (throw (refusals/wrong-kind "toggle" "a map for each channel, as in {:mute true}" %))) (vals state-map))
+  state-map)
 
 (defn- numbered [inputs]
   (reduce-kv (fn [all ch modes] (if (::number modes) all (assoc-in all [ch ::number] (worlds/number)))) inputs inputs))
@@ -69,8 +78,8 @@
 
 (defn start
   "Starts the fiber that mixes into `out` until that is closed."
-  [{:keys [inputs change] :as mix} out]
-  (background "mix"
+  [site {:keys [inputs change] :as mix} out]
+  (background site
     (loop [now (plan mix)]
       (let [[value ch] (ports/alts (:reads now) {})]
         (cond

@@ -89,8 +89,8 @@
 
 (defn start
   "Starts the fiber that copies from `ch` to the taps in `state`."
-  [ch state]
-  (background "mult"
+  [site ch state]
+  (background site
     (loop []
       (let [value (ports/take ch)]
         (if (nil? value)

@@ -5,6 +5,7 @@
    [magnetar.impl.chans :as chans]
    [magnetar.impl.fibers :as fibers :refer [background]]
    [magnetar.impl.ports :as ports]
+   [magnetar.impl.refusals :as refusals]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.channel Buffer Channel Ports)
@@ -18,12 +19,16 @@
 (defn- channel ^Channel [n]
   (Channel/of (Buffer/fixed n)))
 
-(defn- report [error]
-  (Failures/report (Thread/currentThread) error))
+(defn- reporting
+  "A function that reports an error as that of the pipeline, not of the thread of a pool that did the job; returns nil."
+  [^String site]
+  (fn [error]
+    (Failures/report site (Thread/currentThread) error)
+    nil))
 
 (defn- attempt
   "The channel of the job's results; empty and closed if the job could not be started."
-  [start-job input]
+  [start-job report input]
   (try
     (start-job input)
     (catch Throwable e
@@ -32,31 +37,35 @@
 
 (defn- work
   "Does jobs until there are none."
-  [jobs start-job]
+  [jobs start-job report]
   (loop []
     (when-some [[input place] (ports/take jobs)]
-      (ports/put place (attempt start-job input))
+      (ports/put place (attempt start-job report input))
       (recur))))
 
-(defn transducing-job
+(defn- transducing-job
   "A job that runs the input through `xf`."
-  [xf ex-handler]
-  (fn [input]
-    (doto (chans/chan (Buffer/fixed 1) xf ex-handler)
-      (ports/put input)
-      (ports/close))))
+  [site xf ex-handler]
+  (let [xf (when xf #(refusals/built "pipeline" xf %))
+        ex-handler (or ex-handler (reporting site))]
+    (fn [input]
+      (doto (chans/chan (Buffer/fixed 1) xf ex-handler)
+        (ports/put input)
+        (ports/close)))))
 
-(defn async-job
+(defn- async-job
   "A job that calls `af` with the input and the channel of the results; if it throws, the input yields nothing more."
-  [af]
-  (fn [input]
-    (let [results (channel 1)]
-      (try
-        (af input results)
-        (catch Throwable e
-          (ports/close results)
-          (report e)))
-      results)))
+  [site af]
+  (let [af (refusals/callable "pipeline-async" af)
+        report (reporting site)]
+    (fn [input]
+      (let [results (channel 1)]
+        (try
+          (af input results)
+          (catch Throwable e
+            (ports/close results)
+            (report e)))
+        results))))
 
 (defn- unless-stopped
   "The answer of the operation, or nil once nobody wants the results."
@@ -89,39 +98,46 @@
         (recur)))))
 
 (defn- check-parallelism [n]
-  (let [n (long n)]
-    (assert (pos? n))))
+  (let [n (long (refusals/number "pipeline" n))]
+    (assert (pos? n) "a pipeline must have 1 worker or more")))
 
-(defn start
-  "Starts `n` workers by `start-worker`, which takes a function to run; returns a channel that closes when all is done."
-  [n to from close? start-job start-worker]
+(defn- start
+  "Starts `n` workers by `start-worker`, which takes a name and a function to run; returns a channel that closes when all is done."
+  [site n to from close? start-job start-worker]
   (check-parallelism n)
   (Ports/readPort from)
   (Ports/writePort to)
   (let [jobs (channel n)
         results (channel n)
-        stopped (Channel/rendezvous)]
+        stopped (Channel/rendezvous)
+        report (reporting site)]
     (dotimes [_ n]
-      (start-worker #(work jobs start-job)))
-    (background "pipeline, input"
+      (start-worker site #(work jobs start-job report)))
+    (background (str site ", input")
       (try
         (take-in from jobs results stopped)
         (finally
           (ports/close jobs)
           (ports/close results))))
-    (background "pipeline, output"
+    (background (str site ", output")
       (try
         (give-all-out results to)
         (finally
           (ports/close stopped)
           (when close? (ports/close to)))))))
 
-(defn on-platform-thread
-  "Starts a worker on a platform thread."
-  [f]
-  (fibers/start-thread "pipeline worker" f :mixed))
+(defn- on-platform-thread [site f]
+  (fibers/start-thread site f :mixed))
 
-(defn on-fiber
-  "Starts a worker on a fiber."
-  [f]
-  (background "pipeline worker" (f)))
+(defn- on-fiber [site f]
+  (background site (f)))
+
+(defn transducing
+  "Runs each value through the transducer `xf` on one of `n` platform threads."
+  [site n to xf from close? ex-handler]
+  (start site n to from close? (transducing-job site xf ex-handler) on-platform-thread))
+
+(defn asynchronous
+  "Hands each value to the function `af` on one of `n` fibers."
+  [site n to af from close?]
+  (start site n to from close? (async-job site af) on-fiber))

@@ -3,6 +3,7 @@
   {:no-doc true}
   (:refer-clojure :exclude [take])
   (:require
+   [magnetar.impl.refusals :as refusals]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions])
   (:import
@@ -11,7 +12,7 @@
 
 (set! *warn-on-reflection* true)
 
-;; The classes and messages of misuse are core.async's here (kernel, Ports); `magnetar.channel` has its own.
+;; The classes of misuse are core.async's here (impl.refusals); `magnetar.channel` has its own.
 
 (defn pending?
   "True if `answer` is that of an operation that did not happen."
@@ -99,6 +100,7 @@
   (dotimes [i (count ports)]
     (let [port (nth ports i)]
       (when (vector? port)
+        (when (< (count port) 2) (throw (refusals/no-put port)))
         (assert (some? (port 1)) "can't put nil on channel")))))
 
 (defn- select ^Select [ports priority?]
@@ -121,17 +123,13 @@
     (vector? ports) ports
     (seqable? ports) (vec ports)
     :else
-    (throw (IllegalArgumentException. (str "alts! takes a collection of ports; this is " ports ": write it in a vector.")))))
-
-(defn- check-options [opts]
-  (when-not (or (nil? opts) (map? opts))
-    (throw (IllegalArgumentException. (str "No value supplied for key: " opts)))))
+    (throw (refusals/wrong-value "alts!" "a collection of ports" ports "Write it in a vector."))))
 
 (defn alts
   "Waits for the first of several operations; see `magnetar.async/alts!`."
   [ports {:keys [priority] :as opts}]
   (transactions/refuse "alts!")
-  (check-options opts)
+  (refusals/options opts)
   (let [ports (as-clauses ports)
         select (select ports priority)]
     (if (and opts (contains? opts :default))
@@ -156,6 +154,7 @@
 (defn alts-later
   "Does one of the operations now and returns it boxed, or calls `f` with it later and returns nil."
   [f ports {:keys [priority] :as opts} on-caller?]
+  (refusals/options opts)
   (let [ports (as-clauses ports)
         select (select ports priority)
         now (if (contains? opts :default)

@@ -29,8 +29,8 @@
 (defn start
   "Starts the fiber that sends the values of `ch` to the mults in the atom `mults` (topic -> mult); `muxch` gives the channel
   of a mult. Closes those when `ch` closes."
-  [ch topic-fn mults muxch]
-  (background "pub"
+  [site ch topic-fn mults muxch]
+  (background site
     (loop []
       (let [value (ports/take ch)]
         (if (nil? value)

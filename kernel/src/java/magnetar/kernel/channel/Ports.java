@@ -1,5 +1,6 @@
 package magnetar.kernel.channel;
 
+import java.util.function.BiFunction;
 import java.util.function.Function;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Parked;
@@ -12,11 +13,20 @@ public final class Ports {
     // Makes a port of ours of another library's, or gives null. Written when a bridge to that library is loaded.
     private static volatile Function<Object, Object> adapter = x -> null;
 
+    // Makes the error of an operation ("take", "put" or "close") on what is no port. Written when magnetar.async is loaded.
+    private static volatile BiFunction<String, Object, RuntimeException> refusal =
+            (operation, x) -> new IllegalArgumentException("cannot " + operation + ": this is no port: " + x);
+
     private Ports() {}
 
     /** Sets what makes ports of those of other libraries. */
     public static void adapt(Function<Object, Object> adapter) {
         Ports.adapter = adapter;
+    }
+
+    /** Sets what makes the error of an operation ("take", "put" or "close") on what is no port. */
+    public static void refuseWith(BiFunction<String, Object, RuntimeException> refusal) {
+        Ports.refusal = refusal;
     }
 
     /** The port of ours that stands for x, or null. */
@@ -30,24 +40,30 @@ public final class Ports {
 
     /** x as a port to take from. */
     public static ReadPort readPort(Object x) {
-        return orAdapted(ReadPort.class, x) instanceof ReadPort p ? p : refuse("take!", "ReadPort", x);
+        if (orAdapted(ReadPort.class, x) instanceof ReadPort p) {
+            return p;
+        }
+        throw refused("take", x);
     }
 
     /** x as a port to put on. */
     public static WritePort writePort(Object x) {
-        return orAdapted(WritePort.class, x) instanceof WritePort p ? p : refuse("put!", "WritePort", x);
+        if (orAdapted(WritePort.class, x) instanceof WritePort p) {
+            return p;
+        }
+        throw refused("put", x);
     }
 
     /** x as a port to close. */
     public static Port port(Object x) {
-        return orAdapted(Port.class, x) instanceof Port p ? p : refuse("close!", "Channel", x);
+        if (orAdapted(Port.class, x) instanceof Port p) {
+            return p;
+        }
+        throw refused("close", x);
     }
 
-    // The words of core.async, whose names the face of these operations has.
-    private static <T> T refuse(String operation, String protocol, Object x) {
-        throw new IllegalArgumentException("No implementation of method: :" + operation
-                + " of protocol: #'clojure.core.async.impl.protocols/" + protocol + " found for class: "
-                + (x == null ? "nil" : x.getClass().getName()));
+    private static RuntimeException refused(String operation, Object x) {
+        return refusal.apply(operation, x);
     }
 
     /** Takes a value from a port of any kind; waits while there is none. Null if closed. */
