@@ -6,6 +6,7 @@
   try-put try-take         never wait
   close closed? cause      end it, with a cause if something went wrong
   info                     what is in it and who waits
+  channel? port?           is this one?
 
   A duration is a number of milliseconds, a java.time.Duration or :infinity; a deadline is a java.time.Instant. Closed is a value:
   `put` answers false, `take` nil; but once what is left was taken, `take` from a channel that was closed for a cause throws it.
@@ -86,6 +87,26 @@
   (let [{:keys [timeout deadline]} options
         relative (duration operation timeout)]
     (if (some? deadline) (min relative (until deadline)) relative)))
+
+(defn channel?
+  "True if x is a channel of Magnetar, which is what the functions of this namespace want.
+
+    (channel? (chan)) ;=> true
+
+  See also `port?`."
+  [x]
+  (instance? Channel x))
+
+(defn port?
+  "True if x is a channel, or another port that `select` and the operations of magnetar.async accept.
+
+  That is a port of the program's own, or a channel of core.async where that is on the class path. For code that takes a value or a channel:
+
+    (if (port? x) (a/<! x) x)
+
+  See also `channel?`."
+  [x]
+  (ports/port? x))
 
 (defn- channel ^Channel [x operation]
   (if (instance? Channel x)

@@ -5,9 +5,11 @@
    [clojure.datafy :refer [datafy]]
    [clojure.test :refer [deftest is testing]]
    [magnetar.async :as a]
+   [magnetar.channel :as channel]
    [magnetar.resilience :as r]
    [magnetar.support :refer [counter drained eventually start-thread taken value-of waiting-putters waiting-takers]])
   (:import
+   (clojure.core.async.impl.protocols Channel ReadPort WritePort)
    (java.util.concurrent.atomic AtomicInteger)))
 
 (set! *warn-on-reflection* true)
@@ -28,6 +30,53 @@
   `(doseq [lane# lanes]
      (testing (:title lane#)
        (let [~lane lane#] ~@body))))
+
+(defn- channels-of-each-kind []
+  {:without-buffer (a/chan)
+   :with-buffer (a/chan 1)
+   :with-transducer (a/chan 1 (map inc))
+   :promise (a/promise-chan)
+   :timeout (a/timeout 10000)
+   :of-go (a/go 1)
+   :of-thread (a/thread 1)
+   :of-channel (channel/chan {:size 1})
+   :end-of-pipeline (a/pipeline 1 (a/chan) (map inc) (a/chan))})
+
+(deftest our-channels-are-instances-of-the-interfaces-of-core-asyncs-protocols
+  (doseq [[kind ch] (channels-of-each-kind)
+          interface [ReadPort WritePort Channel]]
+    (is (instance? interface ch) (str kind " is a " interface))))
+
+(defprotocol ^:private Answer
+  (answer [x]))
+
+(extend-protocol Answer
+  ReadPort
+  (answer [_] :channel)
+  Object
+  (answer [_] :other))
+
+(deftest protocols-that-were-extended-to-core-asyncs-interfaces-hold-for-our-channels
+  (doseq [[kind ch] (channels-of-each-kind)]
+    (is (= :channel (answer ch)) (str kind)))
+  (is (= :other (answer 1))))
+
+(deftest the-methods-of-those-interfaces-do-what-the-protocols-say
+  (let [^Channel c (a/chan 1)
+        handler (theirs/fn-handler (fn [_]))]
+    (is (= [false true] [(.closed_QMARK_ c) @(.put_BANG_ ^WritePort c :x handler)]))
+    (is (= :x @(.take_BANG_ ^ReadPort c handler)))
+    (is (nil? (.take_BANG_ ^ReadPort c handler)) "queued")
+    (is (thrown-with-msg? IllegalArgumentException #"Can't put nil on channel" (.put_BANG_ ^WritePort c nil handler)))
+    (is (= [nil true] [(.close_BANG_ c) (.closed_QMARK_ c)]))))
+
+(deftest a-channel-is-told-from-other-things
+  (doseq [[kind ch] (channels-of-each-kind)]
+    (is (= [true true] [(channel/channel? ch) (channel/port? ch)]) (str kind)))
+  (is (= [false true] [(channel/channel? (theirs/chan)) (channel/port? (theirs/chan))]))
+  (is (= [false true] [(channel/channel? (a/map< inc (a/chan))) (channel/port? (a/map< inc (a/chan)))]))
+  (doseq [x [nil 1 "x" [(a/chan)] (a/mult (a/chan)) {} inc]]
+    (is (= [false false] [(channel/channel? x) (channel/port? x)]))))
 
 (deftest ^{:spec ["C34"]} takes-and-puts-cross
   (in-both-directions {:keys [chan put take offer poll close]}

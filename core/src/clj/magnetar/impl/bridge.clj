@@ -9,9 +9,11 @@
    [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime])
   (:import
-   (clojure.lang IDeref)
+   (clojure.asm ClassWriter MethodVisitor Opcodes Type)
+   (clojure.lang DynamicClassLoader IDeref RT Var)
    (java.util.concurrent.locks Lock)
-   (magnetar.kernel.channel Buffer Handler Port Ports ReadPort WritePort)))
+   (magnetar.kernel.channel Buffer Channel ChannelMaker Handler Port Ports ReadPort TimeoutChannel Transform TransformChannel WritePort)
+   (magnetar.kernel.park World)))
 
 (set! *warn-on-reflection* true)
 
@@ -123,3 +125,115 @@
 
 (Ports/adapt port-of)
 (reset! chans/buffer-adapter buffer-of)
+
+;; ---- channels of core.async's interfaces
+
+;; Programs and libraries ask `(instance? clojure.core.async.impl.protocols.ReadPort x)`, and extend protocols to that interface. So where core.async's
+;; protocols are on the class path, channels are made of subclasses that implement them. The classes are written here, since the kernel is compiled
+;; without core.async. They add no field and override nothing; a proxy would do both.
+
+(defn- type-of ^Type [c]
+  (Type/getType ^Class c))
+
+(defn- signature [returns parameters]
+  (Type/getMethodDescriptor (type-of returns) (into-array Type (map type-of parameters))))
+
+(defn- internal-name [^String class-name]
+  (.replace class-name \. \/))
+
+(defn- load-arguments [^MethodVisitor code parameters]
+  (reduce (fn [slot parameter]
+            (let [t (type-of parameter)]
+              (.visitVarInsn code (.getOpcode t Opcodes/ILOAD) (int slot))
+              (+ (long slot) (.getSize t))))
+          1 parameters))
+
+(defn- write-method [^ClassWriter to method-name returns parameters write]
+  (let [code (.visitMethod to Opcodes/ACC_PUBLIC method-name (signature returns parameters) nil nil)]
+    (.visitCode code)
+    (write code)
+    (.visitInsn code (.getOpcode (type-of returns) Opcodes/IRETURN))
+    (.visitMaxs code 0 0)
+    (.visitEnd code)))
+
+(defn- write-constructor [to above parameters]
+  (write-method to "<init>" Void/TYPE parameters
+                (fn [^MethodVisitor code]
+                  (.visitVarInsn code Opcodes/ALOAD 0)
+                  (load-arguments code parameters)
+                  (.visitMethodInsn code Opcodes/INVOKESPECIAL (Type/getInternalName above) "<init>" (signature Void/TYPE parameters) false))))
+
+(defn- write-call
+  "A method that calls the function of this namespace with the channel and the arguments."
+  [to method-name function parameters]
+  (write-method to method-name Object parameters
+                (fn [^MethodVisitor code]
+                  (.visitLdcInsn code "magnetar.impl.bridge")
+                  (.visitLdcInsn code function)
+                  (.visitMethodInsn code Opcodes/INVOKESTATIC (Type/getInternalName RT) "var" (signature Var [String String]) false)
+                  (.visitVarInsn code Opcodes/ALOAD 0)
+                  (load-arguments code parameters)
+                  (.visitMethodInsn code Opcodes/INVOKEVIRTUAL (Type/getInternalName Var) "invoke" (signature Object (cons Object parameters)) false))))
+
+(defn- write-class ^ClassWriter [class-name above interfaces]
+  (doto (ClassWriter. ClassWriter/COMPUTE_MAXS)
+    (.visit Opcodes/V1_8 (bit-or Opcodes/ACC_PUBLIC Opcodes/ACC_FINAL) (internal-name class-name) nil (Type/getInternalName above)
+            (into-array String (map #(Type/getInternalName %) interfaces)))))
+
+(defn- channel-class [class-name above parameters interfaces]
+  (doto (write-class class-name above interfaces)
+    (write-constructor above parameters)
+    (write-call "take_BANG_" "take-by-handler" [Object])
+    (write-call "put_BANG_" "put-by-handler" [Object Object])
+    (write-call "close_BANG_" "close-port" [])
+    (write-call "closed_QMARK_" "port-closed?" [])))
+
+(defn- write-making [to method-name class-name parameters]
+  (write-method to method-name Channel parameters
+                (fn [^MethodVisitor code]
+                  (.visitTypeInsn code Opcodes/NEW (internal-name class-name))
+                  (.visitInsn code Opcodes/DUP)
+                  (load-arguments code parameters)
+                  (.visitMethodInsn code Opcodes/INVOKESPECIAL (internal-name class-name) "<init>" (signature Void/TYPE parameters) false))))
+
+(def ^:private kinds
+  "The method of the maker, the class of the kernel, the parameters of both."
+  [["channel" Channel [Buffer]]
+   ["transforming" TransformChannel [Buffer Transform]]
+   ["timeout" TimeoutChannel [World Long/TYPE]]])
+
+(defn- class-name-of [^Class above]
+  (str "magnetar.impl.bridge." (.getSimpleName above)))
+
+(defn- maker-class []
+  (let [to (doto (write-class "magnetar.impl.bridge.Maker" Object [ChannelMaker])
+             (write-constructor Object []))]
+    (doseq [[method above parameters] kinds]
+      (write-making to method (class-name-of above) parameters))
+    to))
+
+(defn- maker ^ChannelMaker [interfaces]
+  (let [loader (DynamicClassLoader. (RT/baseLoader))
+        define (fn ^Class [class-name ^ClassWriter written]
+                 (.visitEnd written)
+                 (.defineClass loader class-name (.toByteArray written) nil))]
+    (doseq [[_ above parameters] kinds]
+      (define (class-name-of above) (channel-class (class-name-of above) above parameters interfaces)))
+    (.newInstance (.getConstructor ^Class (define "magnetar.impl.bridge.Maker" (maker-class)) (make-array Class 0)) (object-array 0))))
+
+(defn close-port
+  "Closes the port; returns nil."
+  [port]
+  (ports/close port))
+
+(defn port-closed?
+  "True if the port was closed."
+  [port]
+  (ports/closed? port))
+
+(defn make-channels-of
+  "Lets channels that are made from now on be instances of the interfaces of core.async's protocols, and of these."
+  [interfaces]
+  (ChannelMaker/use (maker (into [(:on-interface impl/ReadPort) (:on-interface impl/WritePort) (:on-interface impl/Channel)] interfaces))))
+
+(make-channels-of [])
