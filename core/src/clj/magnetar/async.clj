@@ -30,7 +30,8 @@
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions])
   (:import
-   (magnetar.kernel.channel Buffer Callback Channel Handler Port Ports ReadPort TimeoutChannel WritePort)
+   (java.util.concurrent.atomic AtomicReferenceArray)
+   (magnetar.kernel.channel Buffer Callback Channel Handler Port Ports ReadPort WritePort)
    (magnetar.kernel.park Failures Fiber)))
 
 (set! *warn-on-reflection* true)
@@ -98,8 +99,9 @@
   timer.
 
     (alts! [c (timeout 100)])"
-  [msecs]
-  (TimeoutChannel/after (* 1000000 (max 0 (min (refusals/millis msecs) 9000000000000)))))
+  {:inline (fn [msecs] `(plumbing/timeout ~msecs)), :inline-arities #{1}}
+  [^long msecs] ; as in core.async: code that was compiled with it calls a function of a long
+  (plumbing/timeout-of msecs))
 
 (defn close!
   "Closes a channel; returns nil.
@@ -311,10 +313,18 @@
        (unlock [_])))))
 
 (defn ioc-alts!
-  "Refuses: it belongs to core.async's rewriting of go bodies, which there is none of here. Use `alts!`."
+  "Does one of the operations for a go block that was compiled with core.async's own `go`, and lets it go on at cont-block.
+
+  Called by such code alone, which the module magnetar-core-async runs. Throws an UnsupportedOperationException if state is not that of such a
+  block: call `alts!`."
   [state cont-block ports & {:as opts}]
-  (throw (UnsupportedOperationException.
-           "ioc-alts! resumes a go block that was rewritten by core.async; go blocks of magnetar.async are fibers. Call alts! instead.")))
+  (when-not (instance? AtomicReferenceArray state)
+    (throw (UnsupportedOperationException.
+             "ioc-alts! resumes a go block that was rewritten by core.async; go blocks of magnetar.async are fibers. Call alts! instead.")))
+  (doto ^AtomicReferenceArray state
+    (.set 2 (ports/alts ports opts))
+    (.set 1 cont-block))
+  :recur)
 
 (defmacro defblockingop
   "Defines the function op with a docstring; kept for macros of others that use it."

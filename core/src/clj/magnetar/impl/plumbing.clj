@@ -12,7 +12,7 @@
    [magnetar.impl.runtime])
   (:import
    (java.util.concurrent.atomic AtomicInteger)
-   (magnetar.kernel.channel Callback Channel Ports)))
+   (magnetar.kernel.channel Callback Channel Ports TimeoutChannel)))
 
 (set! *warn-on-reflection* true)
 
@@ -34,6 +34,16 @@
      (catch Throwable e#
        (ports/close ~ch)
        (throw e#))))
+
+;; ---- time
+
+(defn timeout-of [^long msecs]
+  (TimeoutChannel/after (* 1000000 (max 0 (min msecs 9000000000000)))))
+
+(defn timeout
+  "Like `timeout-of`; refuses what is no number of milliseconds, which a conversion to a long would make zero."
+  [msecs]
+  (timeout-of (refusals/millis msecs)))
 
 ;; ---- one to one
 

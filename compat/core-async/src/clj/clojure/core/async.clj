@@ -4,7 +4,12 @@
   Put magnetar-core-async on the class path instead of core.async. A program of your own better requires `magnetar.async`."
   (:refer-clojure :exclude [into map merge partition partition-by reduce take transduce])
   (:require
+   [clojure.core.async.impl.buffers]
    [clojure.core.async.impl.channels]
+   [clojure.core.async.impl.dispatch]
+   [clojure.core.async.impl.ioc-macros]
+   [clojure.core.async.impl.mutex]
+   [clojure.core.async.impl.timers]
    [magnetar.async]
    [magnetar.compat.vars :as vars]))
 

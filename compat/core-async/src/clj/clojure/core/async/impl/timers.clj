@@ -7,5 +7,5 @@
 
 (defn timeout
   "A channel that closes after msecs milliseconds; it is the caller's own."
-  [msecs]
+  [^long msecs]
   (a/timeout msecs))
