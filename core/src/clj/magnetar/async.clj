@@ -1,8 +1,8 @@
 (ns magnetar.async
   "The 88 names of clojure.core.async, on virtual threads: change the `require`, keep the program.
 
-  What differs, and is better: `go` starts a fiber, so a body may block, call functions that take and put, lock, and be of any
-  size; `<!` and `<!!` are one function, so are `>!` and `>!!`, `alts!` and `alts!!`. An interrupted operation leaves
+  What differs, and is better: `go` starts a fiber, so a body may block, call functions that take and put, lock, and be as
+  large as any function; `<!` and `<!!` are one function, so are `>!` and `>!!`, `alts!` and `alts!!`. An interrupted operation leaves
   nothing behind. Code of the program that throws is reported and hangs nothing. docs/parity/core-async.md lists it all.
 
   Channels      chan promise-chan timeout buffer dropping-buffer sliding-buffer unblocking-buffer? close!

@@ -82,7 +82,7 @@
 (defn- printed-by-a-new-jvm [& forms]
   (let [java (str (System/getProperty "java.home") File/separator "bin" File/separator "java")
         process (.start (ProcessBuilder. ^"[Ljava.lang.String;" (into-array String [java "-cp" (System/getProperty "java.class.path") "clojure.main"
-                                                                                     "-e" (pr-str `(do ~@forms))])))]
+                                                                                    "-e" (pr-str `(do ~@forms))])))]
     (.close (.getOutputStream process))
     (edn/read-string (slurp (.getInputStream process)))))
 

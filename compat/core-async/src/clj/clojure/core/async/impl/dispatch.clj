@@ -39,6 +39,9 @@
          (catch Throwable t (ex-handler t)))
     (exec r :core-async-dispatch)))
 
+(defonce ^{:doc "Set by go blocks that were compiled with core.async's own `go` and go-checking. Not read."} in-go-dispatch
+  (ThreadLocal.))
+
 (defn in-dispatch-thread?
   "False: a go block of Magnetar has a virtual thread of its own, which may block."
   []
