@@ -19,6 +19,8 @@
    [magnetar.impl.runtime]
    [magnetar.proc-lib.report :as report])
   (:import
+   (java.util.concurrent Callable)
+   (java.util.function UnaryOperator)
    (magnetar.kernel.park Exit)
    (magnetar.kernel.process LocalProcess Pid Processes Ref)))
 
@@ -72,12 +74,20 @@
   []
   (.isAlive ^Pid (actor/self)))
 
+(defn ^:no-doc going-on
+  "What a process throws that continues, where it is to go on with (around next) instead of `next`."
+  [t around]
+  (LocalProcess/goingOn t (reify UnaryOperator
+                            (apply [_ next] #(around (fn [] (.call ^Callable next)))))))
+
 (defn- guarded
-  "Calls f; an abnormal end of it is reported once, and is the exit reason."
+  "Calls f; an abnormal end of it, or of what it continues with, is reported once, and is the exit reason."
   [f]
   (try
     (f)
     (catch Throwable t
+      (when (LocalProcess/isContinue t)
+        (throw (going-on t guarded)))
       (let [reason (language/reason t)]
         (if (or (not (alive-here?)) (report/silent? reason) (actor/pget ::reported))
           (throw t)

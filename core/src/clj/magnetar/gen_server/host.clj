@@ -120,6 +120,7 @@
   [^Server server t]
   (cond
     (not (.isAlive ^Pid (.pid ^LocalProcess (.-process server)))) (throw (Exit. :exiting))
+    (LocalProcess/isContinue t) (throw t) ; it goes on as something else
     (and (instance? Error t) (instance? IDeref t)) @t
     :else (failed t)))
 
@@ -143,7 +144,7 @@
       (let [shown (hide status)]
         (if (map? shown) shown (hidden status (str "returned " (language/text shown) ", which is no map."))))
       (catch Throwable t
-        (if (proc-lib/alive-here?)
+        (if (and (proc-lib/alive-here?) (not (LocalProcess/isContinue t)))
           (hidden status (str "failed: " (ex-message t)))
           (throw t))))
     status))

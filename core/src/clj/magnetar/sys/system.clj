@@ -27,7 +27,7 @@
   (try
     [:ok (f)]
     (catch Throwable t
-      (if (.isAlive ^Pid (actor/self))
+      (if (and (.isAlive ^Pid (actor/self)) (not (LocalProcess/isContinue t)))
         [:error (language/reason t)]
         (throw t)))))
 

@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.Callable;
 import java.util.function.Predicate;
+import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import magnetar.kernel.park.Cause;
 import magnetar.kernel.park.Exit;
@@ -1022,6 +1023,20 @@ public final class LocalProcess extends Region {
     public void continueWith(Callable<?> next) {
         fiber().check();
         throw new Continue(this, next, false, null);
+    }
+
+    /** True of what a process throws to drop its stack and go on: no failure. Code that catches everything throws it on. */
+    public static boolean isContinue(Throwable thrown) {
+        return thrown instanceof Continue;
+    }
+
+    /**
+     * The same {@code Continue}, for a process that goes on with {@code around} its next work. That of a process that
+     * gives its fiber back is left as it is: its work says whether the process may be lent.
+     */
+    public static Error goingOn(Throwable thrown, UnaryOperator<Callable<?>> around) {
+        Continue c = (Continue) thrown;
+        return c.atRest ? c : new Continue(c.process, around.apply(c.next), false, c.context);
     }
 
     /**

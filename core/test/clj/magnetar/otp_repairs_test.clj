@@ -1,0 +1,108 @@
+(ns magnetar.otp-repairs-test
+  "What OTP does at the edges of servers: processes that continue, addresses of nobody, options that are wrong."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing use-fixtures]]
+   [magnetar.actor :as actor :refer [! after continue receive self]]
+   [magnetar.actor-support :as processes]
+   [magnetar.agent :as agent]
+   [magnetar.gen-event :as ge]
+   [magnetar.gen-server :as gs]
+   [magnetar.gen-statem :as statem]
+   [magnetar.impl.runtime]
+   [magnetar.proc-lib :as proc-lib]
+   [magnetar.scope :as scope]
+   [magnetar.supervisor :as sup]
+   [magnetar.support :refer [limit-ms]]
+   [magnetar.sys :as sys]
+   [magnetar.task :as task]
+   [magnetar.task.supervisor :as task-supervisor]
+   [magnetar.timer :as timer])
+  (:import
+   (clojure.lang ExceptionInfo)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private reports (atom []))
+
+(use-fixtures :each
+  (fn [f]
+    (reset! reports [])
+    (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
+      (try
+        (actor/with-process {} (f))
+        (finally (proc-lib/set-report-hook before))))))
+
+(defn- why [f]
+  (try
+    (f)
+    :no-error
+    (catch ExceptionInfo e (:reason (ex-data e)))))
+
+(defn- end-of [ref]
+  (receive
+    [:DOWN ref :process _ reason] reason
+    (after limit-ms :late)))
+
+(defn- message []
+  (receive
+    x x
+    (after limit-ms :late)))
+
+(def ^:private script
+  {:init (fn [s] [:ok s])
+   :handle-call (fn [f from s] (f from s))
+   :handle-cast (fn [f s] (f s))})
+
+(defn- server
+  ([] (server script))
+  ([behaviour] (second (gs/start behaviour :st))))
+
+;; ---- continue
+
+(defn- counting [to n]
+  (if (= 3 n)
+    (do (! to [:counted n])
+        (receive :boom (actor/exit :boom)))
+    (continue counting to (inc (long n)))))
+
+(deftest a-process-of-proc-lib-continues-and-its-crash-is-still-reported
+  (doseq [spawn [proc-lib/spawn #(proc-lib/spawn-link counting %2 %3)]]
+    (reset! reports [])
+    (actor/flag :trap-exit true)
+    (let [pid (spawn counting (self) 0)
+          ref (actor/monitor pid)]
+      (is (= [:counted 3] (message)))
+      (is (= [] @reports))
+      (! pid :boom)
+      (is (= :boom (end-of ref)))
+      (is (= [[:crash pid :boom]] (map (juxt :event :pid :reason) @reports)))
+      (actor/flush))))
+
+(deftest a-process-that-starts-in-step-may-continue-before-it-is-ready
+  (is (= [:ok 7] (proc-lib/start (fn [] (continue (fn [] (proc-lib/init-ack [:ok 7]))))))))
+
+(deftest the-value-of-a-task-that-continues-is-that-of-what-it-continues-with
+  (is (= 5 (task/await (task/async (fn [] (continue (fn [n] (continue + n 2)) 3))))))
+  (let [[_ supervisor] (task-supervisor/start-link)]
+    (is (= 3 (task/await (task-supervisor/async supervisor (fn [] (continue + 1 2))))))))
+
+(deftest a-task-of-which-nobody-waits-and-a-scope-as-a-child-continue
+  (let [me (self)]
+    (task/start (fn [] (continue ! me :of-a-task)))
+    (is (= :of-a-task (message)))
+    (sup/scope-link (fn [s] (scope/fork s #(scope/sleep 100000)) (continue ! me :of-a-scope)))
+    (is (= :of-a-scope (message)))
+    (is (= [] @reports))))
+
+(deftest a-callback-that-continues-makes-its-process-something-else
+  (let [me (self)]
+    (doseq [options [{} {:hosting :activated} {:hosting :activated :inline-calls true}]]
+      (let [[_ pid] (gs/start script 0 options)]
+        (gs/send-request pid (fn [_ _] (continue ! me [:gone pid])))
+        (is (= [:gone pid] (receive [:gone p] [:gone p] (after limit-ms :late))))))
+    (let [pid (server)]
+      (future (actor/with-process {} (try (sys/replace-state pid (fn [_] (continue ! me :of-sys))) (catch Exception _))))
+      (is (= :of-sys (receive :of-sys :of-sys (after limit-ms :late)))))
+    (is (= [] @reports))))
+
