@@ -255,7 +255,8 @@
   "Sends the message to a pid, an alias, a name, [name node] or [:via registry name]; returns the message.
 
   Does not wait, unless the mailbox has a bound and lets senders wait. To a dead process: the message is dropped and counted
-  (`magnetar.inspect/dead-letters`). To a name that nobody has, or nil: an IllegalArgumentException. In a dosync it is sent at the commit.
+  (`magnetar.inspect/dead-letters`); so is one to a [name node] that no process has.
+  To another name that no process has, or nil: an IllegalArgumentException. In a dosync it is sent at the commit.
 
     (! pid [:hello (self)])
 
@@ -443,14 +444,13 @@
                         (str "The :alias of a monitor is :explicit-unalias, :demonitor or :reply-demonitor; this is " (arguments/show mode) ".")
                         {:alias mode})))
 
-(def ^:private nobody (Pid. 0 0 0 nil))
-
 (defn- watched
   "The pid to watch, and how the message of its end names it."
   [to]
   (let [[kind plain] (when-not (instance? Pid to) (address/parts to))]
     (cond
       (instance? Pid to) [to to]
+      (nil? to) [nil [nil (node)]]
       (= :local kind) [(Processes/whereis plain) [plain (node)]]
       (= :via kind) [(address/find-pid to) to]
       :else (arguments/misuse :magnetar/not-a-process
@@ -472,7 +472,7 @@
    (arguments/options "monitor" [:alias :tag] options)
    (let [me (current "monitor")
          [pid what] (watched target)]
-     (.monitor me (or pid nobody) what tag (alias-mode alias)))))
+     (.monitor me (or pid address/nobody) what tag (alias-mode alias)))))
 
 (defn- take-down [^LocalProcess me ref]
   (.receive me (reify Matcher

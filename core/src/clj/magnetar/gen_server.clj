@@ -274,4 +274,4 @@
   ([server] (stop server :normal nil))
   ([server reason] (stop server reason nil))
   ([server reason options]
-   (proc-lib/stop (or (names/pid-of "stop" server) server) reason options)))
+   (proc-lib/stop server reason options)))

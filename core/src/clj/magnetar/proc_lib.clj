@@ -14,6 +14,7 @@
   (:refer-clojure :exclude [ancestors])
   (:require
    [magnetar.actor :as actor :refer [! after receive]]
+   [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
@@ -269,8 +270,9 @@
 (defn stop
   "Asks a process of OTP to end for the reason, :normal if none is given, and waits until it has: :ok.
 
-  {:timeout ms} says how long. Throws if it takes longer (:reason :timeout; the process goes on), if it is dead (:noproc), is this process
-  (:calling-self), or ends for another reason than this. A plain process does not know the message.
+  The process is a pid, or any name that `magnetar.gen-server/call` takes. {:timeout ms} says how long. Throws if it
+  takes longer (:reason :timeout; the process goes on), if it is dead or no process has the name (:noproc), is this
+  process (:calling-self), or ends for another reason than this. A plain process does not know the message.
 
     (proc-lib/stop pid :shutdown {:timeout 1000}) ;=> :ok
 
@@ -279,7 +281,8 @@
   ([process reason] (stop process reason nil))
   ([process reason {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "stop" [:timeout] options)
-   (let [pid (if (instance? Pid process) process (or (actor/whereis process) (stopping-failed :noproc process timeout)))]
+   (arguments/duration :timeout timeout)
+   (let [pid (or (address/server "stop" process) (stopping-failed (address/absent process) process timeout))]
      (in-process #(terminate pid reason timeout)))))
 
 (defn ^:no-doc parent

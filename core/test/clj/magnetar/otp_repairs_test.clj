@@ -106,3 +106,58 @@
       (is (= :of-sys (receive :of-sys :of-sys (after limit-ms :late)))))
     (is (= [] @reports))))
 
+;; ---- stop
+
+(deftest a-stop-whose-timeout-is-wrong-leaves-the-server-alone
+  (let [machine {:callback-mode :handle-event-function
+                 :init (fn [_] [:ok :st nil])
+                 :handle-event (fn [_ _ _ _] :keep-state-and-data)}]
+    (doseq [[pid stop] [[(server) gs/stop]
+                        [(second (statem/start machine nil)) statem/stop]
+                        [(second (ge/start)) ge/stop]
+                        [(second (agent/start (constantly 0))) agent/stop]
+                        [(server) proc-lib/stop]]
+            timeout ["soon" -1 nil]]
+      (let [[reason sentence] (processes/misuse #(stop pid :normal {:timeout timeout}))]
+        (is (= :magnetar/bad-duration reason))
+        (is (not (str/includes? sentence "(after"))))
+      (is (= :running (:status (sys/get-status pid)))))
+    (is (= [] (actor/flush)))))
+
+(deftest a-stop-takes-every-address-of-a-server
+  (gs/start script 0 {:name ::stopped})
+  (is (= :ok (proc-lib/stop [::stopped (actor/node)])))
+  (gs/start script 0 {:name ::stopped})
+  (is (= :ok (gs/stop [::stopped (actor/node)])))
+  (doseq [stop [gs/stop statem/stop ge/stop proc-lib/stop agent/stop]
+          [address reason] {nil :noproc
+                            ::nobody :noproc
+                            [::nobody (actor/node)] :noproc
+                            [:global ::nobody] :noproc
+                            [::there "a@b"] [:nodedown "a@b"]}]
+    (is (= reason (why #(stop address)))))
+  (is (= :magnetar/bad-address (first (processes/misuse #(proc-lib/stop "text"))))))
+
+;; ---- addresses of nobody
+
+(deftest a-message-to-a-name-of-a-node-that-no-process-has-is-dropped
+  (is (= :m (! [::nobody (actor/node)] :m)))
+  (is (= :m (! [::nobody "a@b"] :m)))
+  (is (= :m (dosync (! [::nobody "a@b"] :m))))
+  (actor/send-after 0 [::nobody "a@b"] :m)
+  (testing "and a name alone, as in Erlang, is an error"
+    (is (= :magnetar/no-such-name (first (processes/misuse #(! ::nobody :m)))))))
+
+(deftest there-is-no-server-at-nil
+  (is (= :noproc (why #(gs/call nil :x))))
+  (is (= :noproc (why #(statem/call nil :x))))
+  (is (= :noproc (why #(ge/sync-notify nil :x))))
+  (is (= :noproc (why #(sys/get-state nil))))
+  (is (= :noproc (why #(agent/get nil identity))))
+  (is (= :ok (gs/cast nil :x)))
+  (is (= [:error [:noproc nil]] (gs/receive-response (gs/send-request nil :x))))
+  (is (= :noproc (end-of (actor/monitor nil)))))
+
+(deftest a-call-to-another-node-says-that-it-is-down
+  (is (= [:nodedown "a@b"] (why #(gs/call [::there "a@b"] :x)))))
+

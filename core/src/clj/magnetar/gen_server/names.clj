@@ -11,19 +11,10 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- bad-address [operation server]
-  (arguments/misuse :magnetar/bad-address
-                    (str "`" operation "` wants a server as a pid, a name, [name node], [:global name] or [:via registry name]; this is "
-                         (arguments/show server) ".")
-                    {:server server}))
-
 (defn pid-of
   "The pid of the server at the address, or nil."
   ^Pid [operation server]
-  (cond
-    (instance? Pid server) server
-    (address/parts server) (address/find-pid server)
-    :else (bad-address operation server)))
+  (address/server operation server))
 
 (defn check-name
   "Refuses what cannot be the name of a server."
