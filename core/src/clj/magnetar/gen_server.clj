@@ -70,7 +70,7 @@
   :inline-calls  off if left out. True for a server whose handle-call never blocks and takes less than a second, or a function of the request
               that says so of this one: then a call that finds the server at rest may be handled on the thread of the caller, as the server;
               one that finds it handling another so waits for it some tens of microseconds, without parking. It needs {:hosting :activated}
-  :spawn-opt  options of `magnetar.actor/spawn-opt`
+  :spawn-opt  options of `magnetar.actor/spawn-opt`, except :monitor
 
     (gs/start-link 'my.counter 0 {:name :counter}) ;=> [:ok pid]
 
@@ -105,7 +105,8 @@
 (defn enter-loop
   "Makes this process, which `proc-lib` has started, a server with the state; never returns.
 
-  Options: :name, under which it is known in reports, :debug, and :action, what may stand behind the state of an init.
+  Options: :name, a name that this process has, under which it is known in reports; :debug; and :action, what may
+  stand behind the state of an init. Exits for :process-not-registered if the name is not its own.
 
     (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (gs/enter-loop 'my.counter 0)))
 
@@ -115,7 +116,9 @@
   ([behaviour state options]
    (arguments/options "enter-loop" [:name :debug :action] options)
    (system/check-debug (:debug options))
+   (names/check-name (:name options))
    (Processes/requireCurrent "enter-loop")
+   (names/check-own (:name options))
    (server/enter (behaviour/behaviour behaviour) state options (proc-lib/parent))))
 
 ;; ---- ask

@@ -200,7 +200,8 @@
   "Starts f in a process of its own, in step with this process."
   [f {:keys [link spawn-opt report?] :or {report? true} :as options}]
   (let [ack (actor/make-ref)
-        [pid ref] (actor/spawn-opt-at "start" (:label options "proc-lib/start") (assoc spawn-opt :link (boolean link) :monitor true)
+        link? (boolean (or link (:link spawn-opt)))
+        [pid ref] (actor/spawn-opt-at "start" (:label options "proc-lib/start") (assoc spawn-opt :link link? :monitor true)
                                       (starting ack f report?) nil)]
     (outcome ack pid ref options)))
 
@@ -211,16 +212,32 @@
     (f)
     (actor/with-process* {} f)))
 
-(defn- check-start [operation {:keys [timeout] :as options}]
+(defn ^:no-doc check-spawn-opt
+  "Refuses what cannot be the option :spawn-opt of a start in step."
+  [spawn-opt]
+  (when-not (or (nil? spawn-opt) (map? spawn-opt))
+    (arguments/misuse :magnetar/bad-options
+                      (str "The :spawn-opt of a start is a map of options of `spawn-opt`; this is "
+                           (arguments/show spawn-opt) ".")
+                      {:spawn-opt spawn-opt}))
+  (when (:monitor spawn-opt)
+    (arguments/misuse :magnetar/bad-options
+                      (str "The :spawn-opt of a start takes no :monitor, as a start watches the process itself: use "
+                           "`start-monitor`, or `monitor` the pid that it returns.")
+                      {:spawn-opt spawn-opt})))
+
+(defn- check-start [operation {:keys [timeout spawn-opt] :as options}]
   (arguments/options operation [:timeout :spawn-opt] options)
+  (check-spawn-opt spawn-opt)
   (when (some? timeout)
     (arguments/nanos :timeout timeout)))
 
 (defn start
   "Starts a process that calls f, and waits until it calls `init-ack`: returns what that is given.
 
-  [:error reason] if it ends before; [:error :timeout], and it is killed, if that takes longer than the :timeout. {:spawn-opt {..}} are
-  options of `magnetar.actor/spawn-opt`.
+  [:error reason] if it ends before; [:error :timeout], and it is killed, if that takes longer than the :timeout.
+  {:spawn-opt {..}} are options of `magnetar.actor/spawn-opt`, except :monitor. With :link among them, the death of a
+  process that fails to start reaches this one through the link; that is where `start-link` differs.
 
     (proc-lib/start (fn [] (proc-lib/init-ack [:ok (self)]) (serve {}))) ;=> [:ok pid]
 

@@ -161,3 +161,36 @@
 (deftest a-call-to-another-node-says-that-it-is-down
   (is (= [:nodedown "a@b"] (why #(gs/call [::there "a@b"] :x)))))
 
+;; ---- starts
+
+(deftest the-spawn-opt-of-a-start-links-and-cannot-monitor
+  (doseq [start [#(gs/start script 0 %)
+                 #(proc-lib/start (fn [] (proc-lib/init-ack [:ok (self)]) (receive :never nil)) %)]]
+    (let [[_ pid] (start {:spawn-opt {:link true}})]
+      (is (some #{pid} (actor/process-info (self) :links)))
+      (actor/unlink pid)
+      (actor/exit pid :kill))
+    (let [[reason sentence] (processes/misuse #(start {:spawn-opt {:monitor true}}))]
+      (is (= :magnetar/bad-options reason))
+      (is (str/includes? sentence "start-monitor"))))
+  (is (= :magnetar/bad-options (first (processes/misuse #(proc-lib/start (fn []) {:spawn-opt 5}))))))
+
+(deftest the-name-of-an-enter-loop-is-one-that-the-process-has
+  (letfn [(entered [register name]
+            (let [[_ ref] (actor/spawn-monitor (fn []
+                                                 (when register (actor/register register (self)))
+                                                 (gs/enter-loop script 0 {:name name})))]
+              ref))]
+    (is (= :process-not-registered (end-of (entered nil ::armitage))))
+    (is (= :process-not-registered (end-of (entered ::case ::armitage))))
+    (is (= :process-not-registered-globally (end-of (entered nil [:global ::armitage]))))
+    (let [ref (entered ::armitage ::armitage)]
+      (is (= 0 (loop [] (or (try (sys/get-state ::armitage) (catch ExceptionInfo _)) (recur)))))
+      (gs/stop ::armitage)
+      (is (= :normal (end-of ref))))
+    (is (= :process-not-registered
+           (end-of (second (actor/spawn-monitor #(statem/enter-loop {:callback-mode :handle-event-function
+                                                                     :init (fn [_] [:ok :st nil])
+                                                                     :handle-event (fn [_ _ _ _] :keep-state-and-data)}
+                                                                    :st nil {:name ::armitage}))))))))
+

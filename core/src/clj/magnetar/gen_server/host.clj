@@ -323,10 +323,7 @@
                       {:inline-calls inline-calls :hosting hosting})))
 
 (defn- check-spawn-opt [spawn-opt hosting]
-  (when-not (or (nil? spawn-opt) (map? spawn-opt))
-    (arguments/misuse :magnetar/bad-options
-                      (str "The :spawn-opt of a server is a map of options of `spawn-opt`; this is " (arguments/show spawn-opt) ".")
-                      {:spawn-opt spawn-opt}))
+  (proc-lib/check-spawn-opt spawn-opt)
   (when (and (= :activated hosting) (:platform-thread spawn-opt))
     (arguments/misuse :magnetar/bad-hosting
                       "A server on a platform thread keeps it: leave {:hosting :activated} out, or the :platform-thread of its :spawn-opt."

@@ -27,6 +27,16 @@
   (when (address/via? name)
     (address/check-via name)))
 
+(defn check-own
+  "Exits unless this process has the name, as Erlang's enter_loop does."
+  [name]
+  (when-not (or (nil? name) (= (actor/self) (address/find-pid name)))
+    (actor/exit (let [[kind _ registry] (address/parts name)]
+                  (cond
+                    (= :local kind) :process-not-registered
+                    (= 'magnetar.global registry) :process-not-registered-globally
+                    :else [:process-not-registered-via registry])))))
+
 (defn- register-local [name]
   (try
     (actor/register name (actor/self))
