@@ -16,8 +16,9 @@
   callback  return
 
   A behaviour is a map of functions, a var that holds one, or the symbol of a namespace whose vars are the callbacks. A server needs init,
-  handle-call and handle-cast; handle-info, handle-continue, terminate, code-change and format-status it may have. Redefine a var, and the next
-  message is handled by what it is then.
+  and handle-call and handle-cast for what it is asked: a call or a cast without its callback ends the server for
+  the reason [:undef ..], as in Erlang. handle-info, handle-continue, terminate, code-change and format-status it may
+  have. Redefine a var, and the next message is handled by what it is then.
 
     (init argument)                    [:ok s], [:stop why], [:error why] or :ignore
     (handle-call request from s)       [:reply v s], [:noreply s], [:stop why s], [:stop why v s]

@@ -194,3 +194,35 @@
                                                                      :handle-event (fn [_ _ _ _] :keep-state-and-data)}
                                                                     :st nil {:name ::armitage}))))))))
 
+;; ---- callbacks that are not there
+
+(deftest a-server-without-a-callback-starts-and-fails-when-it-is-asked-for-it
+  (doseq [[word ask shown] [[:handle-cast #(gs/cast % [:add 5]) "the cast [:add 5]"]
+                            [:handle-call #(gs/send-request % [:add 5]) "the call [:add 5] of #magnetar/pid"]]]
+    (reset! reports [])
+    (let [pid (server (assoc (dissoc script word) :name :minimal))
+          ref (actor/monitor pid)]
+      (ask pid)
+      (let [[how what sentence] (end-of ref)]
+        (is (= [:undef [:minimal word]] [how what]))
+        (is (str/includes? sentence (str "The behaviour :minimal has no " (name word))))
+        (is (str/includes? sentence shown)))
+      (is (= [:crash] (map :event @reports)))
+      (actor/flush))))
+
+(deftest a-callback-that-is-defined-later-is-called
+  (let [ns (create-ns (gensym "magnetar.otp-repairs-test.behaviour"))]
+    (intern ns 'init (fn [s] [:ok s]))
+    (intern ns 'handle-call (fn [_ _ s] [:reply s s]))
+    (let [pid (server (ns-name ns))]
+      (intern ns 'handle-cast (fn [x _] [:noreply x]))
+      (gs/cast pid :cast)
+      (is (= :cast (gs/call pid :get)))
+      (gs/stop pid))))
+
+(deftest a-callback-that-is-no-function-is-named-with-what-it-is
+  (doseq [word [:init :handle-call :handle-cast]]
+    (is (str/includes? (second (processes/misuse #(gs/start (assoc script word 5.5) 0)))
+                       (str "The " (name word) " of the behaviour (a map) is no function: it is 5.5."))))
+  (is (str/includes? (second (processes/misuse #(gs/start (assoc script :init nil) 0))) "is no function: it is nil.")))
+
