@@ -154,7 +154,10 @@
   :ok)
 
 (defn reply
-  "Answers the call that handle-call was given `from` of; from any process, then or later. Returns :ok; if nobody waits any more it is dropped.
+  "Answers the call that handle-call was given `from` of; from any process, then or later. Returns :ok.
+
+  `from` is [pid tag]. An answer that is not waited for any more is dropped. If the tag never was an alias, as in a
+  request that a program has made by hand, the process gets [tag value].
 
     (gs/reply from :done)
 

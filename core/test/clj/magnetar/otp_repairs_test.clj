@@ -226,3 +226,26 @@
                        (str "The " (name word) " of the behaviour (a map) is no function: it is 5.5."))))
   (is (str/includes? (second (processes/misuse #(gs/start (assoc script :init nil) 0))) "is no function: it is nil.")))
 
+;; ---- replies
+
+(deftest a-reply-to-a-tag-that-is-no-alias-goes-to-the-process
+  (let [me (self)
+        ref (actor/make-ref)
+        pid (server)]
+    (gs/reply [me ref] :by-hand)
+    (is (= [ref :by-hand] (message)))
+    (gs/reply [me :tag] :by-keyword)
+    (is (= [:tag :by-keyword] (message)))
+    (! pid [:magnetar/call [me ref] (fn [_ s] [:reply [:asked s] s])])
+    (is (= [ref [:asked :st]] (message)))
+    (testing "one to an alias that was closed is dropped"
+      (let [alias (actor/make-alias)]
+        (actor/unalias alias)
+        (gs/reply [me alias] :late)
+        (is (= [] (actor/flush)))))
+    (testing "and one to a call that was given up"
+      (let [from (promise)]
+        (is (= :timeout (why #(gs/call pid (fn [f s] (deliver from f) [:noreply s]) {:timeout 1}))))
+        (gs/reply (vec @from) :late)
+        (is (= [] (actor/flush)))))))
+

@@ -478,9 +478,9 @@ public final class LocalProcess extends Region {
 
     /** Closes the alias; false if it was closed. */
     public synchronized boolean unalias(Ref ref) {
-        boolean open = ref.maker() == pid && ref.alias != Ref.Alias.NONE;
+        boolean open = ref.maker() == pid && ref.isAddress();
         if (open) {
-            ref.alias = Ref.Alias.NONE;
+            ref.alias = Ref.Alias.CLOSED;
         }
         return open;
     }
@@ -495,14 +495,14 @@ public final class LocalProcess extends Region {
         Monitor closed = null;
         World.switchPoint();
         synchronized (this) {
-            if (alias.alias == Ref.Alias.NONE) {
+            if (!alias.isAddress()) {
                 return;
             }
             if (alias.alias == Ref.Alias.REPLY_DEMONITOR && Bag.remove(watching, alias)) {
                 closed = (Monitor) alias;
             }
             if (alias.alias == Ref.Alias.REPLY || alias.alias == Ref.Alias.REPLY_DEMONITOR) {
-                alias.alias = Ref.Alias.NONE;
+                alias.alias = Ref.Alias.CLOSED;
             }
             answer = mailbox.pushSignal(new Node(message));
         }
@@ -609,7 +609,7 @@ public final class LocalProcess extends Region {
         Monitor m = (Monitor) call;
         World.switchPoint();
         synchronized (this) {
-            if (life == Life.DEAD || m.alias == Ref.Alias.NONE) {
+            if (life == Life.DEAD || !m.isAddress()) {
                 return;
             }
             watching = Bag.with(watching, m);
@@ -671,8 +671,8 @@ public final class LocalProcess extends Region {
     }
 
     private static void closeAlias(Monitor m) {
-        if (m.alias != Ref.Alias.OPEN && m.alias != Ref.Alias.REPLY) {
-            m.alias = Ref.Alias.NONE;
+        if (m.alias == Ref.Alias.DEMONITOR || m.alias == Ref.Alias.REPLY_DEMONITOR) {
+            m.alias = Ref.Alias.CLOSED;
         }
     }
 
