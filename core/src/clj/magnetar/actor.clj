@@ -14,7 +14,7 @@
   start     spawn spawn-link spawn-monitor spawn-opt with-process join continue
   send      ! send-after start-timer cancel-timer read-timer
   receive   receive with its clauses `after` and `from`; flush
-  die       exit alive?
+  die       exit exit-reason alive?
   links     link unlink monitor demonitor flag
   names     self register unregister whereis registered make-ref make-alias unalias node
   state     pget pput perase pdict process-info
@@ -24,11 +24,14 @@
   (let [me (self)] ..). A process that has to exit meets `magnetar.kernel.park.Exit`, an Error that (catch Exception ..) does not swallow,
   wherever it waits. If you need no mailbox and no supervision, a fork or a channel is less.
 
-  Require it as `[magnetar.actor :as actor :refer [! receive self spawn after from]]`. Names are those of Erlang's module `erlang`."
+  Require it as `[magnetar.actor :as actor :refer [! receive self spawn after from]]`. `flush` is a name of
+  clojure.core too: write `actor/flush`, or (:refer-clojure :exclude [flush]) beside a :refer of it. Names are those
+  of Erlang's module `erlang`."
   (:refer-clojure :exclude [flush])
   (:require
    [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.info :as info]
+   [magnetar.impl.actor.language :as language]
    [magnetar.impl.actor.receive :as receive]
    [magnetar.impl.actor.start :as start]
    [magnetar.impl.actor.text :as text]
@@ -396,6 +399,25 @@
   ([pid reason]
    (Processes/exit (check-pid "exit" pid) reason)
    true))
+
+(defn exit-reason
+  "Returns the exit reason that a caught exit or error carries.
+
+  It is what this process would have died for. Of a cancellation it is :cancelled; of an ExceptionInfo with
+  :magnetar/exit, as of a failed call, it is that; of other errors [what the error says, its frames]. An exit is
+  an Error, so (catch Exception ..) does not see it. The exit of a process that was told to end by a signal is
+  thrown again by its next operation that may wait.
+
+    (try (exit :no-funds) (catch Throwable e (actor/exit-reason e))) ;=> :no-funds
+
+  In Erlang: the Reason of a clause `catch exit:Reason`."
+  [error]
+  (when-not (instance? Throwable error)
+    (arguments/misuse :magnetar/not-an-error
+                      (str "`exit-reason` wants what was caught, as in (catch Throwable e (exit-reason e)); this is "
+                           (arguments/show error) ".")
+                      {:value error}))
+  (language/reason error))
 
 (defn alive?
   "True until the process ends, or is told to.

@@ -249,3 +249,11 @@
         (gs/reply (vec @from) :late)
         (is (= [] (actor/flush)))))))
 
+;; ---- exits
+
+(deftest the-reason-of-a-caught-exit-is-data
+  (is (= :no-funds (try (actor/exit :no-funds) (catch Throwable e (actor/exit-reason e)))))
+  (is (= :noproc (first (try (gs/call nil :x) (catch Throwable e (actor/exit-reason e))))))
+  (is (= "x" (:message (first (try (throw (Exception. "x")) (catch Throwable e (actor/exit-reason e)))))))
+  (is (= :magnetar/not-an-error (first (processes/misuse #(actor/exit-reason :x))))))
+
