@@ -257,3 +257,12 @@
   (is (= "x" (:message (first (try (throw (Exception. "x")) (catch Throwable e (actor/exit-reason e)))))))
   (is (= :magnetar/not-an-error (first (processes/misuse #(actor/exit-reason :x))))))
 
+(deftest timers-end-processes-by-name
+  (doseq [[f reason] [[#(timer/exit-after 0 % :late) :late] [#(timer/kill-after 0 %) :killed]]
+          address [::named [::named (actor/node)]]]
+    (let [pid (actor/spawn-opt {:name ::named} #(receive :never nil))
+          ref (actor/monitor pid)]
+      (f address)
+      (is (= reason (end-of ref)))))
+  (is (= :magnetar/not-a-pid (first (processes/misuse #(timer/kill-after 0 "text"))))))
+
