@@ -266,3 +266,29 @@
       (is (= reason (end-of ref)))))
   (is (= :magnetar/not-a-pid (first (processes/misuse #(timer/kill-after 0 "text"))))))
 
+;; ---- state machines
+
+(defn- entering [on-enter]
+  (let [me (self)]
+    {:callback-mode [:handle-event-function :state-enter]
+     :init (fn [_] [:ok :a 0])
+     :handle-event (fn [type content state n]
+                     (cond
+                       (= :enter type) (do (! me [:enter content state n]) (on-enter state n))
+                       (= :pop content) [:keep-state-and-data :pop-callback-module]
+                       :else [:next-state content n]))}))
+
+(deftest a-state-that-is-repeated-while-it-is-entered-hears-of-the-same-old-state
+  (let [[_ pid] (statem/start (entering (fn [state n] (if (and (= :b state) (< (long n) 2)) [:repeat-state (inc (long n))] :keep-state-and-data))) nil)]
+    (statem/cast pid :b)
+    (is (= [[:enter :a :a 0] [:enter :a :b 0] [:enter :a :b 1] [:enter :a :b 2]] (vec (repeatedly 4 message))))
+    (statem/stop pid)))
+
+(deftest a-callback-module-popped-too-often-is-a-bad-action
+  (let [[_ pid] (statem/start (entering (fn [_ _] :keep-state-and-data)) nil)
+        ref (actor/monitor pid)]
+    (statem/cast pid :pop)
+    (let [[how action sentence] (end-of ref)]
+      (is (= [:bad-action-from-state-function :pop-callback-module] [how action]))
+      (is (str/includes? sentence "pop as often as you push")))))
+
