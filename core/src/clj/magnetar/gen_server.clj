@@ -236,6 +236,7 @@
   ([nodes server request {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "multi-call" [:timeout] options)
    (check-nodes "multi-call" nodes)
+   (arguments/nanos :timeout timeout)
    (proc-lib/in-process
      #(let [requests (mapv (fn [node] [node (when (here? node) (send-request server request))]) nodes)
             answers (mapv (fn [[node sent]] [node (when sent (receive-response sent {:timeout timeout}))]) requests)

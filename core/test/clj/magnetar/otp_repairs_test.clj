@@ -292,3 +292,10 @@
       (is (= [:bad-action-from-state-function :pop-callback-module] [how action]))
       (is (str/includes? sentence "pop as often as you push")))))
 
+;; ---- options that are looked at before anything is done
+
+(deftest many-outcomes-are-not-asked-for-with-a-wrong-option
+  (let [task (task/async (constantly 1))]
+    (is (= :magnetar/bad-option (first (processes/misuse #(task/yield-many [task] {:on-timeout :kill})))))
+    (is (= 1 (task/await task))))
+  (is (= :magnetar/bad-duration (first (processes/misuse #(gs/multi-call [(actor/node)] ::nobody :x {:timeout "x"}))))))
