@@ -226,12 +226,13 @@
                       {:nodes nodes})))
 
 (defn multi-call
-  "Calls the servers of that name on the nodes: [[[node answer] ..] [node without ..]].
+  "Calls the servers of that name on the nodes, this one if left out: [[[node answer] ..] [node without ..]].
 
     (gs/multi-call [(node)] :counter :get) ;=> [[[\"nonode@nohost\" 5]] []]
 
-  In Erlang: gen_server:multi_call/3,4."
+  In Erlang: gen_server:multi_call/2,3,4."
   {:erlang "gen_server:multi_call/4"}
+  ([server request] (multi-call [(actor/node)] server request nil))
   ([nodes server request] (multi-call nodes server request nil))
   ([nodes server request {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "multi-call" [:timeout] options)
@@ -245,17 +246,18 @@
          (mapv first (remove good? answers))]))))
 
 (defn abcast
-  "Casts to the servers of that name on the nodes; returns :abcast at once.
+  "Casts to the servers of that name on the nodes, this one if left out; returns :abcast at once.
 
     (gs/abcast [(node)] :counter 5) ;=> :abcast
 
   In Erlang: gen_server:abcast/2,3."
   {:erlang "gen_server:abcast/3"}
-  [nodes server request]
-  (check-nodes "abcast" nodes)
-  (when (some here? nodes)
-    (cast server request))
-  :abcast)
+  ([server request] (abcast [(actor/node)] server request))
+  ([nodes server request]
+   (check-nodes "abcast" nodes)
+   (when (some here? nodes)
+     (cast server request))
+   :abcast))
 
 (defn return
   "Leaves the callback that runs now, from however deep, with this as what it returns. Throws, so `finally` blocks run.

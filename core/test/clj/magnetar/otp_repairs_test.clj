@@ -161,6 +161,12 @@
 (deftest a-call-to-another-node-says-that-it-is-down
   (is (= [:nodedown "a@b"] (why #(gs/call [::there "a@b"] :x)))))
 
+(deftest the-nodes-of-a-multi-call-and-an-abcast-may-be-left-out
+  (gs/start script 0 {:name ::everywhere})
+  (is (= :abcast (gs/abcast ::everywhere (fn [n] [:noreply (inc (long n))]))))
+  (is (= [[[(actor/node) 1]] []] (gs/multi-call ::everywhere (fn [_ n] [:reply n n]))))
+  (gs/stop ::everywhere))
+
 ;; ---- starts
 
 (deftest the-spawn-opt-of-a-start-links-and-cannot-monitor
