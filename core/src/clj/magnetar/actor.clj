@@ -14,7 +14,7 @@
   start     spawn spawn-link spawn-monitor spawn-opt with-process join continue
   send      ! send-after start-timer cancel-timer read-timer
   receive   receive with its clauses `after` and `from`; flush
-  die       exit alive?
+  die       exit exit-reason alive?
   links     link unlink monitor demonitor flag
   names     self register unregister whereis registered make-ref make-alias unalias node
   state     pget pput perase pdict process-info
@@ -24,11 +24,14 @@
   (let [me (self)] ..). A process that has to exit meets `magnetar.kernel.park.Exit`, an Error that (catch Exception ..) does not swallow,
   wherever it waits. If you need no mailbox and no supervision, a fork or a channel is less.
 
-  Require it as `[magnetar.actor :as actor :refer [! receive self spawn after from]]`. Names are those of Erlang's module `erlang`."
+  Require it as `[magnetar.actor :as actor :refer [! receive self spawn after from]]`. `flush` is a name of
+  clojure.core too: write `actor/flush`, or (:refer-clojure :exclude [flush]) beside a :refer of it. Names are those
+  of Erlang's module `erlang`."
   (:refer-clojure :exclude [flush])
   (:require
    [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.info :as info]
+   [magnetar.impl.actor.language :as language]
    [magnetar.impl.actor.receive :as receive]
    [magnetar.impl.actor.start :as start]
    [magnetar.impl.actor.text :as text]
@@ -258,7 +261,8 @@
   "Sends the message to a pid, an alias, a name, [name node] or [:via registry name]; returns the message.
 
   Does not wait, unless the mailbox has a bound and lets senders wait. To a dead process: the message is dropped and counted
-  (`magnetar.inspect/dead-letters`). To a name that nobody has, or nil: an IllegalArgumentException. In a dosync it is sent at the commit.
+  (`magnetar.inspect/dead-letters`); so is one to a [name node] that no process has.
+  To another name that no process has, or nil: an IllegalArgumentException. In a dosync it is sent at the commit.
 
     (! pid [:hello (self)])
 
@@ -399,6 +403,25 @@
    (Processes/exit (check-pid "exit" pid) reason)
    true))
 
+(defn exit-reason
+  "Returns the exit reason that a caught exit or error carries.
+
+  It is what this process would have died for. Of a cancellation it is :cancelled; of an ExceptionInfo with
+  :magnetar/exit, as of a failed call, it is that; of other errors [what the error says, its frames]. An exit is
+  an Error, so (catch Exception ..) does not see it. The exit of a process that was told to end by a signal is
+  thrown again by its next operation that may wait.
+
+    (try (exit :no-funds) (catch Throwable e (actor/exit-reason e))) ;=> :no-funds
+
+  In Erlang: the Reason of a clause `catch exit:Reason`."
+  [error]
+  (when-not (instance? Throwable error)
+    (arguments/misuse :magnetar/not-an-error
+                      (str "`exit-reason` wants what was caught, as in (catch Throwable e (exit-reason e)); this is "
+                           (arguments/show error) ".")
+                      {:value error}))
+  (language/reason error))
+
 (defn alive?
   "True until the process ends, or is told to.
 
@@ -446,14 +469,13 @@
                         (str "The :alias of a monitor is :explicit-unalias, :demonitor or :reply-demonitor; this is " (arguments/show mode) ".")
                         {:alias mode})))
 
-(def ^:private nobody (Pid. 0 0 0 nil))
-
 (defn- watched
   "The pid to watch, and how the message of its end names it."
   [to]
   (let [[kind plain] (when-not (instance? Pid to) (address/parts to))]
     (cond
       (instance? Pid to) [to to]
+      (nil? to) [nil [nil (node)]]
       (= :local kind) [(Processes/whereis plain) [plain (node)]]
       (= :via kind) [(address/find-pid to) to]
       :else (arguments/misuse :magnetar/not-a-process
@@ -475,7 +497,7 @@
    (arguments/options "monitor" [:alias :tag] options)
    (let [me (current "monitor")
          [pid what] (watched target)]
-     (.monitor me (or pid nobody) what tag (alias-mode alias)))))
+     (.monitor me (or pid address/nobody) what tag (alias-mode alias)))))
 
 (defn- take-down [^LocalProcess me ref]
   (.receive me (reify Matcher

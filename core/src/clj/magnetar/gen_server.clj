@@ -16,8 +16,9 @@
   callback  return
 
   A behaviour is a map of functions, a var that holds one, or the symbol of a namespace whose vars are the callbacks. A server needs init,
-  handle-call and handle-cast; handle-info, handle-continue, terminate, code-change and format-status it may have. Redefine a var, and the next
-  message is handled by what it is then.
+  and handle-call and handle-cast for what it is asked: a call or a cast without its callback ends the server for
+  the reason [:undef ..], as in Erlang. handle-info, handle-continue, terminate, code-change and format-status it may
+  have. Redefine a var, and the next message is handled by what it is then.
 
     (init argument)                    [:ok s], [:stop why], [:error why] or :ignore
     (handle-call request from s)       [:reply v s], [:noreply s], [:stop why s], [:stop why v s]
@@ -70,7 +71,7 @@
   :inline-calls  off if left out. True for a server whose handle-call never blocks and takes less than a second, or a function of the request
               that says so of this one: then a call that finds the server at rest may be handled on the thread of the caller, as the server;
               one that finds it handling another so waits for it some tens of microseconds, without parking. It needs {:hosting :activated}
-  :spawn-opt  options of `magnetar.actor/spawn-opt`
+  :spawn-opt  options of `magnetar.actor/spawn-opt`, except :monitor
 
     (gs/start-link 'my.counter 0 {:name :counter}) ;=> [:ok pid]
 
@@ -105,7 +106,8 @@
 (defn enter-loop
   "Makes this process, which `proc-lib` has started, a server with the state; never returns.
 
-  Options: :name, under which it is known in reports, :debug, and :action, what may stand behind the state of an init.
+  Options: :name, a name that this process has, under which it is known in reports; :debug; and :action, what may
+  stand behind the state of an init. Exits for :process-not-registered if the name is not its own.
 
     (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (gs/enter-loop 'my.counter 0)))
 
@@ -115,7 +117,9 @@
   ([behaviour state options]
    (arguments/options "enter-loop" [:name :debug :action] options)
    (system/check-debug (:debug options))
+   (names/check-name (:name options))
    (Processes/requireCurrent "enter-loop")
+   (names/check-own (:name options))
    (server/enter (behaviour/behaviour behaviour) state options (proc-lib/parent))))
 
 ;; ---- ask
@@ -150,7 +154,10 @@
   :ok)
 
 (defn reply
-  "Answers the call that handle-call was given `from` of; from any process, then or later. Returns :ok; if nobody waits any more it is dropped.
+  "Answers the call that handle-call was given `from` of; from any process, then or later. Returns :ok.
+
+  `from` is [pid tag]. An answer that is not waited for any more is dropped. If the tag never was an alias, as in a
+  request that a program has made by hand, the process gets [tag value].
 
     (gs/reply from :done)
 
@@ -219,16 +226,18 @@
                       {:nodes nodes})))
 
 (defn multi-call
-  "Calls the servers of that name on the nodes: [[[node answer] ..] [node without ..]].
+  "Calls the servers of that name on the nodes, this one if left out: [[[node answer] ..] [node without ..]].
 
     (gs/multi-call [(node)] :counter :get) ;=> [[[\"nonode@nohost\" 5]] []]
 
-  In Erlang: gen_server:multi_call/3,4."
+  In Erlang: gen_server:multi_call/2,3,4."
   {:erlang "gen_server:multi_call/4"}
+  ([server request] (multi-call [(actor/node)] server request nil))
   ([nodes server request] (multi-call nodes server request nil))
   ([nodes server request {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "multi-call" [:timeout] options)
    (check-nodes "multi-call" nodes)
+   (arguments/nanos :timeout timeout)
    (proc-lib/in-process
      #(let [requests (mapv (fn [node] [node (when (here? node) (send-request server request))]) nodes)
             answers (mapv (fn [[node sent]] [node (when sent (receive-response sent {:timeout timeout}))]) requests)
@@ -237,17 +246,18 @@
          (mapv first (remove good? answers))]))))
 
 (defn abcast
-  "Casts to the servers of that name on the nodes; returns :abcast at once.
+  "Casts to the servers of that name on the nodes, this one if left out; returns :abcast at once.
 
     (gs/abcast [(node)] :counter 5) ;=> :abcast
 
   In Erlang: gen_server:abcast/2,3."
   {:erlang "gen_server:abcast/3"}
-  [nodes server request]
-  (check-nodes "abcast" nodes)
-  (when (some here? nodes)
-    (cast server request))
-  :abcast)
+  ([server request] (abcast [(actor/node)] server request))
+  ([nodes server request]
+   (check-nodes "abcast" nodes)
+   (when (some here? nodes)
+     (cast server request))
+   :abcast))
 
 (defn return
   "Leaves the callback that runs now, from however deep, with this as what it returns. Throws, so `finally` blocks run.
@@ -274,4 +284,4 @@
   ([server] (stop server :normal nil))
   ([server reason] (stop server reason nil))
   ([server reason options]
-   (proc-lib/stop (or (names/pid-of "stop" server) server) reason options)))
+   (proc-lib/stop server reason options)))

@@ -57,6 +57,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.gen-server.call :as call]
    [magnetar.gen-server.host :as host]
+   [magnetar.gen-server.names :as names]
    [magnetar.gen-statem.behaviour :as behaviour]
    [magnetar.gen-statem.loop :as loop]
    [magnetar.gen-statem.machine :as machine]
@@ -116,7 +117,8 @@
 (defn enter-loop
   "Makes this process, which `proc-lib` has started, a state machine with the state and the data; never returns.
 
-  Options: :name, under which it is known in reports, :debug, and :actions, as behind an init.
+  Options: :name, a name that this process has, under which it is known in reports; :debug; and :actions, as behind
+  an init. Exits for :process-not-registered if the name is not its own.
 
     (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (statem/enter-loop 'my.switch :off 0)))
 
@@ -125,7 +127,10 @@
   ([behaviour state data] (enter-loop behaviour state data nil))
   ([behaviour state data options]
    (arguments/options "enter-loop" [:name :debug :actions] options)
+   (system/check-debug (:debug options))
+   (names/check-name (:name options))
    (Processes/requireCurrent "enter-loop")
+   (names/check-own (:name options))
    (loop/enter-loop (behaviour/behaviour behaviour) state data options (proc-lib/parent))))
 
 ;; ---- ask

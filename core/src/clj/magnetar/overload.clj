@@ -78,7 +78,10 @@
   ([behaviour {:keys [target interval] :or {target 20 interval 200} :as options}]
    (arguments/options "shedding" [:target :interval] options)
    (let [limits {:target (arguments/period :target target) :interval (arguments/period :interval interval)}
-         {:keys [init handle-call] :as known} (callbacks (behaviour/behaviour behaviour))]
+         ^Behaviour checked (behaviour/behaviour behaviour)
+         {:keys [init handle-call] :as known} (callbacks checked)]
+     (when-not handle-call
+       (behaviour/missing (.-kind checked) (.-label checked) (.-source checked) :handle-call))
      (assoc known
             :init (fn [argument]
                     (actor/pput ::state queue-age/idle)

@@ -14,6 +14,7 @@
   (:refer-clojure :exclude [ancestors])
   (:require
    [magnetar.actor :as actor :refer [! after receive]]
+   [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
@@ -22,6 +23,8 @@
    [magnetar.impl.runtime]
    [magnetar.proc-lib.report :as report])
   (:import
+   (java.util.concurrent Callable)
+   (java.util.function UnaryOperator)
    (magnetar.kernel.park Exit)
    (magnetar.kernel.process LocalProcess Pid Processes Ref)))
 
@@ -77,12 +80,20 @@
   []
   (.isAlive ^Pid (actor/self)))
 
+(defn ^:no-doc going-on
+  "What a process throws that continues, where it is to go on with (around next) instead of `next`."
+  [t around]
+  (LocalProcess/goingOn t (reify UnaryOperator
+                            (apply [_ next] #(around (fn [] (.call ^Callable next)))))))
+
 (defn- guarded
-  "Calls f; an abnormal end of it is reported once, and is the exit reason."
+  "Calls f; an abnormal end of it, or of what it continues with, is reported once, and is the exit reason."
   [f]
   (try
     (f)
     (catch Throwable t
+      (when (LocalProcess/isContinue t)
+        (throw (going-on t guarded)))
       (let [reason (language/reason t)]
         (if (or (not (alive-here?)) (report/silent? reason) (actor/pget ::reported))
           (throw t)
@@ -194,7 +205,8 @@
   "Starts f in a process of its own, in step with this process."
   [f {:keys [link spawn-opt report?] :or {report? true} :as options}]
   (let [ack (actor/make-ref)
-        [pid ref] (actor/spawn-opt-at "start" (:label options "proc-lib/start") (assoc spawn-opt :link (boolean link) :monitor true)
+        link? (boolean (or link (:link spawn-opt)))
+        [pid ref] (actor/spawn-opt-at "start" (:label options "proc-lib/start") (assoc spawn-opt :link link? :monitor true)
                                       (starting ack f report?) nil)]
     (outcome ack pid ref options)))
 
@@ -205,16 +217,32 @@
     (f)
     (actor/with-process* {} f)))
 
-(defn- check-start [operation {:keys [timeout] :as options}]
+(defn ^:no-doc check-spawn-opt
+  "Refuses what cannot be the option :spawn-opt of a start in step."
+  [spawn-opt]
+  (when-not (or (nil? spawn-opt) (map? spawn-opt))
+    (arguments/misuse :magnetar/bad-options
+                      (str "The :spawn-opt of a start is a map of options of `spawn-opt`; this is "
+                           (arguments/show spawn-opt) ".")
+                      {:spawn-opt spawn-opt}))
+  (when (:monitor spawn-opt)
+    (arguments/misuse :magnetar/bad-options
+                      (str "The :spawn-opt of a start takes no :monitor, as a start watches the process itself: use "
+                           "`start-monitor`, or `monitor` the pid that it returns.")
+                      {:spawn-opt spawn-opt})))
+
+(defn- check-start [operation {:keys [timeout spawn-opt] :as options}]
   (arguments/options operation [:timeout :spawn-opt] options)
+  (check-spawn-opt spawn-opt)
   (when (some? timeout)
     (arguments/nanos :timeout timeout)))
 
 (defn start
   "Starts a process that calls f, and waits until it calls `init-ack`: returns what that is given.
 
-  [:error reason] if it ends before; [:error :timeout], and it is killed, if that takes longer than the :timeout. {:spawn-opt {..}} are
-  options of `magnetar.actor/spawn-opt`.
+  [:error reason] if it ends before; [:error :timeout], and it is killed, if that takes longer than the :timeout.
+  {:spawn-opt {..}} are options of `magnetar.actor/spawn-opt`, except :monitor. With :link among them, the death of a
+  process that fails to start reaches this one through the link; that is where `start-link` differs.
 
     (proc-lib/start (fn [] (proc-lib/init-ack [:ok (self)]) (serve {}))) ;=> [:ok pid]
 
@@ -264,8 +292,9 @@
 (defn stop
   "Asks a process of OTP to end for the reason, :normal if none is given, and waits until it has: :ok.
 
-  {:timeout ms} says how long. Throws if it takes longer (:reason :timeout; the process goes on), if it is dead (:noproc), is this process
-  (:calling-self), or ends for another reason than this. A plain process does not know the message.
+  The process is a pid, or any name that `magnetar.gen-server/call` takes. {:timeout ms} says how long. Throws if it
+  takes longer (:reason :timeout; the process goes on), if it is dead or no process has the name (:noproc), is this
+  process (:calling-self), or ends for another reason than this. A plain process does not know the message.
 
     (proc-lib/stop pid :shutdown {:timeout 1000}) ;=> :ok
 
@@ -274,7 +303,8 @@
   ([process reason] (stop process reason nil))
   ([process reason {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "stop" [:timeout] options)
-   (let [pid (if (instance? Pid process) process (or (actor/whereis process) (stopping-failed :noproc process timeout)))]
+   (arguments/duration :timeout timeout)
+   (let [pid (or (address/server "stop" process) (stopping-failed (address/absent process) process timeout))]
      (in-process #(terminate pid reason timeout)))))
 
 (defn ^:no-doc parent

@@ -248,16 +248,19 @@
     (actor/unlink (:pid task))
     (work/give-up me task)))
 
+(defn- check-on-timeout [on-timeout]
+  (when-not (#{:nothing :ignore :kill-task} on-timeout)
+    (arguments/misuse :magnetar/bad-option
+                      (str "The :on-timeout of `yield-many` is :nothing, :ignore or :kill-task; this is " (arguments/show on-timeout) ".")
+                      {:on-timeout on-timeout})))
+
 (defn- at-the-time
   "What becomes of a task that has not ended in time."
   [on-timeout me task]
   (case on-timeout
     :nothing nil
     :ignore (ignore task)
-    :kill-task (shut-down me task :brutal-kill)
-    (arguments/misuse :magnetar/bad-option
-                      (str "The :on-timeout of `yield-many` is :nothing, :ignore or :kill-task; this is " (arguments/show on-timeout) ".")
-                      {:on-timeout on-timeout})))
+    :kill-task (shut-down me task :brutal-kill)))
 
 (defn yield-many
   "The outcomes of tasks, as pairs [task outcome] in their order, as `yield` gives them: after {:timeout ms}, 5000 if left out, in all.
@@ -272,6 +275,7 @@
   ([tasks] (yield-many tasks nil))
   ([tasks {:keys [timeout limit on-timeout] :or {timeout 5000 limit Long/MAX_VALUE on-timeout :nothing} :as options}]
    (arguments/options "yield-many" [:timeout :limit :on-timeout] options)
+   (check-on-timeout on-timeout)
    (let [nanos (arguments/duration :timeout timeout)
          most (arguments/whole ":limit" limit)
          me (check-owners "yield-many" tasks)

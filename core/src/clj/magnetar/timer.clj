@@ -45,10 +45,13 @@
       (arguments/misuse :magnetar/bad-duration (str "`" operation "` wants a time that comes; this is :infinity.") {operation duration}))
     nanos))
 
-(defn- check-pid [operation x]
-  (when-not (instance? Pid x)
-    (arguments/misuse :magnetar/not-a-pid (str "`" operation "` wants the pid of a process; this is " (arguments/show x) ".") {:value x}))
-  x)
+(defn- check-process [operation x]
+  (when-not (or (instance? Pid x) (#{:local :via} (first (address/parts x))))
+    (arguments/misuse :magnetar/not-a-pid
+                      (str "`" operation "` wants a pid or the name of a process; this is " (arguments/show x) ".") {:value x})))
+
+(defn- pid-of [to]
+  (if (instance? Pid to) to (address/find-pid to)))
 
 (defn- check-function [operation f]
   (arguments/function operation f (str "(timer/" operation " 1000 clean-up)"))
@@ -101,27 +104,32 @@
   ([duration message] (send-after duration (actor/self) message))
   ([duration to message] (actor/send-after duration to message)))
 
+(defn- exit-later [operation duration process reason]
+  (check-process operation process)
+  (once operation operation duration #(some-> (pid-of process) (actor/exit reason))))
+
 (defn exit-after
-  "Sends an exit signal with the reason to this process, or to the pid, when so many milliseconds have passed; returns the timer.
+  "Sends an exit signal to this process, or to a pid or name, after a time; returns the timer.
+
+  The duration is in milliseconds. A name is looked up when it has passed; if no process has it, nothing is done.
 
     (timer/exit-after 5000 :too-slow)
 
   In Erlang: timer:exit_after/2,3."
   {:erlang "timer:exit_after/3"}
   ([duration reason] (exit-after duration (actor/self) reason))
-  ([duration pid reason]
-   (check-pid "exit-after" pid)
-   (once "exit-after" "exit-after" duration #(actor/exit pid reason))))
+  ([duration process reason]
+   (exit-later "exit-after" duration process reason)))
 
 (defn kill-after
-  "Kills this process, or the one with the pid, when so many milliseconds have passed; returns the timer.
+  "Kills this process, or the one with the pid or name, after a time; returns the timer. See `exit-after`.
 
     (timer/kill-after 5000 worker)
 
   In Erlang: timer:kill_after/1,2."
   {:erlang "timer:kill_after/2"}
   ([duration] (kill-after duration (actor/self)))
-  ([duration pid] (exit-after duration pid :kill)))
+  ([duration process] (exit-later "kill-after" duration process :kill)))
 
 ;; ---- again
 
@@ -189,7 +197,7 @@
   (apply-repeatedly-at (fibers/site-of "apply-repeatedly" f) duration f args))
 
 (defn- send-to [to message]
-  (when-some [pid (if (instance? Pid to) to (address/find-pid to))]
+  (when-some [pid (pid-of to)]
     (! pid message)))
 
 (defn send-interval

@@ -87,10 +87,16 @@
     (gs/stop pid)))
 
 (deftest a-missing-callback-is-an-error-at-the-start-that-names-what-was-found
-  (let [[reason sentence] (processes/misuse #(gs/start (behaviour-namespace (dissoc whole 'handle-cast)) 0))]
+  (let [[reason sentence] (processes/misuse #(gs/start (behaviour-namespace (dissoc whole 'init)) 0))]
     (is (= :magnetar/missing-callback reason))
-    (is (str/includes? sentence "has no handle-cast"))
-    (is (str/includes? sentence "found: handle-call, init")))
+    (is (str/includes? sentence "has no init"))
+    (is (str/includes? sentence "found: handle-call, handle-cast")))
+  (testing "a server needs no more than its init, unless what is missing is there misspelt"
+    (is (str/includes? (second (processes/misuse #(gs/start (behaviour-namespace (-> whole
+                                                                                   (dissoc 'handle-cast)
+                                                                                   (assoc 'handle-casts identity)))
+                                                            0)))
+                       "Is handle-casts meant to be it?")))
   (testing "and what was meant"
     (let [[reason sentence] (processes/misuse #(gs/start (assoc (dissoc script :handle-cast) :handle_cast identity) 0))]
       (is (= :magnetar/unknown-callback reason))

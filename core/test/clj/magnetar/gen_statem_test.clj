@@ -194,7 +194,7 @@
 
 (deftest a-callback-module-that-is-none-or-is-not-there-ends-the-machine
   (is (= :magnetar/bad-behaviour (get-in (told [:keep-state-and-data [:change-callback-module 7]]) [0 :data :magnetar/reason])))
-  (is (str/includes? (get-in (told [:keep-state-and-data :pop-callback-module]) [0 :message]) "no callback module under script")))
+  (is (str/includes? (peek (told [:keep-state-and-data :pop-callback-module])) "no callback module under script")))
 
 (deftest the-callback-mode-is-read-again-when-the-code-is-changed
   (let [holder (atom (assoc script :code-change (fn [old state data extra] [:ok [:now state] [old data extra]])))

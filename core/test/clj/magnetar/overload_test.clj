@@ -117,6 +117,6 @@
         (is (= {:passed 0 :shed 0 :expired 0 :overloaded? false} (overload/status server)))))))
 
 (deftest what-is-wrong-is-refused-at-once
-  (is (thrown-with-msg? IllegalArgumentException #"has no handle-cast" (overload/shedding (dissoc slow :handle-cast))))
+  (is (thrown-with-msg? IllegalArgumentException #"has no handle-call" (overload/shedding (dissoc slow :handle-call))))
   (is (thrown-with-msg? IllegalArgumentException #"^`magnetar.overload/shedding`: :target is a duration above 0" (overload/shedding slow {:target 0})))
   (is (thrown-with-msg? IllegalArgumentException #"does not know :targe" (overload/shedding slow {:targe 0}))))

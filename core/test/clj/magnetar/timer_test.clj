@@ -195,7 +195,7 @@
   (is (thrown-with-msg? IllegalArgumentException #"wants a time that comes; this is :infinity" (timer/apply-after :infinity println)))
   (is (thrown-with-msg? IllegalArgumentException #"^`apply-interval` wants a duration above 0 that ends; this is 0\.$" (timer/apply-interval 0 println)))
   (is (thrown-with-msg? IllegalArgumentException #"`send-interval` wants a pid or a name to send to; this is 7" (timer/send-interval 10 7 :x)))
-  (is (thrown-with-msg? IllegalArgumentException #"`exit-after` wants the pid of a process; this is :x" (timer/exit-after 10 :x :y)))
+  (is (thrown-with-msg? IllegalArgumentException #"`exit-after` wants a pid or the name of a process; this is 5" (timer/exit-after 10 5 :y)))
   (is (thrown-with-msg? IllegalArgumentException #"`cancel` wants a timer" (timer/cancel :x))))
 
 (deftest the-longest-times-are-times

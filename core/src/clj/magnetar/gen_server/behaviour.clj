@@ -12,9 +12,10 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private of-gen-server
-  "The callbacks of the kind: what it is called, what it needs, and what it may have."
+  "The callbacks of the kind: its name, what it needs, what it fails without once that is asked for, what it may have."
   {:kind "a server"
-   :required [:init :handle-call :handle-cast]
+   :required [:init]
+   :expected [:handle-call :handle-cast]
    :optional [:handle-info :handle-continue :terminate :code-change :format-status]})
 
 (deftype Behaviour
@@ -26,8 +27,8 @@
 
 (defn known
   "The names of the callbacks of a kind."
-  [{:keys [required optional]}]
-  (into required optional))
+  [{:keys [required expected optional]}]
+  (-> [] (into required) (into expected) (into optional)))
 
 ;; ---- near misses
 
@@ -87,15 +88,42 @@
   [xs]
   (if (seq xs) (str/join ", " (map pr-str xs)) "nothing"))
 
+(defn- value-of
+  "What the source has under the name, that of a var in place of the var."
+  [source word]
+  (let [x (lookup source word)]
+    (if (var? x) (when (.hasRoot ^Var x) @x) x)))
+
+(defn- meant-for
+  "The public name of the source that the callback may have been meant to be; nil if there is none."
+  [kind source word]
+  (near word (remove (set (known kind)) (map keyword (found source)))))
+
+(defn- no-function [label word x]
+  (str "The " (name word) " of the behaviour " label " is no function: it is " (arguments/show x) "."))
+
+(defn- not-there [kind label source word]
+  (let [meant (meant-for kind source word)]
+    (str "The behaviour " label " has no " (name word) ", which " (:kind kind) " needs; found: "
+         (names (take 30 (found source))) "." (when meant (str " Is " (name meant) " meant to be it?")))))
+
 (defn missing
   "Throws that the behaviour lacks what a server of the kind needs."
   [kind label source word]
-  (let [names-found (found source)
-        meant (near word (remove (set (known kind)) (map keyword names-found)))]
+  (let [x (value-of source word)]
     (throw (errors/illegal-argument :magnetar/missing-callback
-                                    (str "The behaviour " label " has no " (name word) ", which " (:kind kind) " needs; found: "
-                                         (names (take 30 names-found)) "." (when meant (str " Is " (name meant) " meant to be it?")))
-                                    {:behaviour label :missing word :found (vec names-found)}))))
+                                    (if (or (some? x) (some #{word} (map keyword (found source))))
+                                      (no-function label word x)
+                                      (not-there kind label source word))
+                                    {:behaviour label :missing word :found (vec (found source))}))))
+
+(defn without
+  "Throws the error of a server that was asked for what it has no callback for: [:undef [label word] sentence]."
+  [kind label source word what]
+  (let [sentence (str (not-there kind label source word) " It got " what ".")]
+    (throw (ex-info sentence {:magnetar/reason :magnetar/missing-callback
+                              :missing word
+                              :magnetar/exit [:undef [label word] sentence]}))))
 
 (defn- misspelt [kind label source]
   (let [callback? (set (known kind))
@@ -133,20 +161,44 @@
     (symbol? behaviour) behaviour
     :else (ns-name behaviour)))
 
+(defn- callable? [source word]
+  (let [x (lookup source word)]
+    (and (ifn? x) (or (not (var? x)) (not (.hasRoot ^Var x)) (ifn? @x)))))
+
+(defn- check-callback
+  "Refuses a callback that is there and cannot be called, and a near miss of one that is not."
+  [kind label source word]
+  (when-not (callable? source word)
+    (when (or (some? (value-of source word)) (meant-for kind source word))
+      (missing kind label source word))))
+
 (defn- checked [kind label source]
   (misspelt kind label source)
   (doseq [word (:required kind)]
-    (when-not (ifn? (lookup source word))
-      (missing kind label source word))))
+    (when-not (callable? source word)
+      (missing kind label source word)))
+  (run! #(check-callback kind label source %) (:expected kind)))
+
+(def ^:private whole-gen-server
+  (assoc of-gen-server :required [:init :handle-call :handle-cast] :expected []))
+
+(defn- as-found
+  "The kind of this very behaviour: the expected callbacks that it has are required when it is redefined."
+  [{:keys [expected] :as kind} source]
+  (let [found (filterv #(callable? source %) expected)]
+    (cond
+      (empty? found) kind
+      (= found expected) whole-gen-server ; shared by all such servers
+      :else (assoc kind :required (into [:init] found) :expected (vec (remove (set found) expected))))))
 
 (defn- lost [source word]
   (throw (ex-info (str "The behaviour " (symbol source) " has no " (name word) " any more, which a server needs; found: " (names (found source)) ".")
                   {:magnetar/reason :magnetar/missing-callback :missing word})))
 
 (defn hot
-  "The callback as a function that follows what it is redefined to."
+  "The callback as a function that follows what it is redefined to; nil if there is none."
   [source word]
-  (if (var? source)
+  (if (and (var? source) (callable? source word))
     (fn [& args] (apply (or (lookup source word) (lost source word)) args))
     (lookup source word)))
 
@@ -158,7 +210,8 @@
    (let [source (source-of x)
          label (label-of x)]
      (checked kind label source)
-     (Behaviour. label source (hot source :handle-call) (hot source :handle-cast) (details label source) kind))))
+     (Behaviour. label source (hot source :handle-call) (hot source :handle-cast) (details label source)
+                 (as-found kind source)))))
 
 ;; The last map that a server was started with: a million servers of one map share what was made of it. A map does not change.
 (def ^:private latest (atom nil))

@@ -6,6 +6,7 @@
    [magnetar.actor :as actor]
    [magnetar.gen-server.host :as host]
    [magnetar.gen-server.names :as names]
+   [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
@@ -222,7 +223,7 @@
   "The pid of the server, which is another process than this one."
   ^Pid [^LocalProcess me word address message timeout]
   (let [^Pid pid (or (names/pid-of "call" address)
-                   (throw (failed word :noproc address message timeout nil nil "Nobody has this name.")))]
+                   (throw (failed word (address/absent address) address message timeout nil nil "No process has this name.")))]
     (when (.equals pid (.pid me))
       (throw (failed word :calling-self address message timeout pid nil
                      "A server that calls itself waits for itself: call the function that does the work, or cast.")))

@@ -128,6 +128,7 @@
   [^Server server t]
   (cond
     (not (.isAlive ^Pid (.pid ^LocalProcess (.-process server)))) (throw (Exit. :exiting))
+    (LocalProcess/isContinue t) (throw t) ; it goes on as something else
     (and (instance? Error t) (instance? IDeref t)) @t
     :else (failed t)))
 
@@ -151,7 +152,7 @@
       (let [shown (hide status)]
         (if (map? shown) shown (hidden status (str "returned " (language/text shown) ", which is no map."))))
       (catch Throwable t
-        (if (proc-lib/alive-here?)
+        (if (and (proc-lib/alive-here?) (not (LocalProcess/isContinue t)))
           (hidden status (str "failed: " (ex-message t)))
           (throw t))))
     status))
@@ -334,10 +335,7 @@
                       {:inline-calls inline-calls :hosting hosting})))
 
 (defn- check-spawn-opt [spawn-opt hosting]
-  (when-not (or (nil? spawn-opt) (map? spawn-opt))
-    (arguments/misuse :magnetar/bad-options
-                      (str "The :spawn-opt of a server is a map of options of `spawn-opt`; this is " (arguments/show spawn-opt) ".")
-                      {:spawn-opt spawn-opt}))
+  (proc-lib/check-spawn-opt spawn-opt)
   (when (and (= :activated hosting) (:platform-thread spawn-opt))
     (arguments/misuse :magnetar/bad-hosting
                       "A server on a platform thread keeps it: leave {:hosting :activated} out, or the :platform-thread of its :spawn-opt."

@@ -133,11 +133,30 @@
       (host/unexpected server message)
       [:noreply state])))
 
+(defn- lacking
+  "The callback of a server that was started without it: what was defined since, or an error that says what is
+  missing, and what was asked for."
+  [^Server server word what]
+  (let [^Behaviour behaviour (.-behaviour server)]
+    (or (behaviour/callback behaviour word)
+        (behaviour/without (.-kind behaviour) (.-label behaviour) (.-source behaviour) word what))))
+
+(defn- call-anyway [server message state]
+  ((lacking server :handle-call (str "the call " (language/text (at message 2)) " of " (at (at message 1) 0)))
+   (at message 2) (at message 1) state))
+
+(defn- cast-anyway [server message state]
+  ((lacking server :handle-cast (str "the cast " (language/text (at message 1)))) (at message 1) state))
+
 (defn- on-call [server call message state]
-  (guarded server (call (at message 2) (at message 1) state)))
+  (guarded server (if call
+                    (call (at message 2) (at message 1) state)
+                    (call-anyway server message state))))
 
 (defn- on-cast [server cast message state]
-  (guarded server (cast (at message 1) state)))
+  (guarded server (if cast
+                    (cast (at message 1) state)
+                    (cast-anyway server message state))))
 
 (defn- on-info [server message state]
   (guarded server (inform server message state)))

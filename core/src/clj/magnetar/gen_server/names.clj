@@ -4,28 +4,17 @@
   (:require
    [magnetar.actor :as actor]
    [magnetar.impl.actor.address :as address]
-   [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.process Pid Processes)))
 
 (set! *warn-on-reflection* true)
 
-(defn- bad-address [operation server]
-  (arguments/misuse :magnetar/bad-address
-                    (str "`" operation "` wants a server as a pid, a name, [name node], [:global name] or [:via registry name]; this is "
-                         (if (language/of-error? server) (str "why a start failed: " (reasons/text server)) (arguments/show server)) ".")
-                    {:server server}))
-
 (defn pid-of
   "The pid of the server at the address, or nil."
   ^Pid [operation server]
-  (cond
-    (instance? Pid server) server
-    (address/parts server) (address/find-pid server)
-    :else (bad-address operation server)))
+  (address/server operation server))
 
 (defn check-name
   "Refuses what cannot be the name of a server."
@@ -37,6 +26,16 @@
                       {:name name}))
   (when (address/via? name)
     (address/check-via name)))
+
+(defn check-own
+  "Exits unless this process has the name, as Erlang's enter_loop does."
+  [name]
+  (when-not (or (nil? name) (= (actor/self) (address/find-pid name)))
+    (actor/exit (let [[kind _ registry] (address/parts name)]
+                  (cond
+                    (= :local kind) :process-not-registered
+                    (= 'magnetar.global registry) :process-not-registered-globally
+                    :else [:process-not-registered-via registry])))))
 
 (defn- register-local [name]
   (try

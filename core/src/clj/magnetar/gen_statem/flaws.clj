@@ -62,6 +62,14 @@
           "; an enter call is no event: it can neither be postponed nor insert events."
           (str "." (meant action actions/words) " The actions are " action-shapes ".")))])
 
+(defn popped-too-often
+  "It wanted to go back from the callback module that the machine was started with."
+  [behaviour now event]
+  [(if event :bad-action-from-state-function :bad-state-enter-action-from-state-function)
+   :pop-callback-module
+   (str (where behaviour now (or event [:enter (:state now)])) ", returned the action :pop-callback-module. There is "
+        "no callback module under " (label behaviour) " to go back to: pop as often as you push.")])
+
 (defn- no-function [behaviour state]
   (let [known (statem/states behaviour)
         near (behaviour/near state (filter keyword? known))]

@@ -131,15 +131,15 @@
   (case word
     :change-callback-module (conj (rest modules) (behaviour/behaviour x))
     :push-callback-module (conj modules (behaviour/behaviour x))
-    :pop-callback-module (if (next modules)
-                           (rest modules)
-                           (throw (ex-info (str "There is no callback module under " (.-label ^Behaviour (first modules)) " to go back to.") {})))))
+    :pop-callback-module (if (next modules) (rest modules) (reduced ::too-often))))
 
 (defn- changed-modules [server ^Now now event changes]
   (if changes
     (let [modules (guarded server (reduce change-module (.-modules now) changes))]
-      (if (instance? Failed modules)
-        (quit server now event modules)
+      (cond
+        (instance? Failed modules) (quit server now event modules)
+        (= ::too-often modules) (flawed server now event (flaws/popped-too-often (module now) now event))
+        :else
         (do (versions/serves-only (map source-of modules))
             modules)))
     (.-modules now)))
@@ -198,7 +198,7 @@
                   ^Now now (moved server now nil result plan)
                   timeouts (into timeouts (.-timeouts plan))]
               (if (.-repeat? result)
-                (recur server now event (.-state now) timeouts)
+                (recur server now event old timeouts)
                 (timers/start-all now timeouts))))))
 
 (defn- transition

@@ -17,6 +17,7 @@
    [magnetar.gen-server.host :as host]
    [magnetar.gen-server.names :as names]
    [magnetar.hot.load :as loading]
+   [magnetar.impl.actor.address :as address]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
@@ -249,6 +250,8 @@
       [:DOWN monitor :process _ why] (killed progress pid why))))
 
 (defn- root [server]
+  (when (nil? server)
+    (address/refuse-server "upgrade" server))
   (or (some-> (names/pid-of "upgrade" server) known)
       (arguments/misuse :magnetar/no-such-server
                         (str "`upgrade` wants a supervisor or a server that is alive; there is none at " (arguments/show server) ".") {:server server})))

@@ -10,15 +10,17 @@
    [magnetar.impl.worlds :as worlds])
   (:import
    (clojure.lang MapEntry)
-   (magnetar.kernel.process LocalProcess Pid)))
+   (magnetar.kernel.process LocalProcess Pid Ref)))
 
 (set! *warn-on-reflection* true)
 
 (defn reply
-  "Answers a call or a system message; what nobody waits for any more is dropped."
+  "Answers a call or a system message with [tag value], to the alias that the tag is; to the process, if the tag never
+  was an alias. An answer that is not waited for any more is dropped."
   [from value]
-  (when-let [ref (if (instance? MapEntry from) (.val ^MapEntry from) (nth from 1 nil))]
-    (! ref (MapEntry/create ref value))) ; [ref value], in half the bytes
+  (when-some [tag (if (instance? MapEntry from) (.val ^MapEntry from) (nth from 1 nil))]
+    (! (if (and (instance? Ref tag) (not (.isPlain ^Ref tag))) tag (nth from 0))
+       (MapEntry/create tag value))) ; [tag value], in half the bytes
   nil)
 
 (defn- attempt
@@ -27,7 +29,7 @@
   (try
     [:ok (f)]
     (catch Throwable t
-      (if (.isAlive ^Pid (actor/self))
+      (if (and (.isAlive ^Pid (actor/self)) (not (LocalProcess/isContinue t)))
         [:error (language/reason t)]
         (throw t)))))
 

@@ -42,11 +42,19 @@
     (actor/demonitor watch {:flush true})
     ref))
 
+(defn- answer
+  "Sends what f returns to the owner; of a task that continues, what that returns."
+  [ref f]
+  (! ref [ref (try
+                (f)
+                (catch Throwable t
+                  (throw (if (LocalProcess/isContinue t) (proc-lib/going-on t #(answer ref %)) t))))]))
+
 (defn- work [owner callers f args]
   (fn []
     (actor/pput ::callers callers)
     (let [ref (told-to-go owner)]
-      (! ref [ref (apply f args)]))))
+      (answer ref #(apply f args)))))
 
 ;; ---- starting it
 

@@ -2,7 +2,9 @@
   "Names of processes: those of this node, [name node], [:global name], [:via registry name]."
   {:no-doc true}
   (:require
+   [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.process Address Pid Processes)))
@@ -69,6 +71,29 @@
       :via (find-in registry plain)
       nil)))
 
+(defn refuse-server
+  "Throws that this is no address of a server."
+  [operation x]
+  (arguments/misuse :magnetar/bad-address
+                    (str "`" operation "` wants a server as a pid, a name, [name node], [:global name] or "
+                         "[:via registry name]; this is "
+                         (if (language/of-error? x) (str "why a start failed: " (reasons/text x)) (arguments/show x)) ".")
+                    {:server x}))
+
+(defn server
+  "The pid of the server at the address; nil if there is none, also of nil."
+  ^Pid [operation x]
+  (cond
+    (instance? Pid x) x
+    (or (nil? x) (parts x)) (find-pid x)
+    :else (refuse-server operation x)))
+
+(defn absent
+  "Why a call finds no server at the address: :noproc, or [:nodedown node] for another node."
+  [x]
+  (let [[kind name] (when-not (instance? Pid x) (parts x))]
+    (if (= :remote kind) [:nodedown (peek name)] :noproc)))
+
 (defn- taken [name ^Pid pid holder]
   (arguments/misuse :magnetar/name-taken
                     (str "Cannot register " pid " as " (arguments/show name) ": "
@@ -102,14 +127,19 @@
   (let [[_ _ registry] (parts name)]
     (run! #(registry-function registry %) [:register-name :unregister-name :whereis-name])))
 
+(def nobody
+  "A pid of no process: what is sent to it is dropped, and counted as any message to a dead process."
+  (Pid. 0 0 0 nil))
+
 (defn target
-  "What the kernel sends to: the process, if one has the name in a registry; the name of this node in [name node]; else what was given."
+  "What the kernel sends to: the process that has the name in a registry; that of [name node], or nobody; else `to`."
   [to]
   (if (vector? to)
     (let [[kind plain registry] (parts to)]
       (case kind
-        :local plain
+        :local (or (Processes/whereis plain) nobody)
         :via (or (find-in registry plain) to)
+        :remote nobody
         to))
     to))
 
@@ -125,6 +155,7 @@
   (let [[kind plain registry] (parts to)]
     (case kind
       :local plain
+      :remote nobody
       :via (do (check-via to)
                (reify
                  Address (find [_] (find-later registry plain))

@@ -31,6 +31,11 @@ final class Call extends Monitor {
     }
 
     @Override
+    public boolean isPlain() {
+        return false;
+    }
+
+    @Override
     boolean isAddress() {
         Parked w = waiter;
         return w != null && w.isOpen();

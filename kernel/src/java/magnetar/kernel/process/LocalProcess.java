@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.Callable;
 import java.util.function.Predicate;
+import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import magnetar.kernel.park.Cause;
 import magnetar.kernel.park.Exit;
@@ -477,9 +478,9 @@ public final class LocalProcess extends Region {
 
     /** Closes the alias; false if it was closed. */
     public synchronized boolean unalias(Ref ref) {
-        boolean open = ref.maker() == pid && ref.alias != Ref.Alias.NONE;
+        boolean open = ref.maker() == pid && ref.isAddress();
         if (open) {
-            ref.alias = Ref.Alias.NONE;
+            ref.alias = Ref.Alias.CLOSED;
         }
         return open;
     }
@@ -494,14 +495,14 @@ public final class LocalProcess extends Region {
         Monitor closed = null;
         World.switchPoint();
         synchronized (this) {
-            if (alias.alias == Ref.Alias.NONE) {
+            if (!alias.isAddress()) {
                 return;
             }
             if (alias.alias == Ref.Alias.REPLY_DEMONITOR && Bag.remove(watching, alias)) {
                 closed = (Monitor) alias;
             }
             if (alias.alias == Ref.Alias.REPLY || alias.alias == Ref.Alias.REPLY_DEMONITOR) {
-                alias.alias = Ref.Alias.NONE;
+                alias.alias = Ref.Alias.CLOSED;
             }
             answer = mailbox.pushSignal(new Node(message));
         }
@@ -608,7 +609,7 @@ public final class LocalProcess extends Region {
         Monitor m = (Monitor) call;
         World.switchPoint();
         synchronized (this) {
-            if (life == Life.DEAD || m.alias == Ref.Alias.NONE) {
+            if (life == Life.DEAD || !m.isAddress()) {
                 return;
             }
             watching = Bag.with(watching, m);
@@ -670,8 +671,8 @@ public final class LocalProcess extends Region {
     }
 
     private static void closeAlias(Monitor m) {
-        if (m.alias != Ref.Alias.OPEN && m.alias != Ref.Alias.REPLY) {
-            m.alias = Ref.Alias.NONE;
+        if (m.alias == Ref.Alias.DEMONITOR || m.alias == Ref.Alias.REPLY_DEMONITOR) {
+            m.alias = Ref.Alias.CLOSED;
         }
     }
 
@@ -1018,15 +1019,24 @@ public final class LocalProcess extends Region {
         }
     }
 
-    /** True of the error by which a process drops its stack: no failure, and not to be caught. */
-    public static boolean isContinue(Throwable t) {
-        return t instanceof Continue;
-    }
-
     /** Never returns: the current process drops its stack, and goes on with this work. */
     public void continueWith(Callable<?> next) {
         fiber().check();
         throw new Continue(this, next, false, null);
+    }
+
+    /** True of what a process throws to drop its stack and go on: no failure. Code that catches everything throws it on. */
+    public static boolean isContinue(Throwable thrown) {
+        return thrown instanceof Continue;
+    }
+
+    /**
+     * The same {@code Continue}, for a process that goes on with {@code around} its next work. That of a process that
+     * gives its fiber back is left as it is: its work says whether the process may be lent.
+     */
+    public static Error goingOn(Throwable thrown, UnaryOperator<Callable<?>> around) {
+        Continue c = (Continue) thrown;
+        return c.atRest ? c : new Continue(c.process, around.apply(c.next), false, c.context);
     }
 
     /**

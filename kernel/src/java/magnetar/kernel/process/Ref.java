@@ -9,8 +9,10 @@ package magnetar.kernel.process;
 public class Ref implements Comparable<Ref> {
     /** What a message sent to a reference does. */
     enum Alias {
-        /** It is dropped. */
+        /** It is dropped: the reference never was an address. */
         NONE,
+        /** It is dropped: the reference was an address, and is none any more. */
+        CLOSED,
         /** It is delivered. */
         OPEN,
         /** It is delivered, and is the last one. */
@@ -48,7 +50,12 @@ public class Ref implements Comparable<Ref> {
 
     /** True if what is sent to it may come. Under the monitor of the process that made it. */
     boolean isAddress() {
-        return alias != Alias.NONE;
+        return alias != Alias.NONE && alias != Alias.CLOSED;
+    }
+
+    /** True if it never was an address. That is settled before others have the reference, so any thread may ask. */
+    public boolean isPlain() {
+        return alias == Alias.NONE;
     }
 
     long incarnation() {

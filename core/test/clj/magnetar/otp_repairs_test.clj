@@ -1,0 +1,307 @@
+(ns magnetar.otp-repairs-test
+  "What OTP does at the edges of servers: processes that continue, addresses of nobody, options that are wrong."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing use-fixtures]]
+   [magnetar.actor :as actor :refer [! after continue receive self]]
+   [magnetar.actor-support :as processes]
+   [magnetar.agent :as agent]
+   [magnetar.gen-event :as ge]
+   [magnetar.gen-server :as gs]
+   [magnetar.gen-statem :as statem]
+   [magnetar.impl.runtime]
+   [magnetar.proc-lib :as proc-lib]
+   [magnetar.scope :as scope]
+   [magnetar.supervisor :as sup]
+   [magnetar.support :refer [limit-ms]]
+   [magnetar.sys :as sys]
+   [magnetar.task :as task]
+   [magnetar.task.supervisor :as task-supervisor]
+   [magnetar.timer :as timer])
+  (:import
+   (clojure.lang ExceptionInfo)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private reports (atom []))
+
+(use-fixtures :each
+  (fn [f]
+    (reset! reports [])
+    (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
+      (try
+        (actor/with-process {} (f))
+        (finally (proc-lib/set-report-hook before))))))
+
+(defn- why [f]
+  (try
+    (f)
+    :no-error
+    (catch ExceptionInfo e (:reason (ex-data e)))))
+
+(defn- end-of [ref]
+  (receive
+    [:DOWN ref :process _ reason] reason
+    (after limit-ms :late)))
+
+(defn- message []
+  (receive
+    x x
+    (after limit-ms :late)))
+
+(def ^:private script
+  {:init (fn [s] [:ok s])
+   :handle-call (fn [f from s] (f from s))
+   :handle-cast (fn [f s] (f s))})
+
+(defn- server
+  ([] (server script))
+  ([behaviour] (second (gs/start behaviour :st))))
+
+;; ---- continue
+
+(defn- counting [to n]
+  (if (= 3 n)
+    (do (! to [:counted n])
+        (receive :boom (actor/exit :boom)))
+    (continue counting to (inc (long n)))))
+
+(deftest a-process-of-proc-lib-continues-and-its-crash-is-still-reported
+  (doseq [spawn [proc-lib/spawn #(proc-lib/spawn-link counting %2 %3)]]
+    (reset! reports [])
+    (actor/flag :trap-exit true)
+    (let [pid (spawn counting (self) 0)
+          ref (actor/monitor pid)]
+      (is (= [:counted 3] (message)))
+      (is (= [] @reports))
+      (! pid :boom)
+      (is (= :boom (end-of ref)))
+      (is (= [[:crash pid :boom]] (map (juxt :event :pid :reason) @reports)))
+      (actor/flush))))
+
+(deftest a-process-that-starts-in-step-may-continue-before-it-is-ready
+  (is (= [:ok 7] (proc-lib/start (fn [] (continue (fn [] (proc-lib/init-ack [:ok 7]))))))))
+
+(deftest the-value-of-a-task-that-continues-is-that-of-what-it-continues-with
+  (is (= 5 (task/await (task/async (fn [] (continue (fn [n] (continue + n 2)) 3))))))
+  (let [[_ supervisor] (task-supervisor/start-link)]
+    (is (= 3 (task/await (task-supervisor/async supervisor (fn [] (continue + 1 2))))))))
+
+(deftest a-task-of-which-nobody-waits-and-a-scope-as-a-child-continue
+  (let [me (self)]
+    (task/start (fn [] (continue ! me :of-a-task)))
+    (is (= :of-a-task (message)))
+    (sup/scope-link (fn [s] (scope/fork s #(scope/sleep 100000)) (continue ! me :of-a-scope)))
+    (is (= :of-a-scope (message)))
+    (is (= [] @reports))))
+
+(deftest a-callback-that-continues-makes-its-process-something-else
+  (let [me (self)]
+    (doseq [options [{} {:hosting :activated} {:hosting :activated :inline-calls true}]]
+      (let [[_ pid] (gs/start script 0 options)]
+        (gs/send-request pid (fn [_ _] (continue ! me [:gone pid])))
+        (is (= [:gone pid] (receive [:gone p] [:gone p] (after limit-ms :late))))))
+    (let [pid (server)]
+      (future (actor/with-process {} (try (sys/replace-state pid (fn [_] (continue ! me :of-sys))) (catch Exception _))))
+      (is (= :of-sys (receive :of-sys :of-sys (after limit-ms :late)))))
+    (is (= [] @reports))))
+
+;; ---- stop
+
+(deftest a-stop-whose-timeout-is-wrong-leaves-the-server-alone
+  (let [machine {:callback-mode :handle-event-function
+                 :init (fn [_] [:ok :st nil])
+                 :handle-event (fn [_ _ _ _] :keep-state-and-data)}]
+    (doseq [[pid stop] [[(server) gs/stop]
+                        [(second (statem/start machine nil)) statem/stop]
+                        [(second (ge/start)) ge/stop]
+                        [(second (agent/start (constantly 0))) agent/stop]
+                        [(server) proc-lib/stop]]
+            timeout ["soon" -1 nil]]
+      (let [[reason sentence] (processes/misuse #(stop pid :normal {:timeout timeout}))]
+        (is (= :magnetar/bad-duration reason))
+        (is (not (str/includes? sentence "(after"))))
+      (is (= :running (:status (sys/get-status pid)))))
+    (is (= [] (actor/flush)))))
+
+(deftest a-stop-takes-every-address-of-a-server
+  (gs/start script 0 {:name ::stopped})
+  (is (= :ok (proc-lib/stop [::stopped (actor/node)])))
+  (gs/start script 0 {:name ::stopped})
+  (is (= :ok (gs/stop [::stopped (actor/node)])))
+  (doseq [stop [gs/stop statem/stop ge/stop proc-lib/stop agent/stop]
+          [address reason] {nil :noproc
+                            ::nobody :noproc
+                            [::nobody (actor/node)] :noproc
+                            [:global ::nobody] :noproc
+                            [::there "a@b"] [:nodedown "a@b"]}]
+    (is (= reason (why #(stop address)))))
+  (is (= :magnetar/bad-address (first (processes/misuse #(proc-lib/stop "text"))))))
+
+;; ---- addresses of nobody
+
+(deftest a-message-to-a-name-of-a-node-that-no-process-has-is-dropped
+  (is (= :m (! [::nobody (actor/node)] :m)))
+  (is (= :m (! [::nobody "a@b"] :m)))
+  (is (= :m (dosync (! [::nobody "a@b"] :m))))
+  (actor/send-after 0 [::nobody "a@b"] :m)
+  (testing "and a name alone, as in Erlang, is an error"
+    (is (= :magnetar/no-such-name (first (processes/misuse #(! ::nobody :m)))))))
+
+(deftest there-is-no-server-at-nil
+  (is (= :noproc (why #(gs/call nil :x))))
+  (is (= :noproc (why #(statem/call nil :x))))
+  (is (= :noproc (why #(ge/sync-notify nil :x))))
+  (is (= :noproc (why #(sys/get-state nil))))
+  (is (= :noproc (why #(agent/get nil identity))))
+  (is (= :ok (gs/cast nil :x)))
+  (is (= [:error [:noproc nil]] (gs/receive-response (gs/send-request nil :x))))
+  (is (= :noproc (end-of (actor/monitor nil)))))
+
+(deftest a-call-to-another-node-says-that-it-is-down
+  (is (= [:nodedown "a@b"] (why #(gs/call [::there "a@b"] :x)))))
+
+(deftest the-nodes-of-a-multi-call-and-an-abcast-may-be-left-out
+  (gs/start script 0 {:name ::everywhere})
+  (is (= :abcast (gs/abcast ::everywhere (fn [n] [:noreply (inc (long n))]))))
+  (is (= [[[(actor/node) 1]] []] (gs/multi-call ::everywhere (fn [_ n] [:reply n n]))))
+  (gs/stop ::everywhere))
+
+;; ---- starts
+
+(deftest the-spawn-opt-of-a-start-links-and-cannot-monitor
+  (doseq [start [#(gs/start script 0 %)
+                 #(proc-lib/start (fn [] (proc-lib/init-ack [:ok (self)]) (receive :never nil)) %)]]
+    (let [[_ pid] (start {:spawn-opt {:link true}})]
+      (is (some #{pid} (actor/process-info (self) :links)))
+      (actor/unlink pid)
+      (actor/exit pid :kill))
+    (let [[reason sentence] (processes/misuse #(start {:spawn-opt {:monitor true}}))]
+      (is (= :magnetar/bad-options reason))
+      (is (str/includes? sentence "start-monitor"))))
+  (is (= :magnetar/bad-options (first (processes/misuse #(proc-lib/start (fn []) {:spawn-opt 5}))))))
+
+(deftest the-name-of-an-enter-loop-is-one-that-the-process-has
+  (letfn [(entered [register name]
+            (let [[_ ref] (actor/spawn-monitor (fn []
+                                                 (when register (actor/register register (self)))
+                                                 (gs/enter-loop script 0 {:name name})))]
+              ref))]
+    (is (= :process-not-registered (end-of (entered nil ::armitage))))
+    (is (= :process-not-registered (end-of (entered ::case ::armitage))))
+    (is (= :process-not-registered-globally (end-of (entered nil [:global ::armitage]))))
+    (let [ref (entered ::armitage ::armitage)]
+      (is (= 0 (loop [] (or (try (sys/get-state ::armitage) (catch ExceptionInfo _)) (recur)))))
+      (gs/stop ::armitage)
+      (is (= :normal (end-of ref))))
+    (is (= :process-not-registered
+           (end-of (second (actor/spawn-monitor #(statem/enter-loop {:callback-mode :handle-event-function
+                                                                     :init (fn [_] [:ok :st nil])
+                                                                     :handle-event (fn [_ _ _ _] :keep-state-and-data)}
+                                                                    :st nil {:name ::armitage}))))))))
+
+;; ---- callbacks that are not there
+
+(deftest a-server-without-a-callback-starts-and-fails-when-it-is-asked-for-it
+  (doseq [[word ask shown] [[:handle-cast #(gs/cast % [:add 5]) "the cast [:add 5]"]
+                            [:handle-call #(gs/send-request % [:add 5]) "the call [:add 5] of #magnetar/pid"]]]
+    (reset! reports [])
+    (let [pid (server (assoc (dissoc script word) :name :minimal))
+          ref (actor/monitor pid)]
+      (ask pid)
+      (let [[how what sentence] (end-of ref)]
+        (is (= [:undef [:minimal word]] [how what]))
+        (is (str/includes? sentence (str "The behaviour :minimal has no " (name word))))
+        (is (str/includes? sentence shown)))
+      (is (= [:crash] (map :event @reports)))
+      (actor/flush))))
+
+(deftest a-callback-that-is-defined-later-is-called
+  (let [ns (create-ns (gensym "magnetar.otp-repairs-test.behaviour"))]
+    (intern ns 'init (fn [s] [:ok s]))
+    (intern ns 'handle-call (fn [_ _ s] [:reply s s]))
+    (let [pid (server (ns-name ns))]
+      (intern ns 'handle-cast (fn [x _] [:noreply x]))
+      (gs/cast pid :cast)
+      (is (= :cast (gs/call pid :get)))
+      (gs/stop pid))))
+
+(deftest a-callback-that-is-no-function-is-named-with-what-it-is
+  (doseq [word [:init :handle-call :handle-cast]]
+    (is (str/includes? (second (processes/misuse #(gs/start (assoc script word 5.5) 0)))
+                       (str "The " (name word) " of the behaviour (a map) is no function: it is 5.5."))))
+  (is (str/includes? (second (processes/misuse #(gs/start (assoc script :init nil) 0))) "is no function: it is nil.")))
+
+;; ---- replies
+
+(deftest a-reply-to-a-tag-that-is-no-alias-goes-to-the-process
+  (let [me (self)
+        ref (actor/make-ref)
+        pid (server)]
+    (gs/reply [me ref] :by-hand)
+    (is (= [ref :by-hand] (message)))
+    (gs/reply [me :tag] :by-keyword)
+    (is (= [:tag :by-keyword] (message)))
+    (! pid [:magnetar/call [me ref] (fn [_ s] [:reply [:asked s] s])])
+    (is (= [ref [:asked :st]] (message)))
+    (testing "one to an alias that was closed is dropped"
+      (let [alias (actor/make-alias)]
+        (actor/unalias alias)
+        (gs/reply [me alias] :late)
+        (is (= [] (actor/flush)))))
+    (testing "and one to a call that was given up"
+      (let [from (promise)]
+        (is (= :timeout (why #(gs/call pid (fn [f s] (deliver from f) [:noreply s]) {:timeout 1}))))
+        (gs/reply (vec @from) :late)
+        (is (= [] (actor/flush)))))))
+
+;; ---- exits
+
+(deftest the-reason-of-a-caught-exit-is-data
+  (is (= :no-funds (try (actor/exit :no-funds) (catch Throwable e (actor/exit-reason e)))))
+  (is (= :noproc (first (try (gs/call nil :x) (catch Throwable e (actor/exit-reason e))))))
+  (is (= "x" (:message (first (try (throw (Exception. "x")) (catch Throwable e (actor/exit-reason e)))))))
+  (is (= :magnetar/not-an-error (first (processes/misuse #(actor/exit-reason :x))))))
+
+(deftest timers-end-processes-by-name
+  (doseq [[f reason] [[#(timer/exit-after 0 % :late) :late] [#(timer/kill-after 0 %) :killed]]
+          address [::named [::named (actor/node)]]]
+    (let [pid (actor/spawn-opt {:name ::named} #(receive :never nil))
+          ref (actor/monitor pid)]
+      (f address)
+      (is (= reason (end-of ref)))))
+  (is (= :magnetar/not-a-pid (first (processes/misuse #(timer/kill-after 0 "text"))))))
+
+;; ---- state machines
+
+(defn- entering [on-enter]
+  (let [me (self)]
+    {:callback-mode [:handle-event-function :state-enter]
+     :init (fn [_] [:ok :a 0])
+     :handle-event (fn [type content state n]
+                     (cond
+                       (= :enter type) (do (! me [:enter content state n]) (on-enter state n))
+                       (= :pop content) [:keep-state-and-data :pop-callback-module]
+                       :else [:next-state content n]))}))
+
+(deftest a-state-that-is-repeated-while-it-is-entered-hears-of-the-same-old-state
+  (let [[_ pid] (statem/start (entering (fn [state n] (if (and (= :b state) (< (long n) 2)) [:repeat-state (inc (long n))] :keep-state-and-data))) nil)]
+    (statem/cast pid :b)
+    (is (= [[:enter :a :a 0] [:enter :a :b 0] [:enter :a :b 1] [:enter :a :b 2]] (vec (repeatedly 4 message))))
+    (statem/stop pid)))
+
+(deftest a-callback-module-popped-too-often-is-a-bad-action
+  (let [[_ pid] (statem/start (entering (fn [_ _] :keep-state-and-data)) nil)
+        ref (actor/monitor pid)]
+    (statem/cast pid :pop)
+    (let [[how action sentence] (end-of ref)]
+      (is (= [:bad-action-from-state-function :pop-callback-module] [how action]))
+      (is (str/includes? sentence "pop as often as you push")))))
+
+;; ---- options that are looked at before anything is done
+
+(deftest many-outcomes-are-not-asked-for-with-a-wrong-option
+  (let [task (task/async (constantly 1))]
+    (is (= :magnetar/bad-option (first (processes/misuse #(task/yield-many [task] {:on-timeout :kill})))))
+    (is (= 1 (task/await task))))
+  (is (= :magnetar/bad-duration (first (processes/misuse #(gs/multi-call [(actor/node)] ::nobody :x {:timeout "x"}))))))
