@@ -10,6 +10,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import magnetar.kernel.park.Cancelled;
+import magnetar.kernel.park.Cause;
 import magnetar.kernel.park.Exit;
 import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
@@ -200,9 +201,9 @@ public final class Processes {
             report(process.run(fiber(), takeWork()));
         }
 
-        /** Reports what the body threw, unless that is how the process met its exit. */
+        /** Reports what the body threw, unless that is how the process met its exit, or it was killed: what it owned is gone then, and the failure is due to that. */
         private void report(Throwable thrown) {
-            boolean toldToExit = process.cause() != null && Cancelled.isBehind(thrown);
+            boolean toldToExit = process.cause() instanceof Cause.Kill || process.cause() != null && Cancelled.isBehind(thrown);
             if (thrown != null && !toldToExit) {
                 Failures.report(who(), Thread.currentThread(), thrown);
             }
