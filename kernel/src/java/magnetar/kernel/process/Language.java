@@ -48,6 +48,11 @@ public interface Language {
         return reason;
     }
 
+    /** True of what a process may be registered under. What is no name is not looked up: it may have a hash without an end. */
+    default boolean isName(Object x) {
+        return true;
+    }
+
     /** The error of a misuse of this kind: a sentence, and data by name. */
     default RuntimeException misuse(String kind, String sentence, Map<String, Object> data) {
         return new IllegalArgumentException(sentence);

@@ -1,5 +1,7 @@
 package magnetar.kernel.process;
 
+import magnetar.kernel.park.Exit;
+
 /** The words of the language in use. Set once, before the first process. */
 public final class Words {
     // Set or read by any thread.
@@ -32,5 +34,6 @@ public final class Words {
     /** Speaks this language from now on. */
     public static void speak(Language language) {
         words = new Words(language);
+        Exit.setWords(language::text);
     }
 }
