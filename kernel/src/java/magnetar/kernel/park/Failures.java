@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.function.Supplier;
 
 /**
  * Where a failure goes that no caller is there to catch: to one hook, once.
@@ -35,6 +36,9 @@ public final class Failures {
     // Set or read by any thread.
     private static volatile Function<Throwable, String> words = Throwable::toString;
 
+    // Set or read by any thread.
+    private static volatile Supplier<String> noMemory = () -> null;
+
     private Failures() {}
 
     /**
@@ -58,6 +62,11 @@ public final class Failures {
         words = next;
     }
 
+    /** Sets what is said on standard error after a report that memory has ended: what fills it, or null for nothing. */
+    public static void setNoMemory(Supplier<String> next) {
+        noMemory = next;
+    }
+
     /** Reports a failure of the thread. Does not throw: a hook that fails is reported with what it failed on. */
     public static void report(Thread thread, Throwable error) {
         report(thread.getName(), thread, error);
@@ -68,6 +77,29 @@ public final class Failures {
         if (error instanceof Cancelled || error instanceof Exit || World.keeps(site, error)) {
             return;
         }
+        if (NoMemory.isBehind(error)) {
+            reportNoMemory(site, thread, error);
+            return;
+        }
+        try {
+            tell(site, thread, error);
+        } catch (OutOfMemoryError noRoom) {
+            NoMemory.sayLastWords();
+        }
+    }
+
+    private static void reportNoMemory(String site, Thread thread, Throwable error) {
+        NoMemory.giveReserve();
+        try {
+            tell(site, thread, error);
+            sayWhatFillsIt();
+        } catch (OutOfMemoryError noRoom) {
+            NoMemory.sayLastWords();
+        }
+        NoMemory.takeReserve();
+    }
+
+    private static void tell(String site, Thread thread, Throwable error) {
         try {
             hand(new Failure(site, thread, error));
         } catch (Throwable inHook) {
@@ -75,6 +107,13 @@ public final class Failures {
                 print(site + ", in the hook of failures", inHook);
             }
             print(site, error);
+        }
+    }
+
+    private static void sayWhatFillsIt() {
+        String said = noMemory.get();
+        if (said != null && !said.isEmpty()) {
+            System.err.println(said);
         }
     }
 
@@ -95,7 +134,8 @@ public final class Failures {
     private static UncaughtExceptionHandler handlerOf(Thread thread) {
         UncaughtExceptionHandler own = thread.getUncaughtExceptionHandler();
         boolean chosen = own != null && !(own instanceof Fiber) && !(own instanceof ThreadGroup);
-        return chosen ? own : Thread.getDefaultUncaughtExceptionHandler();
+        UncaughtExceptionHandler any = chosen ? own : Thread.getDefaultUncaughtExceptionHandler();
+        return any instanceof NoMemory ? null : any;
     }
 
     private static void print(String site, Throwable error) {

@@ -1208,6 +1208,15 @@ public final class LocalProcess extends Region {
         return mailbox.find(wanted);
     }
 
+    /** How many messages it has. */
+    int messages() {
+        return mailbox.size();
+    }
+
+    boolean has(Mailbox one) {
+        return mailbox == one;
+    }
+
     /** What is known of its mailbox at one instant. */
     public MailboxInfo mailboxInfo() {
         return mailbox.info();

@@ -16,6 +16,7 @@ import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.FiberBody;
 import magnetar.kernel.park.Fibers;
+import magnetar.kernel.park.NoMemory;
 import magnetar.kernel.park.World;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Wheel;
@@ -23,6 +24,11 @@ import magnetar.kernel.time.Wheel;
 /** What is done with processes from outside: starting them, sending to them, finding them. */
 public final class Processes {
     private static final Set<LocalProcess> GUESTS = ConcurrentHashMap.newKeySet();
+
+    static {
+        LongQueues.load();
+        NoMemory.install();
+    }
 
     private Processes() {}
 
@@ -158,7 +164,7 @@ public final class Processes {
         Fiber fiber = Fibers.prepare(process.pid().label(), process, new Body(process, work));
         fiber.setContext(context);
         Resting.remove(process);
-        begin(process, fiber);
+        begin(process, fiber); // if that fails, the process is killed
     }
 
     /** True of a process of the real world for a fiber of a simulation. */
