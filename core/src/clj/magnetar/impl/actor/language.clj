@@ -133,6 +133,7 @@
     (timeout [_ ref message] [:timeout ref message])
     (trace [_ who message to] (if (nil? to) [:trace who :receive message] [:trace who :send message to]))
     (reason [_ thrown] (reason thrown))
+    (noMemory [_] [{:type 'java.lang.OutOfMemoryError, :message "Java heap space"} []])
     (isName [_ x] (or (keyword? x) (symbol? x)))
     (misuse [_ kind sentence data]
       (errors/illegal-argument (keyword "magnetar" kind) sentence (update-keys data keyword)))

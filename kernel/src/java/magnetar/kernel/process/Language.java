@@ -43,6 +43,11 @@ public interface Language {
         };
     }
 
+    /** The exit reason of a process that has ended with the memory, and whose reason cannot be written. Asked for before. */
+    default Object noMemory() {
+        return List.of("java.lang.OutOfMemoryError");
+    }
+
     /** The exit reason for what a program gave as one. */
     default Object given(Object reason) {
         return reason;

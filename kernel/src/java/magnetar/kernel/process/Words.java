@@ -13,6 +13,7 @@ public final class Words {
     final Object killed;
     final Object noproc;
     final Object down;
+    final Object noMemory;
 
     private Words(Language language) {
         this.language = language;
@@ -21,6 +22,7 @@ public final class Words {
         this.killed = language.constant("killed");
         this.noproc = language.constant("noproc");
         this.down = language.constant("DOWN");
+        this.noMemory = language.noMemory();
     }
 
     static Words get() {
