@@ -35,15 +35,15 @@
 (defn- buffer-of [{:keys [buffer size] :or {buffer :fixed} :as options}]
   (let [make (or (buffers buffer)
                  (arguments/misuse :magnetar/unknown-buffer
-                   (str "A channel's :buffer is one of " (sort (keys buffers)) "; this is " (pr-str buffer) ".") options))]
+                   (str "A channel's :buffer is one of " (sort (keys buffers)) "; this is " (arguments/show buffer) ".") options))]
     (cond
       (and size (#{:unbounded :promise} buffer))
-      (arguments/misuse :magnetar/bad-size (str "A channel with :buffer " buffer " takes no :size; this gives " (pr-str size) ".") options)
+      (arguments/misuse :magnetar/bad-size (str "A channel with :buffer " buffer " takes no :size; this gives " (arguments/show size) ".") options)
       (#{:unbounded :promise} buffer) (make nil)
       (and (pos-int? size) (<= (long size) Integer/MAX_VALUE)) (make size)
       (and (nil? size) (= :fixed buffer)) nil
       :else (arguments/misuse :magnetar/bad-size
-              (str "A channel's :size is a whole number from 1 " (if (pos-int? size) "to 2147483647" "up") "; this is " (pr-str size) ".") options))))
+              (str "A channel's :size is a whole number from 1 " (if (pos-int? size) "to 2147483647" "up") "; this is " (arguments/show size) ".") options))))
 
 (defn chan
   "A channel: without a :size each put meets a take.
@@ -70,7 +70,7 @@
     (let [left (Duration/between (Instant/now) deadline)]
       (if (.isNegative left) 0 (Durations/nanos left)))
     (arguments/misuse :magnetar/bad-deadline
-      (str "A :deadline is a java.time.Instant; this is " (pr-str deadline) ". For a duration use :timeout.")
+      (str "A :deadline is a java.time.Instant; this is " (arguments/show deadline) ". For a duration use :timeout.")
       {:deadline deadline})))
 
 (defn- duration ^long [operation timeout]
@@ -112,7 +112,7 @@
   (if (instance? Channel x)
     x
     (arguments/misuse :magnetar/not-a-channel
-      (str "`" operation "` wants a channel of Magnetar; this is " (pr-str x)
+      (str "`" operation "` wants a channel of Magnetar; this is " (arguments/show x)
            (when (some? x) (str " of " (.getName (class x)))) ". Make one with magnetar.channel/chan.")
       {:operation operation :value x})))
 
@@ -143,7 +143,7 @@
   "Nil, the answer of a closed channel; throws if it was closed for a cause."
   [^Channel ch]
   (when-some [cause (.cause ch)]
-    (throw (ex-info (str "The channel was closed for a cause: " (if (instance? Throwable cause) (ex-message cause) (pr-str cause)))
+    (throw (ex-info (str "The channel was closed for a cause: " (if (instance? Throwable cause) (ex-message cause) (arguments/show cause)))
                     {:magnetar/reason :magnetar/closed-for-cause :cause cause}
                     (when (instance? Throwable cause) cause)))))
 
@@ -187,7 +187,7 @@
     (when (vector? clause) (refuse-nil ch value))
     (when-not (ports/port? ch)
       (arguments/misuse :magnetar/not-a-channel
-        (str "`select` wants channels and [channel value] pairs; this is " (pr-str clause) ".") {:clause clause}))))
+        (str "`select` wants channels and [channel value] pairs; this is " (arguments/show clause) ".") {:clause clause}))))
 
 (defn select
   "Does one of several operations and returns [value port]; waits while none can be done.

@@ -79,7 +79,7 @@
   [thread]
   (when-not (instance? Thread thread)
     (throw (errors/illegal-argument :magnetar/not-a-thread
-                                    (str "`fiber-info` wants a Thread; this is " (pr-str thread) ".") {:value thread})))
+                                    (str "`fiber-info` wants a Thread; this is " (arguments/show thread) ".") {:value thread})))
   (info-data (FiberInfo/of thread)))
 
 (defn fibers
@@ -113,7 +113,7 @@
   [pid]
   (when-not (instance? Pid pid)
     (throw (errors/illegal-argument :magnetar/not-a-pid
-                                    (str "`mailbox` wants a pid, as `spawn`, `self` or `whereis` return it; this is " (pr-str pid) ".") {:value pid})))
+                                    (str "`mailbox` wants a pid, as `spawn`, `self` or `whereis` return it; this is " (arguments/show pid) ".") {:value pid})))
   (when-some [^LocalProcess process (Processes/reach pid)]
     (let [^MailboxInfo info (.mailboxInfo process)]
       {:messages (.messages info)
@@ -226,7 +226,7 @@
     (if (< 0 nanos Durations/INFINITE)
       nanos
       (throw (errors/illegal-argument :magnetar/bad-duration
-                                      (str "The :limit of a watchdog is a duration above 0; this is " (pr-str limit) ".") {:limit limit})))))
+                                      (str "The :limit of a watchdog is a duration above 0; this is " (arguments/show limit) ".") {:limit limit})))))
 
 (defn start-watchdog
   "Starts a watchdog that names fibers which hold their carrier for longer than a limit; returns it.
@@ -253,7 +253,7 @@
   [watchdog]
   (when-not (instance? Watchdog watchdog)
     (throw (errors/illegal-argument :magnetar/not-a-watchdog
-                                    (str "`stop-watchdog` wants what `start-watchdog` returned; this is " (pr-str watchdog) ".") {:value watchdog})))
+                                    (str "`stop-watchdog` wants what `start-watchdog` returned; this is " (arguments/show watchdog) ".") {:value watchdog})))
   (.close ^Watchdog watchdog))
 
 (defonce ^:private watchdog-of-the-property

@@ -2,8 +2,11 @@
   "A process that clears away what the dead leave behind: entries of `magnetar.pg` and `magnetar.global`."
   {:no-doc true}
   (:require
-   [magnetar.actor :as actor :refer [! monitor receive]]
-   [magnetar.impl.worlds :as worlds]))
+   [magnetar.actor :as actor :refer [! monitor receive self]]
+   [magnetar.impl.runtime]
+   [magnetar.impl.worlds :as worlds])
+  (:import
+   (magnetar.kernel.park Failures)))
 
 (set! *warn-on-reflection* true)
 
@@ -12,14 +15,26 @@
     (monitor pid))
   (assoc-in clears [pid what] clear))
 
+(defn- clear-away
+  "Calls what there is to clear away after a death; what fails does not keep the rest from it, and is reported. True, unless memory ended: then it is done again."
+  [clears pid]
+  (try
+    (doseq [clear clears]
+      (try
+        (clear pid)
+        (catch Exception e (Failures/report "clean-up after a death" (Thread/currentThread) e))))
+    true
+    (catch OutOfMemoryError _ false)))
+
 (defn- mourn
   "Serves with what there is to clear away: from pids to maps from what it is to functions."
   [clears]
   (receive
     [::watch pid what clear] (recur (watch clears pid what clear))
-    [:DOWN _ :process pid _] (do
-                               (run! #(% pid) (vals (clears pid)))
-                               (recur (dissoc clears pid)))))
+    [:DOWN _ :process pid _] (if (clear-away (vals (clears pid)) pid)
+                               (recur (dissoc clears pid))
+                               (do (actor/send-after 100 (self) [:DOWN nil :process pid nil])
+                                   (recur clears)))))
 
 (defonce ^:private real-mourner (atom nil))
 

@@ -7,6 +7,7 @@
    [magnetar.impl.runtime])
   (:import
    (java.util Collection)
+   (magnetar.kernel.park Excerpt Excerpt$Full)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -16,11 +17,18 @@
   [reason message data]
   (throw (errors/illegal-argument reason message data)))
 
+(def ^:private most-shown 120)
+
 (defn show
-  "The printed form of a value, short."
+  "The printed form of a value, short: no more is printed than is returned. A value that does not print is named by its class."
   [x]
-  (let [text (binding [*print-length* 8 *print-level* 3] (pr-str x))]
-    (if (< 120 (count text)) (str (subs text 0 120) "..") text)))
+  (let [out (Excerpt. most-shown)]
+    (try
+      (binding [*print-length* 8 *print-level* 3]
+        (print-method x out))
+      (str out)
+      (catch Excerpt$Full _ (str out ".."))
+      (catch Exception e (str "(" (.getName (class x)) ", which does not print: " (.getName (class e)) ")")))))
 
 (defn options
   "Refuses options that `operation` does not know: one that is mistyped would be ignored, and a wait last for ever."

@@ -77,7 +77,7 @@
     (class? option) #(instance? option %)
     (coll? option) (let [predicates (mapv failing option)] (fn [error] (some #(% error) predicates)))
     (ifn? option) option
-    :else (arguments/misuse :magnetar/bad-option (str "What counts as a failure is a class, a predicate or several; this is " (pr-str option) ".")
+    :else (arguments/misuse :magnetar/bad-option (str "What counts as a failure is a class, a predicate or several; this is " (arguments/show option) ".")
             {:value option})))
 
 (defn- threshold [operation option]

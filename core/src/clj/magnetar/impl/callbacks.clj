@@ -2,6 +2,7 @@
   "Waits for what is no fiber: callbacks and CompletionStages; from these to channels and back."
   {:no-doc true}
   (:require
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime])
@@ -70,7 +71,7 @@
 (defn- closed-for [cause]
   (if (instance? Throwable cause)
     cause
-    (ex-info (str "The channel was closed for a cause: " (pr-str cause)) {:cause cause})))
+    (ex-info (str "The channel was closed for a cause: " (arguments/show cause)) {:cause cause})))
 
 (defn- fulfil
   "Completes the stage with what was taken from ch: null if that is closed, its cause if it was closed for one."

@@ -2,6 +2,7 @@
   "What becomes of forks, and what a scope comes to: values, failures, cancellations."
   {:no-doc true}
   (:require
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime])
   (:import
@@ -80,7 +81,7 @@
     (if (identical? why Scope/DEADLINE)
       (errors/failure (str "The " (.site scope) " ran out of time: its deadline has passed.")
         {:magnetar/reason :magnetar/deadline :site (.site scope)})
-      (errors/failure (str "The " (.site scope) " was cancelled: " (if (instance? Throwable why) (ex-message why) (pr-str why)))
+      (errors/failure (str "The " (.site scope) " was cancelled: " (if (instance? Throwable why) (ex-message why) (arguments/show why)))
         {:magnetar/reason :magnetar/cancelled :site (.site scope) :cause why}
         (when (instance? Throwable why) why)))))
 

@@ -6,7 +6,9 @@
    [magnetar.impl.worlds :as worlds]
    [magnetar.proc-lib.text :as text])
   (:import
-   (magnetar.kernel.park Cancelled Exit)))
+   (java.util.function Consumer)
+   (magnetar.kernel.park Cancelled Exit)
+   (magnetar.kernel.process LongQueues LongQueues$Warning)))
 
 (set! *warn-on-reflection* true)
 
@@ -36,6 +38,19 @@
         (throw t))
       (binding [*out* *err*]
         (println (str "The hook of reports failed: " (ex-message t) ". It was given:\n" (text/event (dissoc event :level))))))))
+
+;; ---- long mailboxes
+
+(defn- tell-long-queue [^LongQueues$Warning warning]
+  (tell {:event :long-message-queue
+         :level :warning
+         :pid (.pid warning)
+         :messages (.messages warning)
+         :sender (.sender warning)
+         :line (.line warning)
+         :message (.text warning)}))
+
+(LongQueues/setHook (reify Consumer (accept [_ warning] (tell-long-queue warning))))
 
 ;; ---- last words, which a supervisor keeps in its history
 

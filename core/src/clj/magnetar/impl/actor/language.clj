@@ -83,8 +83,10 @@
 (defn text
   "The value as text of bounded length, made without running code of the program."
   [x]
-  (binding [*print-length* nil, *print-level* nil, *print-meta* false, *print-dup* false, *print-readably* true]
-    (cut (pr-str (plain x)))))
+  (try
+    (binding [*print-length* nil, *print-level* nil, *print-meta* false, *print-dup* false, *print-readably* true]
+      (cut (pr-str (plain x))))
+    (catch Exception e (str (opaque x) ", which does not print: " (.getName (class e))))))
 
 ;; ---- exit reasons
 
@@ -141,6 +143,8 @@
     (timeout [_ ref message] [:timeout ref message])
     (trace [_ who message to] (if (nil? to) [:trace who :receive message] [:trace who :send message to]))
     (reason [_ thrown] (reason thrown))
+    (noMemory [_] [{:type 'java.lang.OutOfMemoryError, :message "Java heap space"} []])
+    (isName [_ x] (or (keyword? x) (symbol? x)))
     (misuse [_ kind sentence data]
       (errors/illegal-argument (keyword "magnetar" kind) sentence (update-keys data keyword)))
     (given [_ reason] (if (instance? Throwable reason) (error-term reason) reason))

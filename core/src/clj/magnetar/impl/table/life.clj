@@ -140,6 +140,7 @@
 ;; ---- what tables are given as
 
 (defn- no-table [operation x]
+  (.check (Fiber/current)) ; one that has been killed has no names any more
   (arguments/misuse :magnetar/no-such-table
                     (if (or (keyword? x) (symbol? x))
                       (str "`" operation "` found no table named " x ": it was never made, or went with its owner.")
@@ -153,7 +154,10 @@
     x
     (or (named x) (no-table operation x))))
 
-(defn- gone [operation t]
+(defn- gone
+  "Throws what one meets whose table is gone: of a process that has been killed, and its tables with it, the exit."
+  [operation t]
+  (.check (Fiber/current))
   (throw (errors/illegal-state :magnetar/table-gone
            (str "`" operation "` on " t ", which is gone: it was dropped, or its owner has died and had no heir.") {:table t})))
 

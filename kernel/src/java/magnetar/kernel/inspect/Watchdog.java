@@ -77,7 +77,7 @@ public final class Watchdog extends Thread implements AutoCloseable {
     public void run() {
         while (!closed) {
             long before = World.REAL.nanoTime();
-            look(before);
+            tryToLook(before);
             long took = World.REAL.nanoTime() - before;
             LockSupport.parkNanos(Math.max(Math.max(SHORTEST_PAUSE_NANOS, limitNanos / LOOKS), took * IDLE_SHARE));
         }
@@ -88,6 +88,14 @@ public final class Watchdog extends Thread implements AutoCloseable {
     public void close() {
         closed = true;
         LockSupport.unpark(this);
+    }
+
+    private void tryToLook(long now) {
+        try {
+            look(now);
+        } catch (OutOfMemoryError noRoom) {
+            // The next look finds more room, or not. A report that threw was told of already.
+        }
     }
 
     private void look(long now) {

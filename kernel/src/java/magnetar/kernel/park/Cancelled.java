@@ -14,7 +14,7 @@ public final class Cancelled extends Error {
 
     /** Cancelled for this reason, which may be null. */
     public Cancelled(Object why) {
-        super(why == null ? "cancelled" : "cancelled: " + why, null, true, false);
+        super(null, null, true, false);
         this.why = why;
     }
 
@@ -38,5 +38,10 @@ public final class Cancelled extends Error {
     /** The reason given by whoever cancelled, or null. */
     public Object why() {
         return why;
+    }
+
+    @Override
+    public String getMessage() {
+        return why == null ? "cancelled" : "cancelled: " + Exit.say(why);
     }
 }

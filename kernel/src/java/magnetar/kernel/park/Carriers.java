@@ -61,6 +61,7 @@ final class Carriers {
     private static volatile Stage stage = Stage.ALL_TRIED;
 
     // Only accessed by the ticker.
+    private static boolean wakesAll;
     private static int ticks; // of this stage
     private static double sum; // of the rates at those that count
     private static double rateOfAll; // in operations per ms, in the last trial
@@ -215,9 +216,11 @@ final class Carriers {
     }
 
     private static void letAllWork() {
-        if (soloist != null) {
+        if (soloist != null || wakesAll) {
+            wakesAll = true; // until all are woken: memory may end before
             soloist = null;
             RESTING.forEach(LockSupport::unpark);
+            wakesAll = false;
         }
     }
 }

@@ -1,21 +1,48 @@
 package magnetar.kernel.park;
 
+import java.util.function.Function;
+
 /**
  * Thrown by every kernel operation in a process that has to exit. An {@code Error} without a stack: it is not a failure to
  * report, and {@code (catch Exception ..)} does not swallow it.
+ *
+ * <p>The reason may have no end, or fail to print. So it is printed only when the message is asked for, and no more of it than the words give.
  */
 public final class Exit extends Error {
     private static final long serialVersionUID = 1L;
+
+    // Set or read by any thread.
+    private static volatile Function<Object, String> words = String::valueOf;
+
     private final transient Object reason;
 
     /** An exit with this reason. */
     public Exit(Object reason) {
-        super("exit: " + reason, null, true, false);
+        super(null, null, true, false);
         this.reason = reason;
+    }
+
+    /** Sets how a reason is written, here and in {@link Cancelled}: as text of bounded length. */
+    public static void setWords(Function<Object, String> next) {
+        words = next;
+    }
+
+    /** The value as text. Does not throw, except when memory has ended. */
+    static String say(Object value) {
+        try {
+            return words.apply(value);
+        } catch (Exception | StackOverflowError unspeakable) {
+            return "(" + value.getClass().getName() + ", which does not print)";
+        }
     }
 
     /** The exit reason, as links and monitors will see it. */
     public Object reason() {
         return reason;
+    }
+
+    @Override
+    public String getMessage() {
+        return "exit: " + say(reason);
     }
 }

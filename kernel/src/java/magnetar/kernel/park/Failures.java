@@ -6,6 +6,7 @@ import java.util.IdentityHashMap;
 import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 
 /**
@@ -35,6 +36,9 @@ public final class Failures {
     // Set or read by any thread.
     private static volatile Function<Throwable, String> words = Throwable::toString;
 
+    // Set or read by any thread.
+    private static volatile Supplier<String> noMemory = () -> null;
+
     private Failures() {}
 
     /**
@@ -59,6 +63,11 @@ public final class Failures {
         words = next;
     }
 
+    /** Sets what is said on standard error after a report that memory has ended: what fills it, or null for nothing. */
+    public static void setNoMemory(Supplier<String> next) {
+        noMemory = next;
+    }
+
     /** Reports a failure of the thread. Does not throw: a hook that fails is reported with what it failed on. */
     public static void report(Thread thread, Throwable error) {
         report(thread.getName(), thread, error);
@@ -69,17 +78,35 @@ public final class Failures {
         if (error instanceof Cancelled || error instanceof Exit || World.keeps(site, error)) {
             return;
         }
-        deliver(new Failure(site, thread, error, false));
+        deliver(site, thread, error, false);
     }
 
     /** Reports what is wrong with a thread that goes on: the error says what, and its stack where. It goes where failures go. */
     public static void notice(String site, Thread thread, Throwable error) {
         if (!World.keeps(site, error)) {
-            deliver(new Failure(site, thread, error, true));
+            deliver(site, thread, error, true);
         }
     }
 
-    private static void deliver(Failure failure) {
+    private static void deliver(String site, Thread thread, Throwable error, boolean isNotice) {
+        boolean full = NoMemory.isBehind(error);
+        if (full) {
+            NoMemory.giveReserve();
+        }
+        try {
+            tell(new Failure(site, thread, error, isNotice));
+            if (full) {
+                sayWhatFillsIt();
+            }
+        } catch (OutOfMemoryError noRoom) {
+            NoMemory.sayLastWords();
+        }
+        if (full) {
+            NoMemory.takeReserve();
+        }
+    }
+
+    private static void tell(Failure failure) {
         try {
             hand(failure);
         } catch (Throwable inHook) {
@@ -87,6 +114,13 @@ public final class Failures {
                 print(describe(failure.site + ", in the hook of failures", inHook));
             }
             print(describe(failure));
+        }
+    }
+
+    private static void sayWhatFillsIt() {
+        String said = noMemory.get();
+        if (said != null && !said.isEmpty()) {
+            System.err.println(said);
         }
     }
 
@@ -107,7 +141,8 @@ public final class Failures {
     private static UncaughtExceptionHandler handlerOf(Thread thread) {
         UncaughtExceptionHandler own = thread.getUncaughtExceptionHandler();
         boolean chosen = own != null && !(own instanceof Fiber) && !(own instanceof ThreadGroup);
-        return chosen ? own : Thread.getDefaultUncaughtExceptionHandler();
+        UncaughtExceptionHandler any = chosen ? own : Thread.getDefaultUncaughtExceptionHandler();
+        return any instanceof NoMemory ? null : any;
     }
 
     private static void print(String text) {

@@ -38,7 +38,9 @@ public class Gate {
             waiters = null;
         }
         if (woken != null) {
-            woken.forEach(this::wake);
+            for (int i = 0; i < woken.size(); i++) { // without an iterator or a lambda: memory may have ended, and all have to be woken
+                wake(woken.get(i));
+            }
         }
         return true;
     }

@@ -90,12 +90,20 @@ final class Ticker {
 
     private static void tick() {
         for (;;) {
-            LockSupport.parkNanos(TICK_NANOS);
             try {
+                LockSupport.parkNanos(TICK_NANOS);
                 look();
-            } catch (OutOfMemoryError noRoom) {
-                Carriers.sleep(); // no probe, no trial; at the next tick again
+            } catch (Throwable noRoom) {
+                giveUp(); // no probe, no trial; at the next tick again
             }
+        }
+    }
+
+    private static void giveUp() {
+        try {
+            Carriers.sleep();
+        } catch (Throwable noRoom) {
+            pending = true; // nothing may end this thread: it tries again at the next tick
         }
     }
 

@@ -103,7 +103,13 @@ public class World {
 
     /** Makes the thread runnable, which is that of the fiber. */
     public void unpark(Thread thread, Fiber fiber) {
-        if (HandOff.wake(thread, fiber) == HandOff.Way.NOT) {
+        HandOff.Way way;
+        try {
+            way = HandOff.wake(thread, fiber);
+        } catch (OutOfMemoryError noRoom) { // before anything was changed; the JDK waits until it has room
+            way = HandOff.Way.NOT;
+        }
+        if (way == HandOff.Way.NOT) {
             LockSupport.unpark(thread);
         }
     }

@@ -1,9 +1,7 @@
 package magnetar.kernel.process;
 
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.Iterator;
-import java.util.List;
 import java.util.function.Predicate;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
@@ -176,23 +174,22 @@ final class BoundedMailbox extends Mailbox {
 
     /** Wakes a sender if there is room, or all if it was closed. */
     private void wakeSenders() {
-        for (Waiter w : toWake()) {
+        Waiter w = toWake(true);
+        while (w != null) {
             w.complete(this, null);
+            w = toWake(false);
         }
     }
 
-    private synchronized List<Waiter> toWake() {
-        if (senders.isEmpty()) {
-            return List.of();
-        }
-        List<Waiter> woken = new ArrayList<>(1);
-        while (!senders.isEmpty() && (closed || hasRoom() && woken.isEmpty())) {
+    /** The next sender to wake, claimed; null if there is none. Allocates nothing: a process closes its mailbox because memory has ended. */
+    private synchronized Waiter toWake(boolean isFirst) {
+        while (!senders.isEmpty() && (closed || hasRoom() && isFirst)) {
             Waiter w = senders.poll();
             if (w.claim()) {
-                woken.add(w);
+                return w;
             }
         }
-        return woken;
+        return null;
     }
 
     /** Queues a sender until there may be room; false if there may be now. */

@@ -46,6 +46,12 @@ public final class DeadLetters {
     private void put(Object to, Object message) {
         count.increment();
         if (mayKeep()) {
+            tryToKeep(to, message);
+        }
+    }
+
+    private void tryToKeep(Object to, Object message) {
+        try {
             Letter letter = new Letter(to.toString(), Words.language().text(message), Thread.currentThread().getName(), Caller.line());
             synchronized (last) {
                 last.add(letter);
@@ -53,6 +59,8 @@ public final class DeadLetters {
                     last.poll();
                 }
             }
+        } catch (OutOfMemoryError noRoom) {
+            // It is counted. The sender, whose message was dropped, does not end because of it.
         }
     }
 

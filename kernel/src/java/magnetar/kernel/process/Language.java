@@ -43,9 +43,19 @@ public interface Language {
         };
     }
 
+    /** The exit reason of a process that has ended with the memory, and whose reason cannot be written. Asked for before. */
+    default Object noMemory() {
+        return List.of("java.lang.OutOfMemoryError");
+    }
+
     /** The exit reason for what a program gave as one. */
     default Object given(Object reason) {
         return reason;
+    }
+
+    /** True of what a process may be registered under. What is no name is not looked up: it may have a hash without an end. */
+    default boolean isName(Object x) {
+        return true;
     }
 
     /** The error of a misuse of this kind: a sentence, and data by name. */

@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.Callable;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
@@ -36,6 +37,8 @@ import magnetar.kernel.time.Waits;
  *       the watched adds the message under it, a demonitor none. So after a demonitor no message comes that is not in the mailbox yet.
  *   <li>Name, list of links and of monitors are empty before anybody learns of the death, and what it owned has been told.
  *   <li>No interrupt is sent to the thread once DEAD was written by the thread itself.
+ *   <li>Memory may end while it dies. So what a step needs is allocated before the step changes anything, and a step that fails is done again, when the others
+ *       have given memory back. One that dies because memory has ended drops its own mailbox before all else.
  *   <li>Who waits for the answer to a {@link Call} alone is not in its mailbox. The mailbox is closed before what is open is asked for, and a call is open
  *       before the mailbox is looked at: so a process that has to end does not wait for an answer, not even in a shield.
  * </ol>
@@ -115,6 +118,10 @@ public final class LocalProcess extends Region {
 
     boolean isAlive() {
         return life == Life.ALIVE;
+    }
+
+    boolean isDead() {
+        return life == Life.DEAD;
     }
 
     /** Its registered name, or null. */
@@ -649,9 +656,11 @@ public final class LocalProcess extends Region {
         }
         Waiter answer = null;
         synchronized (this) {
-            if (Bag.remove(watching, m)) {
+            if (Bag.contains(watching, m)) {
+                Node down = new Node(Words.language().down(m.tag, m, m.object, why));
+                Bag.remove(watching, m);
                 closeAlias(m);
-                answer = mailbox.pushSignal(new Node(Words.language().down(m.tag, m, m.object, why)));
+                answer = mailbox.pushSignal(down);
             }
         }
         settle(answer);
@@ -882,19 +891,25 @@ public final class LocalProcess extends Region {
         Waiter answer = null;
         Obituary obituary = null;
         synchronized (this) {
-            if (life == Life.DEAD || overLink && !Bag.remove(links, from)) {
+            if (life == Life.DEAD || overLink && !Bag.contains(links, from)) {
                 return;
             }
             Words words = Words.get();
-            if (!overLink && words.kill.equals(why)) {
+            boolean alive = life == Life.ALIVE;
+            boolean kills = !overLink && words.kill.equals(why);
+            Node told = alive && traps && !kills ? new Node(words.language.exit(from, why)) : null;
+            boolean leaves = alive && !traps && !kills && (!words.normal.equals(why) || !overLink && from == pid);
+            Cause cause = leaves ? new Cause.Leave(why) : null;
+            if (overLink) {
+                Bag.remove(links, from);
+            }
+            if (kills) {
                 obituary = kill(words.killed);
-            } else if (life == Life.EXITING) {
-                return;
-            } else if (traps) {
-                answer = mailbox.pushSignal(new Node(words.language.exit(from, why)));
-            } else if (!words.normal.equals(why) || !overLink && from == pid) {
+            } else if (told != null) {
+                answer = mailbox.pushSignal(told);
+            } else if (leaves) {
                 leave(why);
-                doomRegion(new Cause.Leave(why));
+                doomRegion(cause);
             }
         }
         settle(answer);
@@ -920,19 +935,21 @@ public final class LocalProcess extends Region {
 
     /** Under the monitor: dead at once for everybody else, whatever its thread does. */
     private Obituary kill(Object why) {
+        Cause cause = new Cause.Kill(life == Life.ALIVE ? why : reason);
+        Zombies.add(this);
         if (life == Life.ALIVE) {
             leave(why);
         }
-        Zombies.add(this);
-        doomRegion(new Cause.Kill(reason));
+        doomRegion(cause);
         return die(null);
     }
 
     /** Under the monitor. */
     private Obituary die(Object value) {
-        life = Life.DEAD;
-        pid.bury(new Pid.Ended(reason, value));
+        Pid.Ended ended = new Pid.Ended(reason, value);
         Obituary obituary = new Obituary(pid, reason, Bag.list(links), Bag.list(watchers), Bag.list(watching), Bag.list(owned), gone);
+        life = Life.DEAD;
+        pid.bury(ended);
         links = null;
         watchers = null;
         watching = null;
@@ -943,45 +960,87 @@ public final class LocalProcess extends Region {
 
     /** The body has ended, with everything in it. */
     private void end(Object why, Object value) {
-        Obituary obituary;
         World.switchPoint();
-        synchronized (this) {
-            if (life == Life.DEAD) {
+        boolean own = false;
+        for (;;) {
+            try {
+                Obituary obituary;
+                synchronized (this) {
+                    if (life == Life.DEAD) {
+                        return;
+                    }
+                    if (life == Life.ALIVE) {
+                        own = true;
+                        leave(why);
+                    }
+                    obituary = die(own ? value : null);
+                }
+                obituary.announce();
                 return;
+            } catch (OutOfMemoryError noRoom) {
+                letOthersRun();
             }
-            boolean own = life == Life.ALIVE;
-            if (own) {
-                leave(why);
-            }
-            obituary = die(own ? value : null);
         }
-        obituary.announce();
+    }
+
+    /** Memory has ended: lets others run, who may give some back. Not by a timed park, for which a virtual thread needs memory itself. */
+    private static void letOthersRun() {
+        try {
+            if (Thread.currentThread().isVirtual()) {
+                Thread.yield();
+            } else {
+                LockSupport.parkNanos(1_000_000);
+            }
+        } catch (OutOfMemoryError noRoom) {
+            Thread.onSpinWait();
+        }
     }
 
     /** What has to be told after a death. */
     private record Obituary(Pid dead, Object why, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, List<Owned> owned,
             Gate gone) {
+        /** Tells all who have to be told. One who was not told because memory has ended is told again, until it is done: does not throw. */
         void announce() {
             World.note("dies", dead, why);
-            for (Owned thing : owned) {
+            int all = owned.size() + links.size() + watchers.size() + watching.size() + 1;
+            for (int n = 0; n < all; ) {
+                try {
+                    tell(n);
+                    n++;
+                } catch (OutOfMemoryError noRoom) {
+                    letOthersRun();
+                }
+            }
+        }
+
+        private void tell(int n) {
+            int link = n - owned.size();
+            int watcher = link - links.size();
+            int watched = watcher - watchers.size();
+            if (link < 0) {
                 World.switchPoint();
-                thing.ownerDied(dead);
-            }
-            for (Pid linked : links) {
-                LocalProcess p = linked.process();
-                if (p != null && !(World.mayDelay() && World.delays(dead, p.pid, why, () -> p.exit(dead, why, true)))) {
-                    p.exit(dead, why, true);
-                }
-            }
-            for (Monitor m : watchers) {
-                LocalProcess p = m.maker().process();
-                if (p != null && !(World.mayDelay() && m.call() != null && World.delays(dead, p.pid, why, () -> p.fire(m, why)))) {
-                    p.fire(m, why);
-                }
-            }
-            watching.forEach(LocalProcess::forget);
-            if (gone != null) {
+                owned.get(n).ownerDied(dead);
+            } else if (watcher < 0) {
+                tellLinked(links.get(link).process());
+            } else if (watched < 0) {
+                tellWatcher(watchers.get(watcher));
+            } else if (watched < watching.size()) {
+                forget(watching.get(watched));
+            } else if (gone != null) {
                 gone.open();
+            }
+        }
+
+        private void tellLinked(LocalProcess p) {
+            if (p != null && !(World.mayDelay() && World.delays(dead, p.pid, why, () -> p.exit(dead, why, true)))) {
+                p.exit(dead, why, true);
+            }
+        }
+
+        private void tellWatcher(Monitor m) {
+            LocalProcess p = m.maker().process();
+            if (p != null && !(World.mayDelay() && m.call() != null && World.delays(dead, p.pid, why, () -> p.fire(m, why)))) {
+                p.fire(m, why);
             }
         }
     }
@@ -1085,6 +1144,10 @@ public final class LocalProcess extends Region {
      * exit signal has come, which would end the operations of a hook, nor without memory, which the death gives back.
      */
     private Throwable fail(Runner on, Throwable thrown) {
+        if (thrown instanceof OutOfMemoryError) {
+            LongQueues.ended(pid, mailbox.size());
+            mailbox.drop(); // which may be what fills the memory
+        }
         boolean reported = false;
         try {
             reported = cause() == null && !(thrown instanceof OutOfMemoryError) && on.reports(thrown);
@@ -1107,8 +1170,10 @@ public final class LocalProcess extends Region {
     private static Object reasonOf(Throwable thrown) {
         try {
             return Words.language().reason(thrown);
+        } catch (OutOfMemoryError noRoom) {
+            return Words.get().noMemory;
         } catch (Throwable unspeakable) {
-            return thrown.getClass().getName() + ", which failed to say what it is";
+            return thrown.getClass().getName().concat(", which failed to say what it is");
         }
     }
 
@@ -1152,9 +1217,10 @@ public final class LocalProcess extends Region {
             callIn(null);
         }
         dropEmptyBags();
+        AtRest rest = new AtRest(this, c.next, c.context); // before it gives its fiber back: memory may end
         vacate(host);
         Resting.add(this);
-        if (mailbox.enlist(new AtRest(this, c.next, c.context))) {
+        if (mailbox.enlist(rest)) {
             return true;
         }
         Resting.remove(this);
@@ -1203,6 +1269,7 @@ public final class LocalProcess extends Region {
 
     private boolean serveOn(Fiber host, AtRest rest, Object request) {
         Object context = host.context();
+        AtRest again = new AtRest(this, rest.next, rest.context);
         enter(host);
         host.setContext(rest.context);
         boolean doomed = host.isDoomed();
@@ -1210,8 +1277,9 @@ public final class LocalProcess extends Region {
         vacate(host);
         host.setContext(context);
         World.switchPoint();
-        if (!(next instanceof Lendable) || mailbox.oldest() != null || !mailbox.enlist(new AtRest(this, next, rest.context))) {
-            Processes.activate(this, next, rest.context);
+        again.next = next;
+        if (!(next instanceof Lendable) || mailbox.oldest() != null || !mailbox.enlist(again)) {
+            again.complete(null, null);
         }
         return !doomed;
     }
@@ -1242,6 +1310,15 @@ public final class LocalProcess extends Region {
     /** How many messages are in its mailbox before the first one that the test takes, or -1; a guess while it takes messages. */
     public int find(Predicate<Object> wanted) {
         return mailbox.find(wanted);
+    }
+
+    /** How many messages it has. */
+    int messages() {
+        return mailbox.size();
+    }
+
+    boolean has(Mailbox one) {
+        return mailbox == one;
     }
 
     /** What is known of its mailbox at one instant. */

@@ -44,6 +44,9 @@ abstract class Mailbox implements Source {
     // True while a message is looked at. Only written by the owner; here, since whoever sends reads the process, and this changes with each message.
     boolean matching;
 
+    // How often it was warned of since it was short last. Written under the lock of the warnings, and by the owner; a race costs a warning more or less.
+    byte warned;
+
     // Only written by the owner, opaquely: others that count may be a little late, and no message pays for a fence.
     private int kept;
 
@@ -122,8 +125,14 @@ abstract class Mailbox implements Source {
         if (before != first) {
             last = before;
         }
-        KEPT.setOpaque(this, kept + (int) (number - arrived));
+        int now = kept + (int) (number - arrived);
+        KEPT.setOpaque(this, now);
         arrived = number;
+        if (now >= LongQueues.LIMIT) {
+            LongQueues.found(this, now);
+        } else if (warned != 0) {
+            LongQueues.looked(this, now);
+        }
     }
 
     /** The first node of the list that arrived after the mark; null if there is none. */
@@ -158,6 +167,14 @@ abstract class Mailbox implements Source {
             node.next.previous = node.previous;
         }
         KEPT.setOpaque(this, kept - 1);
+    }
+
+    /** Closes it, and drops the list as well. Called by the owner, who looks at no message any more. */
+    final void drop() {
+        close();
+        first = null;
+        last = null;
+        KEPT.setOpaque(this, 0);
     }
 
     private Node youngest() {

@@ -28,7 +28,7 @@ final class Names {
     }
 
     static LocalProcess find(Object name) {
-        return names().get(name);
+        return Words.language().isName(name) ? names().get(name) : null;
     }
 
     static List<Object> all() {

@@ -52,9 +52,14 @@ final class OpenMailbox extends Mailbox {
     }
 
     private boolean pushOn(Node top, Node node) {
+        long number = top == null ? 1 : top.number + 1;
         node.next = top;
-        node.number = top == null ? 1 : top.number + 1;
-        return WORD.compareAndSet(this, top, node);
+        node.number = number;
+        boolean pushed = WORD.compareAndSet(this, top, node);
+        if (pushed && number >= LongQueues.LIMIT) {
+            LongQueues.grown(this, number);
+        }
+        return pushed;
     }
 
     @Override

@@ -10,11 +10,13 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import magnetar.kernel.park.Cancelled;
+import magnetar.kernel.park.Cause;
 import magnetar.kernel.park.Exit;
 import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.FiberBody;
 import magnetar.kernel.park.Fibers;
+import magnetar.kernel.park.NoMemory;
 import magnetar.kernel.park.World;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Wheel;
@@ -22,6 +24,11 @@ import magnetar.kernel.time.Wheel;
 /** What is done with processes from outside: starting them, sending to them, finding them. */
 public final class Processes {
     private static final Set<LocalProcess> GUESTS = ConcurrentHashMap.newKeySet();
+
+    static {
+        LongQueues.load();
+        NoMemory.install();
+    }
 
     private Processes() {}
 
@@ -157,7 +164,7 @@ public final class Processes {
         Fiber fiber = Fibers.prepare(process.pid().label(), process, new Body(process, work));
         fiber.setContext(context);
         Resting.remove(process);
-        begin(process, fiber);
+        begin(process, fiber); // if that fails, the process is killed
     }
 
     /** True of a process of the real world for a fiber of a simulation. */
@@ -198,7 +205,7 @@ public final class Processes {
         @Override
         protected void execute() {
             Throwable thrown = process.run(this, takeWork());
-            boolean toldToExit = process.cause() != null && Cancelled.isBehind(thrown);
+            boolean toldToExit = process.cause() instanceof Cause.Kill || process.cause() != null && Cancelled.isBehind(thrown);
             if (thrown != null && !toldToExit) {
                 reports(thrown);
             }

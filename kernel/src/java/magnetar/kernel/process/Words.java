@@ -1,5 +1,7 @@
 package magnetar.kernel.process;
 
+import magnetar.kernel.park.Exit;
+
 /** The words of the language in use. Set once, before the first process. */
 public final class Words {
     // Set or read by any thread.
@@ -11,6 +13,7 @@ public final class Words {
     final Object killed;
     final Object noproc;
     final Object down;
+    final Object noMemory;
 
     private Words(Language language) {
         this.language = language;
@@ -19,6 +22,7 @@ public final class Words {
         this.killed = language.constant("killed");
         this.noproc = language.constant("noproc");
         this.down = language.constant("DOWN");
+        this.noMemory = language.noMemory();
     }
 
     static Words get() {
@@ -32,5 +36,6 @@ public final class Words {
     /** Speaks this language from now on. */
     public static void speak(Language language) {
         words = new Words(language);
+        Exit.setWords(language::text);
     }
 }

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import magnetar.kernel.park.Cancelled;
 import magnetar.kernel.park.Cause;
@@ -140,8 +141,8 @@ public final class Offload {
         int room = limit - workers.size() + waiting();
         for (int missing = Math.min(room, queue.size() - idle); missing > 0; missing--) {
             Worker worker = new Worker(null, World.REAL, Integer.toString(++started));
+            worker.start(); // before it counts: there may be no memory for a thread more
             workers.add(worker);
-            worker.start();
         }
         if (queue.size() > idle && !watched) {
             watched = true;
@@ -190,10 +191,13 @@ public final class Offload {
         lock.lock();
         try {
             idle++;
-            for (long left = KEEP_ALIVE_NANOS; queue.isEmpty() && left > 0; ) {
-                left = awaitQueued(left);
+            try {
+                for (long left = KEEP_ALIVE_NANOS; queue.isEmpty() && left > 0; ) {
+                    left = awaitQueued(left);
+                }
+            } finally {
+                idle--;
             }
-            idle--;
             Call call = queue.poll();
             if (call == null) {
                 workers.remove(worker);
@@ -230,8 +234,17 @@ public final class Offload {
                 own.run(fiber);
                 return;
             }
-            for (Call call = next(this); call != null; call = next(this)) {
-                call.run(fiber);
+            boolean goesOn = true;
+            while (goesOn) {
+                try {
+                    Call call = next(this);
+                    goesOn = call != null;
+                    if (goesOn) {
+                        call.run(fiber);
+                    }
+                } catch (OutOfMemoryError noRoom) { // to wait for work needs some
+                    LockSupport.parkNanos(LOOK_AGAIN_NANOS);
+                }
             }
         }
     }

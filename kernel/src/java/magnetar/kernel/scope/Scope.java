@@ -67,6 +67,7 @@ public final class Scope extends Region {
     // Guarded by the lock.
     private State state = State.OPEN;
     private Object why;
+    private boolean cancelsForks; // taken back without the lock: to cancel a fork again does nothing
     private Fork first;
     private int awaited;
     private int listed;
@@ -318,19 +319,24 @@ public final class Scope extends Region {
         List<Fork> doomed;
         lock.lock();
         try {
-            if (state != State.OPEN) {
+            if (state != State.OPEN && !(state == State.CANCELLED && cancelsForks)) {
                 return;
             }
-            state = State.CANCELLED;
-            why = reason;
-            doomRegion(new Cause.Cancel(reason));
             doomed = forks();
+            Cause cause = new Cause.Cancel(reason);
+            if (state == State.OPEN) {
+                cancelsForks = true; // until all are told: if memory ends before, the timer of a deadline comes again
+                state = State.CANCELLED;
+                why = reason;
+                doomRegion(cause);
+            }
         } finally {
             lock.unlock();
         }
         for (Fork f : doomed) {
             f.cancel(reason);
         }
+        cancelsForks = false;
     }
 
     /** The forks that have not ended. */

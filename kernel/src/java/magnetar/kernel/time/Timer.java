@@ -14,6 +14,9 @@ public abstract class Timer {
         this.dueNanos = dueNanos;
     }
 
-    /** Called once, by the timer thread, outside of the wheel's lock. Runs kernel code only and must not block. */
+    /**
+     * Called by the timer thread, outside of the wheel's lock. Runs kernel code only and must not block. Called once, and again after each time that it has
+     * thrown an OutOfMemoryError: so it allocates before it changes anything, or does the same again.
+     */
     protected abstract void expire();
 }

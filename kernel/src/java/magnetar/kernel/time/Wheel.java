@@ -24,6 +24,8 @@ import magnetar.kernel.park.World;
  *   <li>The thread sleeps to the beginning of the first slot that is not empty, and without limit when all are empty.
  *       {@code wakeTick} is the tick it sleeps to; whoever adds an earlier timer wakes it.
  *   <li>User code never runs on this thread, and {@link Timer#expire} is called outside of the lock.
+ *   <li>A timer leaves the list of those that are due before it expires, and comes back to its end if memory ended meanwhile: it is tried again at the next
+ *       tick, after others that are due by then. The thread survives whatever a timer or a report throws. So an error costs no timer.
  * </ol>
  *
  * <p>Source: Varghese and Lauck, scheme 7. Difference: the bit map of slots finds the next slot without stepping through empty
@@ -65,6 +67,9 @@ public final class Wheel {
     private int size;
     private Thread thread;
 
+    // Only accessed by whoever expires: the timers that are due and have not expired, linked as in a slot.
+    private Timer due;
+
     // Set by any thread.
     private volatile boolean ended;
 
@@ -98,6 +103,7 @@ public final class Wheel {
         boolean wake;
         lock();
         try {
+            startThread(); // first: if there is no memory for it, nothing was added
             if (size == 0) {
                 tick = Math.max(tick, tickAt(world.coarseNanos())); // a tick in the past is as good: a timer is in a higher level then
             }
@@ -106,7 +112,6 @@ public final class Wheel {
             wake = due < wakeTick;
             if (wake) {
                 wakeTick = due;
-                startThread();
             }
         } finally {
             unlock();
@@ -154,15 +159,14 @@ public final class Wheel {
 
     /** Expires what is due in a simulated world. */
     public void expireDue() {
-        Timer due;
         lock();
         try {
-            due = advance(tickAt(world.nanoTime()));
+            advance(tickAt(world.nanoTime()));
             wakeTick = firstTick();
         } finally {
             unlock();
         }
-        expireAll(due);
+        expireAll();
     }
 
     private void lock() {
@@ -188,8 +192,9 @@ public final class Wheel {
 
     private void startThread() {
         if (thread == null && !world.movesTimers()) {
-            thread = new WheelThread(this);
-            thread.start();
+            Thread starting = new WheelThread(this);
+            starting.start();
+            thread = starting;
         }
     }
 
@@ -276,9 +281,8 @@ public final class Wheel {
         return now + 1 + ahead << shift;
     }
 
-    /** Moves the wheel to the present and returns the timers that are due, linked. */
-    private Timer advance(long present) {
-        Timer due = null;
+    /** Moves the wheel to the present, and the timers that are due to the end of their list. */
+    private void advance(long present) {
         for (long t = firstTick(); t <= present; t = firstTick()) {
             tick = t;
             for (int level = LEVELS - 1; level > 0; level--) {
@@ -286,10 +290,9 @@ public final class Wheel {
                     cascade(level);
                 }
             }
-            due = takeDue(due);
+            takeDue();
         }
         tick = Math.max(tick, present);
-        return due;
     }
 
     /** Re-inserts the timers of the slot that begins now; those due at this very tick go to level 0. */
@@ -306,7 +309,7 @@ public final class Wheel {
         }
     }
 
-    private Timer takeDue(Timer due) {
+    private void takeDue() {
         int slot = (int) tick & (SLOTS - 1);
         while (slots[slot] != null) {
             Timer t = slots[slot];
@@ -314,41 +317,55 @@ public final class Wheel {
             size--;
             due = append(due, t);
         }
-        return due;
     }
 
     /** One turn of the thread: expires what is due, then sleeps. */
     private void turn() {
-        Timer due;
         long sleepTo;
+        boolean idle;
         lock();
         try {
-            due = advance(tickAt(world.nanoTime()));
-            sleepTo = due == null ? firstTick() : tick;
+            advance(tickAt(world.nanoTime()));
+            idle = due == null;
+            sleepTo = idle ? firstTick() : tick;
             wakeTick = sleepTo;
         } finally {
             unlock();
         }
-        expireAll(due);
-        if (sleepTo == NEVER) {
+        expireAll();
+        if (due != null) {
+            LockSupport.parkNanos(this, TICK_NANOS);
+        } else if (sleepTo == NEVER) {
             LockSupport.park(this);
-        } else if (due == null) {
+        } else if (idle) {
             LockSupport.parkNanos(this, origin + sleepTo * TICK_NANOS - world.nanoTime());
         }
     }
 
-    private static void expireAll(Timer first) {
-        for (Timer t = first; t != null; ) {
-            Timer next = t.next;
-            t.next = null;
-            t.previous = null;
+    /** Expires what is due; what memory did not suffice for is due again. */
+    private void expireAll() {
+        Timer failed = null;
+        for (Timer t = due; t != null; t = due) {
+            due = withoutFirst(t);
             try {
                 t.expire();
+            } catch (OutOfMemoryError noRoom) {
+                failed = append(failed, t);
             } catch (Throwable e) {
                 Failures.report(Thread.currentThread(), e);
             }
-            t = next;
         }
+        due = failed;
+    }
+
+    private static Timer withoutFirst(Timer first) {
+        Timer next = first.next;
+        if (next != null) {
+            next.previous = first.previous;
+        }
+        first.next = null;
+        first.previous = null;
+        return next;
     }
 
     /** The one thread of a wheel. */
@@ -365,7 +382,11 @@ public final class Wheel {
         @Override
         public void run() {
             while (!wheel.ended) {
-                wheel.turn();
+                try {
+                    wheel.turn();
+                } catch (Throwable e) { // no other thread would take over
+                    LockSupport.parkNanos(TICK_NANOS);
+                }
             }
         }
     }

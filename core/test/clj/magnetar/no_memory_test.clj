@@ -1,0 +1,117 @@
+(ns magnetar.no-memory-test
+  "What is left when memory has ended: timers go on, processes that die of it are dead, and the report names what fills it."
+  (:require
+   [clojure.edn :as edn]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is]]
+   [magnetar.async :as a]
+   [magnetar.dev.processes :refer [home start]]
+   [magnetar.inspect :as inspect]
+   [magnetar.support :refer [eventually taken value-of with-failures]])
+  (:import
+   (magnetar.kernel.park World)
+   (magnetar.kernel.time Timer Wheel)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- the timer thread
+
+(defn- start-timer
+  "A timer that is due at once and calls f on the timer thread."
+  [f]
+  (.add (Wheel/of World/REAL) (proxy [Timer] [(.nanoTime World/REAL)] (expire [] (f)))))
+
+(deftest a-timer-that-memory-did-not-suffice-for-is-tried-again-and-no-other-is-late-for-it
+  (with-failures [failures]
+    (let [tries (atom 0) done (promise) other (promise)]
+      (start-timer #(if (or (realized? other) (< 3 (long (swap! tries inc))))
+                      (if (realized? other) (deliver done @tries) (throw (OutOfMemoryError. "planned")))
+                      (throw (OutOfMemoryError. "planned"))))
+      (start-timer #(deliver other true))
+      (is (value-of other))
+      (is (pos? (long (value-of done))))
+      (is (= [] @failures) "nothing was lost"))))
+
+(deftest the-timer-thread-survives-what-timers-and-reports-throw
+  (let [reported (atom 0)]
+    (inspect/set-failure-hook (fn [_] (swap! reported inc) (throw (OutOfMemoryError. "planned, in the hook"))))
+    (try
+      (doseq [error [(OutOfMemoryError. "planned") (StackOverflowError. "planned") (IllegalStateException. "planned") (Error. "planned")]
+              :let [thrown (atom false)]]
+        (start-timer #(when (compare-and-set! thrown false true) (throw ^Throwable error)))
+        (is (nil? (taken (a/timeout 2)))))
+      (is (eventually (= 3 @reported)))
+      (finally (inspect/set-failure-hook nil)))))
+
+;; ---- programs with little memory
+
+(defn- run
+  "What the program prints in a JVM with so little memory: {:printed the values, :err :exit}."
+  [memory program]
+  (let [java (str (System/getProperty "java.home") "/bin/java")
+        {:keys [out err exit]} (start {:folder home} java (str "-Xmx" memory) "-XX:+UseSerialGC" "-XX:TieredStopAtLevel=1"
+                                      "-cp" (System/getProperty "java.class.path") "clojure.main" "-e" (pr-str program))]
+    {:printed (edn/read-string {:default (fn [_ x] x)} (str "[" out "]")), :err err, :exit exit}))
+
+(def ^:private gluttons
+  '(do (require '[magnetar.actor :as actor :refer [! receive self]] '[magnetar.supervisor :as sup])
+       (defn glutton [] (! (self) (long-array 50)) (recur))
+       (def starts (atom 0))
+       (def started (promise))
+       (defn child []
+         (if (= 1 (swap! starts inc))
+           (glutton)
+           (do (deliver started true) (receive :never nil))))
+       (actor/with-process {}
+         (let [[pid ref] (actor/spawn-monitor glutton)]
+           (receive [:DOWN ref :process _ reason] (prn :down (:type (first reason)))
+             (after 100000 (prn :no-down)))
+           (prn :alive (actor/alive? pid))
+           (prn :join (try (actor/join pid {:timeout 10000 :else :late}) (catch clojure.lang.ExceptionInfo e (:magnetar/reason (ex-data e))))))
+         (sup/start-link {:strategy :one-for-one, :children [{:id :child :start (fn [] [:ok (actor/spawn-link child)])}]})
+         (prn :restarted (deref started 100000 false)))
+       (System/exit 0)))
+
+(deftest ^{:slow true :limit 250000} a-process-that-dies-of-its-own-mailbox-is-dead-and-is-restarted
+  (let [{:keys [printed err exit]} (run "100m" gluttons)]
+    (is (= [:down 'java.lang.OutOfMemoryError :alive false :join :magnetar/exited :restarted true] printed) err)
+    (is (str/includes? err "messages, which were dropped when memory ended in it") err)
+    (is (zero? exit))))
+
+(def ^:private timers
+  '(do (require '[magnetar.actor :as actor :refer [! receive self]] '[magnetar.async :as a])
+       (defn ticking [i]
+         (try (actor/send-after 3 (self) :t) (catch OutOfMemoryError _ (! (self) :t)))
+         (receive :t nil)
+         (recur i))
+       (dotimes [i 100] (actor/spawn ticking i))
+       (defn fill []
+         (let [held (java.util.ArrayList.)]
+           (doseq [size [1000000 10000 100 10]]
+             (try (while true (.add held (byte-array size))) (catch OutOfMemoryError _)))
+           held))
+       (dotimes [_ 5] (fill))
+       (a/<!! (a/timeout 10))
+       (prn :timeout)
+       (actor/with-process {}
+         (actor/send-after 3 (self) :t)
+         (receive :t (prn :sent) (after 60000 (prn :late))))
+       (System/exit 0)))
+
+(deftest ^{:slow true :limit 250000} time-outs-and-timers-go-on-after-the-memory-was-full
+  (let [{:keys [printed err]} (run "100m" timers)]
+    (is (= [:timeout :sent] printed) err)))
+
+(def ^:private flood
+  '(do (require '[magnetar.actor :as actor :refer [! receive]])
+       (let [sink (actor/spawn-opt {:name :sink} #(receive :never nil))
+             main (Thread. (fn [] (loop [] (! sink (long-array 50)) (recur))) "flooding")]
+         (.start main)
+         (.join main))
+       (System/exit 0)))
+
+(deftest ^{:slow true :limit 250000} a-flooded-mailbox-is-warned-of-and-named-when-memory-ends
+  (let [{:keys [err]} (run "100m" flood)]
+    (is (re-find #"The mailbox of #magnetar/pid \"\S+ :sink\" holds \d+ messages" err))
+    (is (re-find #"(?s)OutOfMemoryError.*#magnetar/pid \"\S+ :sink\" (with|holds) \d+ messages" err))
+    (is (not (str/includes? err "thrown from the UncaughtExceptionHandler")) err)))
