@@ -1,11 +1,12 @@
 (ns magnetar.kernel.stack-test
-  "What a program finds that has run out of stack: a kernel that works."
+  "What a program finds that has run out of stack: a kernel that works, no wake-up lost, no channel locked."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
-   [clojure.test :refer [deftest is]]
+   [clojure.test :refer [deftest is testing]]
    [magnetar.dev.child :as child]
-   [magnetar.kernel.checks :as checks])
+   [magnetar.kernel.checks :as checks]
+   [magnetar.kernel.stack-sweep :as sweep])
   (:import
    (java.io File)
    (magnetar.kernel.inspect Startup)))
@@ -50,3 +51,16 @@
 (deftest a-recursion-that-is-the-first-to-use-the-kernel-does-not-disable-it
   (let [{:keys [exit out]} (apply program child/opens first-use)]
     (is (= [0 "[1 2 3]"] [exit (last (str/split-lines out))]))))
+
+(deftest an-operation-that-overflows-the-stack-loses-no-wake-up
+  (doseq [kind (keys sweep/kinds)
+          thread [sweep/on-virtual sweep/on-platform]]
+    (testing kind
+      (let [{:keys [overflowed lost]} (sweep/sweep kind thread 600)]
+        (is (pos? overflowed) "the sweep did not come near the end of the stack")
+        (is (zero? lost))))))
+
+(deftest an-interpreted-operation-that-overflows-the-stack-loses-no-wake-up
+  (let [{:keys [exit out]} (program (cons "-Xint" child/opens) '(require 'magnetar.kernel.stack-sweep) '(magnetar.kernel.stack-sweep/all 150))]
+    (is (= 0 exit) out)
+    (is (= (repeat (* 2 (count sweep/kinds)) "0 lost") (map #(re-find #"\d+ lost" %) (str/split-lines out))) out)))

@@ -24,7 +24,7 @@ public final class Startup {
             park: Cancelled Carriers Carriers$Stage Cause Cause$Cancel Cause$Kill Cause$Leave Excerpt
                 Excerpt$Full Exit Failures Failures$Failure Fiber FiberBody FiberBody$1 Fibers Fibers$Hold
                 Fibers$Shard Gate HandOff HandOff$Inside HandOff$Resumption HandOff$Way Parked Region Source
-                Spin ThreadLocals Ticker Untracked Untracked$Inside Wait WaitReason WaitSign Waiter
+                Spin StackRoom ThreadLocals Ticker Untracked Untracked$Inside Wait WaitReason WaitSign Waiter
                 Waiter$Pairing World
             time: Alarm Alarm$Bell Durations Expiry Timer Waits Wheel Wheel$WheelThread
             channel: Buffer Buffer$Promise Callback Channel Channel$1 ChannelInfo ChannelMaker

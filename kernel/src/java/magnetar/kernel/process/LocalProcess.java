@@ -12,6 +12,7 @@ import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Region;
+import magnetar.kernel.park.StackRoom;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
@@ -427,6 +428,7 @@ public final class LocalProcess extends Region {
 
     /** Lets it take no message until it was resumed as often as suspended. */
     public synchronized void suspend() {
+        StackRoom.touch();
         suspensions++;
         if (suspended == null) {
             suspended = new Gate();
@@ -435,6 +437,7 @@ public final class LocalProcess extends Region {
 
     /** Takes one suspension back; false if there is none. */
     public boolean resume() {
+        StackRoom.touch();
         Gate opened;
         synchronized (this) {
             if (suspensions == 0) {
