@@ -33,6 +33,7 @@ import magnetar.kernel.time.Waits;
  *   <li>A waiter that gave up, for an interrupt, a time-out or because another branch of its select won, leaves no node behind
  *       once its call has returned.
  *   <li>Closed never becomes open. After closing, waiting puts stay, to be taken; takers have been released.
+ *   <li>No stack overflow ends an operation between its lock and its last wake-up: each entry has made sure of the stack ({@link StackRoom}).
  * </ol>
  *
  * <p>Source: Go's {@code runtime/chan.go}: a short lock, a ring, two queues of waiters, direct hand-off. Differences: waiters
