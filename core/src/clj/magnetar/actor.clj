@@ -275,11 +275,16 @@
         message)
     (Processes/send (if (vector? to) (address/target to) to) message)))
 
+;; The last before what counts as no limit.
+(def ^:private ^:const longest-timer (dec (quot Durations/INFINITE 1000000)))
+
 (defn- timer-nanos ^long [operation duration]
   (let [nanos (arguments/nanos operation duration)]
     (when (= Durations/INFINITE nanos)
       (arguments/misuse :magnetar/bad-duration
-                        (str "`" operation "` wants the milliseconds after which it sends; this is " (arguments/show duration) ".") {operation duration}))
+                        (str "`" operation "` takes a time of at most " longest-timer " milliseconds, about 292 years; this is "
+                             (arguments/show duration) ". Give a shorter one, or start no timer for what is never to come.")
+                        {operation duration :longest longest-timer}))
     nanos))
 
 (defn send-after

@@ -175,8 +175,15 @@
     #(receive ::x nil (after (identity nil) nil))
     "`send-after` wants a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -5."
     #(actor/send-after -5 (self) :x)
-    "`start-timer` wants the milliseconds after which it sends; this is :infinity."
+    (str "`start-timer` takes a time of at most 9223372036853 milliseconds, about 292 years; this is :infinity. "
+         "Give a shorter one, or start no timer for what is never to come.")
     #(actor/start-timer :infinity (self) :x)
+    (str "`send-after` takes a time of at most 9223372036853 milliseconds, about 292 years; this is 9223372036854775807. "
+         "Give a shorter one, or start no timer for what is never to come.")
+    #(actor/send-after Long/MAX_VALUE (self) :x)
+    (str "`send-after` wants a number of milliseconds from 0 up, a java.time.Duration or :infinity; "
+         "this is #object[java.time.Duration")
+    #(actor/send-after (java.time.Duration/ofSeconds Long/MIN_VALUE) (self) :x)
     "`magnetar.actor/join`: :timeout is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -1."
     #(actor/join (idle) {:timeout -1})))
 

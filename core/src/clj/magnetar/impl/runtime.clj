@@ -54,3 +54,13 @@
 (when-let [{:keys [message data]} (complaint (this-java))]
   (forget-me)
   (throw (ex-info message data)))
+
+;; By reflection: an import would load the class before the checks above.
+(defn call-startup
+  "Calls the static method of this name of the kernel's Startup, which initialises classes while there is stack for it."
+  [^String method]
+  (.invoke (.getMethod (Class/forName "magnetar.kernel.inspect.Startup" true (clojure.lang.RT/baseLoader)) method (make-array Class 0))
+           nil
+           (object-array 0)))
+
+(call-startup "prepare")

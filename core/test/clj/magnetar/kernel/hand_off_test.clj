@@ -1,6 +1,8 @@
 (ns magnetar.kernel.hand-off-test
   "Invariants of HandOff: the two ways to wake a fiber."
   (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.dev.child :as child]
    [magnetar.impl.runtime]
@@ -30,6 +32,22 @@
   (let [{:keys [exit out]} (child/run (cons @checks/classes (checks/class-path)) 60 "-Dmagnetar.check.seconds=25"
                                       "magnetar.check.Main" "hand-off-ring" "mailbox-wake-up")]
     (is (= 0 exit) out)))
+
+;; There a virtual thread is a platform thread in disguise, of a class of its own.
+(deftest without-continuations-hand-off-turns-itself-off-and-all-works
+  (let [options (->> (str/split-lines (slurp (io/file (System/getProperty "magnetar.home") "kernel/java.options")))
+                     (remove #(or (str/blank? %) (str/starts-with? % "#")))
+                     (mapcat #(str/split % #" ")))
+        form '(do (require '[magnetar.actor :as actor] '[magnetar.async :as a] '[magnetar.inspect :as inspect])
+                  (let [in (a/chan), out (a/go (inc (a/<! in))), answer (promise)]
+                    (a/>!! in 1)
+                    (actor/spawn (fn [] (actor/! (actor/self) 3) (deliver answer (actor/receive x x))))
+                    (println [(:wake-up (inspect/runtime)) (a/<!! out) @answer]))
+                  (System/exit 0))
+        {:keys [exit out]} (apply child/run (checks/class-path) 50
+                                  (concat options ["-XX:+UnlockExperimentalVMOptions" "-XX:-VMContinuations" "clojure.main" "-e" (pr-str form)]))]
+    (is (= 0 exit) out)
+    (is (str/includes? out "[:unpark 2 3]") out)))
 
 (deftest the-runtime-says-which-way-it-took
   (let [off? (= "false" (System/getProperty "magnetar.hand-off"))

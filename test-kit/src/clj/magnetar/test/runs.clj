@@ -4,7 +4,7 @@
   (:require
    [clojure.string :as str]
    [magnetar.impl.errors :as errors]
-   [magnetar.impl.runtime]
+   [magnetar.impl.runtime :as runtime]
    [magnetar.test.guard]
    [magnetar.test.text :as text])
   (:import
@@ -14,6 +14,8 @@
    (magnetar.kernel.sim Choice Choice$What Config Event Run Run$Failure Run$Problem Run$Waiting Simulation Strategy)))
 
 (set! *warn-on-reflection* true)
+
+(runtime/call-startup "prepareSimulator")
 
 (def ^:private whats
   {:preempt Choice$What/PREEMPT

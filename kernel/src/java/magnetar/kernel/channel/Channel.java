@@ -8,6 +8,7 @@ import magnetar.kernel.park.Failures;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Spin;
+import magnetar.kernel.park.StackRoom;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
@@ -32,6 +33,7 @@ import magnetar.kernel.time.Waits;
  *   <li>A waiter that gave up, for an interrupt, a time-out or because another branch of its select won, leaves no node behind
  *       once its call has returned.
  *   <li>Closed never becomes open. After closing, waiting puts stay, to be taken; takers have been released.
+ *   <li>No stack overflow ends an operation between its lock and its last wake-up: each entry has made sure of the stack ({@link StackRoom}).
  * </ol>
  *
  * <p>Source: Go's {@code runtime/chan.go}: a short lock, a ring, two queues of waiters, direct hand-off. Differences: waiters
@@ -212,6 +214,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     @Override
     public final Object put(Object value, Handler handler) {
         requireValue(value);
+        StackRoom.touch();
         ForeignWaiter own = new ForeignWaiter(handler);
         Object r = putNow(value, own, handler.blockable() ? new Node(own, 0, value) : null);
         return r == GONE ? PENDING : r;
@@ -219,6 +222,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     @Override
     public final Object take(Handler handler) {
+        StackRoom.touch();
         ForeignWaiter own = new ForeignWaiter(handler);
         Object r = takeNow(own, handler.blockable() ? new Node(own, 0, null) : null);
         return r == GONE ? PENDING : r;
@@ -240,6 +244,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     /** Closes the channel for a cause, which {@link #cause} shows. The first close counts. */
     public final void close(Object why) {
+        StackRoom.touch();
         lock();
         try {
             closeLocked(why);
@@ -613,6 +618,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     /** The state of the channel now, as data. */
     public final ChannelInfo info() {
+        StackRoom.touch();
         beforeOperation();
         lock();
         try {

@@ -321,8 +321,9 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         return masked;
     }
 
-    /** Entry of a kernel operation: throws the cause, spends the budget, and at zero lets others run. */
+    /** Entry of a kernel operation: makes sure of the stack it needs, throws the cause, spends the budget, and at zero lets others run. */
     public void enter() {
+        StackRoom.touch();
         check();
         if (--budget <= 0 || delays != delaysSeen) {
             giveWay();

@@ -100,7 +100,10 @@ public final class HandOff {
         }
         Fiber waker = Fiber.current();
         boolean lazy = !waker.hasHandedOver();
-        Resumption resumption = new Resumption(fiber, lazy); // before the state is changed: it may fail
+        Resumption resumption = resumption(fiber, lazy); // before the state is changed: there may be no memory
+        if (resumption == null) {
+            return Way.NOT;
+        }
         World.switchPoint();
         if (!STATE.compareAndSet(target, PARKED, UNPARKED)) {
             return Way.NOT;
@@ -131,6 +134,15 @@ public final class HandOff {
         return true;
     }
 
+    /** Null if there is no memory for it: the JDK's own way waits until there is. */
+    private static Resumption resumption(Fiber fiber, boolean lazy) {
+        try {
+            return new Resumption(fiber, lazy);
+        } catch (OutOfMemoryError noRoom) {
+            return null;
+        }
+    }
+
     private static void submit(Thread target, Executor how) {
         try {
             SUBMIT.invokeExact(target, how, true);
@@ -145,12 +157,17 @@ public final class HandOff {
     private record Inside(MethodHandle submit, VarHandle state, VarHandle scheduler, int parked, int unparked,
             ForkJoinPool pool) {
 
+        /** False with {@code -XX:-VMContinuations}, where a virtual thread is a platform thread in disguise, of another class. */
+        private static boolean isUsual() throws ClassNotFoundException {
+            return Class.forName("java.lang.VirtualThread").isInstance(Thread.ofVirtual().unstarted(() -> {}));
+        }
+
         /** Null if it is closed, or is not what this JDK was known by. */
         static Inside open() {
             try {
                 Class<?> c = Class.forName("java.lang.VirtualThread");
                 MethodHandles.Lookup in = MethodHandles.privateLookupIn(c, MethodHandles.lookup());
-                return new Inside(
+                return !isUsual() ? null : new Inside(
                         in.findVirtual(c, "submitRunContinuation", MethodType.methodType(void.class, Executor.class, boolean.class))
                                 .asType(MethodType.methodType(void.class, Thread.class, Executor.class, boolean.class)),
                         in.findVarHandle(c, "state", int.class).withInvokeBehavior(),

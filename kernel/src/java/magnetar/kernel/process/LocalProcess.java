@@ -14,6 +14,7 @@ import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Region;
+import magnetar.kernel.park.StackRoom;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.World;
@@ -435,6 +436,7 @@ public final class LocalProcess extends Region {
 
     /** Lets it take no message until it was resumed as often as suspended. */
     public synchronized void suspend() {
+        StackRoom.touch();
         suspensions++;
         if (suspended == null) {
             suspended = new Gate();
@@ -443,6 +445,7 @@ public final class LocalProcess extends Region {
 
     /** Takes one suspension back; false if there is none. */
     public boolean resume() {
+        StackRoom.touch();
         Gate opened;
         synchronized (this) {
             if (suspensions == 0) {

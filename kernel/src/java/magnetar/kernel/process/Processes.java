@@ -17,6 +17,7 @@ import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.FiberBody;
 import magnetar.kernel.park.Fibers;
 import magnetar.kernel.park.NoMemory;
+import magnetar.kernel.park.StackRoom;
 import magnetar.kernel.park.World;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Wheel;
@@ -541,12 +542,14 @@ public final class Processes {
 
     /** Stops a timer; the nanoseconds that were left, or -1 if it has sent or was stopped. */
     public static long cancelTimer(Ref ref) {
+        StackRoom.touch();
         Fiber fiber = Fiber.current();
         return ref instanceof TimerRef t && Wheel.of(fiber.world()).cancel(t.timer) ? left(fiber, t.timer) : -1;
     }
 
     /** The nanoseconds until the timer sends, or -1 if it has, or was stopped. */
     public static long readTimer(Ref ref) {
+        StackRoom.touch();
         Fiber fiber = Fiber.current();
         return ref instanceof TimerRef t && Wheel.of(fiber.world()).isWaiting(t.timer) ? left(fiber, t.timer) : -1;
     }

@@ -13,6 +13,7 @@ import magnetar.kernel.park.Fibers;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Region;
 import magnetar.kernel.park.Wait;
+import magnetar.kernel.park.StackRoom;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Timer;
@@ -218,6 +219,7 @@ public final class Scope extends Region {
 
     /** Runs the clean-up when all forks have ended, the last one that was added first. False if the scope has ended. */
     public boolean onExit(Runnable cleanUp) {
+        StackRoom.touch();
         lock.lock();
         try {
             if (state == State.CLOSED) {
@@ -240,6 +242,7 @@ public final class Scope extends Region {
 
     /** Starts a fork; null if the scope does not take any more. */
     public Fork fork(String name, boolean daemon, Callable<?> work) {
+        StackRoom.touch();
         Fork fork = new Fork(this, name, daemon);
         fork.prepare(work);
         if (add(fork)) {
@@ -316,6 +319,7 @@ public final class Scope extends Region {
 
     /** Cancels the scope: its body and all its forks. The first call counts. */
     public void cancel(Object reason) {
+        StackRoom.touch();
         List<Fork> doomed;
         lock.lock();
         try {

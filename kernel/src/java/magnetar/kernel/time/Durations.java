@@ -8,6 +8,7 @@ public final class Durations {
     public static final long INFINITE = Long.MAX_VALUE;
 
     private static final long MAX_MILLIS = INFINITE / 1_000_000;
+    private static final Duration LONGEST = Duration.ofNanos(INFINITE);
 
     private Durations() {}
 
@@ -18,7 +19,7 @@ public final class Durations {
      */
     public static long nanos(Object duration) {
         if (duration instanceof Duration d) {
-            return positive(d.isNegative(), duration, d.compareTo(Duration.ofNanos(INFINITE)) >= 0 ? INFINITE : d.toNanos());
+            return positive(d.isNegative(), duration, nanos(d));
         }
         if (duration instanceof Number n) {
             return positive(!(n.doubleValue() >= 0), duration, millis(n));
@@ -27,6 +28,11 @@ public final class Durations {
             return INFINITE;
         }
         throw refuse(duration);
+    }
+
+    /** 0 for a negative one, which the caller refuses: {@link Duration#toNanos} throws where a long cannot count the nanoseconds of either sign. */
+    private static long nanos(Duration d) {
+        return d.isNegative() ? 0 : d.compareTo(LONGEST) >= 0 ? INFINITE : d.toNanos();
     }
 
     private static long millis(Number n) {

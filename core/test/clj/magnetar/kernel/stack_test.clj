@@ -1,0 +1,66 @@
+(ns magnetar.kernel.stack-test
+  "What a program finds that has run out of stack: a kernel that works, no wake-up lost, no channel locked."
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.dev.child :as child]
+   [magnetar.kernel.checks :as checks]
+   [magnetar.kernel.stack-sweep :as sweep])
+  (:import
+   (java.io File)
+   (magnetar.kernel.inspect Startup)))
+
+(set! *warn-on-reflection* true)
+
+(defn- program
+  "Runs the forms in a JVM of its own; returns {:exit :out}. `options` are the JVM's."
+  [options & forms]
+  (apply child/run (checks/class-path) 50
+         (concat options ["clojure.main" "-e" (str/join " " (map pr-str (concat forms '[(System/exit 0)])))])))
+
+(def ^:private first-use
+  "Uses the kernel for the first time where the stack is full, then prints what it does on a fresh one.
+  Each try is the last form of a function: elsewhere Clojure makes a class of it, which would itself be used there for the first time."
+  '[(require '[magnetar.actor :as actor] '[magnetar.async :as a])
+    (defn dig [op]
+      (let [k (long (try (dig op) (catch StackOverflowError _ 0)))]
+        (if (< k 300) (do (op) (inc k)) k)))
+    (defn start []
+      (try (actor/spawn list) (catch Throwable _)))
+    (defn offer []
+      (try (a/offer! (a/chan) 1) (catch Throwable _)))
+    (doseq [op [start offer]]
+      (doto (Thread. (fn [] (dig op))) (.start) (.join)))
+    (let [result (promise)]
+      (actor/spawn deliver result 2)
+      (println [(a/<!! (a/go 1)) (deref result) (a/poll! (doto (a/chan 1) (a/offer! 3)))]))])
+
+(defn- compiled-kernel ^File []
+  (first (filter #(.isDirectory ^File (io/file % "magnetar/kernel")) (map io/file (checks/class-path)))))
+
+(defn- class-names []
+  (let [folder (.toPath (compiled-kernel))]
+    (for [^File file (file-seq (compiled-kernel))
+          :when (str/ends-with? (.getName file) ".class")]
+      (-> (str (.relativize folder (.toPath file))) (str/replace #"\.class$" "") (str/replace "/" ".")))))
+
+(deftest each-class-of-the-kernel-is-initialised-when-a-namespace-is-loaded
+  (is (= (sort (class-names)) (sort (Startup/names)))))
+
+(deftest a-recursion-that-is-the-first-to-use-the-kernel-does-not-disable-it
+  (let [{:keys [exit out]} (apply program child/opens first-use)]
+    (is (= [0 "[1 2 3]"] [exit (last (str/split-lines out))]))))
+
+(deftest an-operation-that-overflows-the-stack-loses-no-wake-up
+  (doseq [kind (keys sweep/kinds)
+          thread [sweep/on-virtual sweep/on-platform]]
+    (testing kind
+      (let [{:keys [overflowed lost]} (sweep/sweep kind thread 600)]
+        (is (pos? overflowed) "the sweep did not come near the end of the stack")
+        (is (zero? lost))))))
+
+(deftest an-interpreted-operation-that-overflows-the-stack-loses-no-wake-up
+  (let [{:keys [exit out]} (program (cons "-Xint" child/opens) '(require 'magnetar.kernel.stack-sweep) '(magnetar.kernel.stack-sweep/all 150))]
+    (is (= 0 exit) out)
+    (is (= (repeat (* 2 (count sweep/kinds)) "0 lost") (map #(re-find #"\d+ lost" %) (str/split-lines out))) out)))

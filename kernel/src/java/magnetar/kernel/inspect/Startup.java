@@ -1,0 +1,126 @@
+package magnetar.kernel.inspect;
+
+import magnetar.kernel.channel.Channel;
+
+/**
+ * Initialises the kernel's classes while there is stack for it.
+ *
+ * <p>A class whose initialiser overflows the stack stays broken for the life of the JVM. A deep recursion that is the first to use the kernel
+ * could so disable it for all. The linkage of a call site needs more stack than an operation does, so the ways of a wake-up are gone once as well.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>Each class of the kernel is in one of the two lists, nested ones too. A test compares them with the compiled kernel.
+ *   <li>No class is initialised a second time, and a second call does nothing that a program could notice.
+ *   <li>The rehearsal ends, after {@value #PATIENCE_MILLIS} ms at the latest: its caller may hold the only carrier.
+ * </ol>
+ *
+ * <p>Refused: to initialise in the background, which leaves a time in which the first use is not safe.
+ */
+public final class Startup {
+    private static final long PATIENCE_MILLIS = 100;
+
+    private static final String CLASSES = """
+            park: Cancelled Carriers Carriers$Stage Cause Cause$Cancel Cause$Kill Cause$Leave Excerpt
+                Excerpt$Full Exit Failures Failures$Failure Fiber FiberBody FiberBody$1 Fibers Fibers$Hold
+                Fibers$Shard Gate HandOff HandOff$Inside HandOff$Resumption HandOff$Way Parked Region Source
+                Spin StackRoom ThreadLocals Ticker Untracked Untracked$Inside Wait WaitReason WaitSign Waiter
+                Waiter$Pairing World
+            time: Alarm Alarm$Bell Durations Expiry Timer Waits Wheel Wheel$WheelThread
+            channel: Buffer Buffer$Promise Callback Channel Channel$1 ChannelInfo ChannelMaker
+                ChannelMaker$Usual ForeignWaiter GoBody Handler Handler$Completion Node NodeHandler
+                NodeHandler$1 NodeQueue Port Port$1 Ports ReadPort Ring Ring$Dropping Ring$Fixed Ring$Sliding
+                Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation TimeoutChannel
+                TimeoutChannel$Closing Transform TransformChannel WritePort
+            process: Address Asking Asking$CallAlarm AtRest Bag BoundedMailbox BoundedMailbox$Policy
+                BoundedMailbox$Spared Call Caller Clauses DeadLetters DeadLetters$Letter Guards Inline
+                Language Lendable LocalProcess LocalProcess$1 LocalProcess$Continue LocalProcess$Life
+                LocalProcess$Obituary Mailbox Mailbox$Answer MailboxInfo Matcher Monitor Names Node
+                OpenMailbox Owned Pid Pid$Ended ProcessInfo Processes Processes$1 Processes$Body
+                Processes$Guest Processes$Options Processes$Started Processes$TimerRef Ref Ref$Alias Resting
+                SendTimer Ways Words Words$1 Zombie Zombies
+            scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Info Offload$Look Offload$Worker
+                Scope Scope$1 Scope$Alarm Scope$State Scope$Stuck
+            inspect: FiberInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
+            """;
+
+    private static final String SIMULATOR = """
+            sim: Chaos Chaos$1 Choice Choice$Place Choice$What Config Event Journal Lines Monitors Names Point
+                Post Post$Letter Post$Way Run Run$Failure Run$Fullest Run$Problem Run$Waiting SimFiber
+                SimFiber$1 SimWorld Simulation Simulation$1 Stalled Stalled$Submission Strategy Strategy$1
+                Strategy$Drawn Strategy$Priorities Strategy$Replay Strategy$Uniform TearDown Verdict
+            """;
+
+    private Startup() {}
+
+    /** Initialises all classes but those of the simulator, and goes the ways of a wake-up once. */
+    public static void prepare() {
+        initialise(CLASSES);
+        rehearse();
+    }
+
+    /** Initialises the classes of the simulator. */
+    public static void prepareSimulator() {
+        initialise(SIMULATOR);
+    }
+
+    /** The names of all classes that one of the two calls initialises, for the test. */
+    public static String[] names() {
+        return (names(CLASSES) + names(SIMULATOR)).split(" ");
+    }
+
+    /** From lines of a package and its classes to the full names, a space after each. */
+    private static String names(String lines) {
+        StringBuilder names = new StringBuilder();
+        String prefix = "";
+        for (String word : lines.trim().split("\\s+")) {
+            if (word.endsWith(":")) {
+                prefix = "magnetar.kernel.".concat(word.substring(0, word.length() - 1)).concat(".");
+            } else {
+                names.append(prefix).append(word).append(' ');
+            }
+        }
+        return names.toString();
+    }
+
+    private static void initialise(String lines) {
+        ClassLoader loader = Startup.class.getClassLoader();
+        for (String name : names(lines).split(" ")) {
+            try {
+                Class.forName(name, true, loader);
+            } catch (ClassNotFoundException e) {
+                throw new NoClassDefFoundError(name); // the kernel is not complete
+            }
+        }
+    }
+
+    /** A taker that parks is woken by a virtual thread, then another one by this thread. */
+    private static void rehearse() {
+        Channel<Object> met = Channel.rendezvous();
+        long end = System.nanoTime() + PATIENCE_MILLIS * 1_000_000;
+        Thread.startVirtualThread(() -> take(met));
+        Thread putter = Thread.startVirtualThread(() -> put(met, end));
+        try {
+            putter.join(PATIENCE_MILLIS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        Thread.startVirtualThread(() -> take(met));
+        put(met, end);
+        met.close();
+    }
+
+    private static void take(Channel<Object> from) {
+        try {
+            from.receive();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private static void put(Channel<Object> to, long end) {
+        while (!to.trySend(Boolean.TRUE) && System.nanoTime() < end) {
+            Thread.yield();
+        }
+    }
+}
