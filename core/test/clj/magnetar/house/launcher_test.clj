@@ -22,7 +22,7 @@
 (deftest a-missing-file-is-refused
   (is (= [2 "" "magnetar: there is no file no/such.clj."]
          (refusal (magnetar "run" "no/such.clj"))))
-  (is (= [2 "" "magnetar: run needs a file: bin/magnetar run [--no-wait] FILE [ARG..]"]
+  (is (= [2 "" "magnetar: run needs a file: bin/magnetar run [--no-wait] [--paths DIR:DIR] [-A:ALIAS] FILE [ARG..]"]
          (refusal (magnetar "run")))))
 
 (deftest an-unknown-alias-or-test-is-refused
