@@ -213,3 +213,13 @@
     (is (= [(jar "org/clojure/clojure" "1.13.0") (jar "org/jline/jline" "4.5.0")] (project/merged ours [(jar "org/clojure/clojure" "1.13.0")])))
     (is (= [(jar "org/jline/jline" "3.1.0") (jar "org/clojure/clojure" "1.12.6")] (project/merged ours [(jar "org/jline/jline" "3.1.0")])))
     (is (= ours (project/merged ours [(jar "magnetar/magnetar" "0.1.0") (jar "magnetar/magnetar-kernel" "0.1.0")])))))
+
+(deftest the-readme-links-every-guide-and-parity-page
+  (let [readme (slurp (io/file home "README.md"))]
+    (doseq [folder ["docs/guide" "docs/parity"]
+            page (sort (.list (io/file home folder)))]
+      (is (str/includes? readme (str "(" folder "/" page ")"))))))
+
+(deftest the-prompt-prints-prettily-and-has-what-a-clojure-prompt-has
+  (let [{:keys [out]} (magnetar {:input "(pprint {:a 1})\n[1 2]\n(pp)\n(some? [doc source apropos dir pst find-doc])\n"} "repl")]
+    (is (= ["{:a 1}" "[1 2]" "[1 2]" "true"] (filter #{"{:a 1}" "[1 2]" "true"} (str/split out #"\n|=> "))))))
