@@ -221,5 +221,5 @@
       (is (str/includes? readme (str "(" folder "/" page ")"))))))
 
 (deftest the-prompt-prints-prettily-and-has-what-a-clojure-prompt-has
-  (let [{:keys [out]} (magnetar {:input "(pprint {:a 1})\n[1 2]\n(pp)\n(some? [doc source apropos dir pst find-doc])\n"} "repl")]
+  (let [{:keys [out]} (magnetar {:input "(pprint {:a 1})\n[1 2]\n(pp)\n(every? resolve '[doc source apropos dir pst find-doc])\n"} "repl")]
     (is (= ["{:a 1}" "[1 2]" "[1 2]" "true"] (filter #{"{:a 1}" "[1 2]" "true"} (str/split out #"\n|=> "))))))
