@@ -16,7 +16,7 @@
 
 (def ^:private further-namespaces
   "What every start needs besides the core."
-  '[magnetar.dev.run magnetar.dev.repl])
+  '[magnetar.dev.run magnetar.dev.repl magnetar.dev.project])
 
 (defn- files [folder]
   (filter #(.isFile ^File %) (file-seq (io/file folder))))

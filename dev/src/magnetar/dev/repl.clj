@@ -43,7 +43,8 @@
   (apply require (filter #(exists? (first %)) aliases))
   (ns-unmap *ns* 'flush) ; Erlang's takes its place: the prompt flushes by itself
   (refer 'magnetar.actor)
-  (require '[clojure.repl :refer [doc source apropos dir pst find-doc]]))
+  (require '[clojure.repl :refer [doc source apropos dir pst find-doc]]
+           '[clojure.pprint :refer [pp pprint]]))
 
 ;; --- reading forms from edited lines
 

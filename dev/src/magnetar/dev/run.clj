@@ -55,43 +55,106 @@
                    (tell seen "caused by: " (ex-cause e))
                    (mapcat #(tell seen "suppressed: " %) (.getSuppressed e)))))))
 
+(defn- own-folders
+  "Folders of the class path that are not Magnetar's."
+  []
+  (let [home (str (System/getProperty "magnetar.home") "/")]
+    (remove #(or (str/ends-with? % ".jar") (str/starts-with? % home))
+            (str/split (System/getProperty "java.class.path") #":"))))
+
+(defn- missing-file-lines
+  "What to do where a namespace was not found: where it was looked for, and how more is named."
+  [e]
+  (when-some [[_ path] (some #(re-find #"^Could not locate (\S+)__init\.class" (str (ex-message %)))
+                             (take-while some? (iterate ex-cause e)))]
+    [(str "magnetar: the namespace " (str/replace (str/replace path "/" ".") "_" "-") " was looked for in "
+          (str/join ", " (filter #(.isDirectory (io/file %)) (own-folders)))
+          " and in the libraries. `--paths DIR` names a further folder of sources, a deps.edn beside the program its libraries.")]))
+
 (defn report
   "Lines that tell a user what `e` is: message, data and own frames of it, of each cause, and of what these suppressed."
   [e]
   (let [e (unwrap e)]
-    (or (compiler-report e)
-        (tell (volatile! #{}) "" e))))
+    (concat (or (compiler-report e)
+                (tell (volatile! #{}) "" e))
+            (missing-file-lines e))))
 
 (defn- leave [status]
   (flush)
   (shutdown-agents)
   (when-not (zero? (long status)) (System/exit status)))
 
-(defn- namespace-of
-  "The symbol of the namespace that the file begins with, or nil."
-  [path]
-  (with-open [reader (java.io.PushbackReader. (io/reader path))]
-    (let [form (binding [*read-eval* false] (read {:eof nil :read-cond :allow} reader))]
-      (when (and (seq? form) (= 'ns (first form)) (symbol? (second form)))
-        (second form)))))
-
 (defn- calls-itself?
   "True if the file calls its -main, as a script does."
   [path]
   (some? (re-find #"(?m)^\((apply\s+)?-main[\s)]" (slurp path))))
 
+(defn- defined-in
+  "Vars of that name which the file defines, in the order of its lines. `load-file` keeps the absolute path with each."
+  [path var-name]
+  (let [file (.getAbsolutePath (io/file path))]
+    (->> (all-ns)
+         (keep #(get (ns-interns %) var-name))
+         (filter #(= file (:file (meta %))))
+         (sort-by (comp :line meta)))))
+
 (defn- entry
-  "The -main of the file that was loaded; nil if it has none, or calls it itself."
+  "The -main of the file that was loaded, wherever it stands; nil if it has none, or calls it itself."
   [path]
-  (when-some [main (some-> (namespace-of path) find-ns (ns-resolve '-main))]
+  (when-some [main (last (defined-in path '-main))]
     (when-not (calls-itself? path) main)))
 
-(defn- run-program [path args]
+(defn- forms
+  "Top-level forms of the file, read as in the namespace that it has made."
+  [path]
+  (with-open [reader (java.io.PushbackReader. (io/reader path))]
+    (let [read-form #(read {:eof ::end :read-cond :allow} reader)]
+      (loop [forms []]
+        (let [form (read-form)]
+          (cond
+            (= ::end form) forms
+            (and (seq? form) (= 'ns (first form)) (find-ns (second form)))
+            (do (in-ns (second form)) (recur (conj forms form)))
+            :else (recur (conj forms form))))))))
+
+(def ^:private declarations
+  "Heads of forms that run nothing, but for what begins with `def`."
+  #{"ns" "in-ns" "comment" "declare" "set!" "import" "alias"})
+
+(defn- declaration? [form]
+  (and (seq? form)
+       (symbol? (first form))
+       (or (declarations (name (first form)))
+           (str/starts-with? (name (first form)) "def"))))
+
+(defn- only-declares?
+  "Are there forms in the file, and all of them declarations? False if it cannot be read a second time."
+  [path]
+  (try
+    (binding [*ns* *ns*, *read-eval* false]
+      (let [forms (forms path)]
+        (and (seq forms) (every? declaration? forms))))
+    (catch RuntimeException _ false)))
+
+(defn- nothing-to-run
+  "The sentence for a file that has no -main and does nothing, or nil."
+  [path]
+  (when (and (empty? (defined-in path '-main)) (only-declares? path))
+    (str "magnetar: there is nothing to run in " path ": it has no -main, and its top level only declares. "
+         (if (seq (defined-in path 'main))
+           "It has a `main`: name it `-main`."
+           "Name the function that begins the program `-main`."))))
+
+(defn- run-program
+  "Loads the file and calls its -main; returns the sentence to end with when there is nothing to run, else nil."
+  [path args]
   (main/with-bindings
     (binding [*command-line-args* args]
       (in-ns 'user)
       (load-file path)
-      (some-> (entry path) (apply args)))))
+      (if-some [main (entry path)]
+        (do (apply main args) nil)
+        (nothing-to-run path)))))
 
 (def ^:private pause-ms 20)
 
@@ -101,15 +164,19 @@
   (while (or (seq (Processes/names)) (pos? (Scope/alive)))
     (Thread/sleep (long pause-ms))))
 
+(defn- complain [lines]
+  (flush)
+  (binding [*out* *err*] (run! println lines) (flush))
+  1)
+
 (defn- run-file [path args wait?]
   (leave (try
-           (run-program path args)
-           (when wait? (await-end))
-           0
+           (if-some [sentence (run-program path args)]
+             (complain [sentence])
+             (do (when wait? (await-end))
+                 0))
            (catch Throwable e
-             (flush)
-             (binding [*out* *err*] (run! println (report e)) (flush))
-             1))))
+             (complain (report e))))))
 
 (defn -main
   "Runs the file with its arguments, and waits until no process with a name and no scope is alive, unless --no-wait stands before the

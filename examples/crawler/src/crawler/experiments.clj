@@ -69,15 +69,17 @@
 ;; A3 and A4: blocks that compute.
 
 (defn factors
-  "Returns the divisors of `n` up to its root, by naive trial division."
+  "Returns the prime factors of `n`, smallest first, by naive trial division.
+
+  Example: (factors 12) => [2 2 3]"
   [^long n]
-  (let [root (long (Math/sqrt n))]
-    (loop [candidate 2
-           found     []]
-      (cond
-        (> candidate root)          found
-        (zero? (rem n candidate))   (recur (inc candidate) (conj found candidate))
-        :else                       (recur (inc candidate) found)))))
+  (loop [n         n
+         candidate 2
+         found     []]
+    (cond
+      (> (* candidate candidate) n) (if (> n 1) (conj found n) found)
+      (zero? (rem n candidate))     (recur (quot n candidate) candidate (conj found candidate))
+      :else                         (recur n (inc candidate) found))))
 
 (def ^:private small (* 29 982451653))
 (def ^:private large (* 1548587 982451653))
@@ -162,7 +164,7 @@
 (def rows
   "What to measure, in the order of the table. `:run` takes the context that the demo prepared; `:ideal` takes it
   and what came of the run, and says in how many milliseconds nobody would be idle or in the way. The best of
-  `:times` runs (else of one) counts. Rows marked `:late` are run last."
+  `:times` runs (else of one) counts. The rows marked `:late` stand at the end of `order`."
   (let [sleep-time      (constantly 10)
         slowest-page    (fn [context _] (:slowest-page context))
         slowest-of-90   (fn [context _] (:slowest-of-pages context))
@@ -179,17 +181,22 @@
      {:id :a4-32, :title "A4  32 sleep 250 ms, 16 compute", :run (fn [_] (mixed 32)), :ideal all-computation}
      {:id :a4-64, :title "A4  64 sleep 250 ms, 16 compute", :run (fn [_] (mixed 64)), :ideal all-computation}
      {:id :b, :title "B   90 pages, blocking client", :run #(fetch-each % (:pages %)), :ideal slowest-of-90}
-     {:id :crawl, :title "Crawl of the whole site", :run crawl-site, :ideal longest-chain}]))
+     {:id :crawl, :title "Crawl of the whole site", :run crawl-site, :ideal longest-chain, :times 3}]))
+
+(def order
+  "The ids of the rows in the order in which they are run."
+  (mapv :id (sort-by #(boolean (:late %)) rows)))
 
 (defn- warm-up
-  "Lets the JVM compile what the rows need, so that the first is not punished."
+  "Lets the JVM compile what the rows need, the crawl too, so that neither the first row nor the first library is punished."
   [{:keys [quick-page] :as context}]
   (dotimes [_ 2]
     (sleepers 100)
     (fetch-each context (repeat 50 quick-page))
     (fetch-by-callback context (repeat 50 quick-page))
     (factorise-in-blocks 80)
-    (factorise-in-pipeline 80)))
+    (factorise-in-pipeline 80))
+  (crawl-site context))
 
 (defn- run-once
   "Returns the milliseconds that `run` takes and what it returns."
@@ -199,10 +206,10 @@
     {:ms (ms-since start), :result result}))
 
 (defn- measure
-  "Returns what came of `row`: its milliseconds beside the ideal, or how it failed."
-  [context {:keys [id run ideal times]}]
+  "Returns what came of one run of `row`: its milliseconds beside the ideal, or how it failed."
+  [context {:keys [id run ideal]}]
   (try
-    (let [{:keys [ms result]} (apply min-key :ms (repeatedly (or times 1) #(run-once run context)))]
+    (let [{:keys [ms result]} (run-once run context)]
       {:id id, :ms ms, :ideal (ideal context result)})
     (catch Throwable e
       {:id id, :failed (str e)})))
@@ -214,10 +221,9 @@
     (warm-up context)
     (assoc context :small-ms (ms-of #(factors small)), :large-ms (ms-of #(factors large)))))
 
-(defn run-all
-  "Measures every row that `:skip` in `context` does not name and calls `report` with each result at once."
-  [{:keys [skip] :as context} report]
-  (let [context (prepare context)]
-    (doseq [row (sort-by #(boolean (:late %)) rows)
-            :when (not (contains? skip (:id row)))]
-      (report (measure context row)))))
+(defn start
+  "Warms up, and returns a function that runs the row of an id once and returns its result."
+  [context]
+  (let [context (prepare context)
+        by-id   (into {} (map (juxt :id identity)) rows)]
+    #(measure context (by-id %))))

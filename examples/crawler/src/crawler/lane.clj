@@ -2,8 +2,8 @@
   "One column of the demo's table: a JVM of its own that runs the experiments on one library.
 
   It says `{:ready true}` on stdout when it has loaded everything, reads the experiments' context as EDN from
-  stdin, and answers with a line of EDN for each result. It ends when its stdin does, so it never outlives
-  the demo."
+  stdin, warms up and says `{:warm true}`. From then on it reads the id of a row from each line, runs it once, and
+  answers with a line of EDN. It ends when its stdin does, so it never outlives the demo."
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]
@@ -32,6 +32,11 @@
   (.write out (str (pr-str data) "\n"))
   (.flush out))
 
+(defn- next-data
+  "Blocks for the next line of stdin and returns its data; nil at the end."
+  []
+  (some-> (read-line) edn/read-string))
+
 (defn -main
   "Runs the experiments on `library`, the name of a namespace."
   [library]
@@ -40,6 +45,8 @@
       (load-library library)
       (run! #(load-on library %) programs)
       (say out {:ready true})
-      (when-some [context (some-> (read-line) edn/read-string)]
-        ((requiring-resolve 'crawler.experiments/run-all) context #(say out %)))))
+      (when-some [context (next-data)]
+        (let [run ((requiring-resolve 'crawler.experiments/start) context)]
+          (say out {:warm true})
+          (run! #(say out (run %)) (take-while some? (repeatedly next-data)))))))
   (System/exit 0))

@@ -1,5 +1,5 @@
 (ns crawler.lanes
-  "The libraries that the demo compares, and the JVMs that measure them, one after the other."
+  "The libraries that the demo compares, each in a JVM of its own. One of them works at a time."
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]
@@ -79,17 +79,19 @@
   (Thread/startVirtualThread #(when-not (.waitFor process ms TimeUnit/MILLISECONDS)
                                 (stop lane))))
 
-(defn run
-  "Sends `context` to `lane`, calls `on-result` with each result as it comes, and returns them by row. Blocks until
-  the lane ends; one that exceeds `patience-ms` is ended."
-  [{:keys [skip] :as lane} context patience-ms on-result]
+(defn warm-up
+  "Sends `context` to `lane` and blocks until it has warmed up. A lane that has not ended `patience-ms` from now is ended."
+  [lane context patience-ms]
   (end-after patience-ms lane)
-  (send-line lane (assoc context :skip (or skip #{})))
-  (loop [results {}]
-    (if-let [{:keys [id] :as result} (next-answer lane)]
-      (do (on-result result)
-          (recur (assoc results id result)))
-      results)))
+  (send-line lane context)
+  (next-answer lane))
+
+(defn measure
+  "Runs the row `id` once in `lane` and returns the result; nil for a row that the lane skips, and when it has ended."
+  [{:keys [skip] :as lane} id]
+  (when-not (contains? skip id)
+    (send-line lane id)
+    (next-answer lane)))
 
 ;; core.async takes long to compile, and two lanes need it. The first of them to do so keeps the classes.
 

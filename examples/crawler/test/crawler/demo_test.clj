@@ -83,9 +83,10 @@
     (is (= (map #(server/latency server %) paths) (map #(server/latency server %) paths)))
     (is (every? #(<= 50 (server/latency server %) 250) paths))))
 
-(deftest numbers-have-the-divisors-of-the-articles
-  (is (= [29] (experiments/factors (* 29 982451653))))
-  (is (= [2 3 4 6] (experiments/factors 36))))
+(deftest numbers-have-the-factors-of-the-articles
+  (is (= [2 2 3] (experiments/factors 12)))
+  (is (= [29 982451653] (experiments/factors (* 29 982451653))))
+  (is (= [[] [2] [3] [2 2] [97] [2 2 3 3]] (map experiments/factors [1 2 3 4 97 36]))))
 
 (defn- context [server]
   (let [index (str (:url server) "m0/index.html")]
@@ -93,15 +94,22 @@
      :slow-pages [index], :slowest-page 1, :pages [index index], :slowest-of-pages 1}))
 
 (deftest every-experiment-has-a-result
-  (let [server  (server/start {:folder (folder-with {"index.html" "<a href=a.html>a</a>", "a.html" "<p>a"}), :latency [1 9]})
-        results (atom [])]
+  (let [server (server/start {:folder (folder-with {"index.html" "<a href=a.html>a</a>", "a.html" "<p>a"}), :latency [1 9]})]
     (try
-      (experiments/run-all (assoc (context server) :skip #{:a4-32 :a4-64}) #(swap! results conj %))
-      (is (= (set (remove #{:a4-32 :a4-64} (map :id experiments/rows))) (set (map :id @results))))
-      (is (empty? (keep :failed @results)))
-      (is (every? pos? (map :ms @results)))
-      (is (every? pos? (map :ideal @results)))
+      (let [run     (experiments/start (context server))
+            results (map run (remove #{:a4-32 :a4-64} experiments/order))]
+        (is (= (remove #{:a4-32 :a4-64} experiments/order) (map :id results)))
+        (is (empty? (keep :failed results)))
+        (is (every? pos? (map :ms results)))
+        (is (every? pos? (map :ideal results))))
       (finally (server/stop server)))))
+
+(deftest the-libraries-run-each-row-in-turn-and-another-one-begins-each-time
+  (let [turns (demo/turns experiments/rows 3)]
+    (is (= (set (map :id experiments/rows)) (set (map first turns))))
+    (is (= 1 (count (set (vals (frequencies (map second turns)))))) "all as often")
+    (is (= [[0 1 2] [1 2 0] [2 0 1]] (take 3 (partition 3 (map second turns)))))
+    (is (= 9 (count (filter #{:crawl} (map first turns)))) "three times each")))
 
 (deftest results-become-a-table
   (is (= (str "                  old     new\n"

@@ -22,7 +22,7 @@
 (deftest a-missing-file-is-refused
   (is (= [2 "" "magnetar: there is no file no/such.clj."]
          (refusal (magnetar "run" "no/such.clj"))))
-  (is (= [2 "" "magnetar: run needs a file: bin/magnetar run [--no-wait] FILE [ARG..]"]
+  (is (= [2 "" "magnetar: run needs a file: bin/magnetar run [--no-wait] [--paths DIR:DIR] [-A:ALIAS] FILE [ARG..]"]
          (refusal (magnetar "run")))))
 
 (deftest an-unknown-alias-or-test-is-refused
@@ -82,9 +82,11 @@
                                    (start {:environment {"PATH" (str tools ":/usr/bin:/bin")}}
                                           (str checkout "/bin/magnetar") "classpath"))]
     (is (= [2 ""] [exit out]))
-    (is (= (str "magnetar: the libraries of `run` could not be fetched: is the network reachable? What was tried is in "
-                (.getCanonicalPath checkout) "/.cache/resolve.log.")
-           err))))
+    (is (= [(str "magnetar: fetching the libraries (run), once; what it does is in " (.getCanonicalPath checkout) "/.cache/resolve.log")
+            (str "magnetar: the libraries of `run` could not be fetched: is the network reachable? What was tried is in "
+                 (.getCanonicalPath checkout) "/.cache/resolve.log.")]
+           (str/split-lines err))
+        "off a terminal too it says what it does, on stderr")))
 
 (deftest a-program-keeps-its-arguments-its-streams-and-its-exit-code
   (let [program (write (temporary-folder) "echo.clj"
