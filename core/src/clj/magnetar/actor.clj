@@ -107,7 +107,7 @@
 
   In Erlang: spawn/1,3. See `spawn-link`, `spawn-monitor`."
   {:erlang "erlang:spawn/1"
-   :inline (fn [f & args] `(spawn-at ~(start/here "spawn") ~f ~(when args (vec args))))
+   :inline (fn [f & args] `(spawn-at ~(fibers/line-here "spawn") ~f ~(when args (vec args))))
    :inline-arities #(<= 1 (long %))}
   [f & args]
   (spawn-at (fibers/site-of "spawn" f) f args))
@@ -138,7 +138,7 @@
 
   In Erlang: spawn_link/1,3."
   {:erlang "erlang:spawn_link/1"
-   :inline (fn [f & args] `(spawn-opt-at "spawn-link" ~(start/here "spawn-link") {:link true} ~f ~(when args (vec args))))
+   :inline (fn [f & args] `(spawn-opt-at "spawn-link" ~(fibers/line-here "spawn-link") {:link true} ~f ~(when args (vec args))))
    :inline-arities #(<= 1 (long %))}
   [f & args]
   (spawn-opt-at "spawn-link" (fibers/site-of "spawn-link" f) {:link true} f args))
@@ -150,7 +150,7 @@
 
   In Erlang: spawn_monitor/1,3."
   {:erlang "erlang:spawn_monitor/1"
-   :inline (fn [f & args] `(spawn-opt-at "spawn-monitor" ~(start/here "spawn-monitor") {:monitor true} ~f ~(when args (vec args))))
+   :inline (fn [f & args] `(spawn-opt-at "spawn-monitor" ~(fibers/line-here "spawn-monitor") {:monitor true} ~f ~(when args (vec args))))
    :inline-arities #(<= 1 (long %))}
   [f & args]
   (spawn-opt-at "spawn-monitor" (fibers/site-of "spawn-monitor" f) {:monitor true} f args))
@@ -173,7 +173,7 @@
 
   In Erlang: spawn_opt/2,4."
   {:erlang "erlang:spawn_opt/2"
-   :inline (fn [options f & args] `(spawn-opt-at "spawn-opt" ~(start/here "spawn") ~options ~f ~(when args (vec args))))
+   :inline (fn [options f & args] `(spawn-opt-at "spawn-opt" ~(fibers/line-here "spawn") ~options ~f ~(when args (vec args))))
    :inline-arities #(<= 2 (long %))}
   [options f & args]
   (spawn-opt-at "spawn-opt" (fibers/site-of "spawn" f) options f args))
@@ -202,7 +202,7 @@
       (spawn-link worker (self))
       (receive [:done x] x))"
   [options & body]
-  `(host-at ~(start/here "with-process") ~options (fn [] ~@body)))
+  `(host-at ~(fibers/line-here "with-process") ~options (fn [] ~@body)))
 
 (defn join
   "Waits until the process has ended, and returns the value of its function.

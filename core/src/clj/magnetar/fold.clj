@@ -19,12 +19,11 @@
   (:refer-clojure :exclude [filter map pmap transduce])
   (:require
    [clojure.core :as core]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.impl.fold :as impl]
    [magnetar.impl.fold.checks :as checks]
    [magnetar.impl.fold.lines :as file]
-   [magnetar.impl.pmap :as pmap])
-  (:import
-   (clojure.lang Compiler)))
+   [magnetar.impl.pmap :as pmap]))
 
 (set! *warn-on-reflection* true)
 
@@ -52,11 +51,6 @@
     (c (transduce-at site a b c c coll))
     (transduce-at site nil a b c coll)))
 
-(defn ^:no-doc line
-  "Where the compiler is: the name of what starts there."
-  [what]
-  (str what " " *file* ":" @Compiler/LINE))
-
 (defn fold
   "Reduces coll in parallel: each chunk with reducef, from the value of (combinef), and the results with combinef, in order.
 
@@ -73,9 +67,9 @@
     (fold (partial merge-with +) (fn [m x] (update m (class x) (fnil inc 0))) coll)
 
   Counterpart: clojure.core.reducers/fold. See also `transduce`."
-  {:inline (fn ([f coll] `(let [f# ~f] (fold-at ~(line "fold") nil f# f# ~coll)))
-             ([c f coll] `(fold-at ~(line "fold") nil ~c ~f ~coll))
-             ([n c f coll] `(fold-at ~(line "fold") (chunk-of ~n) ~c ~f ~coll)))
+  {:inline (fn ([f coll] `(let [f# ~f] (fold-at ~(fibers/line-here "fold") nil f# f# ~coll)))
+             ([c f coll] `(fold-at ~(fibers/line-here "fold") nil ~c ~f ~coll))
+             ([n c f coll] `(fold-at ~(fibers/line-here "fold") (chunk-of ~n) ~c ~f ~coll)))
    :inline-arities #{2 3 4}}
   ([reducef coll] (fold-at "fold" nil reducef reducef coll))
   ([combinef reducef coll] (fold-at "fold" nil combinef reducef coll))
@@ -98,9 +92,9 @@
     (transduce {:parallelism 4} (mapcat words) (partial merge-with +) count-word (lines \"book.txt\"))
 
   Counterpart: clojure.core/transduce."
-  {:inline (fn ([x f coll] `(transduce-4 ~(line "transduce") nil ~x ~f ~coll))
-             ([a b c d] `(transduce-4 ~(line "transduce") ~a ~b ~c ~d))
-             ([o x c f coll] `(transduce-at ~(line "transduce") ~o ~x ~c ~f ~coll)))
+  {:inline (fn ([x f coll] `(transduce-4 ~(fibers/line-here "transduce") nil ~x ~f ~coll))
+             ([a b c d] `(transduce-4 ~(fibers/line-here "transduce") ~a ~b ~c ~d))
+             ([o x c f coll] `(transduce-at ~(fibers/line-here "transduce") ~o ~x ~c ~f ~coll)))
    :arglists '([xform f coll] [xform combinef reducef coll] [options xform f coll] [options xform combinef reducef coll])
    :inline-arities #{3 4 5}}
   ([xform f coll] (transduce-4 "transduce" nil xform f coll))
@@ -157,7 +151,7 @@
 
   Counterpart: clojure.core/pmap."
   {:arglists '([f coll] [f coll & colls] [options f coll & colls])
-   :inline (fn [& args] `(pmap/call ~(line "pmap") "fold/pmap" :ordered [~@args]))
+   :inline (fn [& args] `(pmap/call ~(fibers/line-here "pmap") "fold/pmap" :ordered [~@args]))
    :inline-arities #(<= 2 (long %))}
   [& args]
   (pmap/call "pmap" "fold/pmap" :ordered args))
@@ -167,7 +161,7 @@
 
     (pmap-unordered fetch urls)"
   {:arglists '([f coll] [f coll & colls] [options f coll & colls])
-   :inline (fn [& args] `(pmap/call ~(line "pmap-unordered") "fold/pmap-unordered" :unordered [~@args]))
+   :inline (fn [& args] `(pmap/call ~(fibers/line-here "pmap-unordered") "fold/pmap-unordered" :unordered [~@args]))
    :inline-arities #(<= 2 (long %))}
   [& args]
   (pmap/call "pmap-unordered" "fold/pmap-unordered" :unordered args))
@@ -179,7 +173,7 @@
 
   Counterpart: clojure.core/keep."
   {:arglists '([f coll] [f coll & colls] [options f coll & colls])
-   :inline (fn [& args] `(pmap/call ~(line "pkeep") "fold/pkeep" :kept [~@args]))
+   :inline (fn [& args] `(pmap/call ~(fibers/line-here "pkeep") "fold/pkeep" :kept [~@args]))
    :inline-arities #(<= 2 (long %))}
   [& args]
   (pmap/call "pkeep" "fold/pkeep" :kept args))
@@ -192,7 +186,7 @@
 
   Counterpart: clojure.core/run!."
   {:arglists '([f coll] [f coll & colls] [options f coll & colls])
-   :inline (fn [& args] `(pmap/call ~(line "pfor-each") "fold/pfor-each" :none [~@args]))
+   :inline (fn [& args] `(pmap/call ~(fibers/line-here "pfor-each") "fold/pfor-each" :none [~@args]))
    :inline-arities #(<= 2 (long %))}
   [& args]
   (pmap/call "pfor-each" "fold/pfor-each" :none args))

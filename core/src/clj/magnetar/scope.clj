@@ -28,7 +28,7 @@
    [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime])
   (:import
-   (clojure.lang Compiler Var)
+   (clojure.lang Var)
    (java.lang ScopedValue ScopedValue$CallableOp ScopedValue$Carrier)
    (java.time Duration Instant)
    (java.util.concurrent CompletableFuture CompletionStage)
@@ -255,11 +255,6 @@
   [site s f args]
   (start s site true f args))
 
-(defn ^:no-doc line
-  "Where the compiler is: the name of what starts there."
-  [what]
-  (str what " " *file* ":" @Compiler/LINE))
-
 (defn fork
   "Starts (f & args) on a fiber that the scope s owns; returns the fork.
 
@@ -269,7 +264,7 @@
     (fork s fetch-user id)
 
   In Erlang: spawn_link."
-  {:inline (fn [s f & args] `(fork-at ~(line "fork") ~s ~f [~@args]))
+  {:inline (fn [s f & args] `(fork-at ~(fibers/line-here "fork") ~s ~f [~@args]))
    :inline-arities #(<= 2 (long %))}
   [s f & args]
   (fork-at (fibers/site-of "fork" f) s f args))
@@ -278,7 +273,7 @@
   "Like `fork`, for work that the scope does not wait for: it is cancelled when the others have ended.
 
     (daemon s tick-every 1000)"
-  {:inline (fn [s f & args] `(daemon-at ~(line "daemon") ~s ~f [~@args]))
+  {:inline (fn [s f & args] `(daemon-at ~(fibers/line-here "daemon") ~s ~f [~@args]))
    :inline-arities #(<= 2 (long %))}
   [s f & args]
   (daemon-at (fibers/site-of "daemon" f) s f args))

@@ -49,7 +49,7 @@
 
   In Elixir: Task.async/1,3."
   {:elixir "Task.async/1"
-   :inline (fn [f & args] `(async-at ~(start/here "task") ~f ~(when args (vec args))))
+   :inline (fn [f & args] `(async-at ~(fibers/line-here "task") ~f ~(when args (vec args))))
    :inline-arities #(<= 1 (long %))}
   [f & args]
   (async-at (fibers/site-of "task" f) f args))
@@ -66,7 +66,7 @@
 
   In Elixir: Task.start/1."
   {:elixir "Task.start/1"
-   :inline (fn [f] `(start-at "start" ~(start/here "task") {} ~f))
+   :inline (fn [f] `(start-at "start" ~(fibers/line-here "task") {} ~f))
    :inline-arities #{1}}
   [f]
   (start-at "start" (fibers/site-of "task" f) {} f))
@@ -78,7 +78,7 @@
 
   In Elixir: Task.start_link/1."
   {:elixir "Task.start_link/1"
-   :inline (fn [f] `(start-at "start-link" ~(start/here "task") {:link true} ~f))
+   :inline (fn [f] `(start-at "start-link" ~(fibers/line-here "task") {:link true} ~f))
    :inline-arities #{1}}
   [f]
   (start-at "start-link" (fibers/site-of "task" f) {:link true} f))
@@ -308,7 +308,7 @@
   In Elixir: Task.async_stream/3."
   {:elixir "Task.async_stream/3"
    :arglists '([coll f] [coll f options])
-   :inline (fn [coll f & [options]] `(async-stream-at ~(start/here "task") ~coll ~f ~options))
+   :inline (fn [coll f & [options]] `(async-stream-at ~(fibers/line-here "task") ~coll ~f ~options))
    :inline-arities #{2 3}}
   ([coll f] (async-stream-at (fibers/site-of "task" f) coll f nil))
   ([coll f options] (async-stream-at (fibers/site-of "task" f) coll f options)))

@@ -16,7 +16,6 @@
   (:require
    [magnetar.actor :as actor :refer [! after receive]]
    [magnetar.impl.actor.address :as address]
-   [magnetar.impl.actor.start :as start]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
@@ -89,7 +88,7 @@
 
   In Erlang: timer:apply_after/2,3,4."
   {:erlang "timer:apply_after/3"
-   :inline (fn [duration f & args] `(apply-after-at ~(start/here "apply-after") ~duration ~f ~(when args (vec args))))
+   :inline (fn [duration f & args] `(apply-after-at ~(fibers/line-here "apply-after") ~duration ~f ~(when args (vec args))))
    :inline-arities #(<= 2 (long %))}
   [duration f & args]
   (apply-after-at (fibers/site-of "apply-after" f) duration f args))
@@ -169,7 +168,7 @@
 
   In Erlang: timer:apply_interval/2,3,4."
   {:erlang "timer:apply_interval/3"
-   :inline (fn [duration f & args] `(apply-interval-at ~(start/here "apply-interval") ~duration ~f ~(when args (vec args))))
+   :inline (fn [duration f & args] `(apply-interval-at ~(fibers/line-here "apply-interval") ~duration ~f ~(when args (vec args))))
    :inline-arities #(<= 2 (long %))}
   [duration f & args]
   (apply-interval-at (fibers/site-of "apply-interval" f) duration f args))
@@ -191,7 +190,7 @@
 
   In Erlang: timer:apply_repeatedly/2,3,4."
   {:erlang "timer:apply_repeatedly/3"
-   :inline (fn [duration f & args] `(apply-repeatedly-at ~(start/here "apply-repeatedly") ~duration ~f ~(when args (vec args))))
+   :inline (fn [duration f & args] `(apply-repeatedly-at ~(fibers/line-here "apply-repeatedly") ~duration ~f ~(when args (vec args))))
    :inline-arities #(<= 2 (long %))}
   [duration f & args]
   (apply-repeatedly-at (fibers/site-of "apply-repeatedly" f) duration f args))

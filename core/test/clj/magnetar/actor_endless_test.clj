@@ -34,23 +34,27 @@
 (deftest ^{:spec ["C80"]} a-process-dies-of-a-reason-without-an-end
   (let [reason (endless)]
     (testing "of its own"
-      (is (identical? reason (down-of (spawn #(receive :now (exit reason))) #(! % :now)))))
+      (is (true? (identical? reason (down-of (spawn #(receive :now (exit reason))) #(! % :now))))))
     (testing "by a signal"
-      (is (identical? reason (down-of (idle) #(exit % reason))))
+      (is (true? (identical? reason (down-of (idle) #(exit % reason)))))
       (is (= (range 3) (take 3 (down-of (idle) #(exit % (range)))))))
     (testing "linked"
-      (is (identical? reason (down-of (spawn (fn [] (actor/spawn-link #(exit reason)) (receive :never nil))) identity))))))
+      (let [of-two (spawn (fn []
+                            (receive :now nil)
+                            (actor/spawn-link #(exit reason))
+                            (receive :never nil)))]
+        (is (true? (identical? reason (down-of of-two #(! % :now)))))))))
 
 (deftest a-reason-that-does-not-print-is-the-reason-all-the-same
   (let [reason (unspeakable)]
-    (is (identical? reason (down-of (spawn #(receive :now (exit reason))) #(! % :now))))
-    (is (identical? reason (down-of (idle) #(exit % reason))))))
+    (is (true? (identical? reason (down-of (spawn #(receive :now (exit reason))) #(! % :now)))))
+    (is (true? (identical? reason (down-of (idle) #(exit % reason)))))))
 
 (deftest a-huge-reason-is-not-printed-by-a-death
   (let [printed (atom 0)
         reason (vec (repeatedly 100 #(reify Object (toString [_] (swap! printed inc) "x"))))]
-    (is (identical? reason (down-of (idle) #(exit % reason))))
-    (is (identical? reason (down-of (spawn #(receive :now (exit reason))) #(! % :now))))
+    (is (true? (identical? reason (down-of (idle) #(exit % reason)))))
+    (is (true? (identical? reason (down-of (spawn #(receive :now (exit reason))) #(! % :now)))))
     (is (zero? @printed))))
 
 (deftest the-message-of-an-exit-or-a-cancellation-is-bounded
@@ -65,7 +69,7 @@
 (deftest join-names-the-beginning-of-a-reason-without-an-end
   (let [pid (spawn #(exit (endless)))
         error (try (actor/join pid {:timeout limit-ms}) (catch clojure.lang.ExceptionInfo e e))]
-    (is (str/includes? (ex-message error) "has exited: (1 2 3 4 5 6 7 8 ...)"))
+    (is (str/includes? (ex-message error) "has exited: (1 ...)"))
     (is (= [1 2] (take 2 (:reason (ex-data error)))))))
 
 (deftest what-is-no-address-is-refused-without-its-hash

@@ -182,7 +182,7 @@
          "Give a shorter one, or start no timer for what is never to come.")
     #(actor/send-after Long/MAX_VALUE (self) :x)
     (str "`send-after` wants a number of milliseconds from 0 up, a java.time.Duration or :infinity; "
-         "this is #object[java.time.Duration")
+         "this is PT-2562047788015215H-30M-8S.")
     #(actor/send-after (java.time.Duration/ofSeconds Long/MIN_VALUE) (self) :x)
     "`magnetar.actor/join`: :timeout is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -1."
     #(actor/join (idle) {:timeout -1})))

@@ -1,5 +1,6 @@
 (ns cast-without-handle-cast
-  (:require [magnetar.gen-server :as gs]))
+  (:require [magnetar.actor :as actor]
+            [magnetar.gen-server :as gs]))
 
 (def counter
   {:init (fn [n] [:ok n])
@@ -7,4 +8,5 @@
 
 (defn -main []
   (let [[_ pid] (gs/start counter 0)]
-    (gs/cast pid :inc)))
+    (gs/cast pid :inc)
+    (actor/join pid)))

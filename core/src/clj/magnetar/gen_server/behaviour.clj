@@ -5,6 +5,7 @@
    [clojure.string :as str]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang Namespace Var)))
@@ -73,8 +74,8 @@
   "What the source has under the name."
   [source word]
   (cond
-    (map? source) (source word)
-    (var? source) (@source word)
+    (map? source) (get source word)
+    (var? source) (get @source word)
     :else (from-namespace source word)))
 
 (defn- found [source]
@@ -117,10 +118,22 @@
                                       (not-there kind label source word))
                                     {:behaviour label :missing word :found (vec (found source))}))))
 
+(def ^:private examples
+  {:handle-call "(fn [request from state] [:reply answer state])"
+   :handle-cast "(fn [message state] [:noreply state])"})
+
+(defn- place
+  "Where the behaviour is written, as far as its first callback tells."
+  [source]
+  (when-some [f (value-of source :init)]
+    (when (fn? f)
+      (str " Its init is " (reports/function-name (.getName (class f))) "."))))
+
 (defn without
   "Throws the error of a server that was asked for what it has no callback for: [:undef [label word] sentence]."
-  [kind label source word what]
-  (let [sentence (str (not-there kind label source word) " It got " what ".")]
+  [label source word what]
+  (let [sentence (str "The behaviour " label " has no " (name word) ", and got " what ". Give it one, as in "
+                      (examples word) "." (place source))]
     (throw (ex-info sentence {:magnetar/reason :magnetar/missing-callback
                               :missing word
                               :magnetar/exit [:undef [label word] sentence]}))))

@@ -139,7 +139,7 @@
   [^Server server word what]
   (let [^Behaviour behaviour (.-behaviour server)]
     (or (behaviour/callback behaviour word)
-        (behaviour/without (.-kind behaviour) (.-label behaviour) (.-source behaviour) word what))))
+        (behaviour/without (.-label behaviour) (.-source behaviour) word what))))
 
 (defn- call-anyway [server message state]
   ((lacking server :handle-call (str "the call " (language/text (at message 2)) " of " (at (at message 1) 0)))

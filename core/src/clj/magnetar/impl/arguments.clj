@@ -6,6 +6,7 @@
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime])
   (:import
+   (java.time Duration)
    (java.util Collection)
    (magnetar.kernel.park Excerpt Excerpt$Full)
    (magnetar.kernel.time Durations)))
@@ -25,7 +26,9 @@
   (let [out (Excerpt. most-shown)]
     (try
       (binding [*print-length* 8 *print-level* 3]
-        (print-method x out))
+        (if (instance? Duration x)
+          (.append out (str x))
+          (print-method x out)))
       (str out)
       (catch Excerpt$Full _ (str out ".."))
       (catch Exception e (str "(" (.getName (class x)) ", which does not print: " (.getName (class e)) ")")))))

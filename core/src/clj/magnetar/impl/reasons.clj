@@ -60,7 +60,7 @@
     (and (map? x) (string? (:message x))) (:message x)
     (= :failed-to-start-child word) (str "its child " (language/text x) " did not start: " (text y))
     (and (= :not-linked word) (string? y)) (str (language/text x) " is not linked; " y)
-    (and (= :bad-return-value word) (string? (peek reason))) (peek reason)
+    (and (#{:bad-return-value :undef} word) (string? (peek reason))) (peek reason)
     (and (keyword? word) (string? y)) (str word ", " y)
     :else (words-of-pair word x)))
 

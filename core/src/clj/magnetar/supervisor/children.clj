@@ -60,7 +60,7 @@
     (symbol (str/replace (main/demunge (.getName (class f))) #"--\d+$" ""))))
 
 (defn- behaviour? [x]
-  (and (map? x) (some x [:init :handle-call :handle-event :callback-mode])))
+  (and (map? x) (some #(contains? x %) [:init :handle-call :handle-event :callback-mode])))
 
 (declare shown-start)
 
@@ -109,11 +109,12 @@
 (defn- reason-of
   "The reason of a start that threw; of a wrong number of arguments with the child and what its start takes."
   [{[f & args :as start] :start id :id} t]
-  (let [[term frames :as reason] (language/reason t)]
-    (if (and (instance? ArityException t) (wrong-arity? f args t))
-      [(assoc term :message (str (ex-message t) ": the child" (when (some? id) (str " " (arguments/show id))) " is started by " (arguments/show (shown-start start)) "." (takes f)))
-       frames]
-      reason)))
+  (if (and (instance? ArityException t) (wrong-arity? f args t))
+    [(assoc (language/error-term t)
+            :message (str (ex-message t) ": the child" (when (some? id) (str " " (arguments/show id))) " is started by "
+                          (arguments/show (shown-start start)) "." (takes f)))
+     (language/frames t)]
+    (language/reason t)))
 
 (defn start
   "Calls the start function of a child: [:ok pid], [:ok pid info], [:ignore] or [:error why]."

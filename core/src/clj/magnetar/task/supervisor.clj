@@ -12,7 +12,6 @@
   It is a `magnetar.supervisor` with the strategy :dynamic. Its tasks see its context values, and the root values of dynamic vars. Names are
   those of Elixir's module Task.Supervisor."
   (:require
-   [magnetar.impl.actor.start :as start]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
@@ -77,7 +76,7 @@
 
   In Elixir: Task.Supervisor.async/2,4."
   {:elixir "Task.Supervisor.async/2"
-   :inline (fn [supervisor f & args] `(async-at "async" ~supervisor ~(start/here "task") ~f ~(when args (vec args)) true))
+   :inline (fn [supervisor f & args] `(async-at "async" ~supervisor ~(fibers/line-here "task") ~f ~(when args (vec args)) true))
    :inline-arities #(<= 2 (long %))}
   [supervisor f & args]
   (async-at "async" supervisor (fibers/site-of "task" f) f args true))
@@ -89,7 +88,7 @@
 
   In Elixir: Task.Supervisor.async_nolink/2,4."
   {:elixir "Task.Supervisor.async_nolink/2"
-   :inline (fn [supervisor f & args] `(async-at "async-nolink" ~supervisor ~(start/here "task") ~f ~(when args (vec args)) false))
+   :inline (fn [supervisor f & args] `(async-at "async-nolink" ~supervisor ~(fibers/line-here "task") ~f ~(when args (vec args)) false))
    :inline-arities #(<= 2 (long %))}
   [supervisor f & args]
   (async-at "async-nolink" supervisor (fibers/site-of "task" f) f args false))
@@ -111,7 +110,7 @@
 
   In Elixir: Task.Supervisor.async/3."
   {:elixir "Task.Supervisor.async/3" :added "0.2"
-   :inline (fn [supervisor options f & args] `(async-opt-at ~supervisor ~(start/here "task") ~options ~f ~(when args (vec args))))
+   :inline (fn [supervisor options f & args] `(async-opt-at ~supervisor ~(fibers/line-here "task") ~options ~f ~(when args (vec args))))
    :inline-arities #(<= 3 (long %))}
   [supervisor options f & args]
   (async-opt-at supervisor (fibers/site-of "task" f) options f args))
@@ -135,7 +134,7 @@
   In Elixir: Task.Supervisor.async_stream/4."
   {:elixir "Task.Supervisor.async_stream/4"
    :arglists '([supervisor coll f] [supervisor coll f options])
-   :inline (fn [supervisor coll f & [options]] `(async-stream-at ~supervisor ~(start/here "task") ~coll ~f ~options true))
+   :inline (fn [supervisor coll f & [options]] `(async-stream-at ~supervisor ~(fibers/line-here "task") ~coll ~f ~options true))
    :inline-arities #{3 4}}
   ([supervisor coll f] (async-stream-at supervisor (fibers/site-of "task" f) coll f nil true))
   ([supervisor coll f options] (async-stream-at supervisor (fibers/site-of "task" f) coll f options true)))
@@ -148,7 +147,7 @@
   In Elixir: Task.Supervisor.async_stream_nolink/4."
   {:elixir "Task.Supervisor.async_stream_nolink/4"
    :arglists '([supervisor coll f] [supervisor coll f options])
-   :inline (fn [supervisor coll f & [options]] `(async-stream-at ~supervisor ~(start/here "task") ~coll ~f ~options false))
+   :inline (fn [supervisor coll f & [options]] `(async-stream-at ~supervisor ~(fibers/line-here "task") ~coll ~f ~options false))
    :inline-arities #{3 4}}
   ([supervisor coll f] (async-stream-at supervisor (fibers/site-of "task" f) coll f nil false))
   ([supervisor coll f options] (async-stream-at supervisor (fibers/site-of "task" f) coll f options false)))
@@ -171,7 +170,7 @@
   In Elixir: Task.Supervisor.start_child/3."
   {:elixir "Task.Supervisor.start_child/3"
    :arglists '([supervisor f] [supervisor f options])
-   :inline (fn [supervisor f & [options]] `(start-child-at ~supervisor ~(start/here "task") ~f ~options))
+   :inline (fn [supervisor f & [options]] `(start-child-at ~supervisor ~(fibers/line-here "task") ~f ~options))
    :inline-arities #{2 3}}
   ([supervisor f] (start-child-at supervisor (fibers/site-of "task" f) f nil))
   ([supervisor f options] (start-child-at supervisor (fibers/site-of "task" f) f options)))

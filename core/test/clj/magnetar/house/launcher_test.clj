@@ -91,6 +91,7 @@
 (deftest a-program-keeps-its-arguments-its-streams-and-its-exit-code
   (let [program (write (temporary-folder) "echo.clj"
                        "(println *command-line-args* (read-line)) (binding [*out* *err*] (println \"aside\")) (System/exit 7)")]
+    (magnetar {:input "typed\n"} "run" program) ; the first start of a checkout says on stderr what it fetches
     (is (= {:exit 7, :out "(a b c) typed", :err "aside"}
            (magnetar {:input "typed\n"} "run" program "a" "b c")))))
 

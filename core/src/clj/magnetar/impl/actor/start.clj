@@ -12,17 +12,11 @@
    [magnetar.impl.transactions :as transactions]
    [magnetar.impl.versions :as versions])
   (:import
-   (clojure.lang Compiler)
    (java.util.function Consumer)
    (magnetar.kernel.park Cancelled Exit Fiber)
    (magnetar.kernel.process LocalProcess Pid Processes Processes$Guest Processes$Options Processes$Started)))
 
 (set! *warn-on-reflection* true)
-
-(defn here
-  "The name of what starts at the line that the compiler is at."
-  [what]
-  (str what " " *file* ":" @Compiler/LINE))
 
 (defn- arrive
   "A process begins: it gets the caller's bindings, and notes the version of what it runs."
