@@ -23,24 +23,25 @@ public final class Startup {
     private static final String CLASSES = """
             park: Cancelled Carriers Carriers$Stage Cause Cause$Cancel Cause$Kill Cause$Leave Excerpt
                 Excerpt$Full Exit Failures Failures$Failure Fiber FiberBody FiberBody$1 Fibers Fibers$Hold
-                Fibers$Shard Gate HandOff HandOff$Inside HandOff$Resumption HandOff$Way Parked Region Source
-                Spin StackRoom ThreadLocals Ticker Untracked Untracked$Inside Wait WaitReason WaitSign Waiter
-                Waiter$Pairing World
+                Fibers$Shard Frames Gate HandOff HandOff$Inside HandOff$Resumption HandOff$Way NoMemory
+                Parked Region Source Spin StackRoom ThreadLocals Ticker Untracked Untracked$Inside Wait
+                WaitReason WaitSign Waiter Waiter$Pairing World
             time: Alarm Alarm$Bell Durations Expiry Timer Waits Wheel Wheel$WheelThread
             channel: Buffer Buffer$Promise Callback Channel Channel$1 ChannelInfo ChannelMaker
                 ChannelMaker$Usual ForeignWaiter GoBody Handler Handler$Completion Node NodeHandler
-                NodeHandler$1 NodeQueue Port Port$1 Ports ReadPort Ring Ring$Dropping Ring$Fixed Ring$Sliding
-                Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation TimeoutChannel
-                TimeoutChannel$Closing Transform TransformChannel WritePort
-            process: Address Asking Asking$CallAlarm AtRest Bag BoundedMailbox BoundedMailbox$Policy
-                BoundedMailbox$Spared Call Caller Clauses DeadLetters DeadLetters$Letter Guards Inline
-                Language Lendable LocalProcess LocalProcess$1 LocalProcess$Continue LocalProcess$Life
-                LocalProcess$Obituary Mailbox Mailbox$Answer MailboxInfo Matcher Monitor Names Node
-                OpenMailbox Owned Pid Pid$Ended ProcessInfo Processes Processes$1 Processes$Body
-                Processes$Guest Processes$Options Processes$Started Processes$TimerRef Ref Ref$Alias Resting
-                SendTimer Ways Words Words$1 Zombie Zombies
-            scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Info Offload$Look Offload$Worker
-                Scope Scope$1 Scope$Alarm Scope$State Scope$Stuck
+                NodeHandler$1 NodeQueue Port Port$1 Ports ReadPort Ring Ring$Dropping Ring$Fixed
+                Ring$Sliding Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation
+                TimeoutChannel TimeoutChannel$Closing Transform TransformChannel WritePort
+            process: Address Asking Asking$CallAlarm AtRest AtRest$Again Bag BoundedMailbox
+                BoundedMailbox$Policy BoundedMailbox$Spared Call Caller Clauses DeadLetters
+                DeadLetters$Letter Guards Inline Language Lendable LocalProcess LocalProcess$1
+                LocalProcess$Continue LocalProcess$Life LocalProcess$Obituary LocalProcess$Runner LongQueues
+                LongQueues$Warning Mailbox Mailbox$Answer MailboxInfo Matcher Monitor Names Node OpenMailbox
+                Owned Pid Pid$Ended ProcessInfo Processes Processes$1 Processes$Body Processes$Guest
+                Processes$OnThread Processes$Options Processes$Started Processes$TimerRef Ref Ref$Alias
+                Resting SendTimer Ways Words Words$1 Zombie Zombies
+            scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Info Offload$Look
+                Offload$Worker Scope Scope$1 Scope$Alarm Scope$State Scope$Stuck
             inspect: FiberInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
             """;
 
