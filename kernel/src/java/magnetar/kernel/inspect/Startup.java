@@ -1,12 +1,22 @@
 package magnetar.kernel.inspect;
 
+import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.channel.Channel;
+import magnetar.kernel.park.World;
+import magnetar.kernel.process.Caller;
+import magnetar.kernel.process.LongQueues;
+import magnetar.kernel.time.Wheel;
 
 /**
  * Initialises the kernel's classes while there is stack for it.
  *
  * <p>A class whose initialiser overflows the stack stays broken for the life of the JVM. A deep recursion that is the first to use the kernel
  * could so disable it for all. The linkage of a call site needs more stack than an operation does, so the ways of a wake-up are gone once as well.
+ *
+ * <p>The same holds of memory: a call site that is first linked when memory has ended may stay broken, since the JVM remembers a {@code
+ * BootstrapMethodError}. So what runs then has no call sites to link: strings are concatenated without ({@code -XDstringConcat=inline}), what captures
+ * something is a class and no lambda, and there is no switch over types.
+ * Lambdas that capture nothing are fields, and the few others are gone through here.
  *
  * <p>Invariants:
  * <ol>
@@ -22,26 +32,28 @@ public final class Startup {
 
     private static final String CLASSES = """
             park: Cancelled Carriers Carriers$Stage Cause Cause$Cancel Cause$Kill Cause$Leave Excerpt
-                Excerpt$Full Exit Failures Failures$Failure Fiber FiberBody FiberBody$1 Fibers Fibers$Hold
-                Fibers$Shard Frames Gate HandOff HandOff$Inside HandOff$Resumption HandOff$Way NoMemory
-                Parked Region Source Spin StackRoom ThreadLocals Ticker Untracked Untracked$Inside Wait
-                WaitReason WaitSign Waiter Waiter$Pairing World
+                Excerpt$Full Exit Failures Failures$Failure Fiber FiberBody FiberBody$1 Fibers Fibers$Given
+                Fibers$Hold Fibers$Shard Frames Gate HandOff HandOff$Inside HandOff$Resumption HandOff$Way
+                NoMemory Parked Region Source Spin StackRoom ThreadLocals Ticker Untracked Untracked$Inside
+                Wait WaitReason WaitSign Waiter Waiter$Pairing World
             time: Alarm Alarm$Bell Durations Expiry Timer Waits Wheel Wheel$WheelThread
-            channel: Buffer Buffer$Promise Callback Channel Channel$1 ChannelInfo ChannelMaker
-                ChannelMaker$Usual ForeignWaiter GoBody Handler Handler$Completion Node NodeHandler
-                NodeHandler$1 NodeQueue Port Port$1 Ports ReadPort Ring Ring$Dropping Ring$Fixed
-                Ring$Sliding Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation
-                TimeoutChannel TimeoutChannel$Closing Transform TransformChannel WritePort
+            channel: Buffer Buffer$Promise Callback Callback$Delivery Callback$Task Channel Channel$1
+                ChannelInfo ChannelMaker ChannelMaker$Usual ForeignWaiter GoBody Handler Handler$Completion
+                Node NodeHandler NodeHandler$1 NodeQueue Port Port$1 Ports ReadPort Ring Ring$Dropping
+                Ring$Fixed Ring$Sliding Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation
+                TimeoutChannel TimeoutChannel$Awaited TimeoutChannel$Closing Transform TransformChannel
+                TransformChannel$Sink WritePort
             process: Address Asking Asking$CallAlarm AtRest AtRest$Again Bag BoundedMailbox
                 BoundedMailbox$Policy BoundedMailbox$Spared Call Caller Clauses DeadLetters
                 DeadLetters$Letter Guards Inline Language Lendable LocalProcess LocalProcess$1
-                LocalProcess$Continue LocalProcess$Life LocalProcess$Obituary LocalProcess$Runner LongQueues
-                LongQueues$Warning Mailbox Mailbox$Answer MailboxInfo Matcher Monitor Names Node OpenMailbox
-                Owned Pid Pid$Ended ProcessInfo Processes Processes$1 Processes$Body Processes$Guest
-                Processes$OnThread Processes$Options Processes$Started Processes$TimerRef Ref Ref$Alias
-                Resting SendTimer Ways Words Words$1 Zombie Zombies
-            scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Info Offload$Look
-                Offload$Worker Scope Scope$1 Scope$Alarm Scope$State Scope$Stuck
+                LocalProcess$Continue LocalProcess$Life LocalProcess$Obituary LocalProcess$Rethrow
+                LocalProcess$Runner LongQueues LongQueues$Growth LongQueues$Warning Mailbox Mailbox$Answer
+                MailboxInfo Matcher Monitor Names Node OpenMailbox Owned Pid Pid$Ended ProcessInfo Processes
+                Processes$1 Processes$Body Processes$Guest Processes$OnThread Processes$Options
+                Processes$Started Processes$TimerRef Ref Ref$Alias Resting SendTimer Ways Words Words$1
+                Zombie Zombies
+            scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
+                Offload$Look Offload$Worker Scope Scope$1 Scope$Alarm Scope$Ending Scope$State Scope$Stuck
             inspect: FiberInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
             """;
 
@@ -109,9 +121,13 @@ public final class Startup {
         Thread.startVirtualThread(() -> take(met));
         put(met, end);
         met.close();
+        Wheel.of(World.REAL);
+        LongQueues.longest();
+        Caller.line();
     }
 
     private static void take(Channel<Object> from) {
+        LockSupport.parkNanos(1); // the JDK links its own call sites
         try {
             from.receive();
         } catch (InterruptedException e) {
