@@ -13,10 +13,10 @@ import magnetar.kernel.time.Wheel;
  * <p>A class whose initialiser overflows the stack stays broken for the life of the JVM. A deep recursion that is the first to use the kernel
  * could so disable it for all. The linkage of a call site needs more stack than an operation does, so the ways of a wake-up are gone once as well.
  *
- * <p>The same holds of memory: a call site that is first linked when memory has ended may stay broken, since the JVM remembers a {@code
- * BootstrapMethodError}. So what runs then has no call sites to link: strings are concatenated without ({@code -XDstringConcat=inline}), what captures
- * something is a class and no lambda, and there is no switch over types.
- * Lambdas that capture nothing are fields, and the few others are gone through here.
+ * <p>The same holds of memory: a call site that is first linked when memory has ended may stay broken, since the JVM remembers a
+ * {@code BootstrapMethodError}. So what runs then has few call sites to link. Strings are concatenated inline ({@code -XDstringConcat=inline}). A
+ * class stands for a lambda that captures something, and {@code instanceof} for a switch over types. A lambda that captures nothing is a field.
+ * What is left is linked here.
  *
  * <p>Invariants:
  * <ol>
