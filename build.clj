@@ -21,7 +21,7 @@
   (b/delete {:path kernel-classes})
   (b/javac {:src-dirs ["kernel/src/java"]
             :class-dir kernel-classes
-            :javac-opts ["--release" "25"]})
+            :javac-opts ["--release" "25" "-XDstringConcat=inline"]})
   options)
 
 (defn jar

@@ -27,7 +27,7 @@
         complaint (StringWriter.)]
     (with-open [^JavaFileManager files (.getStandardFileManager compiler nil nil nil)]
       (let [units (.getJavaFileObjectsFromFiles ^javax.tools.StandardJavaFileManager files (mapcat java-files from))
-            options (concat ["-encoding" "UTF-8" "-nowarn" "-d" (str into) "-cp" (str/join File/pathSeparator class-path)] options)]
+            options (concat ["-encoding" "UTF-8" "-nowarn" "-XDstringConcat=inline" "-d" (str into) "-cp" (str/join File/pathSeparator class-path)] options)]
         (when-not (.call (.getTask compiler complaint files nil options nil units))
           (str complaint))))))
 

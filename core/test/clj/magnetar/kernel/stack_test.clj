@@ -48,6 +48,14 @@
 (deftest each-class-of-the-kernel-is-initialised-when-a-namespace-is-loaded
   (is (= (sort (class-names)) (sort (Startup/names)))))
 
+(deftest no-class-of-the-kernel-links-a-concatenation-or-a-switch-over-types-when-it-runs
+  (is (= [] (for [^String named (class-names)
+                  :when (not (str/starts-with? named "magnetar.kernel.sim."))
+                  :let [file (io/file (compiled-kernel) (str (str/replace named "." "/") ".class"))
+                        text (String. (java.nio.file.Files/readAllBytes (.toPath file)) "ISO-8859-1")]
+                  :when (some #(str/includes? text %) ["StringConcatFactory" "SwitchBootstraps"])]
+              named))))
+
 (deftest a-recursion-that-is-the-first-to-use-the-kernel-does-not-disable-it
   (let [{:keys [exit out]} (apply program child/opens first-use)]
     (is (= [0 "[1 2 3]"] [exit (last (str/split-lines out))]))))

@@ -44,40 +44,53 @@ public final class Callback extends Waiter {
     @Override
     public void complete(Object source, Object result) {
         if (losers == null) {
-            run(this::deliver, result, onCaller);
+            run(new Delivery(), result, onCaller);
         } else {
             losers.remove();
-            run(this::deliver, new Select.Chosen(((Node) source).index, result), onCaller);
+            run(new Delivery(), new Select.Chosen(((Node) source).index, result), onCaller);
         }
     }
 
     /** With the context values of whoever queued it. */
-    private void deliver(Object result) {
-        Fiber fiber = Fiber.current();
-        Object before = fiber.context();
-        fiber.setContext(context);
-        try {
-            target.complete(result);
-        } finally {
-            fiber.setContext(before);
+    private final class Delivery implements Handler.Completion {
+        @Override
+        public void complete(Object result) {
+            Fiber fiber = Fiber.current();
+            Object before = fiber.context();
+            fiber.setContext(context);
+            try {
+                target.complete(result);
+            } finally {
+                fiber.setContext(before);
+            }
         }
     }
 
     /** Runs the function with the result of an operation that had been queued. */
     public static void run(Handler.Completion target, Object result, boolean onCaller) {
         if (onCaller && !Wheel.isTimerThread()) {
-            Fiber.current().call(() -> guarded(target, result));
+            Fiber.current().call(new Task(target, result, true));
         } else {
-            Runnable task = () -> target.complete(result);
-            Fibers.start("callback", Fibers.Hold.STRONG, task);
+            Fibers.start("callback", Fibers.Hold.STRONG, new Task(target, result, false));
         }
     }
 
-    private static void guarded(Handler.Completion target, Object result) {
-        try {
-            target.complete(result);
-        } catch (Throwable t) {
-            Failures.report(Thread.currentThread(), t);
+    private record Task(Handler.Completion target, Object result, boolean guarded) implements Runnable {
+        @Override
+        public void run() {
+            if (guarded) {
+                completeGuarded();
+            } else {
+                target.complete(result);
+            }
+        }
+
+        private void completeGuarded() {
+            try {
+                target.complete(result);
+            } catch (Throwable t) {
+                Failures.report(Thread.currentThread(), t);
+            }
         }
     }
 }

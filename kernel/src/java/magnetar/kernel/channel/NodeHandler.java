@@ -3,7 +3,9 @@ package magnetar.kernel.channel;
 import magnetar.kernel.park.Waiter;
 
 /** A waiter of ours as the handler of an operation on a port of another library. */
-final class NodeHandler implements Handler {
+final class NodeHandler implements Handler, Handler.Completion {
+    private static final Completion NOTHING = r -> {};
+
     private final Node node;
 
     NodeHandler(Node node) {
@@ -29,7 +31,7 @@ final class NodeHandler implements Handler {
 
         @Override
         public Completion commit() {
-            return r -> {};
+            return NOTHING;
         }
 
         @Override
@@ -64,14 +66,15 @@ final class NodeHandler implements Handler {
     @Override
     public Completion commit() {
         if (!locked && !waiter().acquire()) {
-            return r -> {}; // a port that commits without the lock, too late
+            return NOTHING; // a port that commits without the lock, too late
         }
         locked = false;
         waiter().commit();
-        return this::complete;
+        return this;
     }
 
-    private void complete(Object result) {
+    @Override
+    public void complete(Object result) {
         waiter().complete(node, result);
     }
 

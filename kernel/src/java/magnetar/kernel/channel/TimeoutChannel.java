@@ -1,5 +1,6 @@
 package magnetar.kernel.channel;
 
+import java.util.function.BooleanSupplier;
 import magnetar.kernel.park.Fiber;
 import magnetar.kernel.park.World;
 import magnetar.kernel.time.Durations;
@@ -71,7 +72,8 @@ public class TimeoutChannel extends Channel<Object> {
 
     private synchronized void adjust() {
         // Looks again after each change: whoever saw the timer as it was before relies on it.
-        for (boolean awaited = underLock(this::isAwaited); awaited != (closing != null); awaited = underLock(this::isAwaited)) {
+        Awaited question = new Awaited();
+        for (boolean awaited = underLock(question); awaited != (closing != null); awaited = underLock(question)) {
             if (awaited) {
                 closing = new Closing();
                 Wheel.of(world).add(closing);
@@ -79,6 +81,14 @@ public class TimeoutChannel extends Channel<Object> {
                 Wheel.of(world).cancel(closing);
                 closing = null;
             }
+        }
+    }
+
+    /** Asked under the lock. */
+    private final class Awaited implements BooleanSupplier {
+        @Override
+        public boolean getAsBoolean() {
+            return isAwaited();
         }
     }
 

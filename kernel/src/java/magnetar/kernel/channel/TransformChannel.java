@@ -19,12 +19,20 @@ public class TransformChannel<T> extends Channel<T> {
     protected TransformChannel(Buffer buffer, Transform transform) {
         super(buffer, true);
         this.transform = transform;
-        this.sink = buffer::insert;
+        this.sink = new Sink(buffer);
     }
 
     /** A channel with this buffer behind this transform. */
     public static <T> Channel<T> of(Buffer buffer, Transform transform) {
         return ChannelMaker.current().transforming(buffer, transform);
+    }
+
+    /** Where the transform puts its results. */
+    private record Sink(Buffer buffer) implements Consumer<Object> {
+        @Override
+        public void accept(Object value) {
+            buffer.insert(value);
+        }
     }
 
     @Override

@@ -1,12 +1,22 @@
 package magnetar.kernel.inspect;
 
+import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.channel.Channel;
+import magnetar.kernel.park.World;
+import magnetar.kernel.process.Caller;
+import magnetar.kernel.process.LongQueues;
+import magnetar.kernel.time.Wheel;
 
 /**
  * Initialises the kernel's classes while there is stack for it.
  *
  * <p>A class whose initialiser overflows the stack stays broken for the life of the JVM. A deep recursion that is the first to use the kernel
  * could so disable it for all. The linkage of a call site needs more stack than an operation does, so the ways of a wake-up are gone once as well.
+ *
+ * <p>The same holds of memory: a call site that is first linked when memory has ended may stay broken, since the JVM remembers a
+ * {@code BootstrapMethodError}. So what runs then has few call sites to link. Strings are concatenated inline ({@code -XDstringConcat=inline}). A
+ * class stands for a lambda that captures something, and {@code instanceof} for a switch over types. A lambda that captures nothing is a field.
+ * What is left is linked here.
  *
  * <p>Invariants:
  * <ol>
@@ -22,25 +32,28 @@ public final class Startup {
 
     private static final String CLASSES = """
             park: Cancelled Carriers Carriers$Stage Cause Cause$Cancel Cause$Kill Cause$Leave Excerpt
-                Excerpt$Full Exit Failures Failures$Failure Fiber FiberBody FiberBody$1 Fibers Fibers$Hold
-                Fibers$Shard Gate HandOff HandOff$Inside HandOff$Resumption HandOff$Way Parked Region Source
-                Spin StackRoom ThreadLocals Ticker Untracked Untracked$Inside Wait WaitReason WaitSign Waiter
-                Waiter$Pairing World
+                Excerpt$Full Exit Failures Failures$Failure Fiber FiberBody FiberBody$1 Fibers Fibers$Given
+                Fibers$Hold Fibers$Shard Frames Gate HandOff HandOff$Inside HandOff$Resumption HandOff$Way
+                NoMemory Parked Region Source Spin StackRoom ThreadLocals Ticker Untracked Untracked$Inside
+                Wait WaitReason WaitSign Waiter Waiter$Pairing World
             time: Alarm Alarm$Bell Durations Expiry Timer Waits Wheel Wheel$WheelThread
-            channel: Buffer Buffer$Promise Callback Channel Channel$1 ChannelInfo ChannelMaker
-                ChannelMaker$Usual ForeignWaiter GoBody Handler Handler$Completion Node NodeHandler
-                NodeHandler$1 NodeQueue Port Port$1 Ports ReadPort Ring Ring$Dropping Ring$Fixed Ring$Sliding
-                Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation TimeoutChannel
-                TimeoutChannel$Closing Transform TransformChannel WritePort
-            process: Address Asking Asking$CallAlarm AtRest Bag BoundedMailbox BoundedMailbox$Policy
-                BoundedMailbox$Spared Call Caller Clauses DeadLetters DeadLetters$Letter Guards Inline
-                Language Lendable LocalProcess LocalProcess$1 LocalProcess$Continue LocalProcess$Life
-                LocalProcess$Obituary Mailbox Mailbox$Answer MailboxInfo Matcher Monitor Names Node
-                OpenMailbox Owned Pid Pid$Ended ProcessInfo Processes Processes$1 Processes$Body
-                Processes$Guest Processes$Options Processes$Started Processes$TimerRef Ref Ref$Alias Resting
-                SendTimer Ways Words Words$1 Zombie Zombies
-            scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Info Offload$Look Offload$Worker
-                Scope Scope$1 Scope$Alarm Scope$State Scope$Stuck
+            channel: Buffer Buffer$Promise Callback Callback$Delivery Callback$Task Channel Channel$1
+                ChannelInfo ChannelMaker ChannelMaker$Usual ForeignWaiter GoBody Handler Handler$Completion
+                Node NodeHandler NodeHandler$1 NodeQueue Port Port$1 Ports ReadPort Ring Ring$Dropping
+                Ring$Fixed Ring$Sliding Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation
+                TimeoutChannel TimeoutChannel$Awaited TimeoutChannel$Closing Transform TransformChannel
+                TransformChannel$Sink WritePort
+            process: Address Asking Asking$CallAlarm AtRest AtRest$Again Bag BoundedMailbox
+                BoundedMailbox$Policy BoundedMailbox$Spared Call Caller Clauses DeadLetters
+                DeadLetters$Letter Guards Inline Language Lendable LocalProcess LocalProcess$1
+                LocalProcess$Continue LocalProcess$Life LocalProcess$Obituary LocalProcess$Rethrow
+                LocalProcess$Runner LongQueues LongQueues$Growth LongQueues$Warning Mailbox Mailbox$Answer
+                MailboxInfo Matcher Monitor Names Node OpenMailbox Owned Pid Pid$Ended ProcessInfo Processes
+                Processes$1 Processes$Body Processes$Guest Processes$OnThread Processes$Options
+                Processes$Started Processes$TimerRef Ref Ref$Alias Resting SendTimer Ways Words Words$1
+                Zombie Zombies
+            scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
+                Offload$Look Offload$Worker Scope Scope$1 Scope$Alarm Scope$Ending Scope$State Scope$Stuck
             inspect: FiberInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
             """;
 
@@ -108,9 +121,13 @@ public final class Startup {
         Thread.startVirtualThread(() -> take(met));
         put(met, end);
         met.close();
+        Wheel.of(World.REAL);
+        LongQueues.longest();
+        Caller.line();
     }
 
     private static void take(Channel<Object> from) {
+        LockSupport.parkNanos(1); // the JDK links its own call sites
         try {
             from.receive();
         } catch (InterruptedException e) {

@@ -188,7 +188,7 @@ final class Carriers {
             }
             case SETTLED -> {
                 letAllWork();
-                Thread.startVirtualThread(() -> {}); // an ordinary submission, which signals a carrier
+                Thread.startVirtualThread(Ticker.NOTHING); // an ordinary submission, which signals a carrier
                 begin(Stage.ALL_TRIED);
             }
         }
@@ -219,7 +219,9 @@ final class Carriers {
         if (soloist != null || wakesAll) {
             wakesAll = true; // until all are woken: memory may end before
             soloist = null;
-            RESTING.forEach(LockSupport::unpark);
+            for (ForkJoinWorkerThread t : RESTING) {
+                LockSupport.unpark(t);
+            }
             wakesAll = false;
         }
     }

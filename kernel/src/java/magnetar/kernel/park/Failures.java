@@ -7,7 +7,6 @@ import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
-import java.util.stream.Stream;
 
 /**
  * Where a failure goes that no caller is there to catch: to one hook, once.
@@ -191,7 +190,10 @@ public final class Failures {
         for (String line : Frames.ofProgram(frames, MOST_FRAMES)) {
             text.append("\n    ").append(line.startsWith("(") ? "" : "at ").append(line);
         }
-        long others = Stream.of(frames).filter(f -> !isOfProgram(f.getClassName())).count();
+        int others = 0;
+        for (StackTraceElement f : frames) {
+            others += isOfProgram(f.getClassName()) ? 0 : 1;
+        }
         if (others > 0) {
             text.append("\n    (and ").append(others).append(others == 1 ? " frame" : " frames").append(" of Clojure, Magnetar and the JDK)");
         }

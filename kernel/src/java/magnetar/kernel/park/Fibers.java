@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.Executors;
+import java.util.concurrent.ThreadFactory;
 import java.util.function.Consumer;
 
 /**
@@ -98,10 +99,17 @@ public final class Fibers {
         Thread thread = starter.world().newThread(name, body);
         Fiber fiber = enroll(thread, starter.world(), body).inherit(starter, null);
         if (!Untracked.start(thread)) {
-            body.executor = Executors.newThreadPerTaskExecutor(task -> thread);
+            body.executor = Executors.newThreadPerTaskExecutor(new Given(thread));
             body.executor.execute(body);
         }
         return fiber;
+    }
+
+    private record Given(Thread thread) implements ThreadFactory {
+        @Override
+        public Thread newThread(Runnable task) {
+            return thread;
+        }
     }
 
     /** Gives a platform thread, not started yet, a fiber. */

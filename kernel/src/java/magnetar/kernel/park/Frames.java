@@ -3,7 +3,6 @@ package magnetar.kernel.park;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.UnaryOperator;
-import java.util.stream.Stream;
 
 /**
  * A stack as a user reads it: only frames of the program, each function once and named as in its source, repeated frames folded.
@@ -29,8 +28,13 @@ public final class Frames {
      * the cause where the two meet would else cut off the frames of the user.
      */
     public static StackTraceElement[] own(StackTraceElement[] frames) {
-        StackTraceElement[] own = Stream.of(frames).filter(f -> Failures.isOfProgram(f.getClassName())).toArray(StackTraceElement[]::new);
-        return own.length == 0 ? frames : own;
+        List<StackTraceElement> own = new ArrayList<>();
+        for (StackTraceElement f : frames) {
+            if (Failures.isOfProgram(f.getClassName())) {
+                own.add(f);
+            }
+        }
+        return own.isEmpty() ? frames : own.toArray(new StackTraceElement[0]);
     }
 
     /** The lines of the frames that belong to the program, innermost first, at most so many. */

@@ -48,6 +48,9 @@ final class Ticker {
     private static int waited; // ticks of this probe
     private static int crowded; // ticks since one at which nobody was stranded, or since all stepped aside
 
+    /** Linked while there is memory for it: a lambda whose linkage memory did not suffice for may stay broken for ever. */
+    static final Runnable NOTHING = () -> {};
+
     private static final Thread THREAD = start();
 
     private Ticker() {}
@@ -154,7 +157,7 @@ final class Ticker {
 
     private static void probe() {
         waited = 0;
-        probe = Thread.startVirtualThread(() -> {});
+        probe = Thread.startVirtualThread(NOTHING);
         tellOutside();
     }
 

@@ -14,10 +14,10 @@ public record Wait(WaitReason reason, Object on, long since, long number) {
 
     /** What the thread waits for; null if it does not wait in the kernel. */
     public static Wait of(Thread thread) {
-        return switch (LockSupport.getBlocker(thread)) {
-            case WaitSign sign -> sign.read();
-            case Parked p -> new Wait(p.reason(), p.on(), p.since(), p.id()); // in a simulated world
-            case null, default -> null;
-        };
+        Object blocker = LockSupport.getBlocker(thread);
+        if (blocker instanceof WaitSign sign) {
+            return sign.read();
+        }
+        return blocker instanceof Parked p ? new Wait(p.reason(), p.on(), p.since(), p.id()) : null; // the latter in a simulated world
     }
 }

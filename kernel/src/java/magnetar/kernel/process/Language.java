@@ -36,11 +36,10 @@ public interface Language {
 
     /** The exit reason of a process that threw this. */
     default Object reason(Throwable thrown) {
-        return switch (thrown) {
-            case Exit e -> e.reason();
-            case Cancelled c -> constant("cancelled");
-            default -> List.of(String.valueOf(thrown));
-        };
+        if (thrown instanceof Exit e) {
+            return e.reason();
+        }
+        return thrown instanceof Cancelled ? constant("cancelled") : List.of(String.valueOf(thrown));
     }
 
     /** The exit reason of a process that has ended with the memory, and whose reason cannot be written. Asked for before. */

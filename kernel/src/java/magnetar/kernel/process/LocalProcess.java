@@ -1291,9 +1291,18 @@ public final class LocalProcess extends Region {
         try {
             return ((Lendable) rest.next).serve(request);
         } catch (Exception | Error e) {
-            return () -> {
+            return new Rethrow(e);
+        }
+    }
+
+    /** Work that throws what serving another one's request has thrown. */
+    private record Rethrow(Throwable thrown) implements Callable<Object> {
+        @Override
+        public Object call() throws Exception {
+            if (thrown instanceof Exception e) {
                 throw e;
-            };
+            }
+            throw (Error) thrown;
         }
     }
 

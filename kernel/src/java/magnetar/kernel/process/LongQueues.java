@@ -95,7 +95,7 @@ public final class LongQueues {
         try {
             String sender = bySender ? Thread.currentThread().getName() : null;
             String line = bySender ? Caller.line() : null;
-            Fibers.start("monitor of mailboxes", Fibers.Hold.STRONG, () -> warn(mailbox, messages, sender, line));
+            Fibers.start("monitor of mailboxes", Fibers.Hold.STRONG, new Growth(mailbox, messages, sender, line));
         } catch (OutOfMemoryError noRoom) {
             // The report that memory has ended names it.
         }
@@ -123,11 +123,15 @@ public final class LongQueues {
         }
     }
 
-    private static void warn(Mailbox mailbox, long messages, String sender, String line) {
-        for (LocalProcess p : Processes.all()) {
-            if (p.has(mailbox)) {
-                warnOf(p, messages, sender, line);
-                return;
+    /** Finds the process of the mailbox, and warns of it. */
+    private record Growth(Mailbox mailbox, long messages, String sender, String line) implements Runnable {
+        @Override
+        public void run() {
+            for (LocalProcess p : Processes.all()) {
+                if (p.has(mailbox)) {
+                    warnOf(p, messages, sender, line);
+                    return;
+                }
             }
         }
     }

@@ -314,26 +314,21 @@ public final class Processes {
 
     /** The process at the address; null if it is dead. */
     private static LocalProcess find(Object to, Object message) {
-        switch (to) {
-            case Pid pid -> {
-                LocalProcess p = live(pid);
-                if (p == null) {
-                    DeadLetters.add(pid, message);
-                }
-                return p;
+        if (to instanceof Pid pid) {
+            LocalProcess p = live(pid);
+            if (p == null) {
+                DeadLetters.add(pid, message);
             }
-            case Ref ref -> {
-                return ref.maker() == null ? null : ref.maker().process();
-            }
-            case null -> throw badAddress("nil");
-            default -> {
-                LocalProcess p = Names.find(to);
-                if (p == null) {
-                    throw badAddress(Words.language().text(to));
-                }
-                return p;
-            }
+            return p;
         }
+        if (to instanceof Ref ref) {
+            return ref.maker() == null ? null : ref.maker().process();
+        }
+        LocalProcess p = to == null ? null : Names.find(to);
+        if (p == null) {
+            throw badAddress(to == null ? "nil" : Words.language().text(to));
+        }
+        return p;
     }
 
     private static RuntimeException badAddress(String to) {
@@ -360,11 +355,7 @@ public final class Processes {
             }
             return;
         }
-        LocalProcess p = switch (to) {
-            case Pid pid -> live(pid);
-            case Address address -> processAt(address);
-            default -> Names.find(to);
-        };
+        LocalProcess p = to instanceof Pid pid ? live(pid) : to instanceof Address address ? processAt(address) : Names.find(to);
         if (p == null || !p.deliverSignal(message)) {
             DeadLetters.add(to, message);
         }

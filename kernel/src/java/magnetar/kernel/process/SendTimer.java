@@ -4,7 +4,7 @@ import magnetar.kernel.park.Fibers;
 import magnetar.kernel.time.Timer;
 
 /** Sends a message when it is due. */
-final class SendTimer extends Timer {
+final class SendTimer extends Timer implements Runnable {
     private final Object to;
     private final long due;
     private Object message;
@@ -28,9 +28,14 @@ final class SendTimer extends Timer {
     @Override
     protected void expire() {
         if (to instanceof Address) {
-            Fibers.start("timer", Fibers.Hold.STRONG, () -> Processes.signal(to, message));
+            Fibers.start("timer", Fibers.Hold.STRONG, this);
         } else {
-            Processes.signal(to, message);
+            run();
         }
+    }
+
+    @Override
+    public void run() {
+        Processes.signal(to, message);
     }
 }

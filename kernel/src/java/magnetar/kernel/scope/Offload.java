@@ -96,11 +96,19 @@ public final class Offload {
             Waits.await(call.ended, WaitReason.OFFLOAD, call, Durations.INFINITE);
         } catch (Cancelled | Exit | InterruptedException e) {
             call.cancel(e);
-            fiber.shield(() -> awaitEnd(call));
+            fiber.shield(new Ending(call));
             call.addFailureTo(e);
             throw e;
         }
         return call.outcome();
+    }
+
+    /** Waits until the call has ended. */
+    private record Ending(Call call) implements Runnable {
+        @Override
+        public void run() {
+            awaitEnd(call);
+        }
     }
 
     private static void awaitEnd(Call call) {

@@ -119,11 +119,11 @@ public final class Scope extends Region {
      * owns it; or null.
      */
     public static Scope enclosing(Fiber fiber) {
-        return switch (fiber.region()) {
-            case Scope s -> s;
-            case Offload.Call c -> c.scope;
-            case null, default -> fiber.home() instanceof Scope s ? s : null;
-        };
+        Object region = fiber.region();
+        if (region instanceof Scope s) {
+            return s;
+        }
+        return region instanceof Offload.Call c ? c.scope : fiber.home() instanceof Scope s ? s : null;
     }
 
     /** The instant at which what this, the current, fiber does now is cancelled; {@link Durations#INFINITE} for never, as in a shield. */
@@ -179,11 +179,8 @@ public final class Scope extends Region {
 
     /** Who waits for the work that was offloaded to this, the current, fiber; null if nobody. */
     private static Fiber callerOf(Fiber fiber) {
-        return switch (fiber.region()) {
-            case Scope s -> s.caller;
-            case Offload.Call c -> c.caller;
-            case null, default -> null;
-        };
+        Object region = fiber.region();
+        return region instanceof Scope s ? s.caller : region instanceof Offload.Call c ? c.caller : null;
     }
 
     /** True if the fiber waits for the other, the current, one: it owns a scope that that works in, or has offloaded what it does. */
@@ -396,12 +393,7 @@ public final class Scope extends Region {
         if (!endIfIdle()) {
             cancel("its scope has ended");
         }
-        owner.shield(() -> {
-            awaitEnd();
-            for (Runnable r = nextExit(); r != null; r = nextExit()) {
-                run(r, thrown);
-            }
-        });
+        owner.shield(new Ending(thrown));
         if (alarm != null) {
             Wheel.of(owner.world()).cancel(alarm);
         }
@@ -411,6 +403,23 @@ public final class Scope extends Region {
             owner.release();
         }
         return thrown;
+    }
+
+    /** Waits until all has ended, and runs the clean-ups. */
+    private final class Ending implements Runnable {
+        private final List<Throwable> thrown;
+
+        Ending(List<Throwable> thrown) {
+            this.thrown = thrown;
+        }
+
+        @Override
+        public void run() {
+            awaitEnd();
+            for (Runnable r = nextExit(); r != null; r = nextExit()) {
+                Scope.run(r, thrown);
+            }
+        }
     }
 
     /** Takes no forks any more, if there are none: the clean-ups may not start one. */
@@ -453,7 +462,9 @@ public final class Scope extends Region {
             try {
                 if (!Waits.await(gate, WaitReason.SCOPE_JOIN, this, named ? Durations.INFINITE : patience)) {
                     named = true;
-                    live().forEach(this::name);
+                    for (Fork fork : live()) {
+                        name(fork);
+                    }
                 }
             } catch (InterruptedException e) {
                 interrupted = true;
