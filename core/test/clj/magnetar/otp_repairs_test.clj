@@ -158,6 +158,16 @@
   (is (= [:error [:noproc nil]] (gs/receive-response (gs/send-request nil :x))))
   (is (= :noproc (end-of (actor/monitor nil)))))
 
+(deftest a-monitor-of-a-name-on-another-node-has-no-connection
+  (let [ref (actor/monitor [::there "a@b"])]
+    (is (= [:DOWN ref :process [::there "a@b"] :noconnection] (message)))
+    (is (false? (actor/demonitor ref {:info true}))))
+  (let [ref (actor/monitor [::there "a@b"] {:tag :gone})]
+    (is (= [:gone ref :process [::there "a@b"] :noconnection] (message))))
+  (is (= [:error [:noconnection [::there "a@b"]]] (gs/receive-response (gs/send-request [::there "a@b"] :x))))
+  (is (= [:error [:noproc [::there (actor/node)]]] (gs/receive-response (gs/send-request [::there (actor/node)] :x))))
+  (is (= [] (actor/flush))))
+
 (deftest a-call-to-another-node-says-that-it-is-down
   (is (= [:nodedown "a@b"] (why #(gs/call [::there "a@b"] :x)))))
 
