@@ -6,11 +6,13 @@
    [magnetar.actor :as actor :refer [! after continue receive self]]
    [magnetar.actor-support :as processes]
    [magnetar.agent :as agent]
+   [magnetar.breaker :as breaker]
    [magnetar.gen-event :as ge]
    [magnetar.gen-server :as gs]
    [magnetar.gen-statem :as statem]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
+   [magnetar.resilience :as resilience]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [limit-ms]]
@@ -105,6 +107,28 @@
       (future (actor/with-process {} (try (sys/replace-state pid (fn [_] (continue ! me :of-sys))) (catch Exception _))))
       (is (= :of-sys (receive :of-sys :of-sys (after limit-ms :late)))))
     (is (= [] @reports))))
+
+(deftest a-call-under-a-policy-that-continues-is-no-failure
+  (let [me (self)
+        [_ process] (breaker/start {:failure-threshold 1})
+        policy (resilience/circuit-breaker {:failure-threshold 1 :fail-on Throwable})
+        attempts (atom 0)]
+    (doseq [call [#(breaker/call process %)
+                  #(resilience/call policy %)
+                  #(resilience/call (resilience/retry {:retry-on Throwable :backoff (constantly 0)}) %)]]
+      (actor/spawn (fn [] (call (fn [] (swap! attempts inc) (continue ! me :continued)))))
+      (is (= :continued (message))))
+    (is (= 3 @attempts))
+    (is (= [:closed 0] ((juxt :state :failures) (breaker/status process))))
+    (is (= [:closed 0] ((juxt :state :failures) @policy)))))
+
+(deftest the-start-of-a-child-that-continues-is-no-failed-start
+  (actor/flag :trap-exit true)
+  (let [me (self)
+        [_ supervisor] (sup/start-link {:children []})]
+    (is (= :normal (why #(sup/start-child supervisor {:id :child :start [(fn [] (continue ! me :continued))]}))))
+    (is (= :continued (receive :continued :continued (after limit-ms :late))))
+    (actor/flush)))
 
 ;; ---- stop
 
