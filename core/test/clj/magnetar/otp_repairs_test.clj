@@ -332,6 +332,31 @@
       (is (= [:bad-action-from-state-function :pop-callback-module] [how action]))
       (is (str/includes? sentence "pop as often as you push")))))
 
+;; ---- handlers of events
+
+(defn- handler [to]
+  {:name ::handler
+   :init (fn [_] [:ok nil])
+   :handle-event (fn [_ s] [:ok s])
+   :terminate (fn [why _] (! to [:left why]))})
+
+(deftest the-supervisor-of-a-handler-does-not-end-with-a-manager-that-is-not-its-child
+  (let [[_ manager] (ge/start)
+        me (self)]
+    (ge/add-sup-handler manager (handler me) nil)
+    (is (= :ok (ge/stop manager :shutdown)))
+    (is (= [[:left :stop] [:gen-event-EXIT ::handler :shutdown]] [(message) (message)]))
+    (is (= [] (actor/process-info me :links)))
+    (is (= [] (actor/flush)))))
+
+(deftest the-parent-of-a-manager-hears-of-its-end-by-the-link
+  (actor/flag :trap-exit true)
+  (let [[_ manager] (ge/start-link)]
+    (ge/add-sup-handler manager (handler (self)) nil)
+    (is (= :ok (ge/stop manager :shutdown)))
+    (is (= [[:left :stop] [:gen-event-EXIT ::handler :shutdown] [:EXIT manager :shutdown]]
+           [(message) (message) (message)]))))
+
 ;; ---- options that are looked at before anything is done
 
 (deftest many-outcomes-are-not-asked-for-with-a-wrong-option
