@@ -130,6 +130,16 @@
     (is (= :continued (receive :continued :continued (after limit-ms :late))))
     (actor/flush)))
 
+;; ---- callbacks
+
+(deftest a-missing-handle-continue-is-undef-when-it-is-called
+  (let [[_ pid] (gs/start {:name ::short :init (fn [s] [:ok s]) :handle-cast (fn [x s] [:noreply s [:continue x]])} 0)
+        ref (actor/monitor pid)]
+    (gs/cast pid :later)
+    (let [[how what sentence] (end-of ref)]
+      (is (= [:undef :handle-continue] [how (second what)]))
+      (is (str/includes? sentence "[:continue :later]")))))
+
 ;; ---- stop
 
 (deftest a-stop-whose-timeout-is-wrong-leaves-the-server-alone
