@@ -492,9 +492,11 @@
 (defn monitor
   "Watches a process, given by pid or name: when it dies, this process gets [:DOWN reference :process what reason]. Returns the reference.
 
-  `what` is the pid, or [name node] where a name was given, or the name in a registry as it was given. If it is dead already, the message comes at once with :noproc; of a name on
-  another node, with :noconnection. Options: :tag, another word than :DOWN; :alias, which makes the reference an address of this process: :explicit-unalias until `unalias`, :demonitor until
-  the monitor ends, :reply-demonitor until the first message to it, which ends the monitor too.
+  `what` is the pid, or [name node] where a name was given, or the name in a registry as it was given. If it is
+  dead already, the message comes at once with :noproc; of a name on another node, with :noconnection. Options:
+  :tag, another word than :DOWN; :alias, which makes the reference an address of this process: :explicit-unalias
+  until `unalias`, :demonitor until the monitor ends, :reply-demonitor until the first message to it, which ends
+  the monitor too.
 
     (let [ref (monitor pid)] (receive [:DOWN ref :process _ reason] reason))
 
