@@ -474,6 +474,9 @@
                         (str "The :alias of a monitor is :explicit-unalias, :demonitor or :reply-demonitor; this is " (arguments/show mode) ".")
                         {:alias mode})))
 
+(defn- remote? [target]
+  (and (not (instance? Pid target)) (= :remote (first (address/parts target)))))
+
 (defn- watched
   "The pid to watch, and how the message of its end names it."
   [to]
@@ -489,9 +492,11 @@
 (defn monitor
   "Watches a process, given by pid or name: when it dies, this process gets [:DOWN reference :process what reason]. Returns the reference.
 
-  `what` is the pid, or [name node] where a name was given, or the name in a registry as it was given. If it is dead already, the message comes at once with :noproc. Options: :tag,
-  another word than :DOWN; :alias, which makes the reference an address of this process: :explicit-unalias until `unalias`, :demonitor until
-  the monitor ends, :reply-demonitor until the first message to it, which ends the monitor too.
+  `what` is the pid, or [name node] where a name was given, or the name in a registry as it was given. If it is
+  dead already, the message comes at once with :noproc; of a name on another node, with :noconnection. Options:
+  :tag, another word than :DOWN; :alias, which makes the reference an address of this process: :explicit-unalias
+  until `unalias`, :demonitor until the monitor ends, :reply-demonitor until the first message to it, which ends
+  the monitor too.
 
     (let [ref (monitor pid)] (receive [:DOWN ref :process _ reason] reason))
 
@@ -500,9 +505,11 @@
   ([target] (monitor target nil))
   ([target {:keys [alias tag] :as options}]
    (arguments/options "monitor" [:alias :tag] options)
-   (let [me (current "monitor")
-         [pid what] (watched target)]
-     (.monitor me (or pid address/nobody) what tag (alias-mode alias)))))
+   (let [me (current "monitor")]
+     (if (remote? target)
+       (.monitorUnreachable me address/nobody target tag (alias-mode alias) :noconnection)
+       (let [[pid what] (watched target)]
+         (.monitor me (or pid address/nobody) what tag (alias-mode alias)))))))
 
 (defn- take-down [^LocalProcess me ref]
   (.receive me (reify Matcher

@@ -80,6 +80,11 @@
   []
   (.isAlive ^Pid (actor/self)))
 
+(defn ^:no-doc failed-here?
+  "True if what was thrown is a failure of this process: no exit signal has reached it, and it does not `continue`."
+  [t]
+  (and (alive-here?) (not (LocalProcess/isContinue t))))
+
 (defn ^:no-doc going-on
   "What a process throws that continues, where it is to go on with (around next) instead of `next`."
   [t around]

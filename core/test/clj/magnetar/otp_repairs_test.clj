@@ -6,11 +6,13 @@
    [magnetar.actor :as actor :refer [! after continue receive self]]
    [magnetar.actor-support :as processes]
    [magnetar.agent :as agent]
+   [magnetar.breaker :as breaker]
    [magnetar.gen-event :as ge]
    [magnetar.gen-server :as gs]
    [magnetar.gen-statem :as statem]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
+   [magnetar.resilience :as resilience]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [limit-ms]]
@@ -106,6 +108,38 @@
       (is (= :of-sys (receive :of-sys :of-sys (after limit-ms :late)))))
     (is (= [] @reports))))
 
+(deftest a-call-under-a-policy-that-continues-is-no-failure
+  (let [me (self)
+        [_ process] (breaker/start {:failure-threshold 1})
+        policy (resilience/circuit-breaker {:failure-threshold 1 :fail-on Throwable})
+        attempts (atom 0)]
+    (doseq [call [#(breaker/call process %)
+                  #(resilience/call policy %)
+                  #(resilience/call (resilience/retry {:retry-on Throwable :backoff (constantly 0)}) %)]]
+      (actor/spawn (fn [] (call (fn [] (swap! attempts inc) (continue ! me :continued)))))
+      (is (= :continued (message))))
+    (is (= 3 @attempts))
+    (is (= [:closed 0] ((juxt :state :failures) (breaker/status process))))
+    (is (= [:closed 0] ((juxt :state :failures) @policy)))))
+
+(deftest the-start-of-a-child-that-continues-is-no-failed-start
+  (actor/flag :trap-exit true)
+  (let [me (self)
+        [_ supervisor] (sup/start-link {:children []})]
+    (is (= :normal (why #(sup/start-child supervisor {:id :child :start [(fn [] (continue ! me :continued))]}))))
+    (is (= :continued (receive :continued :continued (after limit-ms :late))))
+    (actor/flush)))
+
+;; ---- callbacks
+
+(deftest a-missing-handle-continue-is-undef-when-it-is-called
+  (let [[_ pid] (gs/start {:name ::short :init (fn [s] [:ok s]) :handle-cast (fn [x s] [:noreply s [:continue x]])} 0)
+        ref (actor/monitor pid)]
+    (gs/cast pid :later)
+    (let [[how what sentence] (end-of ref)]
+      (is (= [:undef :handle-continue] [how (second what)]))
+      (is (str/includes? sentence "[:continue :later]")))))
+
 ;; ---- stop
 
 (deftest a-stop-whose-timeout-is-wrong-leaves-the-server-alone
@@ -157,6 +191,16 @@
   (is (= :ok (gs/cast nil :x)))
   (is (= [:error [:noproc nil]] (gs/receive-response (gs/send-request nil :x))))
   (is (= :noproc (end-of (actor/monitor nil)))))
+
+(deftest a-monitor-of-a-name-on-another-node-has-no-connection
+  (let [ref (actor/monitor [::there "a@b"])]
+    (is (= [:DOWN ref :process [::there "a@b"] :noconnection] (message)))
+    (is (false? (actor/demonitor ref {:info true}))))
+  (let [ref (actor/monitor [::there "a@b"] {:tag :gone})]
+    (is (= [:gone ref :process [::there "a@b"] :noconnection] (message))))
+  (is (= [:error [:noconnection [::there "a@b"]]] (gs/receive-response (gs/send-request [::there "a@b"] :x))))
+  (is (= [:error [:noproc [::there (actor/node)]]] (gs/receive-response (gs/send-request [::there (actor/node)] :x))))
+  (is (= [] (actor/flush))))
 
 (deftest a-call-to-another-node-says-that-it-is-down
   (is (= [:nodedown "a@b"] (why #(gs/call [::there "a@b"] :x)))))
@@ -297,6 +341,31 @@
     (let [[how action sentence] (end-of ref)]
       (is (= [:bad-action-from-state-function :pop-callback-module] [how action]))
       (is (str/includes? sentence "pop as often as you push")))))
+
+;; ---- handlers of events
+
+(defn- handler [to]
+  {:name ::handler
+   :init (fn [_] [:ok nil])
+   :handle-event (fn [_ s] [:ok s])
+   :terminate (fn [why _] (! to [:left why]))})
+
+(deftest the-supervisor-of-a-handler-does-not-end-with-a-manager-that-is-not-its-child
+  (let [[_ manager] (ge/start)
+        me (self)]
+    (ge/add-sup-handler manager (handler me) nil)
+    (is (= :ok (ge/stop manager :shutdown)))
+    (is (= [[:left :stop] [:gen-event-EXIT ::handler :shutdown]] [(message) (message)]))
+    (is (= [] (actor/process-info me :links)))
+    (is (= [] (actor/flush)))))
+
+(deftest the-parent-of-a-manager-hears-of-its-end-by-the-link
+  (actor/flag :trap-exit true)
+  (let [[_ manager] (ge/start-link)]
+    (ge/add-sup-handler manager (handler (self)) nil)
+    (is (= :ok (ge/stop manager :shutdown)))
+    (is (= [[:left :stop] [:gen-event-EXIT ::handler :shutdown] [:EXIT manager :shutdown]]
+           [(message) (message) (message)]))))
 
 ;; ---- options that are looked at before anything is done
 

@@ -58,7 +58,7 @@
       (try
         (held (outcome shown (apply f args)) shown)
         (catch Throwable t
-          (if (proc-lib/alive-here?)
+          (if (proc-lib/failed-here? t)
             [:error [:bad-return [shown [:EXIT (language/reason t)]]]]
             (throw t)))))))
 

@@ -230,8 +230,12 @@
               (exited handlers message)
               (inform handlers message))])
 
-(defn- terminate [_ handlers]
-  (run! #(leave % :stop :shutdown) handlers))
+(defn- terminate
+  "Ends the handlers. Their supervisors are unlinked, except the parent of the manager: they have been told why, and do
+  not end with it."
+  [_ handlers]
+  (run! #(leave % :stop :shutdown) handlers)
+  (run! actor/unlink (disj (supervisors handlers) (.-parent (desk)))))
 
 (defn- shown [{:keys [known-by behaviour state]}]
   (let [hide (or (behaviour/callback behaviour :format-status) identity)]

@@ -120,7 +120,8 @@
 
 (def ^:private examples
   {:handle-call "(fn [request from state] [:reply answer state])"
-   :handle-cast "(fn [message state] [:noreply state])"})
+   :handle-cast "(fn [message state] [:noreply state])"
+   :handle-continue "(fn [argument state] [:noreply state])"})
 
 (defn- place
   "Where the behaviour is written, as far as its first callback tells."

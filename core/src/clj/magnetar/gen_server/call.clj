@@ -326,7 +326,7 @@
   (let [me (Processes/requireCurrent "send-request")]
     (if-some [pid (names/pid-of "send-request" address)]
       (Request. (request me pid address message) address)
-      (Request. (actor/monitor ::nobody {:alias :reply-demonitor}) address))))
+      (Request. (actor/monitor (when (vector? address) address) {:alias :reply-demonitor}) address))))
 
 (defn- check-request ^Request [operation x]
   (when-not (instance? Request x)

@@ -60,18 +60,22 @@
 
 (declare interpret)
 
+(defn- lacking
+  "The callback of a server that was started without it: what was defined since, or an error that says what is
+  missing, and what was asked for."
+  [^Server server word what]
+  (let [^Behaviour behaviour (.-behaviour server)]
+    (or (behaviour/callback behaviour word)
+        (behaviour/without (.-label behaviour) (.-source behaviour) word what))))
+
 ;; A callback has returned [:continue x]: what is done next, before any message.
 (deftype Continuing [state debug action])
 
 (defn- continue-with [^Server server ^Continuing now]
   (let [[_ argument :as message] (.-action now)
         state (.-state now)
-        handle (behaviour/callback (.-behaviour server) :handle-continue)
         value (guarded server
-                       (if handle
-                         (handle argument state)
-                         (throw (ex-info (str "The behaviour " (host/label server) " has no handle-continue, and returned "
-                                              (language/text message) ".") {}))))]
+                       ((lacking server :handle-continue (language/text message)) argument state))]
     (interpret server :handle-continue message state (.-debug now) value)))
 
 (defn- settled
@@ -132,14 +136,6 @@
     (do
       (host/unexpected server message)
       [:noreply state])))
-
-(defn- lacking
-  "The callback of a server that was started without it: what was defined since, or an error that says what is
-  missing, and what was asked for."
-  [^Server server word what]
-  (let [^Behaviour behaviour (.-behaviour server)]
-    (or (behaviour/callback behaviour word)
-        (behaviour/without (.-label behaviour) (.-source behaviour) word what))))
 
 (defn- call-anyway [server message state]
   ((lacking server :handle-call (str "the call " (language/text (at message 2)) " of " (at (at message 1) 0)))

@@ -8,6 +8,7 @@
   (:import
    (java.util.concurrent ExecutionException)
    (magnetar.kernel.park Cancelled Exit Fiber)
+   (magnetar.kernel.process LocalProcess)
    (magnetar.kernel.scope Fork Joiner Scope)))
 
 (set! *warn-on-reflection* true)
@@ -20,10 +21,11 @@
   (Cancelled/isBehind error))
 
 (defn cancellation?
-  "Is the error no failure, but how this fiber has been told to end?"
+  "True if the error is not a failure: this fiber has been told to end, or its process drops the stack with `continue`."
   [error]
   (or (instance? Cancelled error)
       (instance? Exit error)
+      (LocalProcess/isContinue error)
       (instance? InterruptedException error)
       (and (.isDoomed (Fiber/current)) (by-cancellation? error))))
 

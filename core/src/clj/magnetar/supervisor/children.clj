@@ -122,7 +122,7 @@
   (try
     (outcome (apply f args))
     (catch Throwable t
-      (if (proc-lib/alive-here?)
+      (if (proc-lib/failed-here? t)
         [:error (reason-of child t)]
         (throw t)))))
 

@@ -542,14 +542,29 @@ public final class LocalProcess extends Region {
         Ways.settle(watched);
         LocalProcess p = Processes.live(watched);
         Monitor m = newMonitor(p == null ? watched : p.pid, object, tag, Ref.Alias.valueOf(mode));
-        synchronized (this) {
-            if (life == Life.DEAD) {
-                return m;
-            }
-            watching = Bag.with(watching, m);
+        if (keeps(m)) {
+            begin(m, p, false);
         }
-        begin(m, p, false);
         return m;
+    }
+
+    /** A monitor as {@link #monitor} makes it, of what cannot be reached: it fires at once, for this reason. Called by the owner. */
+    public Ref monitorUnreachable(Pid stand, Object object, Object tag, String mode, Object reason) {
+        Monitor m = newMonitor(stand, object, tag, Ref.Alias.valueOf(mode));
+        if (keeps(m)) {
+            World.switchPoint();
+            fire(m, reason);
+        }
+        return m;
+    }
+
+    /** Adds the monitor to those that this process has; false if this process is dead. */
+    private synchronized boolean keeps(Monitor m) {
+        if (life == Life.DEAD) {
+            return false;
+        }
+        watching = Bag.with(watching, m);
+        return true;
     }
 
     Monitor newMonitor(Pid watched, Object object, Object tag, Ref.Alias alias) {
