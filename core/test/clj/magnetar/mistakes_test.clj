@@ -29,6 +29,8 @@
       (str/replace #"(?m)^    at magnetar.mistakes/.*\n?" "")
       (str/replace #"and \d+ frames" "and N frames")
       (str/replace #"\d+ times more" "N times more")
+      ;; The JVM keeps the innermost 1,024 frames. Whether one of Clojure is among them depends on where the stack ended.
+      (str/replace #"(N times more\))\n    \(and \S+ frames? of Clojure, Magnetar and the JDK\)" "$1")
       (str/replace #"(fn|eval)__?\d+" "$1")
       str/trim))
 
