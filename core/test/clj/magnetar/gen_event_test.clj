@@ -7,8 +7,7 @@
    [magnetar.actor-support :as processes]
    [magnetar.gen-event :as ge]
    [magnetar.gen-server :as gs]
-   [magnetar.proc-lib :as proc-lib]
-   [magnetar.support :refer [eventually]]
+   [magnetar.support :refer [collecting eventually]]
    [magnetar.sys :as sys])
   (:import
    (clojure.lang ExceptionInfo)))
@@ -17,13 +16,7 @@
 
 (def ^:private reports (atom []))
 
-(use-fixtures :each
-  (fn [f]
-    (reset! reports [])
-    (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
-      (try
-        (f)
-        (finally (proc-lib/set-report-hook before))))))
+(use-fixtures :each #(collecting reports %))
 
 (def ^:private keeper
   "A handler that keeps what it hears; an event that is a function is what that returns."

@@ -11,7 +11,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [eventually value-of with-failures]]
+   [magnetar.support :refer [collecting eventually value-of with-failures]]
    [magnetar.sys :as sys])
   (:import
    (clojure.lang ExceptionInfo)
@@ -21,13 +21,7 @@
 
 (def ^:private reports (atom []))
 
-(use-fixtures :each
-  (fn [f]
-    (reset! reports [])
-    (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
-      (try
-        (f)
-        (finally (proc-lib/set-report-hook before))))))
+(use-fixtures :each #(collecting reports %))
 
 (defn- failure [f]
   (try

@@ -8,8 +8,7 @@
    [magnetar.gen-statem :as statem]
    [magnetar.impl.runtime]
    [magnetar.inspect :as inspect]
-   [magnetar.proc-lib :as proc-lib]
-   [magnetar.support :refer [eventually value-of]]
+   [magnetar.support :refer [collecting eventually value-of]]
    [magnetar.sys :as sys])
   (:import
    (clojure.lang ExceptionInfo)
@@ -20,13 +19,7 @@
 
 (def ^:private reports (atom []))
 
-(use-fixtures :each
-  (fn [f]
-    (reset! reports [])
-    (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
-      (try
-        (f)
-        (finally (proc-lib/set-report-hook before))))))
+(use-fixtures :each #(collecting reports %))
 
 ;; ---- machines whose events are functions
 

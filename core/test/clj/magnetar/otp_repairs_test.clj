@@ -15,7 +15,7 @@
    [magnetar.resilience :as resilience]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [limit-ms]]
+   [magnetar.support :refer [collecting limit-ms]]
    [magnetar.sys :as sys]
    [magnetar.task :as task]
    [magnetar.task.supervisor :as task-supervisor]
@@ -29,11 +29,7 @@
 
 (use-fixtures :each
   (fn [f]
-    (reset! reports [])
-    (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
-      (try
-        (actor/with-process {} (f))
-        (finally (proc-lib/set-report-hook before))))))
+    (collecting reports (fn [] (actor/with-process {} (f))))))
 
 (defn- why [f]
   (try

@@ -7,10 +7,9 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
    [magnetar.otp.lanes :as lanes]
-   [magnetar.proc-lib :as proc-lib]
    [magnetar.registry :as registry]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [eventually]]
+   [magnetar.support :refer [collecting eventually]]
    [magnetar.task.supervisor :as tasks])
   (:import
    (clojure.lang ExceptionInfo)))
@@ -21,11 +20,13 @@
 
 (use-fixtures :each
   (fn [f]
-    (reset! reports [])
-    (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
-      (try
-        (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f)))
-        (finally (proc-lib/set-report-hook before))))))
+    (collecting reports (fn [] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
+
+(defrecord ^:private Spec [id start restrat])
+
+(deftest a-record-is-a-spec-like-any-map
+  (let [[how [kind {:keys [why at]}]] (sup/start-link {:children [(->Spec :a [gs/start-link {:init identity} 0] :permanent)]})]
+    (is (= [:error :start-spec :unknown-key [:children 0 :restrat]] [how kind why at]))))
 
 (def ^:private counter
   {:name 'counter

@@ -2,7 +2,8 @@
   "What the tests of channels share: waiting with a bound and without sleeping, and collecting what failed."
   (:require
    [magnetar.channel :as channel]
-   [magnetar.inspect :as inspect])
+   [magnetar.inspect :as inspect]
+   [magnetar.proc-lib :as proc-lib])
   (:import
    (java.io ByteArrayOutputStream PrintStream)
    (java.lang Thread$Builder)
@@ -72,6 +73,15 @@
   "Runs body with `failures` bound to an atom of the failures that are reported meanwhile."
   [[failures] & body]
   `(failures-of (fn [~failures] ~@body)))
+
+(defn collecting
+  "Calls f while the reports of processes of OTP go into the atom, which is empty at first; returns the value of f."
+  [reports f]
+  (reset! reports [])
+  (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
+    (try
+      (f)
+      (finally (proc-lib/set-report-hook before)))))
 
 (defn message-of
   "The message of a reported failure."

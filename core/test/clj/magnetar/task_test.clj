@@ -11,7 +11,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.scope.context :as context]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [collected? eventually limit-ms with-failures]]
+   [magnetar.support :refer [collected? collecting eventually limit-ms with-failures]]
    [magnetar.task :as task]
    [magnetar.task.supervisor :as tasks]
    [magnetar.task.work :as work])
@@ -26,11 +26,7 @@
 
 (use-fixtures :each
   (fn [f]
-    (reset! reports [])
-    (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
-      (try
-        (with-failures [_] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f))))
-        (finally (proc-lib/set-report-hook before))))))
+    (collecting reports (fn [] (with-failures [_] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f))))))))
 
 (defn- forever [] (receive ::never nil))
 

@@ -54,7 +54,7 @@
   [kind at known m]
   (doseq [k (remove (set known) (keys m))
           :let [free (remove #(contains? m %) known)]]
-    (flaw kind :unknown-key (conj at k) (m k) (str "no key but " (str/join ", " known)) (or (behaviour/near k free) (same-stem k free)))))
+    (flaw kind :unknown-key (conj at k) (get m k) (str "no key but " (str/join ", " known)) (or (behaviour/near k free) (same-stem k free)))))
 
 (defn- whole [kind why at value]
   (when-not (nat-int? value)
