@@ -152,7 +152,7 @@
       (let [shown (hide status)]
         (if (map? shown) shown (hidden status (str "returned " (language/text shown) ", which is no map."))))
       (catch Throwable t
-        (if (and (proc-lib/alive-here?) (not (LocalProcess/isContinue t)))
+        (if (proc-lib/failed-here? t)
           (hidden status (str "failed: " (ex-message t)))
           (throw t))))
     status))

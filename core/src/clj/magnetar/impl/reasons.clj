@@ -77,6 +77,25 @@
   [reason]
   (str/replace (sentence reason) #"\.$" ""))
 
+;; ---- what else an error says
+
+(defn frames
+  "The frames of the error that the reason is, nil if it is none."
+  [reason]
+  (when (language/of-error? reason)
+    (nth reason 1)))
+
+(defn more-lines
+  "What else is known of the error that the reason is, as lines."
+  [reason]
+  (when (language/of-error? reason)
+    (let [{:keys [data cause]} (nth reason 0)]
+      (cond-> []
+        (seq data) (conj (str "  data: " (language/text data)))
+        cause (conj (str "  caused by: " cause))))))
+
+;; ---- applications
+
 (defn- start?
   "Is it a start as the master of an application shows it?"
   [x]

@@ -49,12 +49,12 @@
       (some-> message value))))
 
 (defn- frame-lines [{:keys [frames reason]}]
-  (map #(str "    " (when-not (str/starts-with? % "(") "at ") %) (or (seq frames) (language/reason-frames reason))))
+  (map #(str "    " (when-not (str/starts-with? % "(") "at ") %) (or (seq frames) (reasons/frames reason))))
 
 (defn- crash [{:keys [pid name behaviour last-message ancestors log state data queue postponed] :as event}]
   (lines (what-happened event)
          (frame-lines event)
-         (language/error-lines (:reason event))
+         (reasons/more-lines (:reason event))
          (line "last message" (message-text last-message))
          (when-not (or (nil? name) (= name pid)) (line "process" pid))
          (line "behaviour" behaviour)

@@ -120,21 +120,6 @@
        (map? (nth reason 0)) (contains? (nth reason 0) :type) (contains? (nth reason 0) :message)
        (vector? (nth reason 1)) (every? string? (nth reason 1))))
 
-(defn reason-frames
-  "The frames of the error that the reason is, nil if it is none."
-  [reason]
-  (when (of-error? reason)
-    (nth reason 1)))
-
-(defn error-lines
-  "What else is known of the error that the reason is, as lines."
-  [reason]
-  (when (of-error? reason)
-    (let [{:keys [data cause]} (nth reason 0)]
-      (cond-> []
-        (seq data) (conj (str "  data: " (text data)))
-        cause (conj (str "  caused by: " cause))))))
-
 (def ^:private language
   (reify Language
     (constant [_ name] (keyword name))
