@@ -32,9 +32,9 @@
    [magnetar.application.master :as master]
    [magnetar.application.program :as program]
    [magnetar.application.specs :as specs]
-   [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.spelling :as spelling])
   (:import
    (magnetar.kernel.process LocalProcess)))
 
@@ -89,7 +89,7 @@
   (when-not (some #{type} types)
     (arguments/misuse :magnetar/bad-type
                       (str "An application is started :permanent, :transient or :temporary; this is " (arguments/show type) "."
-                           (when-some [meant (behaviour/near type types)] (str " Is " meant " meant?")))
+                           (when-some [meant (spelling/near type types)] (str " Is " meant " meant?")))
                       {:type type})))
 
 (defn- check-name [operation x]
@@ -97,11 +97,17 @@
     (arguments/misuse :magnetar/not-a-name
                       (str "`" operation "` wants the name of an application, a keyword or symbol; this is " (arguments/show x) ".") {:value x})))
 
+(defn- check-given [operation x]
+  (when-not (or (keyword? x) (symbol? x))
+    (arguments/misuse :magnetar/not-an-application
+                      (str "`" operation "` wants an application: its spec, a map with :name and :start, or its name; this is " (arguments/show x) ".")
+                      {:value x})))
+
 (defn- named
   "[:ok name] of an application that is given by name, or by a spec, which is loaded in place of an earlier one that does not run."
-  [x]
+  [operation x]
   (if-not (map? x)
-    (do (check-name "start" x) [:ok x])
+    (do (check-given operation x) [:ok x])
     (let [[how spec :as outcome] (specs/application x)]
       (cond
         (= :error how) outcome
@@ -122,7 +128,7 @@
   ([application] (start application :temporary))
   ([application type]
    (check-type type)
-   (let [[how name :as outcome] (named application)]
+   (let [[how name :as outcome] (named "start" application)]
      (if (= :ok how)
        (controller/ask [:start name type])
        outcome))))
@@ -298,7 +304,7 @@
    (arguments/duration :stop-timeout stop-timeout)
    (arguments/function "run" exit "(application/run spec {:exit identity})")
    (program/run {:given (if (sequential? x) (vec x) [x])
-                 :named named
+                 :named #(named "run" %)
                  :start #(ensure-all-started % :permanent)
                  :stop-timeout stop-timeout
                  :exit exit})))

@@ -24,11 +24,11 @@
    [clojure.core :as core]
    [magnetar.actor :as actor :refer [!]]
    [magnetar.gen-server :as gs]
-   [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
+   [magnetar.impl.spelling :as spelling]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.registry.table :as table])
@@ -115,7 +115,7 @@
 ;; ---- finding the registry
 
 (defn- no-such-registry [registry]
-  (let [meant (behaviour/near registry (Processes/names))]
+  (let [meant (spelling/near registry (Processes/names))]
     (arguments/misuse :magnetar/no-such-registry
                       (str "No registry " (arguments/show registry) " is running: start it with (registry/start-link {:keys :unique :name "
                            (arguments/show registry) "})." (when meant (str " Is " meant " meant?")))

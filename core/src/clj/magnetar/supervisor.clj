@@ -27,8 +27,8 @@
   A child spec is a map, or the symbol of a namespace, or [symbol argument], see `child-spec`:
 
   :id           any value but nil
-  :start        [f & args]: called in the supervisor, it starts a process linked to it and returns [:ok pid], [:ok pid info], the pid, :ignore
-                or [:error why]. `gs/start-link`, `sup/start-link`, `actor/spawn-link`, `proc-lib/start-link`, `sup/scope-link` and
+  :start        [f & args], or f without arguments: called in the supervisor, it starts a process linked to it and returns [:ok pid],
+                [:ok pid info], the pid, :ignore or [:error why]. `gs/start-link`, `sup/start-link`, `actor/spawn-link`, `proc-lib/start-link`, `sup/scope-link` and
                 `sup/pipeline-link` do
   :restart      :permanent (the default), :transient (after an abnormal end only), :temporary (never)
   :shutdown     how long it may take to end after the exit signal :shutdown, before it is killed: 5000 for a worker, :infinity for a supervisor;

@@ -85,6 +85,8 @@
 
 (deftest what-is-no-application-is-refused-at-once
   (is (thrown-with-msg? IllegalArgumentException #"`stop` wants the name of an application.*this is 7" (application/stop 7)))
+  (is (thrown-with-msg? IllegalArgumentException #"`start` wants an application: its spec, .* or its name; this is 7" (application/start 7)))
+  (is (thrown-with-msg? IllegalArgumentException #"`run` wants an application: its spec, .* or its name; this is nil" (application/run nil {:exit identity})))
   (is (thrown-with-msg? IllegalArgumentException #"this is :permament\. Is :permanent meant\?" (application/start :x :permament)))
   (is (= [:error [:not-loaded :x]] (application/start :x)))
   (is (= [:error [:not-started :x]] (application/stop :x)))

@@ -76,7 +76,7 @@
     (is (= `Clauses/NONE (:matcher found)))
     (is (= [] (:clauses found) (:from found)))
     (is (= '{:timeout 10, :body [:done]} (:after found)))
-    (is (nil? (:after (parsed))))))
+    (is (nil? (:after (parsed '[pid] 1))))))
 
 (deftest after-and-from-are-known-by-their-var-and-by-syntax-quote
   (doseq [marker '[after magnetar.actor/after some.macro.ns/after]]
@@ -213,6 +213,13 @@
 (deftest each-flaw-is-a-sentence-with-its-place-and-remedy
   (doseq [[forms sentence] (partition 2 flaws)]
     (is (= (str "receive at app.clj:7: " sentence) (first (apply flaw-of {} forms))))))
+
+(deftest what-is-nearly-a-marker-is-no-pattern
+  (is (= "receive at app.clj:7: (aftr 3 1) is no pattern. Is (after ..) meant?" (first (flaw-of {} '[:a] 1 '(aftr 3 1)))))
+  (is (= "receive at app.clj:7: (form ch v v) is no pattern. Is (from ..) meant?" (first (flaw-of {} '(form ch v v) '(after 1 2))))))
+
+(deftest a-receive-without-a-clause-would-wait-for-ever
+  (is (str/starts-with? (first (flaw-of {})) "receive at app.clj:7: there is no clause, and it would wait for ever: write a pattern")))
 
 (deftest a-flaw-carries-data
   (is (= '{:magnetar/reason :magnetar/bad-clause, :macro "receive", :file "app.clj", :line 7, :clause [:a x]}

@@ -370,3 +370,34 @@
     (is (= :magnetar/bad-option (first (processes/misuse #(task/yield-many [task] {:on-timeout :kill})))))
     (is (= 1 (task/await task))))
   (is (= :magnetar/bad-duration (first (processes/misuse #(gs/multi-call [(actor/node)] ::nobody :x {:timeout "x"}))))))
+
+;; ---- callbacks that do not take what they are called with
+
+(defn- says
+  "What the reason of an error says."
+  [[error _]]
+  (:message error error))
+
+(deftest a-callback-of-another-arity-is-named-with-its-behaviour-and-what-it-is-called-with
+  (let [short-init (assoc script :name 'short-init :init (fn [] [:ok 0]))
+        [_ why] (gs/start short-init 0)]
+    (is (re-find #"^Wrong number of args \(1\) .*: the callback init of short-init is called with \[argument\]\.$" (says why))))
+  (let [[pid ref] (actor/spawn-monitor #(let [[_ pid] (gs/start-link (assoc script :name 'short-cast :handle-cast (fn [_] 0)) 0)]
+                                          (gs/cast pid 1)
+                                          (receive :never pid)))]
+    (is pid)
+    (is (re-find #"the callback handle-cast of short-cast is called with \[message state\]\.$" (says (end-of ref)))))
+  (let [machine {:name 'short-state :init (fn [_] [:ok :off 0]) :callback-mode :state-functions :states {:off (fn [_ _] 0)}}
+        [_ pid] (statem/start machine 0)
+        ref (actor/monitor pid)]
+    (statem/cast pid :push)
+    (is (re-find #"the callback :off of short-state is called with \[type content data\]\.$" (says (end-of ref)))))
+  (let [[_ manager] (ge/start)
+        [_ why] (ge/add-handler manager {:name 'short-handler :init (fn [] 0) :handle-event (fn [_ s] [:ok s])} 0)]
+    (is (re-find #"the callback init of short-handler is called with \[argument\]\.$" (says why)))))
+
+(deftest another-wrong-call-within-a-callback-is-left-as-it-is
+  (let [helper (fn [_] 0)
+        behaviour (assoc script :name 'wrong-helper :init (fn [_] (helper)))
+        [_ why] (gs/start behaviour 0)]
+    (is (re-find #"^Wrong number of args \(0\) passed to: \S+$" (says why)))))

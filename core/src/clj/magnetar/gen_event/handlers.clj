@@ -13,7 +13,9 @@
 (def ^:private of-gen-event
   {:kind "a handler of events"
    :required [:init :handle-event]
-   :optional [:handle-call :handle-info :terminate :code-change :format-status]})
+   :optional [:handle-call :handle-info :terminate :code-change :format-status]
+   :arguments '{:init [argument], :handle-event [event state], :handle-call [request state], :handle-info [message state], :terminate [why state]
+                :code-change [old state extra], :format-status [status]}})
 
 ;; What a handler is known by, and what it does.
 (deftype Spec [known-by behaviour])

@@ -27,7 +27,9 @@
 (defn- attempt
   "What the callback of the handler returns, or that it Failed."
   [behaviour word & arguments]
-  (host/guarded (desk) (apply (behaviour/callback behaviour word) arguments)))
+  (try
+    (apply (behaviour/callback behaviour word) arguments)
+    (catch Throwable t (host/escaped (desk) behaviour t))))
 
 (defn- exit-of [^Failed failed]
   [:EXIT (.-reason failed)])

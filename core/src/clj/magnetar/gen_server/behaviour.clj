@@ -6,18 +6,21 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.reports :as reports]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.spelling :as spelling])
   (:import
-   (clojure.lang Namespace Var)))
+   (clojure.lang ArityException Namespace Var)))
 
 (set! *warn-on-reflection* true)
 
 (def ^:private of-gen-server
-  "The callbacks of the kind: its name, what it needs, what it fails without once that is asked for, what it may have."
+  "The callbacks of the kind: its name, what it needs, what it fails without once that is asked for, what it may have, what they are called with."
   {:kind "a server"
    :required [:init]
    :expected [:handle-call :handle-cast]
-   :optional [:handle-info :handle-continue :terminate :code-change :format-status]})
+   :optional [:handle-info :handle-continue :terminate :code-change :format-status]
+   :arguments '{:init [argument], :handle-call [request from state], :handle-cast [message state], :handle-info [message state]
+                :handle-continue [argument state], :terminate [reason state], :code-change [old state extra], :format-status [status]}})
 
 (deftype Behaviour
   [label       ; what it is called in reports: the symbol of the namespace, or of the var
@@ -30,38 +33,6 @@
   "The names of the callbacks of a kind."
   [{:keys [required expected optional]}]
   (-> [] (into required) (into expected) (into optional)))
-
-;; ---- near misses
-
-(defn- swapped? [a b ^long i ^long j]
-  (and (pos? i) (pos? j) (= (nth a i) (nth b (dec j))) (= (nth a (dec i)) (nth b j))))
-
-(defn- cheapest
-  "The edits up to the letters i of a and j of b, from those before."
-  [before last-row row a b i j]
-  (let [changed (+ (long (nth last-row j)) (if (= (nth a i) (nth b j)) 0 1))
-        best (min changed (inc (long (peek row))) (inc (long (nth last-row (inc (long j))))))]
-    (if (swapped? a b i j)
-      (min best (inc (long (nth before (dec (long j))))))
-      best)))
-
-(defn- edits
-  "How many letters have to change, or to swap with their neighbours, to come from a to b."
-  ^long [a b]
-  (loop [i 0 before nil last-row (vec (range (inc (count b))))]
-    (if (= i (count a))
-      (peek last-row)
-      (recur (inc i) last-row
-             (reduce (fn [row j] (conj row (cheapest before last-row row a b i j))) [(inc i)] (range (count b)))))))
-
-(defn near
-  "The one of these keywords that x may have been meant to be, or nil."
-  [x keywords]
-  (when (or (keyword? x) (symbol? x) (string? x))
-    (let [text #(str/replace (name %) "_" "-")
-          [distance best] (first (sort (map #(vector (edits (text x) (text %)) %) keywords)))]
-      (when (and best (<= (long distance) (min 2 (quot (count (text x)) 3))))
-        best))))
 
 ;; ---- where callbacks come from
 
@@ -98,7 +69,7 @@
 (defn- meant-for
   "The public name of the source that the callback may have been meant to be; nil if there is none."
   [kind source word]
-  (near word (remove (set (known kind)) (map keyword (found source)))))
+  (spelling/near word (remove (set (known kind)) (map keyword (found source)))))
 
 (defn- no-function [label word x]
   (str "The " (name word) " of the behaviour " label " is no function: it is " (arguments/show x) "."))
@@ -143,7 +114,7 @@
   (let [callback? (set (known kind))
         words (when-not (instance? Namespace source) (found source))]
     (doseq [word (remove callback? words)
-            :let [meant (near word (remove (set words) (known kind)))]
+            :let [meant (spelling/near word (remove (set words) (known kind)))]
             :when meant]
       (arguments/misuse :magnetar/unknown-callback
                         (str "The behaviour " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are "
@@ -239,6 +210,32 @@
       (not (map? x)) (of-kind of-gen-server x)
       (and shared (identical? x (.-source shared))) shared
       :else (reset! latest (of-kind of-gen-server x)))))
+
+;; ---- a wrong number of arguments
+
+(defn- states-of
+  "The functions of states by their names, where the kind has some."
+  [{:keys [of-states]} source]
+  (when of-states
+    (if (instance? Namespace source)
+      (update-vals (apply dissoc (ns-publics source) '[init callback-mode handle-event terminate code-change format-status]) deref)
+      (value-of source :states))))
+
+(defn- called
+  "The functions that a server of the kind calls: [name, what it is called with, function] of each."
+  [{:keys [arguments of-states] :as kind} source]
+  (concat (for [[word args] arguments] [(name word) args (value-of source word)])
+          (for [[state f] (states-of kind source)] [(arguments/show state) of-states f])))
+
+(defn wrong-arity
+  "What the error says, if it is that a callback does not take the arguments that it is called with; nil of other errors."
+  [^Behaviour behaviour t]
+  (when (instance? ArityException t)
+    (let [^ArityException t t]
+      (some (fn [[word args f]]
+              (when (and (fn? f) (= (count args) (.-actual t)) (= (.-name t) (.getName (class f))))
+                (str (ex-message t) ": the callback " word " of " (.-label behaviour) " is called with " args ".")))
+            (called (.-kind behaviour) (.-source behaviour))))))
 
 (defn recheck
   "Refuses a behaviour that has lost a callback since it was checked."

@@ -115,8 +115,15 @@
   [t reason]
   (actor/pput ::place [reason (language/frames t)]))
 
-(defn- failed [t]
-  (let [reason (language/reason t)]
+(defn- reason-of
+  "The reason of a callback that threw this."
+  [behaviour t]
+  (let [reason (language/reason t)
+        sentence (behaviour/wrong-arity behaviour t)]
+    (cond-> reason sentence (assoc-in [0 :message] sentence))))
+
+(defn- failed [behaviour t]
+  (let [reason (reason-of behaviour t)]
     (cond
       (or (instance? Exit t) (instance? Cancelled t)) (Failed. reason reason)
       (contains? (ex-data t) :magnetar/exit) (do (note-place t reason) (Failed. reason reason))
@@ -125,17 +132,18 @@
 (defn escaped
   "What a callback that threw has returned, or that it failed. After an exit signal it is neither: what was interrupted threw, and the process
   goes, for the reason that it was given."
-  [^Server server t]
+  [^Server server behaviour t]
   (cond
     (not (.isAlive ^Pid (.pid ^LocalProcess (.-process server)))) (throw (Exit. :exiting))
     (LocalProcess/isContinue t) (throw t) ; it goes on as something else
     (and (instance? Error t) (instance? IDeref t)) @t
-    :else (failed t)))
+    :else (failed behaviour t)))
 
 (defmacro guarded
   "The value of the body, a callback of the server; or that it Failed. To be the last of a function: elsewhere Clojure makes a closure of it."
   [server & body]
-  `(try ~@body (catch Throwable t# (escaped ~server t#))))
+  `(let [^Server server# ~server]
+     (try ~@body (catch Throwable t# (escaped server# (.-behaviour server#) t#)))))
 
 ;; ---- the end
 

@@ -4,7 +4,8 @@
   (:require
    [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.spelling :as spelling])
   (:import
    (clojure.lang Namespace)
    (magnetar.gen_server.behaviour Behaviour)))
@@ -14,7 +15,10 @@
 (def ^:private of-gen-statem
   {:kind "a gen-statem"
    :required [:init :callback-mode]
-   :optional [:handle-event :states :terminate :code-change :format-status]})
+   :optional [:handle-event :states :terminate :code-change :format-status]
+   :arguments '{:init [argument], :handle-event [type content state data], :terminate [reason state data], :code-change [old state data extra]
+                :format-status [status]}
+   :of-states '[type content data]})
 
 (def ^:private callbacks
   (into #{} (mapcat of-gen-statem) [:required :optional]))
@@ -34,7 +38,7 @@
   (if (var? x) @x x))
 
 (defn- bad-mode [label x]
-  (let [meant (some #(behaviour/near % modes) (remove (set modes) (if (sequential? x) x [x])))]
+  (let [meant (some #(spelling/near % modes) (remove (set modes) (if (sequential? x) x [x])))]
     (arguments/misuse :magnetar/bad-callback-mode
                       (str "The callback-mode of " label " is :state-functions or :handle-event-function, or a vector of one of these and "
                            ":state-enter; this is " (arguments/show x) "." (when meant (str " Is " meant " meant?")))

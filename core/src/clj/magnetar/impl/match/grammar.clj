@@ -2,7 +2,8 @@
   "Splits the forms of a `receive` into pattern and body pairs, `(from ..)` clauses and one `(after ..)`."
   {:no-doc true}
   (:require
-   [magnetar.impl.match.flaws :as flaws :refer [flaw printed]]))
+   [magnetar.impl.match.flaws :as flaws :refer [flaw printed]]
+   [magnetar.impl.spelling :as spelling]))
 
 (set! *warn-on-reflection* true)
 
@@ -70,7 +71,14 @@
     (flaw site {:clause form} "the pattern " (printed form)
           " stands after a (from ..) clause: patterns come first, then (from ..), then (after ..).")))
 
+(defn- check-marker
+  "Refuses a list that is no pattern and is nearly a marker."
+  [site form]
+  (when-some [meant (some-> (head-of form) (spelling/near [:after :from]))]
+    (flaw site {:clause form} (printed form) " is no pattern. Is (" (name meant) " ..) meant?")))
+
 (defn- add-pair [site parsed pattern [body :as left]]
+  (check-marker site pattern)
   (if (or (empty? left) (stray-marker? site body))
     (flaw site {:clause pattern} "the clause " (printed pattern) " has no body: write a form after the pattern.")
     (update parsed :pairs conj [pattern body])))
@@ -78,6 +86,8 @@
 (defn parse
   "The clauses of a `receive`: {:pairs [[pattern body] ..] :from [{:channel :local :body} ..] :after {:timeout :body} or nil}."
   [site forms]
+  (when (empty? forms)
+    (flaw site {} "there is no clause, and it would wait for ever: write a pattern and a body, as in (receive message message), or (after ms body ..)."))
   (loop [parsed {:pairs [], :from [], :after nil}
          [form & left :as forms] forms]
     (if (empty? forms)
