@@ -195,10 +195,6 @@
    (let [nanos (arguments/duration :timeout timeout)]
      (work/take-answer (work/check-owner "yield" task) task nanos))))
 
-(defn- check-shutdown [shutdown]
-  (when-not (= :brutal-kill shutdown)
-    (arguments/duration :shutdown shutdown)))
-
 (defn- end-of
   "The result of a task that has been told to end, once there is one."
   [me {:keys [pid] :as task} nanos]
@@ -233,7 +229,7 @@
   ([task] (shutdown task nil))
   ([task {:keys [shutdown] :or {shutdown 5000} :as options}]
    (arguments/options "shutdown" [:shutdown] options)
-   (check-shutdown shutdown)
+   (arguments/shutdown "shutdown" shutdown)
    (shut-down (work/check-owner "shutdown" task) task shutdown)))
 
 (defn ignore

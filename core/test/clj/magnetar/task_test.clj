@@ -396,7 +396,7 @@
                              [:magnetar/bad-options "map" #(task/await t 100)]
                              [:magnetar/not-tasks "this is 1" #(task/await-many 1)]
                              [:magnetar/not-a-task "nil" #(task/await-many [nil])]
-                             [:magnetar/bad-duration "shutdown" #(task/shutdown t {:shutdown :brutal})]
+                             [:magnetar/bad-option ":brutal-kill; this is :brutal" #(task/shutdown t {:shutdown :brutal})]
                              [:magnetar/bad-option ":on-timeout" #(task/yield-many [(task/async forever)] {:timeout 0 :on-timeout :kill})]
                              [:magnetar/bad-option ":on-timeout" #(task/async-stream [1] inc {:on-timeout :kill})]
                              [:magnetar/bad-option ":max-concurrency" #(task/async-stream [1] inc {:max-concurrency 0})]

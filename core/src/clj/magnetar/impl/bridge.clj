@@ -5,12 +5,13 @@
   (:require
    [clojure.core.async.impl.protocols :as-alias impl]
    [magnetar.impl.chans :as chans]
+   [magnetar.impl.classes :as classes]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime])
   (:import
-   (clojure.asm ClassWriter MethodVisitor Opcodes Type)
    (clojure.lang DynamicClassLoader IDeref RT Var)
+   (java.lang.classfile ClassFile CodeBuilder)
    (java.util.concurrent.locks Lock)
    (magnetar.kernel.channel Buffer Channel ChannelMaker Handler Port Ports ReadPort TimeoutChannel Transform TransformChannel WritePort)
    (magnetar.kernel.park World)))
@@ -132,69 +133,12 @@
 ;; protocols are on the class path, channels are made of subclasses that implement them. The classes are written here, since the kernel is compiled
 ;; without core.async. They add no field and override nothing; a proxy would do both.
 
-(defn- type-of ^Type [c]
-  (Type/getType ^Class c))
-
-(defn- signature [returns parameters]
-  (Type/getMethodDescriptor (type-of returns) (into-array Type (map type-of parameters))))
-
-(defn- internal-name [^String class-name]
-  (.replace class-name \. \/))
-
-(defn- load-arguments [^MethodVisitor code parameters]
-  (reduce (fn [slot parameter]
-            (let [t (type-of parameter)]
-              (.visitVarInsn code (.getOpcode t Opcodes/ILOAD) (int slot))
-              (+ (long slot) (.getSize t))))
-          1 parameters))
-
-(defn- write-method [^ClassWriter to method-name returns parameters write]
-  (let [code (.visitMethod to Opcodes/ACC_PUBLIC method-name (signature returns parameters) nil nil)]
-    (.visitCode code)
-    (write code)
-    (.visitInsn code (.getOpcode (type-of returns) Opcodes/IRETURN))
-    (.visitMaxs code 0 0)
-    (.visitEnd code)))
-
-(defn- write-constructor [to above parameters]
-  (write-method to "<init>" Void/TYPE parameters
-                (fn [^MethodVisitor code]
-                  (.visitVarInsn code Opcodes/ALOAD 0)
-                  (load-arguments code parameters)
-                  (.visitMethodInsn code Opcodes/INVOKESPECIAL (Type/getInternalName above) "<init>" (signature Void/TYPE parameters) false))))
-
-(defn- write-call
-  "A method that calls the function of this namespace with the channel and the arguments."
-  [to method-name function parameters]
-  (write-method to method-name Object parameters
-                (fn [^MethodVisitor code]
-                  (.visitLdcInsn code "magnetar.impl.bridge")
-                  (.visitLdcInsn code function)
-                  (.visitMethodInsn code Opcodes/INVOKESTATIC (Type/getInternalName RT) "var" (signature Var [String String]) false)
-                  (.visitVarInsn code Opcodes/ALOAD 0)
-                  (load-arguments code parameters)
-                  (.visitMethodInsn code Opcodes/INVOKEVIRTUAL (Type/getInternalName Var) "invoke" (signature Object (cons Object parameters)) false))))
-
-(defn- write-class ^ClassWriter [class-name above interfaces]
-  (doto (ClassWriter. ClassWriter/COMPUTE_MAXS)
-    (.visit Opcodes/V1_8 (bit-or Opcodes/ACC_PUBLIC Opcodes/ACC_FINAL) (internal-name class-name) nil (Type/getInternalName above)
-            (into-array String (map #(Type/getInternalName %) interfaces)))))
-
-(defn- channel-class [class-name above parameters interfaces]
-  (doto (write-class class-name above interfaces)
-    (write-constructor above parameters)
-    (write-call "take_BANG_" "take-by-handler" [Object])
-    (write-call "put_BANG_" "put-by-handler" [Object Object])
-    (write-call "close_BANG_" "close-port" [])
-    (write-call "closed_QMARK_" "port-closed?" [])))
-
-(defn- write-making [to method-name class-name parameters]
-  (write-method to method-name Channel parameters
-                (fn [^MethodVisitor code]
-                  (.visitTypeInsn code Opcodes/NEW (internal-name class-name))
-                  (.visitInsn code Opcodes/DUP)
-                  (load-arguments code parameters)
-                  (.visitMethodInsn code Opcodes/INVOKESPECIAL (internal-name class-name) "<init>" (signature Void/TYPE parameters) false))))
+(def ^:private calls
+  "The methods of their interfaces: name, the function of this namespace that does it, the parameters."
+  [["take_BANG_" "take-by-handler" [Object]]
+   ["put_BANG_" "put-by-handler" [Object Object]]
+   ["close_BANG_" "close-port" []]
+   ["closed_QMARK_" "port-closed?" []]])
 
 (def ^:private kinds
   "The method of the maker, the class of the kernel, the parameters of both."
@@ -205,21 +149,56 @@
 (defn- class-name-of [^Class above]
   (str "magnetar.impl.bridge." (.getSimpleName above)))
 
-(defn- maker-class []
-  (let [to (doto (write-class "magnetar.impl.bridge.Maker" Object [ChannelMaker])
-             (write-constructor Object []))]
-    (doseq [[method above parameters] kinds]
-      (write-making to method (class-name-of above) parameters))
-    to))
+(defn- find-vars
+  "Writes that each function's var is looked up, once, and kept under its name."
+  []
+  (classes/initializer
+    (classes/code [this b]
+      (doseq [[^String method-name ^String function] calls]
+        (.ldc b "magnetar.impl.bridge")
+        (.ldc b function)
+        (.invokestatic b (classes/desc RT) "var" (classes/method-type Var [String String]))
+        (.putstatic b this method-name (classes/desc Var))))))
+
+(defn- calling
+  "A method that calls a function of this namespace with the channel and the arguments."
+  [method-name parameters]
+  (classes/method method-name Object parameters
+                  (classes/code [this b]
+                    (.getstatic b this method-name (classes/desc Var))
+                    (.aload b 0)
+                    (classes/load-parameters b parameters)
+                    (.invokevirtual b (classes/desc Var) "invoke" (classes/method-type Object (cons Object parameters)))
+                    (.areturn b))))
+
+(def ^:private ^:const static-final (bit-or ClassFile/ACC_PRIVATE ClassFile/ACC_STATIC ClassFile/ACC_FINAL))
+
+(defn- channel-members [above parameters]
+  (concat [(classes/constructor above parameters) (find-vars)]
+          (mapcat (fn [[method-name _ parameters]]
+                    [(classes/field method-name Var static-final) (calling method-name parameters)])
+                  calls)))
+
+(defn- making
+  "A method of the maker, which makes a channel of that class."
+  [[method-name ^Class above parameters]]
+  (let [made (classes/desc (class-name-of above))]
+    (classes/method method-name Channel parameters
+                    (classes/code [_ b]
+                      (.new_ b made)
+                      (.dup b)
+                      (classes/load-parameters b parameters)
+                      (.invokespecial b made "<init>" (classes/method-type Void/TYPE parameters))
+                      (.areturn b)))))
 
 (defn- maker ^ChannelMaker [interfaces]
-  (let [loader (DynamicClassLoader. (RT/baseLoader))
-        define (fn ^Class [class-name ^ClassWriter written]
-                 (.visitEnd written)
-                 (.defineClass loader class-name (.toByteArray written) nil))]
+  (let [loader (DynamicClassLoader. (RT/baseLoader))]
     (doseq [[_ above parameters] kinds]
-      (define (class-name-of above) (channel-class (class-name-of above) above parameters interfaces)))
-    (.newInstance (.getConstructor ^Class (define "magnetar.impl.bridge.Maker" (maker-class)) (make-array Class 0)) (object-array 0))))
+      (classes/define loader (class-name-of above) above interfaces (channel-members above parameters)))
+    (.newInstance (.getConstructor (classes/define loader "magnetar.impl.bridge.Maker" Object [ChannelMaker]
+                                     (cons (classes/constructor Object []) (map making kinds)))
+                                   (make-array Class 0))
+                  (object-array 0))))
 
 (defn close-port
   "Closes the port; returns nil."

@@ -4,14 +4,13 @@
   (:require
    [clojure.main :as main]
    [clojure.string :as str]
+   [magnetar.impl.classes :as classes]
    [magnetar.impl.runtime])
   (:import
-   (clojure.lang DynamicClassLoader IExceptionInfo IProxy)
-   (java.lang.classfile ClassBuilder ClassFile CodeBuilder)
-   (java.lang.constant ClassDesc ConstantDescs MethodTypeDesc)
+   (clojure.lang DynamicClassLoader IExceptionInfo IPersistentMap IProxy)
+   (java.lang.classfile ClassFile CodeBuilder)
+   (java.lang.constant ConstantDescs)
    (java.lang.reflect Constructor)
-   (java.util List)
-   (java.util.function Consumer)
    (magnetar.kernel.park Failures Frames)))
 
 (set! *warn-on-reflection* true)
@@ -66,63 +65,31 @@
 
 (def ^:private package "magnetar.misuse.")
 
-(defn- desc ^ClassDesc [^String class-name]
-  (ClassDesc/of class-name))
+(def ^:private members
+  "A field of data, and what reads it."
+  [(classes/field "data" Object (bit-or ClassFile/ACC_PRIVATE ClassFile/ACC_FINAL))
+   (classes/method "getData" IPersistentMap []
+                   (classes/code [this b]
+                     (.aload b 0)
+                     (.getfield b this "data" ConstantDescs/CD_Object)
+                     (.checkcast b (classes/desc IPersistentMap))
+                     (.areturn b)))])
 
-(defn- method-type ^MethodTypeDesc [^ClassDesc returns & parameters]
-  (MethodTypeDesc/of returns ^"[Ljava.lang.constant.ClassDesc;" (into-array ClassDesc parameters)))
-
-(defmacro ^:private code
-  "Writes instructions with the builder `b`."
-  [b & instructions]
-  `(reify Consumer
-     (accept [_# ~b]
-       (doto ~(with-meta b {:tag `CodeBuilder}) ~@instructions))))
-
-(def ^:private ^ClassDesc data-type ConstantDescs/CD_Object)
-
-(defn- write-constructor
-  "A constructor of a message, a cause and data; not all of the JDK's errors take a cause."
-  [^ClassBuilder to ^ClassDesc this above]
-  (.withMethodBody to "<init>" (method-type ConstantDescs/CD_void ConstantDescs/CD_String ConstantDescs/CD_Throwable data-type) ClassFile/ACC_PUBLIC
-                   (code b
-                         (.aload 0)
-                         (.aload 1)
-                         (.invokespecial above "<init>" (method-type ConstantDescs/CD_void ConstantDescs/CD_String))
-                         (.aload 0)
-                         (.aload 3)
-                         (.putfield this "data" data-type)
-                         (.return_))))
-
-(defn- write-data [^ClassBuilder to this]
-  (let [persistent-map (desc "clojure.lang.IPersistentMap")]
-    (.withField to "data" data-type (int (bit-or ClassFile/ACC_PRIVATE ClassFile/ACC_FINAL)))
-    (.withMethodBody to "getData" (method-type persistent-map) ClassFile/ACC_PUBLIC
-                     (code b
-                           (.aload 0)
-                           (.getfield this "data" data-type)
-                           (.checkcast persistent-map)
-                           (.areturn)))))
-
-(defn- bytes-of ^bytes [^String class-name ^String super-name]
-  (let [this (desc class-name)
-        above (desc super-name)]
-    (.build (ClassFile/of) this
-            (reify Consumer
-              (accept [_ to]
-                (doto ^ClassBuilder to
-                  (.withFlags (bit-or ClassFile/ACC_PUBLIC ClassFile/ACC_FINAL))
-                  (.withSuperclass above)
-                  (.withInterfaceSymbols ^List (vector (desc "clojure.lang.IExceptionInfo")))
-                  (write-data this)
-                  (write-constructor this above)))))))
+(defn- constructing
+  "A constructor of a message and data; not all of the JDK's errors take a cause."
+  [above]
+  (classes/constructor above [String Object] 1
+                       (classes/code [this b]
+                         (.aload b 0)
+                         (.aload b 2)
+                         (.putfield b this "data" ConstantDescs/CD_Object))))
 
 (defn- constructor
-  "The constructor, of a message, a cause and data, of a class that extends this one, with its name."
+  "The constructor, of a message and data, of a class that extends this one, with its name."
   ^Constructor [^Class above]
-  (let [class-name (str package (.getSimpleName above))
-        made (.defineClass (DynamicClassLoader. (.getClassLoader IExceptionInfo)) class-name (bytes-of class-name (.getName above)) nil)]
-    (.getConstructor ^Class made (into-array Class [String Throwable Object]))))
+  (let [loader (DynamicClassLoader. (.getClassLoader IExceptionInfo))
+        made (classes/define loader (str package (.getSimpleName above)) above [IExceptionInfo] (conj members (constructing above)))]
+    (.getConstructor made (into-array Class [String Object]))))
 
 (defonce ^:private constructors
   {:argument (delay (constructor IllegalArgumentException))
@@ -133,7 +100,7 @@
 
 (defn- make [kind reason message ^Throwable cause data]
   (let [data (assoc data :magnetar/reason reason)
-        ^Throwable error (.newInstance ^Constructor @(constructors kind) (object-array [message cause data]))]
+        ^Throwable error (.newInstance ^Constructor @(constructors kind) (object-array [message data]))]
     (when cause (.initCause error cause))
     (at-caller error)))
 
