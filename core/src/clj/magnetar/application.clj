@@ -34,7 +34,7 @@
    [magnetar.application.specs :as specs]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
-   [magnetar.impl.spelling :as spelling])
+   [magnetar.impl.suggest :as suggest])
   (:import
    (magnetar.kernel.process LocalProcess)))
 
@@ -89,7 +89,7 @@
   (when-not (some #{type} types)
     (arguments/misuse :magnetar/bad-type
                       (str "An application is started :permanent, :transient or :temporary; this is " (arguments/show type) "."
-                           (when-some [meant (spelling/near type types)] (str " Is " meant " meant?")))
+                           (when-some [meant (suggest/near type types)] (str " Is " meant " meant?")))
                       {:type type})))
 
 (defn- check-name [operation x]

@@ -28,7 +28,7 @@
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
-   [magnetar.impl.spelling :as spelling]
+   [magnetar.impl.suggest :as suggest]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.registry.table :as table])
@@ -115,7 +115,7 @@
 ;; ---- finding the registry
 
 (defn- no-such-registry [registry]
-  (let [meant (spelling/near registry (Processes/names))]
+  (let [meant (suggest/near registry (Processes/names))]
     (arguments/misuse :magnetar/no-such-registry
                       (str "No registry " (arguments/show registry) " is running: start it with (registry/start-link {:keys :unique :name "
                            (arguments/show registry) "})." (when meant (str " Is " meant " meant?")))

@@ -2,7 +2,7 @@
   "What an application is told, checked; and the order in which applications start."
   {:no-doc true}
   (:require
-   [magnetar.impl.spelling :as spelling]
+   [magnetar.impl.suggest :as suggest]
    [magnetar.supervisor.specs :as specs]))
 
 (set! *warn-on-reflection* true)
@@ -77,7 +77,7 @@
   {:why :unknown-application
    :at [from word i]
    :value wanted
-   :meant (spelling/near wanted (keys specs))})
+   :meant (suggest/near wanted (keys specs))})
 
 (defn- wanted-by
   "The applications that have to be started before this one; throws a flaw if one is not loaded, unless it is optional."
@@ -111,5 +111,5 @@
     (fn []
       (doseq [[i x] (map-indexed vector names)
               :when (not (contains? specs x))]
-        (flaw :unknown-application [i] x "an application that is loaded" (spelling/near x (keys specs))))
+        (flaw :unknown-application [i] x "an application that is loaded" (suggest/near x (keys specs))))
       (:order (visit-all specs {:order []} [] names)))))

@@ -7,7 +7,7 @@
    [magnetar.impl.errors :as errors]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
-   [magnetar.impl.spelling :as spelling])
+   [magnetar.impl.suggest :as suggest])
   (:import
    (clojure.lang ArityException Namespace Var)))
 
@@ -69,7 +69,7 @@
 (defn- meant-for
   "The public name of the source that the callback may have been meant to be; nil if there is none."
   [kind source word]
-  (spelling/near word (remove (set (known kind)) (map keyword (found source)))))
+  (suggest/near word (remove (set (known kind)) (map keyword (found source)))))
 
 (defn- no-function [label word x]
   (str "The " (name word) " of the behaviour " label " is no function: it is " (arguments/show x) "."))
@@ -114,7 +114,7 @@
   (let [callback? (set (known kind))
         words (when-not (instance? Namespace source) (found source))]
     (doseq [word (remove callback? words)
-            :let [meant (spelling/near word (remove (set words) (known kind)))]
+            :let [meant (suggest/near word (remove (set words) (known kind)))]
             :when meant]
       (arguments/misuse :magnetar/unknown-callback
                         (str "The behaviour " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are "

@@ -5,7 +5,7 @@
    [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
-   [magnetar.impl.spelling :as spelling])
+   [magnetar.impl.suggest :as suggest])
   (:import
    (clojure.lang Namespace)
    (magnetar.gen_server.behaviour Behaviour)))
@@ -38,7 +38,7 @@
   (if (var? x) @x x))
 
 (defn- bad-mode [label x]
-  (let [meant (some #(spelling/near % modes) (remove (set modes) (if (sequential? x) x [x])))]
+  (let [meant (some #(suggest/near % modes) (remove (set modes) (if (sequential? x) x [x])))]
     (arguments/misuse :magnetar/bad-callback-mode
                       (str "The callback-mode of " label " is :state-functions or :handle-event-function, or a vector of one of these and "
                            ":state-enter; this is " (arguments/show x) "." (when meant (str " Is " meant " meant?")))

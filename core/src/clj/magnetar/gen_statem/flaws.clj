@@ -8,7 +8,7 @@
    [magnetar.gen-statem.behaviour :as statem]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.runtime]
-   [magnetar.impl.spelling :as spelling])
+   [magnetar.impl.suggest :as suggest])
   (:import
    (magnetar.gen_server.behaviour Behaviour)
    (magnetar.gen_statem.behaviour Mode)))
@@ -35,7 +35,7 @@
        (if (and (vector? type) (= :call (nth type 0))) (str "the call " (language/text content)) (language/text [type content]))))
 
 (defn- meant [x known]
-  (when-some [near (spelling/near (if (vector? x) (host/head x) x) known)]
+  (when-some [near (suggest/near (if (vector? x) (host/head x) x) known)]
     (if (= near (if (vector? x) (host/head x) x))
       (str " The parts of " near " are wrong.")
       (str " Is " near " meant?"))))
@@ -73,7 +73,7 @@
 
 (defn- no-function [behaviour state]
   (let [known (statem/states behaviour)
-        near (spelling/near state (filter keyword? known))]
+        near (suggest/near state (filter keyword? known))]
     (str "The behaviour " (label behaviour) " has no function for the state " (language/text state) "; it has them for "
          (behaviour/names (take 30 known)) "." (when near (str " Is " near " meant?")))))
 

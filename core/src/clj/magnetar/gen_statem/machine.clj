@@ -9,7 +9,7 @@
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
-   [magnetar.impl.spelling :as spelling]
+   [magnetar.impl.suggest :as suggest]
    [magnetar.proc-lib.report :as report]))
 
 (set! *warn-on-reflection* true)
@@ -21,7 +21,7 @@
 ;; ---- flaws
 
 (defn- flaw [at what value known]
-  (let [meant (spelling/near value known)]
+  (let [meant (suggest/near value known)]
     (arguments/misuse :magnetar/bad-machine
                       (str "The machine is wrong at " (pr-str at) ": " what (when meant (str " Is " (pr-str meant) " meant?")))
                       {:at at :value value :meant meant})))

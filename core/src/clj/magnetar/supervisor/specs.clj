@@ -6,7 +6,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
-   [magnetar.impl.spelling :as spelling])
+   [magnetar.impl.suggest :as suggest])
   (:import
    (magnetar.kernel.time Durations)))
 
@@ -39,7 +39,7 @@
 
 (defn- one-of [kind why at value allowed]
   (when-not (some #{value} allowed)
-    (flaw kind why at value (str "one of " (str/join ", " allowed)) (spelling/near value allowed)))
+    (flaw kind why at value (str "one of " (str/join ", " allowed)) (suggest/near value allowed)))
   value)
 
 (defn- same-stem
@@ -54,7 +54,7 @@
   [kind at known m]
   (doseq [k (remove (set known) (keys m))
           :let [free (remove #(contains? m %) known)]]
-    (flaw kind :unknown-key (conj at k) (get m k) (str "no key but " (str/join ", " known)) (or (spelling/near k free) (same-stem k free)))))
+    (flaw kind :unknown-key (conj at k) (get m k) (str "no key but " (str/join ", " known)) (or (suggest/near k free) (same-stem k free)))))
 
 (defn- whole [kind why at value]
   (when-not (nat-int? value)
@@ -94,7 +94,7 @@
   (when-not (#{:brutal-kill :infinity} shutdown)
     (when (keyword? shutdown)
       (flaw :start-spec :invalid-shutdown (conj at :shutdown) shutdown "milliseconds, a java.time.Duration, :infinity or :brutal-kill"
-            (spelling/near shutdown [:brutal-kill :infinity])))
+            (suggest/near shutdown [:brutal-kill :infinity])))
     (nanos :start-spec :invalid-shutdown (conj at :shutdown) shutdown))
   shutdown)
 

@@ -196,14 +196,20 @@
 (deftest without-a-home-programs-and-the-prompt-run
   (is (= "user=> 42\nuser=>" (:out (magnetar {:environment {"HOME" nil}, :input "(+ 40 2)\n"} "repl")))))
 
-(deftest a-program-ends-by-sigterm-with-143
-  (let [program (write (folder-with {}) "p.clj" "(println :ready) @(promise)")
-        ^java.util.List command [launcher "run" program]
+(defn- status-after
+  "The exit code of a program that waits for ever and is sent the signal."
+  [program signal]
+  (let [^java.util.List command [launcher "run" program]
         process (.start (ProcessBuilder. command))
         ^BufferedReader out (io/reader (.getInputStream process))]
     (is (= ":ready" (.readLine out)))
-    (.destroy process)
-    (is (= 143 (.waitFor process)))))
+    (start {} "kill" (str "-" signal) (str (.pid process)))
+    (.waitFor process)))
+
+(deftest a-program-ends-by-a-signal-with-its-number-and-128
+  (let [program (write (folder-with {}) "p.clj" "(println :ready) @(promise)")]
+    (is (= 143 (status-after program "TERM")))
+    (is (= 130 (status-after program "INT")))))
 
 (deftest one-jar-of-each-library-is-on-the-class-path
   (let [jar #(str "/m2/" %1 "/" %2 "/x-" %2 ".jar")

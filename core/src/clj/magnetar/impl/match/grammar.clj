@@ -3,7 +3,7 @@
   {:no-doc true}
   (:require
    [magnetar.impl.match.flaws :as flaws :refer [flaw printed]]
-   [magnetar.impl.spelling :as spelling]))
+   [magnetar.impl.suggest :as suggest]))
 
 (set! *warn-on-reflection* true)
 
@@ -74,7 +74,7 @@
 (defn- check-marker
   "Refuses a list that is no pattern and is nearly a marker."
   [site form]
-  (when-some [meant (some-> (head-of form) (spelling/near [:after :from]))]
+  (when-some [meant (some-> (head-of form) (suggest/near [:after :from]))]
     (flaw site {:clause form} (printed form) " is no pattern. Is (" (name meant) " ..) meant?")))
 
 (defn- add-pair [site parsed pattern [body :as left]]

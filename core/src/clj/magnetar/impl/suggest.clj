@@ -1,4 +1,4 @@
-(ns magnetar.impl.spelling
+(ns magnetar.impl.suggest
   "What a misspelt name may have been meant to be."
   {:no-doc true}
   (:require
