@@ -279,7 +279,7 @@
 (def ^:private ^:const longest-timer (dec (quot Durations/INFINITE 1000000)))
 
 (defn- timer-nanos ^long [operation duration]
-  (let [nanos (arguments/nanos operation duration)]
+  (let [nanos (arguments/duration operation duration)]
     (when (= Durations/INFINITE nanos)
       (arguments/misuse :magnetar/bad-duration
                         (str "`" operation "` takes a time of at most " longest-timer " milliseconds, about 292 years; this is "
@@ -361,12 +361,12 @@
 (defmacro after
   "The last clause of a `receive`: (after milliseconds body..). Anywhere else it is a mistake."
   [& _]
-  (throw (ex-info "(after ..) stands outside of a receive: it is the last clause of one." {:magnetar/reason :magnetar/after-outside})))
+  (throw (ex-info "(after ..) stands outside of a receive: move it into one, behind its last clause." {:magnetar/reason :magnetar/after-outside})))
 
 (defmacro from
   "A clause of a `receive`: (from channel value body..). Anywhere else it is a mistake."
   [& _]
-  (throw (ex-info "(from ..) stands outside of a receive: it follows the patterns of one." {:magnetar/reason :magnetar/from-outside})))
+  (throw (ex-info "(from ..) stands outside of a receive: move it into one, behind its patterns." {:magnetar/reason :magnetar/from-outside})))
 
 (def ^:private anything
   (reify Matcher

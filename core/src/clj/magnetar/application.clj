@@ -311,6 +311,7 @@
 
 (defn shutdown
   "Tells the program that is in `run` to stop, and to end with the status, 0 if none is given; returns :ok at once, or nil if there is no such program.
+  While it stops already, the status is that of the last call: so a `terminate` that could not write its result says so.
 
     (application/shutdown)
 

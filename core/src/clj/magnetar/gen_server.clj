@@ -61,7 +61,7 @@
 
   [:error why] if init returned [:stop why] or [:error why] or failed, [:error [:already-started pid]] if the name is taken, :ignore if init
   returned that; then the process is dead, nothing of it is in the mailbox, and a caller that does not trap exits dies with it, unless its
-  reason is :normal. Fails at once if a callback is missing. Options:
+  reason is :normal. Fails at once if `init` is missing, or a callback is misspelt. Options:
 
   :name       a keyword or symbol, [:global name], or [:via registry name], where a registry is a namespace or map with register-name,
               unregister-name and whereis-name

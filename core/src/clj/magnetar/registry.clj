@@ -185,7 +185,7 @@
   {:elixir "Registry.register/3" :added "0.1"}
   ([registry key] (register registry key nil))
   ([registry key value]
-   (let [me (actor/self)
+   (let [me (.pid (Processes/requireCurrent "register"))
          pid (pid-of registry)
          table (table-of pid registry)]
      (when-not (= me pid)
@@ -200,7 +200,7 @@
          [:ok pid])))))
 
 (defn- remove-own [registry key wanted?]
-  (let [me (actor/self)
+  (let [me (.pid (Processes/requireCurrent "unregister"))
         pid (pid-of registry)
         table (table-of pid registry)]
     (when (table/remove-own table me key wanted?)
@@ -238,7 +238,7 @@
   {:elixir "Registry.update_value/3" :added "0.1"}
   [registry key f]
   (check-function "update-value" f "(registry/update-value :carts 17 inc)")
-  (let [me (actor/self)
+  (let [me (.pid (Processes/requireCurrent "update-value"))
         table (find-table registry)]
     (refuse-duplicate "update-value" table registry)
     (or (table/update-own table me key f) :error)))

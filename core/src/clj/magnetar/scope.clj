@@ -216,12 +216,16 @@
   (arguments/misuse :magnetar/scope-ended
     (str "A fork in the " (.site scope) ", which has ended: fork inside the body of with-scope.") {:site (.site scope)}))
 
+(defn- thread-name []
+  (let [named (.getName (Thread/currentThread))]
+    (if (= "" named) "a virtual thread without a name" named)))
+
 (defn- refuse-fork [^Scope scope]
   (cond
     (.isClosed scope) (scope-ended scope)
     (not (.admits scope (Fiber/current))) (arguments/misuse :magnetar/outside-scope
                                             (str "A fork in the " (.site scope) " by a fiber that it does not own, "
-                                                 (.getName (Thread/currentThread)) ": open a scope there, or fork that work too.")
+                                                 (thread-name) ": open a scope there, or fork that work too.")
                                             {:site (.site scope)})))
 
 (defn- refused

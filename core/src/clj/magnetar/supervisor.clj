@@ -64,8 +64,9 @@
   {:erlang "supervisor:start_link/3"}
   ([spec] (start-link spec nil))
   ([spec {:keys [name] :as options}]
-   (arguments/options "start-link" [:name] options)
-   (let [[how :as checked] (if (map? spec) (specs/supervisor spec) [:ok])]
+   (when-not (sequential? spec) ; Elixir's children; that is told first
+     (arguments/options "start-link" [:name] options))
+   (let [[how :as checked] (if (or (map? spec) (sequential? spec)) (specs/supervisor spec) [:ok])]
      (if (= :error how)
        checked
        (gs/start-link behaviour/behaviour [spec name] {:name name :spawn-opt {:bindings :none}})))))
@@ -74,10 +75,10 @@
   "Returns the child spec of a namespace as a map, with the keys of `overrides` in place of its own.
 
   x is the symbol of a namespace, or [symbol argument]. What its function `child-spec` returns for the argument is the spec. Without one the
-  id is the symbol, and the start is its `start-link` with the argument, or a gen-server with its callbacks. A map is taken as it is. Wherever
+  id is the symbol, or the :name in the options of a registry, supervisor or pool, and the start is its `start-link` with the argument, or a gen-server with its callbacks. A map is taken as it is. Wherever
   a child spec may stand the symbol or the vector may stand as well.
 
-  Throws an IllegalArgumentException if there is no such namespace, or it says nothing of a child.
+  Throws an IllegalArgumentException if there is no such namespace, or it has neither `child-spec`, `start-link` nor the callbacks of a server.
 
     (sup/child-spec ['my.counter 0] {:id :visits :restart :transient})
     (sup/start-link {:children ['my.cache ['my.counter 0]]})

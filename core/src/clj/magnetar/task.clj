@@ -93,7 +93,7 @@
   [value]
   (let [ref (actor/make-alias :reply)]
     (! ref [ref value])
-    (work/->Task (actor/self) ref (actor/self) "task that was completed when it was made")))
+    (work/->Task nil ref (actor/self) "task that was completed when it was made")))
 
 ;; ---- the value
 
@@ -206,8 +206,8 @@
 (defn- shut-down [^LocalProcess me {:keys [pid ref] :as task} shutdown]
   (let [brutal? (= :brutal-kill shutdown)
         open? (.awaits me ref)]
-    (actor/unlink pid)
-    (when-not (= pid (.pid me)) ; that of a completed one
+    (when pid ; a completed one has none
+      (actor/unlink pid)
       (actor/exit pid (if brutal? :kill :shutdown)))
     (let [nanos (cond (not open?) 0, brutal? Durations/INFINITE, :else (arguments/nanos :shutdown shutdown))
           result (if open? (end-of me task nanos) (work/take-answer me task 0))]
@@ -241,7 +241,7 @@
   {:elixir "Task.ignore/1"}
   [task]
   (let [me (work/check-owner "ignore" task)]
-    (actor/unlink (:pid task))
+    (when (:pid task) (actor/unlink (:pid task)))
     (work/give-up me task)))
 
 (defn- check-on-timeout [on-timeout]

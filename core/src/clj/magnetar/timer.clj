@@ -24,7 +24,7 @@
    (java.time Duration)
    (magnetar.impl.timers Timer)
    (magnetar.kernel.park Fiber)
-   (magnetar.kernel.process LocalProcess Pid)
+   (magnetar.kernel.process LocalProcess Pid Processes)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -93,6 +93,9 @@
   [duration f & args]
   (apply-after-at (fibers/site-of "apply-after" f) duration f args))
 
+(defn- self [operation]
+  (.pid (Processes/requireCurrent operation)))
+
 (defn send-after
   "Sends the message to this process, or to a pid or name, when so many milliseconds have passed; returns the timer.
 
@@ -100,7 +103,7 @@
 
   In Erlang: timer:send_after/2,3. The same as `magnetar.actor/send-after`."
   {:erlang "timer:send_after/3"}
-  ([duration message] (send-after duration (actor/self) message))
+  ([duration message] (send-after duration (self "send-after") message))
   ([duration to message] (actor/send-after duration to message)))
 
 (defn- exit-later [operation duration process reason]
@@ -116,7 +119,7 @@
 
   In Erlang: timer:exit_after/2,3."
   {:erlang "timer:exit_after/3"}
-  ([duration reason] (exit-after duration (actor/self) reason))
+  ([duration reason] (exit-after duration (self "exit-after") reason))
   ([duration process reason]
    (exit-later "exit-after" duration process reason)))
 
@@ -127,7 +130,7 @@
 
   In Erlang: timer:kill_after/1,2."
   {:erlang "timer:kill_after/2"}
-  ([duration] (kill-after duration (actor/self)))
+  ([duration] (kill-after duration (self "kill-after")))
   ([duration process] (exit-later "kill-after" duration process :kill)))
 
 ;; ---- again
@@ -208,7 +211,7 @@
 
   In Erlang: timer:send_interval/2,3."
   {:erlang "timer:send_interval/3"}
-  ([duration message] (send-interval duration (actor/self) message))
+  ([duration message] (send-interval duration (self "send-interval") message))
   ([duration to message]
    (when-not (or (instance? Pid to) (#{:local :via} (first (address/parts to))))
      (arguments/misuse :magnetar/not-an-address

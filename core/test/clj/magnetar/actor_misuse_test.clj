@@ -33,6 +33,11 @@
      (catch clojure.lang.Compiler$CompilerException e#
        (ex-message (ex-cause e#)))))
 
+(deftest a-name-that-is-nearly-anothers-is-asked-about
+  (actor/with-process {:name ::logger}
+    (is (str/ends-with? (said #(! ::loger :x)) (str " Is " ::logger " meant?")))
+    (is (str/ends-with? (said #(! :nothing-like-it :x)) "returned."))))
+
 (deftest ^{:spec ["C83"]} an-address-that-is-none
   (are [sentence f] (= sentence (said f))
     "Cannot send to nil at actor_misuse_test.clj:N: it is no pid and no name that a process is registered under. Send to what `spawn` or `whereis` returned."
@@ -189,7 +194,7 @@
 
 (deftest options-that-are-wrong
   (are [sentence f] (= sentence (said #(with-process {} (f))))
-    "`spawn-opt` does not know :nmae; its options are :bindings, :context, :link, :mailbox, :monitor, :name, :platform-thread, :trap-exit."
+    "`spawn-opt` does not know :nmae; its options are :bindings, :context, :link, :mailbox, :monitor, :name, :platform-thread, :trap-exit. Is :name meant?"
     #(spawn-opt {:nmae :x} (fn []))
     "`spawn-opt` takes its options as a map; this is :x."
     #(spawn-opt :x (fn []))
@@ -211,13 +216,13 @@
     #(spawn-opt {:bindings :all} (fn []))
     "`with-process` does not know :link; its options are :context, :mailbox, :name, :trap-exit."
     #(with-process {:link true} nil)
-    "`join` does not know :timout; its options are :else, :timeout."
+    "`join` does not know :timout; its options are :else, :timeout. Is :timeout meant?"
     #(actor/join (idle) {:timout 1})
-    "`monitor` does not know :alais; its options are :alias, :tag."
+    "`monitor` does not know :alais; its options are :alias, :tag. Is :alias meant?"
     #(actor/monitor (idle) {:alais :demonitor})
     "The :alias of a monitor is :explicit-unalias, :demonitor or :reply-demonitor; this is :yes."
     #(actor/monitor (idle) {:alias :yes})
-    "`demonitor` does not know :flsh; its options are :flush, :info."
+    "`demonitor` does not know :flsh; its options are :flush, :info. Is :flush meant?"
     #(actor/demonitor (actor/make-ref) {:flsh true})
     "An alias is :explicit-unalias or :reply; this is :no."
     #(actor/make-alias :no)
@@ -271,9 +276,9 @@
 
 (deftest clauses-that-cannot-be-compiled
   (are [sentence form] (= sentence (compiling form))
-    "(after ..) stands outside of a receive: it is the last clause of one."
+    "(after ..) stands outside of a receive: move it into one, behind its last clause."
     (after 10 :x)
-    "(from ..) stands outside of a receive: it follows the patterns of one."
+    "(from ..) stands outside of a receive: move it into one, behind its patterns."
     (magnetar.actor/from ch v v))
   (are [words form] (let [sentence (compiling form)]
                       (and (string? sentence) (re-find words sentence)))

@@ -5,6 +5,7 @@
    [magnetar.actor :as actor :refer [! receive]]
    [magnetar.application :as application]
    [magnetar.application.controller :as controller]
+   [magnetar.application.master :as master]
    [magnetar.application.program :as program]
    [magnetar.gen-server :as gs]
    [magnetar.otp.lanes :as lanes]
@@ -294,3 +295,37 @@
     (is (= :ok (program/tell [:signal 15 "TERM"])))
     (is (= 0 (value-of status)))
     (is (= [{:event :stopping :level :info :signal "TERM"}] (filterv #(= :stopping (:event %)) @reports)))))
+
+(defn- stragglers []
+  (mapcat #(master/stragglers (:master %)) (controller/which)))
+
+(deftest while-a-callback-runs-it-is-what-the-stop-waits-for
+  (let [go (promise)]
+    (is (= :ok (application/start (app :shop :prep-stop (fn [_] @go)))))
+    (let [stopped (future (application/stop :shop))]
+      (is (eventually (= [:prep-stop] (map :callback (stragglers)))))
+      (deliver go true)
+      (is (= :ok (value-of stopped))))))
+
+(deftest a-supervisor-that-hangs-in-a-start-is-named-first
+  (let [go (promise)
+        spec {:name :shop :start {:children [{:id :db :start [gs/start-link worker :db]}
+                                             {:id :slow :start [(fn [] @go :ignore)]}]}}
+        started (future (application/start spec))]
+    (is (eventually (some #(and (:at %) (not= "message" (:waits-for %))) (stragglers))))
+    (is (re-find #"application-test" (str (:at (first (stragglers))))))
+    (deliver go true)
+    (is (= :ok (value-of started)))
+    (application/stop :shop)))
+
+(deftest a-shutdown-while-the-program-stops-sets-its-status
+  (let [status (future (application/run (app :shop :stop (fn [_] (application/shutdown 3))) {:exit identity}))]
+    (is (eventually (= [:shop] (running))))
+    (application/shutdown)
+    (is (= 3 (value-of status)))))
+
+(deftest an-application-that-ends-when-the-program-was-told-to-is-not-reported
+  (let [work (fn [] (application/shutdown))
+        status (application/run {:name :import :start [actor/spawn-link work]} {:exit identity})]
+    (is (= 0 status))
+    (is (= [] (filterv #(= :application-ended (:event %)) @reports)))))

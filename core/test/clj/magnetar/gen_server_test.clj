@@ -205,8 +205,18 @@
     (is (= [4 4] [mailbox number]))
     (is (= :magnetar/cast (first handling)))
     (is (str/includes? blocked-in "gen_server_test.clj:"))
-    (is (str/includes? (ex-message e) "mailbox 4, yours is number 4."))
+    (is (str/includes? (ex-message e) "4 messages are in its mailbox, yours is number 4."))
     (deliver go true)
+    (gs/stop pid)))
+
+(deftest a-late-call-of-a-server-that-is-suspended-or-owes-the-answer-says-so
+  (let [pid (server)
+        late #(ex-message (failure (fn [] (gs/call pid % {:timeout 20}))))]
+    (is (str/includes? (late (fn [_ s] [:noreply s])) "The server has taken this call, answers later or has postponed it, and waits for messages;"))
+    (sys/suspend pid)
+    (is (str/includes? (late (fn [_ s] [:reply s s])) "The server is suspended; one message is in its mailbox, yours is number 1."))
+    (sys/resume pid)
+    (is (= :up (gs/call pid (fn [_ s] [:reply :up s]))))
     (gs/stop pid)))
 
 (deftest a-call-that-is-late-says-its-time-and-what-the-server-handles-in-words
@@ -247,10 +257,10 @@
   (let [pid (server)
         e (failure #(gs/call pid (fn [_ s] [:repyl s s])))]
     (is (= [:bad-return-value [:repyl :st :st]] (subvec (:reason (ex-data e)) 0 2)))
-    (is (str/starts-with? (peek (:reason (ex-data e))) "handle-call of (a map) returned [:repyl :st :st]; it has to return")))
+    (is (str/starts-with? (peek (:reason (ex-data e))) "handle-call of (a map of magnetar.gen-server-test) returned [:repyl :st :st]; it has to return")))
   (let [[_ [_ _ sentence]] (gs/start (assoc script :init (fn [s] s)) :st)]
-    (is (= (str "init of (a map) returned :st; it has to return [:ok s], [:stop why], [:error why] or :ignore, "
-                "the first with a timeout, :hibernate or [:continue x] behind.")
+    (is (= (str "init of (a map of magnetar.gen-server-test) returned :st; it has to return [:ok state], [:stop reason], [:error reason] or :ignore; "
+                "the first may end with a timeout, :hibernate or [:continue x].")
            sentence))))
 
 ;; ---- cycles of calls
@@ -292,7 +302,7 @@
 
 (deftest what-a-callback-has-to-return-is-never-cut
   (let [message (ex-message (failure #(gs/call (server) (fn [_ _] [:repyl (range 40)]))))]
-    (is (re-find #"it has to return \[:reply v s\], .* with a timeout, :hibernate or \[:continue x\] behind" message) message)))
+    (is (re-find #"it has to return \[:reply value state\], .* may end with a timeout, :hibernate or \[:continue x\]\." message) message)))
 
 (deftest a-cycle-of-queued-calls-is-reported
   (let [a (server)
@@ -367,7 +377,7 @@
   (let [pid (server (assoc script :format-status #(assoc % :state :hidden)))]
     (why #(gs/call pid (fn [_ _] (throw (ex-info "boom" {:id 7})))))
     (let [[{:keys [event state behaviour reason last-message frames] :as all} & others] @reports]
-      (is (= [:crash :hidden "(a map)" pid] [event state behaviour (:pid all)]))
+      (is (= [:crash :hidden "(a map of magnetar.gen-server-test)" pid] [event state behaviour (:pid all)]))
       (is (= "boom" (:message (first reason))))
       (is (= :magnetar/call (first last-message)))
       (is (some #(str/includes? % "gen_server_test.clj") frames))

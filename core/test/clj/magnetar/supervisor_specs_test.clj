@@ -65,7 +65,7 @@
       (is (= [:unknown-key at meant] ((juxt :why :at :meant) (flaw-of spec)))))))
 
 (deftest the-sentence-of-a-flaw-says-what-is-expected
-  (is (= "unknown key at [:childs]: []; expected no key but :strategy, :intensity, :period, :auto-shutdown, :children, :max-children, :extra-arguments, :history. Is :children meant?"
+  (is (= "unknown key at [:childs]: []; expected a key of :strategy, :intensity, :period, :auto-shutdown, :children, :max-children, :extra-arguments, :history. Is :children meant?"
          (:message (flaw-of {:childs []}))))
   (is (= "invalid restart type at [:children 0 :restart]: :always; expected one of :permanent, :transient, :temporary."
          (:message (flaw-of {:children [(kid :a :restart :always)]})))))
@@ -160,11 +160,13 @@
     (finally (run! remove-ns '[magnetar.specs-test.server magnetar.specs-test.starts magnetar.specs-test.says]))))
 
 (deftest the-spec-of-a-namespace-is-data-with-keys-of-ones-own
-  (is (= {:id :carts :start [#'registry/start-link {:keys :unique}] :restart :transient}
+  (is (= {:id :carts :start [#'registry/start-link {:keys :unique}] :restart :transient :type :supervisor}
          (sup/child-spec ['magnetar.registry {:keys :unique}] {:id :carts :restart :transient})))
   (is (= {:id 'magnetar.task.supervisor :start [#'tasks/start-link] :type :supervisor} (sup/child-spec 'magnetar.task.supervisor)))
   (is (= {:id 'magnetar.supervisor :start [#'sup/start-link {:strategy :dynamic}] :type :supervisor}
          (sup/child-spec ['magnetar.supervisor {:strategy :dynamic}])))
+  (is (= [:carts :supervisor] ((juxt :id :type) (sup/child-spec ['magnetar.registry {:keys :unique :name :carts}]))) "two registries differ by their names")
+  (is (= :temporary (:restart (sup/child-spec ['magnetar.task inc]))))
   (is (= {:id :a :start [inc]} (sup/child-spec {:id :b :start [inc]} {:id :a})))
   (doseq [x [5 "text" ['a 1 2] 'magnetar.no-such-thing 'clojure.string]]
     (testing (pr-str x)

@@ -48,22 +48,25 @@
     (run! try-compile ns-syms)))
 
 ;; Clojure prefers a source that is newer than its class, and jar times have steps of two seconds.
-(defn- entry-time [^String path]
-  (+ (if (str/ends-with? path ".class") 2000 -2000) (System/currentTimeMillis)))
+(defn- entry-time [^String path ^long now]
+  (+ now (if (str/ends-with? path ".class") 2000 -2000)))
 
-(defn- entry ^JarEntry [path]
+(defn- entry ^JarEntry [path now]
   (doto (JarEntry. ^String path)
-    (.setTime (long (entry-time path)))))
+    (.setTime (long (entry-time path now)))))
 
-(defn- add-folder [^JarOutputStream jar folder]
+(defn- add-folder [^JarOutputStream jar folder now]
   (doseq [file (files folder)]
-    (.putNextEntry jar (entry (str/replace (relative folder file) File/separator "/")))
+    (.putNextEntry jar (entry (str/replace (relative folder file) File/separator "/") now))
     (io/copy file jar)
     (.closeEntry jar)))
 
-(defn- write-jar [target folders]
+(defn write-jar
+  "Writes a jar of all that is in the folders; classes are newer than sources."
+  [target folders]
   (with-open [jar (JarOutputStream. (io/output-stream target))]
-    (run! #(add-folder jar %) folders)))
+    (let [now (System/currentTimeMillis)] ; one for all: to write them may take longer than a step
+      (run! #(add-folder jar % now) folders))))
 
 (defn -main
   "Compiles the core of the checkout `root` and writes it with the `kernel` classes to `target`/magnetar.jar."

@@ -31,14 +31,23 @@
   (or (= :permanent type)
       (and (= :transient type) (not= :normal why))))
 
+;; True while the program in `run` is told to stop: an application that ends then is what was wanted.
+(defonce ^:private stopping (atom false))
+
+(defn expect-ends
+  "Says whether the program stops, so that applications may end."
+  [yes?]
+  (reset! stopping yes?))
+
 (declare stop-all)
 
 (defn- tell-of-end [name type why]
   (let [fatal (fatal? type why)
         event {:application name :type type :reason (language/plain why)}]
-    (report/tell (assoc event :event :application-ended :level (if fatal :error :warning)))
-    (when fatal
-      (proc-lib/spawn (or @end-hook (fn [_] (stop-all))) event))))
+    (when-not @stopping
+      (report/tell (assoc event :event :application-ended :level (if fatal :error :warning)))
+      (when fatal
+        (proc-lib/spawn (or @end-hook (fn [_] (stop-all))) event)))))
 
 ;; ---- the table
 

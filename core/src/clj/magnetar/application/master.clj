@@ -69,7 +69,10 @@
   [{:keys [name] :as spec} word state]
   (if-some [f (word spec)]
     (try
-      (f state)
+      (actor/pput ::callback word)
+      (let [value (f state)]
+        (actor/perase ::callback)
+        value)
       (catch Exception e
         (report/tell {:event :application-callback-failed :level :error :application name :callback word :reason (language/reason e)})
         state))
@@ -125,17 +128,35 @@
     (get (.dictionary process) ::name)))
 
 (defn- parent-of [^LocalProcess process]
-  (:parent (get (.dictionary process) ::proc-lib/family)))
+  (some-> process .dictionary (get ::proc-lib/family) :parent))
 
-(defn- last-of-all
-  "Without those that wait for another one of them to end."
-  [processes]
-  (let [parents (into #{} (keep parent-of) processes)]
-    (remove #(parents (.pid ^LocalProcess %)) processes)))
+(defn- state-of [^LocalProcess process]
+  (let [{:keys [status current-function waits-for]} (actor/process-info (.pid process))]
+    {:pid (.pid process) :at current-function :waits-for waits-for :status status}))
+
+(defn- at-work?
+  "Does it something of the program's, in place of waiting for a message?"
+  [{:keys [at waits-for]}]
+  (and at (not= "message" waits-for)))
+
+(defn- culprits
+  "Those that the end waits for: parents at work, which stop nobody meanwhile, then others at work, then those that have no children to wait for."
+  [states]
+  (let [parents (into #{} (keep (comp parent-of (fn [{:keys [pid]}] (Processes/processOf pid)))) states)
+        rank (fn [{:keys [pid] :as state}]
+               (cond
+                 (and (parents pid) (at-work? state)) 0
+                 (at-work? state) 1
+                 (parents pid) 3
+                 :else 2))]
+    (remove #(= 3 (rank %)) (sort-by rank states))))
 
 (defn stragglers
-  "The processes of an application that are alive, but for those that wait for others of them: {:pid :at :waits-for}."
+  "The processes of an application that are alive, but for those that wait for others of them, those at work first: {:pid :callback :at :waits-for}.
+  While a callback of the application runs, that is the only one, for the others are not told to stop before it returns."
   [master]
-  (vec (for [^LocalProcess process (last-of-all (filter #(= master (.leader ^LocalProcess %)) (Processes/all)))
-             :let [{:keys [current-function waits-for]} (actor/process-info (.pid process))]]
-         {:pid (.pid process) :at current-function :waits-for waits-for})))
+  (let [^LocalProcess process (Processes/processOf master)
+        callback (some-> process .dictionary (get ::callback))]
+    (if callback
+      [(assoc (state-of process) :callback callback)]
+      (vec (culprits (map state-of (filter #(= master (.leader ^LocalProcess %)) (Processes/all))))))))

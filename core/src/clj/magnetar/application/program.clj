@@ -27,8 +27,10 @@
 
 (defn tell
   "Tells the program that runs what happens: :ok, or nil if there is none."
-  [event]
+  [[word :as event]]
   (when-some [events @program]
+    (when (#{:signal :shutdown :exit} word)
+      (controller/expect-ends true))
     (channel/try-put events event)
     :ok))
 
@@ -118,14 +120,23 @@
 
 ;; ---- stop
 
-(defn- straggler-text [{:keys [pid at waits-for]}]
-  (str (language/text pid) (when at (str " in " at)) (when waits-for (str ", which waits for " waits-for))))
+(defn- straggler-text [{:keys [pid callback at waits-for]}]
+  (str (if callback (str "its " callback) (language/text pid)) (when at (str " in " at)) (when waits-for (str ", which waits for " waits-for))))
+
+(def ^:private most-named 5)
+
+(defn- few
+  "The texts of the first ones, and how many there are beyond."
+  [stragglers]
+  (let [more (- (count stragglers) (long most-named))]
+    (cond-> (mapv straggler-text (take most-named stragglers))
+      (pos? more) (conj (str more " more")))))
 
 (defn- late
   "The applications that run still, from the name to those of their processes that it waits for."
   []
   (into {} (for [{:keys [name master]} (controller/which)]
-             [name (mapv straggler-text (master/stragglers master))])))
+             [name (few (master/stragglers master))])))
 
 (defn- report-late [timeout]
   (let [late (late)]
@@ -150,12 +161,20 @@
     (throw (errors/illegal-state :magnetar/already-running
                                  "`run` was called while a program runs: give it all applications in one vector, or start more with `start`." {}))))
 
+(defn- last-status
+  "The status that was told with a `shutdown` while the applications stopped; else this one."
+  [events status]
+  (loop [status status]
+    (if-some [[word x] (channel/try-take events)]
+      (recur (if (= :shutdown word) x status))
+      status)))
+
 (defn- live
   "Starts, waits, stops: [what ended it, status]."
   [events {:keys [stop-timeout] :as how} names]
   (let [starter (actor/spawn-opt {:context :none :bindings :none} start-applications how names)
         [word status] (await-end events)]
-    [word (if (stop-applications starter stop-timeout) status (max 1 (long status)))]))
+    [word (if (stop-applications starter stop-timeout) (last-status events status) 1)]))
 
 (defn run
   "See `magnetar.application/run`."
@@ -171,6 +190,7 @@
                           (with-signals #(live events how names)))
                         (finally
                           (controller/set-end-hook hook-before)
+                          (controller/expect-ends false)
                           (reset! program nil)
                           (.countDown stopped)
                           (without-hook hook)))]

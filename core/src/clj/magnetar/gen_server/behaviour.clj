@@ -2,6 +2,7 @@
   "What a server of some kind does: callbacks, from a map of functions or from the vars of a namespace."
   {:no-doc true}
   (:require
+   [clojure.main :as main]
    [clojure.string :as str]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
@@ -139,9 +140,15 @@
                                  (arguments/show behaviour) ".")
                             {:behaviour behaviour})))
 
+(defn- map-label
+  "A map is called after the namespace that its init was written in."
+  [{:keys [init]}]
+  (let [place (when (fn? init) (namespace (symbol (main/demunge (.getName (class init))))))]
+    (if place (str "(a map of " place ")") "(a map)")))
+
 (defn- label-of [behaviour]
   (cond
-    (map? behaviour) (:name behaviour "(a map)")
+    (map? behaviour) (:name behaviour (map-label behaviour))
     (var? behaviour) (symbol behaviour)
     (symbol? behaviour) behaviour
     :else (ns-name behaviour)))

@@ -53,11 +53,13 @@
   [pid ref]
   (when-some [^LocalProcess process (Processes/processOf pid)]
     (let [info (.info process)
-          before (.find process (carries? ref))]
-      {:blocked-in (when (held process) (frame-of (.thread info)))
-       :handling (some-> (held process) language/plain)
-       :handles-this (.test (carries? ref) (held process))
-       :suspended (.suspended info)
+          before (.find process (carries? ref))
+          held (held process)
+          suspended (or (.suspended info) (identical? host/suspended held))]
+      {:blocked-in (when (and held (not suspended)) (frame-of (.thread info)))
+       :handling (when-not suspended (some-> held language/plain))
+       :handles-this (.test (carries? ref) held)
+       :suspended suspended
        :mailbox (.messages info)
        :number (when-not (neg? before) (inc before))})))
 
@@ -68,17 +70,21 @@
       :magnetar/cast (str "the cast " (language/text a))
       (str "the message " (language/text message)))))
 
+(defn- how-many [n]
+  (case (long n) 0 "no message is", 1 "one message is", (str n " messages are")))
+
 (defn- doing-text [{:keys [blocked-in handling handles-this suspended mailbox number]}]
   (str "The server "
        (cond
          suspended "is suspended"
          handles-this "is handling this very call"
          handling (str "is handling " (in-words handling))
-         :else "waits for messages")
+         number "waits for messages"
+         :else "has taken this call, answers later or has postponed it, and waits for messages")
        (when blocked-in (str ", in " blocked-in))
-       "; mailbox " mailbox
+       "; " (how-many mailbox) " in its mailbox"
        (when number (str ", yours is number " number))
-       "."))
+       ". Give the call a longer :timeout, or let the server answer later, by `reply`."))
 
 ;; ---- failures
 
@@ -223,7 +229,7 @@
   "The pid of the server, which is another process than this one."
   ^Pid [^LocalProcess me word address message timeout]
   (let [^Pid pid (or (names/pid-of "call" address)
-                   (throw (failed word (address/absent address) address message timeout nil nil "No process has this name.")))]
+                   (throw (failed word (address/absent address) address message timeout nil nil (if (nil? address) "Give it the pid of a server, or its name." "No process has this name."))))]
     (when (.equals pid (.pid me))
       (throw (failed word :calling-self address message timeout pid nil
                      "A server that calls itself waits for itself: call the function that does the work, or cast.")))

@@ -216,8 +216,15 @@
           :code (versions/of-dictionary (actor/pdict))}
          (select-keys (redacted behaviour (assoc parts :log (vec (get-in debug [:log :events])))) (conj (keys parts) :log))))
 
-(defn- on-system [^Server server [_ from request] state debug nanos]
+(def suspended
+  "What a server has in its hands while it is suspended."
+  [::suspended])
+
+(defn- on-system [^Server server [_ from [word :as request]] state debug nanos]
+  (when (= :suspend word)
+    (.handle server suspended))
   (let [[state debug] (system/handle (.face ^Kind (.-kind server) server debug) state debug from request)]
+    (.handle server nil)
     (Next. state debug nanos)))
 
 ;; ---- waiting

@@ -39,14 +39,14 @@
 ;; ---- what callbacks return
 
 (def ^:private shapes
-  {:init "[:ok s], [:stop why], [:error why] or :ignore, the first"
-   :handle-call "[:reply v s], [:noreply s], [:stop why s] or [:stop why v s], the first two"})
+  {:init "[:ok state], [:stop reason], [:error reason] or :ignore; the first"
+   :handle-call "[:reply value state], [:noreply state], [:stop reason state] or [:stop reason value state]; the first two"})
 
 (defn- bad-return [^Server server callback value]
   (let [shown (language/plain value)]
     [:bad-return-value shown
      (str (name callback) " of " (host/label server) " returned " (language/text value) "; it has to return "
-          (shapes callback "[:noreply s] or [:stop why s], the first") " with a timeout, :hibernate or [:continue x] behind.")]))
+          (shapes callback "[:noreply state] or [:stop reason state]; the first") " may end with a timeout, :hibernate or [:continue x].")]))
 
 (defn- nanos
   "The nanoseconds that the server waits for the next message after a callback that returned this action; nil if it is none."

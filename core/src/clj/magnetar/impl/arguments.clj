@@ -2,9 +2,11 @@
   "Checks what a program gives: options, durations, functions. Misuse is answered at once, in a sentence."
   {:no-doc true}
   (:require
+   [clojure.main :as main]
    [clojure.string :as str]
    [magnetar.impl.errors :as errors]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.suggest :as suggest])
   (:import
    (java.time Duration)
    (java.util Collection)
@@ -20,6 +22,16 @@
 
 (def ^:private most-shown 120)
 
+(defn- with-names
+  "The value with functions by their names, in vectors and maps of a few items as well: an object's number says nothing."
+  [x ^long depth]
+  (cond
+    (fn? x) (symbol (str/replace (main/demunge (.getName (class x))) #"--\d+" ""))
+    (or (zero? depth) (record? x) (not (and (counted? x) (< (count x) 16)))) x
+    (vector? x) (mapv #(with-names % (dec depth)) x)
+    (map? x) (update-vals x #(with-names % (dec depth)))
+    :else x))
+
 (defn show
   "The printed form of a value, short: no more is printed than is returned. A value that does not print is named by its class."
   [x]
@@ -28,7 +40,7 @@
       (binding [*print-length* 8 *print-level* 3]
         (if (instance? Duration x)
           (.append out (str x))
-          (print-method x out)))
+          (print-method (with-names x 3) out)))
       (str out)
       (catch Excerpt$Full _ (str out ".."))
       (catch Exception e (str "(" (.getName (class x)) ", which does not print: " (.getName (class e)) ")")))))
@@ -41,7 +53,8 @@
             (str "`" operation "` takes its options as a map; this is " (show options) ".") {:options options}))
   (when-let [unknown (seq (reduce-kv (fn [unknown option _] (if (.contains ^Collection known option) unknown (conj unknown option))) [] options))]
     (misuse :magnetar/unknown-option
-            (str "`" operation "` does not know " (str/join ", " (map pr-str unknown)) "; its options are " (str/join ", " (sort known)) ".")
+            (str "`" operation "` does not know " (str/join ", " (map pr-str unknown)) "; its options are " (str/join ", " (sort known)) "."
+                 (when-some [meant (some #(suggest/near % known) unknown)] (str " Is " meant " meant?")))
             {:unknown (vec unknown) :options options})))
 
 (defn- option-name

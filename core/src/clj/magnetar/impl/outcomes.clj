@@ -81,7 +81,7 @@
   [^Scope scope]
   (let [why (.why scope)]
     (if (identical? why Scope/DEADLINE)
-      (errors/failure (str "The " (.site scope) " ran out of time: its deadline has passed.")
+      (errors/failure (str "The " (.site scope) " ran out of time: its deadline has passed. Give it a later one, or look with `magnetar.inspect/fibers` at what waits in it.")
         {:magnetar/reason :magnetar/deadline :site (.site scope)})
       (errors/failure (str "The " (.site scope) " was cancelled: " (if (instance? Throwable why) (ex-message why) (arguments/show why)))
         {:magnetar/reason :magnetar/cancelled :site (.site scope) :cause why}

@@ -108,7 +108,8 @@
 
 (defn- no-port [operation x]
   (errors/illegal-argument :magnetar/not-a-port
-    (str (ports operation) "; this is " (shown x) ". Make one with (chan).")
+    (str (ports operation) "; this is " (shown x) ". "
+         (if (and (= "take" operation) (coll? x)) "Make one of its values with (to-chan! ..)." "Make one with (chan)."))
     {:operation (keyword operation) :value x}))
 
 (Ports/refuseWith (reify BiFunction (apply [_ operation x] (no-port operation x))))

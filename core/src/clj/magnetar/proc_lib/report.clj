@@ -42,13 +42,9 @@
 ;; ---- long mailboxes
 
 (defn- tell-long-queue [^LongQueues$Warning warning]
-  (tell {:event :long-message-queue
-         :level :warning
-         :pid (.pid warning)
-         :messages (.messages warning)
-         :sender (.sender warning)
-         :line (.line warning)
-         :message (.text warning)}))
+  (tell (cond-> {:event :long-message-queue, :level :warning, :pid (.pid warning), :messages (.messages warning), :message (.text warning)}
+          (.sender warning) (assoc :sender (.sender warning))
+          (.line warning) (assoc :line (.line warning)))))
 
 (LongQueues/setHook (reify Consumer (accept [_ warning] (tell-long-queue warning))))
 

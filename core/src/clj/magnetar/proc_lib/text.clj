@@ -25,11 +25,10 @@
 
 ;; ---- a crash
 
-(defn- who [{:keys [name pid label behaviour data]}]
+(defn- who [{:keys [name pid behaviour data]}]
   (str (cond (not behaviour) "Process " data "State machine " :else "Server ")
        (cond
          (and (some? name) (not (instance? Pid name))) (language/text name)
-         label (str label " (" (language/text pid) ")")
          :else (language/text pid))))
 
 (defn- what-happened [{:keys [reason frames] :as event}]
@@ -51,6 +50,10 @@
 (defn- frame-lines [{:keys [frames reason]}]
   (map #(str "    " (when-not (str/starts-with? % "(") "at ") %) (or (seq frames) (reasons/frames reason))))
 
+;; The processes of an application that are no part of its tree.
+(defn- of-magnetar? [ancestor]
+  (and (instance? Pid ancestor) (re-find #"^(magnetar\.application|spawn magnetar/|spawn-link magnetar\.)" (str (.label ^Pid ancestor)))))
+
 (defn- crash [{:keys [pid name behaviour last-message ancestors log state data queue postponed] :as event}]
   (lines (what-happened event)
          (frame-lines event)
@@ -58,7 +61,7 @@
          (line "last message" (message-text last-message))
          (when-not (or (nil? name) (= name pid)) (line "process" pid))
          (line "behaviour" behaviour)
-         (line "started by" (when (seq ancestors) (str/join ", " (map value ancestors))))
+         (line "started by" (not-empty (str/join ", " (map value (remove of-magnetar? ancestors)))))
          (line "queue" (not-empty queue))
          (line "postponed" (not-empty postponed))
          (line "log" (not-empty log))
@@ -67,20 +70,27 @@
 
 ;; ---- other events
 
-(defn- title [{:keys [event supervisor child] :as data}]
+(defn- title [{:keys [event supervisor child pid] :as data}]
   (let [words (str/replace (name event) "-" " ")]
     (if (and supervisor (contains? data :child))
-      (str "Child " (value child) " of " (value supervisor) " " (str/replace words #"^child " ""))
+      (str "Child " (value (if (nil? child) pid child)) " of " (value supervisor) " " (str/replace words #"^child " ""))
       (str/capitalize words))))
 
 (defn- pairs [data]
-  (when (seq data)
-    (str " (" (str/join ", " (for [[k v] data] (str (name k) " " (if (string? v) v (language/text v))))) ")")))
+  (when (some some? (vals data))
+    (str " (" (str/join ", " (for [[k v] data :when (some? v)] (str (name k) " " (if (string? v) v (language/text v))))) ")")))
 
-(defn- other [{:keys [reason message supervisor] :as data}]
-  (let [said (if (string? message) message (when (some? reason) (reasons/sentence reason)))
+;; What the message of an event says by itself.
+(def ^:private said-by-message
+  {:long-message-queue [:pid :messages :sender :line]
+   :stop-timeout [:applications]})
+
+(defn- other [{:keys [event name pid reason message supervisor] :as data}]
+  (let [data (cond-> data (= name pid) (dissoc :name))
+        said (if (string? message) message (when (some? reason) (reasons/sentence reason)))
         left (cond-> (dissoc data :event :reason)
                (string? message) (dissoc :message)
+               true (as-> left (apply dissoc left (said-by-message event)))
                (and supervisor (contains? data :child)) (dissoc :supervisor :child))]
     (str (title data) (when said (str ": " said)) (pairs left))))
 

@@ -31,7 +31,8 @@
     (= :ignore value) [:ignore]
     (and (vector? value) (= :ok (first value)) (instance? Pid (second value)) (<= 2 (count value) 3)) value
     (and (vector? value) (= :error (first value)) (= 2 (count value))) value
-    :else [:error [:bad-return-value (language/plain value) "a start returns [:ok pid], [:ok pid info], a pid, :ignore or [:error why]"]]))
+    :else [:error [:bad-return-value (language/plain value) (str "the start returned " (language/text value) "; it has to return [:ok pid], [:ok pid info],"
+                                                              " a pid, :ignore or [:error why]")]]))
 
 (defn- linked? [pid]
   (.isLinked (LocalProcess/current) pid))
@@ -174,13 +175,18 @@
   ([event who {:keys [id pid]} why more]
    (report/tell (merge {:event event :level :warning :supervisor who :child id :pid pid :reason (language/plain why)} more))))
 
+(defn- tell-bad-end [who {:keys [shutdown] :as child} why]
+  (tell :shutdown-error who child why
+        (when (and (= :killed why) (not= :infinity shutdown))
+          {:message (str "it was killed, since it had not ended after " (arguments/show shutdown) (when (number? shutdown) " ms") ", its :shutdown")})))
+
 (defn stop
   "Stops a child as its spec says; waits until it has ended."
   [who {:keys [pid shutdown] :as child}]
   (let [ref (actor/monitor pid)
         why (part pid (end-of pid ref shutdown))]
     (when-not (expected? child why)
-      (tell :shutdown-error who child why))))
+      (tell-bad-end who child why))))
 
 (defn- left
   "The milliseconds until the time."
@@ -201,7 +207,7 @@
         (when-some [child (get children ref)]
           (let [why (part (:pid child) why)]
             (when-not (expected? child why)
-              (tell :shutdown-error who child why))))
+              (tell-bad-end who child why))))
         (if end
           (recur (dissoc children ref))
           children)))))

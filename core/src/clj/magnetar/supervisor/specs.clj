@@ -49,30 +49,36 @@
     (let [stem (fn [word] (subs (name word) 0 (min 5 (count (name word)))))]
       (first (filter #(and (= 5 (count (stem x))) (= (stem x) (stem %))) keywords)))))
 
+(def ^:private elixirs
+  "What Elixir calls otherwise."
+  {:max-restarts :intensity, :max-seconds :period})
+
 (defn known-keys
   "Refuses a key that a spec does not have, and says which one may have been meant."
   [kind at known m]
   (doseq [k (remove (set known) (keys m))
           :let [free (remove #(contains? m %) known)]]
-    (flaw kind :unknown-key (conj at k) (get m k) (str "no key but " (str/join ", " known)) (or (suggest/near k free) (same-stem k free)))))
+    (flaw kind :unknown-key (conj at k) (get m k) (str "a key of " (str/join ", " known)) (or (elixirs k) (suggest/near k free) (same-stem k free)))))
 
 (defn- whole [kind why at value]
   (when-not (nat-int? value)
     (flaw kind why at value (str "a whole number from 0 to " Long/MAX_VALUE) nil))
   value)
 
-(defn- nanos [kind why at value]
+(defn- nanos [kind why at value may-be]
   (try
     (when (nil? value) (throw (IllegalArgumentException.)))
     (Durations/nanos value)
     (catch RuntimeException _
-      (flaw kind why at value "a duration: milliseconds from 0 up, a java.time.Duration or :infinity" nil))))
+      (flaw kind why at value may-be nil))))
+
+(def ^:private a-period
+  "a duration above 0, in which restarts are counted; {:intensity 0} allows no restart")
 
 (defn- check-period [at value]
-  (let [period (nanos :supervisor-data :invalid-period at value)]
+  (let [period (nanos :supervisor-data :invalid-period at value a-period)]
     (when (zero? (long period))
-      (flaw :supervisor-data :invalid-period at value
-            "a duration above 0, in which restarts are counted; {:intensity 0} allows no restart" nil))
+      (flaw :supervisor-data :invalid-period at value a-period nil))
     period))
 
 ;; ---- children
@@ -95,7 +101,7 @@
     (when (keyword? shutdown)
       (flaw :start-spec :invalid-shutdown (conj at :shutdown) shutdown "milliseconds, a java.time.Duration, :infinity or :brutal-kill"
             (suggest/near shutdown [:brutal-kill :infinity])))
-    (nanos :start-spec :invalid-shutdown (conj at :shutdown) shutdown))
+    (nanos :start-spec :invalid-shutdown (conj at :shutdown) shutdown "a duration: milliseconds from 0 up, a java.time.Duration or :infinity"))
   shutdown)
 
 (defn- check-significant [at {:keys [restart significant]} auto-shutdown]
@@ -117,12 +123,17 @@
 (defn- public-in [ns sym]
   (get (ns-publics ns) sym))
 
-(def ^:private supervisors '#{magnetar.supervisor magnetar.task.supervisor magnetar.pool})
+(def ^:private supervisors '#{magnetar.supervisor magnetar.task.supervisor magnetar.pool magnetar.registry})
 
 (defn- call-of
   "The start function with its argument, or without one if none is given and it takes none."
   [start-link arguments]
   (into [start-link] (if (or (seq arguments) (some #(= [] %) (:arglists (meta start-link)))) arguments [nil])))
+
+(defn- name-in
+  "The :name in the options that a start is given: several of a kind under one supervisor differ by it, as in Elixir."
+  [[options]]
+  (when (map? options) (:name options)))
 
 (defn- spec-by-namespace
   "What the function child-spec of the namespace says, or the spec of its start-link, or of the server whose callbacks it has."
@@ -132,7 +143,9 @@
         tree? (contains? supervisors sym)]
     (cond
       (and (public-in ns 'child-spec) (not tree?)) ((public-in ns 'child-spec) (first arguments))
-      start-link (cond-> {:id sym :start (call-of start-link arguments)} tree? (assoc :type :supervisor))
+      start-link (cond-> {:id (or (when tree? (name-in arguments)) sym) :start (call-of start-link arguments)}
+                   tree? (assoc :type :supervisor)
+                   (= 'magnetar.task sym) (assoc :restart :temporary))
       (public-in ns 'handle-call) {:id sym :start [gs/start-link sym (first arguments)]}
       :else (flaw :start-spec :no-child-spec at sym "a namespace with child-spec, start-link or the callbacks of a server" nil))))
 

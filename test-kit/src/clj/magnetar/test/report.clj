@@ -49,7 +49,8 @@
   (diagram/diagram (:log run)))
 
 (defn- found-line [{:keys [runs seed found schedule]}]
-  (str "  found in run " runs ", seed " seed "; of " found " choices of that run these " (count schedule) " are enough:"))
+  (str "  found in run " runs ", seed " seed "; "
+       (if (empty? schedule) "whatever is chosen." (str "of " found " choices of that run these " (count schedule) " are enough:"))))
 
 (def ^:private unrepeatable
   (str "  The same schedule did not fail in this way again: something in the body is decided by no seed, as `rand`, the clock of the system, the order of a set of objects,"

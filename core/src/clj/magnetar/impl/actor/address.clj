@@ -75,9 +75,11 @@
   "Throws that this is no address of a server."
   [operation x]
   (arguments/misuse :magnetar/bad-address
-                    (str "`" operation "` wants a server as a pid, a name, [name node], [:global name] or "
-                         "[:via registry name]; this is "
-                         (if (language/of-error? x) (str "why a start failed: " (reasons/text x)) (arguments/show x)) ".")
+                    (if (language/of-error? x)
+                      (str "`" operation "` got no server but the reason of a start that failed: " (reasons/text x)
+                           ". Look first at what the start returns, [:ok pid] or [:error reason].")
+                      (str "`" operation "` wants a server as a pid, a name, [name node], [:global name] or "
+                           "[:via registry name]; this is " (arguments/show x) "."))
                     {:server x}))
 
 (defn server
@@ -97,7 +99,7 @@
 (defn- taken [name ^Pid pid holder]
   (arguments/misuse :magnetar/name-taken
                     (str "Cannot register " pid " as " (arguments/show name) ": "
-                         (if holder (str "the name belongs to " holder) "its registry refuses that") ".")
+                         (if holder (str "the name belongs to " holder ". Take another, or `unregister` it first.") "its registry refuses that."))
                     {:name name :pid pid :holder holder}))
 
 (defn register-via

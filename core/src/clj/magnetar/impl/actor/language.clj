@@ -2,14 +2,16 @@
   "Exit reasons, and the messages that the kernel itself sends, as Clojure writes Erlang's."
   {:no-doc true}
   (:require
+   [clojure.string :as str]
    [magnetar.impl.actor.text]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.reports]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.suggest :as suggest])
   (:import
-   (clojure.lang Iterate LazySeq)
+   (clojure.lang Iterate LazySeq PersistentQueue)
    (magnetar.kernel.park Cancelled Exit Frames)
-   (magnetar.kernel.process Language Pid Ref Words)))
+   (magnetar.kernel.process Language Pid Processes Ref Words)))
 
 (set! *warn-on-reflection* true)
 
@@ -71,6 +73,7 @@
     (map? x) (pairs left depth x)
     (set? x) (set (elements left depth x))
     (vector? x) (elements left depth x)
+    (instance? PersistentQueue x) (elements left depth x)
     (instance? Throwable x) (opaque x)
     (and (seq? x) (there? x)) (seq (elements left depth x))
     :else (opaque x)))
@@ -120,6 +123,12 @@
        (map? (nth reason 0)) (contains? (nth reason 0) :type) (contains? (nth reason 0) :message)
        (vector? (nth reason 1)) (every? string? (nth reason 1))))
 
+(defn- meant
+  "What is asked about a name that no process has and that is nearly another's."
+  [^String text]
+  (when-some [near (when (str/starts-with? text ":") (suggest/near (subs text 1) (filter keyword? (Processes/names))))]
+    (str " Is " near " meant?")))
+
 (def ^:private language
   (reify Language
     (constant [_ name] (keyword name))
@@ -131,7 +140,7 @@
     (noMemory [_] [{:type 'java.lang.OutOfMemoryError, :message "Java heap space"} []])
     (isName [_ x] (or (keyword? x) (symbol? x)))
     (misuse [_ kind sentence data]
-      (errors/illegal-argument (keyword "magnetar" kind) sentence (update-keys data keyword)))
+      (errors/illegal-argument (keyword "magnetar" kind) (str sentence (when (= "no-such-name" kind) (meant (get data "to")))) (update-keys data keyword)))
     (given [_ reason] (if (instance? Throwable reason) (error-term reason) reason))
     (text [_ x] (text x))))
 

@@ -229,7 +229,7 @@ public final class LocalProcess extends Region {
                 return Mailbox.CLOSED;
             case FAIL:
                 throw misuse("mailbox-full", "The mailbox of " + pid + " is full: it holds " + full.capacity
-                        + " messages, and was made to refuse more. Send less, or wait for answers.");
+                        + (full.capacity == 1 ? " message" : " messages") + ", and was made to refuse more. Send less, or wait for answers.");
             default:
                 if (of(sender) == this) {
                     throw misuse("mailbox-full", "The process " + pid + " sends to itself, and its own mailbox is full with " + full.capacity
