@@ -263,6 +263,11 @@ final class BoundedMailbox extends Mailbox {
     }
 
     @Override
+    void closeByOwner() {
+        close();
+    }
+
+    @Override
     synchronized boolean isClosed() {
         return closed;
     }

@@ -1163,8 +1163,7 @@ public final class LocalProcess extends Region {
      */
     private Throwable fail(Runner on, Throwable thrown) {
         if (thrown instanceof OutOfMemoryError) {
-            LongQueues.ended(pid, mailbox.size());
-            mailbox.drop(); // which may be what fills the memory
+            dropMailbox();
         }
         boolean reported = false;
         try {
@@ -1173,6 +1172,16 @@ public final class LocalProcess extends Region {
             conclude(on.runner(), thrown, null);
         }
         return reported ? null : thrown;
+    }
+
+    /** Drops what may be what fills the memory. */
+    private void dropMailbox() {
+        try {
+            LongQueues.ended(pid, mailbox.size());
+            mailbox.drop();
+        } catch (OutOfMemoryError noRoom) {
+            // The death closes it, and tries until there is room.
+        }
     }
 
     private void conclude(Fiber host, Throwable thrown, Object value) {

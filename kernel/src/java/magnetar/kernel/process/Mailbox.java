@@ -65,6 +65,9 @@ abstract class Mailbox implements Source {
     /** Closes it, and wakes the owner if it waits: a shield may hide from it why. */
     abstract void close();
 
+    /** Closes it for its owner, who does not wait, when memory has ended: links no call site, which needs some, while the messages are held. */
+    abstract void closeByOwner();
+
     abstract boolean isClosed();
 
     /** Called by the owner before it takes a message out of the list. */
@@ -171,10 +174,10 @@ abstract class Mailbox implements Source {
 
     /** Closes it, and drops the list as well. Called by the owner, who looks at no message any more. */
     final void drop() {
-        close();
         first = null;
         last = null;
-        KEPT.setOpaque(this, 0);
+        kept = 0;
+        closeByOwner();
     }
 
     private Node youngest() {

@@ -157,6 +157,12 @@ final class OpenMailbox extends Mailbox {
     }
 
     @Override
+    void closeByOwner() {
+        World.switchPoint();
+        word = CLOSED; // whoever pushes sees it in its compare-and-set
+    }
+
+    @Override
     boolean isClosed() {
         return word == CLOSED;
     }
