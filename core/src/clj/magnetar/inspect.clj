@@ -32,12 +32,11 @@
   (Long/getLong "jdk.virtualThreadScheduler.parallelism" (.availableProcessors (Runtime/getRuntime))))
 
 (defn runtime
-  "What Magnetar runs on: {:wake-up :go-blocks :jdk :java-home :clojure :carriers :resting :fibers :timers}.
+  "What Magnetar runs on: {:wake-up :go-blocks :jdk :java-home :clojure :carriers :fibers :timers}.
 
   :wake-up says how fibers are woken: by :hand-off, on the carrier of whoever wakes them, where the JVM was started with
   --add-opens java.base/java.lang=ALL-UNNAMED (bin/magnetar does) and without -Dmagnetar.hand-off=false; else by :unpark. :go-blocks says how those
-  are started that may be collected: :untracked, past the JVM's set of threads, where that is open and known, else each by an :executor of its own. :carriers is the number of platform threads that fibers share, and
-  :resting how many of them rest at this instant, because fibers do as much without them: none, or up to all but one; :fibers and
+  are started that may be collected: :untracked, past the JVM's set of threads, where that is open and known, else each by an :executor of its own. :carriers is the number of platform threads that fibers share; :fibers and
   :timers are the numbers of those that have not ended.
 
     (runtime) ;=> {:wake-up :hand-off, :jdk \"25.0.3\", :clojure \"1.12.6\", :carriers 2, :fibers 0, ..}"
@@ -48,7 +47,6 @@
    :java-home (System/getProperty "java.home")
    :clojure (clojure-version)
    :carriers (carriers)
-   :resting (HandOff/restingCarriers)
    :fibers (Fibers/count)
    :timers (.size (Wheel/of World/REAL))})
 

@@ -55,8 +55,7 @@
 
 (def ^:private carriers
   "The number of carriers that a check is about."
-  {"hand-off-fair" 1, "hand-off-together" 1, "hand-off-outside" 1, "hand-off-crowded" 2
-   "carriers-leave-nobody" 2, "carriers-come-back" 2, "carriers-are-fewer" 2, "carriers-see-strangers" 3})
+  {"hand-off-fair" 1, "hand-off-together" 1, "hand-off-outside" 1, "hand-off-crowded" 2})
 
 (defn- carriers-of [name]
   (when-some [n (carriers name)]

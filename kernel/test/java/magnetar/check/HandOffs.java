@@ -206,12 +206,12 @@ final class HandOffs {
     }
 
     /**
-     * Three hundred, more than are taken in at once, wait outside while two answer each other on the one carrier. They are taken in together: from the first that begins to
+     * Six hundred, more than two fibers take in at once, wait outside while two answer each other on the one carrier. They are taken in together: from the first that begins to
      * the last the two have ten turns at most.
      */
     static void together() throws Exception {
         for (int i = 0; i < 5; i++) {
-            waitTogether(300);
+            waitTogether(600);
         }
     }
 

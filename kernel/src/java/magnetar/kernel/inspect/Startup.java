@@ -31,7 +31,7 @@ public final class Startup {
     private static final long PATIENCE_MILLIS = 100;
 
     private static final String CLASSES = """
-            park: Cancelled Carriers Carriers$Stage Cause Cause$Cancel Cause$Kill Cause$Leave Excerpt
+            park: Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Excerpt
                 Excerpt$Full Exit Failures Failures$Failure Fiber FiberBody FiberBody$1 Fibers Fibers$Given
                 Fibers$Hold Fibers$Shard Frames Gate HandOff HandOff$Inside HandOff$Resumption HandOff$Way
                 NoMemory Parked Region Source Spin StackRoom ThreadLocals Ticker Untracked Untracked$Inside

@@ -34,6 +34,7 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     public static final int MOST_LENT = 8;
 
     private static final int STEP_ASIDE = 16;
+    private static final int LOOK = 64;
     private static final int ID_BLOCK = 256;
     private static final int CALLBACK_DEPTH = 64;
     private static final ThreadLocal<Fiber> SLOW = new ThreadLocal<>();
@@ -335,7 +336,6 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         delaysSeen = delays;
         if (budget <= 0) {
             budget = BUDGET;
-            Carriers.count(BUDGET);
             letOthersRun();
         }
         if (late && world == World.REAL && Thread.currentThread().isVirtual()) { // nothing of the real world's chance in a simulation
@@ -378,9 +378,9 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         handedOver = true;
     }
 
-    /** The number of kernel operations in the last turn of this fiber, which is to have the next one now; without those that {@link #giveWay} has told already. */
-    int operations() {
-        return BUDGET - budget;
+    /** True at one turn in {@value #LOOK}: the carrier that runs it then is to take in who waits outside of its queue. */
+    boolean looksOutside() {
+        return parks % LOOK == 0;
     }
 
     /** An id that no other waiter of this world has. */

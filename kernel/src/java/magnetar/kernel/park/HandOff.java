@@ -8,7 +8,6 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ForkJoinTask;
 import java.util.concurrent.RejectedExecutionException;
-import java.util.function.Consumer;
 
 /**
  * Wakes a fiber on the waker's own carrier, without waking another carrier for it: for a waker that is about to park, which most are, the
@@ -22,12 +21,11 @@ import java.util.function.Consumer;
  * <ol>
  *   <li>Only a target that is plainly parked, on the JDK's scheduler, is handed over, by a virtual thread that is on it as well. All others
  *       (parked with a time, pinned, about to park, platform threads) take the ordinary way.
- *   <li>A fiber hands over once between two parks. What it wakes beyond that is submitted ordinarily, which signals a carrier for both, unless all but one rest.
+ *   <li>A fiber hands over once between two parks. What it wakes beyond that is submitted ordinarily, which signals a carrier for both.
  *   <li>A fiber that was handed over waits no more than three ticks of the {@link Ticker} while a carrier is idle: it is reminded after each lazy
  *       submission, and {@link #mayBeStranded} is true as long as the fiber lies in its queue.
- *   <li>A carrier that has run a fiber which was woken here looks outside {@link Carriers#count now and then}, and when it is told that somebody {@link Ticker#lookOutside waits there}:
+ *   <li>A carrier that has run a fiber which was woken here looks outside {@link Fiber#looksOutside now and then}, and when it is told that somebody {@link Ticker#lookOutside waits there}:
  *       it takes up to {@value #SHARE} of those to the end of its own queue, and is told again if there may be more. So they have their turn among those that wake each other on it.
- *   <li>A carrier that comes to a fiber which was woken here, and {@link Carriers#mayWork is to rest}, leaves that fiber and all in its queue outside, and rests.
  * </ol>
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on {@code --add-opens java.base/java.lang=ALL-UNNAMED}; where that is closed
@@ -65,16 +63,6 @@ public final class HandOff {
     /** True if fibers are handed over. */
     public static boolean isOn() {
         return ON;
-    }
-
-    /** The number of carriers that rest at this instant, see {@link Carriers}. */
-    public static int restingCarriers() {
-        return Carriers.resting();
-    }
-
-    /** The scheduler of fibers; null if they are not handed over. */
-    static ForkJoinPool pool() {
-        return POOL;
     }
 
     /** The clock of {@link World#nanoTime} at the last tick, some milliseconds ago at most; 0 if none is recent. */
@@ -184,9 +172,6 @@ public final class HandOff {
     /** A fiber to be run, for the pool, and how it gets there. It never counts as done, since nobody waits for it: that saves a compare-and-set. */
     private static final class Resumption extends ForkJoinTask<Void> implements Executor {
         private static final long serialVersionUID = 1L;
-        private static final Consumer<ForkJoinTask<?>> INWARD = ForkJoinTask::fork;
-        private static final Consumer<ForkJoinTask<?>> OUTWARD = task -> POOL.externalSubmit(task);
-
         private final transient Fiber fiber;
         private final boolean lazy;
         private transient Runnable resume;
@@ -208,51 +193,28 @@ public final class HandOff {
 
         @Override
         protected boolean exec() {
-            if (Carriers.mayWork() || !leave()) {
-                run();
-            }
-            return false;
-        }
-
-        private void run() {
-            boolean due = Carriers.count(fiber);
+            boolean due = fiber.looksOutside();
             resume.run();
             if (due || Ticker.lookOutside()) {
                 takeIn();
             }
+            return false;
         }
 
         private static void takeIn() {
             for (int left = SHARE; left > 0; left--) {
                 ForkJoinTask<?> task = pollSubmission();
-                if (task == null || !move(task, INWARD)) {
+                if (task == null || !takeIn(task)) {
                     return;
                 }
             }
             Ticker.tellOutside();
         }
 
-        /**
-         * Leaves this fiber, and all that lie in the queue of this carrier, outside, and rests. False if there was no room: the fiber is to be run then; if it lies outside all the
-         * same, the second who comes to it finds that it is not runnable.
-         */
-        private boolean leave() {
+        /** Puts it at the end of this carrier's queue, or runs it at once if there is no room; false then. */
+        private static boolean takeIn(ForkJoinTask<?> task) {
             try {
-                OUTWARD.accept(this);
-                for (ForkJoinTask<?> task = pollNextLocalTask(); task != null; task = pollNextLocalTask()) {
-                    move(task, OUTWARD);
-                }
-                Carriers.rest();
-                return true;
-            } catch (RejectedExecutionException | OutOfMemoryError noRoom) {
-                return false;
-            }
-        }
-
-        /** Moves what is in no queue to one, or runs it at once if there is no room; false then. */
-        private static boolean move(ForkJoinTask<?> task, Consumer<ForkJoinTask<?>> to) {
-            try {
-                to.accept(task);
+                task.fork();
                 return true;
             } catch (RejectedExecutionException | OutOfMemoryError noRoom) {
                 runNow(task);
@@ -262,7 +224,7 @@ public final class HandOff {
 
         private static void runNow(ForkJoinTask<?> task) {
             if (task instanceof Resumption r) {
-                r.run(); // to invoke it is to wait until it counts as done
+                r.exec(); // to invoke it is to wait until it counts as done
             } else {
                 task.quietlyInvoke();
             }

@@ -97,21 +97,12 @@ final class Ticker {
                 LockSupport.parkNanos(TICK_NANOS);
                 look();
             } catch (Throwable noRoom) {
-                giveUp(); // no probe, no trial; at the next tick again
+                pending = true; // no probe: at the next tick again
             }
         }
     }
 
-    private static void giveUp() {
-        try {
-            Carriers.sleep();
-        } catch (Throwable noRoom) {
-            pending = true; // nothing may end this thread: it tries again at the next tick
-        }
-    }
-
     private static void look() {
-        Carriers.tick();
         if (probe != null && probe.isAlive()) {
             beat();
             tellOutside();
@@ -129,7 +120,6 @@ final class Ticker {
             probe(); // handed over at the last tick, when its queue seemed empty
         } else {
             crowded = 0;
-            Carriers.sleep();
             sleep();
         }
     }
