@@ -99,7 +99,7 @@
   timer.
 
     (alts! [c (timeout 100)])"
-  {:inline (fn [msecs] `(plumbing/timeout ~msecs)), :inline-arities #{1}}
+  {:inline (plumbing/starting "timeout" `plumbing/timeout 1 []), :inline-arities #{1}}
   [^long msecs] ; as in core.async: code that was compiled with it calls a function of a long
   (plumbing/timeout-of msecs))
 
@@ -814,6 +814,8 @@
   {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "partition-by" `plumbing/partition-by 3 [nil]), :inline-arities #{2 3}}
   ([f ch] (partition-by f ch nil))
   ([f ch buf-or-n] (plumbing/partition-by "partition-by" f ch buf-or-n)))
+
+(plumbing/keep-own 'magnetar.async)
 
 (when (or (io/resource "clojure/core/async/impl/protocols.clj") (io/resource "clojure/core/async/impl/protocols__init.class"))
   (when-not (find-ns 'clojure.core.async.impl.protocols)

@@ -275,3 +275,36 @@
                          [#(a/take! (a/chan) 42) #(theirs/take! (theirs/chan) 42)]
                          [#(a/put! (a/chan 1) 1 nil) #(theirs/put! (theirs/chan 1) 1 nil)]]]
     (is (instance? (class (thrown theirs)) (thrown ours)))))
+
+;; ---- with-redefs
+
+(defn- fakes
+  "What calls of functions give that were inlined when this was compiled."
+  [ch]
+  [(a/timeout 5) (a/merge [ch]) (a/merge [ch] 3) (a/into [] ch) (a/mult ch) (a/pub ch odd?) (a/thread-call +) (a/thread-call + :io)])
+
+(deftest with-redefs-replaces-functions-that-are-inlined
+  (is (= [:fake [[:c]] [[:c] 3] [[] :c] [:c] [:c odd?] [+] [+ :io]]
+         (with-redefs [a/timeout (fn [^long _] :fake)
+                       a/merge vector
+                       a/into vector
+                       a/mult vector
+                       a/pub vector
+                       a/thread-call vector]
+           (fakes :c))))
+  (is (= [5 5 5] (with-redefs [a/timeout identity] [(a/timeout 5) (a/timeout (long 5)) (let [n 5] (a/timeout n))])) "primitives")
+  (is (= 6 (count (filter channel/channel? (fakes (a/to-chan! []))))) "and they are as they were afterwards")
+  (is (= [nil [1 2]] [(taken (a/timeout 1)) (taken (a/into [] (a/to-chan! [1 2])))])))
+
+(deftest a-hint-on-a-call-that-is-inlined-is-in-force
+  (is (not (str/includes? (with-out-str
+                            (binding [*err* *out* *warn-on-reflection* true]
+                              (eval '(.close ^magnetar.kernel.channel.Channel (magnetar.async/timeout (long 5))))))
+                          "Reflection"))))
+
+(deftest a-call-that-is-inlined-evaluates-its-arguments-once-and-in-order
+  (let [seen (atom [])
+        note #(do (swap! seen conj %) %)]
+    (a/pipe (note (a/to-chan! [])) (note (a/chan)) (note true))
+    (with-redefs [a/pipe vector] (a/pipe (note 4) (note 5) (note 6)))
+    (is (= [true 4 5 6] (drop 2 @seen)))))
