@@ -343,14 +343,14 @@
 
     (<! (go (+ 1 (<! (go 1))))) ;=> 2"
   [& body]
-  `(background ~(fibers/site "go" &form) ~@(core/map bodies/accepted body)))
+  `(background ~(fibers/site "go" &form) ~@(bodies/all &env body)))
 
 (defmacro go-loop
   "Like (go (loop bindings ..body)).
 
     (go-loop [n 0] (if (<! in) (recur (inc n)) n))"
   [bindings & body]
-  `(background ~(fibers/site "go-loop" &form) ~(bodies/accepted `(loop ~bindings ~@body))))
+  `(background ~(fibers/site "go-loop" &form) ~@(bodies/all &env [`(loop ~bindings ~@body)])))
 
 (defn thread-call
   "Calls f on another thread; returns a channel that gives its value, then closes.
