@@ -7,7 +7,7 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.async :as a]
    [magnetar.channel :as channel]
-   [magnetar.support :refer [eventually taken value-of with-failures]])
+   [magnetar.support :refer [eventually taken value-of with-err with-failures]])
   (:import
    (java.time Duration)))
 
@@ -101,6 +101,13 @@
       (a/alts! [[42 1]]) IllegalArgumentException (str put long remedy) (no-port :put 42)
       (a/close! 42) IllegalArgumentException (str close long remedy) (no-port :close 42)
       (a/pipeline 1 42 (map inc) (a/chan)) IllegalArgumentException (str put long remedy) (no-port :put 42))))
+
+(deftest an-error-of-misuse-prints-as-the-class-that-it-extends
+  (is (= "java.lang.IllegalArgumentException: A take wants a channel, or another port to take from; this is nil. Make one with (chan)."
+         (str (thrown #(a/<! nil)))))
+  (is (= "java.lang.ClassCastException: `take!` wants a function; this is 42 of java.lang.Long." (str (thrown #(a/take! (a/chan) 42)))))
+  (is (str/includes? (with-err (fn [printed] (taken (a/go (a/<! nil))) (printed)))
+                     ": java.lang.IllegalArgumentException: A take wants")))
 
 (deftest callbacks-want-a-function
   (refusals
