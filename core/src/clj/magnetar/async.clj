@@ -30,6 +30,7 @@
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions])
   (:import
+   (clojure.lang AFunction IFn$LO)
    (java.util.concurrent.atomic AtomicReferenceArray)
    (magnetar.kernel.channel Buffer Callback Channel Handler Port Ports ReadPort WritePort)
    (magnetar.kernel.park Failures Fiber)))
@@ -92,16 +93,18 @@
   ([xform] (promise-chan xform nil))
   ([xform ex-handler] (chan (Buffer/promise) xform ex-handler)))
 
-(defn timeout
+(def ^{:inline (plumbing/starting "timeout" `plumbing/timeout 1 []), :inline-arities #{1}
+       :arglists '([^long msecs])} ; as in core.async: code that was compiled with it calls a function of a long
+  timeout
   "A channel that closes after msecs milliseconds, at once if that is not positive.
 
-  Fails with an IllegalArgumentException for ##NaN and what a long cannot hold. It is the caller's own, unlike core.async's, which may be shared with strangers. While nobody waits on it, it costs no
-  timer.
+  Fails with an IllegalArgumentException for ##NaN and what a long cannot hold. It is the caller's own, unlike core.async's, which may be shared
+  with strangers. While nobody waits on it, it costs no timer.
 
     (alts! [c (timeout 100)])"
-  {:inline (plumbing/starting "timeout" `plumbing/timeout 1 []), :inline-arities #{1}}
-  [^long msecs] ; as in core.async: code that was compiled with it calls a function of a long
-  (plumbing/timeout-of msecs))
+  (proxy [AFunction IFn$LO] []
+    (invoke [msecs] (plumbing/timeout "timeout" msecs))
+    (invokePrim [msecs] (plumbing/timeout-of msecs))))
 
 (defn close!
   "Closes a channel; returns nil.

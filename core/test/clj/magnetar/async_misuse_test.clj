@@ -61,6 +61,9 @@
                             (a/>! (a/chan 1 :x) 1)
                             (throw (:error (first @failures))))))))
 
+(deftest a-value-without-end-is-refused-too
+  (is (thrown-with-msg? IllegalArgumentException #"this is \(0 1 2 3 4 5 6 7 \.\.\.\) of clojure.lang.Iterate" (a/chan (range)))))
+
 (deftest buffers-take-the-sizes-that-core-async-takes
   (doseq [make [a/buffer a/dropping-buffer a/sliding-buffer]]
     (is (= 0 (count (make 99999999999)))))
@@ -79,6 +82,11 @@
     (doseq [x [Double/NaN Double/POSITIVE_INFINITY Double/NEGATIVE_INFINITY Float/NaN]]
       (is (thrown-with-msg? IllegalArgumentException #"that a long can hold; this is ##" (a/timeout x)))))
   (is (thrown? ClassCastException (a/timeout (Duration/ofMillis 5))))
+  (testing "handed on as a function"
+    (is (thrown-with-msg? IllegalArgumentException #"that a long can hold; this is ##NaN" (apply a/timeout [Double/NaN])))
+    (is (thrown-with-msg? IllegalArgumentException #"that a long can hold; this is ##NaN" (mapv a/timeout [Double/NaN])))
+    (is (thrown-with-msg? ClassCastException #"`timeout` wants a number of milliseconds; this is \"x\"" (apply a/timeout ["x"])))
+    (is (nil? (taken (.invokePrim ^clojure.lang.IFn$LO a/timeout 1)))))
   (is (= [nil nil nil nil] (mapv #(taken (a/timeout %)) [0 -5 1/2 1.5])))
   (is (= :open (a/alt! (a/timeout Long/MAX_VALUE) :closed :default :open))))
 
