@@ -30,6 +30,7 @@
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions])
   (:import
+   (clojure.lang AFunction IFn$LO)
    (java.util.concurrent.atomic AtomicReferenceArray)
    (magnetar.kernel.channel Buffer Callback Channel Handler Port Ports ReadPort WritePort)
    (magnetar.kernel.park Failures Fiber)))
@@ -92,16 +93,18 @@
   ([xform] (promise-chan xform nil))
   ([xform ex-handler] (chan (Buffer/promise) xform ex-handler)))
 
-(defn timeout
+(def ^{:inline (plumbing/starting "timeout" `plumbing/timeout 1 []), :inline-arities #{1}
+       :arglists '([^long msecs])} ; as in core.async: code that was compiled with it calls a function of a long
+  timeout
   "A channel that closes after msecs milliseconds, at once if that is not positive.
 
-  Fails with an IllegalArgumentException for ##NaN and what a long cannot hold. It is the caller's own, unlike core.async's, which may be shared with strangers. While nobody waits on it, it costs no
-  timer.
+  Fails with an IllegalArgumentException for ##NaN and what a long cannot hold. It is the caller's own, unlike core.async's, which may be shared
+  with strangers. While nobody waits on it, it costs no timer.
 
     (alts! [c (timeout 100)])"
-  {:inline (fn [msecs] `(plumbing/timeout ~msecs)), :inline-arities #{1}}
-  [^long msecs] ; as in core.async: code that was compiled with it calls a function of a long
-  (plumbing/timeout-of msecs))
+  (proxy [AFunction IFn$LO] []
+    (invoke [msecs] (plumbing/timeout "timeout" msecs))
+    (invokePrim [msecs] (plumbing/timeout-of msecs))))
 
 (defn close!
   "Closes a channel; returns nil.
@@ -343,14 +346,14 @@
 
     (<! (go (+ 1 (<! (go 1))))) ;=> 2"
   [& body]
-  `(background ~(fibers/site "go" &form) ~@(core/map bodies/accepted body)))
+  `(background ~(fibers/site "go" &form) ~@(bodies/all &env body)))
 
 (defmacro go-loop
   "Like (go (loop bindings ..body)).
 
     (go-loop [n 0] (if (<! in) (recur (inc n)) n))"
   [bindings & body]
-  `(background ~(fibers/site "go-loop" &form) ~(bodies/accepted `(loop ~bindings ~@body))))
+  `(background ~(fibers/site "go-loop" &form) ~@(bodies/all &env [`(loop ~bindings ~@body)])))
 
 (defn thread-call
   "Calls f on another thread; returns a channel that gives its value, then closes.
@@ -814,6 +817,8 @@
   {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "partition-by" `plumbing/partition-by 3 [nil]), :inline-arities #{2 3}}
   ([f ch] (partition-by f ch nil))
   ([f ch buf-or-n] (plumbing/partition-by "partition-by" f ch buf-or-n)))
+
+(plumbing/keep-own 'magnetar.async)
 
 (when (or (io/resource "clojure/core/async/impl/protocols.clj") (io/resource "clojure/core/async/impl/protocols__init.class"))
   (when-not (find-ns 'clojure.core.async.impl.protocols)

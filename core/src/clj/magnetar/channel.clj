@@ -184,10 +184,20 @@
 
 (defn- check-clause [clause]
   (let [[ch value] (if (vector? clause) clause [clause])]
-    (when (vector? clause) (refuse-nil ch value))
-    (when-not (ports/port? ch)
+    (when-not (and (ports/port? ch) (or (not (vector? clause)) (= 2 (count clause))))
       (arguments/misuse :magnetar/not-a-channel
-        (str "`select` wants channels and [channel value] pairs; this is " (arguments/show clause) ".") {:clause clause}))))
+        (str "`select` wants channels and [channel value] pairs; this is " (arguments/show clause) ".") {:clause clause}))
+    (when (vector? clause) (refuse-nil ch value))))
+
+(defn- check-clauses [clauses]
+  (when-not (coll? clauses)
+    (arguments/misuse :magnetar/no-clauses
+                      (str "`select` wants a collection of channels and [channel value] pairs, as in (select [in [out x]]); this is "
+                           (arguments/show clauses) ".")
+                      {:clauses clauses}))
+  (when (empty? clauses)
+    (arguments/misuse :magnetar/no-clauses "`select` needs at least one channel or [channel value] pair." {:clauses clauses}))
+  (run! check-clause clauses))
 
 (defn select
   "Does one of several operations and returns [value port]; waits while none can be done.
@@ -201,9 +211,7 @@
   In core.async: alts!!. In Go: select."
   ([clauses] (select clauses nil))
   ([clauses options]
-   (when-not (and (coll? clauses) (seq clauses))
-     (arguments/misuse :magnetar/no-clauses "`select` needs at least one channel or [channel value] pair." {:clauses clauses}))
-   (run! check-clause clauses)
+   (check-clauses clauses)
    (or (ports/alts-within clauses (:priority options) (within "select" options))
        [(:else options) nil])))
 

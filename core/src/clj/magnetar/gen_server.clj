@@ -164,7 +164,7 @@
   In Erlang: gen_server:reply/2."
   {:erlang "gen_server:reply/2"}
   [from value]
-  (when-not (or (nil? from) (vector? from))
+  (when-not (or (nil? from) (and (vector? from) (= 2 (count from)) (some? (peek from))))
     (arguments/misuse :magnetar/bad-from
                       (str "`reply` wants `from` as handle-call was given it, and then the value; this is " (arguments/show from) ".") {:from from}))
   (system/reply from value)

@@ -38,11 +38,24 @@
 (defn- left ^Duration [^long instant]
   (Duration/ofNanos (left-nanos instant)))
 
+(def ^:private ^:const longest (dec (quot Durations/INFINITE 1000000)))
+
+(defn- too-long [operation duration]
+  (arguments/misuse :magnetar/bad-duration
+                    (str "`" operation "` takes a time of at most " longest " milliseconds, about 292 years; this is " (arguments/show duration)
+                         ". Give a shorter one, or start no timer for what is never to come.")
+                    {operation duration :longest longest}))
+
 (defn- finite ^long [operation duration]
   (let [nanos (arguments/duration operation duration)]
     (when (= Durations/INFINITE nanos)
-      (arguments/misuse :magnetar/bad-duration (str "`" operation "` wants a time that comes; this is :infinity.") {operation duration}))
+      (too-long operation duration))
     nanos))
+
+(defn- period ^long [operation duration]
+  (when (and (some? duration) (= Durations/INFINITE (arguments/nanos operation duration)))
+    (too-long operation duration))
+  (arguments/period operation duration))
 
 (defn- check-process [operation x]
   (when-not (or (instance? Pid x) (#{:local :via} (first (address/parts x))))
@@ -148,7 +161,7 @@
 (defn- interval
   "An interval that ends with its owner, if there is one."
   [operation site duration owner f]
-  (let [period (arguments/period operation duration)
+  (let [period (period operation duration)
         start (now)]
     (Timer. (actor/spawn-opt-at operation site {}
                                 #(each-time (if owner (actor/monitor owner) (actor/make-ref)) start period f)

@@ -36,7 +36,7 @@
     (is (= true (taken (a/thread (.isDaemon (Thread/currentThread))))))))
 
 (deftest a-workload-that-does-not-exist-is-refused
-  (is (thrown-with-msg? IllegalArgumentException #"No matching clause: :bogus" (a/thread-call (fn [] 1) :bogus))))
+  (is (thrown-with-msg? IllegalArgumentException #"`thread-call` wants a workload, :mixed, :compute or :io; this is :bogus" (a/thread-call (fn [] 1) :bogus))))
 
 (deftest a-body-that-gives-nil-just-closes-its-channel
   (is (= [nil nil nil] [(taken (a/go nil)) (taken (a/thread nil)) (taken (a/io-thread nil))]))
@@ -93,6 +93,41 @@
   (is (= 5 (taken (a/go-loop [^long n 0] (a/<! (a/timeout 1)) (if (< n 5) (recur (inc n)) n)))))
   (is (= :yes (taken (a/go (let [^boolean ready? (nil? (a/<! (a/timeout 1)))] (if ready? :yes :no))))))
   (is (= [nil 2.5] (taken (a/go (let [^long none (first []) ^double x (+ 1.5 1)] [none x]))))))
+
+(deftest go-accepts-hints-of-primitives-in-each-macro-of-clojure-that-binds
+  (is (= [5 5 5 5] [(taken (a/go (when-let [^long x 5] (a/<! (a/timeout 1)) x)))
+                    (taken (a/go (if-let [^long x 5] (do (a/<! (a/timeout 1)) x) 0)))
+                    (taken (a/go (when-some [^long x 5] (a/<! (a/timeout 1)) x)))
+                    (taken (a/go (if-some [^long x 5] (do (a/<! (a/timeout 1)) x) 0)))]))
+  (is (= [0 1] (taken (a/go (let [seen (atom [])] (dotimes [^long i 2] (a/<! (a/timeout 1)) (swap! seen conj i)) @seen)))))
+  (is (= [3 4] (taken (a/go (vec (for [^long x [1 2] :let [^long y 2]] (+ x y)))))))
+  (is (= 3 (taken (a/go (let [sum (atom 0)] (doseq [^long x [1 2] :let [^long y 0] :when (pos? x)] (a/<! (a/timeout 1)) (swap! sum + x y)) @sum)))))
+  (is (= 7 (taken (a/go (as-> 5 ^long x (inc x) (do (a/<! (a/timeout 1)) (inc x)))))))
+  (is (= [1 8] (taken (a/go [(when-first [^long x [1]] x) (letfn [(f [^long x] (let [^long y 5] (+ x y)))] (f 3))]))))
+  (is (= "boom" (taken (a/go (when-let [^long x 5] (try (boom) (catch :default e (when x (ex-message e))))))))))
+
+(defmacro ^:private doubled
+  "A macro that expands to what go has to rewrite."
+  [& _]
+  `(try (boom) (catch :default _# :expanded)))
+
+(deftest a-local-with-the-name-of-a-macro-is-no-macro
+  (is (= :expanded (taken (a/go (doubled 1)))))
+  (testing "bound around the go"
+    (is (= 2 (let [doubled inc] (taken (a/go (doubled 1)))))))
+  (testing "bound within"
+    (is (= [2 2 2 2 2 2 2]
+           (taken (a/go [(let [doubled inc] (doubled 1))
+                         (let [[_ {:keys [doubled]}] [1 {:doubled inc}]] (doubled 1))
+                         ((fn [doubled] (doubled 1)) inc)
+                         ((fn doubled ([] (doubled 1)) ([n] (inc n))))
+                         (letfn [(doubled [n] (inc n))] (doubled 1))
+                         (first (for [doubled [inc]] (doubled 1)))
+                         (when-let [doubled inc] (doubled 1))]))))
+    (is (= "boom" (taken (a/go (try (boom) (catch :default doubled (ex-message doubled)))))))
+    (is (= 3 (taken (a/go (let [when-let (fn [[^long n]] (+ n 2))] (when-let [1])))))))
+  (testing "and it is one again afterwards"
+    (is (= [2 :expanded] (taken (a/go [(let [doubled inc] (doubled 1)) (doubled 1)]))))))
 
 (deftest a-go-body-may-be-of-any-size
   (let [c (gensym "c")]

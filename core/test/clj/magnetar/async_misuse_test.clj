@@ -7,7 +7,7 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.async :as a]
    [magnetar.channel :as channel]
-   [magnetar.support :refer [eventually taken value-of with-failures]])
+   [magnetar.support :refer [eventually taken value-of with-err with-failures]])
   (:import
    (java.time Duration)))
 
@@ -61,6 +61,9 @@
                             (a/>! (a/chan 1 :x) 1)
                             (throw (:error (first @failures))))))))
 
+(deftest a-value-without-end-is-refused-too
+  (is (thrown-with-msg? IllegalArgumentException #"this is \(0 1 2 3 4 5 6 7 \.\.\.\) of clojure.lang.Iterate" (a/chan (range)))))
+
 (deftest buffers-take-the-sizes-that-core-async-takes
   (doseq [make [a/buffer a/dropping-buffer a/sliding-buffer]]
     (is (= 0 (count (make 99999999999)))))
@@ -79,6 +82,11 @@
     (doseq [x [Double/NaN Double/POSITIVE_INFINITY Double/NEGATIVE_INFINITY Float/NaN]]
       (is (thrown-with-msg? IllegalArgumentException #"that a long can hold; this is ##" (a/timeout x)))))
   (is (thrown? ClassCastException (a/timeout (Duration/ofMillis 5))))
+  (testing "handed on as a function"
+    (is (thrown-with-msg? IllegalArgumentException #"that a long can hold; this is ##NaN" (apply a/timeout [Double/NaN])))
+    (is (thrown-with-msg? IllegalArgumentException #"that a long can hold; this is ##NaN" (mapv a/timeout [Double/NaN])))
+    (is (thrown-with-msg? ClassCastException #"`timeout` wants a number of milliseconds; this is \"x\"" (apply a/timeout ["x"])))
+    (is (nil? (taken (.invokePrim ^clojure.lang.IFn$LO a/timeout 1)))))
   (is (= [nil nil nil nil] (mapv #(taken (a/timeout %)) [0 -5 1/2 1.5])))
   (is (= :open (a/alt! (a/timeout Long/MAX_VALUE) :closed :default :open))))
 
@@ -101,6 +109,13 @@
       (a/alts! [[42 1]]) IllegalArgumentException (str put long remedy) (no-port :put 42)
       (a/close! 42) IllegalArgumentException (str close long remedy) (no-port :close 42)
       (a/pipeline 1 42 (map inc) (a/chan)) IllegalArgumentException (str put long remedy) (no-port :put 42))))
+
+(deftest an-error-of-misuse-prints-as-the-class-that-it-extends
+  (is (= "java.lang.IllegalArgumentException: A take wants a channel, or another port to take from; this is nil. Make one with (chan)."
+         (str (thrown #(a/<! nil)))))
+  (is (= "java.lang.ClassCastException: `take!` wants a function; this is 42 of java.lang.Long." (str (thrown #(a/take! (a/chan) 42)))))
+  (is (str/includes? (with-err (fn [printed] (taken (a/go (a/<! nil))) (printed)))
+                     ": java.lang.IllegalArgumentException: A take wants")))
 
 (deftest callbacks-want-a-function
   (refusals
@@ -275,3 +290,36 @@
                          [#(a/take! (a/chan) 42) #(theirs/take! (theirs/chan) 42)]
                          [#(a/put! (a/chan 1) 1 nil) #(theirs/put! (theirs/chan 1) 1 nil)]]]
     (is (instance? (class (thrown theirs)) (thrown ours)))))
+
+;; ---- with-redefs
+
+(defn- fakes
+  "What calls of functions give that were inlined when this was compiled."
+  [ch]
+  [(a/timeout 5) (a/merge [ch]) (a/merge [ch] 3) (a/into [] ch) (a/mult ch) (a/pub ch odd?) (a/thread-call +) (a/thread-call + :io)])
+
+(deftest with-redefs-replaces-functions-that-are-inlined
+  (is (= [:fake [[:c]] [[:c] 3] [[] :c] [:c] [:c odd?] [+] [+ :io]]
+         (with-redefs [a/timeout (fn [^long _] :fake)
+                       a/merge vector
+                       a/into vector
+                       a/mult vector
+                       a/pub vector
+                       a/thread-call vector]
+           (fakes :c))))
+  (is (= [5 5 5] (with-redefs [a/timeout identity] [(a/timeout 5) (a/timeout (long 5)) (let [n 5] (a/timeout n))])) "primitives")
+  (is (= 6 (count (filter channel/channel? (fakes (a/to-chan! []))))) "and they are as they were afterwards")
+  (is (= [nil [1 2]] [(taken (a/timeout 1)) (taken (a/into [] (a/to-chan! [1 2])))])))
+
+(deftest a-hint-on-a-call-that-is-inlined-is-in-force
+  (is (not (str/includes? (with-out-str
+                            (binding [*err* *out* *warn-on-reflection* true]
+                              (eval '(.close ^magnetar.kernel.channel.Channel (magnetar.async/timeout (long 5))))))
+                          "Reflection"))))
+
+(deftest a-call-that-is-inlined-evaluates-its-arguments-once-and-in-order
+  (let [seen (atom [])
+        note #(do (swap! seen conj %) %)]
+    (a/pipe (note (a/to-chan! [])) (note (a/chan)) (note true))
+    (with-redefs [a/pipe vector] (a/pipe (note 4) (note 5) (note 6)))
+    (is (= [true 4 5 6] (drop 2 @seen)))))

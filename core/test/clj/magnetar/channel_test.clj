@@ -426,6 +426,11 @@
            (misuse-of #(put ch nil))
            (misuse-of #(select [[ch nil]] {:timeout 0}))))))
 
+(deftest select-says-what-it-was-given
+  (let [ch (chan)]
+    (is (re-find #"wants channels and \[channel value\] pairs; this is \[#<Channel" (second (misuse-of #(select [[ch]] {:timeout 0})))))
+    (is (re-find #"wants a collection of channels .*; this is 5\." (second (misuse-of #(select 5)))))))
+
 (deftest a-transducer-needs-a-buffer
   (let [xform (map inc)]
     (is (= [true "A channel with an :xform needs a :size, since a value may become many."

@@ -108,6 +108,8 @@
   (is (= :magnetar/unknown-option (first (processes/misuse #(gs/start script 0 {:nmae :x})))))
   (is (= :magnetar/bad-name (first (processes/misuse #(gs/start script 0 {:name "text"})))))
   (is (= :magnetar/bad-address (first (processes/misuse #(gs/call "text" :x)))))
+  (doseq [from [[:pid] [:pid nil] [:pid :tag 1] 5]]
+    (is (= :magnetar/bad-from (first (processes/misuse #(gs/reply from 1))))))
   (is (= :magnetar/no-process (first (processes/misuse #(gs/start-link script 0)))))
   (is (str/starts-with? (second (processes/misuse #(gs/start-link script 0))) "`start-link` was called outside of a process"))
   (is (str/starts-with? (second (processes/misuse #(sup/start-link {}))) "`start-link` was called outside of a process")))

@@ -260,3 +260,12 @@
       (is (= [{:id nil :pid pid :type :worker :restart :permanent}] (sup/which-children s)))
       (is (= [:ok {:id nil :pid pid :type :worker :restart :permanent}] (sup/which-child s pid)))
       (is (= [:error :not-found] (sup/which-child s (self)))))))
+
+(deftest a-value-without-end-is-a-flaw
+  (doseq [[why spec] {:invalid-strategy {:strategy (range)}
+                      :invalid-period {:period (range)}
+                      :invalid-id {:children [{:id (range) :start [list]}]}
+                      :invalid-start {:children [{:id 1 :start (range)}]}
+                      :invalid-shutdown {:children [{:id 1 :start [list] :shutdown (range)}]}}
+          :let [[how [_ flaw]] (magnetar.supervisor.specs/supervisor spec)]]
+    (is (= [:error why] [how (:why flaw)]))))

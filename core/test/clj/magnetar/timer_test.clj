@@ -192,7 +192,10 @@
 (deftest what-is-wrong-is-refused-at-once
   (is (thrown-with-msg? IllegalArgumentException #"`apply-after` wants a function" (timer/apply-after 10 nil)))
   (is (thrown-with-msg? IllegalArgumentException #"`apply-after` wants a number of milliseconds.*this is :soon" (timer/apply-after :soon println)))
-  (is (thrown-with-msg? IllegalArgumentException #"wants a time that comes; this is :infinity" (timer/apply-after :infinity println)))
+  (is (thrown-with-msg? IllegalArgumentException #"takes a time of at most 9223372036853 milliseconds, .*; this is :infinity\." (timer/apply-after :infinity println)))
+  (is (thrown-with-msg? IllegalArgumentException #"this is 9223372036854775807\." (timer/apply-after Long/MAX_VALUE println)))
+  (is (thrown-with-msg? IllegalArgumentException #"^`apply-interval` takes a time of at most 9223372036853 .*; this is 9223372036854\."
+                        (timer/apply-interval 9223372036854 println)))
   (is (thrown-with-msg? IllegalArgumentException #"^`apply-interval` wants a duration above 0 that ends; this is 0\.$" (timer/apply-interval 0 println)))
   (is (thrown-with-msg? IllegalArgumentException #"`send-interval` wants a pid or a name to send to; this is 7" (timer/send-interval 10 7 :x)))
   (is (thrown-with-msg? IllegalArgumentException #"`exit-after` wants a pid or the name of a process; this is 5" (timer/exit-after 10 5 :y)))

@@ -77,12 +77,10 @@
   (doseq [[value f] before :when (not (identical? f (get after value)))]
     (.addMethod multi value f)))
 
-(def ^:private prefer-table (delay (private-field MultiFn "preferTable")))
-
 (defn- put-prefers-back
   "A preference cannot be taken back but so; removing a method that there is not lets the multimethod forget what it has concluded."
   [^MultiFn multi before]
-  (.set ^Field @prefer-table multi before)
+  (.set (private-field MultiFn "preferTable") multi before)
   (.removeMethod multi (Object.)))
 
 (defn- put-root-back [^Var v ^VarState before]

@@ -82,6 +82,8 @@
 (defn nanos
   "The duration in nanoseconds."
   ^long [what duration]
+  (when (coll? duration) ; its printed form may have no end
+    (bad-duration what a-duration duration))
   (try
     (Durations/nanos duration)
     (catch IllegalArgumentException _

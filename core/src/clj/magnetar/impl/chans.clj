@@ -4,6 +4,7 @@
   (:require
    [clojure.core.protocols :as protocols]
    [clojure.datafy :as datafy]
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.refusals :as refusals]
    [magnetar.impl.runtime])
@@ -23,7 +24,7 @@
     (or (@buffer-adapter buffer)
         (throw (errors/illegal-argument
                  :magnetar/not-a-buffer
-                 (str "A channel takes a number, a buffer or nil; this is " (pr-str buffer) " of "
+                 (str "A channel takes a number, a buffer or nil; this is " (arguments/show buffer) " of "
                       (.getName (class buffer)) ". Make one with (buffer n), (dropping-buffer n) or (sliding-buffer n).")
                  {:buffer buffer})))))
 

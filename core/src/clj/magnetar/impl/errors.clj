@@ -61,7 +61,7 @@
 ;; ---- their classes
 
 ;; A proxy would be headed IllegalArgumentException$IExceptionInfo$1ab3efb7 at a prompt, and the kernel's Java is compiled without Clojure. So the
-;; classes are made here, when the first error of each is.
+;; classes are made here, when this is loaded: the first error may come where the stack is full.
 
 (def ^:private package "magnetar.misuse.")
 
@@ -75,6 +75,18 @@
                      (.checkcast b (classes/desc IPersistentMap))
                      (.areturn b)))])
 
+(defn- printing
+  "A toString that names the class above and says the message, as that class does."
+  [^Class above]
+  (classes/method "toString" String []
+                  (classes/code [_this b]
+                    (.ldc b (str (.getName above) ": "))
+                    (.aload b 0)
+                    (.invokevirtual b (classes/desc Throwable) "getMessage" (classes/method-type String []))
+                    (.invokestatic b (classes/desc String) "valueOf" (classes/method-type String [Object]))
+                    (.invokevirtual b (classes/desc String) "concat" (classes/method-type String [String]))
+                    (.areturn b))))
+
 (defn- constructing
   "A constructor of a message and data; not all of the JDK's errors take a cause."
   [above]
@@ -85,22 +97,24 @@
                          (.putfield b this "data" ConstantDescs/CD_Object))))
 
 (defn- constructor
-  "The constructor, of a message and data, of a class that extends this one, with its name."
+  "The constructor, of a message and data, of a class that extends this one, with its name. Used once, so that it is linked."
   ^Constructor [^Class above]
   (let [loader (DynamicClassLoader. (.getClassLoader IExceptionInfo))
-        made (classes/define loader (str package (.getSimpleName above)) above [IExceptionInfo] (conj members (constructing above)))]
-    (.getConstructor made (into-array Class [String Object]))))
+        made (classes/define loader (str package (.getSimpleName above)) above [IExceptionInfo] (conj members (printing above) (constructing above)))]
+    (doto (.getConstructor made (into-array Class [String Object]))
+      (.newInstance (object-array ["" {}])))))
 
 (defonce ^:private constructors
-  {:argument (delay (constructor IllegalArgumentException))
-   :state (delay (constructor IllegalStateException))
-   :cast (delay (constructor ClassCastException))
-   :null (delay (constructor NullPointerException))
-   :index (delay (constructor IndexOutOfBoundsException))})
+  (update-vals {:argument IllegalArgumentException
+                :state IllegalStateException
+                :cast ClassCastException
+                :null NullPointerException
+                :index IndexOutOfBoundsException}
+               constructor))
 
 (defn- make [kind reason message ^Throwable cause data]
   (let [data (assoc data :magnetar/reason reason)
-        ^Throwable error (.newInstance ^Constructor @(constructors kind) (object-array [message data]))]
+        ^Throwable error (.newInstance ^Constructor (constructors kind) (object-array [message data]))]
     (when cause (.initCause error cause))
     (at-caller error)))
 

@@ -16,12 +16,48 @@
 
 (set! *warn-on-reflection* true)
 
-(defn starting
-  "The :inline of a function of magnetar.async: a call of `f` in this namespace, with the line of the call. It does not cost the program anything
-  when it runs. `defaults` are what the call may leave out of the `n` arguments."
-  [what f n defaults]
+;; ---- calls that know their line
+
+;; Each function as it was defined, under its own name: what an inlined call compares the var with, by two reads of a field.
+(defonce ^:private own (create-ns 'magnetar.impl.own))
+
+(defn redefined
+  "The function in `v`, as `with-redefs` has made it, for an inlined call: takes the first `n` arguments after the site."
+  [v n]
+  (fn [_site & args] (apply v (core/take n args))))
+
+(defn- inlined [called what f n defaults]
   (fn [& args]
-    `(~f ~(fibers/line-here what) ~@args ~@(drop (- (+ (count args) (count defaults)) (long n)) defaults))))
+    (let [given (count args)
+          missing (drop (- (+ given (count defaults)) (long n)) defaults)]
+      `((if (identical? ~called ~(symbol (str (ns-name own)) what)) ~f (redefined (var ~called) ~given))
+        ~(fibers/line-here what) ~@args ~@missing))))
+
+(defn- inlining [called what f n defaults]
+  (with-meta (inlined called what f n defaults)
+    {::shown #(inlining % what f n defaults)}))
+
+(defn starting
+  "The :inline of a function of magnetar.async: a call of `f` with the line of the call, unless the function was redefined.
+
+  It costs the program two reads of a field. The form is a call, so that a hint on the program's form stays in force. `defaults` are what the call
+  may leave out of the `n` arguments."
+  [what f n defaults]
+  (intern own (symbol what)) ; the namespace calls some of them itself
+  (inlining (symbol "magnetar.async" what) what f n defaults))
+
+(defn shown-as
+  "The :inline of a function that is shown in another namespace too, as the symbol `called`: there its own var may be redefined."
+  [inline called]
+  (if-some [show (::shown (meta inline))]
+    (show called)
+    inline))
+
+(defn keep-own
+  "Keeps the functions of the namespace that are inlined so as they are now, as their own."
+  [ns-sym]
+  (doseq [[sym v] (ns-publics ns-sym) :when (::shown (meta (:inline (meta v))))]
+    (intern own sym @v)))
 
 (defn start-thread [site f workload]
   (fibers/start-thread site (refusals/callable "thread-call" f) workload))
@@ -42,7 +78,7 @@
 
 (defn timeout
   "Like `timeout-of`; refuses what is no number of milliseconds, which a conversion to a long would make zero."
-  [msecs]
+  [_site msecs]
   (timeout-of (refusals/millis msecs)))
 
 ;; ---- one to one

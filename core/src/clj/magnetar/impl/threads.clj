@@ -2,6 +2,7 @@
   "Platform threads for work that virtual threads cannot give back: one cached pool for each kind of workload."
   {:no-doc true}
   (:require
+   [magnetar.impl.refusals :as refusals]
    [magnetar.impl.runtime])
   (:import
    (java.util.concurrent Executor Executors ThreadFactory)
@@ -27,7 +28,8 @@
   (case workload
     :compute (cached-pool :compute)
     :mixed (cached-pool :mixed)
-    :io (virtual-threads)))
+    :io (virtual-threads)
+    (throw (refusals/wrong-value "thread-call" "a workload, :mixed, :compute or :io" workload))))
 
 (defn- ask-factory [workload]
   (when-let [factory (System/getProperty "clojure.core.async.executor-factory")]

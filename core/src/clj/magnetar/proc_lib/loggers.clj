@@ -3,6 +3,7 @@
   {:no-doc true}
   (:require
    [clojure.java.io :as io]
+   [magnetar.impl.loading :as loading]
    [magnetar.impl.runtime]
    [magnetar.proc-lib.text :as text])
   (:import
@@ -35,11 +36,10 @@
 
 (defn- tools-logging []
   (when (io/resource "clojure/tools/logging.clj")
-    (require 'clojure.tools.logging)
-    (let [log (resolve 'clojure.tools.logging/log*)
-          factory (resolve 'clojure.tools.logging/*logger-factory*)
-          get-logger (resolve 'clojure.tools.logging.impl/get-logger)
-          enabled? (resolve 'clojure.tools.logging.impl/enabled?)]
+    (let [get-logger (loading/var-of 'clojure.tools.logging.impl/get-logger)
+          enabled? (loading/var-of 'clojure.tools.logging.impl/enabled?)
+          factory (loading/var-of 'clojure.tools.logging/*logger-factory*)
+          log (loading/var-of 'clojure.tools.logging/log*)]
       (fn [level data]
         (let [to (get-logger @factory logger-name)
               level (if (= :warning level) :warn level)]
@@ -94,7 +94,7 @@
   a function of ours as the source of each line."
   []
   (when (and (empty? (ServiceLoader/load System$LoggerFinder)) (class-of "java.util.logging.Logger"))
-    @(requiring-resolve 'magnetar.proc-lib.jul/log)))
+    (loading/value 'magnetar.proc-lib.jul/log)))
 
 (def ^:private levels
   {:error System$Logger$Level/ERROR, :warning System$Logger$Level/WARNING, :info System$Logger$Level/INFO})
@@ -103,10 +103,15 @@
   (let [^String said (text/event data)]
     (.log (System/getLogger logger-name) ^System$Logger$Level (levels level System$Logger$Level/WARNING) said)))
 
-(def ^:private chosen
-  (delay (or (tools-logging) (slf4j) (jul) to-system-logger)))
+(defonce ^:private chosen (atom nil))
+
+(defn- choice
+  "The logger, chosen at the first report. A choice that fails is made again at the next one."
+  []
+  (or @chosen
+      (reset! chosen (or (tools-logging) (slf4j) (jul) to-system-logger))))
 
 (defn log
   "Logs the event, a map, at the level."
   [level data]
-  (@chosen level data))
+  ((choice) level data))

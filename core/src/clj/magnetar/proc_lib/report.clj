@@ -2,6 +2,7 @@
   "Where processes of OTP say what befell them: one event, as a map, for each thing."
   {:no-doc true}
   (:require
+   [magnetar.impl.loading :as loading]
    [magnetar.impl.runtime]
    [magnetar.impl.worlds :as worlds]
    [magnetar.proc-lib.text :as text])
@@ -21,12 +22,11 @@
   [f]
   (first (reset-vals! hook f)))
 
-;; Loaded by the first report: a program that reports nothing needs no logging.
-(def ^:private logger
-  (delay @(requiring-resolve 'magnetar.proc-lib.loggers/log)))
+;; Loaded by the first report: a program that reports nothing needs no logging. A failure is not kept: that report may come where the stack is full.
+(defonce ^:private logger (atom nil))
 
 (defn- write [{:keys [level] :as event}]
-  (@logger level (dissoc event :level)))
+  ((or @logger (reset! logger (loading/value 'magnetar.proc-lib.loggers/log))) level (dissoc event :level)))
 
 (defn tell
   "Reports an event: {:event .. :level :error, :warning or :info ..}. What goes wrong with that does not concern the caller."

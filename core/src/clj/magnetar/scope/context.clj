@@ -8,6 +8,7 @@
   A fiber takes the values of the one that starts it by reference: it costs one pointer however many values there are. A plain
   argument is clearer where it can be passed; a dynamic var is right where Clojure's own tools look for one, such as *out*."
   (:require
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime])
   (:import
@@ -34,7 +35,7 @@
   ([sym] (context sym ::unbound))
   ([sym default]
    (when-not (symbol? sym)
-     (throw (errors/illegal-argument :magnetar/not-a-symbol (str "`context` wants a symbol as the name; this is " (pr-str sym) ".") {:value sym})))
+     (throw (errors/illegal-argument :magnetar/not-a-symbol (str "`context` wants a symbol as the name; this is " (arguments/show sym) ".") {:value sym})))
    (with-meta (reify IDeref (deref [_] (value-of sym default)))
      {::name sym :type ::context})))
 
@@ -53,7 +54,7 @@
 (defn- key-of [x]
   (or (::name (meta x))
       (throw (errors/illegal-argument :magnetar/not-a-context
-                                      (str "with-context binds names made by defcontext; this is " (pr-str x) ".")
+                                      (str "with-context binds names made by defcontext; this is " (arguments/show x) ".")
                                       {:value x}))))
 
 (defn context*

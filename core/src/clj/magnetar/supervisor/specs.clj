@@ -33,12 +33,16 @@
                                           :at at
                                           :value value
                                           :meant meant
-                                          :message (str (str/replace (name why) "-" " ") " at " (pr-str at) ": " (arguments/show value)
+                                          :message (str (str/replace (name why) "-" " ") " at " (arguments/show at) ": " (arguments/show value)
                                                         "; expected " may-be "."
                                                         (when meant (str " Is " meant " meant?")))}]}))))
 
+;; By =, here and below: a set would hash the value, which may have no end.
+(defn- among? [values x]
+  (boolean (some #(= x %) values)))
+
 (defn- one-of [kind why at value allowed]
-  (when-not (some #{value} allowed)
+  (when-not (among? allowed value)
     (flaw kind why at value (str "one of " (str/join ", " allowed)) (suggest/near value allowed)))
   value)
 
@@ -56,7 +60,7 @@
 (defn known-keys
   "Refuses a key that a spec does not have, and says which one may have been meant."
   [kind at known m]
-  (doseq [k (remove (set known) (keys m))
+  (doseq [k (remove #(among? known %) (keys m))
           :let [free (remove #(contains? m %) known)]]
     (flaw kind :unknown-key (conj at k) (get m k) (str "a key of " (str/join ", " known)) (or (elixirs k) (suggest/near k free) (same-stem k free)))))
 
@@ -67,7 +71,7 @@
 
 (defn- nanos [kind why at value may-be]
   (try
-    (when (nil? value) (throw (IllegalArgumentException.)))
+    (when (or (nil? value) (coll? value)) (throw (IllegalArgumentException.))) ; its printed form may have no end
     (Durations/nanos value)
     (catch RuntimeException _
       (flaw kind why at value may-be nil))))
@@ -83,6 +87,15 @@
 
 ;; ---- children
 
+(def ^:private most-seen 1000)
+
+(defn- endless?
+  "True if the value has no end, as far as one can see: what has more than 1,000 values and has not counted them."
+  [x]
+  (and (coll? x)
+       (or (and (not (counted? x)) (< (long most-seen) (bounded-count (inc (long most-seen)) x)))
+           (some endless? x))))
+
 ;; Data are functions too, and one that stands here is a start that was called, or a name that was not looked up.
 (defn- function? [x]
   (and (ifn? x) (not (keyword? x)) (not (symbol? x)) (not (coll? x))))
@@ -90,14 +103,14 @@
 (defn- check-start [at start]
   (when (nil? start)
     (flaw :start-spec :missing-start at start "a child spec with :start, as in [gs/start-link 'my.counter 0]" nil))
-  (let [whole (if (sequential? start) (vec start) [start])]
+  (let [whole (if (and (sequential? start) (not (endless? start))) (vec start) [start])]
     (when-not (function? (first whole))
       (flaw :start-spec :invalid-start (conj at :start) start
             "a function, or a vector of a function and its arguments, as in [gs/start-link 'my.counter 0]" nil))
     whole))
 
 (defn- check-shutdown [at shutdown]
-  (when-not (#{:brutal-kill :infinity} shutdown)
+  (when-not (among? [:brutal-kill :infinity] shutdown)
     (when (keyword? shutdown)
       (flaw :start-spec :invalid-shutdown (conj at :shutdown) shutdown "milliseconds, a java.time.Duration, :infinity or :brutal-kill"
             (suggest/near shutdown [:brutal-kill :infinity])))
@@ -166,6 +179,8 @@
     (known-keys :start-spec at child-keys spec)
     (when (and needs-id (nil? (:id spec)))
       (flaw :start-spec :missing-id at spec "a child spec with an :id" nil))
+    (when (endless? (:id spec))
+      (flaw :start-spec :invalid-id (conj at :id) (:id spec) "an :id that ends" nil))
     (let [kind (one-of :start-spec :invalid-child-type (conj at :type) (:type spec :worker) types)
           whole-spec (merge {:restart :permanent, :significant false, :shutdown (if (= :supervisor kind) :infinity 5000)}
                             (select-keys spec child-keys)
@@ -186,7 +201,7 @@
 (defn- check-dynamic
   "Refuses what only a :dynamic supervisor has: elsewhere it would do nothing."
   [spec strategy]
-  (doseq [k [:max-children :extra-arguments] :when (not (or (= :dynamic strategy) (contains? #{nil :infinity} (k spec))))]
+  (doseq [k [:max-children :extra-arguments] :when (not (or (= :dynamic strategy) (among? [nil :infinity] (k spec))))]
     (flaw :supervisor-data :only-of-dynamic [k] (k spec) (str "it only with {:strategy :dynamic}, and this one is " strategy) nil)))
 
 (defn- check-auto-shutdown
@@ -201,7 +216,7 @@
     (flaw :supervisor-data :invalid-max-children [:max-children] x (str "a whole number from 0 to " Long/MAX_VALUE ", or :infinity") nil)))
 
 (defn- check-extra-arguments [x]
-  (when-not (or (nil? x) (sequential? x))
+  (when-not (or (nil? x) (and (sequential? x) (not (endless? x))))
     (flaw :supervisor-data :invalid-extra-arguments [:extra-arguments] x "a vector of arguments" nil))
   (vec x))
 

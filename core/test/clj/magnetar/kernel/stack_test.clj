@@ -60,6 +60,29 @@
   (let [{:keys [exit out]} (apply program child/opens first-use)]
     (is (= [0 "[1 2 3]"] [exit (last (str/split-lines out))]))))
 
+(def ^:private first-misuse
+  "Misuses the library for the first time where the stack is full, reports an event there, then does both on a fresh one."
+  '[(require '[magnetar.gen-server :as gs] '[magnetar.proc-lib.report :as report])
+    (defn dig [op]
+      (let [k (long (try (dig op) (catch StackOverflowError _ 0)))]
+        (if (< k 200) (do (op) (inc k)) k)))
+    (defn misuse []
+      (try (gs/call "text" 1) (catch Throwable e (str e))))
+    (defn tell []
+      (try (report/tell {:event :deep :level :error}) (catch Throwable _)))
+    (def quiet (java.io.PrintWriter. (java.io.Writer/nullWriter)))
+    (doseq [op [misuse tell]]
+      (doto (Thread. (fn [] (binding [*err* quiet] (dig op)))) (.start) (.join)))
+    (report/tell {:event :afterwards :level :error})
+    (println (misuse))])
+
+(deftest a-recursion-that-is-the-first-to-misuse-the-library-or-to-report-disables-neither
+  (let [{:keys [exit out]} (apply program child/opens first-misuse)]
+    (is (= [0 "java.lang.IllegalArgumentException: `call` wants a server as a pid, a name, [name node], [:global name] or [:via registry name]; this is \"text\"."]
+           [exit (last (str/split-lines out))])
+        out)
+    (is (str/includes? out "Afterwards") out)))
+
 (deftest an-operation-that-overflows-the-stack-loses-no-wake-up
   (doseq [kind (keys sweep/kinds)
           thread [sweep/on-virtual sweep/on-platform]]

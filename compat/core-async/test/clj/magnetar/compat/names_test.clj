@@ -77,3 +77,15 @@
     (is (= [true :v :v] [(a/>!! (lab/broadcast x y) :v) (<!! x) (<!! y)]))
     (go (>! y :later))
     (is (= :later (<!! (lab/multiplex x y))))))
+
+(defn- inlined []
+  [(a/timeout 5) (a/merge []) (a/thread-call + :io)])
+
+(deftest with-redefs-replaces-functions-that-are-inlined
+  (let [fake (fn [& args] (vec args))
+        fakes [[5] [[]] [+ :io]]]
+    (is (= fakes (with-redefs [a/timeout fake, a/merge fake, a/thread-call fake] (inlined))))
+    (is (= fakes (with-redefs [magnetar.async/timeout fake, magnetar.async/merge fake, magnetar.async/thread-call fake] (inlined)))
+        "under our own names too")
+    (is (= :fake (with-redefs [a/timeout (fn [^long _] :fake)] (first (inlined)))))
+    (is (nil? (<!! (a/timeout 1))))))

@@ -3,6 +3,7 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors])
   (:import
    (clojure.lang AFunction ArityException Compiler Keyword Ratio RestFn Symbol)
@@ -13,17 +14,12 @@
 (defn misuse [reason message data]
   (throw (errors/illegal-argument reason message data)))
 
-(defn- show-value [x]
-  (binding [*print-length* 8 *print-level* 3]
-    (let [text (try (pr-str x) (catch Exception _ (str "an object of " (.getName (class x)))))]
-      (if (< 120 (count text)) (str (subs text 0 120) "..") text))))
-
 (defn show
   "The printed form of a value, short, and whatever its printing does; of a function, its name."
   [x]
   (if (instance? AFunction x)
     (str/replace (Compiler/demunge (.getName (class x))) #"--\d+(?=$|/)" "")
-    (show-value x)))
+    (arguments/show x)))
 
 ;; ---- options
 

@@ -211,11 +211,11 @@
 ;; ---- foldables of a program
 
 (def ^:private by-clojure
-  (delay (set (keep #(get-in reducers/CollFold [:impls %])
-                    [nil Object clojure.lang.IPersistentVector clojure.lang.PersistentHashMap]))))
+  (set (keep #(get-in reducers/CollFold [:impls %])
+             [nil Object clojure.lang.IPersistentVector clojure.lang.PersistentHashMap])))
 
 (defn own-fold
   "True if the program has taught its collection to fold itself."
   [coll]
   (or (instance? clojure.core.reducers.CollFold coll)
-      (not (contains? @by-clojure (find-protocol-impl reducers/CollFold coll)))))
+      (not (contains? by-clojure (find-protocol-impl reducers/CollFold coll)))))

@@ -2,6 +2,7 @@
   "Makes code of the steps of patterns. core.match compiles one value against one pattern at a time, and what follows a match stands once."
   {:no-doc true}
   (:require
+   [magnetar.impl.loading :as loading]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang IPersistentVector)
@@ -11,15 +12,14 @@
 (set! *warn-on-reflection* true)
 
 ;; core.match is needed by the compiler only: it is loaded when the first pattern is met, and compiled into nobody's classes.
-(def ^:private core-match
-  (delay
-    (binding [*compile-files* false, *warn-on-reflection* false, *unchecked-math* false]
-      (require 'clojure.core.match))
-    (update-keys '{compile clj-form, line *line*, locals *locals*, warned *warned*, whole *recur-present*, checks *syntax-check*}
-                 keyword)))
+(def ^:private names-of-core-match
+  (update-keys '{compile clj-form, line *line*, locals *locals*, warned *warned*, whole *recur-present*, checks *syntax-check*}
+               keyword))
 
 (defn- core-var [k]
-  (ns-resolve 'clojure.core.match (@core-match k)))
+  (binding [*compile-files* false, *warn-on-reflection* false, *unchecked-math* false]
+    (loading/var-of 'clojure.core.match/matchv)) ; among the last that it defines
+  (ns-resolve 'clojure.core.match (names-of-core-match k)))
 
 (defn- core-form
   "The code of core.match for one row, with the symbol `done` where it matches and nil where not."

@@ -1,0 +1,26 @@
+(ns magnetar.impl.loading
+  "Loads namespaces that are needed late, so that a failure is not kept: a namespace whose loading ended in the middle, as where the stack is full,
+  counts as loaded for Clojure."
+  {:no-doc true})
+
+(set! *warn-on-reflection* true)
+
+(defn- found
+  "The var of the symbol if it has a value, or nil."
+  [sym]
+  (when-some [v (and (find-ns (symbol (namespace sym))) (resolve sym))]
+    (when (bound? v) v)))
+
+(defn var-of
+  "The var of the qualified symbol; its namespace is loaded if the var has no value yet, again if it has none then. Throws what the loading throws."
+  [sym]
+  (let [lib (symbol (namespace sym))]
+    (or (found sym)
+        (do (require lib) (found sym))
+        (do (require lib :reload) (found sym))
+        (throw (ex-info (str "There is no " sym ".") {:symbol sym})))))
+
+(defn value
+  "The value of the var of the qualified symbol, as `var-of`."
+  [sym]
+  @(var-of sym))
