@@ -66,10 +66,10 @@
   ([spec {:keys [name] :as options}]
    (when-not (sequential? spec) ; Elixir's children; that is told first
      (arguments/options "start-link" [:name] options))
-   (let [[how :as checked] (if (or (map? spec) (sequential? spec)) (specs/supervisor spec) [:ok])]
+   (let [[how flags :as checked] (if (or (map? spec) (sequential? spec)) (specs/supervisor spec) [:ok])]
      (if (= :error how)
        checked
-       (gs/start-link behaviour/behaviour [spec name] {:name name :spawn-opt {:bindings :none}})))))
+       (gs/start-link behaviour/behaviour [spec name flags] {:name name :spawn-opt {:bindings :none}})))))
 
 (defn child-spec
   "Returns the child spec of a namespace as a map, with the keys of `overrides` in place of its own.

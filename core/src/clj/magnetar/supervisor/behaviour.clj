@@ -105,10 +105,12 @@
         [:stop [:shutdown [:failed-to-start-child (:id child) why]]])
       [:ok state])))
 
-(defn- init [[source who]]
+(defn- init
+  "Starts the children. `checked` are the flags of a source that the caller has checked, with its namespaces resolved: else nil."
+  [[source who checked]]
   (actor/flag :trap-exit true)
   (versions/serves source)
-  (let [[how flags] (spec-of source)]
+  (let [[how flags] (if checked [:ok checked] (spec-of source))]
     (cond
       (= :ignore how) :ignore
       (= :error how) [:stop flags]
