@@ -273,7 +273,9 @@
 (defn ^:no-doc stopping-failed
   "Throws what `stop` throws for the reason."
   [reason pid timeout]
-  (throw (errors/failure (str "The stop of " pid " failed: " (reasons/text reason) "."
+  (throw (errors/failure (str "The stop of " (if (instance? Pid pid) pid (arguments/show pid)) " failed: " (reasons/text reason) "."
+                           (when-not (instance? Pid pid)
+                             (str " " (address/absent-note pid)))
                            (when (= :calling-self reason)
                              " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
            {:magnetar/reason :magnetar/stop-failed

@@ -6,11 +6,16 @@
    [clojure.test :refer [are deftest is testing]]
    [magnetar.actor :as actor :refer [! after from receive self spawn spawn-opt with-process]]
    [magnetar.actor-support :refer [idle misuse reason]]
+   [magnetar.application :as application]
    [magnetar.async :as a]
    [magnetar.channel :as channel]
+   [magnetar.gen-server :as gs]
    [magnetar.inspect :as inspect]
    [magnetar.scope :as scope]
-   [magnetar.support :refer [value-of with-failures]]))
+   [magnetar.supervisor :as sup]
+   [magnetar.support :refer [value-of with-failures]]
+   [magnetar.sys :as sys]
+   [magnetar.task.supervisor :as tasks]))
 
 (set! *warn-on-reflection* true)
 
@@ -230,6 +235,26 @@
     #(actor/flag :trap true)
     "The flag of a process is :trap-exit with true or false; this is :trap-exit with :yes."
     #(actor/flag :trap-exit :yes)))
+
+(deftest an-address-of-no-server-names-the-function-that-was-called
+  (let [wants #(str "`" % "` wants a server as a pid, a name, [name node], [:global name] or [:via registry name]; this is \"text\".")]
+    (are [function f] (= (wants function) (said f))
+      "magnetar.sys/get-state" #(sys/get-state "text")
+      "magnetar.supervisor/count-children" #(sup/count-children "text")
+      "magnetar.task.supervisor/children" #(tasks/children "text")
+      "call" #(gs/call "text" 1)
+      "stop" #(gs/stop "text"))
+    (is (= (wants "magnetar.supervisor/count-children") (said #(with-process {} (sup/count-children "text")))))))
+
+(deftest a-server-that-is-not-there
+  (are [sentence f] (= sentence (said f))
+    "The stop of nil failed: :noproc. Give it the pid of a server, or its name." #(gs/stop nil)
+    "The stop of :nobody failed: :noproc. No process has this name." #(gs/stop :nobody)
+    "The call of nil with 1 failed: :noproc. Give it the pid of a server, or its name." #(gs/call nil 1)
+    "The call of :nobody with 1 failed: :noproc. No process has this name." #(gs/call :nobody 1)
+    "`get-application` wants a pid, as `self` or `whereis` return it; this is :x." #(application/get-application :x))
+  (doseq [f [#(gs/call [:x "a@b"] 1) #(gs/stop [:x "a@b"])]]
+    (is (str/ends-with? (said f) "There is no node \"a@b\": this is the node \"nonode@nohost\", and it is connected to no other."))))
 
 (deftest linking-to-the-dead
   (let [pid (spawn (fn []))]

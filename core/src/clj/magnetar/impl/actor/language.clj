@@ -156,7 +156,7 @@
 (defn- meant
   "What is asked about a name that no process has and that is nearly another's."
   [^String text]
-  (when-some [near (when (str/starts-with? text ":") (suggest/near (subs text 1) (filter keyword? (Processes/names))))]
+  (when-some [near (when (str/starts-with? text ":") (suggest/near (keyword (subs text 1)) (filter keyword? (Processes/names))))]
     (str " Is " near " meant?")))
 
 (def ^:private language
