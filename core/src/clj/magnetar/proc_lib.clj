@@ -230,6 +230,7 @@
                       (str "The :spawn-opt of a start is a map of options of `spawn-opt`; this is "
                            (arguments/show spawn-opt) ".")
                       {:spawn-opt spawn-opt}))
+  (arguments/flag :link (:link spawn-opt))
   (when (:monitor spawn-opt)
     (arguments/misuse :magnetar/bad-options
                       (str "The :spawn-opt of a start takes no :monitor, as a start watches the process itself: use "

@@ -87,6 +87,7 @@
   {:elixir "Supervisor.child_spec/2" :added "0.2"}
   ([x] (child-spec x nil))
   ([x overrides]
+   (arguments/options "child-spec" specs/child-keys overrides)
    (let [[how given] (specs/caught #(specs/given [] x))]
      (cond
        (= :error how) (arguments/misuse :magnetar/bad-child-spec (str "`child-spec`: " (:message (second given))) {:value x})

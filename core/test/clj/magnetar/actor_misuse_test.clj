@@ -219,6 +219,20 @@
     #(spawn-opt {:context 3} (fn []))
     "The :bindings of a process are :none, or left out; these are :all."
     #(spawn-opt {:bindings :all} (fn []))
+    "`magnetar.actor/spawn-opt`: :link is true or false; this is 5."
+    #(spawn-opt {:link 5} (fn []))
+    "`magnetar.actor/spawn-opt`: :monitor is true or false; this is \"x\"."
+    #(spawn-opt {:monitor "x"} (fn []))
+    "`magnetar.actor/spawn-opt`: :trap-exit is true or false; this is 5."
+    #(spawn-opt {:trap-exit 5} (fn []))
+    "`magnetar.actor/spawn-opt`: :platform-thread is true or false; this is 5."
+    #(spawn-opt {:platform-thread 5} (fn []))
+    "`magnetar.gen-server/start`: :link is true or false; this is 5."
+    #(gs/start {:init identity} 0 {:spawn-opt {:link 5}})
+    "`trace` wants true or false; this is :foo."
+    #(sys/trace :counter :foo)
+    "The :spawn-opt of a server takes no :name, this is :n2: give the :name beside the :spawn-opt, as in {:name :counter :spawn-opt {..}}."
+    #(gs/start {:init identity} 0 {:name :n1 :spawn-opt {:name :n2}})
     "`with-process` does not know :link; its options are :context, :mailbox, :name, :trap-exit."
     #(with-process {:link true} nil)
     "`join` does not know :timout; its options are :else, :timeout. Is :timeout meant?"

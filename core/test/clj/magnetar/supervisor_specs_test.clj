@@ -11,12 +11,14 @@
    [magnetar.registry :as registry]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [collecting eventually]]
+   [magnetar.sys :as sys]
    [magnetar.task.supervisor :as tasks])
   (:import
    (clojure.lang ExceptionInfo)
    (java.net URLClassLoader)
    (java.nio.file Files)
-   (java.nio.file.attribute FileAttribute)))
+   (java.nio.file.attribute FileAttribute)
+   (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -172,6 +174,7 @@
   (is (= [:carts :supervisor] ((juxt :id :type) (sup/child-spec ['magnetar.registry {:keys :unique :name :carts}]))) "two registries differ by their names")
   (is (= :temporary (:restart (sup/child-spec ['magnetar.task inc]))))
   (is (= {:id :a :start [inc]} (sup/child-spec {:id :b :start [inc]} {:id :a})))
+  (is (thrown-with-msg? IllegalArgumentException #"`child-spec` does not know :idd; .* Is :id meant\?" (sup/child-spec {:id :b :start [inc]} {:idd 1})))
   (doseq [x [5 "text" ['a 1 2] 'magnetar.no-such-thing 'clojure.string]]
     (testing (pr-str x)
       (is (= :magnetar/bad-child-spec (:magnetar/reason (try (sup/child-spec x) (catch IllegalArgumentException e (ex-data e)))))))))
@@ -276,6 +279,14 @@
     (is (= :shutdown (receive [:EXIT s why] why)))
     (is (= {:reason :no-database :intensity 1 :period-ms 5000 :child :a}
            (select-keys (first (filter #(= :too-many-restarts (:event %)) @reports)) [:reason :intensity :period-ms :child])))))
+
+(deftest a-child-that-came-up-again-keeps-no-reason-of-a-start-that-failed
+  (let [fails (atom [false true false])
+        start #(let [[fail?] (first (swap-vals! fails subvec 1))] (if fail? [:error :not-yet] (gs/start-link counter 0)))
+        s (started {:intensity 9 :children [{:id :a :start [start]}]})]
+    (actor/exit (:pid (first (sup/which-children s))) :kill)
+    (is (eventually (and (= [] @fails) (instance? Pid (:pid (first (sup/which-children s)))))))
+    (is (not (contains? (get-in (sys/get-state s) [:kids :a]) :why)))))
 
 (defn- looping
   "A supervisor with a child that starts once, and its pid: once that has died the start is tried again and again."

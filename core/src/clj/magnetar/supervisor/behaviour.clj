@@ -33,7 +33,7 @@
         old (if (instance? Pid old) old last-pid)]
     (if (= :restarting pid)
       (update-in state [:kids key] assoc :pid pid :last old)
-      (cond-> (update-in state [:kids key] #(dissoc (assoc % :pid pid) :last))
+      (cond-> (update-in state [:kids key] #(dissoc (assoc % :pid pid) :last :why))
         old (update :pids dissoc old)
         (instance? Pid pid) (assoc-in [:pids pid] key)))))
 

@@ -22,7 +22,9 @@
 (def ^:private types [:worker :supervisor])
 (def ^:private auto-shutdowns [:never :any-significant :all-significant])
 (def ^:private flag-keys [:strategy :intensity :period :auto-shutdown :children :max-children :extra-arguments :history])
-(def ^:private child-keys [:id :start :restart :shutdown :type :significant])
+(def child-keys
+  "The keys of a child spec."
+  [:id :start :restart :shutdown :type :significant])
 
 ;; ---- what is wrong
 
