@@ -34,7 +34,7 @@
 ;; ---- clojure.tools.logging
 
 (defn- tools-logging []
-  (when (io/resource "clojure/tools/logging.clj")
+  (when (or (io/resource "clojure/tools/logging.clj") (io/resource "clojure/tools/logging__init.class"))
     (require 'clojure.tools.logging)
     (let [log (resolve 'clojure.tools.logging/log*)
           factory (resolve 'clojure.tools.logging/*logger-factory*)
