@@ -36,7 +36,7 @@
    [magnetar.impl.runtime]
    [magnetar.impl.suggest :as suggest])
   (:import
-   (magnetar.kernel.process LocalProcess)))
+   (magnetar.kernel.process LocalProcess Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -215,6 +215,9 @@
   {:erlang "application:get_application/1"}
   ([] (get-application (actor/self)))
   ([pid]
+   (when-not (instance? Pid pid)
+     (arguments/misuse :magnetar/not-a-pid
+                       (str "`get-application` wants a pid, as `self` or `whereis` return it; this is " (arguments/show pid) ".") {:value pid}))
    (let [leader (if (= pid (some-> (LocalProcess/current) .pid))
                   (actor/group-leader)
                   (actor/process-info pid :group-leader))]

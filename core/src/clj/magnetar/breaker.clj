@@ -130,7 +130,7 @@
 
 (defn- start-with [operation start {:keys [name probe] :as options}]
   (arguments/options operation [:name :failure-threshold :success-threshold :delay :fail-on :probe] options)
-  (let [how (machine/options operation options)]
+  (let [how (machine/options options)]
     (start behaviour
            {:who name :how how :probe (arguments/option-function :probe probe "ping")}
            {:name name :spawn-opt {:bindings :none}})))

@@ -230,6 +230,7 @@
                       (str "The :spawn-opt of a start is a map of options of `spawn-opt`; this is "
                            (arguments/show spawn-opt) ".")
                       {:spawn-opt spawn-opt}))
+  (arguments/flag :link (:link spawn-opt))
   (when (:monitor spawn-opt)
     (arguments/misuse :magnetar/bad-options
                       (str "The :spawn-opt of a start takes no :monitor, as a start watches the process itself: use "
@@ -273,7 +274,9 @@
 (defn ^:no-doc stopping-failed
   "Throws what `stop` throws for the reason."
   [reason pid timeout]
-  (throw (errors/failure (str "The stop of " pid " failed: " (reasons/text reason) "."
+  (throw (errors/failure (str "The stop of " (if (instance? Pid pid) pid (arguments/show pid)) " failed: " (reasons/text reason) "."
+                           (when-not (instance? Pid pid)
+                             (str " " (address/absent-note pid)))
                            (when (= :calling-self reason)
                              " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
            {:magnetar/reason :magnetar/stop-failed

@@ -248,7 +248,7 @@
   ([] (circuit-breaker nil))
   ([{:keys [on-state-change] :as options}]
    (arguments/options "circuit-breaker" [:failure-threshold :success-threshold :delay :fail-on :on-state-change] options)
-   (let [how (assoc (breaker/options "circuit-breaker" options)
+   (let [how (assoc (breaker/options options)
                     :on-state-change (or (arguments/option-function :on-state-change on-state-change "println") (fn [_ _])))
          breaker (atom breaker/closed)]
      (policy #(guarded breaker how %) #(breaker/look @breaker)))))

@@ -66,10 +66,10 @@
   ([spec {:keys [name] :as options}]
    (when-not (sequential? spec) ; Elixir's children; that is told first
      (arguments/options "start-link" [:name] options))
-   (let [[how :as checked] (if (or (map? spec) (sequential? spec)) (specs/supervisor spec) [:ok])]
+   (let [[how flags :as checked] (if (or (map? spec) (sequential? spec)) (specs/supervisor spec) [:ok])]
      (if (= :error how)
        checked
-       (gs/start-link behaviour/behaviour [spec name] {:name name :spawn-opt {:bindings :none}})))))
+       (gs/start-link behaviour/behaviour [spec name flags] {:name name :spawn-opt {:bindings :none}})))))
 
 (defn child-spec
   "Returns the child spec of a namespace as a map, with the keys of `overrides` in place of its own.
@@ -87,6 +87,7 @@
   {:elixir "Supervisor.child_spec/2" :added "0.2"}
   ([x] (child-spec x nil))
   ([x overrides]
+   (arguments/options "child-spec" specs/child-keys overrides)
    (let [[how given] (specs/caught #(specs/given [] x))]
      (cond
        (= :error how) (arguments/misuse :magnetar/bad-child-spec (str "`child-spec`: " (:message (second given))) {:value x})

@@ -122,6 +122,8 @@
   {:erlang "sys:trace/3"}
   ([server on?] (trace server on? nil))
   ([server on? options]
+   (when-not (boolean? on?)
+     (arguments/misuse :magnetar/bad-debug (str "`trace` wants true or false; this is " (arguments/show on?) ".") {:value on?}))
    (ask "trace" server [:trace on?] options)))
 
 (defn statistics

@@ -6,11 +6,16 @@
    [clojure.test :refer [are deftest is testing]]
    [magnetar.actor :as actor :refer [! after from receive self spawn spawn-opt with-process]]
    [magnetar.actor-support :refer [idle misuse reason]]
+   [magnetar.application :as application]
    [magnetar.async :as a]
    [magnetar.channel :as channel]
+   [magnetar.gen-server :as gs]
    [magnetar.inspect :as inspect]
    [magnetar.scope :as scope]
-   [magnetar.support :refer [value-of with-failures]]))
+   [magnetar.supervisor :as sup]
+   [magnetar.support :refer [value-of with-failures]]
+   [magnetar.sys :as sys]
+   [magnetar.task.supervisor :as tasks]))
 
 (set! *warn-on-reflection* true)
 
@@ -214,6 +219,20 @@
     #(spawn-opt {:context 3} (fn []))
     "The :bindings of a process are :none, or left out; these are :all."
     #(spawn-opt {:bindings :all} (fn []))
+    "`magnetar.actor/spawn-opt`: :link is true or false; this is 5."
+    #(spawn-opt {:link 5} (fn []))
+    "`magnetar.actor/spawn-opt`: :monitor is true or false; this is \"x\"."
+    #(spawn-opt {:monitor "x"} (fn []))
+    "`magnetar.actor/spawn-opt`: :trap-exit is true or false; this is 5."
+    #(spawn-opt {:trap-exit 5} (fn []))
+    "`magnetar.actor/spawn-opt`: :platform-thread is true or false; this is 5."
+    #(spawn-opt {:platform-thread 5} (fn []))
+    "`magnetar.gen-server/start`: :link is true or false; this is 5."
+    #(gs/start {:init identity} 0 {:spawn-opt {:link 5}})
+    "`trace` wants true or false; this is :foo."
+    #(sys/trace :counter :foo)
+    "The :spawn-opt of a server takes no :name, this is :n2: give the :name beside the :spawn-opt, as in {:name :counter :spawn-opt {..}}."
+    #(gs/start {:init identity} 0 {:name :n1 :spawn-opt {:name :n2}})
     "`with-process` does not know :link; its options are :context, :mailbox, :name, :trap-exit."
     #(with-process {:link true} nil)
     "`join` does not know :timout; its options are :else, :timeout. Is :timeout meant?"
@@ -230,6 +249,26 @@
     #(actor/flag :trap true)
     "The flag of a process is :trap-exit with true or false; this is :trap-exit with :yes."
     #(actor/flag :trap-exit :yes)))
+
+(deftest an-address-of-no-server-names-the-function-that-was-called
+  (let [wants #(str "`" % "` wants a server as a pid, a name, [name node], [:global name] or [:via registry name]; this is \"text\".")]
+    (are [function f] (= (wants function) (said f))
+      "magnetar.sys/get-state" #(sys/get-state "text")
+      "magnetar.supervisor/count-children" #(sup/count-children "text")
+      "magnetar.task.supervisor/children" #(tasks/children "text")
+      "call" #(gs/call "text" 1)
+      "stop" #(gs/stop "text"))
+    (is (= (wants "magnetar.supervisor/count-children") (said #(with-process {} (sup/count-children "text")))))))
+
+(deftest a-server-that-is-not-there
+  (are [sentence f] (= sentence (said f))
+    "The stop of nil failed: :noproc. Give it the pid of a server, or its name." #(gs/stop nil)
+    "The stop of :nobody failed: :noproc. No process has this name." #(gs/stop :nobody)
+    "The call of nil with 1 failed: :noproc. Give it the pid of a server, or its name." #(gs/call nil 1)
+    "The call of :nobody with 1 failed: :noproc. No process has this name." #(gs/call :nobody 1)
+    "`get-application` wants a pid, as `self` or `whereis` return it; this is :x." #(application/get-application :x))
+  (doseq [f [#(gs/call [:x "a@b"] 1) #(gs/stop [:x "a@b"])]]
+    (is (str/ends-with? (said f) "There is no node \"a@b\": this is the node \"nonode@nohost\", and it is connected to no other."))))
 
 (deftest linking-to-the-dead
   (let [pid (spawn (fn []))]

@@ -191,6 +191,29 @@
               "  state: {:open true}")
          (masked (crash-text {:open true} #(ex-info "the books are wrong" {:year 2026} (Exception. "no money")))))))
 
+(defn- chain
+  "An error with these errors as its causes, the last of them the root."
+  [& makers]
+  (reduce (fn [cause make] (make cause)) nil (reverse makers)))
+
+(defn- info [message]
+  #(if % (ex-info message {} %) (ex-info message {})))
+
+(defn- causes-told [error]
+  (keep #(second (re-find #"^  caused by: (.*)" %)) (str/split-lines (crash-text 1 (constantly error)))))
+
+(deftest a-crash-report-tells-the-causes-down-to-the-root
+  (is (= ["inner" "root (java.lang.Exception)"]
+         (causes-told (chain (info "outer") (info "inner") (fn [_] (Exception. "root"))))))
+  (is (= ["java.lang.NullPointerException"] (causes-told (chain (info "outer") (fn [_] (NullPointerException.))))))
+  (testing "also where the middle of a long chain is left out"
+    (is (= ["1" "2" "3" "root"] (causes-told (apply chain (map info ["outer" "1" "2" "3" "4" "5" "root"]))))))
+  (testing "or the chain leads back to itself"
+    (let [a (RuntimeException. "a")
+          b (RuntimeException. "b" a)]
+      (.initCause a b)
+      (is (= ["a" "b (java.lang.RuntimeException)"] (causes-told (ex-info "outer" {} a)))))))
+
 (deftest ^{:spec ["C80"]} of-a-crash-report-only-the-state-is-clipped
   (let [text (crash-text (vec (repeat 300 (apply str (repeat 100 "x")))) #(ex-info "the books are wrong" {:year 2026}))
         lines (str/split-lines text)]

@@ -1,6 +1,7 @@
 (ns magnetar.supervisor-specs-test
   "What a supervisor is told: keys, numbers, starts, namespaces; and what is said of a wrong one."
   (:require
+   [clojure.java.io :as io]
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing use-fixtures]]
    [magnetar.actor :as actor :refer [receive self]]
@@ -10,9 +11,14 @@
    [magnetar.registry :as registry]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [collecting eventually]]
+   [magnetar.sys :as sys]
    [magnetar.task.supervisor :as tasks])
   (:import
-   (clojure.lang ExceptionInfo)))
+   (clojure.lang ExceptionInfo)
+   (java.net URLClassLoader)
+   (java.nio.file Files)
+   (java.nio.file.attribute FileAttribute)
+   (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -168,9 +174,68 @@
   (is (= [:carts :supervisor] ((juxt :id :type) (sup/child-spec ['magnetar.registry {:keys :unique :name :carts}]))) "two registries differ by their names")
   (is (= :temporary (:restart (sup/child-spec ['magnetar.task inc]))))
   (is (= {:id :a :start [inc]} (sup/child-spec {:id :b :start [inc]} {:id :a})))
+  (is (thrown-with-msg? IllegalArgumentException #"`child-spec` does not know :idd; .* Is :id meant\?" (sup/child-spec {:id :b :start [inc]} {:idd 1})))
   (doseq [x [5 "text" ['a 1 2] 'magnetar.no-such-thing 'clojure.string]]
     (testing (pr-str x)
       (is (= :magnetar/bad-child-spec (:magnetar/reason (try (sup/child-spec x) (catch IllegalArgumentException e (ex-data e)))))))))
+
+(defn- with-broken
+  "Calls f while the namespace magnetar.specs-broken, which does not compile, can be found."
+  [f]
+  (let [folder (Files/createTempDirectory "specs" (make-array FileAttribute 0))
+        thread (Thread/currentThread)
+        before (.getContextClassLoader thread)
+        file (io/file (.toFile folder) "magnetar" "specs_broken.clj")]
+    (io/make-parents file)
+    (spit file "(ns magnetar.specs-broken)\n\n(defn child-spec [_] (no-such-function 1))\n")
+    (.setContextClassLoader thread (URLClassLoader. (into-array [(.toURL (.toUri folder))]) before))
+    (try
+      (f)
+      (finally (.setContextClassLoader thread before)))))
+
+(defn- says [{:keys [why message]} expected & parts]
+  (is (= expected why))
+  (doseq [part parts]
+    (is (str/includes? message part))))
+
+(deftest a-child-spec-that-throws-is-a-flaw-and-the-supervisor-lives-on
+  (make-ns 'magnetar.specs-test.throws {'child-spec (fn [_] (throw (ex-info "bad config" {})))})
+  (try
+    (let [child ['magnetar.specs-test.throws 1]
+          static (started {:children [(kid :a)]})]
+      (doseq [s [static (started {:strategy :dynamic})]
+              :let [[how flaw] (sup/start-child s child)]]
+        (is (= :error how))
+        (says flaw :child-spec-failed "(magnetar.specs-test.throws/child-spec 1)" "bad config (ExceptionInfo)")
+        (is (actor/alive? s)))
+      (is (= [:a] (mapv :id (sup/which-children static))))
+      (is (= [:children 0] (:at (flaw-of {:children [child]}))))
+      (says (second (sup/check-childspecs [child])) :child-spec-failed "bad config"))
+    (finally (remove-ns 'magnetar.specs-test.throws))))
+
+(deftest a-namespace-that-does-not-load-is-a-flaw-each-time-it-is-used
+  (with-broken
+    (fn []
+      (let [child 'magnetar.specs-broken
+            s (started {:children [(kid :a)]})]
+        (dotimes [_ 2]
+          (says (second (sup/start-child s child)) :namespace-does-not-load "no-such-function" "specs_broken.clj:3")
+          (says (flaw-of {:children [child]}) :namespace-does-not-load "no-such-function")
+          (says (second (sup/check-childspecs [child])) :namespace-does-not-load "no-such-function"))
+        (is (= [:a] (mapv :id (sup/which-children s))))))))
+
+(deftest a-child-spec-is-asked-once-where-the-supervisor-is-started
+  (let [asked (atom [])]
+    (make-ns 'magnetar.specs-test.counts {'child-spec (fn [n] (swap! asked conj (self)) {:id n :start [gs/start-link counter n]})})
+    (try
+      (let [s (started {:children [['magnetar.specs-test.counts 1]]})]
+        (is (= [(self)] @asked))
+        (gs/stop s))
+      (testing "and in the supervisor if its spec is a function"
+        (reset! asked [])
+        (let [s (started (fn [] {:children [['magnetar.specs-test.counts 1]]}))]
+          (is (= [s] @asked))))
+      (finally (remove-ns 'magnetar.specs-test.counts)))))
 
 ;; ---- starts
 
@@ -214,6 +279,14 @@
     (is (= :shutdown (receive [:EXIT s why] why)))
     (is (= {:reason :no-database :intensity 1 :period-ms 5000 :child :a}
            (select-keys (first (filter #(= :too-many-restarts (:event %)) @reports)) [:reason :intensity :period-ms :child])))))
+
+(deftest a-child-that-came-up-again-keeps-no-reason-of-a-start-that-failed
+  (let [fails (atom [false true false])
+        start #(let [[fail?] (first (swap-vals! fails subvec 1))] (if fail? [:error :not-yet] (gs/start-link counter 0)))
+        s (started {:intensity 9 :children [{:id :a :start [start]}]})]
+    (actor/exit (:pid (first (sup/which-children s))) :kill)
+    (is (eventually (and (= [] @fails) (instance? Pid (:pid (first (sup/which-children s)))))))
+    (is (not (contains? (get-in (sys/get-state s) [:kids :a]) :why)))))
 
 (defn- looping
   "A supervisor with a child that starts once, and its pid: once that has died the start is tried again and again."

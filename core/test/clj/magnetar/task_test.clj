@@ -409,6 +409,9 @@
                              [:magnetar/bad-option "`async-opt`: :shutdown is" #(tasks/async-opt :tasks {:shutdown -1} inc 1)]
                              [:magnetar/bad-option "`start-child`: :shutdown is" #(tasks/start-child :tasks inc {:shutdown :never})]
                              [:magnetar/bad-option "`async-stream`: :shutdown is" #(tasks/async-stream :tasks [1] inc {:shutdown nil})]
+                             [:magnetar/bad-option ":link is true or false; this is 5" #(tasks/async-opt :tasks {:link 5} inc 1)]
+                             [:magnetar/bad-option ":ordered is true or false; this is 5" #(task/async-stream [1] inc {:ordered 5})]
+                             [:magnetar/bad-option ":zip-input-on-exit is true" #(task/async-stream [1] inc {:zip-input-on-exit 1})]
                              [:magnetar/call-failed ":noproc" #(tasks/async :no-such inc 1)]]]
       (let [[why sentence] (refused f)]
         (is (= reason why))

@@ -60,19 +60,20 @@
 (declare of-deps)
 
 (defn- of-local
-  "What the dependency on the folder or jar `root` brings."
-  [^File file lib ^File root]
+  "What the dependency on the folder or jar `root` brings; nothing of a folder `above`, which depends on this one."
+  [above ^File file lib ^File root]
   (cond
+    (above root)                       nil
     (.isFile root)                     {:jars [(str root)]}
-    (.isFile (io/file root "deps.edn")) (of-deps root [])
+    (.isFile (io/file root "deps.edn")) (of-deps root [] above)
     (.isDirectory root)                (refuse lib " in " file " is the folder " root ", which has no deps.edn.")
     :else                              (refuse lib " in " file " is " root ", which is not there.")))
 
-(defn- of-dependency [^File file [lib {:keys [local/root] :as coordinate}]]
+(defn- of-dependency [above ^File file [lib {:keys [local/root] :as coordinate}]]
   (cond
     (ours? lib)                {:ours #{(name lib)}}
     (:mvn/version coordinate)  {:maven {lib coordinate}}
-    root                       (of-local file lib (file-in (.getParentFile file) root))
+    root                       (of-local above file lib (file-in (.getParentFile file) root))
     :else                      (refuse lib " in " file " is not a :mvn/version or :local/root, and only the Clojure CLI can fetch it: "
                                        "install it (https://clojure.org/guides/install_clojure), or clone it and name the folder as :local/root.")))
 
@@ -90,15 +91,18 @@
 
 (defn of-deps
   "What the deps.edn in the folder says with the aliases: :paths, :jars, :maven dependencies by library, :repositories, the names of
-  Magnetar's own artifacts (:ours), and the files it was read from (:inputs)."
-  [folder aliases]
-  (let [file (io/file folder "deps.edn")
-        deps (read-deps file)
-        {:keys [paths] dependencies :deps} (with-aliases file deps aliases)]
-    (join-all (cons {:inputs [(str file)]
-                     :paths (mapv #(str (file-in folder %)) (named-paths deps paths))
-                     :repositories (:mvn/repos deps)}
-                    (map #(of-dependency file %) dependencies)))))
+  Magnetar's own artifacts (:ours), and the files it was read from (:inputs). `above` is a set of folders that
+  depend on this one: projects may name each other."
+  ([folder aliases] (of-deps folder aliases #{}))
+  ([folder aliases above]
+   (let [file (io/file folder "deps.edn")
+         deps (read-deps file)
+         {:keys [paths] dependencies :deps} (with-aliases file deps aliases)
+         above (conj above (.getCanonicalFile (io/file folder)))]
+     (join-all (cons {:inputs [(str file)]
+                      :paths (mapv #(str (file-in folder %)) (named-paths deps paths))
+                      :repositories (:mvn/repos deps)}
+                     (map #(of-dependency above file %) dependencies))))))
 
 ;; --- a pom for Maven
 

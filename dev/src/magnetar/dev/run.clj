@@ -8,6 +8,7 @@
    [magnetar.impl.reports]
    [magnetar.impl.runtime])
   (:import
+   (clojure.lang ArityException)
    (magnetar.kernel.park Frames)
    (magnetar.kernel.process Processes)
    (magnetar.kernel.scope Scope)))
@@ -145,6 +146,25 @@
            "It has a `main`: name it `-main`."
            "Name the function that begins the program `-main`."))))
 
+(defn- wrong-arguments
+  "The sentence for a -main that does not take so many arguments; nil if the error comes from another call."
+  [path main args ^ArityException e]
+  (let [{:keys [arglists line]} (meta main)
+        n (count args)]
+    (when (and (= n (.-actual e)) (= (.-name e) (.getName (class @main))))
+      (str "magnetar: " (symbol main) " at " path ":" line " was called with " n (if (= 1 n) " argument" " arguments")
+           (when (seq arglists) (str ", and takes " (str/join " or " (map pr-str arglists))))
+           ". What stands after the file is passed to it: magnetar run " path " ARGUMENT .."))))
+
+(defn- call-main
+  "Calls -main with the arguments; returns the sentence to end with when it does not take so many."
+  [path main args]
+  (try
+    (apply main args)
+    nil
+    (catch ArityException e
+      (or (wrong-arguments path main args e) (throw e)))))
+
 (defn- run-program
   "Loads the file and calls its -main; returns the sentence to end with when there is nothing to run, else nil."
   [path args]
@@ -153,7 +173,7 @@
       (in-ns 'user)
       (load-file path)
       (if-some [main (entry path)]
-        (do (apply main args) nil)
+        (call-main path main args)
         (nothing-to-run path)))))
 
 (def ^:private pause-ms 20)

@@ -229,7 +229,7 @@
   "The pid of the server, which is another process than this one."
   ^Pid [^LocalProcess me word address message timeout]
   (let [^Pid pid (or (names/pid-of "call" address)
-                   (throw (failed word (address/absent address) address message timeout nil nil (if (nil? address) "Give it the pid of a server, or its name." "No process has this name."))))]
+                   (throw (failed word (address/absent address) address message timeout nil nil (address/absent-note address))))]
     (when (.equals pid (.pid me))
       (throw (failed word :calling-self address message timeout pid nil
                      "A server that calls itself waits for itself: call the function that does the work, or cast.")))

@@ -351,6 +351,11 @@
 
 (defn- check-spawn-opt [spawn-opt hosting]
   (proc-lib/check-spawn-opt spawn-opt)
+  (when (contains? spawn-opt :name)
+    (arguments/misuse :magnetar/bad-options
+                      (str "The :spawn-opt of a server takes no :name, this is " (arguments/show (:name spawn-opt))
+                           ": give the :name beside the :spawn-opt, as in {:name :counter :spawn-opt {..}}.")
+                      {:spawn-opt spawn-opt}))
   (when (and (= :activated hosting) (:platform-thread spawn-opt))
     (arguments/misuse :magnetar/bad-hosting
                       "A server on a platform thread keeps it: leave {:hosting :activated} out, or the :platform-thread of its :spawn-opt."

@@ -134,6 +134,13 @@
   (^long [what n] (from-zero what n Long/MAX_VALUE))
   (^long [what n most] (whole-from 0 what n most)))
 
+(defn flag
+  "The option, which has to be true or false, or nil where it is left out."
+  [what x]
+  (when-not (or (nil? x) (boolean? x))
+    (misuse :magnetar/bad-option (str (subject what) " true or false; this is " (show x) ".") {what x}))
+  x)
+
 (defn option-function
   "The function that an option is, or nil where there is none."
   [what f example]

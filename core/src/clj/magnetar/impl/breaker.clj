@@ -80,7 +80,7 @@
     :else (arguments/misuse :magnetar/bad-option (str "What counts as a failure is a class, a predicate or several; this is " (arguments/show option) ".")
             {:value option})))
 
-(defn- threshold [operation option]
+(defn- threshold [option]
   (let [[limit window :as pair] (if (vector? option) option [option option])]
     (when-not (and (= 2 (count pair)) (every? pos-int? pair) (<= (long limit) (long window)))
       (arguments/misuse :magnetar/bad-option
@@ -90,9 +90,9 @@
     pair))
 
 (defn options
-  "The options of a breaker, which the operation was given, checked, with their defaults."
-  [operation {:keys [failure-threshold success-threshold delay fail-on]}]
-  {:failure-threshold (threshold operation (or failure-threshold 5))
+  "The options of a breaker, checked, with their defaults."
+  [{:keys [failure-threshold success-threshold delay fail-on]}]
+  {:failure-threshold (threshold (or failure-threshold 5))
    :success-threshold (arguments/whole :success-threshold (or success-threshold 1))
    :delay (arguments/nanos :delay (or delay 30000))
    :fail-on (failing fail-on)})

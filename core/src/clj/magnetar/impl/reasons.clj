@@ -89,10 +89,10 @@
   "What else is known of the error that the reason is, as lines."
   [reason]
   (when (language/of-error? reason)
-    (let [{:keys [data cause]} (nth reason 0)]
+    (let [{:keys [data cause causes]} (nth reason 0)]
       (cond-> []
         (seq data) (conj (str "  data: " (language/text data)))
-        cause (conj (str "  caused by: " cause))))))
+        cause (into (map #(str "  caused by: " %)) (cons cause causes))))))
 
 ;; ---- applications
 

@@ -35,7 +35,7 @@
 ;; ---- clojure.tools.logging
 
 (defn- tools-logging []
-  (when (io/resource "clojure/tools/logging.clj")
+  (when (or (io/resource "clojure/tools/logging.clj") (io/resource "clojure/tools/logging__init.class"))
     (let [get-logger (loading/var-of 'clojure.tools.logging.impl/get-logger)
           enabled? (loading/var-of 'clojure.tools.logging.impl/enabled?)
           factory (loading/var-of 'clojure.tools.logging/*logger-factory*)

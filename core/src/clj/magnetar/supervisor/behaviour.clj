@@ -33,7 +33,7 @@
         old (if (instance? Pid old) old last-pid)]
     (if (= :restarting pid)
       (update-in state [:kids key] assoc :pid pid :last old)
-      (cond-> (update-in state [:kids key] #(dissoc (assoc % :pid pid) :last))
+      (cond-> (update-in state [:kids key] #(dissoc (assoc % :pid pid) :last :why))
         old (update :pids dissoc old)
         (instance? Pid pid) (assoc-in [:pids pid] key)))))
 
@@ -105,10 +105,12 @@
         [:stop [:shutdown [:failed-to-start-child (:id child) why]]])
       [:ok state])))
 
-(defn- init [[source who]]
+(defn- init
+  "Starts the children. `checked` are the flags of a source that the caller has checked, with its namespaces resolved: else nil."
+  [[source who checked]]
   (actor/flag :trap-exit true)
   (versions/serves source)
-  (let [[how flags] (spec-of source)]
+  (let [[how flags] (if checked [:ok checked] (spec-of source))]
     (cond
       (= :ignore how) :ignore
       (= :error how) [:stop flags]

@@ -2,12 +2,17 @@
   "What a supervisor is told, checked: what is wrong is said with where it stands, and what was meant."
   {:no-doc true}
   (:require
+   [clojure.main :as main]
    [clojure.string :as str]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
-   [magnetar.impl.suggest :as suggest])
+   [magnetar.impl.suggest :as suggest]
+   [magnetar.proc-lib :as proc-lib])
   (:import
+   (java.io FileNotFoundException)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -17,7 +22,9 @@
 (def ^:private types [:worker :supervisor])
 (def ^:private auto-shutdowns [:never :any-significant :all-significant])
 (def ^:private flag-keys [:strategy :intensity :period :auto-shutdown :children :max-children :extra-arguments :history])
-(def ^:private child-keys [:id :start :restart :shutdown :type :significant])
+(def child-keys
+  "The keys of a child spec."
+  [:id :start :restart :shutdown :type :significant])
 
 ;; ---- what is wrong
 
@@ -126,12 +133,31 @@
 
 ;; ---- children given by a namespace
 
-(defn- namespace-of [at sym]
+(defn- guarded
+  "The value of (f), or (failed e) of what it throws. The end of this process by a signal goes on."
+  [f failed]
   (try
-    (when-not (find-ns sym) (require sym))
-    (the-ns sym)
-    (catch java.io.FileNotFoundException e
-      (flaw :start-spec :no-such-namespace at sym (str "a namespace that can be loaded. " (ex-message e)) nil))))
+    (f)
+    (catch Throwable e
+      (if (proc-lib/failed-here? e) (failed e) (throw e)))))
+
+(defn- load-error
+  "What kept a namespace from being loaded, in one line, as a prompt says it."
+  [e]
+  (-> (main/ex-str (main/ex-triage (Throwable->map e))) str/trim (str/replace #"\s+" " ")))
+
+(defn- not-loaded [at sym e]
+  (if (instance? FileNotFoundException e)
+    (flaw :start-spec :no-such-namespace at sym (str "a namespace that can be loaded. " (str/replace (str (ex-message e)) #"\.$" "")) nil)
+    (flaw :start-spec :namespace-does-not-load at sym (str "a namespace that can be loaded. " (str/replace (load-error e) #"\.$" "")) nil)))
+
+(defn- namespace-of
+  "The namespace, loaded. One that failed to load is among the libs that are there, by its `ns`, and would not be loaded again: so :reload."
+  [at sym]
+  (guarded #(do
+              (when-not (find-ns sym) (require sym :reload))
+              (the-ns sym))
+           #(not-loaded at sym %)))
 
 (defn- public-in [ns sym]
   (get (ns-publics ns) sym))
@@ -148,6 +174,15 @@
   [[options]]
   (when (map? options) (:name options)))
 
+(defn- said-by
+  "What the function child-spec of the namespace returns for the argument."
+  [at sym child-spec argument]
+  (guarded #(child-spec argument)
+           (fn [e]
+             (flaw :start-spec :child-spec-failed at sym
+                   (str "a map from (" sym "/child-spec " (arguments/show argument) "). It threw: " (reasons/text (language/reason e)))
+                   nil))))
+
 (defn- spec-by-namespace
   "What the function child-spec of the namespace says, or the spec of its start-link, or of the server whose callbacks it has."
   [at sym arguments]
@@ -155,7 +190,7 @@
         start-link (public-in ns 'start-link)
         tree? (contains? supervisors sym)]
     (cond
-      (and (public-in ns 'child-spec) (not tree?)) ((public-in ns 'child-spec) (first arguments))
+      (and (public-in ns 'child-spec) (not tree?)) (said-by at sym (public-in ns 'child-spec) (first arguments))
       start-link (cond-> {:id (or (when tree? (name-in arguments)) sym) :start (call-of start-link arguments)}
                    tree? (assoc :type :supervisor)
                    (= 'magnetar.task sym) (assoc :restart :temporary))

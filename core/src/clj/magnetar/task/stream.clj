@@ -186,11 +186,11 @@
               :most (if (nil? max-concurrency)
                       (.availableProcessors (Runtime/getRuntime))
                       (arguments/whole ":max-concurrency" max-concurrency))
-              :ordered? ordered
+              :ordered? (arguments/flag :ordered ordered)
               :limit (arguments/duration ":timeout" timeout)
               :timeout timeout
               :kill? (= :kill-task on-timeout)
-              :zip? zip-input-on-exit}))
+              :zip? (arguments/flag :zip-input-on-exit zip-input-on-exit)}))
 
 (defn stream
   "The results of (start element), a task each, as something to reduce over."

@@ -98,6 +98,7 @@
   [supervisor site options f args]
   (arguments/options "async-opt" [:link :shutdown] options)
   (check-shutdown "async-opt" options)
+  (arguments/flag :link (:link options))
   (async-in "async-opt" supervisor site f args (:link options true) (select-keys options [:shutdown])))
 
 (defn async-opt

@@ -46,6 +46,21 @@
     (is (= [0 "1 2" []] (run folder "--paths" "a b:c" "main.clj")))
     (is (= [0 "1 2" []] (run folder "--paths=a b" "--paths" "c" "main.clj")))))
 
+(deftest a-main-that-is-called-with-a-wrong-number-of-arguments-says-what-it-takes
+  (let [folder (folder-with {"foo.clj" "(ns foo)\n(defn -main [x] (println x))"
+                             "inner.clj" "(ns inner)\n(defn work [x] x)\n(defn -main [] (work))"})]
+    (is (= [1 "" ["magnetar: foo/-main at foo.clj:2 was called with 0 arguments, and takes [x]. What stands after the file is passed to it: magnetar run foo.clj ARGUMENT .."]]
+           (run folder "foo.clj")))
+    (is (= [0 "a" []] (run folder "foo.clj" "a")))
+    (is (str/starts-with? (first (peek (run folder "inner.clj"))) "Wrong number of args (0) passed to: inner/work (ArityException)"))))
+
+(deftest projects-may-name-each-other
+  (let [folder (folder-with {"a/deps.edn" "{:paths [\"one\"] :deps {my/b {:local/root \"../b\"} my/a {:local/root \".\"}}}"
+                             "b/deps.edn" "{:paths [\"two\"] :deps {my/a {:local/root \"../a\"} org/x {:mvn/version \"1\"}}}"})
+        {:keys [paths maven]} (project/of-deps (io/file folder "a") [])]
+    (is (= [(str folder "/a/one") (str folder "/b/two")] paths))
+    (is (= '{org/x {:mvn/version "1"}} maven))))
+
 (deftest a-project-has-the-paths-and-the-libraries-of-its-deps-edn
   (let [folder (folder-with
                  {"deps.edn" "{:paths [\"code\"]

@@ -4,6 +4,7 @@
   (:require
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime])
   (:import
@@ -71,14 +72,20 @@
       :via (find-in registry plain)
       nil)))
 
+(defn- called
+  "The function that the program called: the operation, or with its namespace another one that is built on it."
+  [operation]
+  (let [function (some-> (errors/operation) symbol)]
+    (if (or (nil? function) (= operation (name function))) operation function)))
+
 (defn refuse-server
   "Throws that this is no address of a server."
   [operation x]
   (arguments/misuse :magnetar/bad-address
                     (if (language/of-error? x)
-                      (str "`" operation "` got no server but the reason of a start that failed: " (reasons/text x)
+                      (str "`" (called operation) "` got no server but the reason of a start that failed: " (reasons/text x)
                            ". Look first at what the start returns, [:ok pid] or [:error reason].")
-                      (str "`" operation "` wants a server as a pid, a name, [name node], [:global name] or "
+                      (str "`" (called operation) "` wants a server as a pid, a name, [name node], [:global name] or "
                            "[:via registry name]; this is " (arguments/show x) "."))
                     {:server x}))
 
@@ -95,6 +102,15 @@
   [x]
   (let [[kind name] (when-not (instance? Pid x) (parts x))]
     (if (= :remote kind) [:nodedown (peek name)] :noproc)))
+
+(defn absent-note
+  "What to know or do where no server is found at the address."
+  [x]
+  (let [[reason other] (let [why (absent x)] (when (vector? why) why))]
+    (cond
+      (nil? x) "Give it the pid of a server, or its name."
+      (= :nodedown reason) (str "There is no node " (arguments/show other) ": this is the node " (arguments/show node) ", and it is connected to no other.")
+      :else "No process has this name.")))
 
 (defn- taken [name ^Pid pid holder]
   (arguments/misuse :magnetar/name-taken

@@ -9,7 +9,7 @@
    [magnetar.impl.runtime]
    [magnetar.impl.suggest :as suggest])
   (:import
-   (clojure.lang Iterate LazySeq PersistentQueue)
+   (clojure.lang ExceptionInfo Iterate LazySeq PersistentQueue)
    (magnetar.kernel.park Cancelled Exit Frames)
    (magnetar.kernel.process Language Pid Processes Ref Words)))
 
@@ -98,13 +98,43 @@
   [^Throwable error]
   (vec (Frames/ofProgram (.getStackTrace error) most-frames)))
 
+(def ^:private most-causes 4)
+
+(defn- said
+  "What a cause says, with its class unless it is an ex-info."
+  [^Throwable cause]
+  (let [of (errors/class-of cause)
+        message (some-> (ex-message cause) cut)]
+    (cond
+      (nil? message) (.getName of)
+      (= ExceptionInfo of) message
+      :else (str message " (" (.getName of) ")"))))
+
+(defn- deeper-causes
+  "What the causes of this cause say, from the outside in. The last of them is the root, also where the middle of a long chain is left out."
+  [cause]
+  (let [known (volatile! #{cause}) ; a chain that leads back to itself ends there
+        new? #(when-not (@known %) (vswap! known conj %))
+        chain (vec (take-while new? (take 1000 (take-while some? (rest (iterate ex-cause cause))))))
+        room (dec (long most-causes))]
+    (mapv said (if (< room (count chain))
+                 (conj (subvec chain 0 (dec room)) (peek chain))
+                 chain))))
+
+(defn- causes
+  "The :cause of an error, in the words of that, and if that has causes too, what they say as :causes."
+  [cause]
+  (let [deeper (deeper-causes cause)]
+    (cond-> {:cause (or (some-> (ex-message cause) cut) (said cause))}
+      (seq deeper) (assoc :causes deeper))))
+
 (defn error-term
   "What an error says, as plain data."
   [^Throwable error]
   (cond-> {:type (symbol (.getName (errors/class-of error)))
            :message (some-> (ex-message error) cut)}
     (ex-data error) (assoc :data (plain (ex-data error)))
-    (ex-cause error) (assoc :cause (some-> (ex-message (ex-cause error)) cut))))
+    (ex-cause error) (merge (causes (ex-cause error)))))
 
 (defn reason
   "The exit reason of a process that threw this: that of an exit, or of an error that has one as :magnetar/exit, else [what the error says,
