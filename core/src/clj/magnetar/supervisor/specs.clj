@@ -93,7 +93,7 @@
   "True if the value has no end, as far as one can see: what has more than 1,000 values and has not counted them."
   [x]
   (and (coll? x)
-       (or (and (not (counted? x)) (< (long most-seen) (bounded-count (inc (long most-seen)) x)))
+       (or (and (not (counted? x)) (< (long most-seen) (long (bounded-count (inc (long most-seen)) x))))
            (some endless? x))))
 
 ;; Data are functions too, and one that stands here is a start that was called, or a name that was not looked up.
