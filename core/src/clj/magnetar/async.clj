@@ -30,7 +30,6 @@
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions])
   (:import
-   (clojure.lang AFunction IFn$LO)
    (java.util.concurrent.atomic AtomicReferenceArray)
    (magnetar.kernel.channel Buffer Callback Channel Handler Port Ports ReadPort WritePort)
    (magnetar.kernel.park Failures Fiber)))
@@ -102,9 +101,7 @@
   with strangers. While nobody waits on it, it costs no timer.
 
     (alts! [c (timeout 100)])"
-  (proxy [AFunction IFn$LO] []
-    (invoke [msecs] (plumbing/timeout "timeout" msecs))
-    (invokePrim [msecs] (plumbing/timeout-of msecs))))
+  plumbing/timeout-function)
 
 (defn close!
   "Closes a channel; returns nil.

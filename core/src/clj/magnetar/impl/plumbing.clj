@@ -11,6 +11,7 @@
    [magnetar.impl.refusals :as refusals]
    [magnetar.impl.runtime])
   (:import
+   (clojure.lang AFunction IFn$LO)
    (java.util.concurrent.atomic AtomicInteger)
    (magnetar.kernel.channel Callback Channel Ports TimeoutChannel)))
 
@@ -80,6 +81,12 @@
   "Like `timeout-of`; refuses what is no number of milliseconds, which a conversion to a long would make zero."
   [_site msecs]
   (timeout-of (refusals/millis msecs)))
+
+(def timeout-function
+  "The function `timeout`, which refuses what it is handed as an object, and takes a long from code that was compiled with core.async."
+  (proxy [AFunction IFn$LO] []
+    (invoke [msecs] (timeout "timeout" msecs))
+    (invokePrim [msecs] (timeout-of msecs))))
 
 ;; ---- one to one
 
