@@ -36,7 +36,7 @@
     (is (= true (taken (a/thread (.isDaemon (Thread/currentThread))))))))
 
 (deftest a-workload-that-does-not-exist-is-refused
-  (is (thrown-with-msg? IllegalArgumentException #"`thread-call` wants a workload, :mixed, :compute or :io; this is :bogus" (a/thread-call (fn [] 1) :bogus))))
+  (is (thrown-with-msg? IllegalArgumentException #"A workload is :mixed, :compute or :io; this is :bogus" (a/thread-call (fn [] 1) :bogus))))
 
 (deftest a-body-that-gives-nil-just-closes-its-channel
   (is (= [nil nil nil] [(taken (a/go nil)) (taken (a/thread nil)) (taken (a/io-thread nil))]))

@@ -79,7 +79,7 @@
              [(symbol n) {:golden (edn/read-string golden), :ours (edn/read-string ours), :why why}])))
 
 (def ^:private reasons
-  #"^(a defect that the contract names|the kind of thread|`<!` anywhere)(: .+)?$")
+  #"^(a known defect of core\.async|the kind of thread|`<!` anywhere)(: .+)?$")
 
 (defn- golden []
   (edn/read-string (slurp (file-of (str conformance "async-golden.edn")))))

@@ -268,8 +268,8 @@
 
 (deftest a-callback-that-is-no-function-is-named-with-what-it-is
   (doseq [word [:init :handle-call :handle-cast]]
-    (is (str/includes? (second (processes/misuse #(gs/start (assoc script word 5.5) 0)))
-                       (str "The " (name word) " of the behaviour (a map of magnetar.otp-repairs-test) is no function: it is 5.5."))))
+    (is (re-find (re-pattern (str "^The " (name word) " of the behaviour \\(a map.*\\) is no function: it is 5\\.5\\."))
+                 (second (processes/misuse #(gs/start (assoc script word 5.5) 0))))))
   (is (str/includes? (second (processes/misuse #(gs/start (assoc script :init nil) 0))) "is no function: it is nil.")))
 
 ;; ---- replies

@@ -2,7 +2,7 @@
   "Platform threads for work that virtual threads cannot give back: one cached pool for each kind of workload."
   {:no-doc true}
   (:require
-   [magnetar.impl.refusals :as refusals]
+   [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
    (java.util.concurrent Executor Executors ThreadFactory)
@@ -29,7 +29,8 @@
     :compute (cached-pool :compute)
     :mixed (cached-pool :mixed)
     :io (virtual-threads)
-    (throw (refusals/wrong-value "thread-call" "a workload, :mixed, :compute or :io" workload))))
+    (arguments/misuse :magnetar/wrong-value (str "A workload is :mixed, :compute or :io; this is " (arguments/show workload) ".")
+                      {:operation "thread-call" :value workload})))
 
 (defn- ask-factory [workload]
   (when-let [factory (System/getProperty "clojure.core.async.executor-factory")]

@@ -24,10 +24,6 @@
   (green? 40 "-Djdk.virtualThreadScheduler.parallelism=1" "hand-off-fair" "hand-off-together" "hand-off-outside")
   (green? 40 "-Djdk.virtualThreadScheduler.parallelism=2" "hand-off-crowded"))
 
-(deftest while-one-carrier-works-nobody-stays-behind-with-those-that-rest-and-they-come-back-when-it-computes
-  (green? 60 "-Djdk.virtualThreadScheduler.parallelism=2" "carriers-leave-nobody" "carriers-come-back" "carriers-are-fewer")
-  (green? 60 "-Djdk.virtualThreadScheduler.parallelism=3" "carriers-see-strangers"))
-
 (deftest where-java-lang-is-closed-fibers-are-woken-by-unpark
   (let [{:keys [exit out]} (child/run (cons @checks/classes (checks/class-path)) 60 "-Dmagnetar.check.seconds=25"
                                       "magnetar.check.Main" "hand-off-ring" "mailbox-wake-up")]
