@@ -19,6 +19,7 @@
   [["shell syntax" shell/findings]
    ["deps.edn = pom.xml" libraries/findings]
    ["layers" layers/findings]
+   ["names of layers" layers/name-findings]
    ["kernel layers" layers/kernel-findings]
    ["runtime first" layers/runtime-findings]
    ["format" format/findings]

@@ -35,6 +35,7 @@
 
 (deftest arrows-of-this-checkout-point-down
   (is (= [] (layers/findings)))
+  (is (= [] (layers/name-findings)))
   (is (= [] (layers/kernel-findings)))
   (is (= [] (layers/runtime-findings))))
 
@@ -54,6 +55,14 @@
   (planted {"core/src/clj/magnetar/attic.clj" "(ns magnetar.attic)"}
     (is (= ["magnetar.attic has no layer: add it to dev/src/magnetar/dev/lint/layers.edn"]
            (map :message (layers/findings))))))
+
+(deftest a-layer-of-what-is-not-there-is-found
+  (planted {"core/src/clj/magnetar/attic.clj" "(ns magnetar.attic)"}
+    (is (some #{"magnetar.scope has a layer, but there is no such namespace: take it out"} (map :message (layers/name-findings))))))
+
+(deftest an-arrow-between-the-layers-of-otp-is-found
+  (planted {"core/src/clj/magnetar/supervisor.clj" "(ns magnetar.supervisor (:require [magnetar.gen-server :as gs] [magnetar.task :as task]))"}
+    (is (= ["magnetar.supervisor requires magnetar.task, which lies above it: arrows point down only"] (map :message (layers/findings))))))
 
 (deftest a-kernel-package-that-looks-up-or-outside-is-found
   (planted {"kernel/src/java/magnetar/kernel/time/Wheel.java"

@@ -56,6 +56,14 @@
   []
   (mapcat arrow-findings (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj"])))
 
+(defn name-findings
+  "Names that have a layer, and no namespace."
+  []
+  (let [there (map (comp str :name) (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "bench/src/clj" "dev/src"]))]
+    (for [rooms (:clojure @floors), room rooms, room-name room
+          :when (not-any? #(within? % room-name) there)]
+      {:file "dev/src/magnetar/dev/lint/layers.edn" :message (str room-name " has a layer, but there is no such namespace: take it out")})))
+
 ;; --- kernel packages
 
 (defn- without-comments [text]
