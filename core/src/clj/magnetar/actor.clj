@@ -36,6 +36,7 @@
    [magnetar.impl.actor.start :as start]
    [magnetar.impl.actor.text :as text]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.impl.timers :as timers]
@@ -312,7 +313,7 @@
   (Processes/sendAfter (timer-nanos "start-timer" duration) (check-address "start-timer" to) message true))
 
 (defn- millis [^long nanos]
-  (if (neg? nanos) false (quot (+ nanos 999999) 1000000)))
+  (if (neg? nanos) false (clock/millis nanos)))
 
 (defn cancel-timer
   "Stops a timer, also one of `magnetar.timer`: the milliseconds that were left, or false if it has sent, was stopped, or never was.

@@ -17,18 +17,15 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.breaker :as machine]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope])
   (:import
    (java.time Duration)
-   (magnetar.kernel.park Fiber)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
-
-(defn- now ^long []
-  (.nanoTime (.world (Fiber/current))))
 
 ;; ---- the server: {:who :how :probe :breaker :trials {monitor epoch} :subscribers {monitor pid}}
 
@@ -60,7 +57,7 @@
         (entered state after)))))
 
 (defn- settle [{:keys [how] :as state} epoch good?]
-  (move state #(machine/settle % how epoch good? (now))))
+  (move state #(machine/settle % how epoch good? (clock/now))))
 
 (defn- on-trial
   "The state once a process is on trial: if it dies, another one may be."
@@ -71,11 +68,11 @@
 
 (defn- admit [{:keys [how probe breaker] :as state} pid]
   (if (or (= :open (:state breaker)) (and probe (= :half-open (:state breaker))))
-    [:reply [:refused (machine/refusal breaker how (now))] state]
-    (let [{:keys [breaker] :as state} (move state #(machine/admit % how (now)))]
+    [:reply [:refused (machine/refusal breaker how (clock/now))] state]
+    (let [{:keys [breaker] :as state} (move state #(machine/admit % how (clock/now)))]
       (if (:pass? breaker)
         [:reply [:pass (:epoch breaker) (:fail-on how)] (on-trial state pid)]
-        [:reply [:refused (machine/refusal breaker how (now))] state]))))
+        [:reply [:refused (machine/refusal breaker how (clock/now))] state]))))
 
 (defn- end-trial [{:keys [trials] :as state} pid]
   (if-some [ref (some (fn [[ref [who]]] (when (= pid who) ref)) trials)]
@@ -116,7 +113,7 @@
   (let [[word x _ _ why] (when (vector? message) message)]
     [:noreply (cond
                 (= :DOWN word) (down state x why)
-                (= [::delay-over (:epoch breaker)] message) (move state #(machine/half-open % (now)))
+                (= [::delay-over (:epoch breaker)] message) (move state #(machine/half-open % (clock/now)))
                 :else state)]))
 
 (def ^:private behaviour

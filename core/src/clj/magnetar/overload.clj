@@ -16,25 +16,22 @@
    [magnetar.gen-server :as gs]
    [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.overload.queue-age :as queue-age])
   (:import
    (clojure.lang ExceptionInfo)
    (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.kernel.park Fiber)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
-
-(defn- now ^long []
-  (.nanoTime (.world (Fiber/current))))
 
 ;; ---- the server; its state is kept in the dictionary of its process, so that the state of the behaviour stays what it is
 
 (defn- judge
   "nil if the call may pass, else why not; counts it."
   [limits sent due]
-  (let [at (now)
+  (let [at (clock/now)
         {:keys [verdict] :as state} (queue-age/judge (actor/pget ::state) limits {:at at :sent sent :due due})]
     (actor/pput ::state (update state (or verdict :passed) inc))
     verdict))
@@ -47,7 +44,7 @@
   (case (judge limits sent due)
     nil (handle-call request from s)
     :expired [:noreply s]
-    :shed [:reply [::shed (quot (- (now) (long sent)) 1000000)] s]))
+    :shed [:reply [::shed (quot (- (clock/now) (long sent)) 1000000)] s]))
 
 (defn- handle [handle-call limits request from s]
   (case (when (vector? request) (first request))
@@ -103,7 +100,7 @@
   ([server request] (call server request nil))
   ([server request {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "call" [:timeout] options)
-   (let [sent (now)
+   (let [sent (clock/now)
          due (Durations/deadline sent (arguments/nanos :timeout timeout))
          answer (gs/call server [::call sent due request] {:timeout timeout})]
      (if (and (vector? answer) (= ::shed (first answer)))

@@ -18,6 +18,7 @@
    [magnetar.channel :as channel]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.breaker :as breaker]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.outcomes :as outcomes]
    [magnetar.impl.runtime]
    [magnetar.resilience.limiter :as limiter]
@@ -26,15 +27,11 @@
   (:import
    (clojure.lang IDeref IFn)
    (java.util.concurrent ExecutionException)
-   (magnetar.kernel.park Cancelled Exit Failures Fiber)
-   (magnetar.kernel.time Durations)))
+   (magnetar.kernel.park Failures Fiber)))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- options
-
-(defn- millis ^long [^long nanos]
-  (quot (+ nanos 999999) 1000000))
 
 (defn- policy
   "A policy whose state can be looked at."
@@ -113,7 +110,7 @@
 
 (defn- too-late? [pause]
   (when-some [left (scope/deadline)]
-    (<= (long left) (millis (arguments/nanos :backoff pause)))))
+    (<= (long left) (clock/millis (arguments/nanos :backoff pause)))))
 
 (defn- attempt-once [f]
   (try {:value (f)} (catch Throwable e {:error e})))
@@ -202,7 +199,7 @@
         (scope/scope* site {:deadline duration} (fn [_] (f)))
         (catch clojure.lang.ExceptionInfo e
           (throw (if (and (= :magnetar/deadline (:magnetar/reason (ex-data e))) (identical? site (:site (ex-data e))))
-                   (ex-info (str "The call did not end within its time-out, " (millis (arguments/nanos :timeout duration)) " ms.")
+                   (ex-info (str "The call did not end within its time-out, " (clock/millis (arguments/nanos :timeout duration)) " ms.")
                             {:magnetar/reason :magnetar/timeout :timeout duration})
                    e)))))))
 
@@ -220,12 +217,12 @@
     after))
 
 (defn- guarded [breaker {:keys [fail-on] :as how} f]
-  (let [{:keys [pass? epoch] :as admitted} (move breaker how #(breaker/admit % how (stages/now)))]
+  (let [{:keys [pass? epoch] :as admitted} (move breaker how #(breaker/admit % how (clock/now)))]
     (when-not pass?
-      (throw (breaker/refusal admitted how (stages/now))))
+      (throw (breaker/refusal admitted how (clock/now))))
     (let [{:keys [value error]} (attempt-once f)
           good? (breaker/good? fail-on error)]
-      (move breaker how #(breaker/settle % how epoch good? (stages/now)))
+      (move breaker how #(breaker/settle % how epoch good? (clock/now)))
       (if error (throw error) value))))
 
 (defn circuit-breaker

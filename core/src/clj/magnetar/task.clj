@@ -21,12 +21,12 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.impl.actor.start :as start]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.task.stream :as stream]
    [magnetar.task.work :as work])
   (:import
-   (magnetar.kernel.park Fiber)
    (magnetar.kernel.process LocalProcess)
    (magnetar.kernel.time Durations)))
 
@@ -121,14 +121,6 @@
              late (work/failed 'magnetar.task/await task :timeout timeout)]
          (work/value-or-throw 'magnetar.task/await task timeout (or (work/give-up me task) (throw late))))))))
 
-(defn- now ^long []
-  (.nanoTime (.world (Fiber/current))))
-
-(defn- left
-  "The nanoseconds until the time."
-  ^long [^long deadline]
-  (if (= deadline Durations/INFINITE) deadline (max 0 (- deadline (now)))))
-
 (defn- check-owners ^LocalProcess [operation tasks]
   (when-not (sequential? tasks)
     (arguments/misuse :magnetar/not-tasks
@@ -142,7 +134,7 @@
   (let [mark (work/mark me (map :ref tasks))]
     (loop [waiting (zipmap (map :ref tasks) tasks) results {}]
       (let [more? (and (seq waiting) (< (count results) (long most)))
-            [ref result :as answer] (when more? (work/take-any me waiting mark (left deadline)))]
+            [ref result :as answer] (when more? (work/take-any me waiting mark (clock/left deadline)))]
         (if answer
           (let [results (assoc results ref result)]
             (work/die-of me (waiting ref) result)
@@ -173,7 +165,7 @@
    (arguments/options "await-many" [:timeout] options)
    (let [nanos (arguments/duration :timeout timeout)
          me (check-owners "await-many" tasks)
-         results (collect me tasks (Durations/deadline (now) nanos) Long/MAX_VALUE #(= :exit (first %)))
+         results (collect me tasks (clock/deadline nanos) Long/MAX_VALUE #(= :exit (first %)))
          failure (failure-of-many tasks results timeout)]
      (when failure
        (run! #(work/give-up me %) (remove (comp results :ref) tasks))
@@ -275,7 +267,7 @@
    (let [nanos (arguments/duration :timeout timeout)
          most (arguments/whole ":limit" limit)
          me (check-owners "yield-many" tasks)
-         results (collect me tasks (Durations/deadline (now) nanos) most (constantly false))]
+         results (collect me tasks (clock/deadline nanos) most (constantly false))]
      (mapv (fn [{:keys [ref] :as task}]
              [task (or (results ref) (at-the-time on-timeout me task))])
            tasks))))

@@ -17,26 +17,20 @@
    [magnetar.actor :as actor :refer [! after receive]]
    [magnetar.impl.actor.address :as address]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.impl.timers :as timers])
   (:import
    (java.time Duration)
    (magnetar.impl.timers Timer)
-   (magnetar.kernel.park Fiber)
    (magnetar.kernel.process LocalProcess Pid Processes)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
 
-(defn- now ^long []
-  (.nanoTime (.world (Fiber/current))))
-
-(defn- left-nanos ^long [^long instant]
-  (max 0 (- instant (now))))
-
 (defn- left ^Duration [^long instant]
-  (Duration/ofNanos (left-nanos instant)))
+  (Duration/ofNanos (clock/left instant)))
 
 (def ^:private ^:const longest (dec (quot Durations/INFINITE 1000000)))
 
@@ -77,14 +71,14 @@
 ;; ---- once
 
 (defn- once [operation site duration f]
-  (let [due (Durations/deadline (now) (finite operation duration))
+  (let [due (clock/deadline (finite operation duration))
         state (atom :waiting)]
     (Timer. (actor/spawn-opt-at operation site {}
                                 #(do (receive (after (left due) nil))
                                      (when (compare-and-set! state :waiting :fired) (f)))
                                 nil)
             state
-            #(left-nanos due))))
+            #(clock/left due))))
 
 (defn ^:no-doc apply-after-at
   "`apply-after`, with the process named after the site."
@@ -162,12 +156,12 @@
   "An interval that ends with its owner, if there is one."
   [operation site duration owner f]
   (let [period (period operation duration)
-        start (now)]
+        start (clock/now)]
     (Timer. (actor/spawn-opt-at operation site {}
                                 #(each-time (if owner (actor/monitor owner) (actor/make-ref)) start period f)
                                 nil)
             nil
-            #(- period (rem (- (now) start) period)))))
+            #(- period (rem (- (clock/now) start) period)))))
 
 (defn ^:no-doc apply-interval-at
   "`apply-interval`, with its processes named after the site."
@@ -254,6 +248,6 @@
   In Erlang: timer:tc/1,2,3."
   {:erlang "timer:tc/2"}
   [f & args]
-  (let [start (now)
+  (let [start (clock/now)
         value (apply f args)]
-    [(quot (- (now) start) 1000) value]))
+    [(quot (- (clock/now) start) 1000) value]))

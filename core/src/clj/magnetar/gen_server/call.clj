@@ -9,6 +9,7 @@
    [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
@@ -20,8 +21,7 @@
    (magnetar.gen_server.host Desk Visit)
    (magnetar.kernel.park Failures Fiber)
    (magnetar.kernel.process Inline LocalProcess Matcher Pid Processes Ref)
-   (magnetar.kernel.scope Scope)
-   (magnetar.kernel.time Durations)))
+   (magnetar.kernel.scope Scope)))
 
 (set! *warn-on-reflection* true)
 
@@ -258,11 +258,7 @@
 (defn- time-left
   "How long the caller waits at most: its scopes may give it less than it wants."
   ^long [^long nanos]
-  (let [fiber (Fiber/current)
-        deadline (Scope/deadlineOf fiber)]
-    (if (= Durations/INFINITE deadline)
-      nanos
-      (min nanos (- deadline (.nanoTime (.world fiber)))))))
+  (min nanos (clock/left (Scope/deadlineOf (Fiber/current)))))
 
 (defn- visited?
   "Did the server, which rests, serve the visitor here and now? Whoever is a server itself says that it waits for this one."

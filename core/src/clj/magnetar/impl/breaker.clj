@@ -5,6 +5,7 @@
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.outcomes :as outcomes]
    [magnetar.impl.runtime])
   (:import
@@ -116,16 +117,13 @@
     (outcomes/cancellation? error) nil
     :else (not (judged fail-on error true))))
 
-(defn- millis ^long [^long nanos]
-  (quot (+ nanos 999999) 1000000))
-
 (defn- time-closed
   "The milliseconds until an open breaker lets a trial pass; nil for never, 0 if trials are under way."
   [{:keys [state since]} delay at]
   (cond
     (not= :open state) 0
     (= Durations/INFINITE delay) nil
-    :else (millis (max 0 (- (long delay) (- (long at) (long since)))))))
+    :else (clock/millis (max 0 (- (long delay) (- (long at) (long since)))))))
 
 (defn refusal
   "The error of a call that may not pass."

@@ -3,17 +3,14 @@
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
-   [magnetar.resilience.stages :as stages]
    [magnetar.scope :as scope])
   (:import
    (java.time Duration)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
-
-(defn- millis ^long [^long nanos]
-  (quot (+ nanos 999999) 1000000))
 
 (defn- sleep-nanos [^long nanos]
   (scope/sleep (Duration/ofNanos nanos)))
@@ -37,13 +34,13 @@
     now))
 
 (defn- rate-limited [wait]
-  (ex-info (str "The rate limiter refused the call: its turn would come in " (millis wait) " ms.")
-           {:magnetar/reason :magnetar/rate-limited :retry-after-ms (millis wait)}))
+  (ex-info (str "The rate limiter refused the call: its turn would come in " (clock/millis wait) " ms.")
+           {:magnetar/reason :magnetar/rate-limited :retry-after-ms (clock/millis wait)}))
 
 (defn acquire
   "Waits until a call may begin; throws if that is too long."
   [limiter how]
-  (let [{:keys [wait refused?] :as reserved} (swap! limiter reserve how (stages/now))]
+  (let [{:keys [wait refused?] :as reserved} (swap! limiter reserve how (clock/now))]
     (when refused?
       (throw (rate-limited wait)))
     (try
@@ -63,7 +60,7 @@
         burst (arguments/whole :burst (or burst 1))]
     (when (< (quot Durations/INFINITE 4) (* (double interval) burst))
       (arguments/misuse :magnetar/bad-option
-                        (str "A :burst of " burst " calls, one each " (millis interval) " ms, is more than a limiter can count: make it smaller.")
+                        (str "A :burst of " burst " calls, one each " (clock/millis interval) " ms, is more than a limiter can count: make it smaller.")
                         {:burst burst}))
     {:interval interval
      :burst burst
@@ -73,6 +70,6 @@
 (defn look
   "What a limiter shows of itself."
   [{:keys [full-at]} {:keys [^long interval ^long burst]}]
-  (let [behind (if full-at (max 0 (- (long full-at) (stages/now))) 0)]
+  (let [behind (if full-at (max 0 (- (long full-at) (clock/now))) 0)]
     {:available (max 0 (- burst (quot (+ behind (dec interval)) interval)))
-     :wait-ms (millis (max 0 (- behind (* interval (dec burst)))))}))
+     :wait-ms (clock/millis (max 0 (- behind (* interval (dec burst)))))}))

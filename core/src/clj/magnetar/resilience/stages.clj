@@ -4,6 +4,7 @@
   (:require
    [magnetar.channel :as channel]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime]
@@ -12,22 +13,16 @@
    (clojure.lang ExceptionInfo)
    (java.time Duration)
    (magnetar.kernel.channel Channel)
-   (magnetar.kernel.park Fiber)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
-
-(defn now
-  "The clock of this fiber's world, in nanoseconds."
-  ^long []
-  (.nanoTime (.world (Fiber/current))))
 
 (defn time-to
   "The time from now to an instant, as a duration."
   [^long instant]
   (if (= instant Durations/INFINITE)
     :infinity
-    (Duration/ofNanos (max 0 (- instant (now))))))
+    (Duration/ofNanos (clock/left instant))))
 
 (defn- body
   "Runs `stage`, then closes out: for the cause that `in` was closed for, or for what the stage threw."
@@ -106,7 +101,7 @@
   [in size ^long within out]
   (loop []
     (when-some [value (next-of in)]
-      (let [[batch more?] (fill in value size (Durations/deadline (now) within))]
+      (let [[batch more?] (fill in value size (clock/deadline within))]
         (when (and (channel/put out batch) more?)
           (recur))))))
 
@@ -158,7 +153,7 @@
           (let [next (+ (long end) every)]
             (recur (within-length held (- next length)) next false)))
         :else
-        (let [at (now)]
+        (let [at (clock/now)]
           (recur (conj held [at value])
                  (cond
                    (seq held) end

@@ -8,6 +8,7 @@
    [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
    [magnetar.impl.worlds :as worlds]
@@ -171,7 +172,7 @@
 (defn- add-restart
   "The state after one more restart; nil if these are too many."
   [{:keys [intensity period restarts] :as state}]
-  (let [now (children/now)
+  (let [now (clock/now)
         late (conj (lately restarts now period) now)]
     (when (<= (count late) (long intensity))
       (assoc state :restarts late))))

@@ -7,21 +7,16 @@
    [magnetar.actor :as actor :refer [after receive]]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report])
   (:import
    (clojure.lang ArityException)
-   (magnetar.kernel.park Fiber)
    (magnetar.kernel.process LocalProcess Pid Processes)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
-
-(defn now
-  "The nanoseconds of this world's clock."
-  ^long []
-  (.nanoTime (.world (Fiber/current))))
 
 ;; ---- start
 
@@ -193,7 +188,7 @@
   [^long deadline]
   (if (= deadline Durations/INFINITE)
     :infinity
-    (quot (+ (max 0 (- deadline (now))) 999999) 1000000)))
+    (clock/millis (clock/left deadline))))
 
 (defn- await-all
   "Waits for the ends of the children, from reference to child; those that are left at the time."
@@ -218,7 +213,7 @@
   (let [watched (into {} (map (fn [child] [(actor/monitor (:pid child)) child])) children)
         brutal? (= :brutal-kill shutdown)]
     (run! #(actor/exit (:pid %) (if brutal? :kill :shutdown)) children)
-    (let [deadline (Durations/deadline (now) (if brutal? Durations/INFINITE (Durations/nanos shutdown)))
+    (let [deadline (clock/deadline (if brutal? Durations/INFINITE (Durations/nanos shutdown)))
           late (await-all who watched deadline)]
       (run! #(actor/exit (:pid %) :kill) (sort-by :n (vals late)))
       (await-all who late Durations/INFINITE))))

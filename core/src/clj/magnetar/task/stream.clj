@@ -7,15 +7,14 @@
   (:require
    [magnetar.actor :as actor]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.task.work :as work])
   (:import
    (clojure.lang IReduce Seqable)
-   (magnetar.kernel.park Fiber)
-   (magnetar.kernel.process LocalProcess Matcher Processes)
-   (magnetar.kernel.time Durations)))
+   (magnetar.kernel.process LocalProcess Matcher Processes)))
 
 (set! *warn-on-reflection* true)
 
@@ -26,9 +25,6 @@
 ;; results that wait for those before them.
 (defrecord Now [left started given running numbers waiting])
 
-(defn- now ^long []
-  (.nanoTime (.world (Fiber/current))))
-
 ;; ---- tasks come and go
 
 (defn- start-next [{:keys [start limit]} {:keys [left started] :as state}]
@@ -37,7 +33,7 @@
         task (assoc (start item) :birth birth)]
     (-> state
         (assoc :left (rest left) :started (inc (long started)))
-        (assoc-in [:running started] {:task task :item item :deadline (Durations/deadline (now) (long limit))})
+        (assoc-in [:running started] {:task task :item item :deadline (clock/deadline (long limit))})
         (assoc-in [:numbers (:ref task)] started))))
 
 (defn- fill
@@ -108,7 +104,7 @@
   "The state when one more task has ended."
   [{:keys [me] :as plan} {:keys [running numbers] :as state}]
   (let [{:keys [deadline task]} (val (first running))
-        nanos (if (= Durations/INFINITE deadline) deadline (max 0 (- (long deadline) (now))))]
+        nanos (clock/left (long deadline))]
     (if-some [[ref result] (work/take-any me numbers (work/mark me [(:ref task)]) nanos)]
       (let [number (numbers ref)
             {:keys [task]} (running number)]

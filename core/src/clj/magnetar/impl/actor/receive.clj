@@ -4,6 +4,7 @@
   (:require
    [magnetar.impl.actor.language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.match.clauses :as clauses]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime]
@@ -11,7 +12,6 @@
   (:import
    (java.util List)
    (magnetar.kernel.channel Select Select$Chosen)
-   (magnetar.kernel.park Fiber)
    (magnetar.kernel.process LocalProcess Matcher Processes)
    (magnetar.kernel.time Durations)))
 
@@ -29,11 +29,6 @@
   (when (nil? timeout)
     (arguments/misuse :magnetar/bad-duration "The time of an (after ..) is nil: give milliseconds, a java.time.Duration or :infinity." {:after nil}))
   (arguments/nanos "time of an (after ..)" timeout))
-
-(defn- left ^long [^long deadline]
-  (if (= deadline Durations/INFINITE)
-    deadline
-    (max 0 (- deadline (.nanoTime (.world (Fiber/current)))))))
 
 (defn- choose
   "What happens first on the channels, as the answer of the clause beside the first one; nil if time ran out, :message if one came."
@@ -59,12 +54,12 @@
   "Like `LocalProcess.receive`, with channels beside the mailbox: the answer of the clause number first-number and on is a value of a channel."
   [^LocalProcess me ^Matcher matcher channels first-number nanos mark]
   (run! check-channel channels)
-  (let [deadline (Durations/deadline (.nanoTime (.world (Fiber/current))) (long nanos))]
+  (let [deadline (clock/deadline (long nanos))]
     (loop [answer (.receive me matcher 0 (long mark))
            looked-at (long mark)]
       (if (some? answer)
         answer
-        (let [chosen (choose me channels first-number (left deadline))]
+        (let [chosen (choose me channels first-number (clock/left deadline))]
           (if (= :message chosen)
             (let [youngest (arrived me)] ; before it looks: what comes meanwhile is looked at twice, not never
               (recur (.receive me matcher 0 looked-at) youngest))
