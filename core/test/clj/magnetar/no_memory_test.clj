@@ -1,5 +1,7 @@
 (ns magnetar.no-memory-test
   "What is left when memory has ended: timers go on, processes that die of it are dead, and the report names what fills it."
+  {:slow true
+   :limit 250000}
   (:require
    [clojure.edn :as edn]
    [clojure.string :as str]
@@ -80,14 +82,14 @@
          (prn :restarted (deref started 100000 false)))
        (System/exit 0)))
 
-(deftest ^{:slow true :limit 250000} a-process-that-dies-of-its-own-mailbox-is-dead-and-is-restarted
+(deftest a-process-that-dies-of-its-own-mailbox-is-dead-and-is-restarted
   (let [{:keys [printed err exit]} (run fast "100m" gluttons)]
     (is (= [:down 'java.lang.OutOfMemoryError :alive false :join :magnetar/exited :restarted true] printed) err)
     (is (str/includes? err "messages, which were dropped when memory ended in it") err)
     (is (zero? exit))))
 
 ;; Where memory ends at the first death of all, call sites of the kernel that were never linked cannot be.
-(deftest ^{:slow true :limit 250000} the-first-process-of-a-program-dies-of-its-own-mailbox-too
+(deftest the-first-process-of-a-program-dies-of-its-own-mailbox-too
   (let [{:keys [printed err exit]} (run launchers "100m" gluttons)]
     (is (= [:down 'java.lang.OutOfMemoryError :alive false :join :magnetar/exited :restarted true] printed) err)
     (is (zero? exit))))
@@ -113,7 +115,7 @@
          (receive :t (prn :sent) (after 60000 (prn :late))))
        (System/exit 0)))
 
-(deftest ^{:slow true :limit 250000} time-outs-and-timers-go-on-after-the-memory-was-full
+(deftest time-outs-and-timers-go-on-after-the-memory-was-full
   (let [{:keys [printed err]} (run fast "100m" timers)]
     (is (= [:timeout :sent] printed) err)))
 
@@ -130,7 +132,7 @@
          (.join main))
        (System/exit 0)))
 
-(deftest ^{:slow true :limit 250000} a-flooded-mailbox-is-warned-of-and-named-when-memory-ends
+(deftest a-flooded-mailbox-is-warned-of-and-named-when-memory-ends
   (let [{:keys [err]} (run fast "100m" flood)]
     (is (re-find #"The mailbox of #magnetar/pid \"\S+ :sink\" holds \d+ messages" err) err)
     (is (re-find #"(?s)OutOfMemoryError.*#magnetar/pid \"\S+ :sink\" (with|holds) \d+ messages" err) err)

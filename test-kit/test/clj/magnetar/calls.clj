@@ -6,17 +6,17 @@
   (:require
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope]
    [magnetar.supervision :refer [below one-of]]
-   [magnetar.supervisor :as sup]
-   [magnetar.supervisor.children :as children])
+   [magnetar.supervisor :as sup])
   (:import
    (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
 
-(defn- ms [] (/ (children/now) 1000000))
+(defn- ms [] (/ (clock/now) 1000000))
 
 ;; --- the server: each request is [kind x ms]
 

@@ -3,12 +3,12 @@
   (:require
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope]
    [magnetar.supervision-model :as model]
    [magnetar.supervisor :as sup]
-   [magnetar.supervisor.behaviour :as behaviour]
-   [magnetar.supervisor.children :as children])
+   [magnetar.supervisor.behaviour :as behaviour])
   (:import
    (magnetar.kernel.park Exit Fiber)
    (magnetar.kernel.process Pid)))
@@ -115,14 +115,14 @@
     3 (start-kid run seen kid)))
 
 (defn- started [run seen kid]
-  (note seen [:start (:id kid) (alive seen) (children/now)])
+  (note seen [:start (:id kid) (alive seen) (clock/now)])
   (let [[how x :as outcome] (try
                               (let [value (outcome-of run seen kid)] (if (= :ignore value) [:ignore] value))
                               (catch Exception e [:error (or (:magnetar/exit (ex-data e)) (ex-message e))]))]
     (when (= :ok how)
       (vswap! (:pids seen) conj x)
       (vswap! run update :born conj {:pid x :kid kid :seen seen}))
-    (note seen [:started outcome (children/now)])
+    (note seen [:started outcome (clock/now)])
     (if (= :ignore how) :ignore outcome)))
 
 (defn child-spec
@@ -147,9 +147,9 @@
 (defn- traced
   "Does f, which handles the message, between an entry :in and an entry :out."
   [seen kind message f]
-  (note seen [:in kind message (children/now)])
+  (note seen [:in kind message (clock/now)])
   (let [value (f)]
-    (note seen [:out (if (vector? value) (result value) {}) (alive seen) (children/now)])
+    (note seen [:out (if (vector? value) (result value) {}) (alive seen) (clock/now)])
     value))
 
 (defn- as-the-model-has-it

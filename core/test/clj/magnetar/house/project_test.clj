@@ -1,6 +1,7 @@
 (ns magnetar.house.project-test
   "bin/magnetar runs programs of several files, with the paths and libraries of their own project."
-  {:limit 300000}
+  {:slow true
+   :limit 300000}
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
