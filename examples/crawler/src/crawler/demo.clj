@@ -156,7 +156,7 @@
   "Printed under the table."
   "
 What it says: where blocks wait (A1, A2, B, the crawl), a pool of eight makes them queue. Threads do not, and fibers neither:
-they cost less, which shows where there are thousands. Where blocks compute (A3), all end at what the cores can do, and eight
+they cost less, which shows where there are thousands. Where blocks compute (A3), no library does more than the cores can, and eight
 threads asleep keep the computation waiting too (A4). The best of one to three runs counts; a difference of a tenth is noise.
 Try next: `bin/magnetar demo DIR` with HTML of your own, `bin/magnetar repl` for a prompt, or the ten lines of README.md.")
 
