@@ -45,8 +45,7 @@
    [magnetar.scope.context :as context])
   (:import
    (java.util.concurrent Executors)
-   (magnetar.kernel.process Address LocalProcess Matcher Pid Pid$Ended Processes Processes$Started Ref)
-   (magnetar.kernel.time Durations)))
+   (magnetar.kernel.process Address LocalProcess Matcher Pid Pid$Ended Processes Processes$Started Ref)))
 
 (set! *warn-on-reflection* true)
 
@@ -276,18 +275,6 @@
         message)
     (Processes/send (if (vector? to) (address/target to) to) message)))
 
-;; The last before what counts as no limit.
-(def ^:private ^:const longest-timer (dec (quot Durations/INFINITE 1000000)))
-
-(defn- timer-nanos ^long [operation duration]
-  (let [nanos (arguments/duration operation duration)]
-    (when (= Durations/INFINITE nanos)
-      (arguments/misuse :magnetar/bad-duration
-                        (str "`" operation "` takes a time of at most " longest-timer " milliseconds, about 292 years; this is "
-                             (arguments/show duration) ". Give a shorter one, or start no timer for what is never to come.")
-                        {operation duration :longest longest-timer}))
-    nanos))
-
 (defn send-after
   "Sends the message to a pid or a name when so many milliseconds have passed; returns the reference of the timer.
 
@@ -299,7 +286,7 @@
   {:erlang "erlang:send_after/3"}
   [duration to message]
   (transactions/refuse "send-after")
-  (Processes/sendAfter (timer-nanos "send-after" duration) (check-address "send-after" to) message false))
+  (Processes/sendAfter (arguments/finite "send-after" duration) (check-address "send-after" to) message false))
 
 (defn start-timer
   "Like `send-after`, but what it sends is [:timeout reference message].
@@ -310,7 +297,7 @@
   {:erlang "erlang:start_timer/3"}
   [duration to message]
   (transactions/refuse "start-timer")
-  (Processes/sendAfter (timer-nanos "start-timer" duration) (check-address "start-timer" to) message true))
+  (Processes/sendAfter (arguments/finite "start-timer" duration) (check-address "start-timer" to) message true))
 
 (defn- millis [^long nanos]
   (if (neg? nanos) false (clock/millis nanos)))

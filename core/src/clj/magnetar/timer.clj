@@ -32,23 +32,9 @@
 (defn- left ^Duration [^long instant]
   (Duration/ofNanos (clock/left instant)))
 
-(def ^:private ^:const longest (dec (quot Durations/INFINITE 1000000)))
-
-(defn- too-long [operation duration]
-  (arguments/misuse :magnetar/bad-duration
-                    (str "`" operation "` takes a time of at most " longest " milliseconds, about 292 years; this is " (arguments/show duration)
-                         ". Give a shorter one, or start no timer for what is never to come.")
-                    {operation duration :longest longest}))
-
-(defn- finite ^long [operation duration]
-  (let [nanos (arguments/duration operation duration)]
-    (when (= Durations/INFINITE nanos)
-      (too-long operation duration))
-    nanos))
-
 (defn- period ^long [operation duration]
-  (when (and (some? duration) (= Durations/INFINITE (arguments/nanos operation duration)))
-    (too-long operation duration))
+  (when (some? duration)
+    (arguments/finite operation duration))
   (arguments/period operation duration))
 
 (defn- check-process [operation x]
@@ -71,7 +57,7 @@
 ;; ---- once
 
 (defn- once [operation site duration f]
-  (let [due (clock/deadline (finite operation duration))
+  (let [due (clock/deadline (arguments/finite operation duration))
         state (atom :waiting)]
     (Timer. (actor/spawn-opt-at operation site {}
                                 #(do (receive (after (left due) nil))

@@ -96,6 +96,20 @@
     (bad-duration what a-duration nil))
   (nanos what duration))
 
+;; The last before what counts as no limit.
+(def ^:private ^:const longest-timer (dec (quot Durations/INFINITE 1000000)))
+
+(defn finite
+  "The duration of a timer in nanoseconds: it has to end."
+  ^long [operation time]
+  (let [nanos (duration operation time)]
+    (when (= Durations/INFINITE nanos)
+      (misuse :magnetar/bad-duration
+              (str "`" operation "` takes a time of at most " longest-timer " milliseconds, about 292 years; this is " (show time)
+                   ". Give a shorter one, or start no timer for what is never to come.")
+              {operation time :longest longest-timer}))
+    nanos))
+
 (defn period
   "The duration in nanoseconds, where it has to be above 0 and to end."
   ^long [what duration]

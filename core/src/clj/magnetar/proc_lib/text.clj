@@ -88,9 +88,8 @@
 (defn- other [{:keys [event name pid reason message supervisor] :as data}]
   (let [data (cond-> data (= name pid) (dissoc :name))
         said (if (string? message) message (when (some? reason) (reasons/sentence reason)))
-        left (cond-> (dissoc data :event :reason)
+        left (cond-> (apply dissoc data :event :reason (said-by-message event))
                (string? message) (dissoc :message)
-               true (as-> left (apply dissoc left (said-by-message event)))
                (and supervisor (contains? data :child)) (dissoc :supervisor :child))]
     (str (title data) (when said (str ": " said)) (pairs left))))
 
