@@ -120,7 +120,7 @@
     (is (= [:timeout :sent] printed) err)))
 
 (def ^:private flood
-  "Fills a mailbox, and waits once on the way, until the warning is on the log: who sends without a pause may fill the memory before it."
+  "Fills a mailbox, and waits once on the way, until the warning is on the log: a sender without a pause may fill the memory before it."
   '(do (require '[magnetar.actor :as actor :refer [! receive]])
        (def warned (promise))
        (.addHandler (java.util.logging.Logger/getLogger "")

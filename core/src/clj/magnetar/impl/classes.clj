@@ -54,7 +54,7 @@
                       (reify Consumer (accept [_ b] (write this b)))))))
 
 (defn constructor
-  "A public constructor of these parameters: calls that of the class above with the first n of them, then does what `write` writes, if anything."
+  "A public constructor of these parameters: calls the constructor of the class above with the first n of them, then does what `write` writes, if anything."
   ([above parameters] (constructor above parameters (count parameters) nil))
   ([above parameters n write]
    (method "<init>" Void/TYPE parameters

@@ -27,6 +27,6 @@
     (max 0 (- instant (now)))))
 
 (defn millis
-  "The nanoseconds in whole milliseconds, rounded up: who waits so long does not come too early."
+  "The nanoseconds in whole milliseconds, rounded up: a wait of so long does not end too early."
   ^long [^long nanos]
   (quot (+ nanos 999999) 1000000))

@@ -159,7 +159,7 @@ final class OpenMailbox extends Mailbox {
     @Override
     void closeByOwner() {
         World.switchPoint();
-        word = CLOSED; // whoever pushes sees it in its compare-and-set
+        word = CLOSED; // a sender sees it in its compare-and-set
     }
 
     @Override
