@@ -31,6 +31,8 @@
       (str/replace #"\d+ times more" "N times more")
       ;; The JVM keeps the innermost 1,024 frames. Whether one of Clojure is among them depends on where the stack ended.
       (str/replace #"(N times more\))\n    \(and \S+ frames? of Clojure, Magnetar and the JDK\)" "$1")
+      ;; A stack ends at the entry of a function as often as at the call in it.
+      (str/replace #"(?m)^    at (\S+) \([^)]*\)\n(    at \1 \([^)]*\)\n    \(the line above)" "$2")
       (str/replace #"(fn|eval)__?\d+" "$1")
       str/trim))
 
