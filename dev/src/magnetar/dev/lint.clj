@@ -17,7 +17,7 @@
 
 (def ^:private house-gates
   [["shell syntax" shell/findings]
-   ["deps.edn = pom.xml" libraries/findings]
+   ["poms from deps.edn" libraries/findings]
    ["layers" layers/findings]
    ["names of layers" layers/name-findings]
    ["kernel layers" layers/kernel-findings]
@@ -64,13 +64,13 @@
     (leave (if (zero? (long total)) 0 1))))
 
 (defn -main
-  "Runs the gates of `what`, house or compat; --fix formats instead, --write-api rewrites api.edn instead."
+  "Runs the gates of `what`, house or compat. --fix writes the poms and formats instead, --write-api rewrites api.edn instead."
   [what & options]
   (let [option? (fn [option] (some #(= option %) options))
         unknown (remove #{"--fix" "--write-api"} (filter #(str/starts-with? % "--") options))]
     (cond
       (seq unknown) (do (println (str "magnetar: lint has no option " (first unknown) ", only --fix and --write-api")) (leave 2))
       (= "compat" what) (check what (if (next options) [] compat-gates))
-      (option? "--fix") (leave (format/fix))
+      (option? "--fix") (do (libraries/fix) (leave (format/fix)))
       (option? "--write-api") (do (api/write) (leave 0))
       :else (check what house-gates))))

@@ -25,13 +25,44 @@
 (defn- places [findings]
   (mapv (juxt :file :line) findings))
 
-(deftest deps-edn-and-the-poms-name-the-same-libraries
+(deftest the-poms-have-the-libraries-of-deps-edn
   (is (= [] (libraries/findings))))
 
-(deftest a-library-that-only-one-build-file-names-is-found
-  (let [found (libraries/differences {:run '{a/b {:mvn/version "1"}}} {:run '{a/b {:mvn/version "2"}}})]
-    (is (= [":run differs from pom.xml: deps.edn alone has #:a{b #:mvn{:version \"1\"}}, pom.xml alone #:a{b #:mvn{:version \"2\"}}"]
-           (map :message found)))))
+(def ^:private generated
+  "A pom as it begins: a place for libraries, and nothing in it."
+  "<a>\n    <!-- generated from deps.edn; CONTRIBUTING.md says how -->\n    <!-- end of what is generated -->\n  <own/>\n</a>\n")
+
+(defn- fixed
+  "The text of pom.xml after lint has written what this deps.edn gives."
+  [deps]
+  (spit (str sources/*root* "/deps.edn") deps)
+  (with-out-str (libraries/fix))
+  (is (= [] (libraries/findings)))
+  (sources/text "pom.xml"))
+
+(deftest a-library-that-deps-edn-gains-is-found-and-written-into-the-poms
+  (planted {"deps.edn" "{:deps {a/b {:mvn/version \"1\"}}}", "pom.xml" generated, "core/pom.xml" generated}
+    (let [before (fixed "{:deps {a/b {:mvn/version \"1\"}}}")]
+      (is (str/includes? before "<id>library</id>"))
+      (is (not (str/includes? before "<artifactId>d</artifactId>")))
+      (spit (str sources/*root* "/deps.edn") "{:deps {a/b {:mvn/version \"2\"}}}")
+      (is (= [["core/pom.xml" 6] ["pom.xml" 9]] (sort (places (libraries/findings)))))
+      (is (= "has `<version>1</version>` where deps.edn gives `<version>2</version>`: `bin/magnetar lint --fix` writes it"
+             (:message (first (libraries/findings)))))
+      (let [after (fixed "{:deps {a/b {:mvn/version \"1\"}} :aliases {:x {:extra-deps {c/d {:mvn/version \"3\" :exclusions [e/f]}}} :y {:deps {}}}}")]
+        (is (= (str "    <profile>\n      <id>x</id>\n      <dependencies>\n        <dependency>\n          <groupId>c</groupId>\n"
+                    "          <artifactId>d</artifactId>\n          <version>3</version>\n          <exclusions>\n            <exclusion>\n"
+                    "              <groupId>e</groupId>\n              <artifactId>f</artifactId>\n            </exclusion>\n          </exclusions>\n"
+                    "        </dependency>\n      </dependencies>\n    </profile>\n    <!-- end of what is generated -->\n  <own/>\n</a>\n")
+               (subs after (str/index-of after "    <profile>\n      <id>x"))))
+        (is (= before (fixed "{:deps {a/b {:mvn/version \"1\"}}}")) "and what goes is taken out")))))
+
+(deftest a-pom-without-a-place-for-libraries-is-found
+  (planted {"deps.edn" "{:deps {}}", "pom.xml" generated, "core/pom.xml" "<a/>"}
+    (is (some #{{:file "core/pom.xml"
+                 :message (str "has no place for the libraries of deps.edn: put them between `<!-- generated from deps.edn; CONTRIBUTING.md says how -->` "
+                               "and `<!-- end of what is generated -->`")}}
+              (libraries/findings)))))
 
 (deftest arrows-of-this-checkout-point-down
   (is (= [] (layers/findings)))

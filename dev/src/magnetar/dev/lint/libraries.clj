@@ -1,64 +1,102 @@
 (ns magnetar.dev.lint.libraries
-  "deps.edn and the poms name the same libraries: :deps are the profile `library` and the core's own dependencies,
-  each alias the profile of the same name."
+  "The poms have the libraries of deps.edn, between two comments: :deps in core/pom.xml and in the profile `library` of
+  pom.xml, each alias with :extra-deps in the profile of its name. The gate compares the text, `fix` writes it."
   (:require
-   [clojure.data :as data]
    [clojure.edn :as edn]
    [clojure.java.io :as io]
-   [clojure.xml :as xml]
+   [clojure.string :as str]
    [magnetar.dev.lint.sources :as sources]))
 
 (set! *warn-on-reflection* true)
 
-(defn- children [element tag]
-  (filter #(= tag (:tag %)) (:content element)))
+(def ^:private begin "<!-- generated from deps.edn; CONTRIBUTING.md says how -->")
 
-(defn- child [element tag]
-  (first (children element tag)))
+(def ^:private end "<!-- end of what is generated -->")
 
-(defn- text-at [element tag]
-  (first (:content (child element tag))))
+;; --- XML
 
-(defn- coordinate [element]
-  (symbol (text-at element :groupId) (text-at element :artifactId)))
+(defn- indented [lines]
+  (map #(str "  " %) lines))
 
-(defn- library [element]
-  (let [excluded (mapv coordinate (children (child element :exclusions) :exclusion))]
-    [(coordinate element)
-     (cond-> {:mvn/version (text-at element :version)}
-       (seq excluded) (assoc :exclusions excluded))]))
+(defn- element [tag lines]
+  (concat [(str "<" tag ">")] (indented lines) [(str "</" tag ">")]))
 
-(defn- dependencies [element]
-  (into {} (map library) (children (child element :dependencies) :dependency)))
+(defn- leaf [tag text]
+  (str "<" tag ">" (str/escape (str text) {\< "&lt;", \> "&gt;", \& "&amp;"}) "</" tag ">"))
 
-(defn- profiles [project]
-  (into {}
-        (for [profile (children (child project :profiles) :profile)]
-          [(keyword (text-at profile :id)) (dependencies profile)])))
+(defn- coordinate [lib]
+  [(leaf "groupId" (namespace lib)) (leaf "artifactId" (name lib))])
 
-(defn- pom [path]
-  (xml/parse (io/file sources/*root* path)))
+(defn- exclusions [excluded]
+  (when (seq excluded)
+    (element "exclusions" (mapcat #(element "exclusion" (coordinate %)) excluded))))
 
-(defn- without-own [libraries]
-  (into {} (remove #(= "magnetar" (namespace (key %)))) libraries))
+(defn- dependency [[lib {:keys [mvn/version] excluded :exclusions}]]
+  (element "dependency" (concat (coordinate lib) [(leaf "version" version)] (exclusions excluded))))
 
-(defn- aliases [deps]
-  (into {} (keep (fn [[alias {:keys [extra-deps]}]] (when extra-deps [alias extra-deps]))) (:aliases deps)))
+(defn- dependencies
+  "The lines of the libraries, by name: a large map has no order of its own."
+  [libraries]
+  (mapcat dependency (sort-by (comp str key) libraries)))
 
-(defn differences
-  "Findings for what the maps `from-deps` and `from-poms`, of a name to its libraries, do not share."
-  [from-deps from-poms]
-  (for [alias (sort (distinct (concat (keys from-deps) (keys from-poms))))
-        :let [[only-deps only-pom] (data/diff (from-deps alias) (from-poms alias))]
-        :when (or only-deps only-pom)]
-    {:file "deps.edn"
-     :message (str alias " differs from pom.xml: deps.edn alone has " (pr-str only-deps)
-                   ", pom.xml alone " (pr-str only-pom))}))
+(defn- profile [[id libraries]]
+  (element "profile" (cons (leaf "id" id) (element "dependencies" (dependencies libraries)))))
+
+;; --- the poms
+
+(defn- aliases
+  "[name libraries] of each alias that has libraries, by name."
+  [deps]
+  (sort-by first (for [[alias {:keys [extra-deps]}] (:aliases deps) :when extra-deps] [(name alias) extra-deps])))
+
+(defn- blocks
+  "What each pom holds between its comments, as lines, and how far they are indented there."
+  [{:keys [deps] :as all}]
+  {"pom.xml" [4 (mapcat profile (cons ["library" deps] (aliases all)))]
+   "core/pom.xml" [4 (dependencies deps)]})
+
+(defn- with-block
+  "The text of a pom with these lines between its comments, or nil if it does not have both."
+  [text [width lines]]
+  (let [margin (str/join (repeat width " "))
+        from (str/index-of text begin)
+        to (str/index-of text end)]
+    (when (and from to (< (long from) (long to)))
+      (str (subs text 0 (+ (long from) (count begin)))
+           "\n" (str/join (map #(str margin % "\n") lines)) margin
+           (subs text to)))))
+
+(defn- poms
+  "Each pom as :file, :text and what :wanted is in its place."
+  []
+  (for [[file block] (blocks (edn/read-string (sources/text "deps.edn")))
+        :let [text (sources/text file)]]
+    {:file file :text text :wanted (with-block text block)}))
+
+(defn- first-difference
+  "[number of the line, line, wanted line] of the first line that differs."
+  [text wanted]
+  (first (keep-indexed (fn [index [line wanted-line]] (when (not= line wanted-line) [(inc (long index)) line wanted-line]))
+                       (map vector (concat (str/split-lines text) [""]) (concat (str/split-lines wanted) [""])))))
+
+(defn- finding [{:keys [file text wanted]}]
+  (cond
+    (nil? wanted) {:file file :message (str "has no place for the libraries of deps.edn: put them between `" begin "` and `" end "`")}
+    (not= text wanted)
+    (let [[number line wanted-line] (first-difference text wanted)]
+      {:file file
+       :line number
+       :message (str "has `" (str/trim line) "` where deps.edn gives `" (str/trim wanted-line) "`: `bin/magnetar lint --fix` writes it")})))
 
 (defn findings
-  "Differences between deps.edn, pom.xml and core/pom.xml."
+  "Poms whose libraries are not those of deps.edn."
   []
-  (let [deps (edn/read-string (sources/text "deps.edn"))
-        in-deps (assoc (aliases deps) :library (:deps deps))]
-    (concat (differences in-deps (profiles (pom "pom.xml")))
-            (differences {:library (:deps deps)} {:library (without-own (dependencies (pom "core/pom.xml")))}))))
+  (keep finding (poms)))
+
+(defn fix
+  "Writes the libraries of deps.edn into the poms."
+  []
+  (doseq [{:keys [file text wanted]} (poms)
+          :when (and wanted (not= text wanted))]
+    (spit (io/file sources/*root* file) wanted)
+    (println (str file ": has the libraries of deps.edn now"))))
