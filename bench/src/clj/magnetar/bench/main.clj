@@ -1,6 +1,6 @@
 (ns magnetar.bench.main
-  "`bin/magnetar bench async|scope|fold|actor|otp|table|peers [--quick] [--no-write] [GROUP..]`: runs a lane of benchmarks, prints the table and
-  writes it to `bench/results`. The lane `async` is built first, and run in a JVM that has it on its class path."
+  "`bin/magnetar bench async|scope|fold|actor|otp|table|peers [--quick] [--no-write] [GROUP..]`: runs a suite of benchmarks, prints the table and
+  writes it to `bench/results`. The suite `async` is built first, and run in a JVM that has it on its class path."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
@@ -65,11 +65,11 @@
   [options groups peers]
   (let [result ((requiring-resolve 'magnetar.bench.peers/run)
                 {:quick (contains? options "--quick") :groups (when (seq groups) (set groups)) :peers peers})]
-    (run! println ((requiring-resolve 'magnetar.bench.page/table) result))
+    (run! println ((requiring-resolve 'magnetar.bench.peers.report/table) result))
     (when (not-any? seq ((juxt :rows :over-n :over-cores) result))
       (println "None of these peers does any of these workloads, or none that does is installed."))
     (when (and (write? options groups) (not peers))
-      (run! #(println "written:" (str %)) ((requiring-resolve 'magnetar.bench.page/write) result)))
+      (run! #(println "written:" (str %)) ((requiring-resolve 'magnetar.bench.peers.report/write) result)))
     0))
 
 (defn- install-peers

@@ -119,11 +119,20 @@
         :over-cores (scaling/over-cores options here say (constantly true)))
       result)))
 
+(defn- distances
+  "Returns how far the cores were from each other in a result, in words, or nil if that could not be measured."
+  [rounds]
+  (when-some [seen (seq (mapcat :distances rounds))]
+    (format "%d to %d ns from one core to the other and back; cores moved in %d of %d rounds that count, %d more were done again"
+            (reduce min seen) (reduce max seen) (count (filter rows/moved? rounds)) (count (filter (comp seq :distances) rounds))
+            (reduce + (keep :again rounds)))))
+
 (defn- settings [options results seconds]
   {:quick (:quick options)
    :flags [(str "JVMs: " (str/join " " rounds/flags) "; over N: " (str/join " " scaling/flags) "; memory: " (str/join " " memory/flags))
            "ours and not `without hand-off`: those of kernel/java.options" "erl +P 5000000"]
    :left-out (vec (mapcat :left-out (mapcat :raw results)))
+   :distance-of-cores (distances (mapcat :rounds (mapcat :raw results)))
    :minutes (/ (Math/round (/ (double seconds) 6.0)) 10.0)
    :busy-before-a-piece-of-work-at-most (reduce max 0.0 (keep :busy (mapcat :rounds (mapcat :raw results))))})
 

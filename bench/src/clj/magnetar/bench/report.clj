@@ -1,5 +1,5 @@
 (ns magnetar.bench.report
-  "A result as a table: for the terminal, for Markdown, and as EDN."
+  "A result as a table: for the terminal and as a page of `bench/results`. The raw result goes to `bench/target/results`, which git ignores."
   (:require
    [clojure.java.io :as io]
    [clojure.pprint :as pprint]
@@ -68,6 +68,13 @@
   ["A ratio is time, ours / theirs, one per round: the variants of a group run in turn in one JVM, the order turned round each time."
    "Each cell has the median of all rounds, the least and the greatest. What each line does: `bench/README.md`."])
 
+(defn written-by
+  "Returns the sentence that says which command writes the page of a suite.
+
+  Example: (written-by \"fold\")"
+  [suite]
+  (str "Written by `bin/magnetar bench " suite "`, which leaves the raw numbers in `bench/target/results/" suite ".edn`."))
+
 (def ^:private headings
   {"async" ["# magnetar.async beside clojure.core.async"
             "A ratio is time or memory, ours / theirs, one per round of alternating forks: the median of the rounds, the least and the greatest."
@@ -88,7 +95,7 @@
     (str/join
       "\n"
       (concat [title ""
-               (str "Written by `bin/magnetar bench " lane "`; the raw numbers are in `" lane ".edn`.")
+               (written-by lane)
                "Each JVM, of both sides, has the options of `kernel/java.options`, as `bin/magnetar` gives them to programs."]
               (or notes of-lanes)
               [""]
@@ -97,17 +104,24 @@
               (facts result)
               [""]))))
 
-(defn- folder
-  ^File []
-  (doto (io/file (machine/home) "bench" "results") (.mkdirs)))
+(defn- file
+  ^File [& path]
+  (doto ^File (apply io/file (machine/home) "bench" path) (io/make-parents)))
+
+(defn write-files
+  "Writes the page to bench/results/SUITE.md and the raw result to bench/target/results/SUITE.edn, and returns the two files.
+
+  Example: (write-files \"async\" result page)"
+  [suite result page]
+  (let [md (file "results" (str suite ".md"))
+        edn (file "target" "results" (str suite ".edn"))]
+    (spit md page)
+    (spit edn (with-out-str (binding [pprint/*print-right-margin* 120] (pprint/pprint result))))
+    [md edn]))
 
 (defn write
-  "Writes NAME.edn and NAME.md into bench/results and returns the two files.
+  "Writes the page of a suite and its raw result, and returns the two files.
 
   Example: (write \"async\" result)"
-  [title result]
-  (let [edn (io/file (folder) (str title ".edn"))
-        md (io/file (folder) (str title ".md"))]
-    (spit edn (with-out-str (binding [pprint/*print-right-margin* 120] (pprint/pprint result))))
-    (spit md (markdown title result))
-    [edn md]))
+  [suite result]
+  (write-files suite result (markdown suite result)))

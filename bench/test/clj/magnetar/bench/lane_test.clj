@@ -1,13 +1,18 @@
 (ns magnetar.bench.lane-test
   "The lanes `fold` and `scope` with little to do: all variants give the same, and a result says what the rounds say."
   (:require
+   [clojure.edn :as edn]
    [clojure.test :refer [deftest is testing]]
    [magnetar.bench.fold :as fold]
    [magnetar.bench.guide :as guide]
    [magnetar.bench.lane :as lane]
+   [magnetar.bench.machine :as machine]
    [magnetar.bench.report :as report]
    [magnetar.bench.rounds :as rounds]
-   [magnetar.bench.scope :as scope]))
+   [magnetar.bench.scope :as scope])
+  (:import
+   (java.nio.file Files)
+   (java.nio.file.attribute FileAttribute)))
 
 (def ^:private little
   "Arguments of the workloads for a test; the word count and the sleepers start processes, and are tested below."
@@ -79,6 +84,13 @@
     (is (= (str "a\n<!-- figures scope: F:  -->\n\n| what | median |\n|---|---|\n| one | 12.3 ms |\n| two / three | 12.3 ms against 12.3 ms: 1.00 |\n\n"
                 "<!-- end of figures -->\nb\n<!-- figures fold: F:  -->\nold\n<!-- end of figures -->\n")
            (guide/with-figures page "scope" result)))))
+
+(deftest a-page-is-kept-and-the-raw-numbers-go-where-git-ignores-them
+  (with-redefs [machine/home (constantly (str (Files/createTempDirectory "bench" (make-array FileAttribute 0))))]
+    (let [[page raw] (report/write "fold" {:time {:unit "ms" :rows []}})]
+      (is (= ["bench/results/fold.md" "bench/target/results/fold.edn"]
+             (map #(subs (str %) (inc (count (machine/home)))) [page raw])))
+      (is (= {:time {:unit "ms" :rows []}} (edn/read-string (slurp raw)))))))
 
 (deftest a-lane-has-a-page-of-its-own
   (is (re-find #"^# magnetar.fold beside .*\n\nWritten by `bin/magnetar bench fold`"

@@ -1,23 +1,20 @@
 (ns magnetar.bench.peers-test
-  "The lane `peers`: what Clojure does of it, with little to do; what the rounds say; the client of echo servers; the page."
+  "The suite `peers`: what Clojure does of it, with little to do; what the rounds say; the client of echo servers; the page."
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
-   [clojure.xml :as xml]
    [magnetar.bench.machine :as machine]
-   [magnetar.bench.page :as page]
-   [magnetar.bench.page.articles :as articles]
    [magnetar.bench.peers :as peers]
    [magnetar.bench.peers.core-async :as core-async]
    [magnetar.bench.peers.echo :as echo]
    [magnetar.bench.peers.little :as little]
    [magnetar.bench.peers.ours :as ours]
    [magnetar.bench.peers.programs :as programs]
+   [magnetar.bench.peers.report :as peers-report]
    [magnetar.bench.peers.rounds :as rounds]
    [magnetar.bench.peers.rows :as rows]
    [magnetar.bench.peers.serve :as serve]
-   [magnetar.bench.peers.workloads :as workloads]
-   [magnetar.bench.plots :as plots])
+   [magnetar.bench.peers.workloads :as workloads])
   (:import
    (clojure.lang ExceptionInfo)
    (java.net InetAddress ServerSocket SocketException)))
@@ -66,7 +63,7 @@
    {"Magnetar" 3.0 "Go" 4.0 "core.async, go" 9.0 "core.async, io-thread" 4.0 :busy 0.0}])
 
 (defn- rows-beside [targets]
-  (rows/rows (assoc (workloads/line "x" "x" [1] 1 targets) :unit "ns" :section "s") two-rounds))
+  (rows/rows (assoc (workloads/line "x" "x" [1] 1 targets) :unit "ns") two-rounds))
 
 (deftest a-row-says-what-the-rounds-say
   (let [[row] (rows-beside {"Go" 0.6})]
@@ -97,16 +94,10 @@
     (is (= (assoc still :again 2) (rounds/steady (rounds moved moved still moved))))
     (is (= (assoc moved :last true :again 3) (rounds/steady (rounds moved moved moved (assoc moved :last true) still))))))
 
-(deftest a-row-says-what-the-cores-were-like
-  (let [rounds [(assoc (first two-rounds) :distances [60 70]) (assoc (second two-rounds) :distances [300 290])]
-        row (fn [rounds] (first (rows/rows (assoc (workloads/line "x" "x" [1] 1 {"Go" nil}) :unit "ns" :section "s") rounds)))]
-    (is (= {:near 0.5 :apart 0.75} (update-vals (:by-distance (row rounds)) :median)))
-    (is (nil? (:by-distance (row (take 1 rounds)))))
-    (is (nil? (:by-distance (row (assoc-in rounds [1 :distances] [60 290])))) "a round in which they moved is neither")
-    (is (nil? (:by-distance (row two-rounds))))
-    (let [text (page/markdown {:rows [(row rounds)] :raw [{:title "x" :rounds rounds}]})]
-      (is (str/includes? text "in 60 to 300 ns"))
-      (is (str/includes? text "0.50 in 1 | 0.75 in 1")))))
+(deftest a-result-says-how-far-the-cores-were-from-each-other
+  (is (= "60 to 340 ns from one core to the other and back; cores moved in 1 of 2 rounds that count, 3 more were done again"
+         (#'peers/distances [{:distances [60 340] :again 3} {:distances [300 290] :again 0} {}])))
+  (is (nil? (#'peers/distances [{:distances []} {}]))))
 
 ;; --- peers
 
@@ -158,49 +149,25 @@
 
 (def ^:private a-result
   (let [ratio {:median 0.4 :min 0.3 :max 0.6 :count 3}
-        row {:title "ring" :section "Channels" :experiment "E5" :numbers [1] :operations 10 :unit "ns" :peer "Go" :ours spread :theirs spread :ratio ratio}]
+        row {:title "ring" :numbers [1] :operations 10 :unit "ns" :peer "Go" :ours spread :theirs spread :ratio ratio}]
     {:machine {:cores 2} :settings {:quick true}
      :rows [(assoc row :closed ratio :target 0.5 :met? true :floor? true)
             (assoc row :peer "jox" :target 0.3 :met? false :floor? true)
             (assoc row :peer "Erlang" :target 0.1 :met? false :floor? false)
-            (assoc row :peer "core.async, its better mode" :mode "core.async, io-thread")]
-     :over-n [{:title "N timers" :n 10 :figures {"Magnetar" 9.0}} {:title "N timers" :n 100 :figures {"Magnetar" 1.0}}
-              {:title "N timers" :n 1000 :figures {"Magnetar" 2.5}} {:title "N timers" :n 10000 :failed "Go ended."}]
-     :over-cores [{:title "ring" :cores 1 :figures {"Go" 1.0}} {:title "ring" :cores 2 :figures {"Go" 2.0}}]}))
+            (assoc row :peer "core.async, its better mode" :mode "core.async, io-thread")]}))
 
-(deftest the-page-begins-with-what-is-met-and-what-is-not
-  (let [lines (str/split-lines (page/markdown a-result))
+(deftest the-page-says-what-is-met-and-what-is-not
+  (let [lines (str/split-lines (peers-report/markdown a-result))
         there? (fn [line] (some #{line} lines))]
     (is (there? "Of 3 targets 1 are met, 1 missed, 1 below the floor, which is twice the target."))
-    (is (there? "| ring | Erlang | 0.1 | 0.40 [0.30 0.60] | - | **below the floor**: [why](../../bench/results/why.md) |"))
+    (is (there? "| ring | Erlang | 2.00 ms | 2.00 ms | 0.40 [0.30 0.60] | - | 0.1, **below the floor** |"))
     (is (there? "| ring | Go | 2.00 ms | 2.00 ms | 0.40 [0.30 0.60] | 0.40 [0.30 0.60] | 0.5, met |"))
     (is (there? "| ring | core.async, its better mode (io-thread) | 2.00 ms | 2.00 ms | 0.40 [0.30 0.60] | - |  |"))
-    (is (there? "Ours does not stay flat: 1.00 ns at N = 100, 2.50 ns at N = 1,000; [why](../../bench/results/why.md)."))
-    (is (there? "At N = 10,000: Go ended."))
-    (is (there? "| ring | Go | 1.00 | 2.00 | 2.00 |"))
-    (is (there? "## Traps"))))
+    (is (there? "- cores: 2"))))
 
-(deftest plots-are-small-and-say-what-they-show
-  (let [file (java.io.File/createTempFile "plot" ".svg")
-        drawn (fn [f & arguments] (apply f file arguments) (slurp file))]
-    (try
-      (let [bars (drawn plots/bars "beside Go" ["ring" "spawn"] [["Magnetar" {"ring" 2.0 "spawn" 0.5}] ["closed" {"ring" 3.0}]])
-            lines (drawn plots/lines "a < b" "ns" {"Go" [[10 100.0] [1000000 200.0]]})]
-        (is (every? #(str/includes? bars %) [">ring<" ">spawn<" ">2.00<" ">0.50<" ">3.00<" ">closed<"]))
-        (is (str/includes? lines "a &lt; b: ns"))
-        (is (= 3 (count (re-seq #"<path[^>]* C" lines))) "two points, and that of the legend")
-        (is (= bars (drawn plots/bars "beside Go" ["ring" "spawn"] [["Magnetar" {"ring" 2.0 "spawn" 0.5}] ["closed" {"ring" 3.0}]])))
-        (is (every? #(< (count %) 10000) [bars lines]))
-        (is (every? xml/parse (map #(java.io.ByteArrayInputStream. (.getBytes ^String %)) [bars lines]))))
-      (finally (.delete file)))))
-
-(deftest all-rows-of-a-table-have-as-many-cells-as-its-head
-  (doseq [table (partition-by #(str/starts-with? % "|") (str/split-lines (page/markdown a-result)))
-          :when (str/starts-with? (first table) "|")]
-    (is (apply = (map #(count (re-seq #"\|" %)) table)) (first table))))
-
-(deftest each-article-has-the-figures-of-the-lanes-that-repeat-it
-  (let [lane {:time {:rows [{:name "C1, C2, vector of 10 million: fold" :ours-value {:median 40.0}}]}}
-        text (str/join "\n" (articles/lines (:rows a-result) [lane]))]
-    (is (str/includes? text "  - today: ring: 20 ms; Go 20, jox 20, Erlang 20"))
-    (is (= 2 (count (re-seq #"  - today: vector of 10 million: fold: 40 ms" text))))))
+(deftest the-page-has-one-table-whose-rows-have-as-many-cells-as-its-head
+  (let [[table & more] (filter #(str/starts-with? (first %) "|")
+                               (partition-by #(str/starts-with? % "|") (str/split-lines (peers-report/markdown a-result))))]
+    (is (nil? more))
+    (is (= 6 (count table)))
+    (is (apply = (map #(count (re-seq #"\|" %)) table)))))

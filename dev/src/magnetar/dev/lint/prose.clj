@@ -10,10 +10,10 @@
 
 (def ^:private pages
   "Single pages, beside all those of the folders. What the benchmarks print is not wrapped."
-  ["SPEC.md" "CONTRIBUTING.md" "docs/README.md" "docs/glossary.md"])
+  ["SPEC.md" "CONTRIBUTING.md" "docs/README.md" "docs/glossary.md" "bench/known-gaps.md"])
 
 (def ^:private folders
-  ["docs/guide" "docs/decisions" "docs/parity" "examples"])
+  ["docs/guide" "docs/decisions" "docs/parity" "docs/reference" "examples"])
 
 (defn- markdown []
   (concat (filter sources/exists? pages) (mapcat #(sources/files % ".md") folders)))

@@ -9,13 +9,6 @@
 (defn- ratios [rounds ours theirs]
   (statistics/spread (map #(/ (double (get % ours)) (double (get % theirs))) rounds)))
 
-(def ^:private apart
-  "Nanoseconds of a round trip from core to core, above which the two are taken to share no cache."
-  150)
-
-(defn- apart? [{:keys [distances]}]
-  (> (long (reduce max distances)) (long apart)))
-
 (defn moved?
   "True if the cores of the machine came to be elsewhere during the round: what its peers took cannot be compared.
 
@@ -23,13 +16,6 @@
   [{:keys [distances]}]
   (boolean (and (seq distances)
                 (> (long (reduce max distances)) (* 2 (long (reduce min distances)))))))
-
-(defn- by-distance
-  "As :by-distance the ratios while the cores were near each other, and while they were apart, if both were seen."
-  [rounds ours theirs]
-  (let [{near false far true} (group-by apart? (filter (comp seq :distances) (remove moved? rounds)))]
-    (when (and near far)
-      {:by-distance {:near (ratios near ours theirs), :apart (ratios far ours theirs)}})))
 
 (defn- judged [{:keys [ratio] :as row} target]
   (if target
@@ -43,12 +29,11 @@
 
 (defn- row [workload rounds named target]
   (judged
-    (cond-> {:peer named
-             :ours (figures rounds "Magnetar")
-             :theirs (figures rounds named)
-             :ratio (ratios rounds "Magnetar" named)}
-      true (merge (select-keys workload [:title :section :experiment :numbers :operations :unit])
-                  (by-distance rounds "Magnetar" named))
+    (cond-> (assoc (select-keys workload [:title :numbers :operations :unit])
+              :peer named
+              :ours (figures rounds "Magnetar")
+              :theirs (figures rounds named)
+              :ratio (ratios rounds "Magnetar" named))
       (contains? (first rounds) "Magnetar, closed") (assoc :closed (ratios rounds "Magnetar, closed" named)))
     target))
 

@@ -39,13 +39,13 @@
 
 (defn- points
   "The points of a workload for one N after the other, to the first that fails, which says so as :failed."
-  [{:keys [title note] :as scaled} quick peers say]
+  [{:keys [title] :as scaled} quick peers say]
   (reduce
     (fn [points n]
       (try
         (let [figures (point scaled quick peers n)]
           (say (format "%s, N = %d: %s" title n (in-words figures)))
-          (conj points (cond-> {:title title :n n :figures figures} note (assoc :note note))))
+          (conj points {:title title :n n :figures figures}))
         (catch ExceptionInfo e
           (say (format "%s, N = %d: %s" title n (ex-message e)))
           (reduced (conj points {:title title :n n :failed (ex-message e)})))))

@@ -9,7 +9,6 @@
     :theirs    what the others are asked, where ours is a variant of its own
     :warm-ups  how many pieces of work warm a peer up; if left out it is a time
     :rounds    how many count; seven if left out
-    :experiment  its letter and number in the articles
     :needs     :slow-pages: the port of a slow server comes first; :echo: the peer serves, and the driver is its client")
 
 (set! *warn-on-reflection* true)
@@ -41,7 +40,7 @@
 
 (def ^:private channels
   [(line "ring of 1000 by channels" "ring" [1000 1000] 1000000 (assoc with-channels "Go" 1.3)
-     :experiment "E5" :fewer (slow 100 5 "jox" 10 "virtual threads" 2))
+     :fewer (slow 100 5 "jox" 10 "virtual threads" 2))
    (line "ping-pong by channels" "ping-pong" [500000] 500000 (assoc with-channels "Go" 1.6)
      :fewer (slow 20 5 "jox" 5 "virtual threads" 5))
    (line "fan-in, 4 producers, buffer 1024" "fan-in" [4 1024 4000000] 4000000 (assoc with-channels "Go" 0.5 "jox" 0.2)
@@ -62,8 +61,8 @@
    (line "select of 10, buffer 64" "select" [10 64 1000000] 1000000 (assoc with-select "Go" 0.5) :fewer (slow 20 10 "jox" 2))])
 
 (def ^:private actors
-  [(line "ring of 1000 by actors" "ring-actors" [1000 1000] 1000000 {"Erlang" 1.0 "Pekko" nil} :experiment "E5")
-   (line "ping-pong by actors" "ping-pong-actors" [500000] 500000 {"Erlang" nil "Pekko" nil} :experiment "E1")
+  [(line "ring of 1000 by actors" "ring-actors" [1000 1000] 1000000 {"Erlang" 1.0 "Pekko" nil})
+   (line "ping-pong by actors" "ping-pong-actors" [500000] 500000 {"Erlang" nil "Pekko" nil})
    (line "fan-in, 4 senders, mailbox without bound" "mailbox" [4 2000000] 2000000
      {"Erlang" nil "Pekko" nil "Kotlin" nil "jox" nil "virtual threads" nil})
    (line "gen-server call, 1 caller" "server-call" [1 500000] 500000 {"Erlang" 0.3 "Pekko" nil} :fewer {"Pekko" 10})
@@ -78,14 +77,14 @@
    (line "spawn and join of fibers, one by one" "spawn-join" [200000] 200000 with-fibers :fewer (slow 10 5))
    (line "spawn of processes" "spawn-actors" [200000] 200000 {"Erlang" 0.3 "Pekko" nil} :fewer {"Pekko" 5})
    (line "spawn and monitor of processes, one by one" "spawn-join-actors" [200000] 200000 {"Erlang" nil})
-   (line "pmap of 500,000, a fiber for each" "pmap" [500000] 500000 (assoc with-fibers "Erlang" nil) :experiment "F" :fewer (slow 5 10))
+   (line "pmap of 500,000, a fiber for each" "pmap" [500000] 500000 (assoc with-fibers "Erlang" nil) :fewer (slow 5 10))
    (line "timers, made and cancelled" "timers" [300000] 300000 {"Go" nil "Erlang" nil "Kotlin" nil "Pekko" nil "virtual threads" nil})])
 
 (def ^:private waiting
   "What waits for time and for the network takes as long on all fibers that may block: half of core.async is not to be had."
   (mapv #(assoc % :better nil)
-    [(line "32 that sleep 250 ms, 16 that compute" "mixed" [32 16] 1 (assoc with-channels "Erlang" nil) :experiment "A4" :warm-ups 1)
-     (line "18 that sleep 10 ms" "sleep" [18] 1 (into {"Go" nil "Erlang" nil} (map #(vector % nil)) core-async) :experiment "A1")
+    [(line "32 that sleep 250 ms, 16 that compute" "mixed" [32 16] 1 (assoc with-channels "Erlang" nil) :warm-ups 1)
+     (line "18 that sleep 10 ms" "sleep" [18] 1 (into {"Go" nil "Erlang" nil} (map #(vector % nil)) core-async))
      (line "crawl of 1,000 slow pages" "crawl" [1000] 1 (assoc with-channels "Erlang" nil) :needs :slow-pages :warm-ups 2)
      (line "echo of 64 bytes, 10,000 connections" "echo" [10000 20000] 20000
        {"Go" nil "Erlang" nil "Kotlin" nil "Pekko" nil "virtual threads" nil "core.async, io-thread" nil} :needs :echo :warm-ups 1)]))
@@ -94,21 +93,18 @@
   "The workloads whose figure is nanoseconds for one operation.
 
   Example: (map :title timed)"
-  (vec (for [[section workloads] [["Channels" channels] ["Actors and servers" actors] ["Fibers and timers" fibers] ["Waiting, and the network" waiting]]
-             workload workloads]
-         (assoc workload :section section))))
+  (into [] cat [channels actors fibers waiting]))
 
 (def memory
   "Those whose figure is bytes. A go block of core.async that waits is a callback, smaller than the smallest virtual thread: the target
   is that beside its io-thread.
 
   Example: (map :title memory)"
-  (mapv #(assoc % :section "Memory")
-    [(line "bytes of an idle fiber and its channel" "memory" [1000000] 1 (assoc with-channels "core.async, io-thread" 0.5) :better nil)
-     (line "bytes of an idle process" "memory-actors" [1000000] 1 {"Erlang" 0.5 "Pekko" nil})
-     (line "bytes of an idle process beside a goroutine with its channel" "memory-actors" [1000000] 1 {"Go" 0.5} :theirs "memory")
-     (line "bytes of an idle server, ours activated" "memory-servers-activated" [1000000] 1 {"Erlang" 0.1} :theirs "memory-servers")
-     (line "bytes of an idle server" "memory-servers" [1000000] 1 {"Erlang" nil})]))
+  [(line "bytes of an idle fiber and its channel" "memory" [1000000] 1 (assoc with-channels "core.async, io-thread" 0.5) :better nil)
+   (line "bytes of an idle process" "memory-actors" [1000000] 1 {"Erlang" 0.5 "Pekko" nil})
+   (line "bytes of an idle process beside a goroutine with its channel" "memory-actors" [1000000] 1 {"Go" 0.5} :theirs "memory")
+   (line "bytes of an idle server, ours activated" "memory-servers-activated" [1000000] 1 {"Erlang" 0.1} :theirs "memory-servers")
+   (line "bytes of an idle server" "memory-servers" [1000000] 1 {"Erlang" nil})])
 
 (defn- shared [per n]
   (max 1 (quot (long per) (long n))))
@@ -117,7 +113,6 @@
   "Workloads whose number of fibers, processes, timers, channels, pages or connections is N; :numbers makes their numbers. Few are started again
   and again, `times`. N is :up-to something where more do not work or take too long: a million callers wait longer than the five seconds that a
   call may take, Kotlin selects over 10,000 channels for minutes, and client and server have as many open files as there are pages or connections.
-  A :note stands below the table.
 
   Example: (map :title over-n)"
   (let [million (fn [n] [n 1000000])
@@ -129,8 +124,7 @@
      {:title "fan-in of N producers, buffer 1024, a value" :command "fan-in" :peers ["Go" "Kotlin"] :numbers (fn [n] [n 1024 1000000]) :operations last}
      {:title "rendezvous of N producers, a value" :command "fan-in" :peers ["Go" "Kotlin"] :numbers (fn [n] [n 0 1000000]) :operations last}
      {:title "select over N channels, a value" :command "select" :peers ["Go" "Kotlin"] :numbers (fn [n] [n 0 (* (long n) (long (shared 20000 n)))])
-      :operations last :up-to 1000
-      :note "Go's statement has a fixed number of cases: over more than 10 it selects by reflection."}
+      :operations last :up-to 1000}
      {:title "N senders to a mailbox, a message" :command "mailbox" :peers ["Erlang"] :numbers million :operations last}
      {:title "request and reply by channels, N callers" :command "call" :peers ["Go" "Kotlin"] :numbers million :operations last}
      {:title "gen-server call, N callers" :command "server-call" :peers ["Erlang"] :numbers (fn [n] [n 200000]) :operations last

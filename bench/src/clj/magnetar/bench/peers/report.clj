@@ -1,0 +1,84 @@
+(ns magnetar.bench.peers.report
+  "A result of the suite `peers` as a table: for the terminal, and as the page `bench/results/peers.md`."
+  (:require
+   [clojure.string :as str]
+   [magnetar.bench.report :as report]))
+
+(set! *warn-on-reflection* true)
+
+(defn- number [x]
+  (let [x (double x)]
+    (cond (>= x 1000.0) (format "%,.0f" x)
+          (>= x 100.0) (format "%.0f" x)
+          (>= x 10.0) (format "%.1f" x)
+          :else (format "%.2f" x))))
+
+(defn- quantity
+  "Formats nanoseconds or bytes; from a million nanoseconds on, as milliseconds."
+  [unit x]
+  (if (and (= "ns" unit) (>= (double x) 1e6))
+    (str (number (/ (double x) 1e6)) " ms")
+    (str (number x) " " unit)))
+
+(defn- spread [{:keys [median min max]}]
+  (cond (nil? median) "-"
+        (= min max) (number median)
+        :else (format "%s [%s %s]" (number median) (number min) (number max))))
+
+(defn- cells [row]
+  (str "| " (str/join " | " row) " |"))
+
+(defn- verdict [{:keys [target met? floor?]}]
+  (cond (nil? target) ""
+        met? "met"
+        floor? "missed"
+        :else "**below the floor**"))
+
+(defn- beside [{:keys [peer mode]}]
+  (if mode (str peer " (" (str/replace mode "core.async, " "") ")") peer))
+
+(def ^:private header
+  ["workload" "peer" "ours" "theirs" "ratio" "without hand-off" "target"])
+
+(defn table
+  "Returns the rows of a result as lines of a Markdown table.
+
+  Example: (run! println (table result))"
+  [{:keys [rows]}]
+  (list* (cells header)
+         (cells (repeat (count header) "---"))
+         (for [{:keys [title unit ours theirs ratio closed target] :as row} rows]
+           (cells [title (beside row) (quantity unit (:median ours)) (quantity unit (:median theirs)) (spread ratio) (spread closed)
+                   (if target (str target ", " (verdict row)) "")]))))
+
+(defn- in-sentence [rows]
+  (let [{met "met" missed "missed" below "**below the floor**"} (update-vals (group-by verdict rows) count)]
+    (format "Of %d targets %d are met, %d missed, %d below the floor, which is twice the target."
+            (count rows) (or met 0) (or missed 0) (or below 0))))
+
+(def ^:private introduction
+  ["# Magnetar beside Go, Erlang, core.async, jox, Kotlin, Pekko and virtual threads" ""
+   (report/written-by "peers")
+   "Times are for one operation. A ratio is ours / theirs, one per round: the median of the rounds, the least and the greatest."
+   "Below 1 Magnetar is faster, or smaller. Memory is measured once, and has no spread."
+   "\"Without hand-off\" is the same with those options only that every JVM has. What each line does: `bench/README.md`."
+   "A row of servers that names a hosting (ours inline, ours activated) is of a server started so; the others are of one as `gs/start` makes it."
+   ""])
+
+(defn- facts [{:keys [machine settings]}]
+  (for [[k v] (concat machine settings)]
+    (str "- " (str/replace (name k) "-" " ") ": " (if (sequential? v) (str/join "; " v) v))))
+
+(defn markdown
+  "Returns the text of the page: the targets in a sentence, the table, the machine.
+
+  Example: (markdown result)"
+  [{:keys [rows] :as result}]
+  (str/join "\n" (concat introduction [(in-sentence (filter :target rows)) ""] (table result) ["" "## Machine and settings" ""] (facts result) [""])))
+
+(defn write
+  "Writes the page and the raw result, and returns the two files.
+
+  Example: (write result)"
+  [result]
+  (report/write-files "peers" result (markdown result)))
