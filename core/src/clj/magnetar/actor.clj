@@ -21,7 +21,7 @@
   control   group-leader suspend-process resume-process trace
 
   A process is not its forks: in (fork ..), (go ..) and futures that a process starts, `self` and `receive` fail at once. Take the pid before:
-  (let [me (self)] ..). A process that has to exit meets `magnetar.kernel.park.Exit`, an Error that (catch Exception ..) does not swallow,
+  (let [me (self)] ..). A process that has to exit meets `magnetar.kernel.fiber.Exit`, an Error that (catch Exception ..) does not swallow,
   wherever it waits. If you need no mailbox and no supervision, a fork or a channel is less.
 
   Require it as `[magnetar.actor :as actor :refer [! receive self spawn after from]]`. `flush` is a name of

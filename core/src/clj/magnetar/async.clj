@@ -32,7 +32,8 @@
   (:import
    (java.util.concurrent.atomic AtomicReferenceArray)
    (magnetar.kernel.channel Buffer Callback Channel Handler Port Ports ReadPort WritePort)
-   (magnetar.kernel.park Failures Fiber)))
+   (magnetar.kernel.fiber Fiber)
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

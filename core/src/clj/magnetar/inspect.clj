@@ -20,9 +20,12 @@
   (:import
    (java.util.function Consumer)
    (magnetar.kernel.channel Select Select$Operation)
+   (magnetar.kernel.fiber Fibers World)
    (magnetar.kernel.inspect FiberInfo Watchdog Watchdog$Holding)
-   (magnetar.kernel.park Failures Failures$Failure Fibers HandOff Untracked WaitReason World)
+   (magnetar.kernel.park WaitReason)
    (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid Processes Zombie Zombies)
+   (magnetar.kernel.report Failures Failures$Failure)
+   (magnetar.kernel.sched HandOff Untracked)
    (magnetar.kernel.scope Offload)
    (magnetar.kernel.time Durations Wheel)))
 

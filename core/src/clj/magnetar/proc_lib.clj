@@ -25,7 +25,7 @@
   (:import
    (java.util.concurrent Callable)
    (java.util.function UnaryOperator)
-   (magnetar.kernel.park Exit)
+   (magnetar.kernel.fiber Exit)
    (magnetar.kernel.process LocalProcess Pid Processes Ref)))
 
 (set! *warn-on-reflection* true)

@@ -33,7 +33,7 @@
    [magnetar.proc-lib.report :as report]
    [magnetar.registry.table :as table])
   (:import
-   (magnetar.kernel.park Fiber)
+   (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.process LocalProcess Pid Processes)
    (magnetar.registry.table Table)))
 

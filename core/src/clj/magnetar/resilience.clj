@@ -27,7 +27,8 @@
   (:import
    (clojure.lang IDeref IFn)
    (java.util.concurrent ExecutionException)
-   (magnetar.kernel.park Failures Fiber)))
+   (magnetar.kernel.fiber Fiber)
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

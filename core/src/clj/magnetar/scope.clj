@@ -15,7 +15,7 @@
   await-callback, offload, sleep   wait for what is no fiber
 
   A failing fork cancels its siblings and the body, and the owner sees the first failure, the others suppressed. Cancellation reaches a
-  fiber wherever it waits, on a channel or in a blocking call of the JDK, as `magnetar.kernel.park.Cancelled`, an Error that
+  fiber wherever it waits, on a channel or in a blocking call of the JDK, as `magnetar.kernel.fiber.Cancelled`, an Error that
   (catch Exception ..) does not swallow; every later operation throws it again. An interrupt closes the socket or file channel that a
   fiber blocks on. Require it with an alias: `[magnetar.scope :as scope :refer [with-scope fork]]`."
   (:require
@@ -34,7 +34,7 @@
    (java.util.concurrent CompletableFuture CompletionStage)
    (java.util.function BiFunction)
    (magnetar.kernel.channel Channel)
-   (magnetar.kernel.park Fiber)
+   (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.scope Fork Offload Scope)
    (magnetar.kernel.time Durations Waits)))
 

@@ -9,7 +9,7 @@
    [magnetar.inspect :as inspect]
    [magnetar.support :refer [eventually limit-ms with-failures]])
   (:import
-   (magnetar.kernel.park Cancelled Exit)))
+   (magnetar.kernel.fiber Cancelled Exit)))
 
 (set! *warn-on-reflection* true)
 

@@ -245,7 +245,7 @@
       (is (waits? pid))
       (exit pid :kill)
       (.countDown latch)
-      (is (= magnetar.kernel.park.Exit (value-of tried)))
+      (is (= magnetar.kernel.fiber.Exit (value-of tried)))
       (is (= [] (actor/flush))))))
 
 ;; ---- the interrupt

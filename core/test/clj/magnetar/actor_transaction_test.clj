@@ -104,10 +104,10 @@
 
 (deftest asking-for-a-transaction-gives-a-fiber-no-thread-locals
   (let [answer (promise)
-        open? (.isOpen (.getModule Thread) "java.lang" (.getModule magnetar.kernel.park.ThreadLocals))]
-    (Thread/startVirtualThread #(deliver answer [(magnetar.kernel.park.ThreadLocals/mayExist)
+        open? (.isOpen (.getModule Thread) "java.lang" (.getModule magnetar.kernel.fiber.ThreadLocals))]
+    (Thread/startVirtualThread #(deliver answer [(magnetar.kernel.fiber.ThreadLocals/mayExist)
                                                  (transactions/running?)
-                                                 (magnetar.kernel.park.ThreadLocals/mayExist)]))
+                                                 (magnetar.kernel.fiber.ThreadLocals/mayExist)]))
     (is (= [(not open?) false (not open?)] (value-of answer)))
-    (is (true? (magnetar.kernel.park.ThreadLocals/mayExist)))
+    (is (true? (magnetar.kernel.fiber.ThreadLocals/mayExist)))
     (is (true? (dosync (transactions/running?))))))

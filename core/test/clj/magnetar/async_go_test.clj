@@ -10,7 +10,7 @@
    (java.lang.ref WeakReference)
    (java.util.concurrent CountDownLatch)
    (java.util.concurrent.atomic AtomicBoolean)
-   (magnetar.kernel.park Cancelled Cause$Cancel Fiber)))
+   (magnetar.kernel.fiber Cancelled Cause$Cancel Fiber)))
 
 (set! *warn-on-reflection* true)
 

@@ -10,7 +10,7 @@
    (clojure.lang ExceptionInfo)
    (java.time Duration Instant)
    (java.util.concurrent.atomic AtomicInteger)
-   (magnetar.kernel.park Cancelled Cause$Cancel Fiber)))
+   (magnetar.kernel.fiber Cancelled Cause$Cancel Fiber)))
 
 (set! *warn-on-reflection* true)
 

@@ -19,8 +19,7 @@
    (java.util ArrayList HashMap LinkedList TreeMap)
    (java.util.concurrent CountDownLatch)
    (java.util.concurrent.atomic AtomicInteger)
-   (java.util.stream IntStream)
-   (magnetar.kernel.park Cancelled)))
+   (java.util.stream IntStream)))
 
 (set! *warn-on-reflection* true)
 

@@ -10,7 +10,7 @@
    [magnetar.scope :as scope :refer [with-scope]]
    [magnetar.support :refer [eventually start-thread taken value-of waiting-takers]])
   (:import
-   (magnetar.kernel.park Failures)))
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

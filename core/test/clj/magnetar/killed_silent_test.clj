@@ -9,7 +9,7 @@
    [magnetar.support :refer [eventually value-of with-failures]]
    [magnetar.table :as table])
   (:import
-   (magnetar.kernel.park Exit)
+   (magnetar.kernel.fiber Exit)
    (magnetar.kernel.process Zombies)))
 
 (set! *warn-on-reflection* true)

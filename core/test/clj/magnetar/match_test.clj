@@ -8,7 +8,8 @@
    [magnetar.match-support :refer [matches taking]])
   (:import
    (java.util ArrayList HashMap)
-   (magnetar.kernel.park Cancelled Failures)))
+   (magnetar.kernel.fiber Cancelled)
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

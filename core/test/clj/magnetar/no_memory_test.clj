@@ -11,7 +11,7 @@
    [magnetar.inspect :as inspect]
    [magnetar.support :refer [eventually taken value-of with-failures]])
   (:import
-   (magnetar.kernel.park World)
+   (magnetar.kernel.fiber World)
    (magnetar.kernel.time Timer Wheel)))
 
 (set! *warn-on-reflection* true)

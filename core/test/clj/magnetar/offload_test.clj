@@ -12,7 +12,7 @@
   (:import
    (java.util.concurrent CountDownLatch)
    (java.util.concurrent.atomic AtomicInteger)
-   (magnetar.kernel.park Cancelled)
+   (magnetar.kernel.fiber Cancelled)
    (magnetar.kernel.scope Offload)))
 
 (set! *warn-on-reflection* true)

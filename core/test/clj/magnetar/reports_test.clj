@@ -16,7 +16,7 @@
    [magnetar.supervisor :as sup])
   (:import
    (java.io ByteArrayOutputStream OutputStream PrintStream)
-   (magnetar.kernel.park Failures)))
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

@@ -9,7 +9,7 @@
    [magnetar.test :refer [now with-virtual-clock]])
   (:import
    (java.time Duration)
-   (magnetar.kernel.park Cancelled)))
+   (magnetar.kernel.fiber Cancelled)))
 
 (set! *warn-on-reflection* true)
 

@@ -13,7 +13,7 @@
    (java.util.concurrent CompletableFuture CountDownLatch ExecutionException TimeUnit)
    (java.util.concurrent.locks ReentrantLock)
    (java.util.function Function)
-   (magnetar.kernel.park Cancelled)
+   (magnetar.kernel.fiber Cancelled)
    (magnetar.kernel.scope Fork)))
 
 (set! *warn-on-reflection* true)

@@ -16,7 +16,7 @@
    (java.lang.ref WeakReference)
    (java.net InetAddress ServerSocket Socket)
    (java.util.concurrent CompletableFuture LinkedBlockingQueue)
-   (magnetar.kernel.park Cancelled)
+   (magnetar.kernel.fiber Cancelled)
    (magnetar.kernel.scope Fork)))
 
 (set! *warn-on-reflection* true)

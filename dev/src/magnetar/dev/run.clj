@@ -9,8 +9,8 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang ArityException)
-   (magnetar.kernel.park Frames)
    (magnetar.kernel.process Processes)
+   (magnetar.kernel.report Frames)
    (magnetar.kernel.scope Scope)))
 
 (set! *warn-on-reflection* true)

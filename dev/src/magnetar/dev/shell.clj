@@ -8,8 +8,9 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang Compiler$CompilerException)
-   (magnetar.kernel.park Exit Fiber Frames)
-   (magnetar.kernel.process LocalProcess Pid Processes Processes$Guest Processes$Options)))
+   (magnetar.kernel.fiber Exit Fiber)
+   (magnetar.kernel.process LocalProcess Pid Processes Processes$Guest Processes$Options)
+   (magnetar.kernel.report Frames)))
 
 (set! *warn-on-reflection* true)
 

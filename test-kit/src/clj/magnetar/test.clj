@@ -27,8 +27,8 @@
    [magnetar.test.search :as search]
    [magnetar.test.storm :as storm])
   (:import
+   (magnetar.kernel.fiber Fibers)
    (magnetar.kernel.inspect FiberInfo)
-   (magnetar.kernel.park Fibers)
    (magnetar.kernel.process LocalProcess Pid Pid$Ended Processes)))
 
 (set! *warn-on-reflection* true)

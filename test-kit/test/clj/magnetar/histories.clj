@@ -3,7 +3,7 @@
   (:require
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.park Cancelled Exit)))
+   (magnetar.kernel.fiber Cancelled Exit)))
 
 (set! *warn-on-reflection* true)
 

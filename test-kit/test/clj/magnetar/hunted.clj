@@ -136,12 +136,12 @@
     :program "messages"
     :file "process/OpenMailbox.java"
     :find "        return WORD.compareAndSet(this, null, owner);"
-    :replace "        if (word != null) {\n            return false;\n        }\n        World.switchPoint();\n        word = owner;\n        return true;"}
+    :replace "        if (word != null) {\n            return false;\n        }\n        Simulated.switchPoint();\n        word = owner;\n        return true;"}
    {:name "a double delivery: a claim looks first and takes later"
     :program "selects"
     :file "park/Waiter.java"
     :find "        if (STATE.compareAndSet(this, OPEN, CLAIMED)) {"
-    :replace "        boolean open = state == OPEN;\n        World.switchPoint();\n        if (open) {\n            state = CLAIMED;"}
+    :replace "        boolean open = state == OPEN;\n        Simulated.switchPoint();\n        if (open) {\n            state = CLAIMED;"}
    {:name "a missed exit signal: a monitor of a process that has just died"
     :program "monitors"
     :file "process/LocalProcess.java"
@@ -156,7 +156,7 @@
     :program "named-monitor"
     :file "process/LocalProcess.java"
     :find "                tie(other, linked, m, dead);\n            }\n        }\n"
-    :replace "                tie(other, linked, null, dead);\n            }\n        }\n        if (m != null) {\n            synchronized (other) {\n                other.watching = Bag.with(other.watching, m);\n            }\n            World.switchPoint();\n            if (!addWatcher(m)) {\n                other.fire(m, Words.get().noproc);\n            }\n        }\n"}])
+    :replace "                tie(other, linked, null, dead);\n            }\n        }\n        if (m != null) {\n            synchronized (other) {\n                other.watching = Bag.with(other.watching, m);\n            }\n            Simulated.switchPoint();\n            if (!addWatcher(m)) {\n                other.fire(m, Words.get().noproc);\n            }\n        }\n"}])
 
 (defn -main
   "Searches with one of the programs; prints what it found."

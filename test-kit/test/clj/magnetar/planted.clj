@@ -4,12 +4,12 @@
    [magnetar.async :as a]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.park World)))
+   (magnetar.kernel.fiber Simulated)))
 
 (set! *warn-on-reflection* true)
 
 (defn- switch-point []
-  (World/switchPoint))
+  (Simulated/switchPoint))
 
 ;; --- an event: whoever waits looks whether it has happened, and else leaves something to be woken by
 

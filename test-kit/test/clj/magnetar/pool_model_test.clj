@@ -12,7 +12,7 @@
    [magnetar.scope :as scope]
    [magnetar.test :as test])
   (:import
-   (magnetar.kernel.park Fiber)))
+   (magnetar.kernel.fiber Fiber)))
 
 (set! *warn-on-reflection* true)
 

@@ -14,7 +14,7 @@
    [magnetar.test :as mt])
   (:import
    (java.util.concurrent ConcurrentHashMap)
-   (magnetar.kernel.park World)
+   (magnetar.kernel.fiber Simulated)
    (magnetar.kernel.process Pid Processes)
    (magnetar.registry.table Entry Table)))
 
@@ -98,7 +98,7 @@
 ;; Looks, and then puts: what a registry without an atomic step would do.
 (defn- look-then-put [^ConcurrentHashMap at ^Entry entry]
   (let [there (.get at (.-key entry))]
-    (World/switchPoint)
+    (Simulated/switchPoint)
     (if (and there (.isAlive ^Pid (.-pid ^Entry there)))
       there
       (do (.put at (.-key entry) entry)

@@ -10,7 +10,7 @@
    [magnetar.supervisor :as sup]
    [magnetar.supervisor.behaviour :as behaviour])
   (:import
-   (magnetar.kernel.park Exit Fiber)
+   (magnetar.kernel.fiber Exit Fiber)
    (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)

@@ -17,7 +17,7 @@
    (java.util.concurrent.atomic AtomicReference)
    (magnetar.impl.table.life Table)
    (magnetar.impl.table.store Store)
-   (magnetar.kernel.park World)
+   (magnetar.kernel.fiber Simulated)
    (magnetar.kernel.process LocalProcess Pid Processes)))
 
 (set! *warn-on-reflection* true)
@@ -96,7 +96,7 @@
   (let [^ConcurrentMap values (.-values s)
         old (.get values k)
         new (f old)]
-    (World/switchPoint)
+    (Simulated/switchPoint)
     (if (nil? new) (.remove values k) (.put values k new))
     old))
 
@@ -187,10 +187,10 @@
   "Looks first whether the other is alive, and lists the table there when it is its own."
   [^Table t seen ^Pid to data]
   (let [^LocalProcess p (when (.isAlive to) (Processes/processOf to))]
-    (World/switchPoint)
+    (Simulated/switchPoint)
     (if (and p (.compareAndSet ^AtomicReference (.-holding t) seen (assoc seen :owner to)))
       (do
-        (World/switchPoint)
+        (Simulated/switchPoint)
         (.own p t)
         (Processes/signal to [:ETS-TRANSFER t (:owner seen) data])
         true)

@@ -6,7 +6,7 @@
    [magnetar.impl.runtime]
    [magnetar.impl.worlds :as worlds])
   (:import
-   (magnetar.kernel.park Failures)))
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

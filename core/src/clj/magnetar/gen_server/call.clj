@@ -19,8 +19,9 @@
    (clojure.lang MapEntry)
    (java.util.function Predicate)
    (magnetar.gen_server.host Desk Visit)
-   (magnetar.kernel.park Failures Fiber)
+   (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.process Inline LocalProcess Matcher Pid Processes Ref)
+   (magnetar.kernel.report Frames)
    (magnetar.kernel.scope Scope)))
 
 (set! *warn-on-reflection* true)
@@ -28,7 +29,7 @@
 ;; ---- what a server is doing
 
 (defn- of-program? [^StackTraceElement frame]
-  (Failures/isOfProgram (.getClassName frame)))
+  (Frames/isOfProgram (.getClassName frame)))
 
 (defn- frame-text [^StackTraceElement frame]
   (str (main/demunge (.getClassName frame)) " at " (.getFileName frame) ":" (.getLineNumber frame)))

@@ -19,7 +19,7 @@
   (:import
    (clojure.lang IDeref PersistentVector)
    (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.kernel.park Cancelled Exit)
+   (magnetar.kernel.fiber Cancelled Exit)
    (magnetar.kernel.process LocalProcess Matcher Pid Processes)
    (magnetar.kernel.time Durations)))
 

@@ -14,7 +14,7 @@
   (:import
    (magnetar.gen_server.behaviour Behaviour)
    (magnetar.gen_server.host Failed Idle Kind Next Server Visit)
-   (magnetar.kernel.park Exit Fiber)
+   (magnetar.kernel.fiber Exit Fiber)
    (magnetar.kernel.process Lendable LocalProcess Pid)
    (magnetar.kernel.time Durations)))
 

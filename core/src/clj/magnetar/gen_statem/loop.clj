@@ -21,7 +21,7 @@
    (magnetar.gen_server.host Failed Idle Kind Next Server)
    (magnetar.gen_statem.actions Bad Plan)
    (magnetar.gen_statem.behaviour Mode)
-   (magnetar.kernel.park Exit Fiber)
+   (magnetar.kernel.fiber Exit Fiber)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)

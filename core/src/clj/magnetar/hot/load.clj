@@ -11,7 +11,7 @@
    (clojure.lang Compiler Compiler$CompilerException Namespace RT Var)
    (java.io StringReader)
    (java.util.concurrent.locks ReentrantLock)
-   (magnetar.kernel.park Cancelled)))
+   (magnetar.kernel.fiber Cancelled)))
 
 (set! *warn-on-reflection* true)
 

@@ -10,7 +10,7 @@
   (:import
    (java.time Duration)
    (java.util Collection)
-   (magnetar.kernel.park Excerpt Excerpt$Full)
+   (magnetar.kernel.report Excerpt Excerpt$Full)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)

@@ -7,7 +7,7 @@
   (:require
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.park Failures)))
+   (magnetar.kernel.report Frames)))
 
 (set! *warn-on-reflection* true)
 
@@ -49,7 +49,7 @@
   [form]
   (when-some [v (var-of form)]
     (when (and (:macro (meta v))
-               (Failures/isOfProgram (str (namespace-munge (namespace (symbol v))) "$")))
+               (Frames/isOfProgram (str (namespace-munge (namespace (symbol v))) "$")))
       v)))
 
 (defn- expanded

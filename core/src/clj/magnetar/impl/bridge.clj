@@ -14,7 +14,7 @@
    (java.lang.classfile ClassFile CodeBuilder)
    (java.util.concurrent.locks Lock)
    (magnetar.kernel.channel Buffer Channel ChannelMaker Handler Port Ports ReadPort TimeoutChannel Transform TransformChannel WritePort)
-   (magnetar.kernel.park World)))
+   (magnetar.kernel.fiber World)))
 
 (set! *warn-on-reflection* true)
 

@@ -11,7 +11,8 @@
    (java.util.concurrent.atomic AtomicLong)
    (java.util.function BiConsumer)
    (magnetar.kernel.channel Callback Channel)
-   (magnetar.kernel.park Cancelled Gate WaitReason)
+   (magnetar.kernel.fiber Cancelled)
+   (magnetar.kernel.park Gate WaitReason)
    (magnetar.kernel.time Waits)))
 
 (set! *warn-on-reflection* true)

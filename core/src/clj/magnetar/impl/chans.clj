@@ -11,7 +11,7 @@
   (:import
    (java.util.function Consumer)
    (magnetar.kernel.channel Buffer Channel ChannelInfo Transform TransformChannel)
-   (magnetar.kernel.park Failures)))
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

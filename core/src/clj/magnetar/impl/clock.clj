@@ -4,7 +4,7 @@
   (:require
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.park Fiber)
+   (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)

@@ -11,12 +11,12 @@
    (java.lang.classfile ClassFile CodeBuilder)
    (java.lang.constant ConstantDescs)
    (java.lang.reflect Constructor)
-   (magnetar.kernel.park Failures Frames)))
+   (magnetar.kernel.report Frames)))
 
 (set! *warn-on-reflection* true)
 
 (defn- of-program? [^StackTraceElement frame]
-  (Failures/isOfProgram (.getClassName frame)))
+  (Frames/isOfProgram (.getClassName frame)))
 
 (defn at-caller
   "The error, as if it was thrown where the program called the library: so that a prompt names that line."

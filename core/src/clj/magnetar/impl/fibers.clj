@@ -11,7 +11,8 @@
    (clojure.lang Var)
    (java.lang ClassValue)
    (magnetar.kernel.channel Buffer Channel GoBody)
-   (magnetar.kernel.park Failures Fiber Fibers Fibers$Hold ThreadLocals)))
+   (magnetar.kernel.fiber Fiber Fibers Fibers$Hold ThreadLocals)
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

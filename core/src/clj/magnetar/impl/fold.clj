@@ -15,7 +15,7 @@
    (clojure.core Eduction)
    (java.util Map$Entry)
    (java.util.concurrent.atomic AtomicLong)
-   (magnetar.kernel.park Cause Fiber)))
+   (magnetar.kernel.fiber Cause Fiber)))
 
 (set! *warn-on-reflection* true)
 

@@ -9,7 +9,7 @@
    [magnetar.impl.worlds :as worlds])
   (:import
    (magnetar.kernel.channel Buffer Channel)
-   (magnetar.kernel.park Failures)))
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

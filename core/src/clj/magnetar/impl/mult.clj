@@ -9,7 +9,7 @@
   (:import
    (java.util.concurrent.atomic AtomicBoolean AtomicInteger)
    (magnetar.kernel.channel Callback Channel)
-   (magnetar.kernel.park Failures)))
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

@@ -7,7 +7,7 @@
    [magnetar.impl.runtime])
   (:import
    (java.util.concurrent ExecutionException)
-   (magnetar.kernel.park Cancelled Exit Fiber)
+   (magnetar.kernel.fiber Cancelled Exit Fiber)
    (magnetar.kernel.process LocalProcess)
    (magnetar.kernel.scope Fork Joiner Scope)))
 

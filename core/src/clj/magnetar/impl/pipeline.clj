@@ -9,7 +9,7 @@
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.channel Buffer Channel Ports)
-   (magnetar.kernel.park Failures)))
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

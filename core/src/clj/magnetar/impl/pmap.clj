@@ -15,7 +15,7 @@
    (java.util.concurrent Callable ConcurrentLinkedQueue)
    (java.util.concurrent.atomic AtomicReferenceArray)
    (magnetar.impl.fold.chunks Chunk Source)
-   (magnetar.kernel.park Fiber)
+   (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.scope Scope)))
 
 (set! *warn-on-reflection* true)

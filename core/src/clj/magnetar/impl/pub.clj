@@ -6,7 +6,7 @@
    [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.park Failures)))
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

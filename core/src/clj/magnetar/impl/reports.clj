@@ -8,7 +8,7 @@
   (:import
    (clojure.lang ExceptionInfo)
    (java.util.function UnaryOperator)
-   (magnetar.kernel.park Excerpt Failures Frames)))
+   (magnetar.kernel.report Excerpt Failures Frames)))
 
 (set! *warn-on-reflection* true)
 

@@ -6,7 +6,8 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang LockingTransaction)
-   (magnetar.kernel.park Failures ThreadLocals)))
+   (magnetar.kernel.fiber ThreadLocals)
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

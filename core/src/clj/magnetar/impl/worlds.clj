@@ -6,21 +6,21 @@
   (:import
    (java.util Date)
    (java.util.function Supplier)
-   (magnetar.kernel.park Fiber World)))
+   (magnetar.kernel.fiber Fiber Simulated World)))
 
 (set! *warn-on-reflection* true)
 
 (defn of-world
   "`real`, an atom; in a simulation one of its own under the key, which begins with the value `initial`."
   [real key initial]
-  (if-let [world (World/simulated)]
+  (if-let [world (Simulated/world)]
     (.room ^World world key (reify Supplier (get [_] (atom initial))))
     real))
 
 (defn simulated?
   "True in a fiber of a simulation."
   []
-  (some? (World/simulated)))
+  (some? (Simulated/world)))
 
 (defn number
   "A number that no other has in this world: to put in order what has no order of its own."
@@ -47,6 +47,6 @@
 (defn date
   "The time of day; in a simulation that of its clock, which begins in 1970."
   ^Date []
-  (if-let [world (World/simulated)]
+  (if-let [world (Simulated/world)]
     (Date. (quot (.nanoTime ^World world) 1000000))
     (Date.)))

@@ -8,7 +8,7 @@
    [magnetar.proc-lib.text :as text])
   (:import
    (java.util.function Consumer)
-   (magnetar.kernel.park Cancelled Exit)
+   (magnetar.kernel.fiber Cancelled Exit)
    (magnetar.kernel.process LongQueues LongQueues$Warning)))
 
 (set! *warn-on-reflection* true)

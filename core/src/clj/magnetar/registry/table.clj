@@ -9,7 +9,7 @@
    (java.util.concurrent ConcurrentHashMap)
    (java.util.concurrent.atomic AtomicLong)
    (java.util.function BiFunction)
-   (magnetar.kernel.park World)
+   (magnetar.kernel.fiber Simulated)
    (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
@@ -55,7 +55,7 @@
 (defn- alter-in
   "What is at k in the map becomes (f it): nothing, if that is empty."
   [^ConcurrentHashMap m k f]
-  (World/switchPoint)
+  (Simulated/switchPoint)
   (.compute m k (reify BiFunction
                   (apply [_ _ there] (not-empty (f there))))))
 
@@ -72,12 +72,12 @@
   [^ConcurrentHashMap at ^Entry entry]
   (let [k (index (.-key entry))]
     (loop []
-      (World/switchPoint)
+      (Simulated/switchPoint)
       (let [there (.putIfAbsent at k entry)]
         (cond
           (nil? there) nil
           (alive? there) there
-          (do (World/switchPoint) (.replace at k there entry)) nil
+          (do (Simulated/switchPoint) (.replace at k there entry)) nil
           :else (recur))))))
 
 (defn- put-at [^Table table ^Entry entry]
@@ -88,7 +88,7 @@
 
 (defn- remove-at [^Table table ^Entry entry]
   (let [k (index (.-key entry))]
-    (World/switchPoint)
+    (Simulated/switchPoint)
     (if (.-unique? table)
       (.remove ^ConcurrentHashMap (.-at table) k entry)
       (alter-in (.-at table) k (without-entry entry)))))
@@ -96,7 +96,7 @@
 (defn forget
   "Removes all entries of the process."
   [^Table table pid]
-  (World/switchPoint)
+  (Simulated/switchPoint)
   (run! #(remove-at table %) (vals (.remove ^ConcurrentHashMap (.-of table) pid))))
 
 (defn add
@@ -107,7 +107,7 @@
       (.-pid holder)
       (do
         (alter-in (.-of table) pid (with-entry entry))
-        (World/switchPoint)
+        (Simulated/switchPoint)
         ;; It may have died before the entry was there, and been forgotten too early.
         (when-not (.isAlive pid) (forget table pid))
         nil))))

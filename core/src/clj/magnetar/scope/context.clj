@@ -14,7 +14,7 @@
   (:import
    (clojure.lang IDeref)
    (java.io Writer)
-   (magnetar.kernel.park Fiber)))
+   (magnetar.kernel.fiber Fiber)))
 
 (set! *warn-on-reflection* true)
 

@@ -15,7 +15,7 @@
    [magnetar.impl.transactions :as transactions]
    [magnetar.proc-lib :as proc-lib])
   (:import
-   (magnetar.kernel.park Exit)
+   (magnetar.kernel.fiber Exit)
    (magnetar.kernel.process LocalProcess Matcher Pid Pid$Ended Processes Ref)))
 
 (set! *warn-on-reflection* true)

@@ -9,7 +9,7 @@
    [magnetar.inspect :as inspect]
    [magnetar.kernel.checks :as checks :refer [green?]])
   (:import
-   (magnetar.kernel.park HandOff)))
+   (magnetar.kernel.sched HandOff)))
 
 (def ^:private off "-Dmagnetar.hand-off=false")
 

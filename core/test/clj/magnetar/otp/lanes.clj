@@ -16,7 +16,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.support :as support])
   (:import
-   (magnetar.kernel.park Exit)
+   (magnetar.kernel.fiber Exit)
    (magnetar.kernel.process LocalProcess Processes)))
 
 (set! *warn-on-reflection* true)

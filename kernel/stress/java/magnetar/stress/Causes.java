@@ -3,8 +3,8 @@ package magnetar.stress;
 import static org.openjdk.jcstress.annotations.Expect.ACCEPTABLE;
 import static org.openjdk.jcstress.annotations.Expect.FORBIDDEN;
 
-import magnetar.kernel.park.Cause;
-import magnetar.kernel.park.Fiber;
+import magnetar.kernel.fiber.Cause;
+import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.park.Peek;
 import org.openjdk.jcstress.annotations.Actor;
 import org.openjdk.jcstress.annotations.Arbiter;

@@ -4,12 +4,13 @@ import static magnetar.check.Support.require;
 
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
-import magnetar.kernel.park.Fiber;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
-import magnetar.kernel.park.Waiter;
 import magnetar.kernel.park.Waiter.Pairing;
-import magnetar.kernel.park.World;
+import magnetar.kernel.park.Waiter;
 
 /** The claim alone: two threads race for it in every combination, thousands of times. */
 final class Claims {
@@ -76,7 +77,7 @@ final class Claims {
 
     /** However two threads claim one or pair two of three waiters, nobody's claim is another's, and one of them succeeds. */
     static void pairs() throws Exception {
-        World.simulate(true);
+        Simulated.simulate(true);
         World noisy = new Races.Dozing();
         AtomicReference<Round> round = new AtomicReference<>();
         Meeting meeting = new Meeting();
@@ -100,7 +101,7 @@ final class Claims {
         });
         Support.join(first);
         Support.join(second);
-        World.simulate(false);
+        Simulated.simulate(false);
     }
 
     private static int attempt(Round r, int how) {
@@ -129,7 +130,7 @@ final class Claims {
 
     /** A waiter that was told that its time is up, or interrupted, while somebody claims it: either the wait ends, or the event counts. */
     static void endings() throws Exception {
-        World.simulate(true);
+        Simulated.simulate(true);
         World noisy = new Races.Dozing();
         AtomicReference<Parked> waiting = new AtomicReference<>();
         AtomicReference<Thread> owner = new AtomicReference<>();
@@ -168,7 +169,7 @@ final class Claims {
         }));
         Support.join(owner.get());
         Support.join(events);
-        World.simulate(false);
+        Simulated.simulate(false);
     }
 
     private static boolean awaitQuietly(Parked p) {

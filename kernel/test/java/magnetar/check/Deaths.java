@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
-import magnetar.kernel.park.Fibers;
+import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Processes;
 import magnetar.kernel.process.Zombies;

@@ -15,12 +15,13 @@ import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.IntStream;
 import magnetar.kernel.channel.Channel;
-import magnetar.kernel.park.Fiber;
-import magnetar.kernel.park.Fibers;
-import magnetar.kernel.park.Peek;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Processes;
+import magnetar.kernel.sched.Peek;
 
 /** Waking by hand-off: whom it may serve, that nobody waits for long, and that nobody sleeps on. Main leaves out what needs it where it is off. */
 final class HandOffs {
@@ -62,16 +63,16 @@ final class HandOffs {
         Thread timed = sleeper(Thread.ofVirtual(), () -> LockSupport.parkNanos(3600 * Play.SECOND));
         Thread pinned = sleeper(Thread.ofVirtual(), () -> pinned(LockSupport::park));
         Thread platform = sleeper(Thread.ofPlatform().daemon(), LockSupport::park);
-        require(!Peek.handOver(plain), "a platform thread hands nobody over");
+        require(!Peek.handOver(plain, Fiber.current()), "a platform thread hands nobody over");
         Support.join(Support.fiber(World.REAL, () -> {
-            require(!Peek.handOver(timed), "one that is parked with a time is not handed over");
-            require(!Peek.handOver(pinned), "one that is pinned is not handed over");
-            require(!Peek.handOver(platform), "a platform thread is not handed over");
-            require(!Peek.handOver(Thread.currentThread()), "one that runs is not handed over");
-            require(Peek.handOver(plain), "one that is plainly parked is handed over");
-            require(Peek.wakeOrdinarily(second), "a second one is woken, and not handed over");
+            require(!Peek.handOver(timed, Fiber.current()), "one that is parked with a time is not handed over");
+            require(!Peek.handOver(pinned, Fiber.current()), "one that is pinned is not handed over");
+            require(!Peek.handOver(platform, Fiber.current()), "a platform thread is not handed over");
+            require(!Peek.handOver(Thread.currentThread(), Fiber.current()), "one that runs is not handed over");
+            require(Peek.handOver(plain, Fiber.current()), "one that is plainly parked is handed over");
+            require(Peek.wakeOrdinarily(second, Fiber.current()), "a second one is woken, and not handed over");
             Fiber.current().refill();
-            require(Peek.handOver(third), "after a park another is handed over");
+            require(Peek.handOver(third, Fiber.current()), "after a park another is handed over");
         }));
         for (Thread t : List.of(plain, second, third)) {
             Support.join(t);
@@ -119,7 +120,7 @@ final class HandOffs {
 
     /** Two wake a thread that parks plainly, with a time and pinned in turn, each as often as it likes: the thread never sleeps on. */
     static void lost() throws Exception {
-        World.simulate(true);
+        Simulated.simulate(true);
         World noisy = new Support.Noisy(2, 20_000);
         int rounds = 3_000;
         AtomicInteger turn = new AtomicInteger();
@@ -163,7 +164,7 @@ final class HandOffs {
         Support.join(waker);
         Support.join(sleeper);
         Support.join(also);
-        World.simulate(false);
+        Simulated.simulate(false);
     }
 
     /** Tokens go round a ring of processes: all arrive. */

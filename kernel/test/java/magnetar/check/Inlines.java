@@ -7,15 +7,15 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicInteger;
-import magnetar.kernel.park.Fiber;
-import magnetar.kernel.park.Fibers;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.process.Inline;
 import magnetar.kernel.process.Lendable;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Processes;
-import magnetar.kernel.process.Zombies;
 import magnetar.kernel.process.Ref;
+import magnetar.kernel.process.Zombies;
 import magnetar.kernel.time.Durations;
 
 /** Processes at rest whose work is done on the fibers of others, in the races with messages, exit signals and the deaths of those others. */

@@ -16,11 +16,11 @@ import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.Select;
-import magnetar.kernel.park.Fibers;
+import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.WaitReason;
-import magnetar.kernel.park.World;
 import magnetar.kernel.time.Waits;
 
 /** How long fibers live, who runs, and what they say while they wait. */

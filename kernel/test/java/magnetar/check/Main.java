@@ -1,7 +1,7 @@
 package magnetar.check;
 
 import java.util.Map;
-import magnetar.kernel.park.HandOff;
+import magnetar.kernel.sched.HandOff;
 
 /** Runs checks by name: {@code Main NAME..}; exit 1 and one line for the first that fails. */
 public final class Main {

@@ -4,8 +4,9 @@ import static magnetar.check.Support.require;
 
 import java.util.concurrent.Callable;
 import java.util.function.Predicate;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Wait;
-import magnetar.kernel.park.World;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Processes;
@@ -19,11 +20,11 @@ final class Play {
 
     /** Runs the body in a fiber of this world, with switch points on; what it spawns lives in that world as well. */
     static void in(World world, Support.Body body) throws Exception {
-        World.simulate(true);
+        Simulated.simulate(true);
         try {
             Support.join(Support.fiber(world, body));
         } finally {
-            World.simulate(false);
+            Simulated.simulate(false);
         }
     }
 

@@ -13,12 +13,13 @@ import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.Select;
-import magnetar.kernel.park.Cancelled;
-import magnetar.kernel.park.Cause;
-import magnetar.kernel.park.Fiber;
+import magnetar.kernel.fiber.Cancelled;
+import magnetar.kernel.fiber.Cause;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
-import magnetar.kernel.park.World;
 
 /** Races that are led to happen, each with one known good end. */
 final class Races {
@@ -45,7 +46,7 @@ final class Races {
 
     /** What an operation hands over is there when it returns, though the waiter never sleeps. */
     static void publication() throws Exception {
-        World.simulate(true);
+        Simulated.simulate(true);
         World awake = new Dozing();
         AtomicReference<Parked> waiting = new AtomicReference<>();
         Claims.Meeting meeting = new Claims.Meeting();
@@ -68,12 +69,12 @@ final class Races {
             }
         }));
         Support.join(event);
-        World.simulate(false);
+        Simulated.simulate(false);
     }
 
     /** A waiter that is woken has been completed: nobody sleeps on with its result. */
     static void wakeUp() throws Exception {
-        World.simulate(true);
+        Simulated.simulate(true);
         World slow = new Support.Noisy(1, 100_000);
         Channel<Integer> c = Channel.rendezvous();
         Thread taker = Support.fiber(slow, () -> {
@@ -88,7 +89,7 @@ final class Races {
         });
         Support.join(taker);
         Support.join(putter);
-        World.simulate(false);
+        Simulated.simulate(false);
     }
 
     /** A world whose thread stays at its first switch point, which is at the lock of its operation, until it is let go. */
@@ -110,11 +111,11 @@ final class Races {
 
     /** An operation saw nobody without the lock; whoever has come to wait since then is met under it. */
     static void lookAgain() throws Exception {
-        World.simulate(true);
+        Simulated.simulate(true);
         Channel<Integer> c = Channel.rendezvous();
         comeBetween(() -> require(c.receive() == 1, "another value was taken"), () -> c.send(1));
         comeBetween(() -> c.send(2), () -> require(c.receive() == 2, "another value was taken"));
-        World.simulate(false);
+        Simulated.simulate(false);
     }
 
     /** Runs two operations; the second begins and waits when the first has looked and is about to take the lock. */
@@ -131,7 +132,7 @@ final class Races {
 
     /** Two fibers, each of which selects a take from one channel and a put on the other, crosswise: every round ends. */
     static void crossing() throws Exception {
-        World.simulate(true);
+        Simulated.simulate(true);
         World noisy = new Support.Noisy(4, 3_000);
         Channel<Integer> a = Channel.rendezvous();
         Channel<Integer> b = Channel.rendezvous();
@@ -142,7 +143,7 @@ final class Races {
         Thread two = Support.fiber(noisy, () -> cross(rounds, b, a, sent, got));
         Support.join(one);
         Support.join(two);
-        World.simulate(false);
+        Simulated.simulate(false);
         require(sent.get() == got.get(), sent + " puts met " + got + " takes");
         require(sent.get() == rounds, rounds + " rounds made " + sent + " transfers");
         require(Support.nodes(a) == 0 && Support.nodes(b) == 0, "nodes were left behind");
@@ -158,7 +159,7 @@ final class Races {
 
     /** A select of ours crosses a choice of another library on two channels: every round is one transfer. */
     static void crossingForeign() throws Exception {
-        World.simulate(true);
+        Simulated.simulate(true);
         World noisy = new Support.Noisy(4, 3_000);
         Channel<Integer> a = Channel.rendezvous();
         Channel<Integer> b = Channel.rendezvous();
@@ -173,7 +174,7 @@ final class Races {
         });
         Support.join(ours);
         Support.join(theirs);
-        World.simulate(false);
+        Simulated.simulate(false);
         require(sent.get() == rounds && got.get() == rounds, rounds + " rounds made " + sent + " puts and " + got + " takes");
     }
 
@@ -203,7 +204,7 @@ final class Races {
 
     /** Four selects over three channels claim each other in all orders: no transfer is made twice and none is halved. */
     static void ring() throws Exception {
-        World.simulate(true);
+        Simulated.simulate(true);
         World noisy = new Support.Noisy(4, 3_000);
         List<Channel<Integer>> channels = List.of(Channel.rendezvous(), Channel.rendezvous(), Channel.rendezvous());
         AtomicInteger sent = new AtomicInteger();
@@ -224,7 +225,7 @@ final class Races {
         for (Thread t : threads) {
             Support.join(t);
         }
-        World.simulate(false);
+        Simulated.simulate(false);
         require(sent.get() == got.get() && sent.get() > 0, sent + " puts met " + got + " takes");
         channels.forEach(c -> require(Support.nodes(c) == 0, "nodes were left behind"));
     }
@@ -268,7 +269,7 @@ final class Races {
 
     /** Whoever is woken by the interrupt of a cause finds the cause. */
     static void causeFirst() throws Exception {
-        World.simulate(true);
+        Simulated.simulate(true);
         World slow = new Support.Noisy(1, 3_000_000);
         for (int i = 0; i < 20; i++) {
             AtomicReference<Object> ended = new AtomicReference<>();
@@ -286,7 +287,7 @@ final class Races {
             Support.join(victim);
             require(ended.get() instanceof Cancelled, "the interrupt came before its cause: " + ended);
         }
-        World.simulate(false);
+        Simulated.simulate(false);
     }
 
     /** A doomed fiber throws its cause at each operation, also when it has swallowed the interrupt. */

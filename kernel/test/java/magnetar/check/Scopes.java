@@ -4,9 +4,9 @@ import static magnetar.check.Support.require;
 
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
-import magnetar.kernel.park.Cancelled;
-import magnetar.kernel.park.Fiber;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.Cancelled;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.scope.Fork;
 import magnetar.kernel.scope.Scope;
 import magnetar.kernel.time.Durations;

@@ -18,8 +18,9 @@ import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.Select;
 import magnetar.kernel.channel.Transform;
 import magnetar.kernel.channel.TransformChannel;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Wait;
-import magnetar.kernel.park.World;
 
 /**
  * Many fibers put, take, select, time out and are interrupted at random over a few channels; then everything is counted.
@@ -91,13 +92,13 @@ public final class Stress {
 
     /** All kinds of channels, with so many fibers in all, and switch points that hesitate. */
     public static void run(int fibers, int operations) throws Exception {
-        World.simulate(true);
+        Simulated.simulate(true);
         try {
             for (Kind kind : Kind.values()) {
                 new Stress(kind, fibers / Kind.values().length, operations, new Support.Noisy(16, 5_000)).run();
             }
         } finally {
-            World.simulate(false);
+            Simulated.simulate(false);
         }
     }
 
@@ -105,7 +106,7 @@ public final class Stress {
         for (int i = 0; i < fibers; i++) {
             int first = i * operations;
             threads[i] = Thread.ofVirtual().unstarted(() -> work(first));
-            magnetar.kernel.park.Fibers.adopt(threads[i], world);
+            magnetar.kernel.fiber.Fibers.adopt(threads[i], world);
         }
         for (Thread t : threads) {
             t.start();

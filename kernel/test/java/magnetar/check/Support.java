@@ -6,9 +6,9 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import magnetar.kernel.channel.Channel;
-import magnetar.kernel.park.Fibers;
+import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Wait;
-import magnetar.kernel.park.World;
 
 /** What the checks share. A check throws an {@code AssertionError} that says what it saw. */
 final class Support {

@@ -15,7 +15,7 @@ import magnetar.kernel.channel.Callback;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.TimeoutChannel;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Wheel;

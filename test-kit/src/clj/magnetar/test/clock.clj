@@ -10,8 +10,9 @@
    (java.util.concurrent ConcurrentLinkedQueue)
    (java.util.concurrent.atomic AtomicLong)
    (java.util.concurrent.locks LockSupport)
+   (magnetar.kernel.fiber Fiber Fibers Fibers$Hold World)
    (magnetar.kernel.inspect FiberInfo)
-   (magnetar.kernel.park Fiber Fibers Fibers$Hold Wait World)
+   (magnetar.kernel.park Wait)
    (magnetar.kernel.time Wheel)))
 
 (set! *warn-on-reflection* true)

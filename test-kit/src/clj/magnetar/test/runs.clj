@@ -10,7 +10,7 @@
   (:import
    (java.util EnumSet)
    (java.util.function Function Predicate)
-   (magnetar.kernel.park Failures)
+   (magnetar.kernel.report Failures)
    (magnetar.kernel.sim Choice Choice$What Config Event Run Run$Failure Run$Problem Run$Waiting Simulation Strategy)))
 
 (set! *warn-on-reflection* true)

@@ -8,7 +8,7 @@
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup])
   (:import
-   (magnetar.kernel.park Fiber)
+   (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)

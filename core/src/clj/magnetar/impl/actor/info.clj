@@ -8,8 +8,9 @@
    [magnetar.impl.versions :as versions])
   (:import
    (magnetar.kernel.inspect FiberInfo)
-   (magnetar.kernel.park Failures WaitReason)
-   (magnetar.kernel.process LocalProcess Pid ProcessInfo Processes)))
+   (magnetar.kernel.park WaitReason)
+   (magnetar.kernel.process LocalProcess Pid ProcessInfo Processes)
+   (magnetar.kernel.report Frames)))
 
 (set! *warn-on-reflection* true)
 
@@ -29,7 +30,7 @@
     :else :running))
 
 (defn- of-program? [^StackTraceElement frame]
-  (Failures/isOfProgram (.getClassName frame)))
+  (Frames/isOfProgram (.getClassName frame)))
 
 (defn- current-function [^Thread thread]
   (when-some [^StackTraceElement frame (some->> thread .getStackTrace (filter of-program?) first)]

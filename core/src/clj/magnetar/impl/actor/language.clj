@@ -10,8 +10,9 @@
    [magnetar.impl.suggest :as suggest])
   (:import
    (clojure.lang ExceptionInfo Iterate LazySeq PersistentQueue)
-   (magnetar.kernel.park Cancelled Exit Frames)
-   (magnetar.kernel.process Language Pid Processes Ref Words)))
+   (magnetar.kernel.fiber Cancelled Exit)
+   (magnetar.kernel.process Language Pid Processes Ref Words)
+   (magnetar.kernel.report Frames)))
 
 (set! *warn-on-reflection* true)
 

@@ -13,7 +13,7 @@
    [magnetar.impl.versions :as versions])
   (:import
    (java.util.function Consumer)
-   (magnetar.kernel.park Cancelled Exit Fiber)
+   (magnetar.kernel.fiber Cancelled Exit Fiber)
    (magnetar.kernel.process LocalProcess Pid Processes Processes$Guest Processes$Options Processes$Started)))
 
 (set! *warn-on-reflection* true)

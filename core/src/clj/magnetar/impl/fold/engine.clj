@@ -15,7 +15,7 @@
    (java.util.concurrent.locks LockSupport)
    (java.util.function LongBinaryOperator)
    (magnetar.impl.fold.chunks Batches Chunk Source)
-   (magnetar.kernel.park Cause$Cancel Fiber)))
+   (magnetar.kernel.fiber Cause$Cancel Fiber)))
 
 (set! *warn-on-reflection* true)
 (set! *unchecked-math* :warn-on-boxed)

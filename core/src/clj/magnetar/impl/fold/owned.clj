@@ -8,7 +8,7 @@
    [magnetar.impl.runtime])
   (:import
    (java.util.concurrent Callable)
-   (magnetar.kernel.park Fiber)
+   (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.scope Fork Joiner Scope)
    (magnetar.kernel.time Durations)))
 

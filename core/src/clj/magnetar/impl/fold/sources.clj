@@ -18,7 +18,7 @@
    (magnetar.impl.fold.chunks Reader)
    (magnetar.impl.fold.lines Lines)
    (magnetar.kernel.channel Buffer Channel Ports ReadPort)
-   (magnetar.kernel.park Cancelled)))
+   (magnetar.kernel.fiber Cancelled)))
 
 (set! *warn-on-reflection* true)
 

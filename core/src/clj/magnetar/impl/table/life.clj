@@ -15,7 +15,7 @@
   (:import
    (java.util.concurrent.atomic AtomicReference)
    (magnetar.impl.table.store Store)
-   (magnetar.kernel.park Fiber World)
+   (magnetar.kernel.fiber Fiber Simulated)
    (magnetar.kernel.process LocalProcess Owned Pid Processes Ref)))
 
 (set! *warn-on-reflection* true)
@@ -42,7 +42,7 @@
   (.get ^AtomicReference (.-holding t)))
 
 (defn- change-holding [^Table t before after]
-  (World/switchPoint)
+  (Simulated/switchPoint)
   (.compareAndSet ^AtomicReference (.-holding t) before after))
 
 ;; ---- names
@@ -93,7 +93,7 @@
   "The process, if it is alive and lists the table now."
   ^LocalProcess [^Pid pid ^Table t]
   (when-some [^LocalProcess p (Processes/processOf pid)]
-    (World/switchPoint)
+    (Simulated/switchPoint)
     (when (and (.isAlive pid) (.own p t))
       p)))
 
@@ -101,7 +101,7 @@
   "The process lists the table no more, unless it has come to own it meanwhile."
   [^Table t ^LocalProcess p]
   (.disown p t)
-  (World/switchPoint)
+  (Simulated/switchPoint)
   (when (= (.pid p) (some-> (holding t) .-owner))
     (.own p t))
   (settle-owner t))
@@ -114,7 +114,7 @@
   (if-some [p (receiver to t)]
     (if (change-holding t seen (assoc seen :owner (.pid p)))
       (do
-        (World/switchPoint)
+        (Simulated/switchPoint)
         (.own p t)
         (tell to t (.-owner seen) data)
         (settle-owner t)
@@ -299,7 +299,7 @@
   [operation x]
   (let [t (table operation x)
         s (writing operation t)]
-    (World/switchPoint)
+    (Simulated/switchPoint)
     (when-not (.compareAndSet ^AtomicReference (.-content t) s (store/store (.-kind s)))
       (content operation t))
     true))

@@ -14,7 +14,7 @@
    (java.util ArrayList Iterator)
    (java.util.concurrent ConcurrentHashMap ConcurrentMap ConcurrentNavigableMap ConcurrentSkipListMap)
    (java.util.concurrent.atomic AtomicLong AtomicReference LongAdder)
-   (magnetar.kernel.park Fiber World)))
+   (magnetar.kernel.fiber Fiber Simulated)))
 
 (set! *warn-on-reflection* true)
 
@@ -66,7 +66,7 @@
   (identical? :open (.get ^AtomicReference (.-state batch))))
 
 (defn- end-batch [^Batch batch how]
-  (World/switchPoint)
+  (Simulated/switchPoint)
   (.compareAndSet ^AtomicReference (.-state batch) :open how))
 
 (defn- gives-way?
@@ -83,7 +83,7 @@
       (when (open? batch)
         (if (gives-way? batch own)
           (end-batch batch :ended)
-          (do (World/switchPoint) (Thread/yield)))
+          (do (Simulated/switchPoint) (Thread/yield)))
         true))))
 
 ;; ---- one key
@@ -96,7 +96,7 @@
 (defn- replace-value
   "Puts `new` where v is, nil for none; false if there is something else by now."
   [^ConcurrentMap values k v new]
-  (World/switchPoint)
+  (Simulated/switchPoint)
   (cond
     (nil? v) (or (nil? new) (nil? (.putIfAbsent values k new)))
     (nil? new) (.remove values k v)
@@ -133,7 +133,7 @@
 (defn put
   "Replaces the value of a key, whatever it is."
   [^Store s k row]
-  (World/switchPoint)
+  (Simulated/switchPoint)
   (if (nil? (.putIfAbsent ^ConcurrentMap (.-values s) k row))
     (.increment ^LongAdder (.-size s))
     (swap s k (constantly row))))

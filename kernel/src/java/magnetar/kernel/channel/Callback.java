@@ -1,9 +1,9 @@
 package magnetar.kernel.channel;
 
-import magnetar.kernel.park.Failures;
-import magnetar.kernel.park.Fiber;
-import magnetar.kernel.park.Fibers;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.park.Waiter;
+import magnetar.kernel.report.Failures;
 import magnetar.kernel.time.Wheel;
 
 /**

@@ -4,14 +4,14 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
-import magnetar.kernel.park.Failures;
-import magnetar.kernel.park.Fiber;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.Spin;
+import magnetar.kernel.fiber.StackRoom;
 import magnetar.kernel.park.Parked;
-import magnetar.kernel.park.Spin;
-import magnetar.kernel.park.StackRoom;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
-import magnetar.kernel.park.World;
+import magnetar.kernel.report.Failures;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Waits;
 
@@ -255,7 +255,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     final void closeLocked(Object why) {
         if (!closed) {
-            World.note("close", this, why);
+            Simulated.note("close", this, why);
             cause = why;
             closed = true;
             afterClose();
@@ -305,7 +305,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             if (buffer == null || buffer.isTransparent() && isDirect()) {
                 met = match(takers, own);
                 if (met != null) {
-                    World.note("put", this, value);
+                    Simulated.note("put", this, value);
                     met.item = value;
                     return Boolean.TRUE;
                 }
@@ -314,12 +314,12 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                 if (own != null && !own.claimMine()) {
                     return GONE;
                 }
-                World.note("put", this, value);
+                Simulated.note("put", this, value);
                 acceptAndServe(value);
                 return Boolean.TRUE;
             }
             if (node != null) {
-                World.note("put waits", this, value);
+                Simulated.note("put waits", this, value);
                 putters = enqueue(putters, node);
             }
             return PENDING;
@@ -340,7 +340,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             met = match(putters, own);
             if (met != null) {
                 Object value = met.item;
-                World.note("take", this, value);
+                Simulated.note("take", this, value);
                 met.item = Boolean.TRUE;
                 return value;
             }
@@ -348,7 +348,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                 return own == null || own.claimMine() ? null : GONE;
             }
             if (node != null) {
-                World.note("take waits", this, null);
+                Simulated.note("take waits", this, null);
                 takers = enqueue(takers, node);
             }
             return PENDING;
@@ -367,7 +367,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     private Object takeBuffered() {
         Object value = buffer.remove();
-        World.note("take", this, value);
+        Simulated.note("take", this, value);
         while (!putters.isEmpty() && !buffer.isFull()) {
             Node putter = match(putters, null);
             if (putter == null) {
@@ -509,7 +509,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     // ---------------------------------------------------------------- the lock
 
     private void lock() {
-        World.switchPoint();
+        Simulated.switchPoint();
         if (mutex != null) {
             mutex.lock();
         } else if (!LOCK.compareAndSet(this, 0, 1)) {
@@ -560,7 +560,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         Node first;
         if (mutex == null) {
             first = met != null ? met : takeDone();
-            World.switchPoint();
+            Simulated.switchPoint();
             LOCK.setRelease(this, 0);
         } else {
             if (met != null) {

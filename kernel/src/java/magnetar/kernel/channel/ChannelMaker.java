@@ -1,7 +1,7 @@
 package magnetar.kernel.channel;
 
 import java.util.Objects;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.World;
 
 /**
  * Makes all channels. There is one per JVM: the usual one, unless a library needs channels of classes of its own, for programs

@@ -1,8 +1,8 @@
 package magnetar.kernel.channel;
 
 import java.util.concurrent.Callable;
-import magnetar.kernel.park.Failures;
-import magnetar.kernel.park.FiberBody;
+import magnetar.kernel.fiber.FiberBody;
+import magnetar.kernel.report.Failures;
 
 /**
  * Computes a value on a fiber and hands it to a channel, which closes after it, or without it if there is none.

@@ -2,7 +2,7 @@ package magnetar.kernel.channel;
 
 import java.util.function.BiFunction;
 import java.util.function.Function;
-import magnetar.kernel.park.Fiber;
+import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.time.Durations;

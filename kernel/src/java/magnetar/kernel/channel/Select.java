@@ -4,12 +4,12 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.Arrays;
 import java.util.List;
-import magnetar.kernel.park.Failures;
-import magnetar.kernel.park.Fiber;
+import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Source;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
+import magnetar.kernel.report.Failures;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Waits;
 

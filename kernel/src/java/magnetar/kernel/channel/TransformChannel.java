@@ -1,7 +1,7 @@
 package magnetar.kernel.channel;
 
 import java.util.function.Consumer;
-import magnetar.kernel.park.Failures;
+import magnetar.kernel.report.Failures;
 
 /**
  * A channel that transforms what is put on it.

@@ -2,10 +2,11 @@ package magnetar.kernel.inspect;
 
 import java.util.ArrayList;
 import java.util.List;
-import magnetar.kernel.park.Fibers;
+import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.WaitReason;
-import magnetar.kernel.park.World;
 
 /**
  * What a fiber does at one instant. Read from outside, without its co-operation.
@@ -26,7 +27,7 @@ public record FiberInfo(Thread thread, WaitReason reason, Object on, long waited
     }
 
     private static long now() {
-        World simulated = World.simulated();
+        World simulated = Simulated.world();
         return (simulated == null ? World.REAL : simulated).nanoTime();
     }
 

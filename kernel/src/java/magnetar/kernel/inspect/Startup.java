@@ -2,7 +2,7 @@ package magnetar.kernel.inspect;
 
 import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.channel.Channel;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.process.Caller;
 import magnetar.kernel.process.LongQueues;
 import magnetar.kernel.time.Wheel;
@@ -31,11 +31,12 @@ public final class Startup {
     private static final long PATIENCE_MILLIS = 100;
 
     private static final String CLASSES = """
-            park: Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Excerpt
-                Excerpt$Full Exit Failures Failures$Failure Fiber FiberBody FiberBody$1 Fibers Fibers$Given
-                Fibers$Hold Fibers$Shard Frames Gate HandOff HandOff$Inside HandOff$Resumption HandOff$Way
-                NoMemory Parked Region Source Spin StackRoom ThreadLocals Ticker Untracked Untracked$Inside
-                Wait WaitReason WaitSign Waiter Waiter$Pairing World
+            sched: Delays HandOff HandOff$Inside HandOff$Resumption HandOff$Way JdkScheduler Schedulable Scheduler
+                Schedulers Ticker Untracked Untracked$Inside
+            report: Excerpt Excerpt$Full Failures Failures$Failure Failures$Handler Frames NoMemory Unwinding
+            fiber: Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber FiberBody FiberBody$1 Fibers
+                Fibers$Given Fibers$Hold Fibers$Shard Region Simulated Spin StackRoom ThreadLocals World
+            park: Gate Parked Source Wait WaitReason WaitSign Waiter Waiter$Pairing
             time: Alarm Alarm$Bell Durations Expiry Timer Waits Wheel Wheel$WheelThread
             channel: Buffer Buffer$Promise Callback Callback$Delivery Callback$Task Channel Channel$1
                 ChannelInfo ChannelMaker ChannelMaker$Usual ForeignWaiter GoBody Handler Handler$Completion

@@ -4,11 +4,11 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
-import magnetar.kernel.park.Failures;
-import magnetar.kernel.park.Fiber;
-import magnetar.kernel.park.Fibers;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Wait;
-import magnetar.kernel.park.World;
+import magnetar.kernel.report.Failures;
 
 /**
  * Names the fibers that hold their carrier for too long: that compute, or wait in a call that a virtual thread cannot give its carrier

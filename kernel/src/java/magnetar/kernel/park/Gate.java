@@ -2,6 +2,7 @@ package magnetar.kernel.park;
 
 import java.util.ArrayList;
 import java.util.List;
+import magnetar.kernel.fiber.Simulated;
 
 /**
  * An event that happens once, and that any number of fibers may wait for.
@@ -28,7 +29,7 @@ public class Gate {
     /** Lets it happen, and wakes all who wait. The first call counts; false for the others. */
     public final boolean open() {
         List<Waiter> woken;
-        World.switchPoint();
+        Simulated.switchPoint();
         synchronized (this) {
             if (open) {
                 return false;

@@ -1,5 +1,9 @@
 package magnetar.kernel.park;
 
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
+
 /**
  * A thread that waits. Whoever holds the thread can ask what it waits for, on which object and since when: {@link Wait}.
  *
@@ -79,8 +83,8 @@ public final class Parked extends Waiter {
         this.source = source;
         this.result = result;
         setReady();
-        World.switchPoint();
-        World.meet(world, thread);
+        Simulated.switchPoint();
+        Simulated.meet(world, thread);
         world.unpark(thread, fiber);
     }
 
@@ -105,8 +109,13 @@ public final class Parked extends Waiter {
                 abandon();
                 continue;
             }
-            World.switchPoint();
-            world.park(this);
+            Simulated.switchPoint();
+            WaitSign sign = WaitSign.begin(this);
+            try {
+                world.park(this);
+            } finally {
+                sign.end();
+            }
             fiber.refill();
         }
         return true;
@@ -123,7 +132,12 @@ public final class Parked extends Waiter {
         boolean interrupted = false;
         while (!isReady()) {
             interrupted |= Thread.interrupted(); // an interrupted thread would not park
-            world.park(this);
+            WaitSign sign = WaitSign.begin(this);
+            try {
+                world.park(this);
+            } finally {
+                sign.end();
+            }
         }
         if (interrupted) {
             thread.interrupt();

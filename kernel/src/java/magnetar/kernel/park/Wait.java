@@ -1,6 +1,7 @@
 package magnetar.kernel.park;
 
 import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.fiber.World;
 
 /**
  * What a thread waits for in the kernel, as somebody else sees it who holds the thread: there is no second table.

@@ -2,6 +2,8 @@ package magnetar.kernel.park;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.Spin;
 
 /**
  * One party that waits for something to happen, and can be claimed by exactly one of the events it waits for.
@@ -81,7 +83,7 @@ public abstract class Waiter {
 
     /** Takes the claim; false if it was taken before. */
     public boolean claim() {
-        World.switchPoint();
+        Simulated.switchPoint();
         if (STATE.compareAndSet(this, OPEN, CLAIMED)) {
             return true;
         }
@@ -111,7 +113,7 @@ public abstract class Waiter {
             if (s >= CLAIMED) {
                 return false;
             }
-            World.switchPoint();
+            Simulated.switchPoint();
             if (s == OPEN && STATE.compareAndSet(this, OPEN, TRYING)) {
                 return true;
             }

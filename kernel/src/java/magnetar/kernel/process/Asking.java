@@ -2,8 +2,9 @@ package magnetar.kernel.process;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Parked;
-import magnetar.kernel.park.World;
 import magnetar.kernel.time.Alarm;
 import magnetar.kernel.time.Durations;
 
@@ -58,7 +59,7 @@ final class Asking extends Monitor {
         if (alarm != null) {
             alarm.set(call.deadline);
         }
-        World.switchPoint();
+        Simulated.switchPoint();
         open = call;
     }
 

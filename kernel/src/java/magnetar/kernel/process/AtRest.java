@@ -3,8 +3,8 @@ package magnetar.kernel.process;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Waiter;
-import magnetar.kernel.park.World;
 import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Wheel;
 

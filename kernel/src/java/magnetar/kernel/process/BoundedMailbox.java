@@ -3,8 +3,8 @@ package magnetar.kernel.process;
 import java.util.ArrayDeque;
 import java.util.Iterator;
 import java.util.function.Predicate;
+import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Waiter;
-import magnetar.kernel.park.World;
 
 /**
  * A mailbox for a limited number of ordinary messages. Signals, replies and timers are added in any case, and count.
@@ -60,7 +60,7 @@ final class BoundedMailbox extends Mailbox {
 
     @Override
     Waiter push(Node node) {
-        World.switchPoint();
+        Simulated.switchPoint();
         synchronized (this) {
             if (!closed && !hasRoom() && !(policy == Policy.DROP_OLD && dropOldest())) {
                 dropped += policy == Policy.DROP_NEW || policy == Policy.DROP_OLD ? 1 : 0;
@@ -89,7 +89,7 @@ final class BoundedMailbox extends Mailbox {
 
     @Override
     Waiter pushSignal(Node node) {
-        World.switchPoint();
+        Simulated.switchPoint();
         synchronized (this) {
             return add(new Spared(node.message));
         }

@@ -4,7 +4,7 @@ import java.lang.StackWalker.StackFrame;
 import java.util.Iterator;
 import java.util.function.Function;
 import java.util.stream.Stream;
-import magnetar.kernel.park.Failures;
+import magnetar.kernel.report.Frames;
 
 /** The source line of the program that called into the library. */
 public final class Caller {
@@ -29,6 +29,6 @@ public final class Caller {
     }
 
     private static boolean isOfProgram(StackFrame frame) {
-        return frame.getLineNumber() > 0 && Failures.isOfProgram(frame.getClassName());
+        return frame.getLineNumber() > 0 && Frames.isOfProgram(frame.getClassName());
     }
 }

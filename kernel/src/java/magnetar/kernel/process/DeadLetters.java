@@ -4,8 +4,9 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.LongAdder;
-import magnetar.kernel.park.Fiber;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
 
 /** Messages that nobody got: counted all, the last ones kept as text. Those of a simulation are its own. */
 public final class DeadLetters {
@@ -35,7 +36,7 @@ public final class DeadLetters {
     public record Letter(String to, String message, String from, String line) {}
 
     private static DeadLetters ours() {
-        World simulated = World.simulated();
+        World simulated = Simulated.world();
         return simulated == null ? REAL : simulated.room(DeadLetters.class, DeadLetters::new);
     }
 

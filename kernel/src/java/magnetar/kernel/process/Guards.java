@@ -3,8 +3,9 @@ package magnetar.kernel.process;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiConsumer;
-import magnetar.kernel.park.Failures;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
+import magnetar.kernel.report.Failures;
 
 /**
  * What a guard throws while a clause is tried: the clause does not match, and the failure is reported once for each clause.
@@ -31,7 +32,7 @@ public final class Guards {
 
     /** Which were reported; in a simulation by this one, or a second run would differ from the first. */
     private static Set<String> seen() {
-        World simulated = World.simulated();
+        World simulated = Simulated.world();
         return simulated == null ? SEEN : simulated.room(Guards.class, ConcurrentHashMap::newKeySet);
     }
 

@@ -1,7 +1,7 @@
 package magnetar.kernel.process;
 
-import magnetar.kernel.park.Fiber;
-import magnetar.kernel.park.Spin;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Spin;
 
 /**
  * A call of a process at rest that is served on the fiber of the caller, as that process.
@@ -41,7 +41,7 @@ public final class Inline {
     /**
      * Serves the request as the process at rest, here and now, or as soon as it has served another caller so. False, and nothing was done, if the process does
      * not rest, has messages, or does not take this request in that time; or if the caller has to exit, is in a shield, belongs to a scope, is no virtual
-     * thread, or serves others already, {@value magnetar.kernel.park.Fiber#MOST_LENT} inside each other.
+     * thread, or serves others already, {@value magnetar.kernel.fiber.Fiber#MOST_LENT} inside each other.
      */
     public static boolean serve(LocalProcess caller, Pid to, Object request, long nanos) {
         LocalProcess p = to.process();

@@ -3,8 +3,8 @@ package magnetar.kernel.process;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import magnetar.kernel.park.Cancelled;
-import magnetar.kernel.park.Exit;
+import magnetar.kernel.fiber.Cancelled;
+import magnetar.kernel.fiber.Exit;
 
 /** How a language above writes exit reasons and the messages that the kernel itself sends; as it stands here, plain Java does. */
 public interface Language {

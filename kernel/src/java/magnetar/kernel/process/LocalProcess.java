@@ -8,16 +8,17 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
-import magnetar.kernel.park.Cause;
-import magnetar.kernel.park.Exit;
-import magnetar.kernel.park.Fiber;
+import magnetar.kernel.fiber.Cause;
+import magnetar.kernel.fiber.Exit;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Region;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.StackRoom;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Parked;
-import magnetar.kernel.park.Region;
-import magnetar.kernel.park.StackRoom;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
-import magnetar.kernel.park.World;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Expiry;
 import magnetar.kernel.time.Waits;
@@ -203,7 +204,7 @@ public final class LocalProcess extends Region {
         if (answer == Mailbox.CLOSED) {
             DeadLetters.add(pid, message);
         } else {
-            World.note("message", pid, message);
+            Simulated.note("message", pid, message);
             if (answer != null) {
                 answer.complete(mailbox, null);
             }
@@ -212,7 +213,7 @@ public final class LocalProcess extends Region {
 
     /** Adds a message that no bound applies to and that never waits; false if the process is dead. */
     boolean deliverSignal(Object message) {
-        World.note("timer message", pid, message);
+        Simulated.note("timer message", pid, message);
         return settle(mailbox.pushSignal(new Node(message)));
     }
 
@@ -336,7 +337,7 @@ public final class LocalProcess extends Region {
             settle(mailbox.pushSignal(new Node(answer)));
             return isOver(fiber(), call.deadline) ? null : receive(matcher, left(fiber(), call.deadline), call.mark());
         }
-        World.note("receives", pid, answer);
+        Simulated.note("receives", pid, answer);
         traceReceipt(answer);
         return made;
     }
@@ -366,7 +367,7 @@ public final class LocalProcess extends Region {
                 Object made = matcher.match(n.message);
                 if (made != null) {
                     mailbox.remove(n);
-                    World.note("receives", pid, n.message);
+                    Simulated.note("receives", pid, n.message);
                     traceReceipt(n.message);
                     return made;
                 }
@@ -503,7 +504,7 @@ public final class LocalProcess extends Region {
         }
         Waiter answer;
         Monitor closed = null;
-        World.switchPoint();
+        Simulated.switchPoint();
         synchronized (this) {
             if (!alias.isAddress()) {
                 return;
@@ -516,15 +517,15 @@ public final class LocalProcess extends Region {
             }
             answer = mailbox.pushSignal(new Node(message));
         }
-        World.note("reply", pid, message);
+        Simulated.note("reply", pid, message);
         forget(closed);
         settle(answer); // last: who answers parks next, and wants no other core to come between
     }
 
     private void answer(Call call, Object message) {
-        World.switchPoint();
+        Simulated.switchPoint();
         if (call.isAddress()) {
-            World.note("reply", pid, message);
+            Simulated.note("reply", pid, message);
             call.answer(message);
         }
     }
@@ -552,7 +553,7 @@ public final class LocalProcess extends Region {
     public Ref monitorUnreachable(Pid stand, Object object, Object tag, String mode, Object reason) {
         Monitor m = newMonitor(stand, object, tag, Ref.Alias.valueOf(mode));
         if (keeps(m)) {
-            World.switchPoint();
+            Simulated.switchPoint();
             fire(m, reason);
         }
         return m;
@@ -593,13 +594,13 @@ public final class LocalProcess extends Region {
     }
 
     private void watchCalls(Asking in, boolean listed, LocalProcess p) {
-        World.switchPoint();
+        Simulated.switchPoint();
         if (!listed) {
             if (callIn(in)) {
                 begin(in, p, false);
             }
         } else if (in.watched.process() == null) {
-            World.settle(in.watched, pid);
+            Simulated.settle(in.watched, pid);
             fire(in, Words.get().noproc);
         }
     }
@@ -632,7 +633,7 @@ public final class LocalProcess extends Region {
     /** Monitors whom an {@link #addressOfCall} is for, unless the answer has come. */
     public void watch(Ref call) {
         Monitor m = (Monitor) call;
-        World.switchPoint();
+        Simulated.switchPoint();
         synchronized (this) {
             if (life == Life.DEAD || !m.isAddress()) {
                 return;
@@ -643,12 +644,12 @@ public final class LocalProcess extends Region {
     }
 
     private void begin(Monitor m, LocalProcess p, boolean wasAlive) {
-        World.switchPoint();
+        Simulated.switchPoint();
         if (p == null || !p.addWatcher(m)) {
-            World.settle(m.watched, pid);
+            Simulated.settle(m.watched, pid);
             fire(m, wasAlive ? m.watched.ended().reason() : Words.get().noproc);
         }
-        World.switchPoint();
+        Simulated.switchPoint();
         if (life == Life.DEAD) {
             forget(m);
         }
@@ -665,9 +666,9 @@ public final class LocalProcess extends Region {
     /** The watched process has died. */
     private void fire(Monitor m, Object why) {
         if (m.call() != null) {
-            World.note("down", pid, why);
+            Simulated.note("down", pid, why);
         }
-        World.switchPoint();
+        Simulated.switchPoint();
         if (m instanceof Asking a) {
             endCalls(a, why);
             return;
@@ -690,7 +691,7 @@ public final class LocalProcess extends Region {
             asking = asking == a ? null : asking;
         }
         a.end();
-        World.switchPoint();
+        Simulated.switchPoint();
         Call open = a.call();
         if (open != null) {
             open.answer(Words.language().down(open.tag, open, open.object, why));
@@ -711,7 +712,7 @@ public final class LocalProcess extends Region {
         }
         Ways.settle(m.watched);
         boolean was;
-        World.switchPoint();
+        Simulated.switchPoint();
         synchronized (this) {
             was = Bag.remove(watching, m);
             if (m.maker() == pid) {
@@ -728,7 +729,7 @@ public final class LocalProcess extends Region {
             a.end();
         }
         if (p != null) {
-            World.switchPoint();
+            Simulated.switchPoint();
             synchronized (p) {
                 if (Bag.remove(p.watchers, m) && p.fiber() == null) {
                     p.watchers = Bag.slim(p.watchers); // it rests: whoever has started it takes the monitor back about now
@@ -753,7 +754,7 @@ public final class LocalProcess extends Region {
             return true;
         }
         fiber().check(); // it may have been killed itself
-        World.settle(other, pid);
+        Simulated.settle(other, pid);
         return noproc(other);
     }
 
@@ -765,7 +766,7 @@ public final class LocalProcess extends Region {
     /** Links both; false, and no link, if one is dead. */
     boolean join(LocalProcess other) {
         boolean inOrder = pid.compareTo(other.pid) < 0;
-        World.switchPoint();
+        Simulated.switchPoint();
         synchronized (inOrder ? this : other) {
             synchronized (inOrder ? other : this) {
                 if (life == Life.DEAD || other.life == Life.DEAD) {
@@ -786,7 +787,7 @@ public final class LocalProcess extends Region {
         LocalProcess other = spawner == null ? this : spawner;
         boolean inOrder = pid.compareTo(other.pid) < 0;
         boolean dead; // somebody has found it in the list of all processes
-        World.switchPoint();
+        Simulated.switchPoint();
         synchronized (inOrder ? this : other) {
             synchronized (inOrder ? other : this) {
                 if (spawner != null && spawner.life == Life.DEAD) {
@@ -819,7 +820,7 @@ public final class LocalProcess extends Region {
 
     private boolean noproc(Pid dead) {
         Waiter answer;
-        World.switchPoint();
+        Simulated.switchPoint();
         synchronized (this) {
             if (!traps) {
                 return false;
@@ -835,7 +836,7 @@ public final class LocalProcess extends Region {
         Fiber.current().enter();
         Ways.settle(other);
         LocalProcess p = Processes.live(other);
-        World.switchPoint();
+        Simulated.switchPoint();
         if (p == null || p == this) {
             synchronized (this) {
                 Bag.remove(links, other);
@@ -904,8 +905,8 @@ public final class LocalProcess extends Region {
 
     /** An exit signal arrives. */
     void exit(Pid from, Object why, boolean overLink) {
-        World.note("exit signal", pid, why);
-        World.switchPoint();
+        Simulated.note("exit signal", pid, why);
+        Simulated.switchPoint();
         Waiter answer = null;
         Obituary obituary = null;
         synchronized (this) {
@@ -978,7 +979,7 @@ public final class LocalProcess extends Region {
 
     /** The body has ended, with everything in it. */
     private void end(Object why, Object value) {
-        World.switchPoint();
+        Simulated.switchPoint();
         boolean own = false;
         for (;;) {
             try {
@@ -1019,7 +1020,7 @@ public final class LocalProcess extends Region {
             Gate gone) {
         /** Tells all who have to be told. One who was not told because memory has ended is told again, until it is done: does not throw. */
         void announce() {
-            World.note("dies", dead, why);
+            Simulated.note("dies", dead, why);
             int all = owned.size() + links.size() + watchers.size() + watching.size() + 1;
             for (int n = 0; n < all; ) {
                 try {
@@ -1036,7 +1037,7 @@ public final class LocalProcess extends Region {
             int watcher = link - links.size();
             int watched = watcher - watchers.size();
             if (link < 0) {
-                World.switchPoint();
+                Simulated.switchPoint();
                 owned.get(n).ownerDied(dead);
             } else if (watcher < 0) {
                 tellLinked(links.get(link).process());
@@ -1050,14 +1051,14 @@ public final class LocalProcess extends Region {
         }
 
         private void tellLinked(LocalProcess p) {
-            if (p != null && !(World.mayDelay() && World.delays(dead, p.pid, why, () -> p.exit(dead, why, true)))) {
+            if (p != null && !(Simulated.mayDelay() && Simulated.delays(dead, p.pid, why, () -> p.exit(dead, why, true)))) {
                 p.exit(dead, why, true);
             }
         }
 
         private void tellWatcher(Monitor m) {
             LocalProcess p = m.maker().process();
-            if (p != null && !(World.mayDelay() && m.call() != null && World.delays(dead, p.pid, why, () -> p.fire(m, why)))) {
+            if (p != null && !(Simulated.mayDelay() && m.call() != null && Simulated.delays(dead, p.pid, why, () -> p.fire(m, why)))) {
                 p.fire(m, why);
             }
         }
@@ -1066,7 +1067,7 @@ public final class LocalProcess extends Region {
     /** Waits until it has ended, for so many nanoseconds; true if it has. */
     boolean awaitEnd(long nanos) throws InterruptedException {
         Gate gate;
-        World.switchPoint();
+        Simulated.switchPoint();
         synchronized (this) {
             if (life == Life.DEAD) {
                 return true;
@@ -1303,7 +1304,7 @@ public final class LocalProcess extends Region {
         Callable<?> next = doomed ? rest.next : served(rest, request);
         vacate(host);
         host.setContext(context);
-        World.switchPoint();
+        Simulated.switchPoint();
         again.next = next;
         if (!(next instanceof Lendable) || mailbox.oldest() != null || !mailbox.enlist(again)) {
             again.complete(null, null);

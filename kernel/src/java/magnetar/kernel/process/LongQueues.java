@@ -5,10 +5,10 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.function.Consumer;
-import magnetar.kernel.park.Failures;
-import magnetar.kernel.park.Fibers;
-import magnetar.kernel.park.NoMemory;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.report.Failures;
+import magnetar.kernel.report.NoMemory;
 
 /**
  * Warns of mailboxes that grow, before they fill the memory, and names the longest ones when memory has ended.
@@ -89,7 +89,7 @@ public final class LongQueues {
     }
 
     private static void grown(Mailbox mailbox, long messages, boolean bySender) {
-        if (World.simulated() != null || !rises(mailbox, messages)) {
+        if (Simulated.world() != null || !rises(mailbox, messages)) {
             return;
         }
         try {

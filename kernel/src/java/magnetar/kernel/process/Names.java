@@ -3,7 +3,8 @@ package magnetar.kernel.process;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
 
 /** Which process has which name. Claimed and released under the monitor of the process, so a dead one has none. */
 final class Names {
@@ -14,7 +15,7 @@ final class Names {
     private Names() {}
 
     private static ConcurrentHashMap<Object, LocalProcess> names() {
-        World simulated = World.simulated();
+        World simulated = Simulated.world();
         return (simulated == null ? REAL : simulated.room(Names.class, Names::new)).names;
     }
 

@@ -3,9 +3,9 @@ package magnetar.kernel.process;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.function.Predicate;
-import magnetar.kernel.park.Spin;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.Spin;
 import magnetar.kernel.park.Waiter;
-import magnetar.kernel.park.World;
 
 /**
  * A mailbox without a bound. Adding never waits.
@@ -35,7 +35,7 @@ final class OpenMailbox extends Mailbox {
     Waiter push(Node node) {
         for (int losses = 0; ; losses = Spin.lost(losses)) {
             Object w = word;
-            World.switchPoint();
+            Simulated.switchPoint();
             if (w == CLOSED) {
                 return CLOSED;
             }
@@ -74,7 +74,7 @@ final class OpenMailbox extends Mailbox {
             if (!(w instanceof Node top)) {
                 return null;
             }
-            World.switchPoint();
+            Simulated.switchPoint();
             if (WORD.compareAndSet(this, w, null)) {
                 return reverse(top);
             }
@@ -122,7 +122,7 @@ final class OpenMailbox extends Mailbox {
 
     @Override
     public boolean enlist(Waiter owner) {
-        World.switchPoint();
+        Simulated.switchPoint();
         return WORD.compareAndSet(this, null, owner);
     }
 
@@ -144,13 +144,13 @@ final class OpenMailbox extends Mailbox {
 
     /** Takes back the waiter of the owner, with its claim; false if somebody has woken it. Called on behalf of the owner. */
     boolean retrieve(Waiter owner) {
-        World.switchPoint();
+        Simulated.switchPoint();
         return WORD.compareAndSet(this, owner, null) && owner.claim();
     }
 
     @Override
     void close() {
-        World.switchPoint();
+        Simulated.switchPoint();
         if (WORD.getAndSet(this, (Object) CLOSED) instanceof Waiter owner && owner != CLOSED && owner.claim()) {
             owner.complete(this, null);
         }
@@ -158,7 +158,7 @@ final class OpenMailbox extends Mailbox {
 
     @Override
     void closeByOwner() {
-        World.switchPoint();
+        Simulated.switchPoint();
         word = CLOSED; // a sender sees it in its compare-and-set
     }
 

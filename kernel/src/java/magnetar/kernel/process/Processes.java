@@ -9,16 +9,17 @@ import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
-import magnetar.kernel.park.Cancelled;
-import magnetar.kernel.park.Cause;
-import magnetar.kernel.park.Exit;
-import magnetar.kernel.park.Failures;
-import magnetar.kernel.park.Fiber;
-import magnetar.kernel.park.FiberBody;
-import magnetar.kernel.park.Fibers;
-import magnetar.kernel.park.NoMemory;
-import magnetar.kernel.park.StackRoom;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.Cancelled;
+import magnetar.kernel.fiber.Cause;
+import magnetar.kernel.fiber.Exit;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.FiberBody;
+import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.StackRoom;
+import magnetar.kernel.fiber.World;
+import magnetar.kernel.report.Failures;
+import magnetar.kernel.report.NoMemory;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Wheel;
 
@@ -104,8 +105,8 @@ public final class Processes {
 
     private static LocalProcess make(Fiber starter, String label, Mailbox mailbox) {
         LocalProcess process = new LocalProcess(new Pid(starter.world().nextSerial(), creation(), label), mailbox);
-        if (World.simulated() != null) {
-            simulated(World.simulated()).add(process);
+        if (Simulated.world() != null) {
+            simulated(Simulated.world()).add(process);
         }
         LocalProcess parent = LocalProcess.of(starter);
         if (parent != null) {
@@ -170,7 +171,7 @@ public final class Processes {
 
     /** True of a process of the real world for a fiber of a simulation. */
     private static boolean isOfOutside(LocalProcess process) {
-        World simulated = World.simulated();
+        World simulated = Simulated.world();
         return simulated != null && process.pid().creation() != simulated.creation();
     }
 
@@ -179,7 +180,7 @@ public final class Processes {
         Thread outside = new Thread(null, () -> activate(process, work, context), process.toString(), 0, false);
         outside.setDaemon(true);
         outside.start();
-        World.meet(World.REAL, outside);
+        Simulated.meet(World.REAL, outside);
     }
 
     /** The fiber's side of a process. */
@@ -276,7 +277,7 @@ public final class Processes {
 
     /** The process in whose scopes the fiber works, though it is not that process. */
     private static LocalProcess ownerOf(Fiber fiber) {
-        return fiber.home() instanceof magnetar.kernel.park.Region r && r.fiber() != null && r.fiber() != fiber ? LocalProcess.of(r.fiber()) : null;
+        return fiber.home() instanceof magnetar.kernel.fiber.Region r && r.fiber() != null && r.fiber() != fiber ? LocalProcess.of(r.fiber()) : null;
     }
 
     // --- sending -----------------------------------------------------------------------------------------------------
@@ -289,10 +290,10 @@ public final class Processes {
         if (receiver == null) {
             receiver = find(to, message);
         }
-        if (receiver != null && World.loses(to, message)) {
+        if (receiver != null && Simulated.loses(to, message)) {
             DeadLetters.add(to, message);
         } else if (receiver != null && mayBeHeard(sender, message, to)) {
-            if (!(World.mayDelay() && Ways.delays(sender, receiver, to, message))) {
+            if (!(Simulated.mayDelay() && Ways.delays(sender, receiver, to, message))) {
                 receiver.take(sender, to, message);
             }
         }
@@ -341,7 +342,7 @@ public final class Processes {
     public static void control(Pid to, Object message) {
         Fiber sender = Fiber.current();
         sender.enter();
-        if (mayBeHeard(sender, message, to) && !(World.mayDelay() && Ways.delays(sender, to, message, () -> signal(to, message)))) {
+        if (mayBeHeard(sender, message, to) && !(Simulated.mayDelay() && Ways.delays(sender, to, message, () -> signal(to, message)))) {
             signal(to, message);
         }
     }
@@ -375,7 +376,7 @@ public final class Processes {
         LocalProcess from = LocalProcess.of(sender);
         if (receiver != null && !isExiting(from)) {
             Pid source = from == null ? null : from.pid();
-            if (!(World.mayDelay() && Ways.delays(sender, receiver.pid(), reason, () -> receiver.exit(source, reason, false)))) {
+            if (!(Simulated.mayDelay() && Ways.delays(sender, receiver.pid(), reason, () -> receiver.exit(source, reason, false)))) {
                 receiver.exit(source, reason, false);
             }
             sender.check(); // it may have been the sender itself
@@ -455,7 +456,7 @@ public final class Processes {
 
     /** All processes that are not dead, but for those of simulations, in no order; in a simulation its own, by their pids. */
     public static List<LocalProcess> all() {
-        World simulated = World.simulated();
+        World simulated = Simulated.world();
         Set<LocalProcess> all = new LinkedHashSet<>(); // one that goes to rest or comes back meanwhile may be met twice
         if (simulated != null) {
             addLive(simulated(simulated), all);
@@ -476,7 +477,7 @@ public final class Processes {
 
     /** The processes of this simulation that are at rest, by their pids. */
     public static List<LocalProcess> atRest() {
-        return simulated(World.simulated()).stream().filter(p -> p.pid().process() == p && p.atRest() != null)
+        return simulated(Simulated.world()).stream().filter(p -> p.pid().process() == p && p.atRest() != null)
                 .sorted(Comparator.comparing(LocalProcess::pid)).toList();
     }
 

@@ -1,6 +1,6 @@
 package magnetar.kernel.process;
 
-import magnetar.kernel.park.Fibers;
+import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.time.Timer;
 
 /** Sends a message when it is due. */

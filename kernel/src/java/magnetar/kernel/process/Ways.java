@@ -1,11 +1,11 @@
 package magnetar.kernel.process;
 
-import magnetar.kernel.park.Fiber;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Simulated;
 
 /**
  * The ways of signals from their senders to processes. A signal acts where it is sent; only a simulation may let one take longer, as Erlang allows,
- * which orders the signals of one sender to one receiver and no others. Asked only where {@link World#mayDelay} says so.
+ * which orders the signals of one sender to one receiver and no others. Asked only where {@link Simulated#mayDelay} says so.
  */
 final class Ways {
     private Ways() {}
@@ -23,10 +23,10 @@ final class Ways {
             return false;
         }
         if (receiver.isBounded() && !(to instanceof Ref)) {
-            World.settle(from, receiver.pid());
+            Simulated.settle(from, receiver.pid());
             return false;
         }
-        return World.delays(from, receiver.pid(), message, () -> arrive(sender, receiver, to, message));
+        return Simulated.delays(from, receiver.pid(), message, () -> arrive(sender, receiver, to, message));
     }
 
     private static void arrive(Fiber sender, LocalProcess receiver, Object to, Object message) {
@@ -40,13 +40,13 @@ final class Ways {
     /** True if the signal arrives later. */
     static boolean delays(Fiber sender, Pid to, Object what, Runnable arrival) {
         Object from = source(sender);
-        return !to.equals(from) && World.delays(from, to, what, arrival);
+        return !to.equals(from) && Simulated.delays(from, to, what, arrival);
     }
 
     /** Lets everything arrive that the current fiber has sent to it: it asks for something that is done at once. */
     static void settle(Pid to) {
-        if (World.mayDelay()) {
-            World.settle(source(Fiber.current()), to);
+        if (Simulated.mayDelay()) {
+            Simulated.settle(source(Fiber.current()), to);
         }
     }
 }

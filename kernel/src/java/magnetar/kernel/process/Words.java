@@ -1,6 +1,6 @@
 package magnetar.kernel.process;
 
-import magnetar.kernel.park.Exit;
+import magnetar.kernel.fiber.Exit;
 
 /** The words of the language in use. Set once, before the first process. */
 public final class Words {

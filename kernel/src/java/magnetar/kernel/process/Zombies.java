@@ -5,7 +5,8 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
 
 /** Processes that were killed and whose threads still run. Those of a simulation are its own, and their time is virtual. */
 public final class Zombies {
@@ -16,7 +17,7 @@ public final class Zombies {
     private Zombies() {}
 
     private static World world() {
-        World simulated = World.simulated();
+        World simulated = Simulated.world();
         return simulated == null ? World.REAL : simulated;
     }
 

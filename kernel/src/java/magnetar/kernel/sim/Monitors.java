@@ -12,7 +12,7 @@ import java.lang.invoke.VarHandle;
  */
 final class Monitors {
     private static final String UNBLOCKER = "VirtualThread-unblocker";
-    private static final String[] SHARED = {"java.", "jdk.", "sun.", "clojure.lang.", "magnetar.kernel.park.Fibers", "magnetar.kernel.park.Failures",
+    private static final String[] SHARED = {"java.", "jdk.", "sun.", "clojure.lang.", "magnetar.kernel.fiber.Fibers", "magnetar.kernel.report.Failures",
             "magnetar.kernel.process.Guards", "magnetar.kernel.inspect."};
 
     private static final VarHandle LEFT_TO;

@@ -5,7 +5,7 @@ import java.util.Set;
 import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.locks.LockSupport;
-import magnetar.kernel.park.Fiber;
+import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;

@@ -4,9 +4,8 @@ import java.lang.reflect.Method;
 import java.util.Random;
 import java.util.concurrent.Executor;
 import java.util.concurrent.locks.LockSupport;
-import magnetar.kernel.park.Fiber;
-import magnetar.kernel.park.Parked;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.World;
 
 /** The world of one simulation: its clock, its chance, its threads. What is done in it the simulation decides. */
 final class SimWorld extends World {
@@ -51,7 +50,7 @@ final class SimWorld extends World {
     }
 
     @Override
-    public void park(Parked waiter) {
+    public void park(Object waiter) {
         simulation.log("waits", waiter, null);
         LockSupport.park(waiter);
     }

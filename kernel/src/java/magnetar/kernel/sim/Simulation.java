@@ -4,9 +4,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.locks.LockSupport;
-import magnetar.kernel.park.Fibers;
+import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Parked;
-import magnetar.kernel.park.World;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.sim.Choice.Place;
@@ -82,7 +82,7 @@ public final class Simulation {
 
     /** True in a fiber of a simulation. */
     public static boolean isInside() {
-        return World.simulated() instanceof SimWorld;
+        return Simulated.world() instanceof SimWorld;
     }
 
     /** Runs the body as a fiber of a new world to its end. */
@@ -108,7 +108,7 @@ public final class Simulation {
 
     private static synchronized void count(int change) {
         if (running == 0 || running + change == 0) {
-            World.simulate(change > 0);
+            Simulated.simulate(change > 0);
         }
         running += change;
     }
@@ -371,7 +371,7 @@ public final class Simulation {
 
     /** Ends the simulation of the current fiber: it did what a simulation cannot do. Returns what is wrong, with the line. */
     public static String refuse(String what) {
-        return ((SimWorld) World.simulated()).simulation.verdict.refuse(what);
+        return ((SimWorld) Simulated.world()).simulation.verdict.refuse(what);
     }
 
     void meets(Thread stranger) {

@@ -2,9 +2,9 @@ package magnetar.kernel.sim;
 
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
-import magnetar.kernel.park.Cause;
-import magnetar.kernel.park.Fiber;
-import magnetar.kernel.park.Fibers;
+import magnetar.kernel.fiber.Cause;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Fibers;
 
 /** Ends what a simulation has left, as far as it lets itself be ended. Runs on the carrier, once it is known how the run went. */
 final class TearDown {

@@ -2,8 +2,9 @@ package magnetar.kernel.time;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Parked;
-import magnetar.kernel.park.World;
 
 /**
  * The limit of one wait after the other of the same fiber, most of which end long before: one timer stays in the wheel for all of them. A wait says only until
@@ -80,7 +81,7 @@ public abstract class Alarm {
 
     private boolean arm(long instant) {
         Bell next = new Bell(this, instant);
-        World.switchPoint();
+        Simulated.switchPoint();
         if (!BELL.compareAndSet(this, null, next)) {
             return false;
         }
@@ -90,7 +91,7 @@ public abstract class Alarm {
 
     private void ring() {
         bell = null;
-        World.switchPoint();
+        Simulated.switchPoint();
         Parked waiter = waiter();
         long due = deadline;
         if (waiter != null && due != NONE) {

@@ -1,10 +1,10 @@
 package magnetar.kernel.time;
 
-import magnetar.kernel.park.Fiber;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
-import magnetar.kernel.park.World;
 
 /** Waits that time limits. */
 public final class Waits {

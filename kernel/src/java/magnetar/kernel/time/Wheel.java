@@ -3,10 +3,11 @@ package magnetar.kernel.time;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.concurrent.locks.LockSupport;
-import magnetar.kernel.park.Failures;
-import magnetar.kernel.park.Fibers;
-import magnetar.kernel.park.Spin;
-import magnetar.kernel.park.World;
+import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.Spin;
+import magnetar.kernel.fiber.World;
+import magnetar.kernel.report.Failures;
 
 /**
  * The timers of one world: a hierarchical wheel and one daemon thread.
@@ -85,7 +86,7 @@ public final class Wheel {
 
     /** True on the thread of a wheel, where user code must not run. */
     public static boolean isTimerThread() {
-        return Thread.currentThread() instanceof WheelThread || World.isExpiringTimers();
+        return Thread.currentThread() instanceof WheelThread || Simulated.isExpiringTimers();
     }
 
     /** How many timers are waiting. */

@@ -6,7 +6,7 @@
   (:import
    (java.util.concurrent Executor ThreadFactory)
    (java.util.concurrent.atomic AtomicLong)
-   (magnetar.kernel.park Failures)))
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 

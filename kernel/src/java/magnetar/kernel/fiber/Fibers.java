@@ -1,4 +1,4 @@
-package magnetar.kernel.park;
+package magnetar.kernel.fiber;
 
 import java.lang.ref.ReferenceQueue;
 import java.util.ArrayList;
@@ -7,6 +7,8 @@ import java.util.List;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadFactory;
 import java.util.function.Consumer;
+import magnetar.kernel.sched.Delays;
+import magnetar.kernel.sched.Untracked;
 
 /**
  * Starts fibers and lists them: the only list there is.
@@ -31,6 +33,7 @@ public final class Fibers {
         for (int i = 0; i < SHARDS.length; i++) {
             SHARDS[i] = new Shard();
         }
+        Delays.setFibers(Fibers::count);
     }
 
     private Fibers() {}
@@ -98,7 +101,7 @@ public final class Fibers {
     private static Fiber startWeak(Fiber starter, String name, FiberBody body) {
         Thread thread = starter.world().newThread(name, body);
         Fiber fiber = enroll(thread, starter.world(), body).inherit(starter, null);
-        if (!Untracked.start(thread)) {
+        if (!World.startUntracked(thread)) {
             body.executor = Executors.newThreadPerTaskExecutor(new Given(thread));
             body.executor.execute(body);
         }
@@ -151,7 +154,7 @@ public final class Fibers {
 
     /** The threads of all fibers that have not ended and are in no simulation, in no order; in a simulation of its own, in the order in which they were made. */
     public static List<Thread> threads() {
-        World simulated = World.simulated();
+        World simulated = Simulated.world();
         List<Thread> threads = new ArrayList<>();
         for (Shard s : SHARDS) {
             s.each(f -> {

@@ -1,8 +1,6 @@
-package magnetar.kernel.park;
+package magnetar.kernel.fiber;
 
-import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
-import java.lang.invoke.MutableCallSite;
 import java.lang.invoke.VarHandle;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -10,6 +8,9 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
+import magnetar.kernel.sched.Scheduler;
+import magnetar.kernel.sched.Schedulers;
+import magnetar.kernel.sched.Ticker;
 
 /**
  * Time and chance as a fiber sees them: the clock, random numbers, ids, park and unpark, and how threads are made. Each
@@ -19,8 +20,6 @@ import java.util.function.Supplier;
  * <ol>
  *   <li>A fiber asks no clock, no random source and no {@link LockSupport} but through its world. Fibers of two worlds share
  *       no channel.
- *   <li>{@link #switchPoint} stands before each compare-and-set and each publication. While no simulation runs it is a
- *       constant false to the compiler, and folds away.
  * </ol>
  */
 public class World {
@@ -32,9 +31,7 @@ public class World {
 
     private static final long CREATION = ThreadLocalRandom.current().nextInt(SIMULATED_CREATION + 1, Integer.MAX_VALUE);
 
-    private static final MutableCallSite SIMULATED =
-            new MutableCallSite(MethodHandles.constant(boolean.class, false));
-    private static final MethodHandle IS_SIMULATED = SIMULATED.dynamicInvoker();
+    private static final Scheduler SCHEDULER = Schedulers.chosen();
 
     private static final VarHandle TIMERS;
 
@@ -67,8 +64,8 @@ public class World {
 
     /** The clock to mark the start of a wait with: exact enough for a human, and cheap. */
     public long coarseNanos() {
-        long tick = HandOff.lastTick();
-        return tick != 0 && this == REAL ? tick : nanoTime();
+        long tick = Ticker.lastTick();
+        return tick != 0 && this == REAL && SCHEDULER.handsOver() ? tick : nanoTime();
     }
 
     /** Seeds the random numbers of a new fiber. */
@@ -91,32 +88,25 @@ public class World {
         return CREATION;
     }
 
-    /** Parks the current thread, which waits with this: {@link Wait#of} says so meanwhile. */
-    public void park(Parked waiter) {
-        WaitSign sign = WaitSign.begin(waiter);
-        try {
-            LockSupport.park();
-        } finally {
-            sign.end();
-        }
+    /** Parks the current thread, which waits with this; it may return too early. */
+    public void park(Object waiter) {
+        LockSupport.park();
     }
 
     /** Makes the thread runnable, which is that of the fiber. */
     public void unpark(Thread thread, Fiber fiber) {
-        HandOff.Way way;
-        try {
-            way = HandOff.wake(thread, fiber);
-        } catch (OutOfMemoryError noRoom) { // before anything was changed; the JDK waits until it has room
-            way = HandOff.Way.NOT;
-        }
-        if (way == HandOff.Way.NOT) {
-            LockSupport.unpark(thread);
-        }
+        Simulated.switchPoint();
+        SCHEDULER.wake(thread, fiber, Thread.currentThread().isVirtual() ? Fiber.current() : null);
     }
 
     /** Makes, but does not start, the thread of a fiber. */
     public Thread newThread(String name, Runnable task) {
         return Thread.ofVirtual().name(name).unstarted(task);
+    }
+
+    /** Starts such a thread so that no list of the JVM holds it; false if that is not possible, and nothing was done. */
+    static boolean startUntracked(Thread thread) {
+        return SCHEDULER.startUntracked(thread);
     }
 
     /** Makes, but does not start, a platform thread; a simulated world makes one of its own fibers instead. */
@@ -186,87 +176,5 @@ public class World {
     @SuppressWarnings("unchecked")
     public final <T> T room(Object key, Supplier<T> make) {
         return (T) rooms.computeIfAbsent(key, k -> make.get());
-    }
-
-    /** Where a simulated scheduler may let another fiber run. */
-    public static void switchPoint() {
-        if (isSimulated()) {
-            Fiber.current().world().reachSwitchPoint();
-        }
-    }
-
-    /** The simulated world that the current thread is in, or null. */
-    public static World simulated() {
-        if (!isSimulated()) {
-            return null;
-        }
-        World world = Fiber.current().world();
-        return world.movesTimers() ? world : null;
-    }
-
-    /** The current fiber has let a thread of another world go on. */
-    public static void meet(World other, Thread thread) {
-        if (isSimulated() && Fiber.current().world() != other) {
-            Fiber.current().world().meets(thread);
-        }
-    }
-
-    /** Writes into the log of the simulation, if there is one. */
-    public static void note(String what, Object on, Object value) {
-        if (isSimulated()) {
-            Fiber.current().world().write(what, on, value);
-        }
-    }
-
-    /** True if a simulation loses this message of the current fiber. */
-    public static boolean loses(Object to, Object message) {
-        return isSimulated() && Fiber.current().world().isLost(to, message);
-    }
-
-    /** True if a simulation may delay the signals of the current fiber: asked first, so that nothing is made for {@link #delays} elsewhere. */
-    public static boolean mayDelay() {
-        return isSimulated() && Fiber.current().world().delaysSignals();
-    }
-
-    /** True if a simulation has taken this signal of the current fiber, and lets it arrive later, in the order of its sender and receiver. */
-    public static boolean delays(Object from, Object to, Object what, Runnable arrival) {
-        return Fiber.current().world().isDelayed(from, to, what, arrival);
-    }
-
-    /** Lets the signals arrive that a simulation has delayed between these two: one that is not delayed comes now. */
-    public static void settle(Object from, Object to) {
-        if (mayDelay()) {
-            Fiber.current().world().letArrive(from, to);
-        }
-    }
-
-    /** True if a simulation keeps this failure of the current fiber. */
-    static boolean keeps(String site, Throwable error) {
-        return isSimulated() && Fiber.current().world().keepsFailure(site, error);
-    }
-
-    /** True if the current fiber is simulated, and has let others run: a spinning or a long-running one has to. */
-    static boolean hasLetOthersRun() {
-        return isSimulated() && Fiber.current().world().letOthersRun();
-    }
-
-    /** True on a fiber that expires the timers of a simulation. */
-    public static boolean isExpiringTimers() {
-        return isSimulated() && Fiber.current().world().isExpiring();
-    }
-
-    private static boolean isSimulated() {
-        try {
-            return (boolean) IS_SIMULATED.invokeExact();
-        } catch (Throwable e) {
-            throw new AssertionError(e);
-        }
-    }
-
-    /** Turns the switch points of all simulated fibers on or off; real fibers pass them by. */
-    public static void simulate(boolean on) {
-        Untracked.isOn(); // before any simulated fiber asks
-        SIMULATED.setTarget(MethodHandles.constant(boolean.class, on));
-        MutableCallSite.syncAll(new MutableCallSite[] {SIMULATED});
     }
 }

@@ -1,4 +1,4 @@
-package magnetar.kernel.park;
+package magnetar.kernel.fiber;
 
 import java.util.concurrent.locks.LockSupport;
 
@@ -24,7 +24,7 @@ public final class Spin {
 
     /** Spends one turn and returns the count of turns for the next call. */
     public static int turn(int turns) {
-        if (World.hasLetOthersRun()) {
+        if (Simulated.hasLetOthersRun()) {
             return turns;
         }
         if (turns % LIMIT < LIMIT - 1) {
@@ -41,7 +41,7 @@ public final class Spin {
 
     /** Stays away, twice as long as {@link #lost}, after so many failures to take a lock, the last one now; returns the count of failures for the next call. */
     public static int backOff(int failures) {
-        if (World.hasLetOthersRun()) {
+        if (Simulated.hasLetOthersRun()) {
             return failures + 1;
         }
         if (failures < BACK_OFFS) {

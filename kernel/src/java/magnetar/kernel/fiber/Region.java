@@ -1,4 +1,4 @@
-package magnetar.kernel.park;
+package magnetar.kernel.fiber;
 
 /**
  * A stretch of a fiber's execution that can be doomed as a whole, such as the body of a scope. Regions of one fiber nest.
@@ -47,7 +47,7 @@ public abstract class Region {
     /** Writes the cause, then interrupts the fiber in the region. Never called after the region was left, but to be entered again; twice only to kill. */
     protected final void doomRegion(Cause why) {
         cause = why;
-        World.switchPoint();
+        Simulated.switchPoint();
         Fiber f = fiber;
         Thread t = f == null || f.isLentBeyond(level) ? null : f.get();
         if (t != null) {

@@ -1,4 +1,4 @@
-package magnetar.kernel.park;
+package magnetar.kernel.sched;
 
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
@@ -8,6 +8,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ForkJoinTask;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * Wakes a fiber on the waker's own carrier, without waking another carrier for it: for a waker that is about to park, which most are, the
@@ -24,7 +25,7 @@ import java.util.concurrent.RejectedExecutionException;
  *   <li>A fiber hands over once between two parks. What it wakes beyond that is submitted ordinarily, which signals a carrier for both.
  *   <li>A fiber that was handed over waits no more than three ticks of the {@link Ticker} while a carrier is idle: it is reminded after each lazy
  *       submission, and {@link #mayBeStranded} is true as long as the fiber lies in its queue.
- *   <li>A carrier that has run a fiber which was woken here looks outside {@link Fiber#looksOutside now and then}, and when it is told that somebody {@link Ticker#lookOutside waits there}:
+ *   <li>A carrier that has run a fiber which was woken here looks outside {@link Schedulable#looksOutside now and then}, and when it is told that somebody {@link Ticker#lookOutside waits there}:
  *       it takes up to {@value #SHARE} of those to the end of its own queue, and is told again if there may be more. So they have their turn among those that wake each other on it.
  * </ol>
  *
@@ -35,7 +36,7 @@ import java.util.concurrent.RejectedExecutionException;
  * <p>Source of the look outside: Go's scheduler, which takes from the global queue at every 61st turn.
  * Refused: {@code lazySubmitRunContinuation}, which is lazy on a carrier only, not on a virtual thread; a scheduler of our own (docs/decisions/0008).
  */
-public final class HandOff {
+public final class HandOff implements Scheduler {
     /** The newest JDK that the checks were run on: on a newer one the same names may mean something else. */
     private static final int KNOWN = 25;
 
@@ -54,7 +55,7 @@ public final class HandOff {
     private static final int UNPARKED = ON ? INSIDE.unparked : 0;
     private static final ForkJoinPool POOL = ON ? INSIDE.pool : null;
 
-    private HandOff() {}
+    HandOff() {}
 
     private static boolean isWanted() {
         return Boolean.parseBoolean(System.getProperty("magnetar.hand-off", String.valueOf(Runtime.version().feature() <= KNOWN)));
@@ -65,9 +66,27 @@ public final class HandOff {
         return ON;
     }
 
-    /** The clock of {@link World#nanoTime} at the last tick, some milliseconds ago at most; 0 if none is recent. */
-    static long lastTick() {
-        return ON ? Ticker.lastTick() : 0;
+    @Override
+    public void wake(Thread thread, Schedulable target, Schedulable waker) {
+        Way way;
+        try {
+            way = tryToWake(thread, target, waker);
+        } catch (OutOfMemoryError noRoom) { // before anything was changed; the JDK waits until it has room
+            way = Way.NOT;
+        }
+        if (way == Way.NOT) {
+            LockSupport.unpark(thread);
+        }
+    }
+
+    @Override
+    public boolean startUntracked(Thread thread) {
+        return Untracked.start(thread);
+    }
+
+    @Override
+    public boolean handsOver() {
+        return true;
     }
 
     /** How a thread was woken. */
@@ -80,24 +99,18 @@ public final class HandOff {
         HANDED_OVER
     }
 
-    /** Wakes the thread, which is that of the fiber, if it is plainly parked and the current thread is on its scheduler; else nothing was done. */
-    static Way wake(Thread target, Fiber fiber) {
-        if (!ON || !target.isVirtual() || !Thread.currentThread().isVirtual() || SCHEDULER.get(target) != POOL
-                || SCHEDULER.get(Thread.currentThread()) != POOL) {
+    /** Wakes the thread, on which the target runs, if it is plainly parked and the current thread, on which the waker runs, is on its scheduler; else nothing was done. */
+    static Way tryToWake(Thread thread, Schedulable target, Schedulable waker) {
+        if (!ON || waker == null || !thread.isVirtual() || SCHEDULER.get(thread) != POOL || SCHEDULER.get(Thread.currentThread()) != POOL) {
             return Way.NOT;
         }
-        Fiber waker = Fiber.current();
         boolean lazy = !waker.hasHandedOver();
-        Resumption resumption = resumption(fiber, lazy); // before the state is changed: there may be no memory
-        if (resumption == null) {
-            return Way.NOT;
-        }
-        World.switchPoint();
-        if (!STATE.compareAndSet(target, PARKED, UNPARKED)) {
+        Resumption resumption = resumption(target, lazy); // before the state is changed: there may be no memory
+        if (resumption == null || !STATE.compareAndSet(thread, PARKED, UNPARKED)) {
             return Way.NOT;
         }
         waker.handsOver();
-        submit(target, resumption);
+        submit(thread, resumption);
         if (!lazy) {
             return Way.ORDINARY;
         }
@@ -107,10 +120,11 @@ public final class HandOff {
 
     /**
      * True if somebody waits for a carrier that may not come: from outside, or in the queue of one that goes on computing. Where the queues of the
-     * carriers are seen to run empty now and then, all in them have their turn. Always true if the pool cannot be asked.
+     * carriers are seen to run empty now and then, all in them have their turn.
      */
-    static boolean mayBeStranded() {
-        if (!ON || POOL.hasQueuedSubmissions()) {
+    @Override
+    public boolean mayBeStranded() {
+        if (POOL.hasQueuedSubmissions()) {
             return true;
         }
         for (int looks = 0; looks < LOOKS; looks++) {
@@ -123,7 +137,7 @@ public final class HandOff {
     }
 
     /** Null if there is no memory for it: the JDK's own way waits until there is. */
-    private static Resumption resumption(Fiber fiber, boolean lazy) {
+    private static Resumption resumption(Schedulable fiber, boolean lazy) {
         try {
             return new Resumption(fiber, lazy);
         } catch (OutOfMemoryError noRoom) {
@@ -172,11 +186,11 @@ public final class HandOff {
     /** A fiber to be run, for the pool, and how it gets there. It never counts as done, since nobody waits for it: that saves a compare-and-set. */
     private static final class Resumption extends ForkJoinTask<Void> implements Executor {
         private static final long serialVersionUID = 1L;
-        private final transient Fiber fiber;
+        private final transient Schedulable fiber;
         private final boolean lazy;
         private transient Runnable resume;
 
-        Resumption(Fiber fiber, boolean lazy) {
+        Resumption(Schedulable fiber, boolean lazy) {
             this.fiber = fiber;
             this.lazy = lazy;
         }

@@ -1,4 +1,5 @@
-package magnetar.kernel.park;
+package magnetar.kernel.fiber;
+
 
 /**
  * Throws {@link StackOverflowError} before a kernel operation has changed anything, if the stack would not do for the whole operation.

@@ -1,4 +1,4 @@
-package magnetar.kernel.park;
+package magnetar.kernel.sched;
 
 import java.util.concurrent.locks.LockSupport;
 
@@ -15,10 +15,10 @@ import java.util.concurrent.locks.LockSupport;
  * <p>Invariants:
  * <ol>
  *   <li>After a reminder there is a tick, within three times {@value #TICK_NANOS} ns, that starts a probe; or finds one that has not run, in which case no
- *       carrier sleeps; or sees that nobody waits outside and that the queues of the carriers run empty ({@link HandOff#mayBeStranded}). {@code pending}
+ *       carrier sleeps; or sees that nobody waits outside and that the queues of the carriers run empty ({@link Scheduler#mayBeStranded}). {@code pending}
  *       is written before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
  *   <li>At each tick that finds a probe which has not run, and after each start of one, {@code outside} is true until a carrier has seen it, or several have.
- *   <li>Each {@value #PATIENCE} ticks in a row that a probe has not run, every fiber steps aside once, at its next operation ({@link Fiber#moveAside}): the queues of
+ *   <li>Each {@value #PATIENCE} ticks in a row that a probe has not run, every fiber steps aside once, at its next operation ({@link Delays}): the queues of
  *       the carriers run empty, and whoever stepped aside comes back from outside. For where nobody is handed over, or fibers only yield. Once, since a probe is late
  *       as well where many are started from outside.
  *   <li>Where fibers are handed over they step aside also after {@value #LONG_PATIENCE} ticks or more at which somebody may be stranded, and none between at which
@@ -26,7 +26,7 @@ import java.util.concurrent.locks.LockSupport;
  *   <li>There is at most one probe, and no tick while nobody reminds and no probe is under way.
  * </ol>
  */
-final class Ticker {
+public final class Ticker {
     private static final long TICK_NANOS = 1_000_000;
     private static final long LOOK_AGAIN_NANOS = TICK_NANOS / 10;
     private static final int PATIENCE = 10;
@@ -51,22 +51,24 @@ final class Ticker {
     /** Linked while there is memory for it: a lambda whose linkage memory did not suffice for may stay broken for ever. */
     static final Runnable NOTHING = () -> {};
 
-    private static final Thread THREAD = start();
+    // Set once, before the first tick.
+    private static Scheduler scheduler;
+    private static Thread thread;
 
     private Ticker() {}
 
-    /** The clock of {@link World#nanoTime} at the last tick, some milliseconds ago at most; 0 if none is recent. */
-    static long lastTick() {
+    /** The clock of {@code System.nanoTime} at the last tick, some milliseconds ago at most; 0 if none is recent. */
+    public static long lastTick() {
         return lastTick;
     }
 
     /** Makes it tick, if it does not. */
-    static void remind() {
+    public static void remind() {
         if (!pending) {
             pending = true;
         }
         if (asleep) {
-            LockSupport.unpark(THREAD);
+            LockSupport.unpark(thread);
         }
     }
 
@@ -84,11 +86,12 @@ final class Ticker {
         return told;
     }
 
-    private static Thread start() {
-        Thread ticker = new Thread(null, Ticker::tick, "magnetar-ticker", 0, false);
-        ticker.setDaemon(true);
-        ticker.start();
-        return ticker;
+    /** Starts to tick for the scheduler. Called once. */
+    static void tickFor(Scheduler chosen) {
+        scheduler = chosen;
+        thread = new Thread(null, Ticker::tick, "magnetar-ticker", 0, false);
+        thread.setDaemon(true);
+        thread.start();
     }
 
     private static void tick() {
@@ -116,7 +119,7 @@ final class Ticker {
             } else {
                 crowded = 0;
             }
-        } else if (HandOff.isOn() && HandOff.mayBeStranded()) {
+        } else if (scheduler.handsOver() && scheduler.mayBeStranded()) {
             probe(); // handed over at the last tick, when its queue seemed empty
         } else {
             crowded = 0;
@@ -126,19 +129,19 @@ final class Ticker {
 
     private static void crowd(boolean late) {
         crowded++;
-        if (late || HandOff.isOn() && crowded >= LONG_PATIENCE && crowded >= Fibers.count() / FIBERS_FOR_A_TICK) {
+        if (late || scheduler.handsOver() && crowded >= LONG_PATIENCE && crowded >= Delays.fibers() / FIBERS_FOR_A_TICK) {
             crowded = 0;
-            Fiber.moveAside();
+            Delays.add();
         }
     }
 
     /** Looks twice: while the ticker runs, the carrier that had its core stands still, and so does its queue. */
     private static boolean isNeeded() {
-        if (!HandOff.mayBeStranded()) {
+        if (!scheduler.mayBeStranded()) {
             return false;
         }
         LockSupport.parkNanos(LOOK_AGAIN_NANOS);
-        return HandOff.mayBeStranded();
+        return scheduler.mayBeStranded();
     }
 
     private static void beat() {

@@ -1,6 +1,7 @@
-package magnetar.kernel.park;
+package magnetar.kernel.fiber;
 
 import java.util.function.Function;
+import magnetar.kernel.report.Unwinding;
 
 /**
  * Thrown by every kernel operation in a process that has to exit. An {@code Error} without a stack: it is not a failure to
@@ -8,7 +9,7 @@ import java.util.function.Function;
  *
  * <p>The reason may have no end, or fail to print. So it is printed only when the message is asked for, and no more of it than the words give.
  */
-public final class Exit extends Error {
+public final class Exit extends Unwinding {
     private static final long serialVersionUID = 1L;
 
     // Set or read by any thread.
@@ -18,7 +19,6 @@ public final class Exit extends Error {
 
     /** An exit with this reason. */
     public Exit(Object reason) {
-        super(null, null, true, false);
         this.reason = reason;
     }
 

@@ -1,4 +1,4 @@
-package magnetar.kernel.park;
+package magnetar.kernel.sched;
 
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
@@ -16,7 +16,7 @@ import java.lang.invoke.VarHandle;
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread}, as {@link HandOff} does, and is on and off with it; off as well where the JVM's own
  * root counts what it does not hold ({@code -Djdk.trackAllThreads=false}). What starts so is in no thread dump of {@code jcmd}: the list of
- * {@link Fibers} has it. Refused: the same for fibers that somebody owns, which the JVM may show.
+ * fibers has it. Refused: the same for fibers that somebody owns, which the JVM may show.
  */
 public final class Untracked {
     private static final Inside INSIDE = HandOff.isOn() ? Inside.open() : null;

@@ -1,4 +1,4 @@
-package magnetar.kernel.park;
+package magnetar.kernel.report;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -12,6 +12,17 @@ import java.util.function.UnaryOperator;
 public final class Frames {
     private static final int LONGEST_CYCLE = 8; // of functions that call each other
     private static final int LEAST_REPEATS = 3;
+
+    private static final String[] FOREIGN = {"clojure.", "java.", "javax.", "jdk.", "sun.",
+            "magnetar.actor$", "magnetar.actor.", "magnetar.agent$", "magnetar.application$", "magnetar.application.",
+            "magnetar.async$", "magnetar.async.", "magnetar.bits$", "magnetar.breaker$", "magnetar.channel$", "magnetar.dev.", "magnetar.fold$",
+            "magnetar.gen_event$", "magnetar.gen_event.", "magnetar.gen_server$", "magnetar.gen_server.", "magnetar.gen_statem$",
+            "magnetar.gen_statem.", "magnetar.global$", "magnetar.hot$", "magnetar.hot.", "magnetar.impl.", "magnetar.inspect$",
+            "magnetar.kernel.", "magnetar.match$", "magnetar.overload$", "magnetar.overload.", "magnetar.pg$", "magnetar.pool$",
+            "magnetar.pool.", "magnetar.proc_lib$", "magnetar.proc_lib.", "magnetar.registry$", "magnetar.registry.", "magnetar.resilience$",
+            "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.", "magnetar.supervisor$", "magnetar.supervisor.",
+            "magnetar.sys$", "magnetar.sys.", "magnetar.table$", "magnetar.table.", "magnetar.task$", "magnetar.task.",
+            "magnetar.test$", "magnetar.test.", "magnetar.timer$"};
 
     // Set or read by any thread: from the name of a class to that of the function.
     private static volatile UnaryOperator<String> names = UnaryOperator.identity();
@@ -30,7 +41,7 @@ public final class Frames {
     public static StackTraceElement[] own(StackTraceElement[] frames) {
         List<StackTraceElement> own = new ArrayList<>();
         for (StackTraceElement f : frames) {
-            if (Failures.isOfProgram(f.getClassName())) {
+            if (isOfProgram(f.getClassName())) {
                 own.add(f);
             }
         }
@@ -52,7 +63,7 @@ public final class Frames {
         List<String> lines = new ArrayList<>();
         StackTraceElement inner = null;
         for (StackTraceElement f : frames) {
-            if (Failures.isOfProgram(f.getClassName()) && !isEntry(inner, f)) {
+            if (isOfProgram(f.getClassName()) && !isEntry(inner, f)) {
                 lines.add(line(f));
             }
             inner = f;
@@ -119,5 +130,15 @@ public final class Frames {
             end++;
         }
         return (end - from) / cycle;
+    }
+
+    /** True if the class is neither of Clojure, nor of this library, nor of the JDK. */
+    public static boolean isOfProgram(String className) {
+        for (String prefix : FOREIGN) {
+            if (className.startsWith(prefix)) {
+                return false;
+            }
+        }
+        return true;
     }
 }

@@ -1,20 +1,20 @@
-package magnetar.kernel.park;
+package magnetar.kernel.fiber;
 
 import java.net.SocketException;
 import java.nio.channels.ClosedByInterruptException;
+import magnetar.kernel.report.Unwinding;
 
 /**
  * Thrown by every kernel operation in a fiber that was cancelled. An {@code Error} without a stack: it is not a failure to
  * report, and {@code (catch Exception ..)} does not swallow it.
  */
-public final class Cancelled extends Error {
+public final class Cancelled extends Unwinding {
     private static final long serialVersionUID = 1L;
     private static final int CAUSES = 16; // a chain of causes may be a ring
     private final transient Object why;
 
     /** Cancelled for this reason, which may be null. */
     public Cancelled(Object why) {
-        super(null, null, true, false);
         this.why = why;
     }
 

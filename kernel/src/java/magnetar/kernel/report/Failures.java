@@ -1,9 +1,10 @@
-package magnetar.kernel.park;
+package magnetar.kernel.report;
 
 import java.lang.Thread.UncaughtExceptionHandler;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.Set;
+import java.util.function.BiPredicate;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -18,16 +19,6 @@ public final class Failures {
     private static final int MOST_ERRORS = 32; // of a chain of causes
     private static final int LONGEST = 4000; // characters of one of them
     private static final int MOST_FRAMES = 20; // of one of them
-    private static final String[] FOREIGN = {"clojure.", "java.", "javax.", "jdk.", "sun.",
-            "magnetar.actor$", "magnetar.actor.", "magnetar.agent$", "magnetar.application$", "magnetar.application.",
-            "magnetar.async$", "magnetar.async.", "magnetar.bits$", "magnetar.breaker$", "magnetar.channel$", "magnetar.dev.", "magnetar.fold$",
-            "magnetar.gen_event$", "magnetar.gen_event.", "magnetar.gen_server$", "magnetar.gen_server.", "magnetar.gen_statem$",
-            "magnetar.gen_statem.", "magnetar.global$", "magnetar.hot$", "magnetar.hot.", "magnetar.impl.", "magnetar.inspect$",
-            "magnetar.kernel.", "magnetar.match$", "magnetar.overload$", "magnetar.overload.", "magnetar.pg$", "magnetar.pool$",
-            "magnetar.pool.", "magnetar.proc_lib$", "magnetar.proc_lib.", "magnetar.registry$", "magnetar.registry.", "magnetar.resilience$",
-            "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.", "magnetar.supervisor$", "magnetar.supervisor.",
-            "magnetar.sys$", "magnetar.sys.", "magnetar.table$", "magnetar.table.", "magnetar.task$", "magnetar.task.",
-            "magnetar.test$", "magnetar.test.", "magnetar.timer$"};
 
     // Set or read by any thread; null: the default way.
     private static volatile Consumer<Failure> hook;
@@ -38,7 +29,18 @@ public final class Failures {
     // Set or read by any thread.
     private static volatile Supplier<String> noMemory = () -> null;
 
+    // Set or read by any thread; true of a failure that somebody else keeps.
+    private static volatile BiPredicate<String, Throwable> keeper = (site, error) -> false;
+
     private Failures() {}
+
+    /** A thread's handler of uncaught exceptions that reports them here: not one that the program has set. */
+    public interface Handler extends UncaughtExceptionHandler {}
+
+    /** Sets who keeps failures of a site, so that nobody else need be told: a simulation. */
+    public static void setKeeper(BiPredicate<String, Throwable> next) {
+        keeper = next;
+    }
 
     /**
      * A failure that nobody caught, or what was noticed of a thread that goes on.
@@ -74,7 +76,7 @@ public final class Failures {
 
     /** Reports a failure of what was started at the site. */
     public static void report(String site, Thread thread, Throwable error) {
-        if (error instanceof Cancelled || error instanceof Exit || World.keeps(site, error)) {
+        if (error instanceof Unwinding || keeper.test(site, error)) {
             return;
         }
         deliver(site, thread, error, false);
@@ -82,7 +84,7 @@ public final class Failures {
 
     /** Reports what is wrong with a thread that goes on: the error says what, and its stack where. It goes where failures go. */
     public static void notice(String site, Thread thread, Throwable error) {
-        if (!World.keeps(site, error)) {
+        if (!keeper.test(site, error)) {
             deliver(site, thread, error, true);
         }
     }
@@ -139,7 +141,7 @@ public final class Failures {
 
     private static UncaughtExceptionHandler handlerOf(Thread thread) {
         UncaughtExceptionHandler own = thread.getUncaughtExceptionHandler();
-        boolean chosen = own != null && !(own instanceof Fiber) && !(own instanceof ThreadGroup);
+        boolean chosen = own != null && !(own instanceof Handler) && !(own instanceof ThreadGroup);
         UncaughtExceptionHandler any = chosen ? own : Thread.getDefaultUncaughtExceptionHandler();
         return any instanceof NoMemory ? null : any;
     }
@@ -192,20 +194,10 @@ public final class Failures {
         }
         int others = 0;
         for (StackTraceElement f : frames) {
-            others += isOfProgram(f.getClassName()) ? 0 : 1;
+            others += Frames.isOfProgram(f.getClassName()) ? 0 : 1;
         }
         if (others > 0) {
             text.append("\n    (and ").append(others).append(others == 1 ? " frame" : " frames").append(" of Clojure, Magnetar and the JDK)");
         }
-    }
-
-    /** True if the class is neither of Clojure, nor of this library, nor of the JDK. */
-    public static boolean isOfProgram(String className) {
-        for (String prefix : FOREIGN) {
-            if (className.startsWith(prefix)) {
-                return false;
-            }
-        }
-        return true;
     }
 }

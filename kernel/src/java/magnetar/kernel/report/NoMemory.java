@@ -1,4 +1,4 @@
-package magnetar.kernel.park;
+package magnetar.kernel.report;
 
 import java.lang.Thread.UncaughtExceptionHandler;
 

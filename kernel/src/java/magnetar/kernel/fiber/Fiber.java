@@ -1,10 +1,14 @@
-package magnetar.kernel.park;
+package magnetar.kernel.fiber;
 
 import java.lang.Thread.UncaughtExceptionHandler;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.lang.ref.WeakReference;
 import java.util.ArrayDeque;
+import magnetar.kernel.report.Failures;
+import magnetar.kernel.sched.Delays;
+import magnetar.kernel.sched.Schedulable;
+import magnetar.kernel.sched.Ticker;
 
 /**
  * What the kernel knows about one thread: its world, its cause to end, its budget, its random numbers.
@@ -26,7 +30,7 @@ import java.util.ArrayDeque;
  *
  * <p>Refused: a {@code ScopedValue} for identity (0.3 to 0.6 kB per parked thread), a {@code ThreadLocal} for it (0.25 kB).
  */
-public final class Fiber extends WeakReference<Thread> implements UncaughtExceptionHandler {
+public final class Fiber extends WeakReference<Thread> implements Failures.Handler, Schedulable {
     /** Kernel operations that a fiber may do without parking before it lets others run. */
     public static final int BUDGET = 1000;
 
@@ -47,9 +51,6 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
             throw new ExceptionInInitializerError(e);
         }
     }
-
-    // Written by the ticker, read by each operation: how often somebody has waited for too long whom no carrier comes to.
-    private static volatile int delays;
 
     private final World world;
 
@@ -79,7 +80,7 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     private boolean interruptLater;
     private byte yields;
     private short parks; // since the ticker was reminded
-    private int delaysSeen = delays;
+    private int delaysSeen = Delays.count();
     private boolean handedOver; // since it last parked
     private long random;
     private long nextId;
@@ -209,9 +210,9 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
 
     /** Gives the fiber a cause to end, then interrupts it. A second cause is ignored, but for a kill. False if ignored. */
     public boolean doom(Cause why) {
-        World.switchPoint();
+        Simulated.switchPoint();
         boolean taken = CAUSE.compareAndSet(this, (Cause) null, why) || why instanceof Cause.Kill && kill(why);
-        World.switchPoint();
+        Simulated.switchPoint();
         Thread t = get();
         if (taken && t != null && lent == 0) {
             t.interrupt();
@@ -284,9 +285,9 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         if (!mayBeLent()) {
             return false;
         }
-        World.switchPoint();
+        Simulated.switchPoint();
         lent = lent + 1;
-        World.switchPoint();
+        Simulated.switchPoint();
         if (isDoomed()) {
             endLending();
             return false;
@@ -304,9 +305,9 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     }
 
     private void endLending() {
-        World.switchPoint();
+        Simulated.switchPoint();
         lent = lent - 1;
-        World.switchPoint();
+        Simulated.switchPoint();
         if (isDoomed()) {
             interruptLater = false;
             Thread.currentThread().interrupt();
@@ -314,7 +315,7 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     }
 
     /** If the interrupt came with a cause that a shield masks: withdraws it until the shield ends. */
-    boolean putOffInterrupt() {
+    public boolean putOffInterrupt() {
         boolean masked = shields > 0 && anyCause() != null;
         if (masked && Thread.interrupted()) {
             interruptLater = true;
@@ -326,12 +327,13 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
     public void enter() {
         StackRoom.touch();
         check();
-        if (--budget <= 0 || delays != delaysSeen) {
+        if (--budget <= 0 || Delays.count() != delaysSeen) {
             giveWay();
         }
     }
 
     private void giveWay() {
+        int delays = Delays.count();
         boolean late = delays != delaysSeen;
         delaysSeen = delays;
         if (budget <= 0) {
@@ -343,14 +345,9 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         }
     }
 
-    /** Makes each fiber leave its carrier once, at its next operation, for those whom the carriers do not come to. For the ticker. */
-    static void moveAside() {
-        delays++;
-    }
-
     /** Yields, and now and then steps aside: see {@link Spin}. */
     private void letOthersRun() {
-        if (World.hasLetOthersRun()) {
+        if (Simulated.hasLetOthersRun()) {
             return;
         }
         if (++yields % STEP_ASIDE == 0) {
@@ -370,16 +367,19 @@ public final class Fiber extends WeakReference<Thread> implements UncaughtExcept
         }
     }
 
-    boolean hasHandedOver() {
+    @Override
+    public boolean hasHandedOver() {
         return handedOver;
     }
 
-    void handsOver() {
+    @Override
+    public void handsOver() {
         handedOver = true;
     }
 
-    /** True at one turn in {@value #LOOK}: the carrier that runs it then is to take in who waits outside of its queue. */
-    boolean looksOutside() {
+    /** True at one turn in {@value #LOOK}. */
+    @Override
+    public boolean looksOutside() {
         return parks % LOOK == 0;
     }
 

@@ -1,6 +1,7 @@
-package magnetar.kernel.park;
+package magnetar.kernel.fiber;
 
 import java.util.concurrent.ExecutorService;
+import magnetar.kernel.report.Failures;
 
 /**
  * What a fiber does, and its last acts: a failure is reported, the fiber leaves the list, its executor is shut down.

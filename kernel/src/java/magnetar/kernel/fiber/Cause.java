@@ -1,4 +1,4 @@
-package magnetar.kernel.park;
+package magnetar.kernel.fiber;
 
 /**
  * Why a fiber has to end. Written to the fiber before its thread is interrupted, and never taken back: every kernel

@@ -1,4 +1,4 @@
-package magnetar.kernel.park;
+package magnetar.kernel.fiber;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;

@@ -1,0 +1,26 @@
+package magnetar.kernel.sched;
+
+import java.util.concurrent.locks.LockSupport;
+
+/** The JDK's own way. */
+final class JdkScheduler implements Scheduler {
+    @Override
+    public void wake(Thread thread, Schedulable target, Schedulable waker) {
+        LockSupport.unpark(thread);
+    }
+
+    @Override
+    public boolean startUntracked(Thread thread) {
+        return false;
+    }
+
+    @Override
+    public boolean handsOver() {
+        return false;
+    }
+
+    @Override
+    public boolean mayBeStranded() {
+        return true;
+    }
+}

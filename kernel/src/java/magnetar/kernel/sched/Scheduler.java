@@ -1,0 +1,25 @@
+package magnetar.kernel.sched;
+
+/**
+ * How a fiber gets a carrier. All a scheduler may assume is that a thread is parked by {@code LockSupport.park}; which of its fibers runs next is its own affair.
+ *
+ * <p>The two are {@link JdkScheduler}, which serves everywhere, and {@link HandOff}. {@link Schedulers} chooses.
+ */
+public interface Scheduler {
+    /**
+     * Makes a parked thread runnable, or lets its next park return at once. Never fails, memory or not.
+     *
+     * @param target what runs on the thread
+     * @param waker what runs on the current thread, or null if that is a platform thread
+     */
+    void wake(Thread thread, Schedulable target, Schedulable waker);
+
+    /** Starts a virtual thread that no list of the JVM holds; false if this scheduler cannot, and nothing was done. */
+    boolean startUntracked(Thread thread);
+
+    /** True if a woken fiber may be handed to the carrier of its waker. */
+    boolean handsOver();
+
+    /** Asked at a tick: true if a fiber may wait for a carrier that does not come, or if this scheduler cannot tell. */
+    boolean mayBeStranded();
+}
