@@ -552,7 +552,7 @@ final class Mailboxes {
         final AtomicInteger woken = new AtomicInteger();
 
         @Override
-        public void park(Parked waiter) {
+        public void park(Object waiter) {
             super.park(waiter);
             woken.incrementAndGet();
             uninterruptibly(let);

@@ -28,7 +28,7 @@ final class Races {
     /** A world whose park returns at once, as the contract of park allows: the waiter looks for its result all the time. */
     private static class Awake extends World {
         @Override
-        public void park(Parked waiter) {
+        public void park(Object waiter) {
             Thread.onSpinWait();
         }
 

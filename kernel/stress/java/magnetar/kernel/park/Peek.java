@@ -1,11 +1,15 @@
 package magnetar.kernel.park;
 
-/** Looks at what only this room may see. */
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.fiber.World;
+
+/** Looks at what only this package may see. */
 public final class Peek {
     /** A world in which parking looks again at once, and nobody is woken: one thread may play another's part. */
     private static final World AWAKE = new World() {
         @Override
-        public void park(Parked waiter) {
+        public void park(Object waiter) {
             Thread.onSpinWait();
         }
 
@@ -24,7 +28,7 @@ public final class Peek {
 
     /** A fiber whose thread never runs. */
     public static Fiber fiber(Thread thread) {
-        return new Fiber(thread, AWAKE);
+        return Fibers.adopt(thread, AWAKE);
     }
 
     /** A waiter that any thread may await. */
