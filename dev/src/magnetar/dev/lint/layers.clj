@@ -66,10 +66,6 @@
 
 ;; --- kernel packages
 
-(defn- without-comments [text]
-  (-> (str/replace text #"(?s)/\*.*?\*/" (fn [comment] (str/replace comment #"[^\n]" "")))
-      (str/replace #"//[^\n]*" "")))
-
 (def ^:private height
   (delay (into {} (for [[layer rooms] (map-indexed vector (:kernel @floors))
                         room rooms]
@@ -92,7 +88,7 @@
     (keep #(room-fault from (second %)) (re-seq #"magnetar\.kernel\.(\w+)" line))))
 
 (defn- java-findings [file]
-  (let [text (without-comments (sources/text file))
+  (let [text (sources/java-code (sources/text file))
         [_ from] (re-find #"(?m)^package\s+magnetar\.kernel\.(\w+)" text)]
     (if (nil? (@height from))
       [{:file file :message (str "the package of this file has no layer in dev/src/magnetar/dev/lint/layers.edn")}]

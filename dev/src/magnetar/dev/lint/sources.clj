@@ -44,6 +44,25 @@
   [path]
   (slurp (io/file *root* path)))
 
+(def ^:private java-literal
+  #"(?s)\"{3}.*?\"{3}|\"(?:[^\"\\\n]++|\\.)*+\"|'(?:[^'\\\n]++|\\.)++'")
+
+(def ^:private java-comment-or-literal
+  (re-pattern (str "(?s)/\\*.*?\\*/|//[^\\n]*|" java-literal)))
+
+(defn- blank [text]
+  (str/replace text #"[^\n]" ""))
+
+(defn java-code
+  "The text of a Java file without its comments; the number of a line stays. A literal with what looks like a comment stays too."
+  [text]
+  (str/replace text java-comment-or-literal #(if (str/starts-with? % "/") (blank %) %)))
+
+(defn without-literals
+  "The Java code with its strings and characters emptied; the number of a line stays."
+  [code]
+  (str/replace code java-literal blank))
+
 (defn line-of
   "Number of the first line of `text` that matches `pattern`, or 1."
   [text pattern]
