@@ -13,7 +13,7 @@
   (let [{:keys [exit out]} (magnetar "help")]
     (is (= 0 exit))
     (are [command] (str/includes? out (str "\n  " command))
-      "demo" "run" "repl" "test" "lint" "bench" "proofs" "layers" "classpath" "help")))
+      "demo" "run" "repl" "test" "lint" "bench" "proofs" "hops" "layers" "classpath" "help")))
 
 (deftest an-unknown-command-is-refused
   (is (= [2 "" "magnetar: there is no command `fly`; `bin/magnetar help` lists them."]
