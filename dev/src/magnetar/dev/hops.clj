@@ -29,7 +29,7 @@
 ;; --- printing
 
 (def ^:private columns
-  [["methods" :methods] ["World" :seam] ["files" :files] ["hops" :hops] ["crossings" :crossings]])
+  [["methods" :methods] ["seam" :seam] ["files" :files] ["hops" :hops] ["crossings" :crossings]])
 
 (defn- spread-text [{[least most] :spread}]
   (if (= least most) "" (str least "-" most)))

@@ -35,6 +35,6 @@
   (let [run (fn [n] (apply recording (repeat n (entry 1 "Shelf.java" "magnetar.Shelf" "take"))))]
     (is (= [{:title "planted" :methods 5 :seam 0 :files 1 :hops 0 :crossings 0 :runs 3 :spread [4 9]}]
            (hops-count/rows [(run 9) (run 4) (run 5)])))
-    (is (= ["operation                                  methods     World     files      hops crossings  spread of methods"
+    (is (= ["operation                                  methods      seam     files      hops crossings  spread of methods"
             "planted                                          5         0         1         0         0  4-9"]
            (hops/table (hops-count/rows [(run 9) (run 4) (run 5)]))))))
