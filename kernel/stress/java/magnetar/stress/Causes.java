@@ -7,11 +7,9 @@ import magnetar.kernel.fiber.Cause;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.park.Peek;
 import org.openjdk.jcstress.annotations.Actor;
-import org.openjdk.jcstress.annotations.Arbiter;
 import org.openjdk.jcstress.annotations.JCStressTest;
 import org.openjdk.jcstress.annotations.Outcome;
 import org.openjdk.jcstress.annotations.State;
-import org.openjdk.jcstress.infra.results.II_Result;
 import org.openjdk.jcstress.infra.results.I_Result;
 
 /** The cause of an interrupt is there before the interrupt is. */
@@ -37,35 +35,6 @@ public final class Causes {
         @Actor
         public void look(I_Result r) {
             r.r1 = thread.isInterrupted() ? fiber.cause() == null ? 0 : 1 : -1;
-        }
-    }
-
-    /** A fiber is lent, or has found that it has to end; it is not interrupted for what was put off. */
-    @JCStressTest
-    @State
-    @Outcome(id = "1, 0", expect = ACCEPTABLE, desc = "Lent, and left alone.")
-    @Outcome(id = {"0, 0", "0, 1"}, expect = ACCEPTABLE, desc = "Not lent; it interrupts itself, or was interrupted.")
-    @Outcome(id = "1, 1", expect = FORBIDDEN, desc = "Lent, and interrupted.")
-    public static class LentOrDoomed {
-        private static final Cause WHY = new Cause.Cancel("test");
-
-        private final Thread thread = Thread.ofPlatform().unstarted(() -> {});
-        private final Fiber fiber = Peek.fiber(thread);
-
-        @Actor
-        public void doom() {
-            fiber.doom(WHY);
-        }
-
-        @Actor
-        public void lend(II_Result r) {
-            r.r1 = fiber.lend() ? 1 : 0;
-            Thread.interrupted(); // it is not the thread of the fiber that this runs on
-        }
-
-        @Arbiter
-        public void look(II_Result r) {
-            r.r2 = thread.isInterrupted() ? 1 : 0;
         }
     }
 }

@@ -2,20 +2,20 @@ package magnetar.check;
 
 import static magnetar.check.Support.require;
 
-import java.lang.reflect.Field;
-import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.World;
-import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.Calls;
 import magnetar.kernel.process.Pid;
-import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.ProcessTable;
 import magnetar.kernel.process.Ref;
+import magnetar.kernel.process.Send;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Wheel;
 
@@ -26,41 +26,36 @@ final class Asks {
 
     private Asks() {}
 
-    private record Question(Ref answer, int number) {}
-
-    private static Object answerTo(Ref ref, Object m) {
-        return m instanceof List<?> l && (l.get(0) == ref || l.get(1) == ref) ? m : null;
-    }
-
     /** The number that comes back, "DOWN" if the other has died; null if time ran out. */
     private static Object ask(Pid callee, int number, long nanos) throws InterruptedException {
-        LocalProcess me = Play.me();
         long since = System.nanoTime();
-        Ref ref = me.openCall(callee, callee, nanos);
-        Object answer;
-        try {
-            answer = me.ask(callee, new Question(ref, number), m -> answerTo(ref, m), nanos, ref);
-        } finally {
-            me.demonitor(ref);
+        Object answer = Calls.call(Play.me(), callee, callee, number, nanos);
+        if (!(answer instanceof Calls.Failed failed)) {
+            return answer;
         }
-        require(answer != null || System.nanoTime() - since >= nanos, "the time ran out too early");
-        if (answer == null) {
-            answer = me.receive(m -> answerTo(ref, m), 0, 0); // it came between
+        if (failed.why() == Calls.Why.DOWN) {
+            return "DOWN";
         }
-        return answer instanceof List<?> l ? l.get(0) == ref ? l.get(1) : l.get(0) : null;
+        require(failed.why() == Calls.Why.TIMEOUT && System.nanoTime() - since >= nanos, "the time ran out too early");
+        Object late = Calls.giveUp(Play.me(), failed.ref()); // it may have come between
+        return late instanceof Calls.Failed ? null : late;
+    }
+
+    private static Ref addressOf(List<?> request) {
+        return (Ref) ((Map.Entry<?, ?>) request.get(1)).getValue();
     }
 
     private static void answerAll() throws InterruptedException {
-        for (Object m = Play.next(); m instanceof Question q; m = Play.next()) {
+        for (Object m = Play.next(); m instanceof List<?> request; m = Play.next()) {
             spin(200);
-            if (q.number != UNANSWERED) {
-                Processes.send(q.answer, List.of(q.answer, q.number));
+            if (!request.get(2).equals(UNANSWERED)) {
+                Send.send(addressOf(request), Map.entry(addressOf(request), request.get(2)));
             }
         }
     }
 
     private static void answerOtherwise() throws InterruptedException {
-        Processes.send(((Question) Play.next()).answer, "no answer");
+        Send.send(addressOf((List<?>) Play.next()), "no answer");
     }
 
     private static void spin(int atMost) {
@@ -80,14 +75,14 @@ final class Asks {
                 all.add(Play.spawn(() -> {
                     for (int i = 0; i < ROUNDS; i++) {
                         spin(2_000);
-                        Processes.send(caller, "a stranger's");
+                        Send.send(caller, "a stranger's");
                     }
                 }));
             }
             for (Pid pid : all) {
                 Play.finished(pid);
             }
-            Processes.send(server, "stop");
+            Send.send(server, "stop");
             Play.finished(server);
         });
     }
@@ -111,7 +106,7 @@ final class Asks {
                 Pid server = Play.spawn(Asks::answerAll);
                 List<Pid> callers = Stream.generate(() -> Play.spawn(() -> askTheDying(server))).limit(3).toList();
                 spin(40_000);
-                Processes.exit(server, "kill");
+                Send.exit(server, "kill");
                 for (Pid caller : callers) {
                     Play.finished(caller);
                 }
@@ -136,10 +131,10 @@ final class Asks {
             for (int round = 0; round < ROUNDS; round++) {
                 Pid caller = Play.spawn(() -> Fiber.current().shield(() -> askInShield(silent)));
                 spin(4_000);
-                Processes.exit(caller, "x");
+                Send.exit(caller, "x");
                 require("x".equals(Play.reasonOf(caller)), "it ends for the reason that it was given");
             }
-            Processes.send(silent, "stop");
+            Send.send(silent, "stop");
             Play.finished(silent);
         });
     }
@@ -164,7 +159,7 @@ final class Asks {
         }));
         Support.until("no timer is left", () -> Wheel.of(World.REAL).size() == 0);
         for (Pid pid : List.of(silent, server)) {
-            Processes.send(pid, "stop");
+            Send.send(pid, "stop");
             Play.finished(pid);
         }
     }
@@ -195,25 +190,13 @@ final class Asks {
         })).limit(20).toList();
         Support.until("the monitors of the calls that are over have gone", () -> answered.get() == 20 && listedBy(server) == 0);
         for (Pid pid : Stream.concat(callers.stream(), Stream.of(server)).toList()) {
-            Processes.send(pid, "stop");
+            Send.send(pid, "stop");
             Play.finished(pid);
         }
     }
 
     private static int listedBy(Pid pid) {
-        try {
-            Field watchers = LocalProcess.class.getDeclaredField("watchers");
-            watchers.setAccessible(true);
-            Object bag = watchers.get(Processes.processOf(pid));
-            Method list = bag == null ? null : bag.getClass().getDeclaredMethod("list", bag.getClass());
-            if (list == null) {
-                return 0;
-            }
-            list.setAccessible(true);
-            return ((List<?>) list.invoke(null, bag)).size();
-        } catch (ReflectiveOperationException e) {
-            throw new AssertionError(e);
-        }
+        return ProcessTable.live(pid).info().monitoredBy().size();
     }
 
     /** Who was not answered, was interrupted, or asked one that died, can wait again. */
@@ -244,14 +227,14 @@ final class Asks {
             });
             if (i == 1) {
                 Play.parked(pid);
-                Processes.processOf(pid).info().thread().interrupt();
+                ProcessTable.live(pid).info().thread().interrupt();
             }
             Support.until("wait " + i + " is over", over::get);
             Play.parked(pid);
-            Processes.send(pid, "message");
+            Send.send(pid, "message");
             Play.finished(pid);
         }
-        Processes.send(silent, "stop");
+        Send.send(silent, "stop");
         Play.finished(silent);
     }
 }

@@ -12,8 +12,13 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.process.Monitors;
 import magnetar.kernel.process.Pid;
-import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.ProcessTable;
+import magnetar.kernel.process.Ref;
+import magnetar.kernel.process.Refs;
+import magnetar.kernel.process.Send;
+import magnetar.kernel.process.Spawn;
 import magnetar.kernel.process.Zombies;
 
 /** Processes in numbers: what the dead leave, when they give back what they held, and who runs. */
@@ -25,16 +30,12 @@ final class Deaths {
         Play.finished(Play.spawn(() -> {
             Play.me().trapExits(true);
             for (int i = 0; i < processes; i += 4) {
-                Processes.Options options = new Processes.Options();
-                options.label = "named";
-                options.name = "name " + i;
-                options.link = true;
-                options.monitor = true;
-                Processes.spawn(options, () -> 1);
+                Spawn.Options options = new Spawn.Options("named").name("name " + i).links(true).monitors(true);
+                Spawn.spawn(options, () -> 1);
                 Pid killed = Play.spawn(() -> Play.next());
-                Processes.exit(killed, "kill");
+                Send.exit(killed, "kill");
                 for (int n = 0; n < 2; n++) {
-                    Play.spawn(() -> Play.me().makeRef());
+                    Play.spawn(() -> Refs.make(Play.me()));
                 }
                 Play.next();
                 Play.next();
@@ -42,8 +43,8 @@ final class Deaths {
             require(Play.me().info().links().isEmpty() && Play.me().info().monitors().isEmpty(), "a link or a monitor to the dead");
         }));
         Support.until("no fiber is left", () -> Fibers.count() == 0);
-        require(Processes.names().isEmpty(), "names of the dead: " + Processes.names());
-        require(Processes.all().isEmpty() && Zombies.all().isEmpty(), "the dead are listed");
+        require(ProcessTable.names().isEmpty(), "names of the dead: " + ProcessTable.names());
+        require(ProcessTable.all().isEmpty() && Zombies.all().isEmpty(), "the dead are listed");
     }
 
     /** Who keeps the pid of a dead process keeps the value that it ended with, and nothing else that it had. */
@@ -75,7 +76,7 @@ final class Deaths {
             held.add(new WeakReference<>(o));
         }
         CountDownLatch ready = new CountDownLatch(1);
-        Pid pid = Processes.spawn("holder", () -> {
+        Pid pid = Spawn.spawn("holder", () -> {
             Play.me().setDictionary(kept);
             Object local = new byte[1000];
             synchronized (held) {
@@ -86,11 +87,11 @@ final class Deaths {
             return new int[7];
         });
         ready.await();
-        Processes.send(pid, said);
+        Send.send(pid, said);
         if (how == 0) {
-            Processes.send(pid, "end");
+            Send.send(pid, "end");
         } else {
-            Processes.exit(pid, how == 1 ? "kill" : "x");
+            Send.exit(pid, how == 1 ? "kill" : "x");
         }
         return pid;
     }
@@ -118,9 +119,9 @@ final class Deaths {
                         }
                     }
                 });
-                Play.me().monitor(server, server, null, "NONE");
+                Monitors.monitor(Play.me(), server, server, null, Ref.Alias.NONE);
                 Support.until("it listens", () -> bound.get() || !server.isAlive());
-                Processes.exit(server, "restart");
+                Send.exit(server, "restart");
                 List<?> down = (List<?>) Play.next();
                 require(down.getLast().equals("restart"), "start " + i + " ended by " + down.getLast());
             }
@@ -146,7 +147,7 @@ final class Deaths {
         for (int i = 0; i <= cores; i++) {
             Play.spawn(() -> {
                 for (int n = 0; !stop.get(); n++) {
-                    Processes.send(Play.me().pid(), n);
+                    Send.send(Play.me().pid(), n);
                     Play.next();
                     if (n == 10_000) {
                         flooding.countDown();
@@ -164,7 +165,7 @@ final class Deaths {
         });
         for (int i = 0; i < 20; i++) {
             int sent = i;
-            Processes.send(quiet, i);
+            Send.send(quiet, i);
             Support.until("among flooded loops the quiet process makes step " + i, 5, () -> steps.get() > sent);
         }
         stop.set(true);

@@ -13,10 +13,13 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.process.Links;
 import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.Monitors;
 import magnetar.kernel.process.Pid;
-import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.ProcessTable;
 import magnetar.kernel.process.Ref;
+import magnetar.kernel.process.Send;
 
 /**
  * Processes that link, unlink, watch and cease to watch each other all at once, while strangers end them; when all is quiet, what each survivor did
@@ -50,8 +53,8 @@ final class Galaxy {
         begin.set(true);
         while (!quiet()) {
             int victim = ThreadLocalRandom.current().nextInt(20 * SIZE);
-            if (victim < SIZE && Processes.all().size() > SIZE / 3) {
-                Processes.exit(pids.get(victim), List.of("x", "kill", "normal").get(ThreadLocalRandom.current().nextInt(3)));
+            if (victim < SIZE && ProcessTable.all().size() > SIZE / 3) {
+                Send.exit(pids.get(victim), List.of("x", "kill", "normal").get(ThreadLocalRandom.current().nextInt(3)));
             }
             Thread.yield();
         }
@@ -69,7 +72,7 @@ final class Galaxy {
 
     private static void tell(List<Pid> all, Object message) throws InterruptedException {
         for (Pid pid : all) {
-            Processes.send(pid, message);
+            Send.send(pid, message);
         }
     }
 
@@ -88,20 +91,20 @@ final class Galaxy {
 
     /** The books of a survivor name survivors, whose books name it. */
     private void symmetric(Pid pid) {
-        LocalProcess p = Processes.processOf(pid);
+        LocalProcess p = ProcessTable.live(pid);
         if (p == null) {
             return;
         }
         for (Pid other : p.info().links()) {
-            LocalProcess o = Processes.processOf(other);
+            LocalProcess o = ProcessTable.live(other);
             require(o != null && o.info().links().contains(pid), pid + " is linked to " + other + ", which does not know it");
         }
         for (Object other : p.info().monitors()) {
-            LocalProcess o = Processes.processOf((Pid) other);
+            LocalProcess o = ProcessTable.live((Pid) other);
             require(o != null && o.info().monitoredBy().contains(pid), pid + " watches " + other + ", which does not know it");
         }
         for (Pid other : p.info().monitoredBy()) {
-            LocalProcess o = Processes.processOf(other);
+            LocalProcess o = ProcessTable.live(other);
             require(o != null && o.info().monitors().contains(pid), pid + " is watched by " + other + ", which does not know it");
         }
     }
@@ -142,17 +145,17 @@ final class Galaxy {
             switch (ThreadLocalRandom.current().nextInt(6)) {
                 case 0, 1 -> {
                     if (n > index && traps) {
-                        Play.me().link(other);
+                        Links.link(Play.me(), other);
                         linked.add(other);
                     }
                 }
                 case 2 -> {
                     if (n > index) {
-                        Play.me().unlink(other);
+                        Links.unlink(Play.me(), other);
                         linked.remove(other);
                     }
                 }
-                case 3 -> watched.put(Play.me().monitor(other, other, null, "NONE"), other);
+                case 3 -> watched.put(Monitors.monitor(Play.me(), other, other, null, Ref.Alias.NONE), other);
                 case 4 -> ceaseToWatch();
                 default -> {
                     Object m = Play.poll();
@@ -166,7 +169,7 @@ final class Galaxy {
         private void ceaseToWatch() {
             if (!watched.isEmpty()) {
                 Ref ref = watched.keySet().iterator().next();
-                if (Play.me().demonitor(ref)) {
+                if (Monitors.demonitor(Play.me(), ref)) {
                     watched.remove(ref);
                 }
             }

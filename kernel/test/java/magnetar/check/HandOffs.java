@@ -20,7 +20,7 @@ import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.World;
 import magnetar.kernel.process.Pid;
-import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.Send;
 import magnetar.kernel.sched.Peek;
 
 /** Waking by hand-off: whom it may serve, that nobody waits for long, and that nobody sleeps on. Main leaves out what needs it where it is off. */
@@ -180,13 +180,13 @@ final class HandOffs {
                     if (hops == 0) {
                         home.countDown();
                     } else {
-                        Processes.send(ring.get((n + 1) % processes), hops - 1);
+                        Send.send(ring.get((n + 1) % processes), hops - 1);
                     }
                 }
             }));
         }
         for (int t = 0; t < tokens; t++) {
-            Processes.send(ring.getFirst(), processes * rounds - 1);
+            Send.send(ring.getFirst(), processes * rounds - 1);
         }
         Support.until("all tokens are home; missing: " + tokens, () -> home.getCount() == 0);
         for (Pid pid : ring) {
@@ -278,7 +278,7 @@ final class HandOffs {
     static void fair() throws Exception {
         Pid answers = Play.spawn(() -> {
             for (Object from = Play.next(); !from.equals("stop"); from = Play.next()) {
-                Processes.send(from, "answer");
+                Send.send(from, "answer");
             }
         });
         AtomicIntegerArray more = new AtomicIntegerArray(100);
@@ -301,14 +301,14 @@ final class HandOffs {
         for (Pid pid : askers) {
             Play.finished(pid);
         }
-        Processes.send(answers, "stop");
+        Send.send(answers, "stop");
         Play.finished(answers);
         int least = IntStream.range(0, more.length()).map(more::get).min().getAsInt();
         require(least >= 1_000, "of a hundred that ask one, the first had 10,000 answers when the last had " + least);
     }
 
     private static void ask(Pid whom) throws Exception {
-        Processes.send(whom, Play.me().pid());
+        Send.send(whom, Play.me().pid());
         Play.next();
     }
 }

@@ -18,15 +18,19 @@ import magnetar.kernel.channel.Select;
 import magnetar.kernel.fiber.Exit;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.World;
-import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Source;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.process.DeadLetters;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.MailboxInfo;
+import magnetar.kernel.process.Monitors;
 import magnetar.kernel.process.Pid;
-import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.ProcessTable;
 import magnetar.kernel.process.Ref;
+import magnetar.kernel.process.Refs;
+import magnetar.kernel.process.Send;
+import magnetar.kernel.process.Spawn;
+import magnetar.kernel.process.WhenFull;
 import magnetar.kernel.time.Durations;
 
 /** Mailboxes: what is sent arrives once and in order, whoever waits is woken, and a bound is kept. */
@@ -48,7 +52,7 @@ final class Mailboxes {
             Pid owner = Play.spawn(() -> {
                 for (int i = 0; i < senders * rounds; i++) {
                     Letter letter = (Letter) Play.next();
-                    Processes.send(letter.answer, letter.number);
+                    Send.send(letter.answer, letter.number);
                 }
             });
             List<Pid> all = new ArrayList<>(List.of(owner));
@@ -56,7 +60,7 @@ final class Mailboxes {
                 int from = s;
                 all.add(Play.spawn(() -> {
                     for (int i = 0; i < rounds; i++) {
-                        Processes.send(owner, new Letter(from, i, Play.me().pid()));
+                        Send.send(owner, new Letter(from, i, Play.me().pid()));
                         require(Play.next().equals(i), "the answer to another letter");
                     }
                 }));
@@ -78,7 +82,7 @@ final class Mailboxes {
                 int from = s;
                 all.add(Play.spawn(() -> {
                     for (int i = 0; i < letters; i++) {
-                        Processes.send(owner, new Letter(from, i, null));
+                        Send.send(owner, new Letter(from, i, null));
                     }
                 }));
             }
@@ -131,14 +135,14 @@ final class Mailboxes {
             });
             if (i == 1 || i == 3) {
                 Play.parked(pid);
-                Processes.processOf(pid).info().thread().interrupt();
+                ProcessTable.live(pid).info().thread().interrupt();
             }
             if (i == 4) {
                 channel.send(7);
             }
             Support.until("wait " + i + " is over", again::get);
             Play.parked(pid);
-            Processes.send(pid, "message");
+            Send.send(pid, "message");
             Play.finished(pid);
         }
     }
@@ -159,7 +163,7 @@ final class Mailboxes {
             if (message != null) {
                 return message;
             }
-            Select.Chosen chosen = Select.over(List.of(channel)).awaitBeside(Play.me().source(), nanos);
+            Select.Chosen chosen = Select.over(List.of(channel)).awaitBeside(Play.me().receiver().source(), nanos);
             if (chosen == null || chosen.index() >= 0) {
                 return chosen == null ? null : chosen.value();
             }
@@ -185,7 +189,7 @@ final class Mailboxes {
             });
             Pid sender = Play.spawn(() -> {
                 for (int i = 0; i < each; i++) {
-                    Processes.send(owner, "message");
+                    Send.send(owner, "message");
                     spin(ThreadLocalRandom.current().nextInt(100));
                 }
             });
@@ -196,7 +200,7 @@ final class Mailboxes {
                 }
             }));
             Play.finished(sender);
-            Processes.send(owner, "no more");
+            Send.send(owner, "no more");
             Play.finished(owner);
             require(got.get() == put.get(), put + " values were put, " + got + " arrived");
             require(put.get() == each, "of " + each + " values " + put + " were put");
@@ -223,19 +227,19 @@ final class Mailboxes {
     static void claims() throws Exception {
         for (int bound : new int[] {0, 3}) {
             CountDownLatch done = new CountDownLatch(1);
-            Pid pid = bounded(bound, "BLOCK", () -> done.await());
-            Source mailbox = Processes.processOf(pid).source();
+            Pid pid = bounded(bound, WhenFull.BLOCK, () -> done.await());
+            Source mailbox = ProcessTable.live(pid).receiver().source();
             Probe claimed = new Probe();
             require(mailbox.enlist(claimed) && claimed.claim(), "it is empty");
-            Processes.send(pid, 1);
+            Send.send(pid, 1);
             require(claimed.completed.get() == 0, "a message completed one that was claimed");
             require(!mailbox.enlist(new Probe()), "there is a message");
-            Pid other = bounded(bound, "BLOCK", () -> done.await());
-            mailbox = Processes.processOf(other).source();
+            Pid other = bounded(bound, WhenFull.BLOCK, () -> done.await());
+            mailbox = ProcessTable.live(other).receiver().source();
             Probe waits = new Probe();
             require(mailbox.enlist(waits), "it is empty");
-            Processes.send(other, 1);
-            Processes.send(other, 2);
+            Send.send(other, 1);
+            Send.send(other, 2);
             require(waits.completed.get() == 1 && !waits.isOpen(), "two messages completed one " + waits.completed + " times");
             done.countDown();
             Play.finished(pid);
@@ -278,23 +282,23 @@ final class Mailboxes {
             AtomicReference<Ref> made = new AtomicReference<>();
             Pid pid = Play.spawn(() -> {
                 for (int i = 0; i < older; i++) {
-                    Processes.send(Play.me().pid(), i);
+                    Send.send(Play.me().pid(), i);
                 }
-                Ref ref = Play.me().makeRef();
+                Ref ref = Refs.make(Play.me());
                 AtomicInteger looks = new AtomicInteger();
-                long mark = Processes.mark(Play.me(), ref);
-                require(Play.me().receive(m -> m, 0, mark) == null, "of " + older + " older messages one was looked at");
+                long mark = Refs.mark(Play.me(), ref);
+                require(Play.me().receiver().receive(m -> m, 0, mark) == null, "of " + older + " older messages one was looked at");
                 made.set(ref);
-                Support.until("the answer is there", () -> Play.me().mailboxInfo().messages() > older);
+                Support.until("the answer is there", () -> Play.me().receiver().info().messages() > older);
                 if (older % 2 == 0) {
                     Play.take(m -> false, 0); // it is in the list now
                 }
-                Object answer = Play.me().receive(m -> looks.incrementAndGet() > 0 && m.equals(ref) ? m : null, Durations.INFINITE, mark);
+                Object answer = Play.me().receiver().receive(m -> looks.incrementAndGet() > 0 && m.equals(ref) ? m : null, Durations.INFINITE, mark);
                 require(answer.equals(ref) && looks.get() == 1, "behind " + older + " messages " + looks + " were looked at for " + answer);
                 require(older == 0 || Play.poll().equals(0), "the oldest message is still there");
             });
-            Support.until("the reference is made", () -> made.get() != null || Processes.processOf(pid) == null);
-            Processes.send(pid, made.get());
+            Support.until("the reference is made", () -> made.get() != null || ProcessTable.live(pid) == null);
+            Send.send(pid, made.get());
             Play.finished(pid);
         }
     }
@@ -312,10 +316,8 @@ final class Mailboxes {
         CountDownLatch inCleanUp = new CountDownLatch(1);
         CountDownLatch sent = new CountDownLatch(1);
         AtomicInteger ended = new AtomicInteger();
-        Processes.Options options = new Processes.Options();
-        options.label = "check";
-        options.capacity = bound;
-        Pid pid = Processes.spawn(options, Play.call(() -> Fiber.current().shield(() -> {
+        Spawn.Options options = new Spawn.Options("check").bound(bound, WhenFull.BLOCK);
+        Pid pid = Spawn.spawn(options, Play.call(() -> Fiber.current().shield(() -> {
             inCleanUp.countDown();
             if (!waiting) {
                 uninterruptibly(sent);
@@ -338,12 +340,12 @@ final class Mailboxes {
         if (waiting) {
             Play.parked(pid);
         }
-        Processes.exit(pid, "over");
+        Send.exit(pid, "over");
         require(!pid.isAlive(), "it was told to exit");
         if (!waiting) {
             long before = DeadLetters.count();
             for (int i = 0; i < 3; i++) {
-                Processes.send(pid, i);
+                Send.send(pid, i);
             }
             require(DeadLetters.count() == before + 3, "of three late messages " + (DeadLetters.count() - before) + " are dead letters");
             sent.countDown();
@@ -367,19 +369,16 @@ final class Mailboxes {
 
     // ---------------------------------------------------------------- bounds
 
-    private static Pid bounded(int capacity, String policy, Support.Body body) {
-        Processes.Options options = new Processes.Options();
-        options.label = "check";
-        options.capacity = capacity;
-        options.whenFull = policy;
-        return Processes.spawn(options, Play.call(body)).pid();
+    private static Pid bounded(int capacity, WhenFull policy, Support.Body body) {
+        Spawn.Options options = new Spawn.Options("check").bound(capacity, policy);
+        return Spawn.spawn(options, Play.call(body)).pid();
     }
 
     /** What each policy keeps of five messages, two looked at before, where three have room; signals come in any case. */
     static void policies() throws Exception {
-        same(List.of(0, 1, 2, "down"), kept("DROP_NEW", 3), "the newest are dropped");
-        same(List.of(2, 3, 4, "down"), kept("DROP_OLD", 3), "the oldest are dropped");
-        same(List.of(0, 1, 2, "refused", "refused", "down"), kept("FAIL", 3), "more is refused");
+        same(List.of(0, 1, 2, "down"), kept(WhenFull.DROP_NEW, 3), "the newest are dropped");
+        same(List.of(2, 3, 4, "down"), kept(WhenFull.DROP_OLD, 3), "the oldest are dropped");
+        same(List.of(0, 1, 2, "refused", "refused", "down"), kept(WhenFull.FAIL, 3), "more is refused");
         same(List.of(0, 1, 2, 3), dropsWhileLooking(), "the owner takes what had to go");
         same(List.of("down", "down", 3), signalsSpared(), "signals are no ordinary messages");
     }
@@ -389,14 +388,14 @@ final class Mailboxes {
         World world = noisy();
         Play.in(world, () -> {
             AtomicBoolean over = new AtomicBoolean();
-            Pid pid = bounded(2, "DROP_OLD", () -> {
+            Pid pid = bounded(2, WhenFull.DROP_OLD, () -> {
                 while (!over.get()) {
                     Play.take(m -> false, 0);
                 }
             });
             for (int sent = 1; sent <= 20_000; sent++) {
-                Processes.send(pid, sent);
-                MailboxInfo info = Processes.processOf(pid).mailboxInfo();
+                Send.send(pid, sent);
+                MailboxInfo info = ProcessTable.live(pid).receiver().info();
                 long all = info.messages() + info.dropped();
                 require(all == sent, "of " + sent + " messages " + info.messages() + " are there and " + info.dropped() + " were dropped");
             }
@@ -409,7 +408,7 @@ final class Mailboxes {
         require(expected.equals(actual), what + ": " + actual + " instead of " + expected);
     }
 
-    private static List<Object> kept(String policy, int capacity) throws Exception {
+    private static List<Object> kept(WhenFull policy, int capacity) throws Exception {
         List<Object> kept = new ArrayList<>();
         AtomicReference<MailboxInfo> info = new AtomicReference<>();
         CountDownLatch sent = new CountDownLatch(1);
@@ -418,14 +417,14 @@ final class Mailboxes {
         Pid pid = bounded(capacity, policy, () -> {
             Pid other = Play.spawn(() -> Play.next());
             two.await();
-            Play.me().monitor(other, other, "down", "NONE");
+            Monitors.monitor(Play.me(), other, other, "down", Ref.Alias.NONE);
             Play.take(m -> false, 0); // the first two are in the list now
             looked.countDown();
             sent.await();
-            info.set(Play.me().mailboxInfo());
-            Processes.exit(other, "gone");
-            Support.until("it is dead", () -> Processes.processOf(other) == null);
-            Support.until("the signal is there", () -> Play.me().mailboxInfo().messages() == capacity + 1);
+            info.set(Play.me().receiver().info());
+            Send.exit(other, "gone");
+            Support.until("it is dead", () -> ProcessTable.live(other) == null);
+            Support.until("the signal is there", () -> Play.me().receiver().info().messages() == capacity + 1);
             for (Object m = Play.poll(); m != null; m = Play.poll()) {
                 kept.add(m instanceof List<?> l ? l.getFirst() : m);
             }
@@ -433,7 +432,7 @@ final class Mailboxes {
         List<Object> refused = new ArrayList<>();
         for (int i = 0; i < 5; i++) {
             try {
-                Processes.send(pid, i);
+                Send.send(pid, i);
             } catch (IllegalArgumentException e) {
                 refused.add("refused");
             }
@@ -452,12 +451,12 @@ final class Mailboxes {
     /** With room for three, 3 is sent while the owner looks at 0, 1 and 2: it takes 0, and what had to go for 3 has gone. */
     private static List<Object> dropsWhileLooking() throws Exception {
         List<Object> got = new ArrayList<>();
-        Pid pid = bounded(3, "DROP_OLD", () -> {
+        Pid pid = bounded(3, WhenFull.DROP_OLD, () -> {
             Pid self = Play.me().pid();
             AtomicBoolean first = new AtomicBoolean(true);
             CountDownLatch ready = new CountDownLatch(3);
             for (int i = 0; i < 3; i++) {
-                Processes.send(self, i);
+                Send.send(self, i);
                 ready.countDown();
             }
             Object taken = Play.take(m -> {
@@ -477,7 +476,7 @@ final class Mailboxes {
 
     private static void sendFromElsewhere(Pid to, Object message) {
         try {
-            Play.finished(Play.spawn(() -> Processes.send(to, message)));
+            Play.finished(Play.spawn(() -> Send.send(to, message)));
         } catch (InterruptedException e) {
             throw new AssertionError(e);
         }
@@ -488,11 +487,11 @@ final class Mailboxes {
         List<Object> got = new ArrayList<>();
         CountDownLatch ready = new CountDownLatch(1);
         CountDownLatch sent = new CountDownLatch(1);
-        Pid pid = bounded(3, "DROP_OLD", () -> {
+        Pid pid = bounded(3, WhenFull.DROP_OLD, () -> {
             for (int i = 0; i < 2; i++) {
                 Pid dead = Play.spawn(() -> {});
                 Play.finished(dead);
-                Play.me().monitor(dead, dead, "down", "NONE");
+                Monitors.monitor(Play.me(), dead, dead, "down", Ref.Alias.NONE);
             }
             ready.countDown();
             sent.await();
@@ -502,7 +501,7 @@ final class Mailboxes {
         });
         ready.await();
         for (int i = 1; i <= 3; i++) {
-            Processes.send(pid, i);
+            Send.send(pid, i);
         }
         sent.countDown();
         Play.finished(pid);
@@ -519,11 +518,11 @@ final class Mailboxes {
         AtomicBoolean over = new AtomicBoolean();
         AtomicInteger most = new AtomicInteger();
         Play.in(new Support.Noisy(64, 3_000), () -> {
-            Pid owner = bounded(3, "BLOCK", () -> receiveInOrder(senders, letters));
-            LocalProcess process = Processes.processOf(owner);
+            Pid owner = bounded(3, WhenFull.BLOCK, () -> receiveInOrder(senders, letters));
+            LocalProcess process = ProcessTable.live(owner);
             Thread looker = Support.platform(World.REAL, () -> {
                 while (!over.get()) {
-                    most.accumulateAndGet(process.mailboxInfo().messages(), Math::max);
+                    most.accumulateAndGet(process.receiver().info().messages(), Math::max);
                     LockSupport.parkNanos(20_000);
                 }
             });
@@ -532,7 +531,7 @@ final class Mailboxes {
                 int from = s;
                 all.add(Play.spawn(() -> {
                     for (int i = 0; i < letters; i++) {
-                        Processes.send(owner, new Letter(from, i, null));
+                        Send.send(owner, new Letter(from, i, null));
                     }
                 }));
             }
@@ -562,20 +561,20 @@ final class Mailboxes {
     /** A sender that was woken for room and ends before it sends passes its wake-up on. */
     static void givingUp() throws Exception {
         CountDownLatch take = new CountDownLatch(1);
-        Pid owner = bounded(1, "BLOCK", () -> {
+        Pid owner = bounded(1, WhenFull.BLOCK, () -> {
             take.await();
             require(Play.next().equals("first") && Play.next().equals("third"), "the message of who waits on comes");
         });
-        Processes.send(owner, "first");
+        Send.send(owner, "first");
         Held held = new Held();
         AtomicReference<Pid> second = new AtomicReference<>();
-        Support.join(Support.fiber(held, () -> second.set(Play.spawn(() -> Processes.send(owner, "second")))));
-        Support.until("the second waits", () -> Processes.processOf(owner).mailboxInfo().senders() == 1);
-        Pid third = Play.spawn(() -> Processes.send(owner, "third"));
-        Support.until("the third waits", () -> Processes.processOf(owner).mailboxInfo().senders() == 2);
+        Support.join(Support.fiber(held, () -> second.set(Play.spawn(() -> Send.send(owner, "second")))));
+        Support.until("the second waits", () -> ProcessTable.live(owner).receiver().info().senders() == 1);
+        Pid third = Play.spawn(() -> Send.send(owner, "third"));
+        Support.until("the third waits", () -> ProcessTable.live(owner).receiver().info().senders() == 2);
         take.countDown();
         Support.until("the second was woken", () -> held.woken.get() > 0);
-        Processes.exit(second.get(), "gives up");
+        Send.exit(second.get(), "gives up");
         held.let.countDown();
         require("gives up".equals(Play.reasonOf(second.get())), "the second ends");
         Play.finished(third);
@@ -620,13 +619,13 @@ final class Mailboxes {
         void run() throws Exception {
             for (int i = 0; i < processes; i++) {
                 int n = i;
-                pids[i] = bounded(capacity, "BLOCK", () -> work(n));
+                pids[i] = bounded(capacity, WhenFull.BLOCK, () -> work(n));
             }
             begin.countDown();
             torment();
             for (Pid pid : pids) {
                 Thread.interrupted();
-                Processes.send(pid, "stop");
+                Send.send(pid, "stop");
             }
             for (Pid pid : pids) {
                 Play.finished(pid);
@@ -673,7 +672,7 @@ final class Mailboxes {
 
         private void send(int n, int id, int to) throws InterruptedException {
             if (to != n || capacity == 0) {
-                Processes.send(pids[to], id);
+                Send.send(pids[to], id);
                 accepted[id] = 1;
             }
         }

@@ -9,7 +9,8 @@ import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Wait;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
-import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.ProcessTable;
+import magnetar.kernel.process.Spawn;
 import magnetar.kernel.time.Durations;
 
 /** Processes as the checks play with them: the language is the kernel's own, words are strings and messages lists. */
@@ -30,7 +31,7 @@ final class Play {
 
     /** A process that does this. */
     static Pid spawn(Support.Body body) {
-        return Processes.spawn("check", call(body));
+        return Spawn.spawn("check", call(body));
     }
 
     static Callable<Object> call(Support.Body body) {
@@ -47,7 +48,7 @@ final class Play {
     }
 
     static LocalProcess me() {
-        return Processes.requireCurrent("a check");
+        return LocalProcess.require("a check");
     }
 
     /** The first message that fits, however long it takes. */
@@ -56,7 +57,7 @@ final class Play {
     }
 
     static Object take(Predicate<Object> fits, long nanos) throws InterruptedException {
-        return me().receive(m -> fits.test(m) ? m : null, nanos, 0);
+        return me().receiver().receive(m -> fits.test(m) ? m : null, nanos, 0);
     }
 
     static Object next() throws InterruptedException {
@@ -70,13 +71,13 @@ final class Play {
 
     /** The exit reason, once it is there. */
     static Object reasonOf(Pid pid) throws InterruptedException {
-        Pid.Ended ended = Processes.join(pid, Integer.getInteger("magnetar.check.seconds", 10) * SECOND);
+        Pid.Ended ended = ProcessTable.join(pid, Integer.getInteger("magnetar.check.seconds", 10) * SECOND);
         require(ended != null, pid + " does not end: " + waitOf(pid));
         return ended.reason();
     }
 
     private static String waitOf(Pid pid) {
-        LocalProcess p = Processes.processOf(pid);
+        LocalProcess p = ProcessTable.live(pid);
         Thread t = p == null ? null : p.info().thread();
         return t == null ? "its thread has ended" : "its thread is " + t.getState() + " on " + Wait.of(t);
     }
@@ -90,7 +91,7 @@ final class Play {
     /** Waits until the process is parked in an operation of the kernel. */
     static void parked(Pid pid) {
         Support.until(pid + " waits", () -> {
-            LocalProcess p = Processes.processOf(pid);
+            LocalProcess p = ProcessTable.live(pid);
             Thread t = p == null ? null : p.info().thread();
             return t != null && Support.parked(t);
         });

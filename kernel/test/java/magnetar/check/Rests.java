@@ -7,10 +7,14 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.process.Hosting;
 import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.Monitors;
 import magnetar.kernel.process.Pid;
-import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.ProcessTable;
 import magnetar.kernel.process.Ref;
+import magnetar.kernel.process.Send;
+import magnetar.kernel.process.Spawn;
 
 /** Processes that give their fiber back while they wait, in the races with what wakes them. */
 final class Rests {
@@ -31,7 +35,7 @@ final class Rests {
             do {
                 message = Play.poll();
                 if (message == null) {
-                    Play.me().rest(eating(eater));
+                    Hosting.rest(Play.me(), eating(eater));
                 }
             } while (eater.eat(message));
         });
@@ -45,14 +49,14 @@ final class Rests {
 
     private static void inNoise(Support.Body body) throws Exception {
         Play.in(new Support.Noisy(3, 10_000), () -> Play.finished(Play.spawn(body)));
-        Support.until("all have gone", () -> Fibers.count() == 0 && Processes.all().isEmpty());
+        Support.until("all have gone", () -> Fibers.count() == 0 && ProcessTable.all().isEmpty());
     }
 
     /** What each sender sends is eaten once and in its order, by whichever fiber; the state goes from one to the next. */
     static void messages() throws Exception {
         inNoise(() -> {
             int[] eaten = new int[SENDERS + 1];
-            Pid pid = Processes.spawn("check", eating(m -> {
+            Pid pid = Spawn.spawn("check", eating(m -> {
                 List<?> l = (List<?>) m;
                 int sender = (Integer) l.get(0);
                 require(l.get(1).equals(eaten[sender]++), "of sender " + sender + " came " + l + " after " + (eaten[sender] - 2));
@@ -62,7 +66,7 @@ final class Rests {
                 int sender = s;
                 Play.spawn(() -> {
                     for (int i = 0; i < ROUNDS; i++) {
-                        Processes.send(pid, List.of(sender, i));
+                        Send.send(pid, List.of(sender, i));
                         spin(2_000);
                     }
                 });
@@ -75,9 +79,9 @@ final class Rests {
     /** A message that came after the last look at the mailbox, and before the rest, is eaten. */
     static void withMessage() throws Exception {
         inNoise(() -> {
-            Pid pid = Processes.spawn("check", Play.call(() -> {
-                Processes.send(Play.me().pid(), "m");
-                Play.me().rest(eating(m -> false));
+            Pid pid = Spawn.spawn("check", Play.call(() -> {
+                Send.send(Play.me().pid(), "m");
+                Hosting.rest(Play.me(), eating(m -> false));
             }));
             Object reason = Play.reasonOf(pid);
             require(reason.equals("normal"), "it ended by " + reason);
@@ -88,12 +92,12 @@ final class Rests {
     static void again() throws Exception {
         Play.in(new Support.Noisy(3, 10_000), () -> {
             AtomicInteger eaten = new AtomicInteger();
-            Pid pid = Processes.spawn("check", eating(m -> eaten.incrementAndGet() < 10));
+            Pid pid = Spawn.spawn("check", eating(m -> eaten.incrementAndGet() < 10));
             for (int i = 0; i < 10; i++) {
                 int before = i;
                 // that it has eaten tells rest from a fiber that has not begun
                 Support.until("one that has nothing to do rests, the time " + i, () -> eaten.get() == before && resting(pid));
-                Processes.send(pid, "m");
+                Send.send(pid, "m");
             }
             Object reason = Play.reasonOf(pid);
             require(reason.equals("normal"), "after " + eaten + " messages it ended by " + reason);
@@ -101,7 +105,7 @@ final class Rests {
     }
 
     private static boolean resting(Pid pid) {
-        LocalProcess p = Processes.processOf(pid);
+        LocalProcess p = ProcessTable.live(pid);
         require(p != null, "it has ended");
         return p.info().thread() == null;
     }
@@ -110,13 +114,13 @@ final class Rests {
     static void signals() throws Exception {
         inNoise(() -> {
             for (int i = 0; i < ROUNDS; i++) {
-                Pid pid = Processes.spawn("check", eating(m -> true));
-                Ref ref = Play.me().monitor(pid, pid, null, "NONE");
-                Play.spawn(() -> Processes.send(pid, "m"));
+                Pid pid = Spawn.spawn("check", eating(m -> true));
+                Ref ref = Monitors.monitor(Play.me(), pid, pid, null, Ref.Alias.NONE);
+                Play.spawn(() -> Send.send(pid, "m"));
                 spin(5_000);
                 int round = i;
-                require(Processes.all().stream().anyMatch(p -> p.pid() == pid), "round " + round + ": one that is alive is not in the list");
-                Processes.exit(pid, i % 2 == 0 ? "x" : "kill");
+                require(ProcessTable.all().stream().anyMatch(p -> p.pid() == pid), "round " + round + ": one that is alive is not in the list");
+                Send.exit(pid, i % 2 == 0 ? "x" : "kill");
                 List<?> down = (List<?>) Play.next();
                 require(down.get(1).equals(ref) && down.getLast().equals(i % 2 == 0 ? "x" : "killed"), "round " + round + ": " + down);
             }

@@ -12,11 +12,15 @@ import java.util.concurrent.atomic.AtomicReference;
 import magnetar.kernel.fiber.Exit;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.process.Aliases;
+import magnetar.kernel.process.Links;
 import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.Monitors;
 import magnetar.kernel.process.Pid;
-import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.ProcessTable;
 import magnetar.kernel.process.Ref;
+import magnetar.kernel.process.Send;
+import magnetar.kernel.process.Spawn;
 import magnetar.kernel.process.Zombies;
 
 /** Links, monitors, aliases, names and exits, each in the race that would break it. */
@@ -38,7 +42,7 @@ final class Signals {
             }
         });
         if (how % 3 != 0) {
-            Play.spawn(() -> Processes.exit(pid, how % 3 == 1 ? "x" : "kill"));
+            Play.spawn(() -> Send.exit(pid, how % 3 == 1 ? "x" : "kill"));
         }
         return pid;
     }
@@ -53,7 +57,7 @@ final class Signals {
             Play.me().trapExits(true);
             for (int i = 0; i < ROUNDS; i++) {
                 Pid dying = mortal(i);
-                require(Play.me().link(dying), "it traps exits");
+                require(Links.link(Play.me(), dying), "it traps exits");
                 List<?> exit = (List<?>) Play.next();
                 String reason = List.of("normal", "x", "killed").get(i % 3);
                 require(isAbout(exit, 1, dying) && (exit.getLast().equals(reason) || exit.getLast().equals("noproc")),
@@ -68,11 +72,11 @@ final class Signals {
         inNoise(() -> {
             for (int i = 0; i < ROUNDS; i++) {
                 Pid dying = mortal(i);
-                Ref ref = Play.me().monitor(dying, dying, null, "NONE");
+                Ref ref = Monitors.monitor(Play.me(), dying, dying, null, Ref.Alias.NONE);
                 for (int n = ThreadLocalRandom.current().nextInt(5_000); n > 0; n--) {
                     Thread.onSpinWait();
                 }
-                boolean was = Play.me().demonitor(ref);
+                boolean was = Monitors.demonitor(Play.me(), ref);
                 Object down = Play.poll();
                 require(was == (down == null), "round " + i + ": demonitor answered " + was + ", and there is " + down);
                 require(was || isAbout(down, 1, ref), "round " + i + ": " + down);
@@ -90,19 +94,19 @@ final class Signals {
                 int round = i;
                 Pid me = Play.me().pid();
                 Pid idle = i % 2 == 0 ? null : Play.spawn(() -> Play.next());
-                Ref ref = idle == null ? Play.me().makeAlias(true) : Play.me().monitor(idle, idle, null, "REPLY_DEMONITOR");
+                Ref ref = idle == null ? Aliases.open(Play.me(), true) : Monitors.monitor(Play.me(), idle, idle, null, Ref.Alias.REPLY_DEMONITOR);
                 for (int n = 0; n < 2; n++) {
-                    Play.spawn(() -> Processes.send(ref, round));
+                    Play.spawn(() -> Send.send(ref, round));
                 }
                 for (int n = ThreadLocalRandom.current().nextInt(20_000); n > 0; n--) {
                     Thread.onSpinWait();
                 }
-                boolean open = idle == null ? Play.me().unalias(ref) : Play.me().demonitor(ref);
+                boolean open = idle == null ? Aliases.close(Play.me(), ref) : Monitors.demonitor(Play.me(), ref);
                 Object reply = Play.poll();
                 require(open == (reply == null), "round " + i + ": closing answered " + open + ", and the reply is " + reply);
                 require(open || reply.equals(i), "round " + i + ": there is " + reply);
                 if (idle != null) {
-                    Processes.exit(idle, "kill");
+                    Send.exit(idle, "kill");
                 }
                 require(me.isAlive(), "a reply is no exit");
             }
@@ -116,21 +120,18 @@ final class Signals {
         inNoise(() -> {
             for (int i = 0; i < ROUNDS / 2; i++) {
                 int how = i;
-                Processes.Options options = new Processes.Options();
-                options.label = "named";
-                options.name = "name";
-                options.monitor = true;
-                Pid named = Processes.spawn(options, Play.call(() -> {
+                Spawn.Options options = new Spawn.Options("named").name("name").monitors(true);
+                Pid named = Spawn.spawn(options, Play.call(() -> {
                     if (how % 2 == 0) {
                         Play.next();
                     }
                 })).pid();
                 if (i % 2 == 0) {
-                    Processes.exit(named, i % 4 == 0 ? "kill" : "x");
-                    require(Processes.whereis("name") == null, "one that was told to exit has its name still");
+                    Send.exit(named, i % 4 == 0 ? "kill" : "x");
+                    require(ProcessTable.whereis("name") == null, "one that was told to exit has its name still");
                 }
                 Play.next();
-                require(Processes.whereis("name") == null, "round " + i + ": a dead process has a name");
+                require(ProcessTable.whereis("name") == null, "round " + i + ": a dead process has a name");
             }
         });
     }
@@ -142,14 +143,14 @@ final class Signals {
             Pid starter = Play.spawn(() -> {
                 Play.me().trapExits(true);
                 for (int i = 0; i < ROUNDS; i++) {
-                    Processes.Started child = linkedAndWatched();
+                    Spawn.Started child = linkedAndWatched();
                     require(Play.take(m -> ((List<?>) m).contains(child.pid()), 10 * Play.SECOND) != null, "round " + i + ": no word of a death");
                     require(Play.take(m -> ((List<?>) m).contains(child.pid()), 10 * Play.SECOND) != null, "round " + i + ": one word of a death for two");
                 }
             });
             Fibers.start("killer", Fibers.Hold.STRONG, () -> {
                 while (!over.get()) {
-                    Processes.all().stream().map(LocalProcess::pid).filter(p -> p != starter).forEach(p -> Processes.exit(p, "kill"));
+                    ProcessTable.all().stream().map(LocalProcess::pid).filter(p -> p != starter).forEach(p -> Send.exit(p, "kill"));
                     Thread.yield();
                 }
             });
@@ -162,12 +163,9 @@ final class Signals {
         });
     }
 
-    private static Processes.Started linkedAndWatched() throws InterruptedException {
-        Processes.Options options = new Processes.Options();
-        options.label = "child";
-        options.link = true;
-        options.monitor = true;
-        return Processes.spawn(options, Play.call(() -> Play.next()));
+    private static Spawn.Started linkedAndWatched() throws InterruptedException {
+        Spawn.Options options = new Spawn.Options("child").links(true).monitors(true);
+        return Spawn.spawn(options, Play.call(() -> Play.next()));
     }
 
     /** An exit signal to a guest ends its work or comes too late: the thread that was the process knows nothing of it afterwards. */
@@ -176,11 +174,10 @@ final class Signals {
             int ended = 0;
             for (int i = 0; i < ROUNDS; i++) {
                 int round = i;
-                Processes.Options options = new Processes.Options();
-                options.label = "guest";
-                Processes.Guest guest = Processes.host(options, Play.call(() -> {
+                Spawn.Options options = new Spawn.Options("guest");
+                Spawn.Guest guest = Spawn.host(options, Play.call(() -> {
                     Pid self = Play.me().pid();
-                    Fibers.start("killer", Fibers.Hold.STRONG, () -> Processes.exit(self, round % 2 == 0 ? "x" : "kill"));
+                    Fibers.start("killer", Fibers.Hold.STRONG, () -> Send.exit(self, round % 2 == 0 ? "x" : "kill"));
                     for (int n = ThreadLocalRandom.current().nextInt(10_000); n > 0; n--) {
                         Thread.onSpinWait();
                     }
@@ -190,7 +187,7 @@ final class Signals {
                 require(!Thread.interrupted(), "round " + i + ": the interrupt of a signal leaked out of the process");
                 Fiber.current().enter();
             }
-            require(Zombies.all().isEmpty() && Processes.all().isEmpty(), "a guest is left");
+            require(Zombies.all().isEmpty() && ProcessTable.all().isEmpty(), "a guest is left");
         });
     }
 
@@ -225,7 +222,7 @@ final class Signals {
                 ready.await();
                 killer.set(Support.fiber(Fiber.current().world(), () -> {
                     sending.set(true);
-                    Processes.exit(victim, "x"); // from nobody: a fiber is no process
+                    Send.exit(victim, "x"); // from nobody: a fiber is no process
                 }));
                 Object reason = Play.reasonOf(victim);
                 require(!trapped.get() || reason.equals("normal"), "round " + i + ": one that traps exits ended by " + reason);
@@ -254,20 +251,20 @@ final class Signals {
             begun.await();
             Pid watcher = Play.spawn(() -> {
                 Play.me().trapExits(true);
-                Play.me().link(pid);
-                Play.me().monitor(pid, pid, null, "NONE");
-                Processes.register("watcher", Play.me().pid());
+                Links.link(Play.me(), pid);
+                Monitors.monitor(Play.me(), pid, pid, null, Ref.Alias.NONE);
+                ProcessTable.register("watcher", Play.me().pid());
                 Object first = Play.next();
                 Object second = Play.next();
                 String why = exiting ? "x" : "killed";
                 require(isAbout(first, 2, why) && isAbout(second, 4, why), "instead of two words of the death: " + first + ", " + second);
             });
-            Support.until("it is watched", () -> Processes.whereis("watcher") != null);
+            Support.until("it is watched", () -> ProcessTable.whereis("watcher") != null);
             if (exiting) {
-                Processes.exit(pid, "x");
+                Send.exit(pid, "x");
                 require(!pid.isAlive() && pid.ended() == null, "it is exiting, and not dead");
             }
-            Processes.exit(pid, "kill");
+            Send.exit(pid, "kill");
             require(pid.ended() != null && !ran.get(), "a kill waits for nothing");
             require(Zombies.all().size() == 1 && Zombies.all().getFirst().pid().equals(pid), "its thread is a zombie");
             Play.finished(watcher);
@@ -302,9 +299,9 @@ final class Signals {
                         cleaned.set(true);
                     }
                 });
-                Play.me().monitor(pid, pid, null, "NONE");
+                Monitors.monitor(Play.me(), pid, pid, null, Ref.Alias.NONE);
                 Support.until("it runs", () -> phase.get() == 1);
-                Processes.exit(pid, "x");
+                Send.exit(pid, "x");
                 Object down = Play.next();
                 require(isAbout(down, 4, "x") && cleaned.get(), "round " + i + ": " + down + " came, and its clean-up had run: " + cleaned);
             }
@@ -333,12 +330,12 @@ final class Signals {
             while (!over.get()) {
                 Pid p = anybody.getAndSet(null);
                 if (p != null) {
-                    Processes.exit(p, ThreadLocalRandom.current().nextBoolean() ? "kill" : "x");
+                    Send.exit(p, ThreadLocalRandom.current().nextBoolean() ? "kill" : "x");
                 }
                 Thread.yield();
             }
         });
-        Support.until("all deaths are told", deaths / 2_000 + 60, () -> all.stream().noneMatch(w -> Processes.processOf(w) != null));
+        Support.until("all deaths are told", deaths / 2_000 + 60, () -> all.stream().noneMatch(w -> ProcessTable.live(w) != null));
         over.set(true);
         for (Pid pid : all) {
             Play.finished(pid);
@@ -346,7 +343,7 @@ final class Signals {
         Play.finished(stranger);
         Support.until("all have gone", () -> Fibers.count() == 0);
         require(told.get() == deaths / watchers / CLUSTER * watchers * CLUSTER, "of " + deaths + " deaths " + told + " were told");
-        require(Zombies.all().isEmpty() && Processes.names().isEmpty(), "the dead left something");
+        require(Zombies.all().isEmpty() && ProcessTable.names().isEmpty(), "the dead left something");
     }
 
     private static void watch(int clusters, AtomicInteger told, AtomicReference<Pid> anybody) throws InterruptedException {
@@ -358,13 +355,13 @@ final class Signals {
             for (int n = 0; n < CLUSTER; n++) {
                 Pid linked = before;
                 Pid member = Play.spawn(() -> member(linked));
-                refs.add(Play.me().monitor(member, member, null, "NONE"));
+                refs.add(Monitors.monitor(Play.me(), member, member, null, Ref.Alias.NONE));
                 members.add(before = member);
             }
             boolean whole = c % 2 == 0;
             if (whole) { // all links stand: one death is that of all
                 for (int n = 0; n < CLUSTER; n++) {
-                    Processes.send(members.get(n), Play.me().pid());
+                    Send.send(members.get(n), Play.me().pid());
                 }
                 for (int n = 0; n < CLUSTER; n++) {
                     require("linked".equals(Play.take(m -> m.equals("linked") || isAbout(m, 0, "DOWN"))), "nobody has died yet");
@@ -378,11 +375,11 @@ final class Signals {
     }
 
     private static void member(Pid before) throws InterruptedException {
-        if (!Play.me().link(before)) {
+        if (!Links.link(Play.me(), before)) {
             throw new Exit("noproc");
         }
         for (;;) {
-            Processes.send(Play.next(), "linked");
+            Send.send(Play.next(), "linked");
         }
     }
 
@@ -392,9 +389,9 @@ final class Signals {
         if (chance.nextInt(4) == 0) {
             anybody.set(members.get(chance.nextInt(CLUSTER)));
         }
-        Processes.exit(victim, chance.nextBoolean() ? "kill" : "x");
+        Send.exit(victim, chance.nextBoolean() ? "kill" : "x");
         if (!whole) {
-            members.forEach(m -> Processes.exit(m, "x"));
+            members.forEach(m -> Send.exit(m, "x"));
         }
     }
 

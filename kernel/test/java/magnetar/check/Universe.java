@@ -8,11 +8,16 @@ import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
 import java.util.stream.Stream;
+import magnetar.kernel.process.Aliases;
+import magnetar.kernel.process.Links;
 import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.Monitors;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.ProcessInfo;
-import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.ProcessTable;
 import magnetar.kernel.process.Ref;
+import magnetar.kernel.process.Send;
+import magnetar.kernel.process.Spawn;
 
 /**
  * A few processes that link, watch, trap, name, end and kill each other at random, one step at a time, beside a model that does the same; after
@@ -99,14 +104,14 @@ final class Universe {
         }
         for (Star s : stars) {
             if (!s.dead) {
-                Processes.exit(s.pid, "kill");
+                Send.exit(s.pid, "kill");
             }
         }
     }
 
     private Star born(int index) {
         Star s = new Star(index);
-        s.pid = rests ? Processes.spawn("check", Rests.eating(m -> obey(s, m))) : Play.spawn(() -> obey(s));
+        s.pid = rests ? Spawn.spawn("check", Rests.eating(m -> obey(s, m))) : Play.spawn(() -> obey(s));
         return s;
     }
 
@@ -147,7 +152,7 @@ final class Universe {
     private void tell(Star s, String what, Support.Body body) throws Exception {
         story.append(s.index).append(' ').append(what).append("; ");
         CountDownLatch done = new CountDownLatch(1);
-        Processes.send(s.pid, new Command(body, done));
+        Send.send(s.pid, new Command(body, done));
         Support.until(s.index + " does: " + what, () -> done.getCount() == 0 || s.pid.ended() != null);
     }
 
@@ -181,7 +186,7 @@ final class Universe {
     }
 
     private void link(Star a, Star b) throws Exception {
-        tell(a, "links " + b.index, () -> Play.me().link(b.pid));
+        tell(a, "links " + b.index, () -> Links.link(Play.me(), b.pid));
         if (a != b && b.dead && a.traps) {
             a.messages.add("EXIT " + b.index + " noproc");
         } else if (a != b && !b.dead && !a.links.contains(b)) {
@@ -191,14 +196,14 @@ final class Universe {
     }
 
     private void unlink(Star a, Star b) throws Exception {
-        tell(a, "unlinks " + b.index, () -> Play.me().unlink(b.pid));
+        tell(a, "unlinks " + b.index, () -> Links.unlink(Play.me(), b.pid));
         a.links.remove(b);
         b.links.remove(a);
     }
 
     private void monitor(Star a, Star b) throws Exception {
         Watch w = new Watch(made++, a, b, MODES.get(chance.nextInt(MODES.size())));
-        tell(a, "watches " + b.index + " " + w.mode, () -> w.ref = Play.me().monitor(b.pid, b.pid, "down" + w.number, w.mode));
+        tell(a, "watches " + b.index + " " + w.mode, () -> w.ref = Monitors.monitor(Play.me(), b.pid, b.pid, "down" + w.number, Ref.Alias.valueOf(w.mode)));
         watches.add(w);
         if (b.dead) {
             down(w, "noproc");
@@ -220,11 +225,11 @@ final class Universe {
     private void demonitor(Star a) throws Exception {
         Watch w = any(a);
         if (w != null && w.on != null) {
-            tell(a, "demonitors " + w.number, () -> Play.me().demonitor(w.ref));
+            tell(a, "demonitors " + w.number, () -> Monitors.demonitor(Play.me(), w.ref));
             a.watching.remove(w);
             closeWith(w);
         } else if (w != null) {
-            tell(a, "unaliases " + w.number, () -> Play.me().unalias(w.ref));
+            tell(a, "unaliases " + w.number, () -> Aliases.close(Play.me(), w.ref));
             w.mode = "NONE";
         }
     }
@@ -236,7 +241,7 @@ final class Universe {
 
     private void alias(Star a) throws Exception {
         Watch w = new Watch(made++, a, null, chance.nextBoolean() ? "OPEN" : "REPLY");
-        tell(a, "makes alias " + w.number + " " + w.mode, () -> w.ref = Play.me().makeAlias(w.mode.equals("REPLY")));
+        tell(a, "makes alias " + w.number + " " + w.mode, () -> w.ref = Aliases.open(Play.me(), w.mode.equals("REPLY")));
         watches.add(w);
     }
 
@@ -246,7 +251,7 @@ final class Universe {
         }
         Watch w = watches.get(chance.nextInt(watches.size()));
         String message = "reply " + made++;
-        tell(a, "sends to " + w.number, () -> Processes.send(w.ref, message));
+        tell(a, "sends to " + w.number, () -> Send.send(w.ref, message));
         if (w.mode.equals("NONE") || w.by.dead) {
             return;
         }
@@ -265,16 +270,16 @@ final class Universe {
     private void register(Star a) throws Exception {
         String name = prefix + a.index;
         if (a.name == null) {
-            tell(a, "registers", () -> Processes.register(name, Play.me().pid()));
+            tell(a, "registers", () -> ProcessTable.register(name, Play.me().pid()));
             a.name = name;
         } else {
-            tell(a, "unregisters", () -> Processes.unregister(name));
+            tell(a, "unregisters", () -> ProcessTable.unregister(name));
             a.name = null;
         }
     }
 
     private void exit(Star a, Star b, String reason) throws Exception {
-        tell(a, "exits " + b.index + " " + reason, () -> Processes.exit(b.pid, reason));
+        tell(a, "exits " + b.index + " " + reason, () -> Send.exit(b.pid, reason));
         if (!b.dead) {
             signal(b, a, reason, false);
         }
@@ -323,7 +328,7 @@ final class Universe {
     private String actual() {
         StringBuilder text = new StringBuilder();
         for (Star s : stars) {
-            LocalProcess p = Processes.processOf(s.pid);
+            LocalProcess p = ProcessTable.live(s.pid);
             text.append(s.index).append(p == null ? " is dead" : living(s, p.info())).append('\n');
         }
         return text.toString();
@@ -331,7 +336,7 @@ final class Universe {
 
     private String living(Star s, ProcessInfo info) {
         if (info.name() != null) {
-            require(s.pid.equals(Processes.whereis(info.name())), "the name " + info.name() + " is that of another");
+            require(s.pid.equals(ProcessTable.whereis(info.name())), "the name " + info.name() + " is that of another");
         }
         synchronized (s.log) {
             return " links " + sorted(info.links().stream().map(this::indexOf)) + " watches " + sorted(info.monitors().stream().map(this::indexOf))

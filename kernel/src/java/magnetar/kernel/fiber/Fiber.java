@@ -22,8 +22,6 @@ import magnetar.kernel.sched.Ticker;
  *       registry, once, then a thread-local.
  *   <li>A fiber holds its thread weakly unless it is {@link #hold held}: a go block parked on channels that nobody can reach
  *       is collected, with its fiber. One that owns a scope is held: deadline and clean-ups are due.
- *   <li>While it is {@link #lend lent}, whatever dooms what it was lent from sends no interrupt: either the doomer has written the cause before
- *       the fiber looks, which then is not lent, or it sees that the fiber is lent. Taken back, it looks again, and interrupts itself.
  * </ol>
  *
  * <p>There may be a million, 112 bytes each: a field more costs all of them 8.
@@ -33,9 +31,6 @@ import magnetar.kernel.sched.Ticker;
 public final class Fiber extends WeakReference<Thread> implements Failures.Handler, Schedulable {
     /** Kernel operations that a fiber may do without parking before it lets others run. */
     public static final int BUDGET = 1000;
-
-    /** How many times a fiber may be lent, one inside the other. */
-    public static final int MOST_LENT = 8;
 
     private static final int STEP_ASIDE = 16;
     private static final int LOOK = 64;
@@ -56,9 +51,6 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
 
     // Set or read by any thread.
     private volatile Cause cause;
-
-    // Written by the owner, read by whoever dooms it or a region that it is in.
-    private volatile int lent;
 
     // Links of the registry, guarded by the shard.
     Fiber previous;
@@ -163,7 +155,6 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     public void enterRegion(Region inner) {
         inner.outer = region;
         inner.fiber = this;
-        inner.level = (byte) lent;
         region = inner;
     }
 
@@ -214,7 +205,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         boolean taken = CAUSE.compareAndSet(this, (Cause) null, why) || why instanceof Cause.Kill && kill(why);
         Simulated.switchPoint();
         Thread t = get();
-        if (taken && t != null && lent == 0) {
+        if (taken && t != null) {
             t.interrupt();
         }
         return taken;
@@ -258,59 +249,6 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
                 interruptLater = false;
                 Thread.currentThread().interrupt();
             }
-        }
-    }
-
-    /** The innermost region that a shield or a lending masks, to be given back to {@link #takeBack}. */
-    public Region masked() {
-        return masked;
-    }
-
-    /** True if a region that was entered when it was lent so many times is masked by a later lending. */
-    boolean isLentBeyond(int level) {
-        return lent > level;
-    }
-
-    /** True if this, the current, fiber is in no shield and not lent {@value #MOST_LENT} times already. */
-    public boolean mayBeLent() {
-        return lent < MOST_LENT && shields == lent;
-    }
-
-    /**
-     * Lends this, the current, fiber to what it is about to do for somebody else: all causes that could reach it are masked, and the interrupts
-     * with them wait, until {@link #takeBack}. A region that is entered meanwhile is doomed as ever. False, and nothing happened, if it has to end
-     * itself, is in a shield, or is lent {@value #MOST_LENT} times already.
-     */
-    public boolean lend() {
-        if (!mayBeLent()) {
-            return false;
-        }
-        Simulated.switchPoint();
-        lent = lent + 1;
-        Simulated.switchPoint();
-        if (isDoomed()) {
-            endLending();
-            return false;
-        }
-        masked = region;
-        shields++;
-        return true;
-    }
-
-    /** Ends the last lending: a cause that came meanwhile acts from now on. */
-    public void takeBack(Region maskedBefore) {
-        shields--;
-        masked = maskedBefore;
-        endLending();
-    }
-
-    private void endLending() {
-        Simulated.switchPoint();
-        lent = lent - 1;
-        Simulated.switchPoint();
-        if (isDoomed()) {
-            interruptLater = false;
-            Thread.currentThread().interrupt();
         }
     }
 

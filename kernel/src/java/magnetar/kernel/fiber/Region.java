@@ -4,14 +4,12 @@ package magnetar.kernel.fiber;
  * A stretch of a fiber's execution that can be doomed as a whole, such as the body of a scope. Regions of one fiber nest.
  *
  * <p>Invariant: the cause is written before the fiber's thread is interrupted, and never taken back, though a kill may replace another one;
- * leaving the region ends its effect, and withdraws the interrupt that came with it. While the fiber is {@link Fiber#lend lent} from inside
- * the region, the interrupt waits until it is taken back.
+ * leaving the region ends its effect, and withdraws the interrupt that came with it.
  */
 public abstract class Region {
-    // Written by the fiber that is in the region; others read the last two as a guess.
+    // Written by the fiber that is in the region; others read the last one as a guess.
     Region outer;
     Fiber fiber;
-    byte level; // how many times the fiber was lent when it entered
 
     // Set or read by any thread.
     private volatile Cause cause;
@@ -22,11 +20,6 @@ public abstract class Region {
     /** The fiber that is, or was, in the region; null while it is vacant. */
     public final Fiber fiber() {
         return fiber;
-    }
-
-    /** True if the fiber that entered the region last had been lent by then; a guess for others. */
-    protected final boolean runsLent() {
-        return level > 0;
     }
 
     /** The region around this one, as the fiber in it sees it. */
@@ -49,7 +42,7 @@ public abstract class Region {
         cause = why;
         Simulated.switchPoint();
         Fiber f = fiber;
-        Thread t = f == null || f.isLentBeyond(level) ? null : f.get();
+        Thread t = f == null ? null : f.get();
         if (t != null) {
             t.interrupt();
         }

@@ -44,15 +44,15 @@ public final class Startup {
                 Ring$Fixed Ring$Sliding Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation
                 TimeoutChannel TimeoutChannel$Awaited TimeoutChannel$Closing Transform TransformChannel
                 TransformChannel$Sink WritePort
-            process: Address Asking Asking$CallAlarm AtRest AtRest$Again Bag BoundedMailbox
-                BoundedMailbox$Policy BoundedMailbox$Spared Call Caller Clauses DeadLetters
-                DeadLetters$Letter Guards Inline Language Lendable LocalProcess LocalProcess$1
-                LocalProcess$Continue LocalProcess$Life LocalProcess$Obituary LocalProcess$Rethrow
-                LocalProcess$Runner LongQueues LongQueues$Growth LongQueues$Warning Mailbox Mailbox$Answer
-                MailboxInfo Matcher Monitor Names Node OpenMailbox Owned Pid Pid$Ended ProcessInfo Processes
-                Processes$1 Processes$Body Processes$Guest Processes$OnThread Processes$Options
-                Processes$Started Processes$TimerRef Ref Ref$Alias Resting SendTimer Ways Words Words$1
-                Zombie Zombies
+            process: Address Aliases AtRest AtRest$Again Bag BoundedMailbox BoundedMailbox$Spared Caller Calls
+                Calls$AnswerTo Calls$Call Calls$Edge Calls$Failed Calls$IsRequest Calls$Server Calls$Standing
+                Calls$Standing$CallAlarm Calls$Why Clauses DeadLetters DeadLetters$Letter DeathNotice Delivery
+                Delivery$1 Guards Hosting Hosting$Continue Hosting$Runner Language Links Links$Step
+                LocalProcess LocalProcess$Birth LocalProcess$Life LongQueues LongQueues$Growth
+                LongQueues$Warning Mailbox Mailbox$Answer MailboxInfo Matcher Monitor Monitors Names Node
+                OpenMailbox Owned Pid Pid$Ended ProcessInfo ProcessTable Receiver Ref Ref$Alias Refs Resting
+                Send SendTimer SendTimers SendTimers$TimerRef Spawn Spawn$1 Spawn$Body Spawn$Guest
+                Spawn$OnThread Spawn$Options Spawn$Started Ways WhenFull Words Words$1 Zombie Zombies
             scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
                 Offload$Look Offload$Worker Scope Scope$1 Scope$Alarm Scope$Ending Scope$State Scope$Stuck
             inspect: FiberInfo Startup Watchdog Watchdog$Episode Watchdog$Holding

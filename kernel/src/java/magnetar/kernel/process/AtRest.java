@@ -20,10 +20,8 @@ final class AtRest extends Waiter {
     private static final Again AGAIN = new Again();
 
     private final LocalProcess process;
-    final Object context;
-
-    // Set before it is published in the mailbox.
-    Callable<?> next;
+    private final Callable<?> next;
+    private final Object context;
 
     // Written by whoever leaves it in the list.
     private AtRest stranded;
@@ -34,11 +32,6 @@ final class AtRest extends Waiter {
         this.context = context;
     }
 
-    /** True if a caller may do a piece of its work: it goes on with a {@link Lendable}. */
-    boolean lends() {
-        return next instanceof Lendable;
-    }
-
     @Override
     public long id() {
         return 0; // meets no channel: nothing is waited for beside the mailbox
@@ -47,7 +40,7 @@ final class AtRest extends Waiter {
     @Override
     public void complete(Object source, Object result) {
         try {
-            Processes.activate(process, next, context);
+            Spawn.activate(process, next, context);
         } catch (OutOfMemoryError noRoom) {
             strand();
         }

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Set;
 
 /** A set that is null until it has held something, and costs one word with one element. Guarded by whoever holds it. */
-final class Bag<T> {
+class Bag<T> {
     private Object held; // null, the one element, or a set of more
 
     /** The bag with the element. */
@@ -22,8 +22,13 @@ final class Bag<T> {
     }
 
     /** The bag, or null if it holds nothing. */
-    static <T> Bag<T> slim(Bag<T> bag) {
-        return bag == null || bag.held == null || bag.held instanceof Set<?> s && s.isEmpty() ? null : bag;
+    static <B extends Bag<?>> B slim(B bag) {
+        return isEmpty(bag) ? null : bag;
+    }
+
+    /** True if it holds nothing. */
+    static boolean isEmpty(Bag<?> bag) {
+        return bag == null || bag.held() == null || bag.held() instanceof Set<?> s && s.isEmpty();
     }
 
     /** True if the element is in. */
@@ -36,7 +41,11 @@ final class Bag<T> {
         return bag == null ? List.of() : bag.list();
     }
 
-    private boolean add(T element) {
+    private Object held() {
+        return held;
+    }
+
+    final boolean add(T element) {
         if (held == null) {
             held = element;
             return true;
@@ -44,7 +53,7 @@ final class Bag<T> {
         return !contains(element) && set().add(element);
     }
 
-    private boolean remove(Object element) {
+    final boolean remove(Object element) {
         if (held instanceof Set<?> s) {
             return s.remove(element);
         }
@@ -53,7 +62,7 @@ final class Bag<T> {
         return found;
     }
 
-    private boolean contains(Object element) {
+    final boolean contains(Object element) {
         return held instanceof Set<?> s ? s.contains(element) : element.equals(held);
     }
 

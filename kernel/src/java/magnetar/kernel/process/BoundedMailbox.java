@@ -21,16 +21,8 @@ import magnetar.kernel.park.Waiter;
  * <p>The monitor is held for a few instructions; no other lock is taken and nobody is woken under it.
  */
 final class BoundedMailbox extends Mailbox {
-    /** What happens to an ordinary message that finds no room. */
-    enum Policy {
-        BLOCK,
-        DROP_NEW,
-        DROP_OLD,
-        FAIL
-    }
-
     final int capacity;
-    final Policy policy;
+    final WhenFull policy;
 
     // The rest is guarded by the monitor.
     private final ArrayDeque<Node> inbox = new ArrayDeque<>();
@@ -49,7 +41,7 @@ final class BoundedMailbox extends Mailbox {
         }
     }
 
-    BoundedMailbox(int capacity, Policy policy) {
+    BoundedMailbox(int capacity, WhenFull policy) {
         this.capacity = capacity;
         this.policy = policy;
     }
@@ -62,8 +54,8 @@ final class BoundedMailbox extends Mailbox {
     Waiter push(Node node) {
         Simulated.switchPoint();
         synchronized (this) {
-            if (!closed && !hasRoom() && !(policy == Policy.DROP_OLD && dropOldest())) {
-                dropped += policy == Policy.DROP_NEW || policy == Policy.DROP_OLD ? 1 : 0;
+            if (!closed && !hasRoom() && !(policy == WhenFull.DROP_OLD && dropOldest())) {
+                dropped += policy == WhenFull.DROP_NEW || policy == WhenFull.DROP_OLD ? 1 : 0;
                 return FULL;
             }
             return add(node);
@@ -126,7 +118,7 @@ final class BoundedMailbox extends Mailbox {
     @Override
     void pay() {
         Node next;
-        for (Node n = policy == Policy.DROP_OLD ? oldest() : null; n != null; n = next) {
+        for (Node n = policy == WhenFull.DROP_OLD ? oldest() : null; n != null; n = next) {
             next = n.next;
             if (!(n instanceof Spared)) {
                 if (!drops(n)) {

@@ -23,6 +23,36 @@ public interface Language {
         return Arrays.asList(tag, ref, "process", object, reason);
     }
 
+    /** The request of a call, for whoever handles calls. */
+    default Object request(Pid from, Ref ref, Object message) {
+        return Arrays.asList("call", Map.entry(from, ref), message);
+    }
+
+    /** True if the message is the request with this reference. */
+    default boolean isRequest(Ref ref, Object message) {
+        return message instanceof List<?> l && l.size() == 3 && l.get(1) instanceof Map.Entry<?, ?> from && from.getValue() == ref;
+    }
+
+    /** True if the message answers the request with this reference, though it is no {@code Map.Entry} of the two: those the kernel knows. */
+    default boolean isReply(Ref ref, Object message) {
+        return false;
+    }
+
+    /** The answer in such a message. */
+    default Object replied(Object message) {
+        return message;
+    }
+
+    /** True if the message is that of the monitor with this reference. */
+    default boolean isDown(Ref ref, Object message) {
+        return message instanceof List<?> l && l.size() == 5 && l.get(1) == ref;
+    }
+
+    /** The exit reason in the message of a monitor. */
+    default Object reasonOfDown(Object message) {
+        return ((List<?>) message).get(4);
+    }
+
     /** The message of a timer that was started with a reference. */
     default Object timeout(Ref ref, Object message) {
         return Arrays.asList("timeout", ref, message);

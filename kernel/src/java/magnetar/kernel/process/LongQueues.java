@@ -127,8 +127,8 @@ public final class LongQueues {
     private record Growth(Mailbox mailbox, long messages, String sender, String line) implements Runnable {
         @Override
         public void run() {
-            for (LocalProcess p : Processes.all()) {
-                if (p.has(mailbox)) {
+            for (LocalProcess p : ProcessTable.all()) {
+                if (p.mailbox() == mailbox) {
                     warnOf(p, messages, sender, line);
                     return;
                 }
@@ -185,19 +185,23 @@ public final class LongQueues {
     private static String longest(String first) {
         StringBuilder text = new StringBuilder(first);
         List<LocalProcess> some = new ArrayList<>();
-        for (LocalProcess p : Processes.all()) {
-            if (p.messages() > 0) {
+        for (LocalProcess p : ProcessTable.all()) {
+            if (messages(p) > 0) {
                 some.add(p);
             }
         }
-        some.sort(Comparator.comparingInt(LocalProcess::messages).reversed());
+        some.sort(Comparator.comparingInt(LongQueues::messages).reversed());
         for (LocalProcess p : some.subList(0, Math.min(MOST_NAMED, some.size()))) {
-            int messages = p.messages(); // it may have been emptied meanwhile
+            int messages = messages(p); // it may have been emptied meanwhile
             if (messages > 0) {
                 text.append(text.isEmpty() ? "" : "; ").append(p.pid()).append(" with ").append(messages).append(" messages");
             }
         }
         return text.isEmpty() ? "" : "The longest mailboxes are of " + text + ".";
+    }
+
+    private static int messages(LocalProcess p) {
+        return p.mailbox().size();
     }
 
     /** What is said beside a report that memory has ended, at most once a second; null for nothing. */

@@ -131,21 +131,9 @@ final class OpenMailbox extends Mailbox {
         WORD.compareAndSet(this, owner, null);
     }
 
-    /** Who waits in it, or null. */
-    Waiter waiter() {
-        return word instanceof Waiter owner ? owner : null;
-    }
-
-    /** True if its owner rests and lends itself; or if it neither waits nor has a message, as one does that is lent. */
-    boolean mayLend() {
-        Object w = word;
-        return w == null || w instanceof AtRest rest && rest.lends();
-    }
-
-    /** Takes back the waiter of the owner, with its claim; false if somebody has woken it. Called on behalf of the owner. */
-    boolean retrieve(Waiter owner) {
-        Simulated.switchPoint();
-        return WORD.compareAndSet(this, owner, null) && owner.claim();
+    /** True if its owner is at rest. */
+    boolean holdsOneAtRest() {
+        return word instanceof AtRest;
     }
 
     @Override

@@ -8,7 +8,7 @@ package magnetar.kernel.process;
  */
 public class Ref implements Comparable<Ref> {
     /** What a message sent to a reference does. */
-    enum Alias {
+    public enum Alias {
         /** It is dropped: the reference never was an address. */
         NONE,
         /** It is dropped: the reference was an address, and is none any more. */

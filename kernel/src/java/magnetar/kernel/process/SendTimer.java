@@ -36,6 +36,6 @@ final class SendTimer extends Timer implements Runnable {
 
     @Override
     public void run() {
-        Processes.signal(to, message);
+        Send.signal(to, message);
     }
 }

@@ -22,7 +22,7 @@ final class Ways {
         if (from == receiver.pid()) {
             return false;
         }
-        if (receiver.isBounded() && !(to instanceof Ref)) {
+        if (receiver.mailbox() instanceof BoundedMailbox && !(to instanceof Ref)) {
             Simulated.settle(from, receiver.pid());
             return false;
         }
@@ -31,7 +31,7 @@ final class Ways {
 
     private static void arrive(Fiber sender, LocalProcess receiver, Object to, Object message) {
         try {
-            receiver.take(sender, to, message);
+            Delivery.deliver(receiver, sender, to, message);
         } catch (InterruptedException e) {
             throw new AssertionError(e); // only a mailbox with a bound lets its sender wait
         }

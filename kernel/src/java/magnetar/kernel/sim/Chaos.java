@@ -4,7 +4,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.process.LocalProcess;
-import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.ProcessTable;
+import magnetar.kernel.process.Send;
 import magnetar.kernel.sim.Choice.Place;
 import magnetar.kernel.sim.Choice.What;
 import magnetar.kernel.time.Timer;
@@ -45,7 +46,7 @@ final class Chaos implements Runnable {
         LocalProcess p = victim;
         victim = null;
         if (p != null) {
-            Processes.exit(p.pid(), simulation.config.kill);
+            Send.exit(p.pid(), simulation.config.kill);
         }
     }
 
@@ -63,7 +64,7 @@ final class Chaos implements Runnable {
         if (!mayKill(me)) {
             return List.of();
         }
-        return Processes.atRest().stream().filter(p -> p.pid().label() != null && simulation.config.victims.test(p.pid().label())).toList();
+        return ProcessTable.atRest().stream().filter(p -> p.pid().label() != null && simulation.config.victims.test(p.pid().label())).toList();
     }
 
     /** Those that may be killed at a switch point of this fiber. */

@@ -5,7 +5,7 @@ import java.util.List;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
-import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.ProcessTable;
 
 /** What is kept of a run as it goes. Only accessed on the carrier, or by the fiber that it runs. */
 final class Journal {
@@ -33,8 +33,8 @@ final class Journal {
 
     /** Something happened to the process: how full is its mailbox? */
     void look(Pid pid) {
-        LocalProcess p = Processes.processOf(pid);
-        int held = p == null ? 0 : p.mailboxInfo().messages();
+        LocalProcess p = ProcessTable.live(pid);
+        int held = p == null ? 0 : p.receiver().info().messages();
         if (held > fullest.messages()) {
             fullest = new Run.Fullest(names.of(pid), held);
         }

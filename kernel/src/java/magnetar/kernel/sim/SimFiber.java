@@ -8,8 +8,9 @@ import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.process.LocalProcess;
+import magnetar.kernel.process.Monitors;
 import magnetar.kernel.process.Pid;
-import magnetar.kernel.process.Processes;
+import magnetar.kernel.process.ProcessTable;
 
 /** A fiber of a simulation. It is the scheduler of its own virtual thread, so that a submission says whose it is. */
 final class SimFiber implements Executor {
@@ -59,14 +60,14 @@ final class SimFiber implements Executor {
     /** True if it runs this process, or has run it. */
     boolean runs(Pid pid) {
         Fiber f = fiber();
-        LocalProcess live = Processes.processOf(pid);
+        LocalProcess live = ProcessTable.live(pid);
         return f != null && (live != null && live.fiber() == f || f.home() instanceof LocalProcess p && p.pid() == pid);
     }
 
     int openCalls() {
         int n = 0;
-        for (LocalProcess p : Processes.all()) {
-            n += p.fiber() == fiber() ? p.openCalls() : 0;
+        for (LocalProcess p : ProcessTable.all()) {
+            n += p.fiber() == fiber() ? Monitors.openCalls(p) : 0;
         }
         return n;
     }

@@ -20,6 +20,16 @@ public final class Waits {
         return nanos == Durations.INFINITE ? nanos : Durations.deadline(world.nanoTime(), nanos);
     }
 
+    /** True if the instant has come. */
+    public static boolean isOver(World world, long deadline) {
+        return deadline != Durations.INFINITE && left(world, deadline) <= 0;
+    }
+
+    /** The nanoseconds until the instant. */
+    public static long left(World world, long deadline) {
+        return deadline == Durations.INFINITE ? deadline : deadline - world.nanoTime();
+    }
+
     /** Parks until completed, up to this instant: true if completed. */
     public static boolean awaitUntil(World world, Parked waiter, long deadline) throws InterruptedException {
         Expiry expiry = limit(world, waiter, deadline);

@@ -1,0 +1,100 @@
+package magnetar.kernel.process;
+
+import java.util.Map;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.park.Waiter;
+
+/**
+ * The senders' side of a mailbox: what becomes of a message that has arrived at a process.
+ *
+ * <p>Invariant: a message is in the mailbox, or among the dead letters, or its sender was told that there is no room, before the sender goes on. The owner is
+ * woken last, outside of all locks: the sender may park next, and wants no other core to come between.
+ */
+final class Delivery {
+    private Delivery() {}
+
+    /** A message for this address of the process: its pid, or an alias of it. */
+    static void deliver(LocalProcess process, Fiber sender, Object to, Object message) throws InterruptedException {
+        if (to instanceof Ref alias) {
+            Aliases.deliver(process, alias, message);
+        } else {
+            deliver(process, sender, message);
+        }
+    }
+
+    /** A message of the current fiber, which waits where the mailbox is bounded and blocks. */
+    private static void deliver(LocalProcess process, Fiber sender, Object message) throws InterruptedException {
+        Mailbox mailbox = process.mailbox();
+        Node node = new Node(message);
+        Waiter answer = mailbox.push(node);
+        if (answer == Mailbox.FULL) {
+            answer = whenFull(process, sender, node, (BoundedMailbox) mailbox);
+        }
+        if (answer == Mailbox.CLOSED) {
+            DeadLetters.add(process.pid(), message);
+        } else {
+            Simulated.note("message", process.pid(), message);
+            if (answer != null) {
+                answer.complete(mailbox, null);
+            }
+        }
+    }
+
+    /** A message that no bound applies to and that never waits; false if the process is dead. */
+    static boolean deliverSignal(LocalProcess process, Object message) {
+        Simulated.note("timer message", process.pid(), message);
+        return wake(process, process.mailbox().pushSignal(new Node(message)));
+    }
+
+    /** Wakes the owner, if the mailbox has answered with it; false if the mailbox is closed. */
+    static boolean wake(LocalProcess process, Waiter answer) {
+        if (answer != null && answer != Mailbox.CLOSED) {
+            answer.complete(process.mailbox(), null);
+        }
+        return answer != Mailbox.CLOSED;
+    }
+
+    private static Waiter whenFull(LocalProcess process, Fiber sender, Node node, BoundedMailbox full) throws InterruptedException {
+        switch (full.policy) {
+            case DROP_NEW, DROP_OLD:
+                return Mailbox.CLOSED;
+            case FAIL:
+                throw refuse(process, "The mailbox of " + process.pid() + " is full: it holds " + full.capacity
+                        + (full.capacity == 1 ? " message" : " messages") + ", and was made to refuse more. Send less, or wait for answers.");
+            default:
+                if (LocalProcess.of(sender) == process) {
+                    throw refuse(process, "The process " + process.pid() + " sends to itself, and its own mailbox is full with " + full.capacity
+                            + " messages: it would wait for itself. Receive first.");
+                }
+                return awaitRoom(process, sender, node, full);
+        }
+    }
+
+    private static RuntimeException refuse(LocalProcess process, String sentence) {
+        return Words.language().misuse("mailbox-full", sentence, Map.of("pid", process.pid()));
+    }
+
+    private static Waiter awaitRoom(LocalProcess process, Fiber sender, Node node, BoundedMailbox full) throws InterruptedException {
+        for (;;) {
+            Waiter answer = Mailbox.FULL;
+            Parked waiter = new Parked(sender, WaitReason.MAILBOX_ROOM, process.pid());
+            try {
+                if (full.awaitRoom(waiter)) {
+                    waiter.await();
+                }
+                sender.check();
+                answer = full.push(node);
+            } finally {
+                if (answer == Mailbox.FULL) {
+                    full.giveUp(waiter);
+                }
+            }
+            if (answer != Mailbox.FULL) {
+                return answer;
+            }
+        }
+    }
+}

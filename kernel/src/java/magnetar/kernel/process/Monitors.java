@@ -1,0 +1,220 @@
+package magnetar.kernel.process;
+
+import java.util.List;
+import java.util.Objects;
+import java.util.stream.Stream;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.park.Waiter;
+
+/**
+ * Who watches a process, and whom it watches.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>A monitor fires at most once. The thread that takes it out of the watcher's list {@code watching}, under the watcher's monitor, decides: the death of the
+ *       watched process puts the message into the mailbox under that same monitor, a demonitor puts none. So after a demonitor no message comes that is not in
+ *       the mailbox yet.
+ *   <li>The watcher lists a monitor before the watched process does. Whichever of the two dies meanwhile, the other list loses it: {@link #begin} looks at both.
+ * </ol>
+ *
+ * <p>The lists exist while there is something in them, since there may be a million processes without any.
+ */
+public final class Monitors {
+    // Guarded by the monitor of the process.
+    private Bag<Monitor> watchers;
+    private Bag<Monitor> watching;
+
+    private Monitors() {}
+
+    // --- watching ----------------------------------------------------------------------------------------------------
+
+    /**
+     * Watches a process. Called by the watcher.
+     *
+     * @param object how the message of its end names it
+     * @param tag how the message begins; null for the usual word
+     * @param mode what the reference is as an address
+     */
+    public static Ref monitor(LocalProcess me, Pid watched, Object object, Object tag, Ref.Alias mode) {
+        Ways.settle(watched);
+        LocalProcess p = ProcessTable.live(watched);
+        Monitor m = make(me, p == null ? watched : p.pid(), object, tag, mode);
+        if (keep(me, m)) {
+            begin(me, m, p);
+        }
+        return m;
+    }
+
+    /** A monitor as {@link #monitor} makes it, of what cannot be reached: it fires at once, for this reason. Called by the watcher. */
+    public static Ref monitorUnreachable(LocalProcess me, Pid stand, Object object, Object tag, Ref.Alias mode, Object reason) {
+        Monitor m = make(me, stand, object, tag, mode);
+        if (keep(me, m)) {
+            Simulated.switchPoint();
+            fire(me, m, reason);
+        }
+        return m;
+    }
+
+    static Monitor make(LocalProcess me, Pid watched, Object object, Object tag, Ref.Alias mode) {
+        Monitor m = new Monitor(Refs.next(me.fiber()), Refs.creation(), me.pid(), Refs.youngest(me), watched, object, tag == null ? Words.get().down : tag);
+        m.alias = mode;
+        return m;
+    }
+
+    /** Adds the monitor to those that this process has; false if this process is dead. */
+    static boolean keep(LocalProcess me, Monitor m) {
+        synchronized (me) {
+            if (me.isDead()) {
+                return false;
+            }
+            Monitors of = of(me);
+            of.watching = Bag.with(of.watching, m);
+            return true;
+        }
+    }
+
+    /** Lists the monitor, which its watcher lists already, with the watched process. */
+    static void begin(LocalProcess me, Monitor m, LocalProcess watched) {
+        Simulated.switchPoint();
+        if (watched == null || !watch(watched, m)) {
+            Simulated.settle(m.watched, me.pid());
+            fire(me, m, Words.get().noproc);
+        }
+        Simulated.switchPoint();
+        if (me.isDead()) {
+            forget(m);
+        }
+    }
+
+    private static boolean watch(LocalProcess watched, Monitor m) {
+        synchronized (watched) {
+            if (watched.isDead()) {
+                return false;
+            }
+            Monitors of = of(watched);
+            of.watchers = Bag.with(of.watchers, m);
+            return true;
+        }
+    }
+
+    /** Under both monitors, before the watched process runs: lists the monitor with both; a dead one lists none. */
+    static void tie(LocalProcess me, Monitor m, LocalProcess watched) {
+        of(me).watching = Bag.with(of(me).watching, m);
+        if (!watched.isDead()) {
+            of(watched).watchers = Bag.with(of(watched).watchers, m);
+        }
+    }
+
+    private static Monitors of(LocalProcess process) {
+        if (process.monitors == null) {
+            process.monitors = new Monitors();
+        }
+        return process.monitors;
+    }
+
+    // --- the end -----------------------------------------------------------------------------------------------------
+
+    /** The watched process has died. */
+    static void fire(LocalProcess me, Monitor m, Object why) {
+        if (m.call() != null) {
+            Simulated.note("down", me.pid(), why);
+        }
+        Simulated.switchPoint();
+        if (Calls.isStanding(m)) {
+            Calls.watchedDied(me, m, why);
+            return;
+        }
+        Waiter answer = null;
+        synchronized (me) {
+            if (me.monitors != null && Bag.contains(me.monitors.watching, m)) {
+                Node down = new Node(Words.language().down(m.tag, m, m.object, why));
+                endUnderMonitor(me, m);
+                closeAlias(m);
+                answer = me.mailbox().pushSignal(down);
+            }
+        }
+        Delivery.wake(me, answer);
+    }
+
+    /** Ends a monitor; false if it had ended, or is none of this process. */
+    public static boolean demonitor(LocalProcess me, Ref ref) {
+        Fiber.current().enter();
+        if (!(ref instanceof Monitor m)) {
+            return false;
+        }
+        Ways.settle(m.watched);
+        boolean was;
+        Simulated.switchPoint();
+        synchronized (me) {
+            was = endUnderMonitor(me, m);
+            if (m.maker() == me.pid()) {
+                closeAlias(m);
+            }
+        }
+        if (was) {
+            forget(m);
+        }
+        return was;
+    }
+
+    private static void closeAlias(Monitor m) {
+        if (m.alias == Ref.Alias.DEMONITOR || m.alias == Ref.Alias.REPLY_DEMONITOR) {
+            m.alias = Ref.Alias.CLOSED;
+        }
+    }
+
+    /** Under the monitor of the watcher: takes it out of the list; false if it was not in. */
+    static boolean endUnderMonitor(LocalProcess me, Ref m) {
+        return me.monitors != null && Bag.remove(me.monitors.watching, m);
+    }
+
+    /** Takes it out of the list of the watched process. */
+    static void forget(Monitor m) {
+        LocalProcess p = m.watched.process();
+        if (Calls.isStanding(m)) {
+            Calls.forgotten(m);
+        }
+        if (p != null) {
+            Simulated.switchPoint();
+            synchronized (p) {
+                if (p.monitors != null && Bag.remove(p.monitors.watchers, m) && p.fiber() == null) {
+                    slim(p); // it rests: whoever has started it takes the monitor back about now
+                }
+            }
+        }
+    }
+
+    /** Under the monitor of the process: drops what holds nothing. */
+    static void slim(LocalProcess p) {
+        if (p.monitors != null) {
+            p.monitors.watchers = Bag.slim(p.monitors.watchers);
+            p.monitors.watching = Bag.slim(p.monitors.watching);
+            p.monitors = p.monitors.watchers == null && p.monitors.watching == null ? null : p.monitors;
+        }
+    }
+
+    // --- views -------------------------------------------------------------------------------------------------------
+
+    /** Under the monitor of the process: those that watch it. */
+    static List<Monitor> watchers(LocalProcess p) {
+        return p.monitors == null ? List.of() : Bag.list(p.monitors.watchers);
+    }
+
+    /** Under the monitor of the process: what it watches with. */
+    static List<Monitor> watching(LocalProcess p) {
+        return p.monitors == null ? List.of() : Bag.list(p.monitors.watching);
+    }
+
+    /** What watches at this moment, of these. */
+    static Stream<Monitor> active(List<Monitor> some) {
+        return some.stream().map(Monitor::call).filter(Objects::nonNull);
+    }
+
+    /** How many monitors of this process still let it be answered to: calls that were neither answered nor given up. */
+    public static int openCalls(LocalProcess me) {
+        synchronized (me) {
+            return (int) active(watching(me)).filter(Monitor::isAddress).count();
+        }
+    }
+}

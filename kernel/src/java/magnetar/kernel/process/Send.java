@@ -1,0 +1,126 @@
+package magnetar.kernel.process;
+
+import java.util.Map;
+import magnetar.kernel.fiber.Exit;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.Simulated;
+
+/**
+ * Sends messages and exit signals to processes.
+ *
+ * <p>Invariant: what a process sends that has to exit, in a shield, is dropped: for all others it is gone.
+ */
+public final class Send {
+    private Send() {}
+
+    /** Sends to a pid, an alias or a name; returns the message. */
+    public static Object send(Object to, Object message) throws InterruptedException {
+        Fiber sender = Fiber.current();
+        sender.enter();
+        LocalProcess receiver = to instanceof Pid pid ? pid.process() : null;
+        if (receiver == null) {
+            receiver = find(to, message);
+        }
+        if (receiver != null && Simulated.loses(to, message)) {
+            DeadLetters.add(to, message);
+        } else if (receiver != null && mayBeHeard(sender, message, to)) {
+            if (!(Simulated.mayDelay() && Ways.delays(sender, receiver, to, message))) {
+                Delivery.deliver(receiver, sender, to, message);
+            }
+        }
+        return message;
+    }
+
+    /** False if the sender is a process that exits, in a shield: what it sends is dropped. Tells the tracer of one that does not. */
+    private static boolean mayBeHeard(Fiber sender, Object message, Object to) {
+        if (sender.region() == null || !(LocalProcess.of(sender) instanceof LocalProcess p)) {
+            return true;
+        }
+        if (isExiting(p)) {
+            DeadLetters.add(to, message);
+            return false;
+        }
+        p.receiver().tellSending(message, to);
+        return true;
+    }
+
+    /** The process at the address; null if it is dead. */
+    private static LocalProcess find(Object to, Object message) {
+        if (to instanceof Pid pid) {
+            LocalProcess p = ProcessTable.live(pid);
+            if (p == null) {
+                DeadLetters.add(pid, message);
+            }
+            return p;
+        }
+        if (to instanceof Ref ref) {
+            return ref.maker() == null ? null : ref.maker().process();
+        }
+        LocalProcess p = to == null ? null : Names.find(to);
+        if (p == null) {
+            throw badAddress(to == null ? "nil" : Words.language().text(to));
+        }
+        return p;
+    }
+
+    private static RuntimeException badAddress(String to) {
+        return Words.language().misuse("no-such-name", "Cannot send to " + to + " at " + Caller.line()
+                + ": it is no pid and no name that a process is registered under. Send to what `spawn` or `whereis` returned.",
+                Map.of("to", to));
+    }
+
+    /** Sends what controls a process: no bound applies to it, and if the process is dead it is dropped. */
+    public static void control(Pid to, Object message) {
+        Fiber sender = Fiber.current();
+        sender.enter();
+        if (mayBeHeard(sender, message, to) && !(Simulated.mayDelay() && Ways.delays(sender, to, message, () -> signal(to, message)))) {
+            signal(to, message);
+        }
+    }
+
+    /** Sends what no bound applies to, and what nobody waits for: no process there, no error. */
+    public static void signal(Object to, Object message) {
+        if (to instanceof Ref alias) {
+            LocalProcess p = alias.maker() == null ? null : alias.maker().process();
+            if (p != null) {
+                Aliases.deliver(p, alias, message);
+            }
+            return;
+        }
+        LocalProcess p = to instanceof Pid pid ? ProcessTable.live(pid) : to instanceof Address address ? processAt(address) : Names.find(to);
+        if (p == null || !Delivery.deliverSignal(p, message)) {
+            DeadLetters.add(to, message);
+        }
+    }
+
+    private static LocalProcess processAt(Address address) {
+        Pid found = address.find();
+        return found == null ? null : ProcessTable.live(found);
+    }
+
+    /** Sends an exit signal. */
+    public static void exit(Pid to, Object given) {
+        Object reason = Words.language().given(given);
+        Fiber sender = Fiber.current();
+        sender.enter();
+        LocalProcess receiver = ProcessTable.live(to);
+        LocalProcess from = LocalProcess.of(sender);
+        if (receiver != null && !isExiting(from)) {
+            Pid source = from == null ? null : from.pid();
+            if (!(Simulated.mayDelay() && Ways.delays(sender, receiver.pid(), reason, () -> receiver.exit(source, reason, false)))) {
+                receiver.exit(source, reason, false);
+            }
+            sender.check(); // it may have been the sender itself
+        }
+    }
+
+    /** True of a process that does its clean-up, in a shield: what it sends is dropped, of whatever kind. */
+    static boolean isExiting(LocalProcess p) {
+        return p != null && !p.isAlive();
+    }
+
+    /** Ends the current process, if nobody catches this. */
+    public static Error exit(Object reason) {
+        return new Exit(Words.language().given(reason));
+    }
+}

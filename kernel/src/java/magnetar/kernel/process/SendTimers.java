@@ -1,0 +1,52 @@
+package magnetar.kernel.process;
+
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.StackRoom;
+import magnetar.kernel.time.Durations;
+import magnetar.kernel.time.Wheel;
+
+/** Timers that send a message. */
+public final class SendTimers {
+    private SendTimers() {}
+
+    /** The reference of a timer. */
+    private static final class TimerRef extends Ref {
+        private final SendTimer timer;
+
+        TimerRef(long id, SendTimer timer) {
+            super(id, Refs.creation(), null, 0);
+            this.timer = timer;
+        }
+    }
+
+    /** Sends the message after so many nanoseconds; with {@code tagged} inside a message that holds the reference. */
+    public static Ref after(long nanos, Object to, Object message, boolean tagged) {
+        Fiber fiber = Fiber.current();
+        fiber.enter();
+        SendTimer timer = new SendTimer(to, Durations.deadline(fiber.world().nanoTime(), nanos));
+        TimerRef ref = new TimerRef(Refs.next(fiber), timer);
+        timer.carry(tagged ? Words.language().timeout(ref, message) : message);
+        if (!Send.isExiting(LocalProcess.of(fiber))) {
+            Wheel.of(fiber.world()).add(timer);
+        }
+        return ref;
+    }
+
+    /** Stops a timer; the nanoseconds that were left, or -1 if it has sent or was stopped. */
+    public static long cancel(Ref ref) {
+        StackRoom.touch();
+        Fiber fiber = Fiber.current();
+        return ref instanceof TimerRef t && Wheel.of(fiber.world()).cancel(t.timer) ? left(fiber, t.timer) : -1;
+    }
+
+    /** The nanoseconds until the timer sends, or -1 if it has, or was stopped. */
+    public static long read(Ref ref) {
+        StackRoom.touch();
+        Fiber fiber = Fiber.current();
+        return ref instanceof TimerRef t && Wheel.of(fiber.world()).isWaiting(t.timer) ? left(fiber, t.timer) : -1;
+    }
+
+    private static long left(Fiber fiber, SendTimer timer) {
+        return Math.max(0, timer.dueNanos() - fiber.world().nanoTime());
+    }
+}

@@ -1,0 +1,296 @@
+package magnetar.kernel.process;
+
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
+import magnetar.kernel.fiber.Cancelled;
+import magnetar.kernel.fiber.Cause;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.fiber.FiberBody;
+import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
+import magnetar.kernel.report.Failures;
+import magnetar.kernel.report.NoMemory;
+
+/**
+ * Starts processes: on fibers, on the thread of the caller for a while, and again after a rest.
+ *
+ * <p>Invariant: a process that is started has its name, link and monitor before its first instruction, or does not run, and leaves nothing behind.
+ */
+public final class Spawn {
+    private static final Set<LocalProcess> GUESTS = ConcurrentHashMap.newKeySet();
+
+    static {
+        LongQueues.load();
+        NoMemory.install();
+    }
+
+    private Spawn() {}
+
+    /** How a process is started: what is not set is as in Erlang. To be given to one start. */
+    public static final class Options {
+        private final String label;
+        private String site;
+        private Object name;
+        private Consumer<Pid> naming;
+        private boolean links;
+        private boolean monitors;
+        private boolean traps;
+        private boolean platform;
+        private int capacity;
+        private WhenFull whenFull = WhenFull.BLOCK;
+
+        /** Nothing set: it is called by this label, its name or the source line that starts it, or null. */
+        public Options(String label) {
+            this.label = label;
+        }
+
+        /** The source line that starts it, if it is called otherwise. */
+        public Options site(String line) {
+            site = line;
+            return this;
+        }
+
+        /** The name to register, or null. */
+        public Options name(Object wanted) {
+            name = wanted;
+            return this;
+        }
+
+        /** What gives it a name that the kernel does not know, before it runs, or throws; or null. */
+        public Options naming(Consumer<Pid> by) {
+            naming = by;
+            return this;
+        }
+
+        /** Whether it is linked to the current process before it runs. */
+        public Options links(boolean on) {
+            links = on;
+            return this;
+        }
+
+        /** Whether the current process monitors it before it runs. */
+        public Options monitors(boolean on) {
+            monitors = on;
+            return this;
+        }
+
+        /** Whether it begins with exit signals trapped. */
+        public Options traps(boolean on) {
+            traps = on;
+            return this;
+        }
+
+        /** Whether it runs on a platform thread. */
+        public Options platform(boolean on) {
+            platform = on;
+            return this;
+        }
+
+        /** The most ordinary messages that its mailbox holds, and what happens to one that finds no room. */
+        public Options bound(int most, WhenFull then) {
+            capacity = most;
+            whenFull = then;
+            return this;
+        }
+
+        private Mailbox mailbox() {
+            return capacity == 0 ? new OpenMailbox() : new BoundedMailbox(capacity, whenFull);
+        }
+    }
+
+    /**
+     * A process that was started.
+     *
+     * @param pid its pid
+     * @param monitor the reference of the monitor, or null
+     */
+    public record Started(Pid pid, Ref monitor) {}
+
+    /** Starts a process that does nothing but this work. */
+    public static Pid spawn(String label, Callable<?> work) {
+        Fiber starter = Fiber.current();
+        starter.enter();
+        LocalProcess process = make(starter, label, new OpenMailbox());
+        begin(process, prepare(process, new Body(process, work), false));
+        return process.pid();
+    }
+
+    /** Starts a process with options. */
+    public static Started spawn(Options options, Callable<?> work) {
+        Fiber starter = Fiber.current();
+        starter.enter();
+        LocalProcess process = make(starter, options.label, options.mailbox());
+        Fiber fiber = prepare(process, body(process, work, options), options.platform);
+        Ref monitor;
+        try {
+            monitor = settle(process, options);
+        } catch (Throwable t) {
+            process.exit(process.pid(), Words.get().kill, false);
+            Fibers.discard(fiber);
+            Zombies.remove(process);
+            throw t;
+        }
+        begin(process, fiber);
+        return new Started(process.pid(), monitor);
+    }
+
+    private static LocalProcess make(Fiber starter, String label, Mailbox mailbox) {
+        LocalProcess process = new LocalProcess(new Pid(starter.world().nextSerial(), Refs.creation(), label), mailbox);
+        if (Simulated.world() != null) {
+            ProcessTable.simulated(Simulated.world()).add(process);
+        }
+        LocalProcess parent = LocalProcess.of(starter);
+        if (parent != null) {
+            process.setLeader(parent.leader());
+        }
+        return process;
+    }
+
+    private static Body body(LocalProcess process, Callable<?> work, Options options) {
+        String site = options.site;
+        return site == null || site.equals(options.label) ? new Body(process, work) : new Body(process, work) {
+            @Override
+            String who() {
+                return super.who() + ", " + site;
+            }
+        };
+    }
+
+    private static Fiber prepare(LocalProcess process, Body body, boolean platform) {
+        Fiber fiber = platform ? Fibers.prepareOnPlatform(process.pid().label(), process, body)
+                : Fibers.prepare(process.pid().label(), process, body);
+        process.hostedBy(fiber);
+        return fiber;
+    }
+
+    private static void nameElsewhere(LocalProcess process, Options options) {
+        if (options.naming != null) {
+            options.naming.accept(process.pid());
+        }
+    }
+
+    private static Ref settle(LocalProcess process, Options options) {
+        nameElsewhere(process, options);
+        process.setTraps(options.traps);
+        LocalProcess spawner = options.links ? LocalProcess.require("spawn-link") : options.monitors ? LocalProcess.require("spawn-monitor") : null;
+        Monitor monitor = options.monitors ? Monitors.make(spawner, process.pid(), process.pid(), null, Ref.Alias.NONE) : null;
+        ProcessTable.refuseIf(process.settle(spawner, options.name, options.links, monitor), options.name, process.pid());
+        return monitor;
+    }
+
+    private static void begin(LocalProcess process, Fiber fiber) {
+        try {
+            Fibers.begin(fiber);
+        } catch (Throwable t) {
+            process.exit(process.pid(), Words.get().kill, false);
+            Zombies.remove(process);
+            throw t;
+        }
+    }
+
+    /** Gives a process that was at rest a fiber again; it is in one of the two lists all the time. */
+    static void activate(LocalProcess process, Callable<?> work, Object context) {
+        if (isOfOutside(process)) {
+            activateOutside(process, work, context);
+            return;
+        }
+        Fiber fiber = Fibers.prepare(process.pid().label(), process, new Body(process, work));
+        fiber.setContext(context);
+        Resting.remove(process);
+        begin(process, fiber); // if that fails, the process is killed
+    }
+
+    /** True of a process of the real world for a fiber of a simulation. */
+    private static boolean isOfOutside(LocalProcess process) {
+        World simulated = Simulated.world();
+        return simulated != null && process.pid().creation() != simulated.creation();
+    }
+
+    /** From a thread of the real world: a fiber that is made in a simulation is of that, and would end with it. */
+    private static void activateOutside(LocalProcess process, Callable<?> work, Object context) {
+        Thread outside = new Thread(null, () -> activate(process, work, context), process.toString(), 0, false);
+        outside.setDaemon(true);
+        outside.start();
+        Simulated.meet(World.REAL, outside);
+    }
+
+    /** The fiber's side of a process. */
+    private static class Body extends FiberBody implements Hosting.Runner {
+        private final LocalProcess process;
+        private Callable<?> work;
+
+        Body(LocalProcess process, Callable<?> work) {
+            this.process = process;
+            this.work = work;
+        }
+
+        private Callable<?> takeWork() {
+            Callable<?> w = work;
+            work = null; // so that what it closes over can be collected while it runs
+            return w;
+        }
+
+        /** How a failure names it. */
+        String who() {
+            return process.toString();
+        }
+
+        @Override
+        protected void execute() {
+            Throwable thrown = Hosting.run(process, this, takeWork());
+            boolean toldToExit = process.cause() instanceof Cause.Kill || process.cause() != null && Cancelled.isBehind(thrown);
+            if (thrown != null && !toldToExit) {
+                reports(thrown);
+            }
+        }
+
+        @Override
+        public Fiber runner() {
+            return fiber();
+        }
+
+        @Override
+        public boolean reports(Throwable thrown) {
+            Failures.report(who(), Thread.currentThread(), thrown);
+            return true;
+        }
+    }
+
+    /** A guest's thread: what the body throws goes to the caller. */
+    private record OnThread(Fiber runner) implements Hosting.Runner {
+        @Override
+        public boolean reports(Throwable thrown) {
+            return false;
+        }
+    }
+
+    /** How the work of a guest ended: one of value and thrown. */
+    public record Guest(Pid pid, Throwable thrown) {}
+
+    /** Makes the current thread a process for the extent of the work, which runs here and now. */
+    public static Guest host(Options options, Callable<?> work) {
+        Fiber fiber = Fiber.current();
+        fiber.enter();
+        LocalProcess process = make(fiber, options.label, options.mailbox());
+        process.hostedBy(fiber);
+        process.setTraps(options.traps);
+        if (options.name != null) {
+            ProcessTable.register(options.name, process.pid());
+        }
+        nameElsewhere(process, options);
+        GUESTS.add(process);
+        try {
+            return new Guest(process.pid(), Hosting.run(process, new OnThread(fiber), work));
+        } finally {
+            GUESTS.remove(process);
+        }
+    }
+
+    /** The processes that run on the thread of a caller. */
+    static Set<LocalProcess> guests() {
+        return GUESTS;
+    }
+}
