@@ -34,18 +34,18 @@
   If you need no process, you need no server: a function, an atom or a lock is less. Names are those of Erlang's module gen_server."
   (:refer-clojure :exclude [cast])
   (:require
-   [magnetar.actor :as actor :refer [!]]
+   [magnetar.actor :as actor]
    [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.call :as call]
-   [magnetar.gen-server.host :as host]
    [magnetar.gen-server.loop :as server]
-   [magnetar.gen-server.names :as names]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.otp.debug :as debug]
+   [magnetar.impl.otp.host :as host]
+   [magnetar.impl.otp.names :as names]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
-   [magnetar.proc-lib :as proc-lib]
-   [magnetar.sys.system :as system])
+   [magnetar.proc-lib :as proc-lib])
   (:import
-   (magnetar.gen_server.behaviour Behaviour)
+   (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.kernel.process Processes)))
 
 (set! *warn-on-reflection* true)
@@ -116,7 +116,7 @@
   ([behaviour state] (enter-loop behaviour state nil))
   ([behaviour state options]
    (arguments/options "enter-loop" [:name :debug :action] options)
-   (system/check-debug (:debug options))
+   (debug/check-debug (:debug options))
    (names/check-name (:name options))
    (Processes/requireCurrent "enter-loop")
    (names/check-own (:name options))
@@ -136,10 +136,10 @@
 
   In Erlang: gen_server:call/2,3."
   {:erlang "gen_server:call/3"}
-  ([server request] (call/call server request 5000))
+  ([server request] (request/call server request 5000))
   ([server request {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "call" [:timeout] options)
-   (call/call server request timeout)))
+   (request/call server request timeout)))
 
 (defn cast
   "Sends the request to a server, to be handled some time; returns :ok at once, also if there is no such server. In a dosync it is sent at the commit.
@@ -149,9 +149,7 @@
   In Erlang: gen_server:cast/2."
   {:erlang "gen_server:cast/2"}
   [server request]
-  (when-some [pid (names/pid-of "cast" server)]
-    (! pid [:magnetar/cast request]))
-  :ok)
+  (request/cast server request))
 
 (defn reply
   "Answers the call that handle-call was given `from` of; from any process, then or later. Returns :ok.
@@ -164,11 +162,7 @@
   In Erlang: gen_server:reply/2."
   {:erlang "gen_server:reply/2"}
   [from value]
-  (when-not (or (nil? from) (and (vector? from) (= 2 (count from)) (some? (peek from))))
-    (arguments/misuse :magnetar/bad-from
-                      (str "`reply` wants `from` as handle-call was given it, and then the value; this is " (arguments/show from) ".") {:from from}))
-  (system/reply from value)
-  :ok)
+  (request/reply from value))
 
 (defn send-request
   "Sends the request to a server, as `call` does, and returns at once what `wait-response` takes the answer with.
@@ -179,7 +173,7 @@
   In Erlang: gen_server:send_request/2."
   {:erlang "gen_server:send_request/2"}
   [server request]
-  (call/send-request server request))
+  (request/send-request server request))
 
 (defn wait-response
   "Waits for the answer to a request of this process, once: [:reply value], or [:error [reason server]] if the server is dead.
@@ -193,7 +187,7 @@
   ([request] (wait-response request nil))
   ([request {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "wait-response" [:timeout] options)
-   (call/wait-response request timeout)))
+   (request/wait-response request timeout)))
 
 (defn receive-response
   "Like `wait-response`, but after the time the request is given up, and its answer dropped.
@@ -205,7 +199,7 @@
   ([request] (receive-response request nil))
   ([request {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "receive-response" [:timeout] options)
-   (call/receive-response request timeout)))
+   (request/receive-response request timeout)))
 
 (defn check-response
   "What a message that this process has received is to a request: [:reply value] or [:error [reason server]]; nil if it is none of it.
@@ -215,7 +209,7 @@
   In Erlang: gen_server:check_response/2."
   {:erlang "gen_server:check_response/2"}
   [message request]
-  (call/check-response message request))
+  (request/check-response message request))
 
 (defn- here? [node]
   (= node (actor/node)))

@@ -6,7 +6,7 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.actor-support :as processes]
    [magnetar.gen-server :as gs]
-   [magnetar.gen-server.call :as call]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
@@ -320,7 +320,7 @@
 (deftest ^{:spec ["C88"]}
   a-cycle-that-was-never-whole-at-one-time-is-none
   (let [[a b c] (repeatedly server)
-        next-edge @#'call/next-edge
+        next-edge @#'request/next-edge
         of-b (Processes/processOf b)
         [seen go in-c answer calling] (repeatedly promise)
         halted (atom false)
@@ -332,7 +332,7 @@
                         (value-of go))
                       edge))
         fine (fn [_ s] [:reply :fine s])]
-    (with-redefs-fn {#'call/next-edge slow-walk}
+    (with-redefs-fn {#'request/next-edge slow-walk}
       (fn []
         (let [b-asks (future (gs/call b (ask c (fn [_ s] (deliver in-c true) (value-of answer) [:reply :fine s]))))
               _ (value-of in-c)

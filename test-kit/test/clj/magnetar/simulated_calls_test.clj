@@ -6,7 +6,7 @@
    [magnetar.actor :as actor :refer [after receive]]
    [magnetar.calls :as calls]
    [magnetar.gen-server :as gs]
-   [magnetar.gen-server.call :as call]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.sabotage :as sabotage]
    [magnetar.scope :as scope]
@@ -127,13 +127,13 @@
     (receive-answer me ref (if (zero? nanos) 0 (* 2 nanos)))))
 
 (def ^:private defects
-  {"a late answer is delivered" {#'call/give-up (constantly leaves-its-request)}
-   "a second answer is delivered" {#'call/request (constantly takes-many)}
-   "another message is taken for the answer" {#'call/receive-answer (constantly takes-any)}
-   "a timeout comes too late" {#'call/receive-answer looks-at-no-clock}})
+  {"a late answer is delivered" {#'request/give-up (constantly leaves-its-request)}
+   "a second answer is delivered" {#'request/request (constantly takes-many)}
+   "another message is taken for the answer" {#'request/receive-answer (constantly takes-any)}
+   "a timeout comes too late" {#'request/receive-answer looks-at-no-clock}})
 
 (deftest a-call-that-was-given-away-is-taken-for-a-part-of-a-cycle-by-who-does-not-look-whether-it-is-owed
-  (is (sabotage/found {#'call/owed? (constantly (constantly true))} 500
+  (is (sabotage/found {#'request/owed? (constantly (constantly true))} 500
         #(let [values (delegated)]
            (when (not= [:by-worker :fine] values)
              (throw (ex-info "Another value." {:flaws [values]})))))))

@@ -3,17 +3,19 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
-   [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.host :as host :refer [at guarded head size]]
+   [magnetar.gen-server.behaviour :as gen-server]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.otp.behaviour :as behaviour]
+   [magnetar.impl.otp.debug :as debug]
+   [magnetar.impl.otp.host :as host :refer [at guarded head size]]
+   [magnetar.impl.otp.reply :as reply]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
-   [magnetar.proc-lib.report :as report]
-   [magnetar.sys.system :as system])
+   [magnetar.proc-lib.report :as report])
   (:import
-   (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.gen_server.host Failed Idle Kind Next Server Visit)
+   (magnetar.impl.otp.behaviour Behaviour)
+   (magnetar.impl.otp.host Failed Idle Kind Next Server Visit)
    (magnetar.kernel.park Exit Fiber)
    (magnetar.kernel.process Lendable LocalProcess Pid)
    (magnetar.kernel.time Durations)))
@@ -66,7 +68,7 @@
   [^Server server word what]
   (let [^Behaviour behaviour (.-behaviour server)]
     (or (behaviour/callback behaviour word)
-        (behaviour/without (.-label behaviour) (.-source behaviour) word what))))
+        (gen-server/without (.-label behaviour) (.-source behaviour) word what))))
 
 ;; A callback has returned [:continue x]: what is done next, before any message.
 (deftype Continuing [state debug action])
@@ -100,15 +102,15 @@
 
 (defn- answer [^Server server message value debug]
   (let [from (from-of message)]
-    (system/reply from value)
+    (reply/reply from value)
     (when debug
-      (system/note debug (.-who server) [:out value (nth from 0)]))))
+      (debug/note debug (.-who server) [:out value (nth from 0)]))))
 
 (defn- quit [server callback [_ why x y :as value] message old debug]
   (case (count value)
     3 (stop server why x message debug)
     4 (if (= :handle-call callback)
-        (stop server why y message debug #(system/reply (from-of message) x))
+        (stop server why y message debug #(reply/reply (from-of message) x))
         (stop server (bad-return server callback value) old message debug))
     (stop server (bad-return server callback value) old message debug)))
 
@@ -117,7 +119,7 @@
         word (head value)]
     (cond
       (and (identical? :noreply word) (<= 2 size 3))
-      (proceed server callback message (at value 1) (when debug (system/note debug (.-who server) [:noreply (at value 1)]))
+      (proceed server callback message (at value 1) (when debug (debug/note debug (.-who server) [:noreply (at value 1)]))
                (when (= 3 size) (at value 2)) value)
 
       (and (identical? :reply word) (<= 3 size 4) (identical? :handle-call callback))
@@ -160,7 +162,7 @@
 (defn- handle [^Server server message state debug]
   (let [word (head message)
         ^Behaviour behaviour (.-behaviour server)
-        debug (when debug (system/note debug (.-who server) [:in message]))]
+        debug (when debug (debug/note debug (.-who server) [:in message]))]
     (cond
       (identical? :magnetar/call word)
       (interpret server :handle-call message state debug (on-call server (.-handle-call behaviour) message state))
@@ -260,7 +262,7 @@
   "Makes this process a server with the state; does not return."
   [behaviour state {:keys [name debug action]} parent]
   (let [server (host/server kind behaviour name parent nil)
-        debug (system/start-debug debug)]
+        debug (debug/start-debug debug)]
     (host/serve server (settled server (proceed server :init nil state debug action [:ok state action])))))
 
 (defn- up [server debug value fail]

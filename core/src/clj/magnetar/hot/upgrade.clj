@@ -12,22 +12,22 @@
   (:require
    [clojure.string :as str]
    [magnetar.actor :as actor :refer [! receive]]
-   [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.call :as call]
-   [magnetar.gen-server.host :as host]
-   [magnetar.gen-server.names :as names]
    [magnetar.hot.load :as loading]
-   [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.servers :as servers]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.otp.behaviour :as behaviour]
+   [magnetar.impl.otp.host :as host]
+   [magnetar.impl.otp.names :as names]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
    [magnetar.proc-lib :as proc-lib]
-   [magnetar.supervisor :as sup])
+   [magnetar.supervisor.requests :as supervisor])
   (:import
    (clojure.lang ExceptionInfo)
-   (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.gen_server.host Server)
+   (magnetar.impl.otp.behaviour Behaviour)
+   (magnetar.impl.otp.host Server)
    (magnetar.kernel.process LocalProcess Pid Processes)))
 
 (set! *warn-on-reflection* true)
@@ -59,7 +59,7 @@
   "The answer of the server, ::gone if it is dead."
   [{:keys [pid] :as server} request timeout]
   (try
-    (call/system pid request timeout)
+    (request/system pid request timeout)
     (catch ExceptionInfo e
       (if (gone? server e) ::gone (throw e)))))
 
@@ -185,8 +185,8 @@
 (defn- settle-child [[supervisor what id]]
   (try
     (let [[how why :as answer] (if (= :started what)
-                                 (sup/restart-child supervisor id)
-                                 (do (sup/terminate-child supervisor id) [(sup/delete-child supervisor id)]))]
+                                 (supervisor/restart-child supervisor id)
+                                 (do (supervisor/terminate-child supervisor id) [(supervisor/delete-child supervisor id)]))]
       (if (= :ok how) [what id] [:failed [id (or why answer)]]))
     (catch ExceptionInfo e
       [:failed [id (:reason (ex-data e))]])))
@@ -251,7 +251,7 @@
 
 (defn- root [server]
   (when (nil? server)
-    (address/refuse-server "upgrade" server))
+    (servers/refuse-server "upgrade" server))
   (or (some-> (names/pid-of "upgrade" server) known)
       (arguments/misuse :magnetar/no-such-server
                         (str "`upgrade` wants a supervisor or a server that is alive; there is none at " (arguments/show server) ".") {:server server})))

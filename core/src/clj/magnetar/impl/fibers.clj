@@ -1,5 +1,5 @@
 (ns magnetar.impl.fibers
-  "Starts bodies of code: on fibers that are collected when nobody can reach them, and on fibers that are not."
+  "Starts bodies of code on fibers. A fiber is held weakly, and collected once it is unreachable, or strongly."
   {:no-doc true}
   (:require
    [clojure.string :as str]

@@ -1,5 +1,5 @@
 (ns magnetar.impl.threads
-  "Threads for a workload: platform threads for work that virtual threads cannot give back, one cached pool for each kind, and fibers for the rest."
+  "Threads for a workload: fibers, or platform threads of a cached pool for work that would pin a virtual thread."
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]

@@ -6,10 +6,10 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive]]
-   [magnetar.gen-server.call :as call]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions]
@@ -178,7 +178,7 @@
 (defn take-answer
   "The result of the task, nil if there is none within so many nanoseconds; then it may be asked for again."
   [^LocalProcess me task nanos]
-  (when-some [answer (call/receive-answer me (:ref task) nanos)]
+  (when-some [answer (request/receive-answer me (:ref task) nanos)]
     (let [result (result answer)]
       (die-of me task result)
       result)))
@@ -186,7 +186,7 @@
 (defn give-up
   "Waits for the task no longer: its result if that is there already, or nil."
   [me {:keys [ref]}]
-  (some-> (call/give-up me ref) result))
+  (some-> (request/give-up me ref) result))
 
 (defn value-or-throw
   "The value of a result; throws if the task died."

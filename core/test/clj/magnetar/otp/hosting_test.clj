@@ -6,7 +6,7 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.actor-support :as processes]
    [magnetar.gen-server :as gs]
-   [magnetar.gen-server.host :as host]
+   [magnetar.impl.otp.host :as host]
    [magnetar.impl.runtime]
    [magnetar.otp.lanes :as lanes]
    [magnetar.scope :as scope]

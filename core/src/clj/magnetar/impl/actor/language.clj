@@ -3,7 +3,6 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
-   [magnetar.impl.actor.text]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.reports]
    [magnetar.impl.runtime]

@@ -6,12 +6,11 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.match.clauses :as clauses]
-   [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions])
   (:import
    (java.util List)
-   (magnetar.kernel.channel Select Select$Chosen)
+   (magnetar.kernel.channel Ports ReadPort Select Select$Chosen WritePort)
    (magnetar.kernel.process LocalProcess Matcher Processes)
    (magnetar.kernel.time Durations)))
 
@@ -39,8 +38,12 @@
       (neg? (.index chosen)) :message
       :else (object-array [(+ first-number (.index chosen)) (.value chosen)]))))
 
+;; A copy of `magnetar.impl.ports/port?`: `receive` needs none of the operations on ports there.
+(defn- port? [x]
+  (or (instance? ReadPort x) (instance? WritePort x) (Ports/adapted x)))
+
 (defn- check-channel [x]
-  (when-not (ports/port? x)
+  (when-not (port? x)
     (arguments/misuse :magnetar/not-a-channel
                       (str "A clause (from channel v ..) of a receive wants a channel; this is " (arguments/show x)
                            ". Make one with magnetar.channel/chan.") {:value x})))
@@ -101,3 +104,8 @@
     `(let [~me (me)
            ~answer ~(waiting me matcher pinned n from after)]
        ~(clauses/bodies answer (concat clauses (from-clauses n from)) `(do ~@(:body after))))))
+
+(defmacro receive
+  "`magnetar.actor/receive`, for the library itself."
+  [& clauses]
+  (expand &env &form clauses))

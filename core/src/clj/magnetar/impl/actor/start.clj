@@ -3,8 +3,9 @@
   {:no-doc true}
   (:require
    [magnetar.impl.actor.address :as address]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.text]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.context :as context]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.reasons :as reasons]
@@ -14,7 +15,7 @@
   (:import
    (java.util.function Consumer)
    (magnetar.kernel.park Cancelled Exit Fiber)
-   (magnetar.kernel.process LocalProcess Pid Processes Processes$Guest Processes$Options Processes$Started)))
+   (magnetar.kernel.process LocalProcess Pid Processes Processes$Guest Processes$Options)))
 
 (set! *warn-on-reflection* true)
 
@@ -108,13 +109,27 @@
     (transactions/on-commit #(spawn site f args))
     (Processes/spawn site (work f args nil))))
 
+(defn- in-context [context f]
+  (cond
+    (nil? context) f
+    (= :none context) (fn [& args] (context/without #(apply f args)))
+    (map? context) (fn [& args] (context/with context #(apply f args)))
+    :else (arguments/misuse :magnetar/bad-context
+                            (str "The :context of a process is :none or a map from contexts to values; this is " (arguments/show context) ".")
+                            {:context context})))
+
 (defn spawn-opt
-  "Starts (f & args) with options; what the kernel started."
-  ^Processes$Started [operation site {:keys [bindings] :as options} f args]
-  (check operation f)
-  (check-bindings bindings)
-  (transactions/refuse operation)
-  (Processes/spawn (kernel-options operation site options) (work f args bindings)))
+  "Starts (f & args) with options, named after the site: its pid, or with a monitor [pid reference]. Errors name the operation."
+  [operation site {:keys [bindings context] :as options} f args]
+  (arguments/options operation known options)
+  (let [f (in-context context f)]
+    (check operation f)
+    (check-bindings bindings)
+    (transactions/refuse operation)
+    (let [started (Processes/spawn (kernel-options operation site options) (work f args bindings))]
+      (if-some [ref (.monitor started)]
+        [(.pid started) ref]
+        (.pid started)))))
 
 ;; ---- guests
 
@@ -142,11 +157,19 @@
       :else (throw thrown))))
 
 (defn host
-  "Makes this thread a process while it calls f; the value of f."
-  [site options f]
-  (let [process (volatile! nil)
+  "Makes this thread a process, named after the site, while it calls f; the value of f."
+  [site {:keys [context] :as options} f]
+  (arguments/options "with-process" guest-known options)
+  (let [f (in-context context f)
+        process (volatile! nil)
         work (fn []
                (vreset! process (LocalProcess/current))
                (f))
         guest (Processes/host (kernel-options "with-process" site options) work)]
     (outcome guest @process)))
+
+(defn host-here
+  "Like `host`, named after the thread."
+  [options f]
+  (let [thread (.getName (Thread/currentThread))]
+    (host (if (.isEmpty thread) "with-process (line unknown)" thread) options f)))

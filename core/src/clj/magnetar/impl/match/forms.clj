@@ -1,5 +1,5 @@
 (ns magnetar.impl.match.forms
-  "What the forms of a `receive` or `match` stand for, by the symbol at their head."
+  "Classifies the forms of a `receive` or `match` by the symbol at their head."
   {:no-doc true})
 
 (set! *warn-on-reflection* true)

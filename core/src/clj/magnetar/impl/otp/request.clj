@@ -1,16 +1,19 @@
-(ns magnetar.gen-server.call
-  "The side of those who call: requests, their answers, and what is said when none comes."
+(ns magnetar.impl.otp.request
+  "Requests to servers: sends them, waits for the answer, and words the failure when none comes."
   {:no-doc true}
+  (:refer-clojure :exclude [cast])
   (:require
    [clojure.main :as main]
-   [magnetar.actor :as actor]
-   [magnetar.gen-server.host :as host]
-   [magnetar.gen-server.names :as names]
-   [magnetar.impl.actor.address :as address]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.monitors :as monitors]
+   [magnetar.impl.actor.send :refer [!]]
+   [magnetar.impl.actor.servers :as servers]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.otp.host :as host]
+   [magnetar.impl.otp.names :as names]
+   [magnetar.impl.otp.reply :as reply]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions]
@@ -18,7 +21,7 @@
   (:import
    (clojure.lang MapEntry)
    (java.util.function Predicate)
-   (magnetar.gen_server.host Desk Visit)
+   (magnetar.impl.otp.host Desk Visit)
    (magnetar.kernel.park Failures Fiber)
    (magnetar.kernel.process Inline LocalProcess Matcher Pid Processes Ref)
    (magnetar.kernel.scope Scope)))
@@ -149,7 +152,7 @@
 
 ;; ---- calls
 
-;; An answer is a [ref value] of two entries in one object, as `magnetar.sys.system/reply` makes it, but for one that somebody has sent by hand.
+;; An answer is a [ref value] of two entries in one object, as `magnetar.impl.otp.reply/reply` makes it, but for one that somebody has sent by hand.
 (defn- answer? [message ref]
   (if (instance? MapEntry message)
     (identical? ref (.key ^MapEntry message))
@@ -229,7 +232,7 @@
   "The pid of the server, which is another process than this one."
   ^Pid [^LocalProcess me word address message timeout]
   (let [^Pid pid (or (names/pid-of "call" address)
-                   (throw (failed word (address/absent address) address message timeout nil nil (address/absent-note address))))]
+                   (throw (failed word (servers/absent address) address message timeout nil nil (servers/absent-note address))))]
     (when (.equals pid (.pid me))
       (throw (failed word :calling-self address message timeout pid nil
                      "A server that calls itself waits for itself: call the function that does the work, or cast.")))
@@ -315,6 +318,24 @@
        (call-here me word address message timeout nanos)
        (proc-lib/in-process #(call-here (LocalProcess/current) word address message timeout nanos))))))
 
+;; ---- casts, and answers to those who call
+
+(defn cast
+  "Sends a request that has no answer; returns :ok, also if there is no such server."
+  [server request]
+  (when-some [pid (servers/server "cast" server)]
+    (! pid [:magnetar/cast request]))
+  :ok)
+
+(defn reply
+  "Answers the call that came with `from`; returns :ok."
+  [from value]
+  (when-not (or (nil? from) (and (vector? from) (= 2 (count from)) (some? (peek from))))
+    (arguments/misuse :magnetar/bad-from
+                      (str "`reply` wants `from` as handle-call was given it, and then the value; this is " (arguments/show from) ".") {:from from}))
+  (reply/reply from value)
+  :ok)
+
 ;; ---- requests whose answers are taken later
 
 (deftype Request [^Ref ref address]
@@ -328,7 +349,7 @@
   (let [me (Processes/requireCurrent "send-request")]
     (if-some [pid (names/pid-of "send-request" address)]
       (Request. (request me pid address message) address)
-      (Request. (actor/monitor (when (vector? address) address) {:alias :reply-demonitor}) address))))
+      (Request. (monitors/monitor (when (vector? address) address) :reply-demonitor nil) address))))
 
 (defn- check-request ^Request [operation x]
   (when-not (instance? Request x)

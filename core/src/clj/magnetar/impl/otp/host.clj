@@ -1,24 +1,24 @@
-(ns magnetar.gen-server.host
+(ns magnetar.impl.otp.host
   "What servers of each kind are made of: a process that takes one message after the other, rests, answers `magnetar.sys`, and says why it ended.
 
   A kind says what a message does (a Next), how the server ends, what it shows, and what it is while it rests: gen-server, gen-event and
   gen-statem are kinds."
   {:no-doc true}
   (:require
-   [magnetar.actor :as actor]
-   [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.names :as names]
+   [magnetar.impl.actor.dictionary :refer [pdict perase pput]]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.otp.behaviour :as behaviour]
+   [magnetar.impl.otp.debug :as debug]
+   [magnetar.impl.otp.names :as names]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
    [magnetar.proc-lib :as proc-lib]
-   [magnetar.proc-lib.report :as report]
-   [magnetar.sys.system :as system])
+   [magnetar.proc-lib.report :as report])
   (:import
    (clojure.lang IDeref PersistentVector)
-   (magnetar.gen_server.behaviour Behaviour)
+   (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.kernel.park Cancelled Exit)
    (magnetar.kernel.process LocalProcess Matcher Pid Processes)
    (magnetar.kernel.time Durations)))
@@ -45,12 +45,12 @@
 (definterface Kind
   (^Object process [server message state debug]) ; what the message does: the Next
   (^Object end [server reason state message debug]) ; throws
-  (^Object face [server debug]) ; what `magnetar.sys.system` wants
+  (^Object face [server debug]) ; what `magnetar.impl.otp.debug` wants
   (^Object resting [server state debug frame])) ; what it goes on with when it has rested
 
 ;; `idle` is what it is while it waits: nil, threaded; :rests, without a thread; or a function of the request, without a thread and serving callers
 ;; inline. Only the server writes `message`, and no message pays for a fence: who reads it may be a little late, unless `call` was read before.
-(deftype Server [^Behaviour behaviour ^magnetar.gen_server.host.Kind kind who parent ^LocalProcess process idle
+(deftype Server [^Behaviour behaviour ^magnetar.impl.otp.host.Kind kind who parent ^LocalProcess process idle
                  ^:unsynchronized-mutable message ^:volatile-mutable call]
   Desk
   (handling [_] message)
@@ -102,6 +102,9 @@
   (when (pos? (size message))
     (at message 0)))
 
+(defn- self ^Pid []
+  (.pid (Processes/requireCurrent "self")))
+
 ;; ---- leaving a callback early
 
 (defn return
@@ -113,7 +116,7 @@
 (defn- note-place
   "Keeps where the error was thrown, which its reason does not say, for the report of the crash."
   [t reason]
-  (actor/pput ::place [reason (language/frames t)]))
+  (pput ::place [reason (language/frames t)]))
 
 (defn- reason-of
   "The reason of a callback that threw this."
@@ -168,7 +171,7 @@
 (defn- frames
   "The frames of the error that the reason is, or that it was noted for; what was noted is forgotten."
   [reason]
-  (let [[noted place] (actor/perase ::place)]
+  (let [[noted place] (perase ::place)]
     (cond
       (language/of-error? reason) (peek reason)
       (= noted reason) place)))
@@ -177,8 +180,8 @@
   "Reports that the server ends for the reason; `parts` is what is shown of its state, a map."
   [^Server server ^Behaviour behaviour reason parts message debug]
   (let [shown (redacted behaviour (assoc parts :message message :reason reason :log (vec (get-in debug [:log :events]))))]
-    (actor/pput ::proc-lib/reported true)
-    (report/crash (merge {:pid (actor/self)
+    (pput ::proc-lib/reported true)
+    (report/crash (merge {:pid (self)
                           :name (.-who server)
                           :behaviour (.-label behaviour)
                           :reason (language/plain (:reason shown))
@@ -199,7 +202,7 @@
 (defn unexpected
   "Reports a message that no callback wanted."
   [^Server server message]
-  (report/tell {:event :unexpected-message :level :warning :pid (actor/self) :name (.-who server)
+  (report/tell {:event :unexpected-message :level :warning :pid (self) :name (.-who server)
                 :behaviour (label server) :message (language/plain message)}))
 
 ;; ---- messages of sys
@@ -207,13 +210,13 @@
 (defn status
   "What `magnetar.sys/get-status` shows; `parts` is what is shown of the state, a map."
   [^Server server ^Behaviour behaviour parts debug running]
-  (merge {:pid (actor/self)
+  (merge {:pid (self)
           :name (.-who server)
           :behaviour (.-label behaviour)
           :status running
           :parent (.-parent server)
-          :dictionary (versions/without-notes (dissoc (actor/pdict) ::desk))
-          :code (versions/of-dictionary (actor/pdict))}
+          :dictionary (versions/without-notes (dissoc (pdict) ::desk))
+          :code (versions/of-dictionary (pdict))}
          (select-keys (redacted behaviour (assoc parts :log (vec (get-in debug [:log :events])))) (conj (keys parts) :log))))
 
 (def suspended
@@ -223,7 +226,7 @@
 (defn- on-system [^Server server [_ from [word :as request]] state debug nanos]
   (when (= :suspend word)
     (.handle server suspended))
-  (let [[state debug] (system/handle (.face ^Kind (.-kind server) server debug) state debug from request)]
+  (let [[state debug] (debug/handle (.face ^Kind (.-kind server) server debug) state debug from request)]
     (.handle server nil)
     (Next. state debug nanos)))
 
@@ -293,8 +296,8 @@
 (defn server
   "This process, made a server of the kind."
   ^Server [kind behaviour name parent idle]
-  (let [server (Server. behaviour kind (or name (actor/self)) parent (LocalProcess/current) idle nil nil)]
-    (actor/pput ::desk server)
+  (let [server (Server. behaviour kind (or name (self)) parent (LocalProcess/current) idle nil nil)]
+    (pput ::desk server)
     (versions/serves (.-source ^Behaviour behaviour))
     server))
 
@@ -322,7 +325,7 @@
         (and two? (= :error word)) (fail server name [:error x] :normal false)
         (= :ignore value) (fail server name :ignore :normal false)
         (instance? Failed value) (fail server name [:error (.-reason ^Failed value)] (.-reason ^Failed value) true)
-        :else (up server (system/start-debug debug) value #(fail server name [:error %] % true))))))
+        :else (up server (debug/start-debug debug) value #(fail server name [:error %] % true))))))
 
 ;; ---- starts
 
@@ -389,7 +392,7 @@
   (names/check-name name)
   (when (some? timeout)
     (arguments/nanos :timeout timeout))
-  (system/check-debug debug))
+  (debug/check-debug debug))
 
 (defn start
   "Starts a server in step with this process: (body options parent) is what it does, `how` says :link or :keep-monitor, `inline?` whether servers
