@@ -3,12 +3,11 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive]]
-   [magnetar.gen-server :as gs]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
-   [magnetar.supervisor :as supervisor]
    [magnetar.supervisor.children :as children])
   (:import
    (magnetar.kernel.process LocalProcess Pid Processes)))
@@ -16,14 +15,6 @@
 (set! *warn-on-reflection* true)
 
 ;; ---- start
-
-(defn- call-of
-  "The start as a vector of a function and its arguments."
-  [start]
-  (cond
-    (map? start) [supervisor/start-link start]
-    (vector? start) start
-    :else [start]))
 
 (defn- outcome
   "[:ok pid state], or [:error why], of what a start has returned."
@@ -49,12 +40,12 @@
     outcome))
 
 (defn- start-tree
-  "Calls the start of the spec: [:ok pid state], [:error why]; an application without one is nothing but its name."
-  [{:keys [start]}]
-  (if (nil? start)
+  "Calls the start of the spec, a vector of a function and its arguments: [:ok pid state], [:error why]; an application without one is nothing
+  but its name."
+  [{[f & args :as call] :start}]
+  (if (nil? call)
     [:ok nil nil]
-    (let [[f & args :as call] (call-of start)
-          shown (children/shown-start call)]
+    (let [shown (children/shown-start call)]
       (try
         (held (outcome shown (apply f args)) shown)
         (catch Throwable t
@@ -88,7 +79,7 @@
 ;; ---- between
 
 (defn- leave [controller word why]
-  (gs/cast controller [word (actor/self) why])
+  (request/cast controller [word (actor/self) why])
   (actor/exit (if (= ::failed word) :shutdown :normal)))
 
 (defn- hold
@@ -106,7 +97,7 @@
   (actor/pput ::name (:name spec))
   (let [[how x state] (start-tree spec)]
     (if (= :ok how)
-      (do (gs/cast controller [::up (actor/self)]) (hold controller spec x state))
+      (do (request/cast controller [::up (actor/self)]) (hold controller spec x state))
       (leave controller ::failed x))))
 
 (defn start
