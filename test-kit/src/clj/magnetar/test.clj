@@ -258,21 +258,14 @@
 
 (def ^:private patience-ms 2000)
 
-(def ^:private of-the-library
-  "The name of what the library starts once, and keeps."
-  #"magnetar/actor/mourner\.clj")
-
-(defn- of-the-library? [^String name]
-  (and name (re-find of-the-library name)))
-
 (defn- processes []
   (into #{}
-        (comp (map #(.pid ^LocalProcess %)) (remove #(of-the-library? (.label ^Pid %))))
+        (map #(.pid ^LocalProcess %))
         (Processes/all)))
 
 (defn- threads []
   (into #{}
-        (remove #(or (identical? (Thread/currentThread) %) (of-the-library? (.getName ^Thread %))))
+        (remove #(identical? (Thread/currentThread) %))
         (Fibers/threads)))
 
 (defn- left-behind [now before]
