@@ -5,6 +5,7 @@
    [clojure.test :as t :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [after receive self]]
    [magnetar.async :as a]
+   [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.registry :as registry]
@@ -116,6 +117,7 @@
       (.-pid holder)
       (do
         (#'table/alter-in (.-of ^Table table) pid (#'table/with-entry entry))
+        (owned/own pid table)
         nil))))
 
 (deftest an-entry-that-is-made-after-the-death-is-found
