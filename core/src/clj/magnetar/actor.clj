@@ -30,9 +30,12 @@
   (:refer-clojure :exclude [flush])
   (:require
    [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.dictionary :as dictionary]
    [magnetar.impl.actor.info :as info]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.monitors :as monitors]
    [magnetar.impl.actor.receive :as receive]
+   [magnetar.impl.actor.send :as send]
    [magnetar.impl.actor.start :as start]
    [magnetar.impl.actor.text :as text]
    [magnetar.impl.arguments :as arguments]
@@ -41,16 +44,15 @@
    [magnetar.impl.runtime]
    [magnetar.impl.timers :as timers]
    [magnetar.impl.transactions :as transactions]
-   [magnetar.impl.versions :as versions]
-   [magnetar.scope.context :as context])
+   [magnetar.impl.versions :as versions])
   (:import
    (java.util.concurrent Executors)
-   (magnetar.kernel.process Address LocalProcess Matcher Pid Pid$Ended Processes Processes$Started Ref)))
+   (magnetar.kernel.process Aliases Hosting Links LocalProcess Matcher Pid Pid$Ended ProcessTable Ref Refs Send SendTimers)))
 
 (set! *warn-on-reflection* true)
 
 (defn- current ^LocalProcess [operation]
-  (Processes/requireCurrent operation))
+  (LocalProcess/require operation))
 
 (defn- check-pid ^Pid [operation x]
   (when-not (instance? Pid x)
@@ -112,23 +114,10 @@
   [f & args]
   (spawn-at (fibers/site-of "spawn" f) f args))
 
-(defn- in-context [context f]
-  (cond
-    (nil? context) f
-    (= :none context) (fn [& args] (context/without* #(apply f args)))
-    (map? context) (fn [& args] (context/context* context #(apply f args)))
-    :else (arguments/misuse :magnetar/bad-context
-                            (str "The :context of a process is :none or a map from contexts to values; this is " (arguments/show context) ".")
-                            {:context context})))
-
 (defn ^:no-doc spawn-opt-at
   "`spawn-opt`, with the process named after the site; errors name the operation."
-  [operation site {:keys [context] :as options} f args]
-  (arguments/options operation start/known options)
-  (let [^Processes$Started started (start/spawn-opt operation site (dissoc options :context) (in-context context f) args)]
-    (if-some [ref (.monitor started)]
-      [(.pid started) ref]
-      (.pid started))))
+  [operation site options f args]
+  (start/spawn-opt operation site options f args))
 
 (defn spawn-link
   "Like `spawn`, with a link between this process and the new one from its beginning: if one dies abnormally, so does the other, unless it
@@ -180,15 +169,13 @@
 
 (defn ^:no-doc host-at
   "`with-process*`, with the process named after the site."
-  [site {:keys [context] :as options} f]
-  (arguments/options "with-process" start/guest-known options)
-  (start/host site (dissoc options :context) (in-context context f)))
+  [site options f]
+  (start/host site options f))
 
 (defn with-process*
   "Makes this thread a process while it calls f; see `with-process`."
   [options f]
-  (let [thread (.getName (Thread/currentThread))]
-    (host-at (if (.isEmpty thread) "with-process (line unknown)" thread) options f)))
+  (start/host-here options f))
 
 (defmacro with-process
   "Makes the calling thread a process while it does body, platform threads too; returns the value of body.
@@ -217,7 +204,7 @@
   ([pid {:keys [timeout else] :as options}]
    (arguments/options "join" [:timeout :else] options)
    (transactions/refuse "join")
-   (let [^Pid$Ended ended (Processes/join (check-pid "join" pid) (arguments/nanos :timeout timeout))]
+   (let [^Pid$Ended ended (ProcessTable/join (check-pid "join" pid) (arguments/nanos :timeout timeout))]
      (cond
        (nil? ended) else
        (= :normal (.reason ended)) (.value ended)
@@ -238,7 +225,7 @@
   (arguments/function "continue" f "(continue #'serve state)")
   (let [me (current "continue")]
     (versions/runs f)
-    (.continueWith me #(apply f args))))
+    (Hosting/continueWith me #(apply f args))))
 
 (defn run-agents-on-fibers
   "Lets `send-off` of Clojure's agents run on fibers from now on, as many as there are actions; returns nil.
@@ -250,13 +237,7 @@
 
 ;; ---- send
 
-(defn- check-address [operation to]
-  (let [to (if (vector? to) (address/later to) to)]
-    (when-not (or (instance? Pid to) (instance? Ref to) (address/plain? to) (instance? Address to))
-      (arguments/misuse :magnetar/no-such-name
-                        (str "`" operation "` wants a pid, an alias or a name to send to; this is " (arguments/show to) ".") {:to to}))
-    to))
-
+;; The same code stands in `magnetar.impl.actor.send`: delegating to it would add a call to each send.
 (defn !
   "Sends the message to a pid, an alias, a name, [name node] or [:via registry name]; returns the message.
 
@@ -270,10 +251,8 @@
   {:erlang "erlang:!/2"}
   [to message]
   (if (transactions/running?)
-    (do (check-address "!" to)
-        (transactions/on-commit #(! to message))
-        message)
-    (Processes/send (if (vector? to) (address/target to) to) message)))
+    (send/on-commit to message)
+    (Send/send (if (vector? to) (address/target to) to) message)))
 
 (defn send-after
   "Sends the message to a pid or a name when so many milliseconds have passed; returns the reference of the timer.
@@ -286,7 +265,7 @@
   {:erlang "erlang:send_after/3"}
   [duration to message]
   (transactions/refuse "send-after")
-  (Processes/sendAfter (arguments/finite "send-after" duration) (check-address "send-after" to) message false))
+  (SendTimers/after (arguments/finite "send-after" duration) (send/check-address "send-after" to) message false))
 
 (defn start-timer
   "Like `send-after`, but what it sends is [:timeout reference message].
@@ -297,7 +276,7 @@
   {:erlang "erlang:start_timer/3"}
   [duration to message]
   (transactions/refuse "start-timer")
-  (Processes/sendAfter (arguments/finite "start-timer" duration) (check-address "start-timer" to) message true))
+  (SendTimers/after (arguments/finite "start-timer" duration) (send/check-address "start-timer" to) message true))
 
 (defn- millis [^long nanos]
   (if (neg? nanos) false (clock/millis nanos)))
@@ -370,7 +349,7 @@
   (transactions/refuse "flush")
   (let [me (current "flush")]
     (loop [messages []]
-      (let [message (.receive me anything 0 0)]
+      (let [message (.receive (.receiver me) anything 0 0)]
         (cond
           (nil? message) messages
           (identical? ::nil message) (recur (conj messages nil))
@@ -391,9 +370,9 @@
   {:erlang "erlang:exit/2"}
   ([reason]
    (current "exit")
-   (throw (Processes/exit reason)))
+   (throw (Send/exit reason)))
   ([pid reason]
-   (Processes/exit (check-pid "exit" pid) reason)
+   (Send/exit (check-pid "exit" pid) reason)
    true))
 
 (defn exit-reason
@@ -439,7 +418,7 @@
   In Erlang: link/1."
   {:erlang "erlang:link/1"}
   [pid]
-  (or (.link (current "link") (check-pid "link" pid))
+  (or (Links/link (current "link") (check-pid "link" pid))
       (arguments/misuse :noproc (str "Cannot link " (self) " to " pid ", which is dead (:noproc): use `spawn-link`, or trap exits.") {:pid pid})))
 
 (defn unlink
@@ -450,32 +429,8 @@
   In Erlang: unlink/1."
   {:erlang "erlang:unlink/1"}
   [pid]
-  (.unlink (current "unlink") (check-pid "unlink" pid))
+  (Links/unlink (current "unlink") (check-pid "unlink" pid))
   true)
-
-(def ^:private alias-modes
-  {nil "NONE" :explicit-unalias "OPEN" :demonitor "DEMONITOR" :reply-demonitor "REPLY_DEMONITOR"})
-
-(defn- alias-mode [mode]
-  (or (alias-modes mode)
-      (arguments/misuse :magnetar/bad-alias
-                        (str "The :alias of a monitor is :explicit-unalias, :demonitor or :reply-demonitor; this is " (arguments/show mode) ".")
-                        {:alias mode})))
-
-(defn- remote? [target]
-  (and (not (instance? Pid target)) (= :remote (first (address/parts target)))))
-
-(defn- watched
-  "The pid to watch, and how the message of its end names it."
-  [to]
-  (let [[kind plain] (when-not (instance? Pid to) (address/parts to))]
-    (cond
-      (instance? Pid to) [to to]
-      (nil? to) [nil [nil (node)]]
-      (= :local kind) [(Processes/whereis plain) [plain (node)]]
-      (= :via kind) [(address/find-pid to) to]
-      :else (arguments/misuse :magnetar/not-a-process
-                              (str "`monitor` wants a pid or a name of a process; this is " (arguments/show to) ".") {:value to}))))
 
 (defn monitor
   "Watches a process, given by pid or name: when it dies, this process gets [:DOWN reference :process what reason]. Returns the reference.
@@ -493,18 +448,7 @@
   ([target] (monitor target nil))
   ([target {:keys [alias tag] :as options}]
    (arguments/options "monitor" [:alias :tag] options)
-   (let [me (current "monitor")]
-     (if (remote? target)
-       (.monitorUnreachable me address/nobody target tag (alias-mode alias) :noconnection)
-       (let [[pid what] (watched target)]
-         (.monitor me (or pid address/nobody) what tag (alias-mode alias)))))))
-
-(defn- take-down [^LocalProcess me ref]
-  (.receive me (reify Matcher
-                 (match [_ message]
-                   (when (and (vector? message) (= 5 (count message)) (= ref (nth message 1)))
-                     true)))
-            0 (Processes/mark me (object-array [ref]))))
+   (monitors/monitor target alias tag)))
 
 (defn demonitor
   "Ends a monitor; returns true.
@@ -519,10 +463,9 @@
   ([ref {:keys [flush info] :as options}]
    (arguments/options "demonitor" [:flush :info] options)
    (when flush (transactions/refuse "demonitor"))
-   (let [me (current "demonitor")
-         active? (.demonitor me (check-ref "demonitor" ref))]
-     (when (and flush (not active?))
-       (take-down me ref))
+   (current "demonitor")
+   (let [ref (check-ref "demonitor" ref)
+         active? (if flush (monitors/forget ref) (monitors/demonitor ref))]
      (if info active? true))))
 
 (defn flag
@@ -565,7 +508,7 @@
         pid (check-pid "register" pid)]
     (if (= :via kind)
       (address/register-via name pid)
-      (Processes/register name pid))
+      (ProcessTable/register name pid))
     true))
 
 (defn unregister
@@ -577,7 +520,7 @@
   {:erlang "erlang:unregister/1"}
   [name]
   (let [via? (= :via (kind-of "unregister" name))]
-    (when-not (if via? (address/find-pid name) (Processes/unregister name))
+    (when-not (if via? (address/find-pid name) (ProcessTable/unregister name))
       (arguments/misuse :magnetar/no-such-name (str "Cannot unregister " (arguments/show name) ": no process has this name.") {:name name}))
     (when via? (address/release-via name))
     true))
@@ -592,7 +535,7 @@
   [name]
   (if (= :via (kind-of "whereis" name))
     (address/find-pid name)
-    (Processes/whereis name)))
+    (ProcessTable/whereis name)))
 
 (defn registered
   "The names that processes have, in no order.
@@ -602,7 +545,7 @@
   In Erlang: registered/0."
   {:erlang "erlang:registered/0"}
   []
-  (vec (Processes/names)))
+  (vec (ProcessTable/names)))
 
 (defn make-ref
   "A reference: a value that is equal to no other. A receive whose every clause asks for it does not look at older messages.
@@ -612,7 +555,7 @@
   In Erlang: make_ref/0."
   {:erlang "erlang:make_ref/0"}
   []
-  (Processes/makeRef))
+  (Refs/make))
 
 (defn make-alias
   "A reference that is an address of this process until `unalias`, or with :reply until a message came. One read from text is no address.
@@ -625,7 +568,7 @@
   ([mode]
    (when-not (#{:explicit-unalias :reply} mode)
      (arguments/misuse :magnetar/bad-alias (str "An alias is :explicit-unalias or :reply; this is " (arguments/show mode) ".") {:alias mode}))
-   (.makeAlias (current "make-alias") (= :reply mode))))
+   (Aliases/open (current "make-alias") (= :reply mode))))
 
 (defn unalias
   "Ends an alias of this process: what is sent to it from now on is dropped. True if it was one.
@@ -635,7 +578,7 @@
   In Erlang: unalias/1."
   {:erlang "erlang:unalias/1"}
   [alias]
-  (.unalias (current "unalias") (check-ref "unalias" alias)))
+  (Aliases/close (current "unalias") (check-ref "unalias" alias)))
 
 (def readers
   "How pids and references are read from text, for `clojure.edn/read-string`.
@@ -654,7 +597,7 @@
   In Erlang: get/0."
   {:erlang "erlang:get/0"}
   []
-  (or (.dictionary (current "pdict")) {}))
+  (dictionary/pdict))
 
 (defn pget
   "The value of a key in the dictionary of this process, or nil.
@@ -664,7 +607,7 @@
   In Erlang: get/1."
   {:erlang "erlang:get/1"}
   [key]
-  (get (.dictionary (current "pget")) key))
+  (dictionary/pget key))
 
 (defn pput
   "Sets a key in the dictionary of this process; returns what was there.
@@ -674,10 +617,7 @@
   In Erlang: put/2."
   {:erlang "erlang:put/2"}
   [key value]
-  (let [me (current "pput")
-        before (.dictionary me)]
-    (.setDictionary me (assoc before key value))
-    (get before key)))
+  (dictionary/pput key value))
 
 (defn perase
   "Removes a key from the dictionary of this process, or all; returns what was there.
@@ -686,15 +626,8 @@
 
   In Erlang: erase/0,1."
   {:erlang "erlang:erase/1"}
-  ([]
-   (let [before (pdict)]
-     (.setDictionary (current "perase") nil)
-     before))
-  ([key]
-   (let [me (current "perase")
-         before (.dictionary me)]
-     (.setDictionary me (dissoc before key))
-     (get before key))))
+  ([] (dictionary/perase))
+  ([key] (dictionary/perase key)))
 
 (defn process-info
   "What is known of a process, as a map, or one item of it; nil if it is dead. Asks nothing of the process itself.
@@ -712,7 +645,7 @@
 ;; ---- control
 
 (defn- live ^LocalProcess [operation pid]
-  (or (Processes/reach (check-pid operation pid))
+  (or (ProcessTable/reach (check-pid operation pid))
       (arguments/misuse :noproc (str "`" operation "`: " pid " is dead (:noproc).") {:pid pid})))
 
 (defn- check-other
@@ -745,7 +678,7 @@
   {:erlang "erlang:suspend_process/1"}
   [pid]
   (check-other "suspend-process" pid "nobody would be there to resume it. Let another process do it.")
-  (.suspend (live "suspend-process" pid))
+  (.suspend (.receiver (live "suspend-process" pid)))
   true)
 
 (defn resume-process
@@ -756,7 +689,7 @@
   In Erlang: erlang:resume_process/1."
   {:erlang "erlang:resume_process/1"}
   [pid]
-  (or (.resume (live "resume-process" pid))
+  (or (.resume (.receiver (live "resume-process" pid)))
       (arguments/misuse :magnetar/not-suspended (str "`resume-process`: " pid " is not suspended.") {:pid pid})))
 
 (defn trace
@@ -770,5 +703,5 @@
   [pid on?]
   (when on?
     (check-other "trace" pid "each message would be told of in another one, without end. Let another process trace it."))
-  (.trace (live "trace" pid) (when on? (self)))
+  (.trace (.receiver (live "trace" pid)) (when on? (self)))
   true)

@@ -34,13 +34,29 @@
    [magnetar.application.specs :as specs]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
-   [magnetar.impl.suggest :as suggest])
+   [magnetar.impl.suggest :as suggest]
+   [magnetar.supervisor :as supervisor])
   (:import
    (magnetar.kernel.process LocalProcess Pid)))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- applications
+
+(defn- call-of
+  "The :start of a spec as a vector of a function and its arguments; nil if there is none."
+  [start]
+  (cond
+    (map? start) [supervisor/start-link start]
+    (or (nil? start) (vector? start)) start
+    :else [start]))
+
+(defn- with-calls
+  "The spec, and those that it includes, with each :start as a call."
+  [spec]
+  (-> spec
+      (update :start call-of)
+      (update :included #(mapv with-calls %))))
 
 (defn load
   "Makes an application known, with those that it includes: :ok, or [:error [:already-loaded name]].
@@ -56,7 +72,7 @@
     (cond
       (= :error how) outcome
       (contains? (loaded/specs) (:name checked)) [:error [:already-loaded (:name checked)]]
-      :else (do (loaded/put-spec checked) :ok))))
+      :else (do (loaded/put-spec (with-calls checked)) :ok))))
 
 (defn unload
   "Forgets an application and its environment: :ok, [:error [:running name]] or [:error [:not-loaded name]].
@@ -112,7 +128,7 @@
       (cond
         (= :error how) outcome
         (some #{(:name spec)} (map :name (controller/which))) [:error [:already-started (:name spec)]]
-        :else (do (loaded/put-spec spec) [:ok (:name spec)])))))
+        :else (do (loaded/put-spec (with-calls spec)) [:ok (:name spec)])))))
 
 (defn start
   "Starts an application, given by name or by its spec; waits until its tree is up: :ok.

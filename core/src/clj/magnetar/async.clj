@@ -28,10 +28,11 @@
    [magnetar.impl.pub :as pub]
    [magnetar.impl.refusals :as refusals]
    [magnetar.impl.runtime]
+   [magnetar.impl.threads :as threads]
    [magnetar.impl.transactions :as transactions])
   (:import
    (java.util.concurrent.atomic AtomicReferenceArray)
-   (magnetar.kernel.channel Buffer Callback Channel Handler Port Ports ReadPort WritePort)
+   (magnetar.kernel.channel Buffer Callback Handler Port Ports ReadPort WritePort)
    (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.report Failures)))
 
@@ -367,14 +368,14 @@
 
   For code that computes at length or blocks in native code: it does not keep fibers from running."
   [& body]
-  `(fibers/start-thread ~(fibers/site "thread" &form) (^:once fn* [] ~@body) :mixed))
+  `(threads/start-thread ~(fibers/site "thread" &form) (^:once fn* [] ~@body) :mixed))
 
 (defmacro io-thread
   "Runs body on a fiber that lives until it ends, reachable or not; returns a channel that gives its value, then closes.
 
   `set!` works on conveyed bindings, as in `thread`."
   [& body]
-  `(fibers/start-thread ~(fibers/site "io-thread" &form) (^:once fn* [] ~@body) :io))
+  `(threads/start-thread ~(fibers/site "io-thread" &form) (^:once fn* [] ~@body) :io))
 
 ;; ---- plumbing
 

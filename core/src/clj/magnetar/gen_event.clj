@@ -39,12 +39,11 @@
    [magnetar.actor :as actor]
    [magnetar.gen-event.handlers :as handlers]
    [magnetar.gen-event.manager :as manager]
-   [magnetar.gen-server :as gs]
    [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.call :as call]
-   [magnetar.gen-server.host :as host]
    [magnetar.gen-server.loop :as server]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.otp.host :as host]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]))
 
@@ -56,7 +55,7 @@
   (behaviour/behaviour manager/behaviour))
 
 (defn- start-with [operation options how]
-  (host/start operation 'magnetar.gen-event false #(server/begin manager/kind manager-behaviour nil %1 %2) options how))
+  (host/start operation 'magnetar.gen-event #(server/begin manager/kind manager-behaviour nil %1 %2) options how))
 
 (defn start-link
   "Starts an event manager without handlers, linked to this process: [:ok pid].
@@ -98,7 +97,7 @@
 (defn- ask
   ([manager request] (ask manager request 5000))
   ([manager request timeout]
-   (call/call 'magnetar.gen-event/call manager request timeout)))
+   (request/call 'magnetar.gen-event/call manager request timeout)))
 
 (defn add-handler
   "Adds a handler to a manager, and returns what came of its init: :ok, what else it returned, or [:EXIT reason] if it failed.
@@ -183,7 +182,7 @@
   In Erlang: gen_event:notify/2."
   {:erlang "gen_event:notify/2"}
   [manager event]
-  (gs/cast manager event))
+  (request/cast manager event))
 
 (defn sync-notify
   "Hands the event to all handlers of a manager; returns :ok when all have handled it.
@@ -222,7 +221,7 @@
   In Erlang: gen_event:send_request/3."
   {:erlang "gen_event:send_request/3"}
   [manager handler request]
-  (gs/send-request manager [:call (handlers/known-by "send-request" handler) request]))
+  (request/send-request manager [:call (handlers/known-by "send-request" handler) request]))
 
 (defn return
   "Leaves the callback that runs now, from however deep, with this as what it returns. Throws, so `finally` blocks run.
@@ -246,4 +245,4 @@
   ([manager] (stop manager :normal nil))
   ([manager reason] (stop manager reason nil))
   ([manager reason options]
-   (gs/stop manager reason options)))
+   (proc-lib/stop manager reason options)))

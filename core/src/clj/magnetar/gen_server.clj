@@ -34,19 +34,19 @@
   If you need no process, you need no server: a function, an atom or a lock is less. Names are those of Erlang's module gen_server."
   (:refer-clojure :exclude [cast])
   (:require
-   [magnetar.actor :as actor :refer [!]]
+   [magnetar.actor :as actor]
    [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.call :as call]
-   [magnetar.gen-server.host :as host]
    [magnetar.gen-server.loop :as server]
-   [magnetar.gen-server.names :as names]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.otp.debug :as debug]
+   [magnetar.impl.otp.host :as host]
+   [magnetar.impl.otp.names :as names]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
-   [magnetar.proc-lib :as proc-lib]
-   [magnetar.sys.system :as system])
+   [magnetar.proc-lib :as proc-lib])
   (:import
-   (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.kernel.process Processes)))
+   (magnetar.impl.otp.behaviour Behaviour)
+   (magnetar.kernel.process LocalProcess)))
 
 (set! *warn-on-reflection* true)
 
@@ -54,7 +54,7 @@
 
 (defn- start-with [operation behaviour argument options how]
   (let [^Behaviour behaviour (behaviour/behaviour behaviour)]
-    (host/start operation (.-label behaviour) true #(server/begin behaviour argument %1 %2) options how)))
+    (host/start operation (.-label behaviour) #(server/begin behaviour argument %1 %2) options how)))
 
 (defn start-link
   "Starts a server, linked to this process, and waits until its init has returned: [:ok pid].
@@ -68,9 +68,6 @@
   :timeout    how long init may take; [:error :timeout] after that, and the server is killed
   :debug      a list of :trace, :statistics, :log or [:log n], see `magnetar.sys`
   :hosting    :threaded (the default), or :activated: while it waits for a message the server has no thread; the next message starts one
-  :inline-calls  off if left out. True for a server whose handle-call never blocks and takes less than a second, or a function of the request
-              that says so of this one: then a call that finds the server at rest may be handled on the thread of the caller, as the server;
-              one that finds it handling another so waits for it some tens of microseconds, without parking. It needs {:hosting :activated}
   :spawn-opt  options of `magnetar.actor/spawn-opt`, except :monitor
 
     (gs/start-link 'my.counter 0 {:name :counter}) ;=> [:ok pid]
@@ -116,9 +113,9 @@
   ([behaviour state] (enter-loop behaviour state nil))
   ([behaviour state options]
    (arguments/options "enter-loop" [:name :debug :action] options)
-   (system/check-debug (:debug options))
+   (debug/check-debug (:debug options))
    (names/check-name (:name options))
-   (Processes/requireCurrent "enter-loop")
+   (LocalProcess/require "enter-loop")
    (names/check-own (:name options))
    (server/enter (behaviour/behaviour behaviour) state options (proc-lib/parent))))
 
@@ -136,10 +133,10 @@
 
   In Erlang: gen_server:call/2,3."
   {:erlang "gen_server:call/3"}
-  ([server request] (call/call server request 5000))
+  ([server request] (request/call server request 5000))
   ([server request {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "call" [:timeout] options)
-   (call/call server request timeout)))
+   (request/call server request timeout)))
 
 (defn cast
   "Sends the request to a server, to be handled some time; returns :ok at once, also if there is no such server. In a dosync it is sent at the commit.
@@ -149,9 +146,7 @@
   In Erlang: gen_server:cast/2."
   {:erlang "gen_server:cast/2"}
   [server request]
-  (when-some [pid (names/pid-of "cast" server)]
-    (! pid [:magnetar/cast request]))
-  :ok)
+  (request/cast server request))
 
 (defn reply
   "Answers the call that handle-call was given `from` of; from any process, then or later. Returns :ok.
@@ -164,11 +159,7 @@
   In Erlang: gen_server:reply/2."
   {:erlang "gen_server:reply/2"}
   [from value]
-  (when-not (or (nil? from) (and (vector? from) (= 2 (count from)) (some? (peek from))))
-    (arguments/misuse :magnetar/bad-from
-                      (str "`reply` wants `from` as handle-call was given it, and then the value; this is " (arguments/show from) ".") {:from from}))
-  (system/reply from value)
-  :ok)
+  (request/reply from value))
 
 (defn send-request
   "Sends the request to a server, as `call` does, and returns at once what `wait-response` takes the answer with.
@@ -179,7 +170,7 @@
   In Erlang: gen_server:send_request/2."
   {:erlang "gen_server:send_request/2"}
   [server request]
-  (call/send-request server request))
+  (request/send-request server request))
 
 (defn wait-response
   "Waits for the answer to a request of this process, once: [:reply value], or [:error [reason server]] if the server is dead.
@@ -193,7 +184,7 @@
   ([request] (wait-response request nil))
   ([request {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "wait-response" [:timeout] options)
-   (call/wait-response request timeout)))
+   (request/wait-response request timeout)))
 
 (defn receive-response
   "Like `wait-response`, but after the time the request is given up, and its answer dropped.
@@ -205,7 +196,7 @@
   ([request] (receive-response request nil))
   ([request {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "receive-response" [:timeout] options)
-   (call/receive-response request timeout)))
+   (request/receive-response request timeout)))
 
 (defn check-response
   "What a message that this process has received is to a request: [:reply value] or [:error [reason server]]; nil if it is none of it.
@@ -215,7 +206,7 @@
   In Erlang: gen_server:check_response/2."
   {:erlang "gen_server:check_response/2"}
   [message request]
-  (call/check-response message request))
+  (request/check-response message request))
 
 (defn- here? [node]
   (= node (actor/node)))

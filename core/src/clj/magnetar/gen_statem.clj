@@ -54,21 +54,21 @@
   If you have no states, you need no state machine: `magnetar.gen-server` is less. Names are those of Erlang's module gen_statem."
   (:refer-clojure :exclude [cast])
   (:require
-   [magnetar.gen-server :as gs]
-   [magnetar.gen-server.call :as call]
-   [magnetar.gen-server.host :as host]
-   [magnetar.gen-server.names :as names]
    [magnetar.gen-statem.behaviour :as behaviour]
    [magnetar.gen-statem.loop :as loop]
    [magnetar.gen-statem.machine :as machine]
    [magnetar.gen-statem.mermaid :as mermaid]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.otp.debug :as debug]
+   [magnetar.impl.otp.host :as host]
+   [magnetar.impl.otp.names :as names]
+   [magnetar.impl.otp.reply :as reply]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
-   [magnetar.proc-lib :as proc-lib]
-   [magnetar.sys.system :as system])
+   [magnetar.proc-lib :as proc-lib])
   (:import
-   (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.kernel.process Processes)))
+   (magnetar.impl.otp.behaviour Behaviour)
+   (magnetar.kernel.process LocalProcess)))
 
 (set! *warn-on-reflection* true)
 
@@ -76,7 +76,7 @@
 
 (defn- start-with [operation behaviour argument options how]
   (let [^Behaviour behaviour (behaviour/behaviour behaviour)]
-    (host/start operation (.-label behaviour) false #(loop/begin behaviour argument %1 %2) options how)))
+    (host/start operation (.-label behaviour) #(loop/begin behaviour argument %1 %2) options how)))
 
 (defn start-link
   "Starts a state machine, linked to this process, and waits until its init has returned: [:ok pid].
@@ -127,9 +127,9 @@
   ([behaviour state data] (enter-loop behaviour state data nil))
   ([behaviour state data options]
    (arguments/options "enter-loop" [:name :debug :actions] options)
-   (system/check-debug (:debug options))
+   (debug/check-debug (:debug options))
    (names/check-name (:name options))
-   (Processes/requireCurrent "enter-loop")
+   (LocalProcess/require "enter-loop")
    (names/check-own (:name options))
    (loop/enter-loop (behaviour/behaviour behaviour) state data options (proc-lib/parent))))
 
@@ -147,7 +147,7 @@
   ([machine request] (call machine request nil))
   ([machine request {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "call" [:timeout] options)
-   (call/call 'magnetar.gen-statem/call machine request timeout)))
+   (request/call 'magnetar.gen-statem/call machine request timeout)))
 
 (defn cast
   "Sends the request to a machine, where it is an event :cast; returns :ok at once, also if there is no such machine.
@@ -157,7 +157,7 @@
   In Erlang: gen_statem:cast/2."
   {:erlang "gen_statem:cast/2"}
   [machine request]
-  (gs/cast machine request))
+  (request/cast machine request))
 
 (defn reply
   "Answers the call that came as [:call from], or does what the actions [:reply from value], one or a list, say; returns :ok.
@@ -169,10 +169,10 @@
   In Erlang: gen_statem:reply/1,2."
   {:erlang "gen_statem:reply/2"}
   ([replies]
-   (run! (fn [[_ from value]] (system/reply from value)) (loop/checked-replies replies))
+   (run! (fn [[_ from value]] (reply/reply from value)) (loop/checked-replies replies))
    :ok)
   ([from value]
-   (gs/reply from value)))
+   (request/reply from value)))
 
 (defn send-request
   "Sends the request to a machine, as `call` does, and returns at once what `magnetar.gen-server/wait-response`, `receive-response` and
@@ -183,7 +183,7 @@
   In Erlang: gen_statem:send_request/2."
   {:erlang "gen_statem:send_request/2"}
   [machine request]
-  (gs/send-request machine request))
+  (request/send-request machine request))
 
 (defn return
   "Leaves the callback that runs now, from however deep, with this as what it returns. Throws, so `finally` blocks run.
@@ -207,7 +207,7 @@
   ([machine] (stop machine :normal nil))
   ([machine reason] (stop machine reason nil))
   ([machine reason options]
-   (gs/stop machine reason options)))
+   (proc-lib/stop machine reason options)))
 
 ;; ---- data
 

@@ -9,7 +9,7 @@
 
   Any value is a name. These names are not those of `magnetar.actor/register`: `!` does not know them. In Erlang: the module global."
   (:require
-   [magnetar.actor.mourner :as mourner]
+   [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
    [magnetar.impl.worlds :as worlds])
@@ -18,19 +18,32 @@
 
 (set! *warn-on-reflection* true)
 
-;; From a name to its pid.
+;; From a name to the claim of its process, {:pid :clean-up}. The process owns the clean-up.
 (defonce ^:private real-names (atom {}))
 
 (defn- names []
   (worlds/of-world real-names ::names {}))
 
-(defn- alive? [^Pid pid]
-  (and pid (.isAlive pid)))
+(defn- holder
+  "The process of the claim if it is alive, else nil."
+  [{:keys [^Pid pid]}]
+  (when (and pid (.isAlive pid)) pid))
 
 (defn- forget
   "Takes the name back if it is that of the dead process."
-  [name pid]
-  (swap! (names) #(if (= pid (% name)) (dissoc % name) %)))
+  [names name pid]
+  (swap! names #(if (= pid (:pid (% name))) (dissoc % name) %)))
+
+(defn- claim
+  "Puts the claim unless a process has the name: :yes or :no."
+  [names name {:keys [pid clean-up] :as claim}]
+  (let [after (swap! names #(if (holder (% name)) % (assoc % name claim)))
+        mine? (identical? claim (after name))]
+    (when-not mine?
+      (owned/disown pid clean-up))
+    (when (owned/dying? pid)
+      (forget names name pid))
+    (if mine? :yes :no)))
 
 (defn register-name
   "Gives the name to the process; returns :yes, or :no if another one, or the same, has it.
@@ -44,14 +57,12 @@
   [name pid]
   (when-not (instance? Pid pid)
     (arguments/misuse :magnetar/not-a-pid (str "`global/register-name` wants a pid; this is " (arguments/show pid) ".") {:value pid}))
-  ;; The mourner first, and a look at the end: see `magnetar.pg/join`.
-  (if (alive? (@(names) name))
-    :no
-    (do
-      (mourner/after-death pid [::names name] #(forget name %))
-      (let [[before _] (swap-vals! (names) #(if (alive? (% name)) % (assoc % name pid)))]
-        (when-not (alive? pid) (forget name pid))
-        (if (alive? (before name)) :no :yes)))))
+  (let [names (names)
+        clean-up (owned/clean-up #(forget names name %))]
+    (cond
+      (holder (@names name)) :no
+      (owned/own pid clean-up) (claim names name {:pid pid :clean-up clean-up})
+      :else :yes))) ; dead: the name is free again
 
 (defn unregister-name
   "Takes a name back, whoever has it; returns :ok, also if nobody has.
@@ -61,8 +72,10 @@
   In Erlang: global:unregister_name/1, which returns nothing of meaning either."
   {:erlang "global:unregister_name/1"}
   [name]
-  (swap! (names) dissoc name)
-  :ok)
+  (let [[before _] (swap-vals! (names) dissoc name)]
+    (when-some [{:keys [pid clean-up]} (before name)]
+      (owned/disown pid clean-up))
+    :ok))
 
 (defn whereis-name
   "The pid of the process that has the name, or nil.
@@ -72,8 +85,7 @@
   In Erlang: global:whereis_name/1."
   {:erlang "global:whereis_name/1"}
   [name]
-  (let [pid (@(names) name)]
-    (when (alive? pid) pid)))
+  (holder (@(names) name)))
 
 (defn registered-names
   "The names that processes have, in no order.
@@ -83,4 +95,4 @@
   In Erlang: global:registered_names/0."
   {:erlang "global:registered_names/0"}
   []
-  (into [] (comp (filter (comp alive? val)) (map key)) @(names)))
+  (into [] (comp (filter (comp holder val)) (map key)) @(names)))

@@ -23,7 +23,7 @@
    (magnetar.kernel.fiber Fibers World)
    (magnetar.kernel.inspect FiberInfo Watchdog Watchdog$Holding)
    (magnetar.kernel.park WaitReason)
-   (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid Processes Zombie Zombies)
+   (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid ProcessTable Zombie Zombies)
    (magnetar.kernel.report Failures Failures$Failure)
    (magnetar.kernel.sched HandOff Untracked)
    (magnetar.kernel.scope Offload)
@@ -99,7 +99,7 @@
 
   In Erlang: processes/0 with process_info/1."
   []
-  (into [] (keep actor/of) (sort (map #(.pid ^LocalProcess %) (Processes/all)))))
+  (into [] (keep actor/of) (sort (map #(.pid ^LocalProcess %) (ProcessTable/all)))))
 
 (defn mailbox
   "How full the mailbox of a process is: {:messages :capacity :when-full :dropped :waiting-senders}; nil if it is dead.
@@ -115,8 +115,8 @@
   (when-not (instance? Pid pid)
     (throw (errors/illegal-argument :magnetar/not-a-pid
                                     (str "`mailbox` wants a pid, as `spawn`, `self` or `whereis` return it; this is " (arguments/show pid) ".") {:value pid})))
-  (when-some [^LocalProcess process (Processes/reach pid)]
-    (let [^MailboxInfo info (.mailboxInfo process)]
+  (when-some [^LocalProcess process (ProcessTable/reach pid)]
+    (let [^MailboxInfo info (.info (.receiver process))]
       {:messages (.messages info)
        :capacity (when (pos? (.capacity info)) (.capacity info))
        :when-full (some-> (.whenFull info) .toLowerCase (.replace "_" "-") keyword)

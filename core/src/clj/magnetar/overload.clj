@@ -14,14 +14,15 @@
   (:require
    [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]
-   [magnetar.gen-server.behaviour :as behaviour]
+   [magnetar.gen-server.behaviour :as gen-server]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.runtime]
    [magnetar.overload.queue-age :as queue-age])
   (:import
    (clojure.lang ExceptionInfo)
-   (magnetar.gen_server.behaviour Behaviour)
+   (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -75,7 +76,7 @@
   ([behaviour {:keys [target interval] :or {target 20 interval 200} :as options}]
    (arguments/options "shedding" [:target :interval] options)
    (let [limits {:target (arguments/period :target target) :interval (arguments/period :interval interval)}
-         ^Behaviour checked (behaviour/behaviour behaviour)
+         ^Behaviour checked (gen-server/behaviour behaviour)
          {:keys [init handle-call] :as known} (callbacks checked)]
      (when-not handle-call
        (behaviour/missing (.-kind checked) (.-label checked) (.-source checked) :handle-call))

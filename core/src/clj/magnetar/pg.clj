@@ -10,7 +10,7 @@
 
   The groups are those of this node. In Erlang: the module pg, with its scope pg."
   (:require
-   [magnetar.actor.mourner :as mourner]
+   [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
    [magnetar.impl.worlds :as worlds])
@@ -19,7 +19,7 @@
 
 (set! *warn-on-reflection* true)
 
-;; From a group to a map from its pids to how often each has joined.
+;; From a group to a map from its pids to {:times :clean-up}. The process owns the clean-up, which takes it out of the group.
 (defonce ^:private real-groups (atom {}))
 
 (defn- groups []
@@ -38,15 +38,32 @@
   (let [members (apply f (all group) args)]
     (if (seq members) (assoc all group members) (dissoc all group))))
 
-(defn- with [members pid]
-  (update members pid (fnil inc 0)))
+(defn- with
+  "The members after a process has joined; the clean-up is that of its first time."
+  [members [pid clean-up]]
+  (update members pid #(if % (update % :times inc) {:times 1 :clean-up clean-up})))
 
 (defn- without [members pid]
-  (let [times (long (get members pid 0))]
-    (if (< 1 times) (assoc members pid (dec times)) (dissoc members pid))))
+  (let [{:keys [times] :or {times 0}} (get members pid)]
+    (if (< 1 (long times)) (update-in members [pid :times] dec) (dissoc members pid))))
 
-(defn- forget [group pid]
-  (swap! (groups) change group dissoc pid))
+(defn- forget [groups group pid]
+  (swap! groups change group dissoc pid))
+
+(defn- own-clean-up
+  "[pid clean-up] of a process that lives, which owns the clean-up; else nil."
+  [groups group pid]
+  (let [clean-up (owned/clean-up #(forget groups group %))]
+    (when (owned/own pid clean-up)
+      [pid clean-up])))
+
+(defn- settle
+  "The process has joined. It disowns a clean-up that the group does not need, since it is a member already."
+  [groups group members [pid clean-up]]
+  (when-not (identical? clean-up (:clean-up (members pid)))
+    (owned/disown pid clean-up))
+  (when (owned/dying? pid)
+    (forget groups group pid)))
 
 (defn join
   "Adds a process, or each of a collection, to a group; returns :ok.
@@ -58,12 +75,12 @@
   In Erlang: pg:join/2."
   {:erlang "pg:join/2"}
   [group pids]
-  (let [pids (check-pids "pg/join" pids)]
-    ;; The mourner first: one that is killed on the way, or was and still runs, must not leave a member that nobody takes out. And whoever died
-    ;; before it was a member has been taken out too early.
-    (run! (fn [pid] (mourner/after-death pid [::groups group] #(forget group %))) (distinct pids))
-    (swap! (groups) change group #(reduce with % pids))
-    (run! (fn [^Pid pid] (when-not (.isAlive pid) (forget group pid))) (distinct pids))
+  (let [pids (check-pids "pg/join" pids)
+        groups (groups)
+        clean-ups (into {} (keep #(own-clean-up groups group %)) (distinct pids))
+        joined (keep #(find clean-ups %) pids)
+        members (get (swap! groups change group #(reduce with % joined)) group)]
+    (run! #(settle groups group members %) clean-ups)
     :ok))
 
 (defn leave
@@ -75,8 +92,10 @@
   {:erlang "pg:leave/2"}
   [group pids]
   (let [pids (check-pids "pg/leave" pids)
-        [before _] (swap-vals! (groups) change group #(reduce without % pids))]
-    (if (some #(contains? (before group) %) pids) :ok :not-joined)))
+        [before after] (map #(get % group) (swap-vals! (groups) change group #(reduce without % pids)))]
+    (doseq [[pid {:keys [clean-up]}] (apply dissoc before (keys after))]
+      (owned/disown pid clean-up))
+    (if (some #(contains? before %) pids) :ok :not-joined)))
 
 (defn members
   "The pids of a group, in no order, each as often as it has joined; of the dead none.
@@ -87,7 +106,7 @@
   {:erlang "pg:get_members/1"}
   [group]
   (into []
-        (mapcat (fn [[^Pid pid times]] (when (.isAlive pid) (repeat times pid))))
+        (mapcat (fn [[^Pid pid {:keys [times]}]] (when (.isAlive pid) (repeat times pid))))
         (@(groups) group)))
 
 (defn which-groups

@@ -26,7 +26,7 @@
    [magnetar.scope :as scope])
   (:import
    (clojure.lang ExceptionInfo)
-   (magnetar.kernel.process Pid Processes)))
+   (magnetar.kernel.process LocalProcess Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -120,7 +120,7 @@
   ([pool] (checkout pool nil))
   ([pool {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "checkout" [:timeout] options)
-   (Processes/requireCurrent "checkout")
+   (LocalProcess/require "checkout")
    (let [ref (actor/make-ref)
          [word x :as answer] (try
                                (ask pool ref timeout)

@@ -13,9 +13,14 @@
   Names are those of Erlang's module proc_lib."
   (:refer-clojure :exclude [ancestors])
   (:require
-   [magnetar.actor :as actor :refer [! after receive]]
-   [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.dictionary :refer [perase pget pput]]
+   [magnetar.impl.actor.info :as info]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.monitors :as monitors]
+   [magnetar.impl.actor.receive :refer [receive]]
+   [magnetar.impl.actor.send :refer [!]]
+   [magnetar.impl.actor.servers :as servers]
+   [magnetar.impl.actor.start :as start]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
@@ -26,7 +31,7 @@
    (java.util.concurrent Callable)
    (java.util.function UnaryOperator)
    (magnetar.kernel.fiber Exit)
-   (magnetar.kernel.process LocalProcess Pid Processes Ref)))
+   (magnetar.kernel.process Hosting Links LocalProcess Pid Ref Refs Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -41,6 +46,9 @@
   [f]
   (report/set-hook f))
 
+(defn- self ^Pid []
+  (.pid (LocalProcess/require "self")))
+
 (defn ancestors
   "Who has started this process, and who them, the nearest first: pids, or names where they had one.
 
@@ -48,7 +56,7 @@
 
   In Erlang: the key '$ancestors' of the dictionary."
   []
-  (:ancestors (actor/pget ::family)))
+  (:ancestors (pget ::family)))
 
 (defn- own-name
   "The name of this process, or its pid; nil outside of processes."
@@ -57,20 +65,20 @@
     (or (.name me) (.pid me))))
 
 (defn- new-family [me]
-  {:ancestors (into [me] (take 10) (ancestors)), :parent (actor/self)})
+  {:ancestors (into [me] (take 10) (ancestors)), :parent (self)})
 
 (defn- family-of-children
   "What all children of this process share, made once; nil outside of processes."
   []
   (when-some [me (own-name)]
-    (let [known (actor/pget ::children)]
+    (let [known (pget ::children)]
       (if (= me (first (:ancestors known)))
         known
-        (doto (new-family me) (->> (actor/pput ::children)))))))
+        (doto (new-family me) (->> (pput ::children)))))))
 
 (defn- crashed [reason]
-  (report/crash {:pid (actor/self)
-                 :label (.label ^Pid (actor/self))
+  (report/crash {:pid (self)
+                 :label (.label (self))
                  :reason reason
                  :ancestors (ancestors)})
   (throw (Exit. reason)))
@@ -78,17 +86,17 @@
 (defn ^:no-doc alive-here?
   "False once an exit signal has reached this process: then what it throws is no crash."
   []
-  (.isAlive ^Pid (actor/self)))
+  (.isAlive (self)))
 
 (defn ^:no-doc failed-here?
   "True if what was thrown is a failure of this process: no exit signal has reached it, and it does not `continue`."
   [t]
-  (and (alive-here?) (not (LocalProcess/isContinue t))))
+  (and (alive-here?) (not (Hosting/isContinue t))))
 
 (defn ^:no-doc going-on
   "What a process throws that continues, where it is to go on with (around next) instead of `next`."
   [t around]
-  (LocalProcess/goingOn t (reify UnaryOperator
+  (Hosting/goingOn t (reify UnaryOperator
                             (apply [_ next] #(around (fn [] (.call ^Callable next)))))))
 
 (defn- guarded
@@ -97,16 +105,16 @@
   (try
     (f)
     (catch Throwable t
-      (when (LocalProcess/isContinue t)
+      (when (Hosting/isContinue t)
         (throw (going-on t guarded)))
       (let [reason (language/reason t)]
-        (if (or (not (alive-here?)) (report/silent? reason) (actor/pget ::reported))
+        (if (or (not (alive-here?)) (report/silent? reason) (pget ::reported))
           (throw t)
           (crashed reason))))))
 
 (defn- born-into [family f]
   (fn []
-    (actor/pput ::family family)
+    (pput ::family family)
     (f)))
 
 (defn- process-of
@@ -123,7 +131,7 @@
 
   In Erlang: proc_lib:spawn/1,3."
   [f & args]
-  (actor/spawn-opt-at "spawn" (fibers/site-of "spawn" f) {} (process-of #(apply f args) true) nil))
+  (start/spawn-opt "spawn" (fibers/site-of "spawn" f) {} (process-of #(apply f args) true) nil))
 
 (defn spawn-link
   "Like `spawn`, with a link.
@@ -132,22 +140,22 @@
 
   In Erlang: proc_lib:spawn_link/1,3."
   [f & args]
-  (actor/spawn-opt-at "spawn-link" (fibers/site-of "spawn-link" f) {:link true} (process-of #(apply f args) true) nil))
+  (start/spawn-opt "spawn-link" (fibers/site-of "spawn-link" f) {:link true} (process-of #(apply f args) true) nil))
 
 (defn ^:no-doc spawn-at
   "Like `spawn`, named after the site, with options of `magnetar.actor/spawn-opt`."
   [operation site options f]
-  (actor/spawn-opt-at operation site options (process-of f true) nil))
+  (start/spawn-opt operation site options (process-of f true) nil))
 
 ;; ---- a start in step
 
 (defn- waits-for-ack []
-  (or (actor/pget ::ack)
+  (or (pget ::ack)
       (arguments/misuse :magnetar/nobody-waits "`init-ack` was called in a process that nobody waits for: start it with proc-lib/start." {})))
 
 (defn- acknowledge [word value]
   (let [[^Pid parent ack] (waits-for-ack)]
-    (actor/perase ::ack)
+    (perase ::ack)
     (! parent [ack word value])
     :ok))
 
@@ -168,7 +176,7 @@
   In Erlang: proc_lib:init_fail/2."
   [value reason]
   (acknowledge ::failed value)
-  (actor/exit reason))
+  (throw (Send/exit reason)))
 
 (defn- await-end [ref]
   (receive [:DOWN ref :process _ reason] reason))
@@ -176,43 +184,46 @@
 (defn- traps-exits? []
   (.trapsExits (LocalProcess/current)))
 
+(defn- unlink [pid]
+  (Links/unlink (LocalProcess/current) pid))
+
 (defn- part
   "The process is dead: takes back the link with it and its message. If it was linked and this process does not trap exits, this one dies as well."
   [link pid reason]
   (when link
     (when-not (or (= :normal reason) (traps-exits?))
       (throw (Exit. reason)))
-    (actor/unlink pid)
+    (unlink pid)
     (receive [:EXIT pid _] nil (after 0 nil))))
 
 (defn- give-up [link pid ref]
-  (when link (actor/unlink pid))
-  (actor/exit pid :kill)
+  (when link (unlink pid))
+  (Send/exit pid :kill)
   (await-end ref)
   (when link (receive [:EXIT pid _] nil (after 0 nil)))
   [:error :timeout])
 
 (defn- outcome [ack pid ref {:keys [timeout link keep-monitor] :or {timeout :infinity}}]
   (receive
-    [ack ::ready value] (if keep-monitor [value ref] (do (actor/demonitor ref {:flush true}) value))
+    [ack ::ready value] (if keep-monitor [value ref] (do (monitors/forget ref) value))
     [ack ::failed value] (do (part link pid (await-end ref)) value)
     [:DOWN ref :process _ reason] (do (part link pid reason) [:error reason])
     (after timeout (give-up link pid ref))))
 
 (defn- starting [ack f report?]
-  (let [parent (actor/self)]
+  (let [parent (self)]
     (process-of (fn []
-                  (actor/pput ::ack [parent ack])
+                  (pput ::ack [parent ack])
                   (f))
                 report?)))
 
 (defn ^:no-doc start-here
   "Starts f in a process of its own, in step with this process."
   [f {:keys [link spawn-opt report?] :or {report? true} :as options}]
-  (let [ack (actor/make-ref)
+  (let [ack (Refs/make)
         link? (boolean (or link (:link spawn-opt)))
-        [pid ref] (actor/spawn-opt-at "start" (:label options "proc-lib/start") (assoc spawn-opt :link link? :monitor true)
-                                      (starting ack f report?) nil)]
+        [pid ref] (start/spawn-opt "start" (:label options "proc-lib/start") (assoc spawn-opt :link link? :monitor true)
+                    (starting ack f report?) nil)]
     (outcome ack pid ref options)))
 
 (defn ^:no-doc in-process
@@ -220,7 +231,7 @@
   [f]
   (if (LocalProcess/current)
     (f)
-    (actor/with-process* {} f)))
+    (start/host-here {} f)))
 
 (defn ^:no-doc check-spawn-opt
   "Refuses what cannot be the option :spawn-opt of a start in step."
@@ -276,7 +287,7 @@
   [reason pid timeout]
   (throw (errors/failure (str "The stop of " (if (instance? Pid pid) pid (arguments/show pid)) " failed: " (reasons/text reason) "."
                            (when-not (instance? Pid pid)
-                             (str " " (address/absent-note pid)))
+                             (str " " (servers/absent-note pid)))
                            (when (= :calling-self reason)
                              " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
            {:magnetar/reason :magnetar/stop-failed
@@ -285,16 +296,16 @@
             :pid pid})))
 
 (defn- terminate [pid reason timeout]
-  (when (= pid (actor/self))
+  (when (= pid (self))
     (stopping-failed :calling-self pid timeout))
-  (let [ref (actor/monitor pid)]
-    (when (actor/alive? pid)
-      (Processes/control pid [:magnetar/system [(actor/self) nil] [:terminate reason]]))
+  (let [ref (monitors/monitor pid)]
+    (when (info/alive? pid)
+      (Send/control pid [:magnetar/system [(self) nil] [:terminate reason]]))
     (receive
       [:DOWN ref :process _ reason] :ok
       [:DOWN ref :process _ other] (stopping-failed other pid timeout)
       (after timeout
-             (actor/demonitor ref {:flush true})
+             (monitors/forget ref)
              (stopping-failed :timeout pid timeout)))))
 
 (defn stop
@@ -312,15 +323,15 @@
   ([process reason {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "stop" [:timeout] options)
    (arguments/duration :timeout timeout)
-   (let [pid (or (address/server "stop" process) (stopping-failed (address/absent process) process timeout))]
+   (let [pid (or (servers/server "stop" process) (stopping-failed (servers/absent process) process timeout))]
      (in-process #(terminate pid reason timeout)))))
 
 (defn ^:no-doc parent
   "The pid of the process that has started this one in step."
   []
-  (:parent (actor/pget ::family)))
+  (:parent (pget ::family)))
 
 (defn ^:no-doc ref-mark
   "The place in the mailbox of this process behind which messages with the reference are."
   [^LocalProcess me ^Ref ref]
-  (Processes/mark me (object-array [ref])))
+  (Refs/mark me (object-array [ref])))

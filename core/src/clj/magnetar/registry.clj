@@ -34,7 +34,7 @@
    [magnetar.registry.table :as table])
   (:import
    (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.process LocalProcess Pid Processes)
+   (magnetar.kernel.process LocalProcess Pid ProcessTable)
    (magnetar.registry.table Table)))
 
 (set! *warn-on-reflection* true)
@@ -56,23 +56,29 @@
 (defn- handle-info [message state]
   (let [[word pid] (when (vector? message) message)]
     (if (and (= :EXIT word) (instance? Pid pid))
-      (do (table/forget (table-here) pid)
-          [:noreply state])
+      [:noreply state]
       (unexpected message state))))
 
-(defn- unwatch
-  "Takes the link to a process back that has no key. It may just get one: who registers links itself before and after."
+(defn- unlink-without-keys
+  "Takes the link from this process to `other` back if `pid`, one of both, has no key. It may just have got one: then they are linked again."
+  [^Table table pid other]
+  (when (and (empty? (table/keys-of table pid)) (not= pid (.-parent table)))
+    (actor/unlink other)
+    (when (seq (table/keys-of table pid))
+      (actor/link other))))
+
+(defn- relink
+  "Links the process, which another one has registered or unregistered, while it has a key."
   [pid]
-  (when-not (= pid (proc-lib/parent))
-    (when (empty? (table/keys-of (table-here) pid))
-      (actor/unlink pid)
-      (when (seq (table/keys-of (table-here) pid))
-        (actor/link pid)))))
+  (let [table (table-here)]
+    (if (seq (table/keys-of table pid))
+      (actor/link pid)
+      (unlink-without-keys table pid pid))))
 
 (defn- handle-cast [request state]
   (let [[word pid] (when (vector? request) request)]
-    (if (and (#{::watch ::unwatch} word) (instance? Pid pid))
-      (do (if (= ::watch word) (actor/link pid) (unwatch pid))
+    (if (and (= ::relink word) (instance? Pid pid))
+      (do (relink pid)
           [:noreply state])
       (unexpected request state))))
 
@@ -115,7 +121,7 @@
 ;; ---- finding the registry
 
 (defn- no-such-registry [registry]
-  (let [meant (suggest/near registry (Processes/names))]
+  (let [meant (suggest/near registry (ProcessTable/names))]
     (arguments/misuse :magnetar/no-such-registry
                       (str "No registry " (arguments/show registry) " is running: start it with (registry/start-link {:keys :unique :name "
                            (arguments/show registry) "})." (when meant (str " Is " meant " meant?")))
@@ -136,7 +142,7 @@
                             (str "A registry is given by its name or its pid; this is " (arguments/show registry) ".") {:registry registry})))
 
 (defn- table-of ^Table [^Pid pid registry]
-  (if-some [^LocalProcess process (Processes/processOf pid)]
+  (if-some [^LocalProcess process (ProcessTable/live pid)]
     (or (get (.dictionary process) ::table) (no-registry registry))
     (no-such-registry registry)))
 
@@ -163,16 +169,12 @@
 ;; ---- oneself
 
 (defn- add
-  "Registers the process, which is linked or will be: nil, or who has the key."
+  "Registers the process, which the caller links: nil, or the pid that has the key."
   [table registry pid key value]
   (let [holder (table/add table pid key value)]
     (when-not holder
       (tell table [:register registry key pid value]))
     holder))
-
-(defn- unlink-if-nothing-left [^Table table pid registry-pid]
-  (when (and (empty? (table/keys-of table pid)) (not= pid (.-parent table)))
-    (actor/unlink registry-pid)))
 
 (defn register
   "Registers this process under the key, with a value: [:ok registry-pid], or [:error [:already-registered pid]] if keys are unique and one has it.
@@ -185,27 +187,23 @@
   {:elixir "Registry.register/3" :added "0.1"}
   ([registry key] (register registry key nil))
   ([registry key value]
-   (let [me (.pid (Processes/requireCurrent "register"))
+   (let [me (.pid (LocalProcess/require "register"))
          pid (pid-of registry)
          table (table-of pid registry)]
-     (when-not (= me pid)
-       (actor/link pid))
      (if-some [holder (add table registry me key value)]
-       (do
-         (unlink-if-nothing-left table me pid)
-         [:error [:already-registered holder]])
+       [:error [:already-registered holder]]
        (do
          (when-not (= me pid)
-           (.link (LocalProcess/current) pid)) ; once more, see `unwatch`; one that has died has told it
+           (actor/link pid))
          [:ok pid])))))
 
 (defn- remove-own [registry key wanted?]
-  (let [me (.pid (Processes/requireCurrent "unregister"))
+  (let [me (.pid (LocalProcess/require "unregister"))
         pid (pid-of registry)
         table (table-of pid registry)]
     (when (table/remove-own table me key wanted?)
       (tell table [:unregister registry key me])
-      (unlink-if-nothing-left table me pid))
+      (unlink-without-keys table me pid))
     :ok))
 
 (defn unregister
@@ -238,7 +236,7 @@
   {:elixir "Registry.update_value/3" :added "0.1"}
   [registry key f]
   (check-function "update-value" f "(registry/update-value :carts 17 inc)")
-  (let [me (.pid (Processes/requireCurrent "update-value"))
+  (let [me (.pid (LocalProcess/require "update-value"))
         table (find-table registry)]
     (refuse-duplicate "update-value" table registry)
     (or (table/update-own table me key f) :error)))
@@ -374,11 +372,10 @@
         own-pid (pid-of registry)]
     (if (= pid (some-> (LocalProcess/current) .pid))
       (if (= :ok (first (register registry key value))) :yes :no)
-      (do
-        (gs/cast own-pid [::watch pid]) ; first: whoever dies right after it is there must be forgotten
-        (if (add table registry pid key value)
-          (do (gs/cast own-pid [::unwatch pid]) :no)
-          :yes)))))
+      (if (add table registry pid key value)
+        :no
+        (do (gs/cast own-pid [::relink pid])
+            :yes)))))
 
 (defn unregister-name
   "Takes the name [registry key] of a process back, whoever has it: :ok.
@@ -395,7 +392,7 @@
         (unregister registry key)
         (when (table/remove-own table pid key any?)
           (tell table [:unregister registry key pid])
-          (gs/cast (pid-of registry) [::unwatch pid]))))
+          (gs/cast (pid-of registry) [::relink pid]))))
     :ok))
 
 ;; ---- metadata

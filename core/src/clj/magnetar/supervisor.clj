@@ -45,6 +45,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope]
    [magnetar.supervisor.behaviour :as behaviour]
+   [magnetar.supervisor.requests :as requests]
    [magnetar.supervisor.specs :as specs]
    [magnetar.supervisor.stages :as stages]))
 
@@ -135,9 +136,6 @@
   (stages/check n to xf from)
   (proc-lib/spawn-link stages/run n to xf from))
 
-(defn- ask [supervisor request]
-  (gs/call supervisor request {:timeout :infinity}))
-
 (defn start-child
   "Adds a child and starts it: what its start returns, [:ok nil] for :ignore.
 
@@ -150,7 +148,7 @@
   In Erlang: supervisor:start_child/2."
   {:erlang "supervisor:start_child/2"}
   [supervisor x]
-  (ask supervisor [:start-child x]))
+  (requests/ask supervisor [:start-child x]))
 
 (defn terminate-child
   "Stops a child, given by id, or by pid where children have none: :ok, or [:error :not-found]. Its spec stays, unless it is :temporary or has no id.
@@ -162,7 +160,7 @@
   In Erlang: supervisor:terminate_child/2."
   {:erlang "supervisor:terminate_child/2"}
   [supervisor x]
-  (ask supervisor [:terminate-child x]))
+  (requests/terminate-child supervisor x))
 
 (defn restart-child
   "Starts a child that does not run: what its start returns; [:error :running], [:error :restarting] or [:error :not-found].
@@ -172,7 +170,7 @@
   In Erlang: supervisor:restart_child/2."
   {:erlang "supervisor:restart_child/2"}
   [supervisor id]
-  (ask supervisor [:restart-child id]))
+  (requests/restart-child supervisor id))
 
 (defn delete-child
   "Forgets a child that does not run: :ok; [:error :running], [:error :restarting] or [:error :not-found].
@@ -182,7 +180,7 @@
   In Erlang: supervisor:delete_child/2."
   {:erlang "supervisor:delete_child/2"}
   [supervisor id]
-  (ask supervisor [:delete-child id]))
+  (requests/delete-child supervisor id))
 
 (defn which-children
   "The children in the order of their start, each {:id :pid :type :restart}; :pid is nil if it does not run, :restarting while its start is tried.
@@ -194,7 +192,7 @@
   In Erlang: supervisor:which_children/1, in the other order."
   {:erlang "supervisor:which_children/1"}
   [supervisor]
-  (ask supervisor [:which-children]))
+  (requests/which-children supervisor))
 
 (defn which-child
   "[:ok child] of one child as `which-children` shows it, or [:error :not-found].
@@ -206,7 +204,7 @@
   In Erlang: supervisor:which_child/2."
   {:erlang "supervisor:which_child/2" :added "0.2"}
   [supervisor x]
-  (ask supervisor [:which-child x]))
+  (requests/ask supervisor [:which-child x]))
 
 (defn count-children
   "How many children there are: {:specs :active :supervisors :workers}.
@@ -216,7 +214,7 @@
   In Erlang: supervisor:count_children/1."
   {:erlang "supervisor:count_children/1"}
   [supervisor]
-  (ask supervisor [:count-children]))
+  (requests/ask supervisor [:count-children]))
 
 (defn get-childspec
   "[:ok spec] of a child, with all keys, or [:error :not-found].
@@ -226,7 +224,7 @@
   In Erlang: supervisor:get_childspec/2."
   {:erlang "supervisor:get_childspec/2"}
   [supervisor x]
-  (ask supervisor [:get-childspec x]))
+  (requests/ask supervisor [:get-childspec x]))
 
 (defn history
   "The deaths of children, the oldest first: {:at :id :pid :restart :reason}, and of servers that crashed :last-message and :state.
@@ -236,4 +234,4 @@
 
     (sup/history :app) ;=> [{:at #inst .. :id :b :reason :boom ..}]"
   [supervisor]
-  (ask supervisor [:history]))
+  (requests/ask supervisor [:history]))

@@ -11,17 +11,17 @@
   a program that needs these to work has lost its way. Names are those of Erlang's module sys."
   (:refer-clojure :exclude [remove])
   (:require
-   [magnetar.gen-server.call :as call]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
-   [magnetar.impl.runtime]
-   [magnetar.sys.system :as system]))
+   [magnetar.impl.otp.debug :as debug]
+   [magnetar.impl.otp.request :as request]
+   [magnetar.impl.runtime]))
 
 (set! *warn-on-reflection* true)
 
 (defn- ask [operation server request {:keys [timeout] :or {timeout 5000} :as options}]
   (arguments/options operation [:timeout] options)
-  (call/system server request timeout))
+  (request/system server request timeout))
 
 (defn- good [operation server [how value]]
   (when-not (= :ok how)
@@ -30,7 +30,7 @@
   value)
 
 (defn- check-switch [operation word what wanted]
-  (when-not (or (= :get what) (system/switch? word what))
+  (when-not (or (= :get what) (debug/switch? word what))
     (arguments/misuse :magnetar/bad-debug (str "`" operation "` wants " wanted "; this is " (arguments/show what) ".") {:value what})))
 
 (defn get-state

@@ -27,7 +27,7 @@
    [magnetar.task.stream :as stream]
    [magnetar.task.work :as work])
   (:import
-   (magnetar.kernel.process LocalProcess)
+   (magnetar.kernel.process Aliases LocalProcess)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -114,7 +114,7 @@
    (arguments/options "await" [:timeout] options)
    (let [nanos (arguments/duration :timeout timeout)
          me (work/check-owner "await" task)
-         open? (.awaits me (:ref task))]
+         open? (Aliases/isOpen me (:ref task))]
      (if-some [result (work/take-answer me task (if open? nanos 0))]
        (work/value-or-throw 'magnetar.task/await task timeout result)
        (let [_ (when-not open? (throw (work/no-more task timeout)))
@@ -197,7 +197,7 @@
 
 (defn- shut-down [^LocalProcess me {:keys [pid ref] :as task} shutdown]
   (let [brutal? (= :brutal-kill shutdown)
-        open? (.awaits me ref)]
+        open? (Aliases/isOpen me ref)]
     (when pid ; a completed one has none
       (actor/unlink pid)
       (actor/exit pid (if brutal? :kill :shutdown)))

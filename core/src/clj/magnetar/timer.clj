@@ -24,7 +24,7 @@
   (:import
    (java.time Duration)
    (magnetar.impl.timers Timer)
-   (magnetar.kernel.process LocalProcess Pid Processes)
+   (magnetar.kernel.process LocalProcess Pid)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -87,7 +87,7 @@
   (apply-after-at (fibers/site-of "apply-after" f) duration f args))
 
 (defn- self [operation]
-  (.pid (Processes/requireCurrent operation)))
+  (.pid (LocalProcess/require operation)))
 
 (defn send-after
   "Sends the message to this process, or to a pid or name, when so many milliseconds have passed; returns the timer.

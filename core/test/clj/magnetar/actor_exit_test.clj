@@ -129,7 +129,7 @@
         release (promise)
         pid (do (holding x release)
                 (spawn #(do (locking x nil) (receive ::never nil))))]
-    (is (eventually (= "BLOCKED" (some-> (.thread (.info (magnetar.kernel.process.Processes/processOf pid))) .getState str))))
+    (is (eventually (= "BLOCKED" (some-> (.thread (.info (magnetar.kernel.process.ProcessTable/live pid))) .getState str))))
     (exit pid :stop)
     (is (not (alive? pid)))
     (is (= :late (actor/join pid {:timeout 0 :else :late})))
@@ -143,7 +143,7 @@
         pid (do (future @slow)
                 @started
                 (spawn #(do @slow (receive ::never nil))))]
-    (is (eventually (#{"BLOCKED" "WAITING"} (some-> (.thread (.info (magnetar.kernel.process.Processes/processOf pid))) .getState str))))
+    (is (eventually (#{"BLOCKED" "WAITING"} (some-> (.thread (.info (magnetar.kernel.process.ProcessTable/live pid))) .getState str))))
     (exit pid :stop)
     (deliver release true)
     (is (= :stop (reason pid)))))

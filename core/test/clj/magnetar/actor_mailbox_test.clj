@@ -10,7 +10,7 @@
    [magnetar.inspect :as inspect]
    [magnetar.support :refer [eventually]])
   (:import
-   (magnetar.kernel.process Matcher Processes)))
+   (magnetar.kernel.process Matcher Refs)))
 
 (set! *warn-on-reflection* true)
 
@@ -205,13 +205,13 @@
     (dotimes [n 1000] (! (self) n))
     (let [looks (atom 0)
           me (receive/me)
-          mark (Processes/mark me (object-array [(actor/make-ref)]))
+          mark (Refs/mark me (object-array [(actor/make-ref)]))
           matcher (reify Matcher (match [_ x] (swap! looks inc) (when (= :new x) x)))]
       (! (self) :new)
       (is (= :new (receive/take-or-choose me matcher [(a/chan)] 1 0 mark)))
       (is (= 1 @looks)))
     (testing "and the macro gives that mark"
-      (is (re-find #"Processes/mark"
+      (is (re-find #"Refs/mark"
                    (pr-str (receive/expand {'ref nil} '(receive [ref x] x (from ch v v)) '([ref x] x (from ch v v)))))))))
 
 (deftest an-exit-while-both-are-awaited-takes-nothing-from-the-channel

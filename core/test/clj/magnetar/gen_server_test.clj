@@ -6,7 +6,7 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.actor-support :as processes]
    [magnetar.gen-server :as gs]
-   [magnetar.gen-server.call :as call]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
@@ -15,7 +15,7 @@
    [magnetar.sys :as sys])
   (:import
    (clojure.lang ExceptionInfo)
-   (magnetar.kernel.process Processes)))
+   (magnetar.kernel.process ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -115,7 +115,7 @@
   (is (str/starts-with? (second (processes/misuse #(sup/start-link {}))) "`start-link` was called outside of a process")))
 
 (deftest what-is-wrong-with-a-start-is-said-before-anything-starts
-  (let [before (count (Processes/all))]
+  (let [before (count (ProcessTable/all))]
     (doseq [[options reason] [[{:timeout "x"} :magnetar/bad-duration]
                               [{:timeout -1} :magnetar/bad-duration]
                               [{:debug :trace} :magnetar/bad-debug]
@@ -125,7 +125,7 @@
                               [{:hosting :activated :spawn-opt {:platform-thread true}} :magnetar/bad-hosting]]]
       (is (= reason (first (processes/misuse #(gs/start script 0 options))))))
     (is (= :magnetar/bad-duration (first (processes/misuse #(proc-lib/start (fn []) {:timeout "x"})))))
-    (is (eventually (= before (count (Processes/all)))))))
+    (is (eventually (= before (count (ProcessTable/all)))))))
 
 (deftest a-monitored-start-that-ignores-says-so
   (actor/with-process {}
@@ -320,8 +320,8 @@
 (deftest ^{:spec ["C88"]}
   a-cycle-that-was-never-whole-at-one-time-is-none
   (let [[a b c] (repeatedly server)
-        next-edge @#'call/next-edge
-        of-b (Processes/processOf b)
+        next-edge @#'request/next-edge
+        of-b (ProcessTable/live b)
         [seen go in-c answer calling] (repeatedly promise)
         halted (atom false)
         ;; who walks past b has seen that b waits for c, and looks at c much later
@@ -332,7 +332,7 @@
                         (value-of go))
                       edge))
         fine (fn [_ s] [:reply :fine s])]
-    (with-redefs-fn {#'call/next-edge slow-walk}
+    (with-redefs-fn {#'request/next-edge slow-walk}
       (fn []
         (let [b-asks (future (gs/call b (ask c (fn [_ s] (deliver in-c true) (value-of answer) [:reply :fine s]))))
               _ (value-of in-c)

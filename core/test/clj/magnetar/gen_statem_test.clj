@@ -13,7 +13,7 @@
   (:import
    (clojure.lang ExceptionInfo)
    (java.io StringWriter)
-   (magnetar.kernel.process LocalProcess Processes)))
+   (magnetar.kernel.process LocalProcess ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -258,7 +258,7 @@
 ;; ---- hosting, sys, sight
 
 (defn- thread-of [pid]
-  (.thread (.info ^LocalProcess (Processes/processOf pid))))
+  (.thread (.info ^LocalProcess (ProcessTable/live pid))))
 
 (deftest ^{:spec ["C95"]} a-machine-that-waits-for-a-timeout-has-no-thread
   (let [pid (machine script {:hosting :activated})

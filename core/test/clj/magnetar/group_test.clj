@@ -3,12 +3,13 @@
   (:require
    [clojure.edn :as edn]
    [clojure.test :refer [deftest is use-fixtures]]
-   [magnetar.actor :as actor :refer [exit]]
-   [magnetar.actor.mourner :as mourner]
+   [magnetar.actor :as actor :refer [exit receive]]
    [magnetar.global :as global]
    [magnetar.otp.lanes :as lanes]
    [magnetar.pg :as pg]
-   [magnetar.support :as support]))
+   [magnetar.support :as support])
+  (:import
+   (magnetar.kernel.process Pid ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -128,30 +129,57 @@
 (defn- kept [v key-of pids]
   (filter #(contains? @@v (key-of %)) pids))
 
-(deftest nothing-is-kept-of-the-dead
+(defn- end [pid]
+  (let [ref (actor/monitor pid)]
+    (exit pid :kill)
+    (receive [:DOWN ref _ _ _] nil)))
+
+(deftest nothing-is-kept-of-the-dead-once-a-monitor-has-told-of-the-death
   (let [pids (vec (repeatedly 20 lanes/idle))
         key-of (fn [pid] [::kept pid])
-        kept-of (fn [] (mapcat #(kept % key-of pids) [#'pg/real-groups #'global/real-names]))]
+        kept-of (fn [pids] (mapcat #(kept % key-of pids) [#'pg/real-groups #'global/real-names]))]
     (doseq [pid pids]
       (pg/join (key-of pid) pid)
       (global/register-name (key-of pid) pid))
-    (is (= 40 (count (kept-of))))
-    (run! #(exit % :kill) pids)
-    (is (support/eventually (empty? (kept-of))))))
+    (is (= 40 (count (kept-of pids))))
+    (doseq [pid pids]
+      (end pid)
+      (is (= [] (kept-of [pid]))))))
 
-(deftest whoever-joins-and-leaves-often-is-watched-once
+(defn- owned [^Pid pid]
+  (count (.belongings (ProcessTable/live pid))))
+
+(deftest a-member-owns-one-clean-up-and-one-that-has-left-owns-none
   (let [pid (lanes/idle)]
-    (dotimes [_ 1000]
+    (dotimes [_ 100]
       (pg/join ::often pid)
-      (pg/leave ::often pid))
-    (is (support/eventually (zero? (long (actor/process-info @@#'mourner/real-mourner :message-queue-len)))))
-    (is (= 1 (count (actor/process-info pid :monitored-by))))))
+      (pg/join ::often [pid pid])
+      (is (= 1 (owned pid)))
+      (pg/leave ::often [pid pid pid]))
+    (is (= 0 (owned pid)))))
 
-(deftest a-mourner-that-was-killed-is-replaced
-  (pg/join ::killed (lanes/idle))
-  (exit @@#'mourner/real-mourner :kill)
-  (let [told (promise)
-        pid (lanes/idle)]
-    (mourner/after-death pid :test #(deliver told %))
-    (exit pid :kill)
-    (is (= pid (support/value-of told)))))
+(deftest a-process-owns-a-clean-up-for-each-of-its-names-only
+  (let [[a b] (repeatedly lanes/idle)]
+    (global/register-name ::one a)
+    (global/register-name ::two a)
+    (global/register-name ::one b)
+    (is (= [2 0] [(owned a) (owned b)]))
+    (global/unregister-name ::one)
+    (global/unregister-name ::two)
+    (is (= 0 (owned a)))))
+
+(deftest processes-that-join-and-die-at-once-leave-nothing
+  (let [pids (vec (repeatedly 200 lanes/idle))
+        joins (mapv (fn [part] (future (run! (fn [pid] (pg/join ::brief pid) (global/register-name [::brief pid] pid)) part)))
+                    (partition-all 50 pids))]
+    (run! #(exit % :kill) pids)
+    (run! deref joins)
+    (run! #(try (actor/join %) (catch Exception _)) pids)
+    (is (not (contains? @@#'pg/real-groups ::brief)))
+    (is (= [] (kept #'global/real-names (fn [pid] [::brief pid]) pids)))))
+
+(deftest members-and-names-are-watched-by-no-process
+  (let [pid (lanes/idle)]
+    (pg/join ::watched pid)
+    (global/register-name ::watched pid)
+    (is (= [] (vec (actor/process-info pid :monitored-by))))))

@@ -8,7 +8,7 @@
   (:import
    (clojure.lang ExceptionInfo)
    (java.io File PrintStream)
-   (magnetar.kernel.process Processes)))
+   (magnetar.kernel.process ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -24,7 +24,7 @@
 (defn- end-what-is-left
   "Kills the processes that the program has registered, and waits for their ends."
   []
-  (doseq [name (Processes/names)]
+  (doseq [name (ProcessTable/names)]
     (when-some [pid (actor/whereis name)]
       (actor/exit pid :kill)
       (try (actor/join pid) (catch ExceptionInfo _)))))

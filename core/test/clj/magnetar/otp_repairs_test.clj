@@ -95,7 +95,7 @@
 
 (deftest a-callback-that-continues-makes-its-process-something-else
   (let [me (self)]
-    (doseq [options [{} {:hosting :activated} {:hosting :activated :inline-calls true}]]
+    (doseq [options [{} {:hosting :activated}]]
       (let [[_ pid] (gs/start script 0 options)]
         (gs/send-request pid (fn [_ _] (continue ! me [:gone pid])))
         (is (= [:gone pid] (receive [:gone p] [:gone p] (after limit-ms :late))))))

@@ -16,7 +16,7 @@
    [magnetar.sys :as sys])
   (:import
    (java.util.concurrent ConcurrentHashMap)
-   (magnetar.kernel.process LocalProcess Processes)
+   (magnetar.kernel.process LocalProcess ProcessTable)
    (magnetar.registry.table Table)))
 
 (set! *warn-on-reflection* true)
@@ -156,16 +156,34 @@
       (is (= [0 []] [(registry/count :unique) (registry/keys :duplicate pid)])))))
 
 (defn- table-of ^Table [pid]
-  (get (.dictionary ^LocalProcess (Processes/processOf pid)) ::registry/table))
+  (get (.dictionary ^LocalProcess (ProcessTable/live pid)) ::registry/table))
 
 (defn- empty-table? [^Table table]
   (and (.isEmpty ^ConcurrentHashMap (.-of table)) (.isEmpty ^ConcurrentHashMap (.-at table))))
 
-(deftest ^{:spec ["C101"]} of-the-dead-nothing-stays-in-the-table
-  (let [[_ pid] (duplicate)
-        table (table-of pid)]
-    (dotimes [n 100] (end (waiting #(registry/register :duplicate (mod n 7)))))
-    (is (eventually (empty-table? table)))))
+(deftest ^{:spec ["C101"]} of-the-dead-nothing-stays-in-the-table-once-a-monitor-has-told-of-the-death
+  (let [[_ registry] (duplicate)
+        table (table-of registry)]
+    (actor/suspend-process registry)
+    (dotimes [n 100]
+      (end (waiting #(registry/register :duplicate (mod n 7))))
+      (is (empty-table? table)))
+    (actor/resume-process registry)))
+
+(defn- owns-after?
+  "Does a process own the table of the registry once it has called f?"
+  [registry f]
+  (let [table (table-of registry)
+        pid (waiting f)]
+    (boolean (some #(identical? table %) (.belongings ^LocalProcess (ProcessTable/live pid))))))
+
+(deftest a-process-owns-the-table-while-it-has-keys
+  (let [[_ registry] (duplicate)]
+    (is (= [false true false true]
+           [(owns-after? registry (fn []))
+            (owns-after? registry #(registry/register :duplicate :k))
+            (owns-after? registry #(do (registry/register :duplicate :k) (registry/unregister :duplicate :k)))
+            (owns-after? registry #(do (registry/register :duplicate :k) (registry/register :duplicate :l) (registry/unregister :duplicate :k)))]))))
 
 (deftest ^{:spec ["C101"]} many-processes-that-register-and-die-leave-nothing
   (let [[_ pid] (unique)

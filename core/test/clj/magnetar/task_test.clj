@@ -18,7 +18,7 @@
   (:import
    (clojure.lang ExceptionInfo)
    (java.lang.ref WeakReference)
-   (magnetar.kernel.process Pid$Ended Processes)))
+   (magnetar.kernel.process Pid$Ended ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -380,7 +380,7 @@
         [how pid] (actor/join owner)]
     (is (= :ok how))
     (is (eventually (not (actor/alive? pid))))
-    (is (= [:shutdown] (take 1 (.reason ^Pid$Ended (Processes/join pid 0)))))
+    (is (= [:shutdown] (take 1 (.reason ^Pid$Ended (ProcessTable/join pid 0)))))
     (is (eventually (= [] (tasks/children s))))
     (is (= [] (actor/flush)))))
 

@@ -9,7 +9,7 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang ArityException)
-   (magnetar.kernel.process Processes)
+   (magnetar.kernel.process ProcessTable)
    (magnetar.kernel.report Frames)
    (magnetar.kernel.scope Scope)))
 
@@ -181,7 +181,7 @@
 (defn- await-end
   "Fibers are daemons: waits while a process that has a name, or a scope, is alive."
   []
-  (while (or (seq (Processes/names)) (pos? (Scope/alive)))
+  (while (or (seq (ProcessTable/names)) (pos? (Scope/alive)))
     (Thread/sleep (long pause-ms))))
 
 (defn- complain [lines]

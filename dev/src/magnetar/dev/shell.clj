@@ -9,7 +9,7 @@
   (:import
    (clojure.lang Compiler$CompilerException)
    (magnetar.kernel.fiber Exit Fiber)
-   (magnetar.kernel.process LocalProcess Pid Processes Processes$Guest Processes$Options)
+   (magnetar.kernel.process Hosting Pid Spawn Spawn$Guest Spawn$Options)
    (magnetar.kernel.report Frames)))
 
 (set! *warn-on-reflection* true)
@@ -61,8 +61,8 @@
   [thrown]
   (binding [*out* *err*]
     (cond
-      (LocalProcess/isContinue thrown) (println "`continue` drops the stack of its process, which is that of the prompt here: call it in a process of its own, as in"
-                                                "(spawn #(continue f)).")
+      (Hosting/isContinue thrown) (println "`continue` drops the stack of its process, which is that of the prompt here: call it in a process of its own, as in"
+                                    "(spawn #(continue f)).")
       (some #(instance? InterruptedException %) (causes thrown)) (println "Interrupted.")
       :else (print-failure thrown))
     (flush)))
@@ -101,11 +101,9 @@
   (some-> (:exit @state) throw))
 
 (defn- shell-options []
-  (let [options (Processes$Options.)]
-    (set! (.label options) "shell")
-    options))
+  (Spawn$Options. "shell"))
 
-(defn- reason-of [^Processes$Guest guest]
+(defn- reason-of [^Spawn$Guest guest]
   (.reason (.ended ^Pid (.pid guest))))
 
 (defn repl
@@ -113,7 +111,7 @@
   [options]
   (let [state (atom {})]
     (loop []
-      (let [^Processes$Guest guest (Processes/host (shell-options) #(prompt-until-over options state))]
+      (let [^Spawn$Guest guest (Spawn/host (shell-options) #(prompt-until-over options state))]
         (when-not (and (= :normal (reason-of guest)) (not (:exit @state)))
           (println (str "** exited: " (reasons/sentence (reason-of guest))))
           (flush)

@@ -29,7 +29,7 @@
   (:import
    (magnetar.kernel.fiber Fibers)
    (magnetar.kernel.inspect FiberInfo)
-   (magnetar.kernel.process LocalProcess Pid Pid$Ended Processes)))
+   (magnetar.kernel.process LocalProcess Pid Pid$Ended ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -185,7 +185,7 @@
 (defn- waits-of
   "What the process waits for, in words, or nil."
   [pid]
-  (some-> (Processes/processOf pid) .fiber .get wait-words))
+  (some-> (ProcessTable/live pid) .fiber .get wait-words))
 
 (defn- rest-a-little
   "Lets others run: where time is virtual it has to pass as well."
@@ -231,7 +231,7 @@
      (arguments/misuse :magnetar/not-a-pid
                        (str "`await-down` wants a pid, as `spawn` or `whereis` return it; this is " (arguments/show pid) ".") {:value pid}))
    (let [timeout (patience-of timeout)]
-     (if-let [^Pid$Ended ended (Processes/join pid (* 1000000 timeout))]
+     (if-let [^Pid$Ended ended (ProcessTable/join pid (* 1000000 timeout))]
        (.reason ended)
        (throw (errors/illegal-state :magnetar.test/not-down
                                     (str pid " has not ended within " timeout " ms" (some->> (waits-of pid) (str "; it waits for ")) ".")
@@ -258,21 +258,14 @@
 
 (def ^:private patience-ms 2000)
 
-(def ^:private of-the-library
-  "The name of what the library starts once, and keeps."
-  #"magnetar/actor/mourner\.clj")
-
-(defn- of-the-library? [^String name]
-  (and name (re-find of-the-library name)))
-
 (defn- processes []
   (into #{}
-        (comp (map #(.pid ^LocalProcess %)) (remove #(of-the-library? (.label ^Pid %))))
-        (Processes/all)))
+        (map #(.pid ^LocalProcess %))
+        (ProcessTable/all)))
 
 (defn- threads []
   (into #{}
-        (remove #(or (identical? (Thread/currentThread) %) (of-the-library? (.getName ^Thread %))))
+        (remove #(identical? (Thread/currentThread) %))
         (Fibers/threads)))
 
 (defn- left-behind [now before]

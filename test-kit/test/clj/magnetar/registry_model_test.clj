@@ -5,6 +5,7 @@
    [clojure.test :as t :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [after receive self]]
    [magnetar.async :as a]
+   [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.registry :as registry]
@@ -15,7 +16,7 @@
   (:import
    (java.util.concurrent ConcurrentHashMap)
    (magnetar.kernel.fiber Simulated)
-   (magnetar.kernel.process Pid Processes)
+   (magnetar.kernel.process Pid ProcessTable)
    (magnetar.registry.table Entry Table)))
 
 (set! *warn-on-reflection* true)
@@ -65,7 +66,7 @@
                              (when (seq (registry/keys registry pid)) [pid]))))
 
 (defn- table-of ^Table [pid]
-  (get (.dictionary (Processes/processOf pid)) ::registry/table))
+  (get (.dictionary (ProcessTable/live pid)) ::registry/table))
 
 (defn- empty-soon?
   "Is nothing left in the table itself, once the registry has seen all deaths?"
@@ -116,6 +117,7 @@
       (.-pid holder)
       (do
         (#'table/alter-in (.-of ^Table table) pid (#'table/with-entry entry))
+        (owned/own pid table)
         nil))))
 
 (deftest an-entry-that-is-made-after-the-death-is-found

@@ -6,13 +6,13 @@
    [magnetar.actor :as actor :refer [after receive]]
    [magnetar.calls :as calls]
    [magnetar.gen-server :as gs]
-   [magnetar.gen-server.call :as call]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.sabotage :as sabotage]
    [magnetar.scope :as scope]
    [magnetar.test :as mt])
   (:import
-   (magnetar.kernel.process LocalProcess Matcher Pid Processes)))
+   (magnetar.kernel.process LocalProcess Matcher Monitors Pid Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -112,28 +112,28 @@
 (defn- takes-many
   "An answer does not close the reference: a second one is delivered."
   [^LocalProcess me ^Pid pid address message]
-  (let [ref (.monitor me pid address nil "DEMONITOR")]
-    (Processes/send pid [:magnetar/call [(.pid me) ref] message])
+  (let [ref (Monitors/monitor me pid address nil "DEMONITOR")]
+    (Send/send pid [:magnetar/call [(.pid me) ref] message])
     ref))
 
 (defn- takes-any
   "Takes the first thing in the mailbox for the answer."
   [^LocalProcess me ref ^long nanos]
   (let [any (reify Matcher (match [_ message] (when (vector? message) (if (= 2 (count message)) [ref (second message)] message))))]
-    (.receive me any nanos 0)))
+    (.receive (.receiver me) any nanos 0)))
 
 (defn- looks-at-no-clock [receive-answer]
   (fn [me ref ^long nanos]
     (receive-answer me ref (if (zero? nanos) 0 (* 2 nanos)))))
 
 (def ^:private defects
-  {"a late answer is delivered" {#'call/give-up (constantly leaves-its-request)}
-   "a second answer is delivered" {#'call/request (constantly takes-many)}
-   "another message is taken for the answer" {#'call/receive-answer (constantly takes-any)}
-   "a timeout comes too late" {#'call/receive-answer looks-at-no-clock}})
+  {"a late answer is delivered" {#'request/give-up (constantly leaves-its-request)}
+   "a second answer is delivered" {#'request/request (constantly takes-many)}
+   "another message is taken for the answer" {#'request/receive-answer (constantly takes-any)}
+   "a timeout comes too late" {#'request/receive-answer looks-at-no-clock}})
 
 (deftest a-call-that-was-given-away-is-taken-for-a-part-of-a-cycle-by-who-does-not-look-whether-it-is-owed
-  (is (sabotage/found {#'call/owed? (constantly (constantly true))} 500
+  (is (sabotage/found {#'request/owed? (constantly (constantly true))} 500
         #(let [values (delegated)]
            (when (not= [:by-worker :fine] values)
              (throw (ex-info "Another value." {:flaws [values]})))))))
@@ -146,25 +146,3 @@
 (deftest the-same-programs-find-nothing-in-the-sound-code
   (is (not (sabotage/found {} 50 #(calls/program {:clients 3 :calls 4})))))
 
-;; ---- servers that serve their callers inline
-
-(def ^:private told
-  "A server whose answer is the thread that made it."
-  {:init (fn [_] [:ok nil])
-   :handle-call (fn [_ _ s] [:reply (Thread/currentThread) s])
-   :handle-cast (fn [_ s] [:noreply s])})
-
-(defn- calls-served-inline
-  "How many of two calls at once of a server that rests were served on the threads of their callers."
-  []
-  (let [[_ server] (gs/start told nil {:hosting :activated :inline-calls true})
-        boss (actor/self)]
-    (receive (after 10 :it-rests))
-    (dotimes [_ 2]
-      (actor/spawn #(actor/! boss [:inline (= (Thread/currentThread) (gs/call server :who))])))
-    (let [inline (count (filter true? (repeatedly 2 #(receive [:inline is] is))))]
-      (gs/stop server)
-      inline)))
-
-(deftest who-finds-a-server-serving-somebody-inline-is-served-inline-after-it
-  (is (every? #(= 2 (mt/simulate {:seed %} (actor/with-process {} (calls-served-inline)))) (range 40))))

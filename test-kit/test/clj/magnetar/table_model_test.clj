@@ -18,7 +18,7 @@
    (magnetar.impl.table.life Table)
    (magnetar.impl.table.store Store)
    (magnetar.kernel.fiber Simulated)
-   (magnetar.kernel.process LocalProcess Pid Processes)))
+   (magnetar.kernel.process LocalProcess Pid ProcessTable Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -158,7 +158,7 @@
       (and (nil? (life/named :wandering)) (not (and t heir-lives?)))
       (and (identical? t (life/named :wandering))
            (actor/alive? owner)
-           (boolean (some #{t} (.belongings (Processes/processOf owner))))
+           (boolean (some #{t} (.belongings (ProcessTable/live owner))))
            (or (= owner maker) (contains? (set log) [owner t]))))))
 
 (defn- wander
@@ -186,13 +186,13 @@
 (defn- careless-hand-over
   "Looks first whether the other is alive, and lists the table there when it is its own."
   [^Table t seen ^Pid to data]
-  (let [^LocalProcess p (when (.isAlive to) (Processes/processOf to))]
+  (let [^LocalProcess p (when (.isAlive to) (ProcessTable/live to))]
     (Simulated/switchPoint)
     (if (and p (.compareAndSet ^AtomicReference (.-holding t) seen (assoc seen :owner to)))
       (do
         (Simulated/switchPoint)
         (.own p t)
-        (Processes/signal to [:ETS-TRANSFER t (:owner seen) data])
+        (Send/signal to [:ETS-TRANSFER t (:owner seen) data])
         true)
       false)))
 

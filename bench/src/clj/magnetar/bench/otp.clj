@@ -35,8 +35,6 @@
   [(group "call" 'magnetar.bench.workload.servers/called [1 200000] "call, 1 caller" 0.75)
    (group "call of 100" 'magnetar.bench.workload.servers/called [100 200000] "call, 100 callers" 0.3)
    (collected-in-parallel (group "call of 100" 'magnetar.bench.workload.servers/called [100 200000] "call, 100 callers" nil))
-   (assoc (group "inline call" 'magnetar.bench.workload.servers/called-at-rest [300000] nil nil)
-     :rows [{:name "call, 1 caller, served inline on the caller's thread / Erlang" :ours "inline" :theirs "Erlang" :target 0.05}])
    (group "cast" 'magnetar.bench.workload.servers/cast-to [1000000] "cast" 0.5)
    (collected-in-parallel (group "cast" 'magnetar.bench.workload.servers/cast-to [1000000] "cast" nil))
    (long-rounds (group "children" 'magnetar.bench.workload.servers/started [100000] "100,000 children" 1))

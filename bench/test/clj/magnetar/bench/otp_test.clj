@@ -8,7 +8,6 @@
 
 (def ^:private little
   '{magnetar.bench.workload.servers/called [2 40]
-    magnetar.bench.workload.servers/called-at-rest [40]
     magnetar.bench.workload.servers/cast-to [40]
     magnetar.bench.workload.servers/started [40]
     magnetar.bench.workload.servers/storms [40]})
@@ -19,7 +18,7 @@
 (deftest both-hostings-do-each-workload
   (doseq [[workload arguments] little]
     (testing (str workload)
-      (let [variants (filter (comp #{"threaded" "activated" "inline"} first) (apply (requiring-resolve workload) arguments))
+      (let [variants (filter (comp #{"threaded" "activated"} first) (apply (requiring-resolve workload) arguments))
             round (first (rounds/run variants {:warm-ups 0 :rounds 1 :collect false}))]
         (is (seq variants))
         (is (every? number? (map (comp round first) variants)))))))

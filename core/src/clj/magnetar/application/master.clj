@@ -3,27 +3,18 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive]]
-   [magnetar.gen-server :as gs]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
-   [magnetar.supervisor :as supervisor]
    [magnetar.supervisor.children :as children])
   (:import
-   (magnetar.kernel.process LocalProcess Pid Processes)))
+   (magnetar.kernel.process LocalProcess Pid ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- start
-
-(defn- call-of
-  "The start as a vector of a function and its arguments."
-  [start]
-  (cond
-    (map? start) [supervisor/start-link start]
-    (vector? start) start
-    :else [start]))
 
 (defn- outcome
   "[:ok pid state], or [:error why], of what a start has returned."
@@ -49,12 +40,12 @@
     outcome))
 
 (defn- start-tree
-  "Calls the start of the spec: [:ok pid state], [:error why]; an application without one is nothing but its name."
-  [{:keys [start]}]
-  (if (nil? start)
+  "Calls the start of the spec, a vector of a function and its arguments: [:ok pid state], [:error why]; an application without one is nothing
+  but its name."
+  [{[f & args :as call] :start}]
+  (if (nil? call)
     [:ok nil nil]
-    (let [[f & args :as call] (call-of start)
-          shown (children/shown-start call)]
+    (let [shown (children/shown-start call)]
       (try
         (held (outcome shown (apply f args)) shown)
         (catch Throwable t
@@ -88,7 +79,7 @@
 ;; ---- between
 
 (defn- leave [controller word why]
-  (gs/cast controller [word (actor/self) why])
+  (request/cast controller [word (actor/self) why])
   (actor/exit (if (= ::failed word) :shutdown :normal)))
 
 (defn- hold
@@ -106,7 +97,7 @@
   (actor/pput ::name (:name spec))
   (let [[how x state] (start-tree spec)]
     (if (= :ok how)
-      (do (gs/cast controller [::up (actor/self)]) (hold controller spec x state))
+      (do (request/cast controller [::up (actor/self)]) (hold controller spec x state))
       (leave controller ::failed x))))
 
 (defn start
@@ -124,7 +115,7 @@
 (defn application-of
   "The name of the application whose group leader the process is; nil if it is none."
   [leader]
-  (when-some [^LocalProcess process (Processes/processOf leader)]
+  (when-some [^LocalProcess process (ProcessTable/live leader)]
     (get (.dictionary process) ::name)))
 
 (defn- parent-of [^LocalProcess process]
@@ -142,7 +133,7 @@
 (defn- culprits
   "Those that the end waits for: parents at work, which stop nobody meanwhile, then others at work, then those that have no children to wait for."
   [states]
-  (let [parents (into #{} (keep (comp parent-of (fn [{:keys [pid]}] (Processes/processOf pid)))) states)
+  (let [parents (into #{} (keep (comp parent-of (fn [{:keys [pid]}] (ProcessTable/live pid)))) states)
         rank (fn [{:keys [pid] :as state}]
                (cond
                  (and (parents pid) (at-work? state)) 0
@@ -155,8 +146,8 @@
   "The processes of an application that are alive, but for those that wait for others of them, those at work first: {:pid :callback :at :waits-for}.
   While a callback of the application runs, that is the only one, for the others are not told to stop before it returns."
   [master]
-  (let [^LocalProcess process (Processes/processOf master)
+  (let [^LocalProcess process (ProcessTable/live master)
         callback (some-> process .dictionary (get ::callback))]
     (if callback
       [(assoc (state-of process) :callback callback)]
-      (vec (culprits (map state-of (filter #(= master (.leader ^LocalProcess %)) (Processes/all))))))))
+      (vec (culprits (map state-of (filter #(= master (.leader ^LocalProcess %)) (ProcessTable/all))))))))

@@ -2,8 +2,8 @@
   "Handlers of events: what they are known by, and their callbacks."
   {:no-doc true}
   (:require
-   [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang Namespace)))

@@ -4,17 +4,17 @@
   (:require
    [magnetar.actor :as actor :refer [!]]
    [magnetar.gen-event.handlers :as handlers]
-   [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.host :as host]
    [magnetar.gen-server.loop :as server]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.otp.behaviour :as behaviour]
+   [magnetar.impl.otp.host :as host]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
    [magnetar.proc-lib.report :as report])
   (:import
    (magnetar.gen_event.handlers Handler Spec)
-   (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.gen_server.host Failed Kind Server)
+   (magnetar.impl.otp.behaviour Behaviour)
+   (magnetar.impl.otp.host Failed Kind Server)
    (magnetar.kernel.process LocalProcess)))
 
 (set! *warn-on-reflection* true)
@@ -22,7 +22,7 @@
 ;; ---- one handler
 
 (defn- desk ^Server []
-  (host/desk-of (LocalProcess/current)))
+  (.server (LocalProcess/current)))
 
 (defn- attempt
   "What the callback of the handler returns, or that it Failed."

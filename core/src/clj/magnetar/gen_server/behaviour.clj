@@ -1,21 +1,15 @@
 (ns magnetar.gen-server.behaviour
-  "What a server of some kind does: callbacks, from a map of functions or from the vars of a namespace."
+  "The callbacks of a gen-server."
   {:no-doc true}
   (:require
-   [clojure.main :as main]
-   [clojure.string :as str]
-   [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.errors :as errors]
-   [magnetar.impl.reports :as reports]
-   [magnetar.impl.runtime]
-   [magnetar.impl.suggest :as suggest])
+   [magnetar.impl.otp.behaviour :as behaviour]
+   [magnetar.impl.runtime])
   (:import
-   (clojure.lang ArityException Namespace Var)))
+   (magnetar.impl.otp.behaviour Behaviour)))
 
 (set! *warn-on-reflection* true)
 
-(def ^:private of-gen-server
-  "The callbacks of the kind: its name, what it needs, what it fails without once that is asked for, what it may have, what they are called with."
+(def ^:private some-callbacks
   {:kind "a server"
    :required [:init]
    :expected [:handle-call :handle-cast]
@@ -23,187 +17,22 @@
    :arguments '{:init [argument], :handle-call [request from state], :handle-cast [message state], :handle-info [message state]
                 :handle-continue [argument state], :terminate [reason state], :code-change [old state extra], :format-status [status]}})
 
-(deftype Behaviour
-  [label       ; what it is called in reports: the symbol of the namespace, or of the var
-   source      ; a map, a var that holds one, or a namespace
-   handle-call handle-cast ; those of a gen-server; other kinds look theirs up, or keep them elsewhere
-   details     ; what else a kind knows of it
-   kind])
-
-(defn known
-  "The names of the callbacks of a kind."
-  [{:keys [required expected optional]}]
-  (-> [] (into required) (into expected) (into optional)))
-
-;; ---- where callbacks come from
-
-(defn- from-namespace [^Namespace ns word]
-  (let [x (.getMapping ns (symbol (name word)))]
-    (when (and (var? x) (identical? ns (.ns ^Var x)) (.isPublic ^Var x))
-      x)))
-
-(defn lookup
-  "What the source has under the name."
-  [source word]
-  (cond
-    (map? source) (get source word)
-    (var? source) (get @source word)
-    :else (from-namespace source word)))
-
-(defn- found [source]
-  (cond
-    (map? source) (keys source)
-    (var? source) (keys @source)
-    :else (sort (keys (ns-publics source)))))
-
-(defn names
-  "These, as a sentence lists them."
-  [xs]
-  (if (seq xs) (str/join ", " (map pr-str xs)) "nothing"))
-
-(defn- value-of
-  "What the source has under the name, that of a var in place of the var."
-  [source word]
-  (let [x (lookup source word)]
-    (if (var? x) (when (.hasRoot ^Var x) @x) x)))
-
-(defn- meant-for
-  "The public name of the source that the callback may have been meant to be; nil if there is none."
-  [kind source word]
-  (suggest/near word (remove (set (known kind)) (map keyword (found source)))))
-
-(defn- no-function [label word x]
-  (str "The " (name word) " of the behaviour " label " is no function: it is " (arguments/show x) "."))
-
-(defn- not-there [kind label source word]
-  (let [meant (meant-for kind source word)]
-    (str "The behaviour " label " has no " (name word) ", which " (:kind kind) " needs; found: "
-         (names (take 30 (found source))) "." (when meant (str " Is " (name meant) " meant to be it?")))))
-
-(defn missing
-  "Throws that the behaviour lacks what a server of the kind needs."
-  [kind label source word]
-  (let [x (value-of source word)]
-    (throw (errors/illegal-argument :magnetar/missing-callback
-                                    (if (or (some? x) (some #{word} (map keyword (found source))))
-                                      (no-function label word x)
-                                      (not-there kind label source word))
-                                    {:behaviour label :missing word :found (vec (found source))}))))
+(def ^:private of-gen-server
+  (assoc some-callbacks :whole (assoc some-callbacks :required [:init :handle-call :handle-cast] :expected [])))
 
 (def ^:private examples
   {:handle-call "(fn [request from state] [:reply answer state])"
    :handle-cast "(fn [message state] [:noreply state])"
    :handle-continue "(fn [argument state] [:noreply state])"})
 
-(defn- place
-  "Where the behaviour is written, as far as its first callback tells."
-  [source]
-  (when-some [f (value-of source :init)]
-    (when (fn? f)
-      (str " Its init is " (reports/function-name (.getName (class f))) "."))))
-
 (defn without
   "Throws the error of a server that was asked for what it has no callback for: [:undef [label word] sentence]."
   [label source word what]
   (let [sentence (str "The behaviour " label " has no " (name word) ", and got " what ". Give it one, as in "
-                      (examples word) "." (place source))]
+                      (examples word) "." (behaviour/place source))]
     (throw (ex-info sentence {:magnetar/reason :magnetar/missing-callback
                               :missing word
                               :magnetar/exit [:undef [label word] sentence]}))))
-
-(defn- misspelt [kind label source]
-  (let [callback? (set (known kind))
-        words (when-not (instance? Namespace source) (found source))]
-    (doseq [word (remove callback? words)
-            :let [meant (suggest/near word (remove (set words) (known kind)))]
-            :when meant]
-      (arguments/misuse :magnetar/unknown-callback
-                        (str "The behaviour " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are "
-                             (names (known kind)) ".")
-                        {:behaviour label :unknown word :meant meant}))))
-
-(defn- load-namespace [symbol]
-  (try
-    (require symbol)
-    (catch java.io.FileNotFoundException e
-      (when-not (find-ns symbol)
-        (arguments/misuse :magnetar/no-such-behaviour
-                          (str "The behaviour " symbol " is no namespace that can be loaded: " (ex-message e)) {:behaviour symbol}))))
-  (the-ns symbol))
-
-(defn- source-of [behaviour]
-  (cond
-    (symbol? behaviour) (load-namespace behaviour)
-    (or (map? behaviour) (instance? Namespace behaviour) (and (var? behaviour) (map? @behaviour))) behaviour
-    :else (arguments/misuse :magnetar/bad-behaviour
-                            (str "A behaviour is a map of functions, a var that holds one, or the symbol of a namespace; this is "
-                                 (arguments/show behaviour) ".")
-                            {:behaviour behaviour})))
-
-(defn- map-label
-  "A map is called after the namespace that its init was written in."
-  [{:keys [init]}]
-  (let [place (when (fn? init) (namespace (symbol (main/demunge (.getName (class init))))))]
-    (if place (str "(a map of " place ")") "(a map)")))
-
-(defn- label-of [behaviour]
-  (cond
-    (map? behaviour) (:name behaviour (map-label behaviour))
-    (var? behaviour) (symbol behaviour)
-    (symbol? behaviour) behaviour
-    :else (ns-name behaviour)))
-
-(defn- callable? [source word]
-  (let [x (lookup source word)]
-    (and (ifn? x) (or (not (var? x)) (not (.hasRoot ^Var x)) (ifn? @x)))))
-
-(defn- check-callback
-  "Refuses a callback that is there and cannot be called, and a near miss of one that is not."
-  [kind label source word]
-  (when-not (callable? source word)
-    (when (or (some? (value-of source word)) (meant-for kind source word))
-      (missing kind label source word))))
-
-(defn- checked [kind label source]
-  (misspelt kind label source)
-  (doseq [word (:required kind)]
-    (when-not (callable? source word)
-      (missing kind label source word)))
-  (run! #(check-callback kind label source %) (:expected kind)))
-
-(def ^:private whole-gen-server
-  (assoc of-gen-server :required [:init :handle-call :handle-cast] :expected []))
-
-(defn- as-found
-  "The kind of this very behaviour: the expected callbacks that it has are required when it is redefined."
-  [{:keys [expected] :as kind} source]
-  (let [found (filterv #(callable? source %) expected)]
-    (cond
-      (empty? found) kind
-      (= found expected) whole-gen-server ; shared by all such servers
-      :else (assoc kind :required (into [:init] found) :expected (vec (remove (set found) expected))))))
-
-(defn- lost [source word]
-  (throw (ex-info (str "The behaviour " (symbol source) " has no " (name word) " any more, which a server needs; found: " (names (found source)) ".")
-                  {:magnetar/reason :magnetar/missing-callback :missing word})))
-
-(defn hot
-  "The callback as a function that follows what it is redefined to; nil if there is none."
-  [source word]
-  (if (and (var? source) (callable? source word))
-    (fn [& args] (apply (or (lookup source word) (lost source word)) args))
-    (lookup source word)))
-
-(defn of-kind
-  "The behaviour of a server of the kind, checked: an error names what is missing, and what was found. (details label source), if given, is
-  what else the kind knows of it."
-  (^Behaviour [kind x] (of-kind kind x (fn [_ _])))
-  (^Behaviour [kind x details]
-   (let [source (source-of x)
-         label (label-of x)]
-     (checked kind label source)
-     (Behaviour. label source (hot source :handle-call) (hot source :handle-cast) (details label source)
-                 (as-found kind source)))))
 
 ;; The last map that a server was started with: a million servers of one map share what was made of it. A map does not change.
 (def ^:private latest (atom nil))
@@ -214,42 +43,6 @@
   (let [^Behaviour shared @latest]
     (cond
       (instance? Behaviour x) x
-      (not (map? x)) (of-kind of-gen-server x)
+      (not (map? x)) (behaviour/of-kind of-gen-server x)
       (and shared (identical? x (.-source shared))) shared
-      :else (reset! latest (of-kind of-gen-server x)))))
-
-;; ---- a wrong number of arguments
-
-(defn- states-of
-  "The functions of states by their names, where the kind has some."
-  [{:keys [of-states]} source]
-  (when of-states
-    (if (instance? Namespace source)
-      (update-vals (apply dissoc (ns-publics source) '[init callback-mode handle-event terminate code-change format-status]) deref)
-      (value-of source :states))))
-
-(defn- called
-  "The functions that a server of the kind calls: [name, what it is called with, function] of each."
-  [{:keys [arguments of-states] :as kind} source]
-  (concat (for [[word args] arguments] [(name word) args (value-of source word)])
-          (for [[state f] (states-of kind source)] [(arguments/show state) of-states f])))
-
-(defn wrong-arity
-  "What the error says, if it is that a callback does not take the arguments that it is called with; nil of other errors."
-  [^Behaviour behaviour t]
-  (when (instance? ArityException t)
-    (let [^ArityException t t]
-      (some (fn [[word args f]]
-              (when (and (fn? f) (= (count args) (.-actual t)) (= (.-name t) (.getName (class f))))
-                (str (ex-message t) ": the callback " word " of " (.-label behaviour) " is called with " args ".")))
-            (called (.-kind behaviour) (.-source behaviour))))))
-
-(defn recheck
-  "Refuses a behaviour that has lost a callback since it was checked."
-  [^Behaviour behaviour]
-  (checked (.-kind behaviour) (.-label behaviour) (.-source behaviour)))
-
-(defn callback
-  "The callback of this name, or nil; looked up each time, so that it follows what is redefined."
-  [^Behaviour behaviour word]
-  (lookup (.-source behaviour) word))
+      :else (reset! latest (behaviour/of-kind of-gen-server x)))))

@@ -3,19 +3,20 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
-   [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.host :as host :refer [at guarded head size]]
+   [magnetar.gen-server.behaviour :as gen-server]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.otp.behaviour :as behaviour]
+   [magnetar.impl.otp.debug :as debug]
+   [magnetar.impl.otp.host :as host :refer [at guarded head size]]
+   [magnetar.impl.otp.reply :as reply]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
-   [magnetar.proc-lib.report :as report]
-   [magnetar.sys.system :as system])
+   [magnetar.proc-lib.report :as report])
   (:import
-   (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.gen_server.host Failed Idle Kind Next Server Visit)
+   (magnetar.impl.otp.behaviour Behaviour)
+   (magnetar.impl.otp.host Failed Idle Kind Next Server)
    (magnetar.kernel.fiber Exit Fiber)
-   (magnetar.kernel.process Lendable LocalProcess Pid)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -66,7 +67,7 @@
   [^Server server word what]
   (let [^Behaviour behaviour (.-behaviour server)]
     (or (behaviour/callback behaviour word)
-        (behaviour/without (.-label behaviour) (.-source behaviour) word what))))
+        (gen-server/without (.-label behaviour) (.-source behaviour) word what))))
 
 ;; A callback has returned [:continue x]: what is done next, before any message.
 (deftype Continuing [state debug action])
@@ -100,15 +101,15 @@
 
 (defn- answer [^Server server message value debug]
   (let [from (from-of message)]
-    (system/reply from value)
+    (reply/reply from value)
     (when debug
-      (system/note debug (.-who server) [:out value (nth from 0)]))))
+      (debug/note debug (.-who server) [:out value (nth from 0)]))))
 
 (defn- quit [server callback [_ why x y :as value] message old debug]
   (case (count value)
     3 (stop server why x message debug)
     4 (if (= :handle-call callback)
-        (stop server why y message debug #(system/reply (from-of message) x))
+        (stop server why y message debug #(reply/reply (from-of message) x))
         (stop server (bad-return server callback value) old message debug))
     (stop server (bad-return server callback value) old message debug)))
 
@@ -117,7 +118,7 @@
         word (head value)]
     (cond
       (and (identical? :noreply word) (<= 2 size 3))
-      (proceed server callback message (at value 1) (when debug (system/note debug (.-who server) [:noreply (at value 1)]))
+      (proceed server callback message (at value 1) (when debug (debug/note debug (.-who server) [:noreply (at value 1)]))
                (when (= 3 size) (at value 2)) value)
 
       (and (identical? :reply word) (<= 3 size 4) (identical? :handle-call callback))
@@ -160,7 +161,7 @@
 (defn- handle [^Server server message state debug]
   (let [word (head message)
         ^Behaviour behaviour (.-behaviour server)
-        debug (when debug (system/note debug (.-who server) [:in message]))]
+        debug (when debug (debug/note debug (.-who server) [:in message]))]
     (cond
       (identical? :magnetar/call word)
       (interpret server :handle-call message state debug (on-call server (.-handle-call behaviour) message state))
@@ -189,70 +190,13 @@
    :status #(host/status server (.-behaviour server) {:state %1} %2 %3)
    :terminate (fn [state reason] (stop server reason state nil debug))})
 
-;; ---- a server at rest
-
-;; A handler that is said not to block takes less than this, in nanoseconds: who waits less than that is not served inline.
-(def ^:private ^:const ^long inline-bound 1000000000)
-
-(declare resting)
-
-(defn- awake
-  "The server goes on, on a thread of its own, with what its handler returned to a visitor."
-  [^Server server message state frame value]
-  (fn []
-    (fibers/install frame)
-    (.handle server message)
-    (let [next (settled server (interpret server :handle-call message state nil value))]
-      (.handle server nil)
-      (host/serve server next))))
-
-(defn- at-once? [value]
-  (and (= 3 (size value)) (identical? :reply (at value 0))))
-
-(defn- receive-visit
-  "What the server goes on with: an answer at once leaves it at rest, all else is done on a thread of its own."
-  [^Server server state frame ^Visit visit]
-  (let [message (.message visit)]
-    (.handle server message)
-    (let [value (on-call server (.-handle-call ^Behaviour (.-behaviour server)) message state)]
-      (.handle server nil)
-      (if (and (at-once? value) (.isAlive ^Pid (.pid ^LocalProcess (.-process server))))
-        (do (.answer visit (at value 1))
-            (resting server (at value 2) nil frame))
-        (awake server message state frame value)))))
-
-(deftype Visitable [^Server server state debug frame]
-  Lendable
-  (call [_]
-    (fibers/install frame)
-    (host/serve server (Next. state debug Durations/INFINITE)))
-  (takes [_ visit nanos]
-    (and (nil? debug)
-         (< inline-bound nanos)
-         (boolean ((.-idle server) (at (.message ^Visit visit) 2)))))
-  (serve [_ visit]
-    (let [callers (fibers/frame-here)]
-      (if (identical? frame callers)
-        (receive-visit server state frame visit)
-        (try
-          (fibers/install-here frame)
-          (receive-visit server state frame visit)
-          (finally (fibers/install-here callers)))))))
-
-(defn- resting
-  "What a server that waits without a thread goes on with."
-  [^Server server state debug frame]
-  (if (= :rests (.-idle server))
-    (Idle. server state debug frame)
-    (Visitable. server state debug frame)))
-
 (def kind
   "The kind of server that gen-server is."
   (reify Kind
     (process [_ server message state debug] (settled server (handle server message state debug)))
     (end [_ server reason state message debug] (stop server reason state message debug))
     (face [_ server debug] (face server debug))
-    (resting [_ server state debug frame] (resting server state debug frame))))
+    (resting [_ server state debug frame] (Idle. server state debug frame))))
 
 ;; ---- the beginning
 
@@ -260,7 +204,7 @@
   "Makes this process a server with the state; does not return."
   [behaviour state {:keys [name debug action]} parent]
   (let [server (host/server kind behaviour name parent nil)
-        debug (system/start-debug debug)]
+        debug (debug/start-debug debug)]
     (host/serve server (settled server (proceed server :init nil state debug action [:ok state action])))))
 
 (defn- up [server debug value fail]

@@ -2,7 +2,7 @@
   "What a state callback may ask for beside the next state: replies, postponing, timeouts, events."
   {:no-doc true}
   (:require
-   [magnetar.gen-server.host :as host]
+   [magnetar.impl.otp.host :as host]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.process Pid Ref)))

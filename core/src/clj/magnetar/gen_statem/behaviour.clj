@@ -2,13 +2,13 @@
   "What a state machine does: its callbacks, its callback mode, and the functions of its states."
   {:no-doc true}
   (:require
-   [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.runtime]
    [magnetar.impl.suggest :as suggest])
   (:import
    (clojure.lang Namespace)
-   (magnetar.gen_server.behaviour Behaviour)))
+   (magnetar.impl.otp.behaviour Behaviour)))
 
 (set! *warn-on-reflection* true)
 

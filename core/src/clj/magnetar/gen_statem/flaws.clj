@@ -2,16 +2,16 @@
   "Why a state machine ends whose callback returned what it may not: [reason what sentence]."
   {:no-doc true}
   (:require
-   [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.host :as host]
    [magnetar.gen-statem.actions :as actions]
    [magnetar.gen-statem.behaviour :as statem]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.otp.behaviour :as behaviour]
+   [magnetar.impl.otp.host :as host]
    [magnetar.impl.runtime]
    [magnetar.impl.suggest :as suggest])
   (:import
-   (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.gen_statem.behaviour Mode)))
+   (magnetar.gen_statem.behaviour Mode)
+   (magnetar.impl.otp.behaviour Behaviour)))
 
 (set! *warn-on-reflection* true)
 

@@ -3,24 +3,25 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
-   [magnetar.gen-server.behaviour :as server-behaviour]
-   [magnetar.gen-server.host :as host :refer [guarded head]]
    [magnetar.gen-statem.actions :as actions]
    [magnetar.gen-statem.behaviour :as behaviour]
    [magnetar.gen-statem.flaws :as flaws]
    [magnetar.gen-statem.timers :as timers]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.otp.behaviour :as otp-behaviour]
+   [magnetar.impl.otp.debug :as debug]
+   [magnetar.impl.otp.host :as host :refer [guarded head]]
+   [magnetar.impl.otp.reply :as reply]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
    [magnetar.proc-lib :as proc-lib]
-   [magnetar.proc-lib.report :as report]
-   [magnetar.sys.system :as system])
+   [magnetar.proc-lib.report :as report])
   (:import
-   (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.gen_server.host Failed Idle Kind Next Server)
    (magnetar.gen_statem.actions Bad Plan)
    (magnetar.gen_statem.behaviour Mode)
+   (magnetar.impl.otp.behaviour Behaviour)
+   (magnetar.impl.otp.host Failed Idle Kind Next Server)
    (magnetar.kernel.fiber Exit Fiber)
    (magnetar.kernel.time Durations)))
 
@@ -39,7 +40,7 @@
 
 (defn- noted [^Now now ^Server server event]
   (if-some [debug (.-debug now)]
-    (assoc now :debug (system/note debug (.-who server) event))
+    (assoc now :debug (debug/note debug (.-who server) event))
     now))
 
 ;; ---- the end
@@ -85,7 +86,7 @@
 (defn- answer
   "Sends the reply that the action is."
   [now server [_ from value]]
-  (system/reply from value)
+  (reply/reply from value)
   (noted now server [:out value (nth from 0)]))
 
 (defn- replies
@@ -281,7 +282,7 @@
 
 (defn- change-code [now old extra]
   (let [modules (apply list (map behaviour/reread (:modules now)))
-        change (server-behaviour/callback (first modules) :code-change)
+        change (otp-behaviour/callback (first modules) :code-change)
         [old :as changed?] (old-version (first modules) old)
         value (if (and change changed?)
                 (change old (:state now) (:data now) extra)
@@ -348,7 +349,7 @@
   "Makes this process a state machine; does not return."
   [behaviour state data {:keys [name debug actions]} parent]
   (let [server (host/server kind behaviour name parent nil)
-        now (fresh behaviour state data (system/start-debug debug))]
+        now (fresh behaviour state data (debug/start-debug debug))]
     (if (:on now)
       (serve server now actions)
       (flawed server now nil (flaws/unknown-first-state behaviour state)))))

@@ -3,11 +3,11 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
-   [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.host :as host]
    [magnetar.gen-statem.actions :as actions]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.otp.behaviour :as behaviour]
+   [magnetar.impl.otp.host :as host]
    [magnetar.impl.runtime]
    [magnetar.impl.suggest :as suggest]
    [magnetar.proc-lib.report :as report]))

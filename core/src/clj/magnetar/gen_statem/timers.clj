@@ -5,7 +5,7 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
-   [magnetar.gen-server.host :as host]
+   [magnetar.impl.otp.host :as host]
    [magnetar.impl.runtime])
   (:import
    (magnetar.gen_statem.actions Timeout)

@@ -12,31 +12,31 @@
   (:require
    [clojure.string :as str]
    [magnetar.actor :as actor :refer [! receive]]
-   [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.call :as call]
-   [magnetar.gen-server.host :as host]
-   [magnetar.gen-server.names :as names]
    [magnetar.hot.load :as loading]
-   [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.servers :as servers]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.otp.behaviour :as behaviour]
+   [magnetar.impl.otp.host :as host]
+   [magnetar.impl.otp.names :as names]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
    [magnetar.proc-lib :as proc-lib]
-   [magnetar.supervisor :as sup])
+   [magnetar.supervisor.requests :as supervisor])
   (:import
    (clojure.lang ExceptionInfo)
-   (magnetar.gen_server.behaviour Behaviour)
-   (magnetar.gen_server.host Server)
-   (magnetar.kernel.process LocalProcess Pid Processes)))
+   (magnetar.impl.otp.behaviour Behaviour)
+   (magnetar.impl.otp.host Server)
+   (magnetar.kernel.process LocalProcess Pid ProcessTable Send)))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- who is there
 
-(defn- label [process]
-  (when-some [^Server desk (host/desk-of process)]
-    (.-label ^Behaviour (.-behaviour desk))))
+(defn- label [^LocalProcess process]
+  (when-some [^Server server (.server process)]
+    (.-label ^Behaviour (.-behaviour server))))
 
 (defn- supervisor?
   "Does the process start others, and keep them? A pool does as well."
@@ -47,7 +47,7 @@
   "What is known of the process without asking it; nil if it is dead."
   [pid]
   (when (actor/alive? pid)
-    (when-some [^LocalProcess process (Processes/processOf pid)]
+    (when-some [^LocalProcess process (ProcessTable/live pid)]
       {:pid pid :name (.name process) :versions (versions/served-by process) :supervisor? (supervisor? process)})))
 
 (defn- gone?
@@ -59,7 +59,7 @@
   "The answer of the server, ::gone if it is dead."
   [{:keys [pid] :as server} request timeout]
   (try
-    (call/system pid request timeout)
+    (request/system pid request timeout)
     (catch ExceptionInfo e
       (if (gone? server e) ::gone (throw e)))))
 
@@ -67,7 +67,7 @@
   "Sends a request that nobody waits for; the dead do not mind."
   [{:keys [pid]} request]
   (when (actor/alive? pid)
-    (Processes/control pid [:magnetar/system [(actor/self) nil] request])))
+    (Send/control pid [:magnetar/system [(actor/self) nil] request])))
 
 (defn- state-of [server timeout]
   (let [answer (ask server [:get-state] timeout)]
@@ -125,8 +125,8 @@
 (defn- recheck
   "Refuses code that has lost a callback which the server needs."
   [{:keys [pid]}]
-  (when-some [^Server desk (some-> (Processes/processOf pid) host/desk-of)]
-    (behaviour/recheck (.-behaviour desk))))
+  (when-some [^Server server (some-> (ProcessTable/live pid) .server)]
+    (behaviour/recheck (.-behaviour server))))
 
 (defn- old-version
   "What code-change is told: the version; of a process with callbacks of several namespaces, a map."
@@ -140,7 +140,7 @@
 (defn- told-version
   "What the server is told. An event manager knows of each handler what its state was made by, and is told all."
   [{:keys [pid versions]}]
-  (if (= 'magnetar.gen-event (some-> (Processes/processOf pid) label))
+  (if (= 'magnetar.gen-event (some-> (ProcessTable/live pid) label))
     versions
     (old-version versions)))
 
@@ -185,8 +185,8 @@
 (defn- settle-child [[supervisor what id]]
   (try
     (let [[how why :as answer] (if (= :started what)
-                                 (sup/restart-child supervisor id)
-                                 (do (sup/terminate-child supervisor id) [(sup/delete-child supervisor id)]))]
+                                 (supervisor/restart-child supervisor id)
+                                 (do (supervisor/terminate-child supervisor id) [(supervisor/delete-child supervisor id)]))]
       (if (= :ok how) [what id] [:failed [id (or why answer)]]))
     (catch ExceptionInfo e
       [:failed [id (:reason (ex-data e))]])))
@@ -251,7 +251,7 @@
 
 (defn- root [server]
   (when (nil? server)
-    (address/refuse-server "upgrade" server))
+    (servers/refuse-server "upgrade" server))
   (or (some-> (names/pid-of "upgrade" server) known)
       (arguments/misuse :magnetar/no-such-server
                         (str "`upgrade` wants a supervisor or a server that is alive; there is none at " (arguments/show server) ".") {:server server})))
@@ -261,7 +261,7 @@
 
 (defn- refuse-own [roots timeout]
   (let [me (actor/self)]
-    (when (and (or (host/desk-of (LocalProcess/current)) (versions/served-by (LocalProcess/current)))
+    (when (and (or (.server (LocalProcess/current)) (versions/served-by (LocalProcess/current)))
                (or (some #(= me (:pid %)) roots)
                    (some #(= me (:pid %)) (mapcat #(all-below % timeout) roots))))
       (arguments/misuse :magnetar/upgrades-itself

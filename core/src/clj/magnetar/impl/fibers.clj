@@ -1,18 +1,15 @@
 (ns magnetar.impl.fibers
-  "Starts bodies of code: on fibers that are collected when nobody can reach them, on fibers that are not, on platform threads."
+  "Starts bodies of code on fibers. A fiber is held weakly, and collected once it is unreachable, or strongly."
   {:no-doc true}
   (:require
    [clojure.string :as str]
    [magnetar.impl.reports :as reports]
-   [magnetar.impl.runtime]
-   [magnetar.impl.threads :as threads]
-   [magnetar.impl.worlds :as worlds])
+   [magnetar.impl.runtime])
   (:import
    (clojure.lang Var)
    (java.lang ClassValue)
    (magnetar.kernel.channel Buffer Channel GoBody)
-   (magnetar.kernel.fiber Fiber Fibers Fibers$Hold ThreadLocals)
-   (magnetar.kernel.report Failures)))
+   (magnetar.kernel.fiber Fiber Fibers Fibers$Hold ThreadLocals)))
 
 (set! *warn-on-reflection* true)
 
@@ -84,17 +81,6 @@
   ^Channel []
   (Channel/of (Buffer/fixed 1)))
 
-(defn- yield
-  "Puts the value of `f` on `out`, unless it is nil, and closes `out`; a failure is reported before."
-  [site f ^Channel out]
-  (try
-    (let [value (f)]
-      (when (some? value)
-        (.offer out value)))
-    (catch Throwable e
-      (Failures/report site (Thread/currentThread) e))
-    (finally (.close out))))
-
 (defn start-go
   "Runs `f` on a fiber named `site` that nobody holds; returns the channel of its result."
   [^String site ^Callable f]
@@ -109,40 +95,6 @@
      (start-go ~what (^:once fn* []
                        (install bindings#)
                        ~@body))))
-
-(defn- keeping-context
-  "`f` with the context values that this thread has; a thread of an executor has none of its own."
-  [f]
-  (if-some [context (.context (Fiber/current))]
-    (^:once fn* []
-      (let [fiber (Fiber/current)]
-        (.setContext fiber context)
-        (try
-          (f)
-          (finally (.setContext fiber nil)))))
-    f))
-
-(defn- on-executor [site f ^Channel out workload]
-  (.execute (threads/executor-for workload)
-            (^:once fn* [] (yield site f out))))
-
-(defn- on-held-fiber [^String site ^Callable f out]
-  (Fibers/start site Fibers$Hold/STRONG (GoBody. f out)))
-
-(defn- on-fiber? [workload]
-  (or (worlds/simulated?)
-      (and (= :io workload) (nil? (threads/custom-executor :io)))))
-
-(defn start-thread
-  "Runs `f` on a thread for `workload`, with a copy of the bindings that `set!` may change; returns the channel of its result."
-  [site f workload]
-  (let [out (result-channel)
-        bindings (get-thread-bindings)
-        bound (^:once fn* [] (with-bindings* bindings f))]
-    (if (on-fiber? workload)
-      (on-held-fiber site bound out)
-      (on-executor site (keeping-context bound) out workload))
-    out))
 
 (defn dispatch
   "Runs `f` on a fiber of its own."

@@ -8,7 +8,7 @@
   (:import
    (java.util.concurrent ExecutionException)
    (magnetar.kernel.fiber Cancelled Exit Fiber)
-   (magnetar.kernel.process LocalProcess)
+   (magnetar.kernel.process Hosting)
    (magnetar.kernel.scope Fork Joiner Scope)))
 
 (set! *warn-on-reflection* true)
@@ -25,7 +25,7 @@
   [error]
   (or (instance? Cancelled error)
       (instance? Exit error)
-      (LocalProcess/isContinue error)
+      (Hosting/isContinue error)
       (instance? InterruptedException error)
       (and (.isDoomed (Fiber/current)) (by-cancellation? error))))
 

@@ -3,10 +3,11 @@
   {:no-doc true}
   (:require
    [magnetar.impl.chans :as chans]
-   [magnetar.impl.fibers :as fibers :refer [background]]
+   [magnetar.impl.fibers :refer [background]]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.refusals :as refusals]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.threads :as threads])
   (:import
    (magnetar.kernel.channel Buffer Channel Ports)
    (magnetar.kernel.report Failures)))
@@ -127,7 +128,7 @@
           (when close? (ports/close to)))))))
 
 (defn- on-platform-thread [site f]
-  (fibers/start-thread site f :mixed))
+  (threads/start-thread site f :mixed))
 
 (defn- on-fiber [site f]
   (background site (f)))

@@ -9,7 +9,8 @@
    [magnetar.impl.fibers :as fibers :refer [background]]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.refusals :as refusals]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.threads :as threads])
   (:import
    (clojure.lang AFunction IFn$LO)
    (java.util.concurrent.atomic AtomicInteger)
@@ -61,7 +62,7 @@
     (intern own sym @v)))
 
 (defn start-thread [site f workload]
-  (fibers/start-thread site (refusals/callable "thread-call" f) workload))
+  (threads/start-thread site (refusals/callable "thread-call" f) workload))
 
 (defmacro ^:private closing
   "Does body; if it throws, closes the channel first, so that nobody waits for what will not come."
@@ -153,7 +154,7 @@
   (background site (put-all "onto-chan!" ch coll close?)))
 
 (defn onto-blocking [site ch coll close?]
-  (fibers/start-thread site #(put-all "onto-chan!!" ch coll close?) :mixed))
+  (threads/start-thread site #(put-all "onto-chan!!" ch coll close?) :mixed))
 
 (defn- channel-for [coll]
   (let [n (long (bounded-count 100 coll))]

@@ -1,12 +1,17 @@
 (ns magnetar.impl.threads
-  "Platform threads for work that virtual threads cannot give back: one cached pool for each kind of workload."
+  "Threads for a workload: fibers, or platform threads of a cached pool for work that would pin a virtual thread."
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.runtime])
+   [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.runtime]
+   [magnetar.impl.worlds :as worlds])
   (:import
    (java.util.concurrent Executor Executors ThreadFactory)
-   (java.util.concurrent.atomic AtomicLong)))
+   (java.util.concurrent.atomic AtomicLong)
+   (magnetar.kernel.channel Channel GoBody)
+   (magnetar.kernel.fiber Fiber Fibers Fibers$Hold)
+   (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
 
@@ -62,3 +67,50 @@
       (if (= workload :core-async-dispatch)
         (executor-for :io)
         (once pools workload default-executor))))
+
+;; ---- what runs on them
+
+(defn- yield
+  "Puts the value of `f` on `out`, unless it is nil, and closes `out`; a failure is reported before."
+  [site f ^Channel out]
+  (try
+    (let [value (f)]
+      (when (some? value)
+        (.offer out value)))
+    (catch Throwable e
+      (Failures/report site (Thread/currentThread) e))
+    (finally (.close out))))
+
+(defn- keeping-context
+  "`f` with the context values that this thread has; a thread of an executor has none of its own."
+  [f]
+  (if-some [context (.context (Fiber/current))]
+    (^:once fn* []
+      (let [fiber (Fiber/current)]
+        (.setContext fiber context)
+        (try
+          (f)
+          (finally (.setContext fiber nil)))))
+    f))
+
+(defn- on-executor [site f ^Channel out workload]
+  (.execute (executor-for workload)
+            (^:once fn* [] (yield site f out))))
+
+(defn- on-held-fiber [^String site ^Callable f out]
+  (Fibers/start site Fibers$Hold/STRONG (GoBody. f out)))
+
+(defn- on-fiber? [workload]
+  (or (worlds/simulated?)
+      (and (= :io workload) (nil? (custom-executor :io)))))
+
+(defn start-thread
+  "Runs `f` on a thread for `workload`, with a copy of the bindings that `set!` may change; returns the channel of its result."
+  [site f workload]
+  (let [out (fibers/result-channel)
+        bindings (get-thread-bindings)
+        bound (^:once fn* [] (with-bindings* bindings f))]
+    (if (on-fiber? workload)
+      (on-held-fiber site bound out)
+      (on-executor site (keeping-context bound) out workload))
+    out))

@@ -7,7 +7,7 @@
    [magnetar.impl.runtime])
   (:import
    (java.io Writer)
-   (magnetar.kernel.process Pid Processes Ref)))
+   (magnetar.kernel.process Pid Ref Send SendTimers)))
 
 (set! *warn-on-reflection* true)
 
@@ -31,7 +31,7 @@
   (let [state (.-state timer)
         stopped (if state (compare-and-set! state :waiting :cancelled) (info/alive? (.-pid timer)))]
     (when (or stopped (nil? state))
-      (Processes/exit (.-pid timer) :kill))
+      (Send/exit (.-pid timer) :kill))
     stopped))
 
 (defn- check [operation x]
@@ -45,7 +45,7 @@
   ^long [operation timer]
   (check operation timer)
   (if (instance? Ref timer)
-    (Processes/cancelTimer timer)
+    (SendTimers/cancel timer)
     (let [left ((.-left ^Timer timer))]
       (if (stopped? timer) left -1))))
 
@@ -54,5 +54,5 @@
   ^long [operation timer]
   (check operation timer)
   (if (instance? Ref timer)
-    (Processes/readTimer timer)
+    (SendTimers/read timer)
     (if (waits? timer) ((.-left ^Timer timer)) -1)))

@@ -4,8 +4,7 @@
   (:require
    [magnetar.impl.loading :as loading]
    [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds]
-   [magnetar.proc-lib.text :as text])
+   [magnetar.impl.worlds :as worlds])
   (:import
    (java.util.function Consumer)
    (magnetar.kernel.fiber Cancelled Exit)
@@ -22,11 +21,17 @@
   [f]
   (first (reset-vals! hook f)))
 
-;; Loaded by the first report: a program that reports nothing needs no logging. A failure is not kept: that report may come where the stack is full.
+;; Loaded by the first report, with the words of events: a program that reports nothing needs neither. A failure is not kept: that report may come
+;; where the stack is full.
 (defonce ^:private logger (atom nil))
 
 (defn- write [{:keys [level] :as event}]
   ((or @logger (reset! logger (loading/value 'magnetar.proc-lib.loggers/log))) level (dissoc event :level)))
+
+(defn- tell-of-failure [t event]
+  (let [text (loading/value 'magnetar.proc-lib.text/event)]
+    (binding [*out* *err*]
+      (println (str "The hook of reports failed: " (ex-message t) ". It was given:\n" (text (dissoc event :level)))))))
 
 (defn tell
   "Reports an event: {:event .. :level :error, :warning or :info ..}. What goes wrong with that does not concern the caller."
@@ -36,8 +41,7 @@
     (catch Throwable t
       (when (or (instance? Exit t) (instance? Cancelled t))
         (throw t))
-      (binding [*out* *err*]
-        (println (str "The hook of reports failed: " (ex-message t) ". It was given:\n" (text/event (dissoc event :level))))))))
+      (tell-of-failure t event))))
 
 ;; ---- long mailboxes
 

@@ -1,16 +1,18 @@
 (ns magnetar.registry.table
   "The entries of a registry: from keys to processes and their values, read without a lock by whoever asks.
 
-  An entry of the dead is none: whoever looks skips it, whoever registers takes its place, and the process of the registry clears it away."
+  A process owns the table while it has entries, and its death removes them. An entry of a process that is told to exit does not count: a look skips
+  it, and a registration takes its place."
   {:no-doc true}
   (:require
+   [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.runtime])
   (:import
    (java.util.concurrent ConcurrentHashMap)
    (java.util.concurrent.atomic AtomicLong)
    (java.util.function BiFunction)
    (magnetar.kernel.fiber Simulated)
-   (magnetar.kernel.process Pid)))
+   (magnetar.kernel.process Owned Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -40,8 +42,12 @@
   (get [_] value)
   (put [_ x] (set! value x)))
 
+(declare forget)
+
 ;; `at`: from keys to an entry, or where keys are not unique to a sorted map from numbers to entries. `of`: from pids to such a map.
-(deftype Table [unique? listeners parent ^ConcurrentHashMap at ^ConcurrentHashMap of ^ConcurrentHashMap metadata ^AtomicLong numbers])
+(deftype Table [unique? listeners parent ^ConcurrentHashMap at ^ConcurrentHashMap of ^ConcurrentHashMap metadata ^AtomicLong numbers]
+  Owned
+  (ownerDied [this pid] (owned/clear-away #(forget this %) pid)))
 
 (defn table
   "An empty table."
@@ -107,14 +113,24 @@
       (.-pid holder)
       (do
         (alter-in (.-of table) pid (with-entry entry))
-        (Simulated/switchPoint)
-        ;; It may have died before the entry was there, and been forgotten too early.
-        (when-not (.isAlive pid) (forget table pid))
+        (owned/own pid table)
+        (when (owned/dying? pid) (forget table pid))
         nil))))
+
+;; T1 removes the last entry of a process, T2 adds one. If T1 disowns the table after T2 let the process own it, T1 sees the entry of T2 and takes that
+;; back; if the process has died meanwhile, T1 removes the entry.
+(defn- disown-if-empty [^Table table pid]
+  (let [^ConcurrentHashMap of (.-of table)]
+    (when-not (.containsKey of pid)
+      (owned/disown pid table)
+      (Simulated/switchPoint)
+      (when (and (.containsKey of pid) (not (owned/own pid table)))
+        (forget table pid)))))
 
 (defn- remove-entry [^Table table ^Entry entry]
   (remove-at table entry)
-  (alter-in (.-of table) (.-pid entry) (without-entry entry)))
+  (alter-in (.-of table) (.-pid entry) (without-entry entry))
+  (disown-if-empty table (.-pid entry)))
 
 ;; ---- looks
 

@@ -9,6 +9,7 @@
   argument is clearer where it can be passed; a dynamic var is right where Clojure's own tools look for one, such as *out*."
   (:require
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.context :as context]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime])
   (:import
@@ -37,11 +38,11 @@
    (when-not (symbol? sym)
      (throw (errors/illegal-argument :magnetar/not-a-symbol (str "`context` wants a symbol as the name; this is " (arguments/show sym) ".") {:value sym})))
    (with-meta (reify IDeref (deref [_] (value-of sym default)))
-     {::name sym :type ::context})))
+     {::context/name sym :type ::context})))
 
 ;; Without reading it: that may fail.
 (defmethod print-method ::context [x ^Writer writer]
-  (.write writer (str "#<Context " (::name (meta x)) ">")))
+  (.write writer (str "#<Context " (::context/name (meta x)) ">")))
 
 (defmacro defcontext
   "Defines a context value, with a default or without one.
@@ -51,31 +52,10 @@
   [sym & default]
   `(def ~sym (context '~(symbol (str *ns*) (str sym)) ~@default)))
 
-(defn- key-of [x]
-  (or (::name (meta x))
-      (throw (errors/illegal-argument :magnetar/not-a-context
-                                      (str "with-context binds names made by defcontext; this is " (arguments/show x) ".")
-                                      {:value x}))))
-
 (defn context*
   "Calls f with the context values in pairs, a map from context to value. See `with-context`."
   [pairs f]
-  (let [fiber (Fiber/current)
-        before (.context fiber)]
-    (.setContext fiber (into (or before {}) (map (fn [[k v]] [(key-of k) v])) pairs))
-    (try
-      (f)
-      (finally (.setContext fiber before)))))
-
-(defn ^:no-doc without*
-  "Calls f with no context values."
-  [f]
-  (let [fiber (Fiber/current)
-        before (.context fiber)]
-    (.setContext fiber nil)
-    (try
-      (f)
-      (finally (.setContext fiber before)))))
+  (context/with pairs f))
 
 (defmacro with-context
   "Does body with the context values bound, in this fiber and in every one that is started by it.

@@ -6,9 +6,9 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
-   [magnetar.gen-server :as gs]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
    [magnetar.impl.worlds :as worlds]
@@ -179,7 +179,7 @@
 
 (defn- try-again [state {:keys [key] :as child} why]
   (children/tell :start-error (:who state) child why)
-  (gs/cast (actor/self) [::try-again key])
+  (request/cast (actor/self) [::try-again key])
   [:noreply (-> (put-pid state key :restarting)
                 (assoc-in [:kids key :why] why))])
 

@@ -13,7 +13,7 @@
    [magnetar.proc-lib.report :as report])
   (:import
    (clojure.lang ArityException)
-   (magnetar.kernel.process LocalProcess Pid Processes)
+   (magnetar.kernel.process Links LocalProcess Pid ProcessTable)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -30,12 +30,12 @@
                                                               " a pid, :ignore or [:error why]")]]))
 
 (defn- linked? [pid]
-  (.isLinked (LocalProcess/current) pid))
+  (Links/isLinked (LocalProcess/current) pid))
 
 (defn- child-of-this?
   "Was the process started by this one?"
   [pid]
-  (when-some [^LocalProcess process (Processes/processOf pid)]
+  (when-some [^LocalProcess process (ProcessTable/live pid)]
     (= (actor/self) (:parent (get (.dictionary process) ::proc-lib/family)))))
 
 (defn- held

@@ -14,7 +14,7 @@
    [magnetar.task.work :as work])
   (:import
    (clojure.lang IReduce Seqable)
-   (magnetar.kernel.process LocalProcess Matcher Processes)))
+   (magnetar.kernel.process LocalProcess Matcher Refs)))
 
 (set! *warn-on-reflection* true)
 
@@ -48,11 +48,11 @@
   "Takes the message of the link out of the mailbox, if this process traps exits and it is there."
   [^LocalProcess me {:keys [pid birth]}]
   (when (.trapsExits me)
-    (.receive me (reify Matcher
-                   (match [_ message]
-                     (when (and (vector? message) (= 3 (count message)) (= :EXIT (nth message 0)) (= pid (nth message 1)))
-                       true)))
-              0 (Processes/mark me (object-array [birth])))))
+    (.receive (.receiver me) (reify Matcher
+                               (match [_ message]
+                                 (when (and (vector? message) (= 3 (count message)) (= :EXIT (nth message 0)) (= pid (nth message 1)))
+                                   true)))
+              0 (Refs/mark me (object-array [birth])))))
 
 (defn- part
   "Undoes the link with a task, of which nothing stays in the mailbox."
@@ -198,4 +198,4 @@
   (let [plan (plan start options)]
     (Stream. site (fn [f init]
                     (transactions/refuse "async-stream")
-                    (run (assoc plan :me (Processes/requireCurrent "async-stream")) coll f init)))))
+                    (run (assoc plan :me (LocalProcess/require "async-stream")) coll f init)))))

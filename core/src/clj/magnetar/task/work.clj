@@ -6,17 +6,17 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive]]
-   [magnetar.gen-server.call :as call]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions]
    [magnetar.proc-lib :as proc-lib])
   (:import
    (magnetar.kernel.fiber Exit)
-   (magnetar.kernel.process LocalProcess Matcher Pid Pid$Ended Processes Ref)))
+   (magnetar.kernel.process Calls Calls$Failed Calls$Why Hosting Links LocalProcess Matcher Pid Pid$Ended Ref Refs)))
 
 (set! *warn-on-reflection* true)
 
@@ -48,7 +48,7 @@
   (! ref [ref (try
                 (f)
                 (catch Throwable t
-                  (throw (if (LocalProcess/isContinue t) (proc-lib/going-on t #(answer ref %)) t))))]))
+                  (throw (if (Hosting/isContinue t) (proc-lib/going-on t #(answer ref %)) t))))]))
 
 (defn- work [owner callers f args]
   (fn []
@@ -74,7 +74,7 @@
   "Starts (f & args) in a process that is linked to this one; the task."
   [site f args]
   (check-function "async" f)
-  (let [owner (.pid (Processes/requireCurrent "async"))
+  (let [owner (.pid (LocalProcess/require "async"))
         work (work owner (callers-of-new owner) f args)]
     (introduce owner site (proc-lib/spawn-at "async" site {:link true} work))))
 
@@ -97,7 +97,7 @@
   "The body of a task that a supervisor starts for this process."
   [operation f args]
   (check-function operation f)
-  (let [owner (.pid (Processes/requireCurrent operation))]
+  (let [owner (.pid (LocalProcess/require operation))]
     (work owner (callers-of-new owner) f args)))
 
 (defn adopt
@@ -105,7 +105,7 @@
   [site pid link?]
   (let [owner (actor/self)]
     (when link?
-      (.link (LocalProcess/current) pid)) ; of one that died meanwhile the monitor tells
+      (Links/link (LocalProcess/current) pid)) ; of one that died meanwhile the monitor tells
     (introduce owner site pid)))
 
 ;; ---- what comes of it
@@ -117,7 +117,7 @@
     (arguments/misuse :magnetar/not-a-task
                       (str "`" operation "` wants a task, as `async` returns it; this is " (arguments/show task) ".") {:value task}))
   (transactions/refuse operation)
-  (let [me (Processes/requireCurrent operation)]
+  (let [me (LocalProcess/require operation)]
     (when-not (= (:owner task) (.pid me))
       (arguments/misuse :magnetar/not-the-owner
                         (str "`" operation "` was called by " (.pid me) " for the " (:site task) ", whose answer goes to its owner "
@@ -157,8 +157,15 @@
   (let [ended (when (= :noproc reason) (.ended pid))]
     (if ended (.reason ^Pid$Ended ended) reason)))
 
+(defn- ended
+  "[:ok value] or [:exit reason] of what waiting for a task has ended with; nil if time ran out."
+  [task end]
+  (cond
+    (not (instance? Calls$Failed end)) [:ok end]
+    (identical? Calls$Why/DOWN (.why ^Calls$Failed end)) [:exit (true-reason (:pid task) (.detail ^Calls$Failed end))]))
+
 (defn result
-  "[:ok value] or [:exit reason] of what a task's owner has received."
+  "[:ok value] or [:exit reason] of a message that a task's owner has received."
   [answer]
   (if (= 2 (count answer))
     [:ok (nth answer 1)]
@@ -178,15 +185,14 @@
 (defn take-answer
   "The result of the task, nil if there is none within so many nanoseconds; then it may be asked for again."
   [^LocalProcess me task nanos]
-  (when-some [answer (call/receive-answer me (:ref task) nanos)]
-    (let [result (result answer)]
-      (die-of me task result)
-      result)))
+  (when-some [result (ended task (Calls/await me (:ref task) (long nanos)))]
+    (die-of me task result)
+    result))
 
 (defn give-up
   "Waits for the task no longer: its result if that is there already, or nil."
-  [me {:keys [ref]}]
-  (some-> (call/give-up me ref) result))
+  [^LocalProcess me task]
+  (ended task (Calls/giveUp me (:ref task))))
 
 (defn value-or-throw
   "The value of a result; throws if the task died."
@@ -209,13 +215,13 @@
 (defn mark
   "The place in the mailbox behind which all answers to these references are."
   ^long [^LocalProcess me refs]
-  (transduce (map #(Processes/mark me (object-array [%]))) min Long/MAX_VALUE refs))
+  (transduce (map #(Refs/mark me (object-array [%]))) min Long/MAX_VALUE refs))
 
 (defn take-any
   "[reference result] of the first answer behind the mark to one of the references, which are the keys of a map; nil if none comes within so many
   nanoseconds."
   [^LocalProcess me refs mark nanos]
-  (when-some [answer (.receive me (Answers. refs) (long nanos) (long mark))]
+  (when-some [answer (.receive (.receiver me) (Answers. refs) (long nanos) (long mark))]
     [(if (= 2 (count answer)) (nth answer 0) (nth answer 1))
      (result answer)]))
 

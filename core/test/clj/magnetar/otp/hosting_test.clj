@@ -6,14 +6,14 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.actor-support :as processes]
    [magnetar.gen-server :as gs]
-   [magnetar.gen-server.host :as host]
+   [magnetar.impl.otp.host :as host]
    [magnetar.impl.runtime]
    [magnetar.otp.lanes :as lanes]
    [magnetar.scope :as scope]
    [magnetar.scope.context :refer [defcontext with-context]]
    [magnetar.support :refer [eventually value-of with-failures]])
   (:import
-   (magnetar.kernel.process LocalProcess Processes)))
+   (magnetar.kernel.process LocalProcess ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -40,7 +40,7 @@
    (second (gs/start script :st (assoc options :hosting :activated)))))
 
 (defn- thread-of [pid]
-  (.thread (.info ^LocalProcess (Processes/processOf pid))))
+  (.thread (.info ^LocalProcess (ProcessTable/live pid))))
 
 (defn- rests? [pid]
   (eventually (nil? (thread-of pid))))
@@ -50,7 +50,7 @@
     (is (rests? pid))
     (is (actor/alive? pid))
     (is (= pid (actor/whereis ::idle)))
-    (is (some #{pid} (map LocalProcess/.pid (Processes/all))))
+    (is (some #{pid} (map LocalProcess/.pid (ProcessTable/all))))
     (is (= :waiting (actor/process-info pid :status)))
     (is (= :st (gs/call pid (fn [_ s] [:reply s s]))))
     (is (rests? pid))
@@ -72,7 +72,7 @@
       (is (rests? pid))
       (actor/exit pid signal)
       (is (= reason (processes/reason pid)))
-      (is (eventually (not-any? #{pid} (map LocalProcess/.pid (Processes/all))))))))
+      (is (eventually (not-any? #{pid} (map LocalProcess/.pid (ProcessTable/all))))))))
 
 (deftest a-server-at-rest-is-a-link-and-a-monitor
   (let [pid (server)

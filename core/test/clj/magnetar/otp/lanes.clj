@@ -17,14 +17,14 @@
    [magnetar.support :as support])
   (:import
    (magnetar.kernel.fiber Exit)
-   (magnetar.kernel.process LocalProcess Processes)))
+   (magnetar.kernel.process LocalProcess ProcessTable Send)))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- the lane of our processes
 
 (defn- alive-now []
-  (into #{} (map LocalProcess/.pid) (Processes/all)))
+  (into #{} (map LocalProcess/.pid) (ProcessTable/all)))
 
 (defn- host [f]
   (fn []
@@ -39,7 +39,7 @@
   (let [before (alive-now)]
     (try
       (f)
-      (finally (run! #(Processes/exit % :kill) (remove before (alive-now)))))))
+      (finally (run! #(Send/exit % :kill) (remove before (alive-now)))))))
 
 (def reports
   "The events of OTP since the scenario began."

@@ -6,7 +6,7 @@
    [magnetar.impl.runtime]
    [magnetar.otp.lanes :as lanes :refer [scenario]])
   (:import
-   (magnetar.kernel.process Processes)))
+   (magnetar.kernel.process ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -182,10 +182,10 @@
 (scenario SPN-26 "20000 processes reply once each, and are gone"
   :expect [20000 true]
   :ours (let [me (self)
-              before (count (Processes/all))]
+              before (count (ProcessTable/all))]
           (dotimes [_ 20000] (spawn #(! me :reply)))
           [(count-replies 20000)
-           (lanes/wait-for #(<= (count (Processes/all)) before))])
+           (lanes/wait-for #(<= (count (ProcessTable/all)) before))])
   :erl "Me = self(), Before = erlang:system_info(process_count),
     [spawn(fun() -> Me ! reply end) || _ <- lists:seq(1, 20000)],
     N = length([receive reply -> ok end || _ <- lists:seq(1, 20000)]),

@@ -99,12 +99,6 @@
      :act (fn [_] (user/thread-of pid))
      :settle (fn [_] (await-idle thread))}))
 
-(defn- inline-call []
-  (let [[_ pid] (gs/start-link user/server nil {:hosting :activated :inline-calls true})]
-    {:title "gs/call, :inline-calls true"
-     :ready (fn [] (Thread/sleep 5))
-     :act (fn [_] (user/thread-of pid))}))
-
 (defn- noting-child
   "Returns a :start of a child: it notes the new child and the supervisor in the atom."
   [starts]
@@ -144,7 +138,7 @@
 
 (defn- measure-all []
   (run! measure [put-with-room take-with-value put-to-taker receive-with-message send-to-parked
-                 (call-of-server) (inline-call) (restart)]))
+                 (call-of-server) (restart)]))
 
 (defn -main
   "Does every operation in a process, then ends the JVM."

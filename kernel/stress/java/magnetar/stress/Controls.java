@@ -23,32 +23,6 @@ public final class Controls {
         }
     }
 
-    /** A flag and a cause, each looked at before the own one is written. */
-    @JCStressTest
-    @State
-    @Outcome(id = {"0, 0", "0, 1", "1, 0"}, expect = ACCEPTABLE, desc = "One sees the other.")
-    @Outcome(id = "1, 1", expect = FORBIDDEN, desc = "Lent, and interrupted.")
-    public static class LooksBeforeItWrites {
-        private volatile boolean lent;
-        private volatile boolean doomed;
-
-        @Actor
-        public void doom(II_Result r) {
-            boolean free = !lent;
-            hesitate();
-            doomed = true;
-            r.r2 = free ? 1 : 0;
-        }
-
-        @Actor
-        public void lend(II_Result r) {
-            boolean free = !doomed;
-            hesitate();
-            lent = true;
-            r.r1 = free ? 1 : 0;
-        }
-    }
-
     /** READY is published before the result. */
     @JCStressTest
     @State

@@ -6,7 +6,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope]
-   [magnetar.supervisor :as sup])
+   [magnetar.supervisor.requests :as requests])
   (:import
    (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.process Pid)))
@@ -19,7 +19,7 @@
   "The children of the supervisor; nil if it is dead, or dies now."
   [supervisor]
   (try
-    (sup/which-children supervisor)
+    (requests/which-children supervisor)
     (catch clojure.lang.ExceptionInfo e
       (when-not (= :magnetar/call-failed (:magnetar/reason (ex-data e)))
         (throw e)))))

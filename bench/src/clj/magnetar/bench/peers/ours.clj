@@ -129,7 +129,6 @@
           "mailbox" mailbox
           "server-call" (partial server-call {})
           "server-call-activated" (partial server-call {:hosting :activated})
-          "server-call-inline" (partial server-call {:hosting :activated :inline-calls true})
           "spawn-actors" spawn-all
           "spawn-join" spawn-and-join
           "spawn-join-actors" spawn-and-monitor

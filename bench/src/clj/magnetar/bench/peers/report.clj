@@ -62,7 +62,7 @@
    "Times are for one operation. A ratio is ours / theirs, one per round: the median of the rounds, the least and the greatest."
    "Below 1 Magnetar is faster, or smaller. Memory is measured once, and has no spread."
    "\"Without hand-off\" is the same with those options only that every JVM has. What each line does: `bench/README.md`."
-   "A row of servers that names a hosting (ours inline, ours activated) is of a server started so; the others are of one as `gs/start` makes it."
+   "A row of servers that names a hosting (ours activated) is of a server started so; the others are of one as `gs/start` makes it."
    ""])
 
 (defn- facts [{:keys [machine settings]}]

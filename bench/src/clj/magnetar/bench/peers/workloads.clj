@@ -67,10 +67,8 @@
      {"Erlang" nil "Pekko" nil "Kotlin" nil "jox" nil "virtual threads" nil})
    (line "gen-server call, 1 caller" "server-call" [1 500000] 500000 {"Erlang" 0.3 "Pekko" nil} :fewer {"Pekko" 10})
    (line "gen-server call, 1 caller, ours activated" "server-call-activated" [1 500000] 500000 {"Erlang" nil} :theirs "server-call")
-   (line "gen-server call, 1 caller, ours inline" "server-call-inline" [1 500000] 500000 {"Erlang" 0.3} :theirs "server-call")
    (line "gen-server call, 100 callers" "server-call" [100 1000000] 1000000 {"Erlang" 0.15 "Pekko" nil})
-   (line "gen-server call, 100 callers, ours activated" "server-call-activated" [100 1000000] 1000000 {"Erlang" nil} :theirs "server-call")
-   (line "gen-server call, 100 callers, ours inline" "server-call-inline" [100 1000000] 1000000 {"Erlang" 0.15} :theirs "server-call")])
+   (line "gen-server call, 100 callers, ours activated" "server-call-activated" [100 1000000] 1000000 {"Erlang" nil} :theirs "server-call")])
 
 (def ^:private fibers
   [(line "spawn of fibers" "spawn" [500000] 500000 (assoc with-fibers "Go" 1.2) :fewer (slow 5 10))

@@ -5,9 +5,7 @@
    [magnetar.bench.erlang :as erlang]
    [magnetar.gen-server :as gs]
    [magnetar.proc-lib :as proc-lib]
-   [magnetar.supervisor :as sup])
-  (:import
-   (magnetar.kernel.process Inline)))
+   [magnetar.supervisor :as sup]))
 
 (set! *warn-on-reflection* true)
 
@@ -19,7 +17,7 @@
    :handle-cast (fn [_ n] [:noreply (inc (long n))])})
 
 (defn- server [hosting]
-  (second (gs/start counter nil (if (= :inline hosting) {:hosting :activated :inline-calls true} {:hosting hosting}))))
+  (second (gs/start counter nil {:hosting hosting})))
 
 (defn- call-all [pid n boss]
   (dotimes [_ n] (gs/call pid :get))
@@ -130,18 +128,6 @@ sup(Told) ->
   Example: (called 1 100000)"
   [callers n]
   (beside-erlang "calls" calls [callers n]))
-
-(defn- called-inline [n]
-  (let [pid (server :inline)]
-    (while (not (Inline/isOffered pid)) (Thread/yield))
-    (calls-of pid 1 n)))
-
-(defn called-at-rest
-  "n calls of one server at rest by one caller, which serves itself.
-
-  Example: (called-at-rest 100000)"
-  [n]
-  (erlang/variant [["inline" (fn [] (quietly called-inline [n]) nil)]] peer "calls" [1 n]))
 
 (defn cast-to
   "n casts to one server, and one call.

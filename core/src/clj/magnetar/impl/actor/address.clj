@@ -2,13 +2,10 @@
   "Names of processes: those of this node, [name node], [:global name], [:via registry name]."
   {:no-doc true}
   (:require
-   [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.errors :as errors]
-   [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.process Address Pid Processes)))
+   (magnetar.kernel.process Address Pid ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -68,49 +65,9 @@
   ^Pid [name]
   (let [[kind plain registry] (parts name)]
     (case kind
-      :local (Processes/whereis plain)
+      :local (ProcessTable/whereis plain)
       :via (find-in registry plain)
       nil)))
-
-(defn- called
-  "The function that the program called: the operation, or with its namespace another one that is built on it."
-  [operation]
-  (let [function (some-> (errors/operation) symbol)]
-    (if (or (nil? function) (= operation (name function))) operation function)))
-
-(defn refuse-server
-  "Throws that this is no address of a server."
-  [operation x]
-  (arguments/misuse :magnetar/bad-address
-                    (if (language/of-error? x)
-                      (str "`" (called operation) "` got no server but the reason of a start that failed: " (reasons/text x)
-                           ". Look first at what the start returns, [:ok pid] or [:error reason].")
-                      (str "`" (called operation) "` wants a server as a pid, a name, [name node], [:global name] or "
-                           "[:via registry name]; this is " (arguments/show x) "."))
-                    {:server x}))
-
-(defn server
-  "The pid of the server at the address; nil if there is none, also of nil."
-  ^Pid [operation x]
-  (cond
-    (instance? Pid x) x
-    (or (nil? x) (parts x)) (find-pid x)
-    :else (refuse-server operation x)))
-
-(defn absent
-  "Why a call finds no server at the address: :noproc, or [:nodedown node] for another node."
-  [x]
-  (let [[kind name] (when-not (instance? Pid x) (parts x))]
-    (if (= :remote kind) [:nodedown (peek name)] :noproc)))
-
-(defn absent-note
-  "What to know or do where no server is found at the address."
-  [x]
-  (let [[reason other] (let [why (absent x)] (when (vector? why) why))]
-    (cond
-      (nil? x) "Give it the pid of a server, or its name."
-      (= :nodedown reason) (str "There is no node " (arguments/show other) ": this is the node " (arguments/show node) ", and it is connected to no other.")
-      :else "No process has this name.")))
 
 (defn- taken [name ^Pid pid holder]
   (arguments/misuse :magnetar/name-taken
@@ -155,7 +112,7 @@
   (if (vector? to)
     (let [[kind plain registry] (parts to)]
       (case kind
-        :local (or (Processes/whereis plain) nobody)
+        :local (or (ProcessTable/whereis plain) nobody)
         :via (or (find-in registry plain) to)
         :remote nobody
         to))

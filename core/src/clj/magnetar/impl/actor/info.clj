@@ -9,7 +9,7 @@
   (:import
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.park WaitReason)
-   (magnetar.kernel.process LocalProcess Pid ProcessInfo Processes)
+   (magnetar.kernel.process LocalProcess Pid ProcessInfo ProcessTable)
    (magnetar.kernel.report Frames)))
 
 (set! *warn-on-reflection* true)
@@ -17,7 +17,7 @@
 (defn alive?
   "True until the process ends or is told to; also for a pid that was read from text."
   [pid]
-  (if-some [^LocalProcess p (Processes/reach pid)]
+  (if-some [^LocalProcess p (ProcessTable/reach pid)]
     (.isAlive (.pid p))
     false))
 
@@ -64,5 +64,5 @@
 (defn of
   "What is known of the process as a map; nil if it is dead."
   [pid]
-  (when-some [^LocalProcess p (Processes/reach pid)]
+  (when-some [^LocalProcess p (ProcessTable/reach pid)]
     (data (.info p))))

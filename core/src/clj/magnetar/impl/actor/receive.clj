@@ -6,13 +6,12 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.match.clauses :as clauses]
-   [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions])
   (:import
    (java.util List)
-   (magnetar.kernel.channel Select Select$Chosen)
-   (magnetar.kernel.process LocalProcess Matcher Processes)
+   (magnetar.kernel.channel Ports ReadPort Select Select$Chosen WritePort)
+   (magnetar.kernel.process LocalProcess Matcher Refs)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
@@ -21,7 +20,7 @@
   "The process that receives."
   ^LocalProcess []
   (transactions/refuse "receive")
-  (Processes/requireCurrent "receive"))
+  (LocalProcess/require "receive"))
 
 (defn limit
   "The nanoseconds of an `after`."
@@ -33,14 +32,18 @@
 (defn- choose
   "What happens first on the channels, as the answer of the clause beside the first one; nil if time ran out, :message if one came."
   [^LocalProcess me channels ^long first-number ^long nanos]
-  (let [^Select$Chosen chosen (.awaitBeside (Select/over ^List channels) (.source me) nanos)]
+  (let [^Select$Chosen chosen (.awaitBeside (Select/over ^List channels) (.source (.receiver me)) nanos)]
     (cond
       (nil? chosen) nil
       (neg? (.index chosen)) :message
       :else (object-array [(+ first-number (.index chosen)) (.value chosen)]))))
 
+;; A copy of `magnetar.impl.ports/port?`: `receive` needs none of the operations on ports there.
+(defn- port? [x]
+  (or (instance? ReadPort x) (instance? WritePort x) (Ports/adapted x)))
+
 (defn- check-channel [x]
-  (when-not (ports/port? x)
+  (when-not (port? x)
     (arguments/misuse :magnetar/not-a-channel
                       (str "A clause (from channel v ..) of a receive wants a channel; this is " (arguments/show x)
                            ". Make one with magnetar.channel/chan.") {:value x})))
@@ -48,25 +51,25 @@
 (defn- arrived
   "The mark of the youngest message that is there: a receive that looks from an older mark on looks at that one too."
   ^long [^LocalProcess me]
-  (Processes/mark me (object-array [(.makeRef me)])))
+  (Refs/mark me (object-array [(Refs/make me)])))
 
 (defn take-or-choose
   "Like `LocalProcess.receive`, with channels beside the mailbox: the answer of the clause number first-number and on is a value of a channel."
   [^LocalProcess me ^Matcher matcher channels first-number nanos mark]
   (run! check-channel channels)
   (let [deadline (clock/deadline (long nanos))]
-    (loop [answer (.receive me matcher 0 (long mark))
+    (loop [answer (.receive (.receiver me) matcher 0 (long mark))
            looked-at (long mark)]
       (if (some? answer)
         answer
         (let [chosen (choose me channels first-number (clock/left deadline))]
           (if (= :message chosen)
             (let [youngest (arrived me)] ; before it looks: what comes meanwhile is looked at twice, not never
-              (recur (.receive me matcher 0 looked-at) youngest))
+              (recur (.receive (.receiver me) matcher 0 looked-at) youngest))
             chosen))))))
 
 (defn- mark [me locals]
-  `(Processes/mark ~me (object-array [~@locals])))
+  `(Refs/mark ~me (object-array [~@locals])))
 
 (defn- asked
   "Code of the mark to begin at: behind everything older than the references that each clause asks for."
@@ -89,7 +92,7 @@
 (defn- waiting [me matcher pinned n from after]
   (if (seq from)
     `(take-or-choose ~me ~matcher [~@(map :channel from)] ~n ~(timeout-code after) ~(asked me pinned))
-    `(.receive ~me ~matcher ~(timeout-code after) ~(asked me pinned))))
+    `(.receive (.receiver ~me) ~matcher ~(timeout-code after) ~(asked me pinned))))
 
 (defn expand
   "The code of a `receive`."
@@ -101,3 +104,8 @@
     `(let [~me (me)
            ~answer ~(waiting me matcher pinned n from after)]
        ~(clauses/bodies answer (concat clauses (from-clauses n from)) `(do ~@(:body after))))))
+
+(defmacro receive
+  "`magnetar.actor/receive`, for the library itself."
+  [& clauses]
+  (expand &env &form clauses))

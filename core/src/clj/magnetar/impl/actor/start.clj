@@ -3,8 +3,9 @@
   {:no-doc true}
   (:require
    [magnetar.impl.actor.address :as address]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.text]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.context :as context]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.reasons :as reasons]
@@ -14,7 +15,7 @@
   (:import
    (java.util.function Consumer)
    (magnetar.kernel.fiber Cancelled Exit Fiber)
-   (magnetar.kernel.process LocalProcess Pid Processes Processes$Guest Processes$Options Processes$Started)))
+   (magnetar.kernel.process LocalProcess Pid Spawn Spawn$Guest Spawn$Options WhenFull)))
 
 (set! *warn-on-reflection* true)
 
@@ -73,30 +74,34 @@
   (reify Consumer
     (accept [_ pid] (address/register-via name pid))))
 
-(defn- bound [^Processes$Options options {:keys [capacity when-full] :or {when-full :block} :as mailbox}]
+(def ^:private policies
+  {:block WhenFull/BLOCK, :drop-new WhenFull/DROP_NEW, :drop-old WhenFull/DROP_OLD, :fail WhenFull/FAIL})
+
+(defn- bound [^Spawn$Options options {:keys [capacity when-full] :or {when-full :block} :as mailbox}]
   (arguments/options ":mailbox" [:capacity :when-full] mailbox)
   (when-not (and (int? capacity) (< 0 (long capacity) Integer/MAX_VALUE))
     (arguments/misuse :magnetar/bad-capacity
                       (str "The :capacity of a mailbox is a whole number from 1 up; this is " (arguments/show capacity) ".") {:mailbox mailbox}))
-  (when-not (#{:block :drop-new :drop-old :fail} when-full)
+  (when-not (policies when-full)
     (arguments/misuse :magnetar/bad-policy
                       (str "The :when-full of a mailbox is :block, :drop-new, :drop-old or :fail; this is " (arguments/show when-full) ".")
                       {:mailbox mailbox}))
-  (set! (.capacity options) (int capacity))
-  (set! (.whenFull options) (-> when-full name .toUpperCase (.replace "-" "_"))))
+  (.bound options (int capacity) (policies when-full)))
 
-(defn- kernel-options ^Processes$Options [operation ^String site {:keys [name link monitor mailbox trap-exit platform-thread] :as options}]
+(defn- named ^Spawn$Options [^Spawn$Options options name]
+  (if (address/via? name)
+    (.naming options (naming name))
+    (.name options name)))
+
+(defn- kernel-options ^Spawn$Options [operation ^String site {:keys [name link monitor mailbox trap-exit platform-thread] :as options}]
   (when (some? name) (check-name name))
-  (let [kernel (Processes$Options.)]
-    (set! (.label kernel) (if (some? name) (str name) site))
-    (if (address/via? name)
-      (set! (.naming kernel) (naming name))
-      (set! (.name kernel) name))
-    (set! (.site kernel) site)
-    (set! (.link kernel) (boolean (arguments/flag :link link)))
-    (set! (.monitor kernel) (boolean (arguments/flag :monitor monitor)))
-    (set! (.traps kernel) (boolean (arguments/flag :trap-exit trap-exit)))
-    (set! (.platform kernel) (boolean (arguments/flag :platform-thread platform-thread)))
+  (let [kernel (-> (Spawn$Options. (if (some? name) (str name) site))
+                   (.site site)
+                   (named name)
+                   (.links (boolean (arguments/flag :link link)))
+                   (.monitors (boolean (arguments/flag :monitor monitor)))
+                   (.traps (boolean (arguments/flag :trap-exit trap-exit)))
+                   (.platform (boolean (arguments/flag :platform-thread platform-thread))))]
     (when mailbox (bound kernel mailbox))
     kernel))
 
@@ -106,15 +111,29 @@
   (check "spawn" f)
   (if (transactions/running?)
     (transactions/on-commit #(spawn site f args))
-    (Processes/spawn site (work f args nil))))
+    (Spawn/spawn site (work f args nil))))
+
+(defn- in-context [context f]
+  (cond
+    (nil? context) f
+    (= :none context) (fn [& args] (context/without #(apply f args)))
+    (map? context) (fn [& args] (context/with context #(apply f args)))
+    :else (arguments/misuse :magnetar/bad-context
+                            (str "The :context of a process is :none or a map from contexts to values; this is " (arguments/show context) ".")
+                            {:context context})))
 
 (defn spawn-opt
-  "Starts (f & args) with options; what the kernel started."
-  ^Processes$Started [operation site {:keys [bindings] :as options} f args]
-  (check operation f)
-  (check-bindings bindings)
-  (transactions/refuse operation)
-  (Processes/spawn (kernel-options operation site options) (work f args bindings)))
+  "Starts (f & args) with options, named after the site: its pid, or with a monitor [pid reference]. Errors name the operation."
+  [operation site {:keys [bindings context] :as options} f args]
+  (arguments/options operation known options)
+  (let [f (in-context context f)]
+    (check operation f)
+    (check-bindings bindings)
+    (transactions/refuse operation)
+    (let [started (Spawn/spawn (kernel-options operation site options) (work f args bindings))]
+      (if-some [ref (.monitor started)]
+        [(.pid started) ref]
+        (.pid started)))))
 
 ;; ---- guests
 
@@ -130,7 +149,7 @@
       (instance? Exit thrown)
       (and told? (Cancelled/isBehind thrown))))
 
-(defn- outcome [^Processes$Guest guest ^LocalProcess process]
+(defn- outcome [^Spawn$Guest guest ^LocalProcess process]
   (let [pid (.pid guest)
         thrown (.thrown guest)
         ended (.ended pid)
@@ -142,11 +161,19 @@
       :else (throw thrown))))
 
 (defn host
-  "Makes this thread a process while it calls f; the value of f."
-  [site options f]
-  (let [process (volatile! nil)
+  "Makes this thread a process, named after the site, while it calls f; the value of f."
+  [site {:keys [context] :as options} f]
+  (arguments/options "with-process" guest-known options)
+  (let [f (in-context context f)
+        process (volatile! nil)
         work (fn []
                (vreset! process (LocalProcess/current))
                (f))
-        guest (Processes/host (kernel-options "with-process" site options) work)]
+        guest (Spawn/host (kernel-options "with-process" site options) work)]
     (outcome guest @process)))
+
+(defn host-here
+  "Like `host`, named after the thread."
+  [options f]
+  (let [thread (.getName (Thread/currentThread))]
+    (host (if (.isEmpty thread) "with-process (line unknown)" thread) options f)))

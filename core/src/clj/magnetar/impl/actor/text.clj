@@ -6,7 +6,7 @@
    [magnetar.impl.runtime])
   (:import
    (java.io Writer)
-   (magnetar.kernel.process LocalProcess Pid Processes Ref)))
+   (magnetar.kernel.process LocalProcess Pid ProcessTable Ref)))
 
 (set! *warn-on-reflection* true)
 
@@ -38,7 +38,7 @@
 (defn- living
   "The pid itself, of a process that lives: whoever sends to that one looks for nobody."
   [^Pid pid]
-  (if-some [^LocalProcess p (Processes/processOf pid)] (.pid p) pid))
+  (if-some [^LocalProcess p (ProcessTable/live pid)] (.pid p) pid))
 
 (defn read-pid
   "The pid of this text; it is `=` to the one that was printed, and the same one if its process lives."

@@ -2,48 +2,24 @@
   "Splits the forms of a `receive` into pattern and body pairs, `(from ..)` clauses and one `(after ..)`."
   {:no-doc true}
   (:require
-   [magnetar.impl.match.flaws :as flaws :refer [flaw printed]]
+   [magnetar.impl.match.flaws :refer [flaw printed]]
+   [magnetar.impl.match.forms :as forms]
    [magnetar.impl.suggest :as suggest]))
 
 (set! *warn-on-reflection* true)
 
-(def infix
-  "The keywords that make a pattern of a list when they stand second."
-  #{:guard :seq :as :only :when :<<})
-
-(defn var-named
-  "The name of the var that a symbol resolves to, or nil."
-  [sym]
-  (let [v (try (resolve sym) (catch ClassNotFoundException _ nil))]
-    (when (var? v) (symbol v))))
-
-(defn head-of
-  "The symbol at the head of a list that is no pattern with an infix keyword, or nil."
-  [form]
-  (when (and (seq? form) (symbol? (first form)) (not (infix (second form))))
-    (first form)))
-
-;; Syntax-quote puts a namespace before a name it does not know: that of the macro, where the name need not exist.
-(defn called?
-  "Does the symbol stand for the public macro `full`: as its var, or as its name where no var of another is meant?"
-  [sym full]
-  (let [named (var-named sym)]
-    (or (= full named)
-        (and (= (name full) (name sym))
-             (or (nil? named) (nil? (namespace sym)))))))
-
 (defn- marker [form]
-  (when-let [head (head-of form)]
+  (when-let [head (forms/head-of form)]
     (cond
-      (called? head 'magnetar.actor/after) :after
-      (called? head 'magnetar.actor/from) :from)))
+      (forms/called? head 'magnetar.actor/after) :after
+      (forms/called? head 'magnetar.actor/from) :from)))
 
 ;; A body may call a function that the user named `after` or `from`.
 (defn- stray-marker? [{:keys [env]} form]
-  (let [head (head-of form)]
+  (let [head (forms/head-of form)]
     (and (marker form)
          (not (contains? env head))
-         (contains? #{nil 'magnetar.actor/after 'magnetar.actor/from} (var-named head)))))
+         (contains? #{nil 'magnetar.actor/after 'magnetar.actor/from} (forms/var-named head)))))
 
 (defn- from-clause [site [_ channel local & body :as form]]
   (case (count form)
@@ -74,7 +50,7 @@
 (defn- check-marker
   "Refuses a list that is no pattern and is nearly a marker."
   [site form]
-  (when-some [meant (some-> (head-of form) (suggest/near [:after :from]))]
+  (when-some [meant (some-> (forms/head-of form) (suggest/near [:after :from]))]
     (flaw site {:clause form} (printed form) " is no pattern. Is (" (name meant) " ..) meant?")))
 
 (defn- add-pair [site parsed pattern [body :as left]]

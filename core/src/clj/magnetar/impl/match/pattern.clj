@@ -12,7 +12,7 @@
   (:require
    [clojure.set :as set]
    [magnetar.impl.match.flaws :refer [flaw printed]]
-   [magnetar.impl.match.grammar :as grammar])
+   [magnetar.impl.match.forms :as forms])
   (:import
    (clojure.lang Compiler$LocalBinding)
    (java.util.regex Pattern)))
@@ -311,8 +311,8 @@
 
 (defn- bits? [form]
   (and (= 2 (count form))
-       (grammar/head-of form)
-       (grammar/called? (first form) 'magnetar.bits/bits)))
+       (forms/head-of form)
+       (forms/called? (first form) 'magnetar.bits/bits)))
 
 ;; --- all together
 
@@ -320,7 +320,7 @@
   (cond
     (quoted? form) (if (ident? (second form)) [state form] (equal-to state form))
     (= :or (first form)) (or-pattern state form)
-    (grammar/infix (second form)) (infix-pattern state form)
+    (forms/infix (second form)) (infix-pattern state form)
     (bits? form) (bits-pattern state (unquoted (second form)))
     :else (wrong state form "the list " (printed form) " is no pattern: write it quoted for its value, or ([..] :seq), (:or ..), "
                  "(p :guard f), (p :when test), (p :as x), (p :<< f), ({..} :only [..]), (bits [..]).")))

@@ -16,7 +16,7 @@
    (java.util.concurrent.atomic AtomicReference)
    (magnetar.impl.table.store Store)
    (magnetar.kernel.fiber Fiber Simulated)
-   (magnetar.kernel.process LocalProcess Owned Pid Processes Ref)))
+   (magnetar.kernel.process LocalProcess Owned Pid ProcessTable Ref Refs Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -87,12 +87,12 @@
     true))
 
 (defn- tell [^Pid to table ^Pid from data]
-  (Processes/signal to [:ETS-TRANSFER table from data]))
+  (Send/signal to [:ETS-TRANSFER table from data]))
 
 (defn- receiver
   "The process, if it is alive and lists the table now."
   ^LocalProcess [^Pid pid ^Table t]
-  (when-some [^LocalProcess p (Processes/processOf pid)]
+  (when-some [^LocalProcess p (ProcessTable/live pid)]
     (Simulated/switchPoint)
     (when (and (.isAlive pid) (.own p t))
       p)))
@@ -262,8 +262,8 @@
   "A new table of the current process with the rows of the store."
   [operation ^Store s {:keys [key access heir] table-name :name :or {key 0 access :protected}}]
   (transactions/check operation)
-  (let [p (Processes/requireCurrent operation)
-        t (Table. (Processes/makeRef) (.-kind s) key access (AtomicReference. (Holding. (.pid p) heir table-name)) (AtomicReference. s))]
+  (let [p (LocalProcess/require operation)
+        t (Table. (Refs/make) (.-kind s) key access (AtomicReference. (Holding. (.pid p) heir table-name)) (AtomicReference. s))]
     (.enter (Fiber/current))
     (check-one-of "access" [:public :protected :private] access)
     (check-place key)
@@ -280,7 +280,7 @@
   (store/store kind))
 
 (defn- disown [t owner]
-  (some->> (Processes/processOf owner) (let-go t)))
+  (some->> (ProcessTable/live owner) (let-go t)))
 
 (defn drop-table
   "The table is gone."
@@ -371,7 +371,7 @@
 (defn all
   "All tables, in the order of their owners' pids, and of an owner in the order in which they came to it."
   []
-  (vec (for [^LocalProcess p (sort-by #(.pid ^LocalProcess %) (Processes/all))
+  (vec (for [^LocalProcess p (sort-by #(.pid ^LocalProcess %) (ProcessTable/all))
              t (.belongings p)
              :when (and (instance? Table t) (= (.pid p) (some-> (holding t) .-owner)))]
          t)))

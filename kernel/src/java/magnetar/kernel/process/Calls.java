@@ -123,12 +123,8 @@ public final class Calls {
         return await(me, ref, 0);
     }
 
-    /** What the message says to the request with this reference: the answer, or {@link Failed}; null if it says nothing to it. */
-    public static Object read(Ref ref, Object message) {
-        return answers(ref, message) ? outcome(ref, message) : null;
-    }
-
-    private static Object outcome(Ref ref, Object message) {
+    /** What the message says to the request with this reference, which it {@link #answers}: the answer, or {@link Failed}; of null that time ran out. */
+    public static Object outcome(Ref ref, Object message) {
         if (message == null) {
             return new Failed(Why.TIMEOUT, null, ref);
         }
@@ -139,8 +135,8 @@ public final class Calls {
         return language.isDown(ref, message) ? new Failed(Why.DOWN, language.reasonOfDown(message), ref) : language.replied(message);
     }
 
-    // A pair is what a server sends; whoever has the reference may send something else.
-    private static boolean answers(Ref ref, Object message) {
+    /** True if the message answers the request with this reference, or says that its callee has ended. */
+    public static boolean answers(Ref ref, Object message) {
         return message instanceof Map.Entry<?, ?> pair ? pair.getKey() == ref
                 : Words.language().isReply(ref, message) || Words.language().isDown(ref, message);
     }

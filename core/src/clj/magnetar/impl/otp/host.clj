@@ -1,36 +1,32 @@
-(ns magnetar.gen-server.host
+(ns magnetar.impl.otp.host
   "What servers of each kind are made of: a process that takes one message after the other, rests, answers `magnetar.sys`, and says why it ended.
 
   A kind says what a message does (a Next), how the server ends, what it shows, and what it is while it rests: gen-server, gen-event and
   gen-statem are kinds."
   {:no-doc true}
   (:require
-   [magnetar.actor :as actor]
-   [magnetar.gen-server.behaviour :as behaviour]
-   [magnetar.gen-server.names :as names]
+   [magnetar.impl.actor.dictionary :refer [pdict perase pput]]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.otp.behaviour :as behaviour]
+   [magnetar.impl.otp.debug :as debug]
+   [magnetar.impl.otp.names :as names]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
    [magnetar.proc-lib :as proc-lib]
-   [magnetar.proc-lib.report :as report]
-   [magnetar.sys.system :as system])
+   [magnetar.proc-lib.report :as report])
   (:import
    (clojure.lang IDeref PersistentVector)
-   (magnetar.gen_server.behaviour Behaviour)
+   (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.kernel.fiber Cancelled Exit)
-   (magnetar.kernel.process LocalProcess Matcher Pid Processes)
+   (magnetar.kernel.process Calls$Edge Calls$Server Hosting LocalProcess Pid Receiver)
    (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
 
-;; What a server is doing, for those who ask from outside: the message in its hands, and the call that it waits in.
 (definterface Desk
-  (handling [])
-  (handle [message])
-  (edge [])
-  (waitFor [edge]))
+  (handle [message]))
 
 (deftype Next [state debug ^long nanos])
 
@@ -45,30 +41,19 @@
 (definterface Kind
   (^Object process [server message state debug]) ; what the message does: the Next
   (^Object end [server reason state message debug]) ; throws
-  (^Object face [server debug]) ; what `magnetar.sys.system` wants
+  (^Object face [server debug]) ; what `magnetar.impl.otp.debug` wants
   (^Object resting [server state debug frame])) ; what it goes on with when it has rested
 
-;; `idle` is what it is while it waits: nil, threaded; :rests, without a thread; or a function of the request, without a thread and serving callers
-;; inline. Only the server writes `message`, and no message pays for a fence: who reads it may be a little late, unless `call` was read before.
-(deftype Server [^Behaviour behaviour ^magnetar.gen_server.host.Kind kind who parent ^LocalProcess process idle
-                 ^:unsynchronized-mutable message ^:volatile-mutable call]
+;; What a server is doing others read: the message in its hands, and the call that it waits in. Only the server writes `message`, and no message pays for a
+;; fence: who reads it may be a little late, unless `call` was read before. `rests?` says whether it waits without a thread.
+(deftype Server [^Behaviour behaviour ^magnetar.impl.otp.host.Kind kind who parent ^LocalProcess process rests?
+                 ^:unsynchronized-mutable message ^:volatile-mutable ^Calls$Edge call]
   Desk
-  (handling [_] message)
   (handle [_ m] (set! message m))
-  (edge [_] call)
-  (waitFor [_ e] (set! call e)))
-
-;; A call that the caller may do itself: the answer is there when it is served, or comes as any other.
-(definterface Visitor
-  (message [])
-  (answer [value])
-  (answered []))
-
-(deftype Visit [message ^:unsynchronized-mutable value]
-  Visitor
-  (message [_] message)
-  (answer [_ v] (set! value v))
-  (answered [_] value))
+  Calls$Server
+  (handling [_] message)
+  (waitsIn [_] call)
+  (waitFor [_ edge] (set! call edge)))
 
 (defn label
   "What the behaviour of the server is called."
@@ -102,6 +87,9 @@
   (when (pos? (size message))
     (at message 0)))
 
+(defn- self ^Pid []
+  (.pid (LocalProcess/require "self")))
+
 ;; ---- leaving a callback early
 
 (defn return
@@ -113,7 +101,7 @@
 (defn- note-place
   "Keeps where the error was thrown, which its reason does not say, for the report of the crash."
   [t reason]
-  (actor/pput ::place [reason (language/frames t)]))
+  (pput ::place [reason (language/frames t)]))
 
 (defn- reason-of
   "The reason of a callback that threw this."
@@ -135,7 +123,7 @@
   [^Server server behaviour t]
   (cond
     (not (.isAlive ^Pid (.pid ^LocalProcess (.-process server)))) (throw (Exit. :exiting))
-    (LocalProcess/isContinue t) (throw t) ; it goes on as something else
+    (Hosting/isContinue t) (throw t) ; it goes on as something else
     (and (instance? Error t) (instance? IDeref t)) @t
     :else (failed behaviour t)))
 
@@ -168,7 +156,7 @@
 (defn- frames
   "The frames of the error that the reason is, or that it was noted for; what was noted is forgotten."
   [reason]
-  (let [[noted place] (actor/perase ::place)]
+  (let [[noted place] (perase ::place)]
     (cond
       (language/of-error? reason) (peek reason)
       (= noted reason) place)))
@@ -177,8 +165,8 @@
   "Reports that the server ends for the reason; `parts` is what is shown of its state, a map."
   [^Server server ^Behaviour behaviour reason parts message debug]
   (let [shown (redacted behaviour (assoc parts :message message :reason reason :log (vec (get-in debug [:log :events]))))]
-    (actor/pput ::proc-lib/reported true)
-    (report/crash (merge {:pid (actor/self)
+    (pput ::proc-lib/reported true)
+    (report/crash (merge {:pid (self)
                           :name (.-who server)
                           :behaviour (.-label behaviour)
                           :reason (language/plain (:reason shown))
@@ -199,7 +187,7 @@
 (defn unexpected
   "Reports a message that no callback wanted."
   [^Server server message]
-  (report/tell {:event :unexpected-message :level :warning :pid (actor/self) :name (.-who server)
+  (report/tell {:event :unexpected-message :level :warning :pid (self) :name (.-who server)
                 :behaviour (label server) :message (language/plain message)}))
 
 ;; ---- messages of sys
@@ -207,13 +195,13 @@
 (defn status
   "What `magnetar.sys/get-status` shows; `parts` is what is shown of the state, a map."
   [^Server server ^Behaviour behaviour parts debug running]
-  (merge {:pid (actor/self)
+  (merge {:pid (self)
           :name (.-who server)
           :behaviour (.-label behaviour)
           :status running
           :parent (.-parent server)
-          :dictionary (versions/without-notes (dissoc (actor/pdict) ::desk))
-          :code (versions/of-dictionary (actor/pdict))}
+          :dictionary (versions/without-notes (pdict))
+          :code (versions/of-dictionary (pdict))}
          (select-keys (redacted behaviour (assoc parts :log (vec (get-in debug [:log :events])))) (conj (keys parts) :log))))
 
 (def suspended
@@ -223,21 +211,17 @@
 (defn- on-system [^Server server [_ from [word :as request]] state debug nanos]
   (when (= :suspend word)
     (.handle server suspended))
-  (let [[state debug] (system/handle (.face ^Kind (.-kind server) server debug) state debug from request)]
+  (let [[state debug] (debug/handle (.face ^Kind (.-kind server) server debug) state debug from request)]
     (.handle server nil)
     (Next. state debug nanos)))
 
 ;; ---- waiting
 
-(def ^:private anything
-  (reify Matcher
-    (match [_ message] (if (nil? message) ::nil message))))
-
 (defn- taken [message]
-  (if (identical? ::nil message) nil message))
+  (if (identical? Receiver/NULL message) nil message))
 
 (defn- next-message [^LocalProcess process ^long nanos]
-  (let [message (.receive process anything nanos 0)]
+  (let [message (.next (.receiver process) nanos)]
     (if (nil? message) :timeout (taken message))))
 
 (declare serve)
@@ -251,16 +235,16 @@
 (defn- rest-until-message
   "Gives the thread back until there is a message, which another one handles; does not return."
   [^Server server state debug]
-  (.rest ^LocalProcess (.-process server) (.resting ^Kind (.-kind server) server state debug (fibers/frame-here))))
+  (Hosting/rest ^LocalProcess (.-process server) (.resting ^Kind (.-kind server) server state debug (fibers/frame-here))))
 
 (defn- next-or-rest [^Server server ^Next now]
-  (let [message (.receive ^LocalProcess (.-process server) anything 0 0)]
+  (let [message (.next (.receiver ^LocalProcess (.-process server)) 0)]
     (if (nil? message)
       (rest-until-message server (.-state now) (.-debug now))
       (taken message))))
 
 (defn- await-message [^Server server ^Next now]
-  (if (and (.-idle server) (= Durations/INFINITE (.-nanos now)))
+  (if (and (.-rests? server) (= Durations/INFINITE (.-nanos now)))
     (next-or-rest server now)
     (next-message (.-process server) (.-nanos now))))
 
@@ -285,16 +269,12 @@
 
 ;; ---- the beginning
 
-(defn desk-of
-  "The desk of the process, nil if it is no server."
-  ^Desk [^LocalProcess process]
-  (get (.dictionary process) ::desk))
-
 (defn server
   "This process, made a server of the kind."
-  ^Server [kind behaviour name parent idle]
-  (let [server (Server. behaviour kind (or name (actor/self)) parent (LocalProcess/current) idle nil nil)]
-    (actor/pput ::desk server)
+  ^Server [kind behaviour name parent rests?]
+  (let [me (LocalProcess/current)
+        server (Server. behaviour kind (or name (.pid me)) parent me rests? nil nil)]
+    (.serve me server)
     (versions/serves (.-source ^Behaviour behaviour))
     server))
 
@@ -309,10 +289,10 @@
 (defn begin
   "The body of the process of a server: takes the name, calls init; (up server debug value fail) goes on, unless init says that it does not come
   up; (fail reason) ends it."
-  [kind behaviour argument {:keys [name debug idle]} parent up]
+  [kind behaviour argument {:keys [name debug rests?]} parent up]
   (if-some [taken (names/register name)]
     (proc-lib/init-fail [:error [:already-started taken]] :normal)
-    (let [server (server kind behaviour name parent idle)
+    (let [server (server kind behaviour name parent rests?)
           init (behaviour/callback behaviour :init)
           value (guarded server (init argument))
           [word x] (when (vector? value) value)
@@ -322,7 +302,7 @@
         (and two? (= :error word)) (fail server name [:error x] :normal false)
         (= :ignore value) (fail server name :ignore :normal false)
         (instance? Failed value) (fail server name [:error (.-reason ^Failed value)] (.-reason ^Failed value) true)
-        :else (up server (system/start-debug debug) value #(fail server name [:error %] % true))))))
+        :else (up server (debug/start-debug debug) value #(fail server name [:error %] % true))))))
 
 ;; ---- starts
 
@@ -331,23 +311,12 @@
 
 ;; A test runs all scenarios with others.
 (def ^:private defaults
-  {:hosting :threaded, :inline-calls nil})
+  {:hosting :threaded})
 
 (defn- check-hosting [hosting]
   (when-not (contains? #{:threaded :activated} hosting)
     (arguments/misuse :magnetar/bad-hosting
                       (str "The :hosting of a server is :threaded or :activated; this is " (arguments/show hosting) ".") {:hosting hosting})))
-
-(defn- check-inline-calls [inline-calls hosting]
-  (when-not (or (boolean? inline-calls) (nil? inline-calls) (ifn? inline-calls))
-    (arguments/misuse :magnetar/bad-inline-calls
-                      (str "The :inline-calls of a server are true or a function of the request, as in {:inline-calls #{:get}}; this is "
-                           (arguments/show inline-calls) ".")
-                      {:inline-calls inline-calls}))
-  (when (and inline-calls (not= :activated hosting))
-    (arguments/misuse :magnetar/bad-inline-calls
-                      "Only a server that rests serves calls inline: give it {:hosting :activated} beside its :inline-calls."
-                      {:inline-calls inline-calls :hosting hosting})))
 
 (defn- check-spawn-opt [spawn-opt hosting]
   (proc-lib/check-spawn-opt spawn-opt)
@@ -361,44 +330,26 @@
                       "A server on a platform thread keeps it: leave {:hosting :activated} out, or the :platform-thread of its :spawn-opt."
                       {:hosting hosting :spawn-opt spawn-opt})))
 
-(defn- how-idle
-  "What a server is while it waits, see Server."
-  [hosting inline-calls]
-  (cond
-    (= :threaded hosting) nil
-    (true? inline-calls) (constantly true)
-    inline-calls (fn [request] (try (inline-calls request) (catch Exception _ false)))
-    :else :rests))
+(defn- hosting [given]
+  (let [said (:hosting given)]
+    (if (nil? said) (:hosting defaults) said)))
 
-(defn- option [given word]
-  (let [said (get given word)]
-    (if (nil? said) (get defaults word) said)))
-
-(defn- hosted
-  "What a server with these options is while it waits, see Server; refuses what is wrong."
-  [given inline?]
-  (let [hosting (option given :hosting)
-        inline-calls (when inline? (option given :inline-calls))]
-    (check-hosting hosting)
-    (check-inline-calls inline-calls hosting)
-    (check-spawn-opt (:spawn-opt given) (:hosting given))
-    (how-idle hosting inline-calls)))
-
-(defn- check [operation inline? {:keys [name timeout debug] :as given}]
-  (arguments/options operation (cond-> options inline? (conj :inline-calls)) given)
+(defn- check [operation {:keys [name timeout debug spawn-opt] :as given}]
+  (arguments/options operation options given)
   (names/check-name name)
   (when (some? timeout)
     (arguments/nanos :timeout timeout))
-  (system/check-debug debug))
+  (debug/check-debug debug)
+  (check-hosting (hosting given))
+  (check-spawn-opt spawn-opt (:hosting given)))
 
 (defn start
-  "Starts a server in step with this process: (body options parent) is what it does, `how` says :link or :keep-monitor, `inline?` whether servers
-  of this kind may serve their callers inline."
-  [operation label inline? body {:keys [name timeout debug spawn-opt] :as given} how]
-  (check operation inline? given)
-  (let [idle (hosted given inline?)
-        parent (when (:link how) (.pid (Processes/requireCurrent operation)))]
-    (proc-lib/start-here #(body {:name name :debug debug :idle idle} parent)
+  "Starts a server in step with this process: (body options parent) is what it does, `how` says :link or :keep-monitor."
+  [operation label body {:keys [name timeout debug spawn-opt] :as given} how]
+  (check operation given)
+  (let [rests? (= :activated (hosting given))
+        parent (when (:link how) (.pid (LocalProcess/require operation)))]
+    (proc-lib/start-here #(body {:name name :debug debug :rests? rests?} parent)
                          (merge how {:report? false :spawn-opt spawn-opt :timeout (or timeout :infinity)
                                      :label (str (or name label))}))))
 

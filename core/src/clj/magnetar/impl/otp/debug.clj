@@ -1,27 +1,18 @@
-(ns magnetar.sys.system
+(ns magnetar.impl.otp.debug
   "What every process of OTP answers to `magnetar.sys`: messages [:magnetar/system from request]."
   {:no-doc true}
   (:require
-   [magnetar.actor :as actor :refer [! receive]]
    [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.receive :refer [receive]]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.otp.reply :refer [reply]]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
    [magnetar.impl.worlds :as worlds])
   (:import
-   (clojure.lang MapEntry)
-   (magnetar.kernel.process LocalProcess Pid Ref)))
+   (magnetar.kernel.process Hosting LocalProcess)))
 
 (set! *warn-on-reflection* true)
-
-(defn reply
-  "Answers a call or a system message with [tag value], to the alias that the tag is; to the process, if the tag never
-  was an alias. An answer that is not waited for any more is dropped."
-  [from value]
-  (when-some [tag (if (instance? MapEntry from) (.val ^MapEntry from) (nth from 1 nil))]
-    (! (if (and (instance? Ref tag) (not (.isPlain ^Ref tag))) tag (nth from 0))
-       (MapEntry/create tag value))) ; [tag value], in half the bytes
-  nil)
 
 (defn- attempt
   "[:ok value of f], or [:error reason] if it throws and the process has not to exit."
@@ -29,7 +20,7 @@
   (try
     [:ok (f)]
     (catch Throwable t
-      (if (and (.isAlive ^Pid (actor/self)) (not (LocalProcess/isContinue t)))
+      (if (and (.isAlive (.pid (LocalProcess/current))) (not (Hosting/isContinue t)))
         [:error (language/reason t)]
         (throw t)))))
 

@@ -1,20 +1,20 @@
-(ns magnetar.gen-server.names
+(ns magnetar.impl.otp.names
   "The names of servers: pids, names of this node, [name node], [:global name], [:via registry name]."
   {:no-doc true}
   (:require
-   [magnetar.actor :as actor]
    [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.servers :as servers]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.process Pid Processes)))
+   (magnetar.kernel.process LocalProcess Pid ProcessTable Send)))
 
 (set! *warn-on-reflection* true)
 
 (defn pid-of
   "The pid of the server at the address, or nil."
   ^Pid [operation server]
-  (address/server operation server))
+  (servers/server operation server))
 
 (defn check-name
   "Refuses what cannot be the name of a server."
@@ -27,22 +27,25 @@
   (when (address/via? name)
     (address/check-via name)))
 
+(defn- self ^Pid []
+  (.pid (LocalProcess/require "self")))
+
 (defn check-own
   "Exits unless this process has the name, as Erlang's enter_loop does."
   [name]
-  (when-not (or (nil? name) (= (actor/self) (address/find-pid name)))
-    (actor/exit (let [[kind _ registry] (address/parts name)]
-                  (cond
-                    (= :local kind) :process-not-registered
-                    (= 'magnetar.global registry) :process-not-registered-globally
-                    :else [:process-not-registered-via registry])))))
+  (when-not (or (nil? name) (= (self) (address/find-pid name)))
+    (let [[kind _ registry] (address/parts name)]
+      (throw (Send/exit (cond
+                          (= :local kind) :process-not-registered
+                          (= 'magnetar.global registry) :process-not-registered-globally
+                          :else [:process-not-registered-via registry]))))))
 
 (defn- register-local [name]
   (try
-    (actor/register name (actor/self))
+    (ProcessTable/register name (self))
     nil
     (catch IllegalArgumentException e
-      (or (Processes/whereis name) (throw e)))))
+      (or (ProcessTable/whereis name) (throw e)))))
 
 (defn register
   "Gives the name to this process; the pid of the one that has it, if there is one."
@@ -51,7 +54,7 @@
     (case kind
       nil nil
       :local (register-local plain)
-      :via (address/take-via name (actor/self)))))
+      :via (address/take-via name (self)))))
 
 (defn unregister
   "Takes the name of this process back, before it says that it did not come up."
@@ -59,5 +62,5 @@
   (let [[kind plain] (address/parts name)]
     (case kind
       nil nil
-      :local (Processes/unregister plain)
+      :local (ProcessTable/unregister plain)
       :via (address/release-via name))))

@@ -1,0 +1,54 @@
+(ns magnetar.impl.actor.servers
+  "Finds a server by its address, and words the failure where there is none."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.reasons :as reasons]
+   [magnetar.impl.runtime])
+  (:import
+   (magnetar.kernel.process Pid)))
+
+(set! *warn-on-reflection* true)
+
+(defn- called
+  "The function that the program called: the operation, or with its namespace another one that is built on it."
+  [operation]
+  (let [function (some-> (errors/operation) symbol)]
+    (if (or (nil? function) (= operation (name function))) operation function)))
+
+(defn refuse-server
+  "Throws that this is no address of a server."
+  [operation x]
+  (arguments/misuse :magnetar/bad-address
+                    (if (language/of-error? x)
+                      (str "`" (called operation) "` got no server but the reason of a start that failed: " (reasons/text x)
+                           ". Look first at what the start returns, [:ok pid] or [:error reason].")
+                      (str "`" (called operation) "` wants a server as a pid, a name, [name node], [:global name] or "
+                           "[:via registry name]; this is " (arguments/show x) "."))
+                    {:server x}))
+
+(defn server
+  "The pid of the server at the address; nil if there is none, also of nil."
+  ^Pid [operation x]
+  (cond
+    (instance? Pid x) x
+    (or (nil? x) (address/parts x)) (address/find-pid x)
+    :else (refuse-server operation x)))
+
+(defn absent
+  "Why a call finds no server at the address: :noproc, or [:nodedown node] for another node."
+  [x]
+  (let [[kind name] (when-not (instance? Pid x) (address/parts x))]
+    (if (= :remote kind) [:nodedown (peek name)] :noproc)))
+
+(defn absent-note
+  "What to know or do where no server is found at the address."
+  [x]
+  (let [[reason other] (let [why (absent x)] (when (vector? why) why))]
+    (cond
+      (nil? x) "Give it the pid of a server, or its name."
+      (= :nodedown reason) (str "There is no node " (arguments/show other) ": this is the node " (arguments/show address/node) ", and it is connected to no other.")
+      :else "No process has this name.")))

@@ -1,0 +1,33 @@
+(ns magnetar.supervisor.requests
+  "Requests to a supervisor. They have no timeout, since the start of a child may take any time."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.otp.request :as request]
+   [magnetar.impl.runtime]))
+
+(set! *warn-on-reflection* true)
+
+(defn ask
+  "The supervisor's answer to the request, a vector of a word and at most one argument."
+  [supervisor request]
+  (request/call supervisor request :infinity))
+
+(defn terminate-child
+  "Stops a child; see `magnetar.supervisor/terminate-child`."
+  [supervisor x]
+  (ask supervisor [:terminate-child x]))
+
+(defn restart-child
+  "Starts a child that does not run; see `magnetar.supervisor/restart-child`."
+  [supervisor id]
+  (ask supervisor [:restart-child id]))
+
+(defn delete-child
+  "Forgets a child that does not run; see `magnetar.supervisor/delete-child`."
+  [supervisor id]
+  (ask supervisor [:delete-child id]))
+
+(defn which-children
+  "The children; see `magnetar.supervisor/which-children`."
+  [supervisor]
+  (ask supervisor [:which-children]))
