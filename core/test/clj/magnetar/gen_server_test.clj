@@ -6,7 +6,6 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.actor-support :as processes]
    [magnetar.gen-server :as gs]
-   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
@@ -15,7 +14,7 @@
    [magnetar.sys :as sys])
   (:import
    (clojure.lang ExceptionInfo)
-   (magnetar.kernel.process ProcessTable)))
+   (magnetar.kernel.process Calls$Server LocalProcess ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -320,31 +319,33 @@
 (deftest ^{:spec ["C88"]}
   a-cycle-that-was-never-whole-at-one-time-is-none
   (let [[a b c] (repeatedly server)
-        next-edge @#'request/next-edge
-        of-b (ProcessTable/live b)
+        ^LocalProcess of-b (ProcessTable/live b)
+        ^LocalProcess of-c (ProcessTable/live c)
+        ^Calls$Server server-c (.server of-c)
         [seen go in-c answer calling] (repeatedly promise)
-        halted (atom false)
-        ;; who walks past b has seen that b waits for c, and looks at c much later
-        slow-walk (fn [process]
-                    (let [edge (next-edge process)]
-                      (when (and edge (identical? process of-b) (compare-and-set! halted false true))
-                        (deliver seen true)
-                        (value-of go))
-                      edge))
+        looks (atom 0)
+        ;; The walk of `a` asks c twice: whether it owes b an answer, and then what it waits in. It waits before the second question.
+        slow (reify Calls$Server
+               (handling [_] (.handling server-c))
+               (waitFor [_ edge] (.waitFor server-c edge))
+               (waitsIn [_]
+                 (when (and (= a (some-> (LocalProcess/current) .pid)) (= 2 (swap! looks inc)))
+                   (deliver seen true)
+                   (value-of go))
+                 (.waitsIn server-c)))
         fine (fn [_ s] [:reply :fine s])]
-    (with-redefs-fn {#'request/next-edge slow-walk}
-      (fn []
-        (let [b-asks (future (gs/call b (ask c (fn [_ s] (deliver in-c true) (value-of answer) [:reply :fine s]))))
-              _ (value-of in-c)
-              _ (is (eventually (next-edge of-b))) ; b sends its call before it says that it waits
-              a-asks (future (gs/call a (ask b fine)))]
-          (value-of seen)
-          (gs/cast c (fn [s] (deliver calling true) (gs/call a fine) [:noreply s]))
-          (deliver answer true)
-          (value-of calling)
-          (is (eventually (= 2 (:message-queue-len (actor/process-info a))))) ; the answer of b, and the call of c
-          (deliver go true)
-          (is (= [:fine :fine] [(value-of b-asks) (value-of a-asks)])))))
+    (.serve of-c slow)
+    (let [b-asks (future (gs/call b (ask c (fn [_ s] (deliver in-c true) (value-of answer) [:reply :fine s]))))
+          _ (value-of in-c)
+          _ (is (eventually (.waitsIn (.server of-b)))) ; b sends its call before it says that it waits
+          a-asks (future (gs/call a (ask b fine)))]
+      (value-of seen)
+      (gs/cast c (fn [s] (deliver calling true) (gs/call a fine) [:noreply s]))
+      (deliver answer true)
+      (value-of calling)
+      (is (eventually (= 2 (:message-queue-len (actor/process-info a))))) ; the answer of b, and the call of c
+      (deliver go true)
+      (is (= [:fine :fine] [(value-of b-asks) (value-of a-asks)])))
     (run! gs/stop [a b c])))
 
 (deftest ^{:spec ["C88"]}
