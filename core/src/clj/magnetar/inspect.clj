@@ -22,7 +22,6 @@
    (magnetar.kernel.channel Select Select$Operation)
    (magnetar.kernel.fiber Fibers World)
    (magnetar.kernel.inspect FiberInfo Watchdog Watchdog$Holding)
-   (magnetar.kernel.park WaitReason)
    (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid Processes Zombie Zombies)
    (magnetar.kernel.report Failures Failures$Failure)
    (magnetar.kernel.sched HandOff Untracked)
@@ -63,13 +62,13 @@
 
 (defn- info-data [^FiberInfo info]
   (let [thread (.thread info)
-        ^WaitReason reason (.reason info)]
+        words (.waitsFor info)]
     (cond-> {:name (.getName thread)
              :id (.threadId thread)
              :state (keyword (.toLowerCase (str (.getState thread))))}
-      reason (assoc :waits-for (.words reason)
-                    :on (waited-on (.on info))
-                    :since-ms (quot (.waitedNanos info) 1000000)))))
+      words (assoc :waits-for words
+                   :on (waited-on (.on info))
+                   :since-ms (quot (.waitedNanos info) 1000000)))))
 
 (defn fiber-info
   "What a thread does: {:name :id :state}, and if it waits in an operation of Magnetar also {:waits-for :on :since-ms}.
