@@ -3,10 +3,9 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! monitor receive self]]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds])
-  (:import
-   (magnetar.kernel.report Failures)))
+   [magnetar.impl.worlds :as worlds]))
 
 (set! *warn-on-reflection* true)
 
@@ -22,7 +21,7 @@
     (doseq [clear clears]
       (try
         (clear pid)
-        (catch Exception e (Failures/report "clean-up after a death" (Thread/currentThread) e))))
+        (catch Exception e (reports/report "clean-up after a death" e))))
     true
     (catch OutOfMemoryError _ false)))
 
