@@ -133,3 +133,56 @@
   "Namespaces that use the kernel and do not require magnetar.impl.runtime before their imports."
   []
   (keep runtime-finding (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "compat/core-async/src/clj"])))
+
+;; --- exported packages
+
+(def ^:private module-file "kernel/src/java/module-info.java")
+
+(defn exported-packages
+  "The names below magnetar.kernel of the packages that the module of the kernel exports."
+  []
+  (set (map second (re-seq #"exports\s+magnetar\.kernel\.(\w+)\s*;" (sources/text module-file)))))
+
+(def ^:private reaches-the-simulator
+  "Namespaces of the test kit that drive the simulator, which the kernel does not export."
+  #{"magnetar.test.clock" "magnetar.test.guard" "magnetar.test.runs"})
+
+;; Take a file out once its imports are mended: an entry that is not needed is a finding.
+(def ^:private not-mended
+  "Files that import packages which the kernel does not export, and may until they are mended."
+  #{"core/src/clj/magnetar/gen_server/call.clj"
+    "core/src/clj/magnetar/gen_server/host.clj"
+    "core/src/clj/magnetar/gen_server/loop.clj"
+    "core/src/clj/magnetar/supervisor/children.clj"
+    "core/src/clj/magnetar/supervisor/specs.clj"})
+
+(defn- may-see-all? [{:keys [name]}]
+  (or (within? (str name) "magnetar.impl")
+      (reaches-the-simulator (str name))))
+
+(defn- hidden-uses
+  "A finding for each package of the kernel that the namespace names on a line, and that is not in `exported`."
+  [exported {:keys [file name]}]
+  (for [[number line] (map-indexed vector (str/split-lines (sources/text file)))
+        package (distinct (map second (re-seq #"magnetar\.kernel\.(\w+)" line)))
+        :when (not (exported package))]
+    {:file file
+     :line (inc (long number))
+     :message (str name " names the kernel package " package ", which " module-file " does not export: go through a namespace of magnetar.impl")}))
+
+(defn import-findings
+  "Uses of kernel packages that are not exported, in namespaces outside of magnetar.impl.
+
+  Exempt are the namespaces of the test kit that drive the simulator, and the files in `excused`. Tests and the tools in dev are not checked:
+  they are not shipped."
+  ([] (import-findings not-mended))
+  ([excused]
+   (let [exported (exported-packages)
+         sources (remove may-see-all? (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "compat/core-async/src/clj"]))
+         found (mapcat #(hidden-uses exported %) sources)
+         needed (set (map :file found))]
+     (concat (remove (comp excused :file) found)
+             (for [file (sort excused)
+                   :when (not (needed file))]
+               {:file "dev/src/magnetar/dev/lint/layers.clj"
+                :message (str file " names exported packages only, or is gone: take it out of not-mended")})))))
