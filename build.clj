@@ -30,6 +30,7 @@
   (compile-kernel options)
   (b/delete {:path "target/jar"})
   (b/copy-dir {:src-dirs ["core/src/clj" "core/resources" kernel-classes] :target-dir "target/jar"})
+  (b/delete {:path "target/jar/module-info.class"}) ; of the kernel: the Clojure above it uses packages that the module hides
   (b/copy-file {:src "LICENSE" :target "target/jar/META-INF/LICENSE"})
   (b/jar {:class-dir "target/jar" :jar-file "target/magnetar.jar"})
   options)

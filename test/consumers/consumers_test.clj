@@ -89,6 +89,7 @@
   (let [names (entries (io/file *checkout* "target/magnetar.jar"))]
     (is (some #{"magnetar/async.clj"} names))
     (is (some #{"magnetar/kernel/channel/Channel.class"} names))
+    (is (not-any? #{"module-info.class"} names) "the Clojure in the jar uses packages that the module hides")
     (is (some #{"clj-kondo.exports/magnetar/magnetar/config.edn"} names))
     (is (= [] (compiled-clojure names)))))
 
@@ -121,6 +122,7 @@
       (is (some #{"magnetar/async.clj"} (entries (installed repository "magnetar"))))
       (is (some #{"clj-kondo.exports/magnetar/magnetar/magnetar/hooks.clj_kondo"} (entries (installed repository "magnetar"))))
       (is (some #{"magnetar/kernel/channel/Channel.class"} (entries (installed repository "magnetar-kernel"))))
+      (is (some #{"module-info.class"} (entries (installed repository "magnetar-kernel"))))
       (is (some #{"clojure/core/async.clj"} (entries (installed repository "magnetar-core-async")))))
     (testing "and no compiled Clojure"
       (doseq [artifact ["magnetar" "magnetar-core-async"]]

@@ -27,14 +27,14 @@
    [magnetar.impl.ports :as ports]
    [magnetar.impl.pub :as pub]
    [magnetar.impl.refusals :as refusals]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.threads :as threads]
    [magnetar.impl.transactions :as transactions])
   (:import
    (java.util.concurrent.atomic AtomicReferenceArray)
    (magnetar.kernel.channel Buffer Callback Handler Port Ports ReadPort WritePort)
-   (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.report Failures)))
+   (magnetar.kernel.fiber Fiber)))
 
 (set! *warn-on-reflection* true)
 
@@ -701,7 +701,7 @@
   (try
     (f v)
     (catch Throwable e
-      (Failures/report (Thread/currentThread) e))))
+      (reports/report e))))
 
 (defn- mapped-handler
   "The handler h of a take, with f applied to the value that comes later."

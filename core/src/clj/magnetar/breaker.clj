@@ -22,8 +22,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope])
   (:import
-   (java.time Duration)
-   (magnetar.kernel.time Durations)))
+   (java.time Duration)))
 
 (set! *warn-on-reflection* true)
 
@@ -38,7 +37,7 @@
   [{:keys [breaker how probe] :as state} after]
   (case after
     :open (do
-            (when (< (long (:delay how)) Durations/INFINITE)
+            (when (< (long (:delay how)) clock/infinite)
               (actor/send-after (Duration/ofNanos (:delay how)) (actor/self) [::delay-over (:epoch breaker)]))
             state)
     :half-open (if probe (start-probe state) state)

@@ -15,13 +15,13 @@
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.chans :as chans]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions])
   (:import
    (java.time Duration Instant)
-   (magnetar.kernel.channel Buffer Channel ChannelInfo)
-   (magnetar.kernel.time Durations)))
+   (magnetar.kernel.channel Buffer Channel ChannelInfo)))
 
 (set! *warn-on-reflection* true)
 
@@ -68,14 +68,14 @@
 (defn- until ^long [deadline]
   (if (instance? Instant deadline)
     (let [left (Duration/between (Instant/now) deadline)]
-      (if (.isNegative left) 0 (Durations/nanos left)))
+      (if (.isNegative left) 0 (clock/nanos left)))
     (arguments/misuse :magnetar/bad-deadline
       (str "A :deadline is a java.time.Instant; this is " (arguments/show deadline) ". For a duration use :timeout.")
       {:deadline deadline})))
 
 (defn- duration ^long [operation timeout]
   (try
-    (Durations/nanos timeout)
+    (clock/nanos timeout)
     (catch IllegalArgumentException _
       (arguments/misuse :magnetar/bad-timeout
                         (str "`" operation "`: :timeout is " arguments/a-duration "; this is " (arguments/show timeout) ".") {:timeout timeout}))))

@@ -14,20 +14,17 @@
   (:require
    [magnetar.impl.actor.info :as actor]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.table.life :as life])
   (:import
    (java.util.function Consumer)
    (magnetar.kernel.channel Select Select$Operation)
-   (magnetar.kernel.fiber Fibers World)
-   (magnetar.kernel.inspect FiberInfo Watchdog Watchdog$Holding)
-   (magnetar.kernel.park WaitReason)
+   (magnetar.kernel.inspect FiberInfo RuntimeInfo Watchdog Watchdog$Holding)
    (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid ProcessTable Zombie Zombies)
-   (magnetar.kernel.report Failures Failures$Failure)
-   (magnetar.kernel.sched HandOff Untracked)
-   (magnetar.kernel.scope Offload)
-   (magnetar.kernel.time Durations Wheel)))
+   (magnetar.kernel.scope Offload)))
 
 (set! *warn-on-reflection* true)
 
@@ -44,14 +41,15 @@
 
     (runtime) ;=> {:wake-up :hand-off, :jdk \"25.0.3\", :clojure \"1.12.6\", :carriers 2, :fibers 0, ..}"
   []
-  {:wake-up (if (HandOff/isOn) :hand-off :unpark)
-   :go-blocks (if (Untracked/isOn) :untracked :executor)
-   :jdk (System/getProperty "java.version")
-   :java-home (System/getProperty "java.home")
-   :clojure (clojure-version)
-   :carriers (carriers)
-   :fibers (Fibers/count)
-   :timers (.size (Wheel/of World/REAL))})
+  (let [info (RuntimeInfo/now)]
+    {:wake-up (if (.handsOver info) :hand-off :unpark)
+     :go-blocks (if (.startsUntracked info) :untracked :executor)
+     :jdk (System/getProperty "java.version")
+     :java-home (System/getProperty "java.home")
+     :clojure (clojure-version)
+     :carriers (carriers)
+     :fibers (.fibers info)
+     :timers (.timers info)}))
 
 (defn- operation-data [^Select$Operation operation]
   (if-some [item (.item operation)]
@@ -63,13 +61,13 @@
 
 (defn- info-data [^FiberInfo info]
   (let [thread (.thread info)
-        ^WaitReason reason (.reason info)]
+        words (.waitsFor info)]
     (cond-> {:name (.getName thread)
              :id (.threadId thread)
              :state (keyword (.toLowerCase (str (.getState thread))))}
-      reason (assoc :waits-for (.words reason)
-                    :on (waited-on (.on info))
-                    :since-ms (quot (.waitedNanos info) 1000000)))))
+      words (assoc :waits-for words
+                   :on (waited-on (.on info))
+                   :since-ms (quot (.waitedNanos info) 1000000)))))
 
 (defn fiber-info
   "What a thread does: {:name :id :state}, and if it waits in an operation of Magnetar also {:waits-for :on :since-ms}.
@@ -187,11 +185,6 @@
      :running (.running info)
      :queued (.queued info)}))
 
-(defn- failure-data [^Failures$Failure failure]
-  {:site (.site failure)
-   :thread (.thread failure)
-   :error (.error failure)})
-
 (defn set-failure-hook
   "Calls f with each failure that nobody caught, {:site :thread :error}: what a go block, a thread, a callback or a function
   handed to Magnetar threw. :site names the source line that started it where that is known. With nil: the default again, the
@@ -202,9 +195,7 @@
 
     (set-failure-hook (fn [{:keys [site error]}] (log/error error site)))"
   [f]
-  (Failures/setHook (when f
-                      (reify Consumer
-                        (accept [_ failure] (f (failure-data failure))))))
+  (reports/set-hook f)
   nil)
 
 (defn- holding-data [^Watchdog$Holding holding]
@@ -220,11 +211,11 @@
                    " ms: let it wait in a way that gives it back, or run it with magnetar.scope/offload.")
           {:magnetar/reason :magnetar/holds-carrier :site site :held-ms held-ms :carrier carrier})]
     (.setStackTrace error (into-array StackTraceElement stack))
-    (Failures/notice site thread error)))
+    (reports/notice site thread error)))
 
 (defn- limit-nanos ^long [limit]
-  (let [nanos (try (Durations/nanos limit) (catch IllegalArgumentException _ 0))]
-    (if (< 0 nanos Durations/INFINITE)
+  (let [nanos (try (clock/nanos limit) (catch IllegalArgumentException _ 0))]
+    (if (< 0 nanos clock/infinite)
       nanos
       (throw (errors/illegal-argument :magnetar/bad-duration
                                       (str "The :limit of a watchdog is a duration above 0; this is " (arguments/show limit) ".") {:limit limit})))))

@@ -22,8 +22,7 @@
    [magnetar.overload.queue-age :as queue-age])
   (:import
    (clojure.lang ExceptionInfo)
-   (magnetar.impl.otp.behaviour Behaviour)
-   (magnetar.kernel.time Durations)))
+   (magnetar.impl.otp.behaviour Behaviour)))
 
 (set! *warn-on-reflection* true)
 
@@ -102,7 +101,7 @@
   ([server request {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "call" [:timeout] options)
    (let [sent (clock/now)
-         due (Durations/deadline sent (arguments/nanos :timeout timeout))
+         due (clock/instant-after sent (arguments/nanos :timeout timeout))
          answer (gs/call server [::call sent due request] {:timeout timeout})]
      (if (and (vector? answer) (= ::shed (first answer)))
        (throw (shed-error server (second answer)))

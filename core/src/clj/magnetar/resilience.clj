@@ -20,6 +20,7 @@
    [magnetar.impl.breaker :as breaker]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.outcomes :as outcomes]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.resilience.limiter :as limiter]
    [magnetar.resilience.stages :as stages]
@@ -27,8 +28,7 @@
   (:import
    (clojure.lang IDeref IFn)
    (java.util.concurrent ExecutionException)
-   (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.report Failures)))
+   (magnetar.kernel.fiber Fiber)))
 
 (set! *warn-on-reflection* true)
 
@@ -214,7 +214,7 @@
     (when-not (= (:state before) (:state after))
       (try
         (on-state-change (:state before) (:state after))
-        (catch Exception e (Failures/report (Thread/currentThread) e))))
+        (catch Exception e (reports/report e))))
     after))
 
 (defn- guarded [breaker {:keys [fail-on] :as how} f]

@@ -22,6 +22,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.callbacks :as callbacks]
    [magnetar.impl.chans]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.outcomes :as outcomes]
@@ -35,8 +36,7 @@
    (java.util.function BiFunction)
    (magnetar.kernel.channel Channel)
    (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.scope Fork Offload Scope)
-   (magnetar.kernel.time Durations Waits)))
+   (magnetar.kernel.scope Fork Offload Scope)))
 
 (set! *warn-on-reflection* true)
 
@@ -101,7 +101,7 @@
 (defn- time-left ^long [deadline]
   (if (instance? Instant deadline)
     (let [left (Duration/between (Instant/now) deadline)]
-      (if (.isNegative left) 0 (Durations/nanos left)))
+      (if (.isNegative left) 0 (clock/nanos left)))
     (arguments/nanos :deadline deadline)))
 
 (defn- check-inherit [scoped-values]
@@ -167,7 +167,7 @@
         state (volatile! (outcomes/beginning joiner))
         convey (conveyance options)
         patience (patience-of patience)
-        nanos (if (nil? deadline) Durations/INFINITE (time-left deadline))
+        nanos (if (nil? deadline) clock/infinite (time-left deadline))
         _ (refuse-past site deadline)
         scope (Scope/open site (outcomes/joining joiner state) nanos)]
     (.attach scope convey)
@@ -331,7 +331,7 @@
   (.isCancelled (scope-of s "cancelled?")))
 
 (defn- millis-to [^long instant]
-  (when-not (= instant Durations/INFINITE)
+  (when-not (= instant clock/infinite)
     (max 0 (quot (- instant (.nanoTime (.world (Fiber/current)))) 1000000))))
 
 (defn deadline
@@ -373,7 +373,7 @@
 
     (sleep 50)"
   [duration]
-  (Waits/sleep (arguments/duration :duration duration))
+  (clock/sleep (arguments/duration :duration duration))
   nil)
 
 ;; ---- what is no fiber

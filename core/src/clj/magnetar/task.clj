@@ -27,8 +27,7 @@
    [magnetar.task.stream :as stream]
    [magnetar.task.work :as work])
   (:import
-   (magnetar.kernel.process Aliases LocalProcess)
-   (magnetar.kernel.time Durations)))
+   (magnetar.kernel.process Aliases LocalProcess)))
 
 (set! *warn-on-reflection* true)
 
@@ -193,7 +192,7 @@
   (or (work/take-answer me task nanos)
       (do
         (actor/exit pid :kill)
-        (work/take-answer me task Durations/INFINITE))))
+        (work/take-answer me task clock/infinite))))
 
 (defn- shut-down [^LocalProcess me {:keys [pid ref] :as task} shutdown]
   (let [brutal? (= :brutal-kill shutdown)
@@ -201,7 +200,7 @@
     (when pid ; a completed one has none
       (actor/unlink pid)
       (actor/exit pid (if brutal? :kill :shutdown)))
-    (let [nanos (cond (not open?) 0, brutal? Durations/INFINITE, :else (arguments/nanos :shutdown shutdown))
+    (let [nanos (cond (not open?) 0, brutal? clock/infinite, :else (arguments/nanos :shutdown shutdown))
           result (if open? (end-of me task nanos) (work/take-answer me task 0))]
       (cond
         (nil? result) [:exit :noproc]

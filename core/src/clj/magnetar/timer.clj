@@ -24,8 +24,7 @@
   (:import
    (java.time Duration)
    (magnetar.impl.timers Timer)
-   (magnetar.kernel.process LocalProcess Pid)
-   (magnetar.kernel.time Durations)))
+   (magnetar.kernel.process LocalProcess Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -134,7 +133,7 @@
   (loop [n 1]
     (when (receive
             [:DOWN ref :process _ _] false
-            (after (left (Durations/deadline start (* n period))) true))
+            (after (left (clock/instant-after start (* n period))) true))
       (f)
       (recur (inc n)))))
 

@@ -11,7 +11,8 @@
    [magnetar.dev.lint.prose :as prose]
    [magnetar.dev.lint.reflection :as reflection]
    [magnetar.dev.lint.scenarios :as scenarios]
-   [magnetar.dev.lint.shell :as shell]))
+   [magnetar.dev.lint.shell :as shell]
+   [magnetar.dev.lint.surface :as surface]))
 
 (set! *warn-on-reflection* true)
 
@@ -22,6 +23,8 @@
    ["names of layers" layers/name-findings]
    ["kernel layers" layers/kernel-findings]
    ["runtime first" layers/runtime-findings]
+   ["exported packages" layers/import-findings]
+   ["public Java" surface/findings]
    ["format" format/findings]
    ["Javadoc" docs/java-findings]
    ["reflection and boxed math" #(reflection/findings ["core/src/clj" "test-kit/src/clj" "dev/src" "bench/src/clj"])]
@@ -64,7 +67,8 @@
     (leave (if (zero? (long total)) 0 1))))
 
 (defn -main
-  "Runs the gates of `what`, house or compat. --fix writes the poms and formats instead, --write-api rewrites api.edn instead."
+  "Runs the gates of `what`, house or compat. --fix writes the poms and formats instead, --write-api rewrites api.edn and
+  kernel/surface.txt instead."
   [what & options]
   (let [option? (fn [option] (some #(= option %) options))
         unknown (remove #{"--fix" "--write-api"} (filter #(str/starts-with? % "--") options))]
@@ -72,5 +76,5 @@
       (seq unknown) (do (println (str "magnetar: lint has no option " (first unknown) ", only --fix and --write-api")) (leave 2))
       (= "compat" what) (check what (if (next options) [] compat-gates))
       (option? "--fix") (do (libraries/fix) (leave (format/fix)))
-      (option? "--write-api") (do (api/write) (leave 0))
+      (option? "--write-api") (do (api/write) (surface/write) (leave 0))
       :else (check what house-gates))))

@@ -180,7 +180,7 @@
 (def ^:private default-patience-ms 5000)
 
 (defn- wait-words [^Thread thread]
-  (some-> thread FiberInfo/of .reason .words))
+  (some-> thread FiberInfo/of .waitsFor))
 
 (defn- waits-of
   "What the process waits for, in words, or nil."

@@ -2,7 +2,9 @@
   "Defects planted in the library while a program is simulated: controls of models."
   (:require
    [magnetar.proc-lib :as proc-lib]
-   [magnetar.test :as mt]))
+   [magnetar.test :as mt])
+  (:import
+   (magnetar.kernel.fiber Simulated)))
 
 (set! *warn-on-reflection* true)
 
@@ -20,10 +22,18 @@
       (throw error))
     (or (first (:flaws (ex-data error))) problem)))
 
+(defn- with-defect [defect f]
+  (if (string? defect)
+    (try
+      (Simulated/plant defect)
+      (f)
+      (finally (Simulated/plant nil)))
+    (with-redefs-fn (into {} (map (fn [[v spoil]] [v (spoil @v)])) defect) f)))
+
 (defn found
-  "What is wrong with the first of so many runs that a model refuses with the defect, a map from var to what makes the defective function of the
-  sound one; nil if it refuses none."
+  "What is wrong with the first of so many runs that a model refuses with the defect: the name of a fault point of the kernel, or a map from var to
+  what makes the defective function of the sound one; nil if it refuses none."
   [defect runs program]
-  (with-redefs-fn (into {} (map (fn [[v spoil]] [v (spoil @v)])) defect)
+  (with-defect defect
     (fn []
       (some #(caught % program) (range runs)))))

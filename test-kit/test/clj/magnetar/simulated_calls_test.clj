@@ -6,13 +6,12 @@
    [magnetar.actor :as actor :refer [after receive]]
    [magnetar.calls :as calls]
    [magnetar.gen-server :as gs]
-   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.sabotage :as sabotage]
    [magnetar.scope :as scope]
    [magnetar.test :as mt])
   (:import
-   (magnetar.kernel.process LocalProcess Matcher Monitors Pid Send)))
+   (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -102,45 +101,23 @@
 (deftest who-was-killed-does-not-go-on-with-an-answer-that-had-come-before
   (is (:passed (mt/check* {:runs (* 5 runs)} #(not (goes-on?))))))
 
-;; --- controls: defects planted in the real code
-
-(defn- leaves-its-request
-  "A call that has timed out does not take its reference back: a late answer is delivered."
-  [_ _]
-  nil)
-
-(defn- takes-many
-  "An answer does not close the reference: a second one is delivered."
-  [^LocalProcess me ^Pid pid address message]
-  (let [ref (Monitors/monitor me pid address nil "DEMONITOR")]
-    (Send/send pid [:magnetar/call [(.pid me) ref] message])
-    ref))
-
-(defn- takes-any
-  "Takes the first thing in the mailbox for the answer."
-  [^LocalProcess me ref ^long nanos]
-  (let [any (reify Matcher (match [_ message] (when (vector? message) (if (= 2 (count message)) [ref (second message)] message))))]
-    (.receive (.receiver me) any nanos 0)))
-
-(defn- looks-at-no-clock [receive-answer]
-  (fn [me ref ^long nanos]
-    (receive-answer me ref (if (zero? nanos) 0 (* 2 nanos)))))
+;; --- controls: fault points of magnetar.kernel.process.Calls
 
 (def ^:private defects
-  {"a late answer is delivered" {#'request/give-up (constantly leaves-its-request)}
-   "a second answer is delivered" {#'request/request (constantly takes-many)}
-   "another message is taken for the answer" {#'request/receive-answer (constantly takes-any)}
-   "a timeout comes too late" {#'request/receive-answer looks-at-no-clock}})
+  ["call: a late answer comes"
+   "call: a second answer comes"
+   "call: another message is the answer"
+   "call: it waits too long"])
 
 (deftest a-call-that-was-given-away-is-taken-for-a-part-of-a-cycle-by-who-does-not-look-whether-it-is-owed
-  (is (sabotage/found {#'request/owed? (constantly (constantly true))} 500
+  (is (sabotage/found "call: a call that was given away is owed" 500
         #(let [values (delegated)]
            (when (not= [:by-worker :fine] values)
              (throw (ex-info "Another value." {:flaws [values]})))))))
 
 (deftest a-defect-planted-in-calls-is-found
-  (doseq [[title defect] defects]
-    (testing title
+  (doseq [defect defects]
+    (testing defect
       (is (sabotage/found defect 200 #(calls/program {:clients 3 :calls 4}))))))
 
 (deftest the-same-programs-find-nothing-in-the-sound-code

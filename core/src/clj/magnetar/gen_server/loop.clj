@@ -5,7 +5,7 @@
    [magnetar.actor :as actor]
    [magnetar.gen-server.behaviour :as gen-server]
    [magnetar.impl.actor.language :as language]
-   [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.otp.debug :as debug]
    [magnetar.impl.otp.host :as host :refer [at guarded head size]]
@@ -16,8 +16,7 @@
   (:import
    (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.impl.otp.host Failed Idle Kind Next Server)
-   (magnetar.kernel.fiber Exit Fiber)
-   (magnetar.kernel.time Durations)))
+   (magnetar.kernel.fiber Exit Fiber)))
 
 (set! *warn-on-reflection* true)
 
@@ -53,7 +52,7 @@
   "The nanoseconds that the server waits for the next message after a callback that returned this action; nil if it is none."
   [action]
   (if (or (nil? action) (= :hibernate action))
-    Durations/INFINITE
+    clock/infinite
     (host/nanos action)))
 
 (defn- continue? [action]

@@ -9,6 +9,7 @@
    [magnetar.gen-statem.timers :as timers]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.otp.behaviour :as otp-behaviour]
    [magnetar.impl.otp.debug :as debug]
    [magnetar.impl.otp.host :as host :refer [guarded head]]
@@ -22,8 +23,7 @@
    (magnetar.gen_statem.behaviour Mode)
    (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.impl.otp.host Failed Idle Kind Next Server)
-   (magnetar.kernel.fiber Exit Fiber)
-   (magnetar.kernel.time Durations)))
+   (magnetar.kernel.fiber Exit Fiber)))
 
 (set! *warn-on-reflection* true)
 
@@ -241,7 +241,7 @@
     (cond
       (seq queue) (recur server (step server (assoc now :queue (pop queue)) (peek queue)))
       (seq (.-zero now)) (recur server (due now))
-      :else (Next. now (.-debug now) Durations/INFINITE))))
+      :else (Next. now (.-debug now) clock/infinite))))
 
 (defn- event-of
   "The event that the message is."
@@ -255,7 +255,7 @@
 (defn- on-timer [server now [_ type :as message]]
   (if (timers/current? now message)
     (drain server (step server (timers/ended now type) [type (timers/content now type)]))
-    (Next. now (:debug now) Durations/INFINITE)))
+    (Next. now (:debug now) clock/infinite)))
 
 (defn- process [server message ^Now now debug]
   (let [now (if (identical? debug (.-debug now)) now (assoc now :debug debug))]

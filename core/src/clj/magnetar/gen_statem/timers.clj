@@ -5,11 +5,11 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.gen_statem.actions Timeout)
-   (magnetar.kernel.time Durations)))
+   (magnetar.gen_statem.actions Timeout)))
 
 (set! *warn-on-reflection* true)
 
@@ -53,7 +53,7 @@
                   nanos (long (host/nanos time))]
               (cond
                 (zero? nanos) (due-at-once now type (.-content timeout))
-                (= Durations/INFINITE nanos) now
+                (= clock/infinite nanos) now
                 :else (start-timer now type time (.-content timeout)))))))
 
 (defn- last-of-each

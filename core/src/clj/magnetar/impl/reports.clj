@@ -1,5 +1,5 @@
 (ns magnetar.impl.reports
-  "How a report of a failure writes the error: what an ex-info carries may have no end."
+  "Reports of failures: how they write the error, since what an ex-info carries may have no end, and where they go."
   {:no-doc true}
   (:require
    [clojure.main :as main]
@@ -7,8 +7,8 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang ExceptionInfo)
-   (java.util.function UnaryOperator)
-   (magnetar.kernel.report Excerpt Failures Frames)))
+   (java.util.function Consumer UnaryOperator)
+   (magnetar.kernel.report Excerpt Failures Failures$Failure Frames)))
 
 (set! *warn-on-reflection* true)
 
@@ -41,3 +41,25 @@
 (Failures/setWords words)
 
 (Frames/setNames (reify UnaryOperator (apply [_ class-name] (function-name class-name))))
+
+(defn report
+  "Reports an error that this thread met and no caller will see; `site` names what threw it."
+  ([error] (Failures/report (Thread/currentThread) error))
+  ([^String site error] (Failures/report site (Thread/currentThread) error)))
+
+(defn notice
+  "Reports what another thread does, with `error` as its description."
+  [^String site ^Thread thread error]
+  (Failures/notice site thread error))
+
+(defn- data [^Failures$Failure failure]
+  {:site (.site failure)
+   :thread (.thread failure)
+   :error (.error failure)})
+
+(defn set-hook
+  "Calls `f` with each report, {:site :thread :error}, instead of printing it; nil restores the default."
+  [f]
+  (Failures/setHook (when f
+                      (reify Consumer
+                        (accept [_ failure] (f (data failure)))))))

@@ -7,8 +7,7 @@
    [magnetar.impl.runtime]
    [magnetar.scope :as scope])
   (:import
-   (java.time Duration)
-   (magnetar.kernel.time Durations)))
+   (java.time Duration)))
 
 (set! *warn-on-reflection* true)
 
@@ -58,7 +57,7 @@
   [{:keys [rate per burst timeout]}]
   (let [interval (max 1 (quot (arguments/period :per (if (nil? per) 1000 per)) (arguments/whole :rate rate)))
         burst (arguments/whole :burst (or burst 1))]
-    (when (< (quot Durations/INFINITE 4) (* (double interval) burst))
+    (when (< (quot clock/infinite 4) (* (double interval) burst))
       (arguments/misuse :magnetar/bad-option
                         (str "A :burst of " burst " calls, one each " (clock/millis interval) " ms, is more than a limiter can count: make it smaller.")
                         {:burst burst}))

@@ -12,15 +12,14 @@
   (:import
    (clojure.lang ExceptionInfo)
    (java.time Duration)
-   (magnetar.kernel.channel Channel)
-   (magnetar.kernel.time Durations)))
+   (magnetar.kernel.channel Channel)))
 
 (set! *warn-on-reflection* true)
 
 (defn time-to
   "The time from now to an instant, as a duration."
   [^long instant]
-  (if (= instant Durations/INFINITE)
+  (if (= instant clock/infinite)
     :infinity
     (Duration/ofNanos (clock/left instant))))
 

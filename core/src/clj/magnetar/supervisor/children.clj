@@ -13,8 +13,7 @@
    [magnetar.proc-lib.report :as report])
   (:import
    (clojure.lang ArityException)
-   (magnetar.kernel.process Links LocalProcess Pid ProcessTable)
-   (magnetar.kernel.time Durations)))
+   (magnetar.kernel.process Links LocalProcess Pid ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -186,7 +185,7 @@
 (defn- left
   "The milliseconds until the time."
   [^long deadline]
-  (if (= deadline Durations/INFINITE)
+  (if (= deadline clock/infinite)
     :infinity
     (clock/millis (clock/left deadline))))
 
@@ -213,7 +212,7 @@
   (let [watched (into {} (map (fn [child] [(actor/monitor (:pid child)) child])) children)
         brutal? (= :brutal-kill shutdown)]
     (run! #(actor/exit (:pid %) (if brutal? :kill :shutdown)) children)
-    (let [deadline (clock/deadline (if brutal? Durations/INFINITE (Durations/nanos shutdown)))
+    (let [deadline (clock/deadline (if brutal? clock/infinite (clock/nanos shutdown)))
           late (await-all who watched deadline)]
       (run! #(actor/exit (:pid %) :kill) (sort-by :n (vals late)))
-      (await-all who late Durations/INFINITE))))
+      (await-all who late clock/infinite))))

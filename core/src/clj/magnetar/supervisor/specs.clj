@@ -7,13 +7,13 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.clock :as clock]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.impl.suggest :as suggest]
    [magnetar.proc-lib :as proc-lib])
   (:import
-   (java.io FileNotFoundException)
-   (magnetar.kernel.time Durations)))
+   (java.io FileNotFoundException)))
 
 (set! *warn-on-reflection* true)
 
@@ -79,7 +79,7 @@
 (defn- nanos [kind why at value may-be]
   (try
     (when (or (nil? value) (coll? value)) (throw (IllegalArgumentException.))) ; its printed form may have no end
-    (Durations/nanos value)
+    (clock/nanos value)
     (catch RuntimeException _
       (flaw kind why at value may-be nil))))
 

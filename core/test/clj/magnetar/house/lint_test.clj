@@ -3,6 +3,7 @@
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
+   [magnetar.dev.child :as child]
    [magnetar.dev.lint.api :as api]
    [magnetar.dev.lint.docs :as docs]
    [magnetar.dev.lint.layers :as layers]
@@ -12,6 +13,7 @@
    [magnetar.dev.lint.scenarios :as scenarios]
    [magnetar.dev.lint.shell :as shell]
    [magnetar.dev.lint.sources :as sources]
+   [magnetar.dev.lint.surface :as surface]
    [magnetar.dev.processes :refer [temporary-folder write]]))
 
 (defmacro ^:private planted
@@ -68,7 +70,8 @@
   (is (= [] (layers/findings)))
   (is (= [] (layers/name-findings)))
   (is (= [] (layers/kernel-findings)))
-  (is (= [] (layers/runtime-findings))))
+  (is (= [] (layers/runtime-findings)))
+  (is (= [] (layers/import-findings))))
 
 (deftest an-arrow-that-points-up-is-found
   (planted {"core/src/clj/magnetar/scope.clj" "(ns magnetar.scope\n  (:require [magnetar.channel :as channel]))"
@@ -113,6 +116,77 @@
             "core/src/clj/magnetar/impl/good.clj" "(ns magnetar.impl.good\n  (:require [magnetar.impl.runtime])\n  (:import (magnetar.kernel.channel Channel)))"}
     (is (= [["core/src/clj/magnetar/impl/bad.clj" 2] ["core/src/clj/magnetar/impl/none.clj" 2]]
            (places (layers/runtime-findings))))))
+
+;; ---- exported packages of the kernel
+
+(def ^:private module
+  {"kernel/src/java/module-info.java" "module magnetar.kernel {\n    exports magnetar.kernel.channel;\n    exports magnetar.kernel.scope;\n}\n"})
+
+(deftest a-use-of-a-package-that-is-not-exported-is-found
+  (planted (into module
+                 {"core/src/clj/magnetar/scope.clj" (str "(ns magnetar.scope\n  (:import\n   (magnetar.kernel.scope Scope)\n   (magnetar.kernel.time Durations)))\n"
+                                                         "(defn off [] (magnetar.kernel.sched.HandOff/isOn))")
+                  "core/src/clj/magnetar/scope/context.clj" "(ns magnetar.scope.context {:no-doc true} (:import (magnetar.kernel.park Gate)))"
+                  "core/src/clj/magnetar/channel.clj" "(ns magnetar.channel (:import (magnetar.kernel.channel Channel)))"
+                  "core/src/clj/magnetar/impl/clock.clj" "(ns magnetar.impl.clock (:import (magnetar.kernel.time Durations)))"
+                  "test-kit/src/clj/magnetar/test/guard.clj" "(ns magnetar.test.guard (:import (magnetar.kernel.sim Simulation)))"
+                  "test-kit/src/clj/magnetar/test/text.clj" "(ns magnetar.test.text (:import (magnetar.kernel.sim Simulation)))"})
+    (let [found (layers/import-findings)]
+      (is (= [["core/src/clj/magnetar/scope/context.clj" 1] ["core/src/clj/magnetar/scope.clj" 4] ["core/src/clj/magnetar/scope.clj" 5]
+              ["test-kit/src/clj/magnetar/test/text.clj" 1]]
+             (places found)))
+      (is (= (str "magnetar.scope names the kernel package time, which kernel/src/java/module-info.java does not export: "
+                  "go through a namespace of magnetar.impl")
+             (:message (second found)))))))
+
+;; ---- the public Java of the kernel
+
+(defn- surface-of
+  "The surface of the planted files of Java, from paths below magnetar/kernel to texts; the packages scope and fiber are exported."
+  [files]
+  (let [folder (temporary-folder)
+        classes (temporary-folder)]
+    (doseq [[path text] files] (write folder (str "magnetar/kernel/" path) text))
+    (is (nil? (child/compile-java [folder] classes [])))
+    (surface/surface classes #{"scope" "fiber"})))
+
+(def ^:private gate-java
+  "package magnetar.kernel.park; public class Gate { public final boolean isOpen() { return true; } protected void ring() {} void quiet() {} }")
+
+(def ^:private fork-java
+  (str "package magnetar.kernel.scope; import magnetar.kernel.park.Gate;\n"
+       "public final class Fork extends Gate { private Fork() {} public synchronized String site() { return null; } void hidden() {}\n"
+       "  static final class Own { public int number; } public record At(long nanos) {} }"))
+
+(deftest the-surface-has-what-a-program-can-name
+  (let [lines (surface-of {"park/Gate.java" gate-java
+                           "scope/Fork.java" fork-java
+                           "scope/Region.java" "package magnetar.kernel.scope; public abstract class Region<T> { public static final int MOST = 1; protected Region() {} protected abstract T of(java.util.List<? extends T> of); }"
+                           "scope/Inside.java" "package magnetar.kernel.scope; class Inside { public void run() {} }"})]
+    (is (= ["scope.Fork | public String scope.Fork.site()"
+            "scope.Fork | public final boolean park.Gate.isOpen()"
+            "scope.Fork | public final class scope.Fork extends park.Gate"
+            "scope.Region | protected abstract T scope.Region.of(java.util.List<? extends T>)"
+            "scope.Region | protected scope.Region()"
+            "scope.Region | public abstract class scope.Region<T>"
+            "scope.Region | public static final int scope.Region.MOST"]
+           (remove #(str/starts-with? % "scope.Fork$At ") lines)))
+    (is (some #{"scope.Fork$At | public long scope.Fork$At.nanos()"} lines))))
+
+(deftest a-public-method-that-is-not-listed-is-found
+  (let [listed (surface-of {"park/Gate.java" gate-java "scope/Fork.java" fork-java})
+        real (surface-of {"park/Gate.java" gate-java
+                          "scope/Fork.java" (str/replace fork-java "void hidden()" "public void hidden()")})]
+    (is (= [] (surface/differences listed listed)))
+    (is (= ["`scope.Fork | public void scope.Fork.hidden()` is public, but not listed; `bin/magnetar lint --write-api` writes what is there"]
+           (map :message (surface/differences listed real))))
+    (let [[found] (surface/differences real listed)]
+      (is (= "`scope.Fork | public void scope.Fork.hidden()` is listed, but not public; `bin/magnetar lint --write-api` writes what is there"
+             (:message found)))
+      (is (= ["kernel/surface.txt" (+ 2 (.indexOf ^java.util.List real "scope.Fork | public void scope.Fork.hidden()"))] [(:file found) (:line found)])))))
+
+(deftest the-surface-of-this-checkout-is-listed
+  (is (= [] (surface/findings))))
 
 (deftest reflection-boxed-math-and-broken-files-are-found
   (planted {"src/slow.clj" "(defn size [x]\n  (.size x))\n(defn next-one [x]\n  (inc x))\n(defn quick ^long [^long x] (inc x))"

@@ -42,7 +42,8 @@
 (defn- class-names []
   (let [folder (.toPath (compiled-kernel))]
     (for [^File file (file-seq (compiled-kernel))
-          :when (str/ends-with? (.getName file) ".class")]
+          :when (and (str/ends-with? (.getName file) ".class")
+                     (not= "module-info.class" (.getName file)))]
       (-> (str (.relativize folder (.toPath file))) (str/replace #"\.class$" "") (str/replace "/" ".")))))
 
 (deftest each-class-of-the-kernel-is-initialised-when-a-namespace-is-loaded

@@ -133,3 +133,39 @@
   "Namespaces that use the kernel and do not require magnetar.impl.runtime before their imports."
   []
   (keep runtime-finding (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "compat/core-async/src/clj"])))
+
+;; --- exported packages
+
+(def ^:private module-file "kernel/src/java/module-info.java")
+
+(defn exported-packages
+  "The names below magnetar.kernel of the packages that the module of the kernel exports."
+  []
+  (set (map second (re-seq #"exports\s+magnetar\.kernel\.(\w+)\s*;" (sources/text module-file)))))
+
+(def ^:private reaches-the-simulator
+  "Namespaces of the test kit that drive the simulator, which the kernel does not export."
+  #{"magnetar.test.clock" "magnetar.test.guard" "magnetar.test.runs"})
+
+(defn- may-see-all? [{:keys [name]}]
+  (or (within? (str name) "magnetar.impl")
+      (reaches-the-simulator (str name))))
+
+(defn- hidden-uses
+  "A finding for each package of the kernel that the namespace names on a line, and that is not in `exported`."
+  [exported {:keys [file name]}]
+  (for [[number line] (map-indexed vector (str/split-lines (sources/text file)))
+        package (distinct (map second (re-seq #"magnetar\.kernel\.(\w+)" line)))
+        :when (not (exported package))]
+    {:file file
+     :line (inc (long number))
+     :message (str name " names the kernel package " package ", which " module-file " does not export: go through a namespace of magnetar.impl")}))
+
+(defn import-findings
+  "Uses of kernel packages that are not exported, in namespaces outside of magnetar.impl.
+
+  Exempt are the namespaces of the test kit that drive the simulator. Tests and the tools in dev are not checked: they are not shipped."
+  []
+  (let [exported (exported-packages)]
+    (mapcat #(hidden-uses exported %)
+            (remove may-see-all? (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "compat/core-async/src/clj"])))))

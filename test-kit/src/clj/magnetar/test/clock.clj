@@ -88,7 +88,7 @@
 
 (defn- wait-words [^Thread thread]
   (str "  " (.getName thread)
-       (when-some [words (some-> (FiberInfo/of thread) .reason .words)]
+       (when-some [words (.waitsFor (FiberInfo/of thread))]
          (str " waits for " words))))
 
 (defn- late [threads]

@@ -8,7 +8,6 @@
    [magnetar.impl.versions :as versions])
   (:import
    (magnetar.kernel.inspect FiberInfo)
-   (magnetar.kernel.park WaitReason)
    (magnetar.kernel.process LocalProcess Pid ProcessInfo ProcessTable)
    (magnetar.kernel.report Frames)))
 
@@ -39,8 +38,8 @@
 (defn- waiting [^Thread thread]
   (when thread
     (let [info (FiberInfo/of thread)]
-      (when-some [^WaitReason reason (.reason info)]
-        {:waits-for (.words reason)
+      (when-some [words (.waitsFor info)]
+        {:waits-for words
          :since-ms (quot (.waitedNanos info) 1000000)}))))
 
 (defn- data [^ProcessInfo info]

@@ -19,34 +19,11 @@ public interface ChannelMaker {
 
     /** The one that is in use. */
     static ChannelMaker current() {
-        return Usual.current;
+        return UsualMaker.current;
     }
 
     /** Uses this one for channels made from now on. */
     static void use(ChannelMaker maker) {
-        Usual.current = Objects.requireNonNull(maker);
-    }
-
-    /** Makes the kernel's own. */
-    final class Usual implements ChannelMaker {
-        // Written by whoever loads such a library, read by any thread.
-        private static volatile ChannelMaker current = new Usual();
-
-        private Usual() {}
-
-        @Override
-        public <T> Channel<T> channel(Buffer buffer) {
-            return new Channel<>(buffer);
-        }
-
-        @Override
-        public <T> Channel<T> transforming(Buffer buffer, Transform transform) {
-            return new TransformChannel<>(buffer, transform);
-        }
-
-        @Override
-        public Channel<Object> timeout(World world, long dueNanos) {
-            return new TimeoutChannel(world, dueNanos);
-        }
+        UsualMaker.current = Objects.requireNonNull(maker);
     }
 }

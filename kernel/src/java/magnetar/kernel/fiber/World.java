@@ -74,7 +74,7 @@ public class World {
     }
 
     /** Reserves {@code n} ids, the same number in each call, and returns the first, a multiple of it. */
-    public long reserveIds(int n) {
+    long reserveIds(int n) {
         return ids.getAndAdd(n);
     }
 

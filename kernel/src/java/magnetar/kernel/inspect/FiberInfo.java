@@ -6,24 +6,23 @@ import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Wait;
-import magnetar.kernel.park.WaitReason;
 
 /**
  * What a fiber does at one instant. Read from outside, without its co-operation.
  *
  * @param thread the thread itself
- * @param reason why it is parked in the kernel, or null if it is not
+ * @param waitsFor why it is parked in the kernel, in words, or null if it is not
  * @param on the object it waits on, or null
  * @param waitedNanos how long it has waited, or 0
  */
-public record FiberInfo(Thread thread, WaitReason reason, Object on, long waitedNanos) {
+public record FiberInfo(Thread thread, String waitsFor, Object on, long waitedNanos) {
 
     /** What this thread does; it need not be a fiber. */
     public static FiberInfo of(Thread thread) {
         Wait wait = Wait.of(thread);
         return wait == null
                 ? new FiberInfo(thread, null, null, 0)
-                : new FiberInfo(thread, wait.reason(), wait.on(), Math.max(0, now() - wait.since()));
+                : new FiberInfo(thread, wait.reason().words(), wait.on(), Math.max(0, now() - wait.since()));
     }
 
     private static long now() {

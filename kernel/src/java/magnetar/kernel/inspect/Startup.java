@@ -39,11 +39,11 @@ public final class Startup {
             park: Gate Parked Source Wait WaitReason WaitSign Waiter Waiter$Pairing
             time: Alarm Alarm$Bell Durations Expiry Timer Waits Wheel Wheel$WheelThread
             channel: Buffer Buffer$Promise Callback Callback$Delivery Callback$Task Channel Channel$1
-                ChannelInfo ChannelMaker ChannelMaker$Usual ForeignWaiter GoBody Handler Handler$Completion
+                ChannelInfo ChannelMaker ForeignWaiter GoBody Handler Handler$Completion
                 Node NodeHandler NodeHandler$1 NodeQueue Port Port$1 Ports ReadPort Ring Ring$Dropping
                 Ring$Fixed Ring$Sliding Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation
                 TimeoutChannel TimeoutChannel$Awaited TimeoutChannel$Closing Transform TransformChannel
-                TransformChannel$Sink WritePort
+                TransformChannel$Sink UsualMaker WritePort
             process: Address Aliases AtRest AtRest$Again Bag BoundedMailbox BoundedMailbox$Spared Caller Calls
                 Calls$AnswerTo Calls$Call Calls$Edge Calls$Failed Calls$IsRequest Calls$Server Calls$Standing
                 Calls$Standing$CallAlarm Calls$Why Clauses DeadLetters DeadLetters$Letter DeathNotice Delivery
@@ -55,7 +55,7 @@ public final class Startup {
                 Spawn$OnThread Spawn$Options Spawn$Started Ways WhenFull Words Words$1 Zombie Zombies
             scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
                 Offload$Look Offload$Worker Scope Scope$1 Scope$Alarm Scope$Ending Scope$State Scope$Stuck
-            inspect: FiberInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
+            inspect: FiberInfo RuntimeInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
             """;
 
     private static final String SIMULATOR = """

@@ -107,18 +107,23 @@ public final class Calls {
 
     /** Sends the request; the reference that its answer has, which {@link #await} waits for. Called by the current process. */
     public static Ref send(LocalProcess me, Pid callee, Object object, Object message) throws InterruptedException {
-        Ref ref = Monitors.monitor(me, callee, object, null, Ref.Alias.REPLY_DEMONITOR);
+        Ref.Alias mode = Simulated.fault("call: a second answer comes") ? Ref.Alias.DEMONITOR : Ref.Alias.REPLY_DEMONITOR;
+        Ref ref = Monitors.monitor(me, callee, object, null, mode);
         Send.send(callee, Words.language().request(me.pid(), ref, message));
         return ref;
     }
 
     /** The answer to a request that was sent before, or {@link Failed}. Called by the current process. */
     public static Object await(LocalProcess me, Ref ref, long nanos) throws InterruptedException {
-        return outcome(ref, me.receiver().receive(new AnswerTo(ref), nanos, ref.mark()));
+        long wait = nanos > 0 && Simulated.fault("call: it waits too long") ? 2 * nanos : nanos;
+        return outcome(ref, me.receiver().receive(new AnswerTo(ref), wait, ref.mark()));
     }
 
     /** Waits for the answer no longer: the one that is there already, or {@link Failed}. Called by the current process. */
     public static Object giveUp(LocalProcess me, Ref ref) throws InterruptedException {
+        if (Simulated.fault("call: a late answer comes")) {
+            return new Failed(Why.TIMEOUT, null, ref);
+        }
         Monitors.demonitor(me, ref);
         return await(me, ref, 0);
     }
@@ -144,7 +149,7 @@ public final class Calls {
     private record AnswerTo(Ref ref) implements Matcher {
         @Override
         public Object match(Object message) {
-            return answers(ref, message) ? message : null;
+            return answers(ref, message) || Simulated.fault("call: another message is the answer") ? message : null;
         }
     }
 
@@ -210,7 +215,7 @@ public final class Calls {
     private static boolean isOwed(Edge edge) {
         LocalProcess callee = ProcessTable.live(edge.callee);
         Predicate<Object> request = new IsRequest(edge.ref);
-        return callee != null && (request.test(handled(callee)) || callee.receiver().find(request) >= 0);
+        return Simulated.fault("call: a call that was given away is owed") || callee != null && (request.test(handled(callee)) || callee.receiver().find(request) >= 0);
     }
 
     private static Object handled(LocalProcess process) {

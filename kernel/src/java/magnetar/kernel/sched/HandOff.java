@@ -29,7 +29,8 @@ import java.util.concurrent.locks.LockSupport;
  *       it takes up to {@value #SHARE} of those to the end of its own queue, and is told again if there may be more. So they have their turn among those that wake each other on it.
  * </ol>
  *
- * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on {@code --add-opens java.base/java.lang=ALL-UNNAMED}; where that is closed
+ * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on {@code --add-opens java.base/java.lang=ALL-UNNAMED}, or
+ * {@code =magnetar.kernel} on the module path; where that is closed
  * or looks different, or the JDK is newer than those it was proved on, it is off, and fibers are woken by {@code LockSupport.unpark}. The JDK pins
  * the waker during the submission.
  *

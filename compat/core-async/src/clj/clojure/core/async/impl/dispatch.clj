@@ -1,12 +1,12 @@
 (ns clojure.core.async.impl.dispatch
   "Where core.async runs code: executors for workloads, which are Magnetar's."
   (:require
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.threads :as threads])
   (:import
    (java.util.concurrent Executor ThreadFactory)
-   (java.util.concurrent.atomic AtomicLong)
-   (magnetar.kernel.report Failures)))
+   (java.util.concurrent.atomic AtomicLong)))
 
 (set! *warn-on-reflection* true)
 
@@ -28,7 +28,7 @@
 (defn ex-handler
   "Reports a failure as that of a go block; returns nil."
   [ex]
-  (Failures/report (Thread/currentThread) ex)
+  (reports/report ex)
   nil)
 
 (defn run

@@ -1,0 +1,23 @@
+package magnetar.kernel.inspect;
+
+import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.fiber.World;
+import magnetar.kernel.sched.HandOff;
+import magnetar.kernel.sched.Untracked;
+import magnetar.kernel.time.Wheel;
+
+/**
+ * How the kernel runs on this JVM, and how much there is of it at one instant.
+ *
+ * @param handsOver true if a woken fiber is handed over to the carrier of its waker, which needs {@code java.lang} to be open
+ * @param startsUntracked true if fibers that may be collected start without an executor of their own
+ * @param fibers how many fibers have not ended
+ * @param timers how many timers wait, outside of simulations
+ */
+public record RuntimeInfo(boolean handsOver, boolean startsUntracked, int fibers, int timers) {
+
+    /** The state at this instant. */
+    public static RuntimeInfo now() {
+        return new RuntimeInfo(HandOff.isOn(), Untracked.isOn(), Fibers.count(), Wheel.of(World.REAL).size());
+    }
+}
