@@ -14,11 +14,11 @@
    [magnetar.actor :as actor :refer [! receive]]
    [magnetar.hot.load :as loading]
    [magnetar.impl.actor.servers :as servers]
+   [magnetar.impl.actor.servers :as servers]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.otp.host :as host]
-   [magnetar.impl.otp.names :as names]
    [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
@@ -252,7 +252,7 @@
 (defn- root [server]
   (when (nil? server)
     (servers/refuse-server "upgrade" server))
-  (or (some-> (names/pid-of "upgrade" server) known)
+  (or (some-> (servers/server "upgrade" server) known)
       (arguments/misuse :magnetar/no-such-server
                         (str "`upgrade` wants a supervisor or a server that is alive; there is none at " (arguments/show server) ".") {:server server})))
 

@@ -110,8 +110,7 @@
              (map :message found))))))
 
 (deftest an-import-before-the-runtime-check-is-found
-  (planted {"core/src/clj/magnetar/impl/bad.clj" "(ns magnetar.impl.bad\n  (:import
-   )\n  (:require [magnetar.impl.runtime]))"
+  (planted {"core/src/clj/magnetar/impl/bad.clj" "(ns magnetar.impl.bad\n  (:import (magnetar.kernel.channel Channel))\n  (:require [magnetar.impl.runtime]))"
             "core/src/clj/magnetar/impl/none.clj" "(ns magnetar.impl.none)\n(defn f [] (magnetar.kernel.channel.Channel.))"
             "core/src/clj/magnetar/impl/good.clj" "(ns magnetar.impl.good\n  (:require [magnetar.impl.runtime])\n  (:import (magnetar.kernel.channel Channel)))"}
     (is (= [["core/src/clj/magnetar/impl/bad.clj" 2] ["core/src/clj/magnetar/impl/none.clj" 2]]

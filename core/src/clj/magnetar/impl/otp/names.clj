@@ -3,18 +3,12 @@
   {:no-doc true}
   (:require
    [magnetar.impl.actor.address :as address]
-   [magnetar.impl.actor.servers :as servers]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.process LocalProcess Pid ProcessTable Send)))
 
 (set! *warn-on-reflection* true)
-
-(defn pid-of
-  "The pid of the server at the address, or nil."
-  ^Pid [operation server]
-  (servers/server operation server))
 
 (defn check-name
   "Refuses what cannot be the name of a server."

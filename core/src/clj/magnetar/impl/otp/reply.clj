@@ -3,10 +3,11 @@
   {:no-doc true}
   (:require
    [magnetar.impl.actor.send :refer [!]]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.transactions :as transactions])
   (:import
    (clojure.lang MapEntry)
-   (magnetar.kernel.process Ref)))
+   (magnetar.kernel.process Calls Pid Ref)))
 
 (set! *warn-on-reflection* true)
 
@@ -15,6 +16,9 @@
   was an alias. An answer that is not waited for any more is dropped."
   [from value]
   (when-some [tag (if (instance? MapEntry from) (.val ^MapEntry from) (nth from 1 nil))]
-    (! (if (and (instance? Ref tag) (not (.isPlain ^Ref tag))) tag (nth from 0))
-       (MapEntry/create tag value))) ; [tag value], in half the bytes
+    (let [caller (nth from 0)
+          answer (MapEntry/create tag value)] ; [tag value], in half the bytes
+      (if (and (instance? Ref tag) (instance? Pid caller) (not (transactions/running?)))
+        (Calls/answer caller tag answer)
+        (! (if (and (instance? Ref tag) (not (.isPlain ^Ref tag))) tag caller) answer))))
   nil)

@@ -11,7 +11,6 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.otp.host :as host]
-   [magnetar.impl.otp.names :as names]
    [magnetar.impl.otp.reply :as reply]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
@@ -107,7 +106,7 @@
 (defn- find-server
   "The pid of the server, which is another process than this one."
   ^Pid [^LocalProcess me word address message timeout]
-  (let [^Pid pid (or (names/pid-of "call" address)
+  (let [^Pid pid (or (if (instance? Pid address) address (servers/server "call" address))
                    (throw (failed word (servers/absent address) address message timeout nil nil (servers/absent-note address))))]
     (when (.equals pid (.pid me))
       (throw (failed word :calling-self address message timeout pid nil
@@ -157,7 +156,8 @@
   "Sends the request and waits for the answer, in the process that this thread is, or is for as long. A failure names the function `word`."
   ([address message timeout] (call by-gen-server address message timeout))
   ([word address message timeout]
-   (transactions/check "call")
+   (when (transactions/running?)
+     (transactions/refuse "call"))
    (let [nanos (arguments/nanos :timeout timeout)]
      (if-some [me (LocalProcess/current)]
        (call-here me word address message timeout nanos)
@@ -192,7 +192,7 @@
   [address message]
   (transactions/refuse "send-request")
   (let [me (LocalProcess/require "send-request")]
-    (if-some [pid (names/pid-of "send-request" address)]
+    (if-some [pid (servers/server "send-request" address)]
       (Request. (Calls/send me pid address message) address)
       (Request. (monitors/monitor (when (vector? address) address) :reply-demonitor nil) address))))
 

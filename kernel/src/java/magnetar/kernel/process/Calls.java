@@ -98,7 +98,9 @@ public final class Calls {
         if (server != null) {
             return callAsServer(me, server, callee, object, message, nanos);
         }
-        Ways.settle(callee);
+        if (Simulated.mayDelay()) {
+            Ways.settle(callee);
+        }
         LocalProcess p = ProcessTable.live(callee);
         return p == null || nanos <= 0 || !mayWaitAlone(me, p)
                 ? await(me, send(me, callee, object, message), nanos)
@@ -111,6 +113,11 @@ public final class Calls {
         Ref ref = Monitors.monitor(me, callee, object, null, mode);
         Send.send(callee, Words.language().request(me.pid(), ref, message));
         return ref;
+    }
+
+    /** Sends the answer to the reference of a request; to the caller itself if the reference never was an address. */
+    public static void answer(Pid caller, Ref ref, Object message) throws InterruptedException {
+        Send.send(ref.isPlain() ? caller : ref, message);
     }
 
     /** The answer to a request that was sent before, or {@link Failed}. Called by the current process. */
