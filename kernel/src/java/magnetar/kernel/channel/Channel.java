@@ -33,7 +33,8 @@ import magnetar.kernel.time.Waits;
  *   <li>A waiter that gave up, for an interrupt, a time-out or because another branch of its select won, leaves no node behind
  *       once its call has returned.
  *   <li>Closed never becomes open. After closing, waiting puts stay, to be taken; takers have been released.
- *   <li>No stack overflow ends an operation between its lock and its last wake-up: each entry has made sure of the stack ({@link StackRoom}).
+ *   <li>No stack overflow ends an operation between its lock and its last wake-up: each entry makes sure of the stack first ({@link StackRoom}, also by
+ *       {@link Fiber#enter}).
  * </ol>
  *
  * <p>Source: Go's {@code runtime/chan.go}: a short lock, a ring, two queues of waiters, direct hand-off. Differences: waiters
@@ -42,14 +43,14 @@ import magnetar.kernel.time.Waits;
  * is faster under contention of many cores and slower here, and cannot remove a waiter from its middle in O(1).
  *
  * <p>The lock is a word: compare-and-set, then spin, then yield. Where there is a buffer the loser stays away for a moment instead of
- * spinning ({@link Spin#backOff}), and for some tens of microseconds while others fill or empty the buffer at full speed, though the lock
- * may be free. It is never held across a park, user code or a call of another kernel object but claims.
- * Waking and callbacks happen after it: an operation keeps the one that it met, and gathers others that it finished in
- * {@code done}; it completes them once the lock is released. Where user code must run inside, in a channel with a transducer or a
- * buffer of the program's own, the lock is a {@link ReentrantLock} instead: a waiter for it parks. A select meets such a
- * channel like any other; its claim is committed before the user code runs, since that cannot be rolled back.
+ * spinning ({@link Spin#backOff}). If others fill or empty the buffer at full speed meanwhile, it stays away for some tens of microseconds, even while the lock is
+ * free. The lock is never held across a park, or a call of another kernel object except a claim. Waking and callbacks happen after it, since the woken fiber would
+ * spin on it, and a callback may wait for what the channel does next: an operation keeps the waiter that it met, gathers others that it finished in {@code done},
+ * and completes them once the lock is released. User code runs inside in two kinds of channels only, those with a transducer and those with a buffer of the
+ * program's own; there the lock is a {@link ReentrantLock}, and a waiter for it parks. A select meets such a channel like any other. It commits its claim before
+ * the user code runs, since what that has done cannot be taken back.
  *
- * <p>Lock order: channel, then claims by rising id. Nobody holds two channel locks.
+ * <p>Lock order: channel, then claims by rising id. The kernel never holds two channel locks; user code that runs under one may take that of another channel.
  *
  * @param <T> what it carries; null is not a value
  */
@@ -57,7 +58,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     /** The answer of an operation whose waiter was claimed by another event. */
     static final Object GONE = new Object();
 
-    /** So many values more or fewer in the buffer after the loser of the lock has paused once: the others work at full speed. */
+    /** Others work at full speed if the buffer holds so many values more or fewer when the loser of the lock has paused once. */
     private static final int BUSY = 8;
 
     private static final VarHandle LOCK;
@@ -236,7 +237,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     // ---------------------------------------------------------------- closing
 
-    /** Closes the channel: later puts are refused, takers are released with null once nothing is left. */
+    /** Closes the channel. Later puts are refused; takers that wait are released with null now; later takes get what is left, then null. */
     @Override
     public final void close() {
         close(null);
@@ -401,7 +402,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
-    /** Without the lock: false if a take would surely or perhaps not wait. For the first look of a select, which looks again. */
+    /** Without the lock: true only if a take would have to wait. For the first look of a select, which looks again. */
     final boolean looksEmpty() {
         beforeOperation();
         return mutex == null && !closed && putters.isEmpty() && !hasValue();
@@ -478,7 +479,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         buffer.insert(value);
     }
 
-    /** Puts the value of a putter that had waited into the buffer; its put has been answered. */
+    /** Puts the value of a putter that had waited into the buffer; its put is done, and is told so after the lock. */
     final void acceptQueued(Object value) {
         try {
             accept(value);

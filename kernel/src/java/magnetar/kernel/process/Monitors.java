@@ -8,20 +8,25 @@ import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Waiter;
 
 /**
- * Who watches a process, and whom it watches.
+ * Who watches a process, and whom it watches. A monitor is a one-way watch, as Erlang's; the Java monitor of a process is called its lock here.
  *
  * <p>Invariants:
  * <ol>
- *   <li>A monitor fires at most once. The thread that takes it out of the watcher's list {@code watching}, under the watcher's monitor, decides: the death of the
- *       watched process puts the message into the mailbox under that same monitor, a demonitor puts none. So after a demonitor no message comes that is not in
- *       the mailbox yet.
- *   <li>The watcher lists a monitor before the watched process does. Whichever of the two dies meanwhile, the other list loses it: {@link #begin} looks at both.
+ *   <li>A monitor fires at most once. It ends when it is taken out of the watcher's list {@code watching}, under the watcher's lock. The thread that takes it
+ *       out decides: {@link #fire}, on the thread that tells of the death, puts the message into the watcher's mailbox under that same lock; {@link
+ *       #demonitor} puts none. So when {@code demonitor} has returned true the message will never come. When it has returned false the message has come, unless
+ *       the monitor was none of this process; it is in the mailbox if it was not received before.
+ *   <li>The watcher lists a monitor before the watched process does. If the watched process dies in between, {@link #begin} finds that out and fires, with
+ *       {@code noproc} for a reason. If the watcher is killed in between, {@code begin} takes the monitor out of the other list again.
  * </ol>
  *
- * <p>The lists exist while there is something in them, since there may be a million processes without any.
+ * <p>The monitor of a {@link Calls.Standing call} is listed like any other. It fires in its own way: the call gets the news, not the mailbox.
+ *
+ * <p>Source: Erlang's monitors. Difference: a signal acts at once, on the thread that sends it. Refused: lists that always exist, since there may be a million
+ * processes at rest: {@link #slim} drops the empty ones.
  */
 public final class Monitors {
-    // Guarded by the monitor of the process.
+    // Guarded by the lock of the process whose they are: the monitors of others on it, and its own.
     private Bag<Monitor> watchers;
     private Bag<Monitor> watching;
 
@@ -32,8 +37,8 @@ public final class Monitors {
     /**
      * Watches a process. Called by the watcher.
      *
-     * @param object how the message of its end names it
-     * @param tag how the message begins; null for the usual word
+     * @param object how the message of its end names it: the pid, or the name that was used
+     * @param tag the first element of that message; null for the usual {@code DOWN}
      * @param mode what the reference is as an address
      */
     public static Ref monitor(LocalProcess me, Pid watched, Object object, Object tag, Ref.Alias mode) {
@@ -98,7 +103,7 @@ public final class Monitors {
         }
     }
 
-    /** Under both monitors, before the watched process runs: lists the monitor with both; a dead one lists none. */
+    /** Under both locks, before the watched process runs: lists the monitor with both. Not with a watched one that is dead: its caller tells of the death. */
     static void tie(LocalProcess me, Monitor m, LocalProcess watched) {
         of(me).watching = Bag.with(of(me).watching, m);
         if (!watched.isDead()) {
@@ -115,7 +120,7 @@ public final class Monitors {
 
     // --- the end -----------------------------------------------------------------------------------------------------
 
-    /** The watched process has died. */
+    /** Tells the watcher {@code me} that the watched process has died. Called by the thread that has found out, whichever that is. */
     static void fire(LocalProcess me, Monitor m, Object why) {
         if (m.call() != null) {
             Simulated.note("down", me.pid(), why);
@@ -164,7 +169,7 @@ public final class Monitors {
         }
     }
 
-    /** Under the monitor of the watcher: takes it out of the list; false if it was not in. */
+    /** Under the lock of the watcher: takes it out of the list; false if it was not in. */
     static boolean endUnderMonitor(LocalProcess me, Ref m) {
         return me.monitors != null && Bag.remove(me.monitors.watching, m);
     }
@@ -179,13 +184,13 @@ public final class Monitors {
             Simulated.switchPoint();
             synchronized (p) {
                 if (p.monitors != null && Bag.remove(p.monitors.watchers, m) && p.fiber() == null) {
-                    slim(p); // it rests: whoever has started it takes the monitor back about now
+                    slim(p); // it rests, and has no use of an empty list
                 }
             }
         }
     }
 
-    /** Under the monitor of the process: drops what holds nothing. */
+    /** Under the lock of the process: drops what holds nothing. */
     static void slim(LocalProcess p) {
         if (p.monitors != null) {
             p.monitors.watchers = Bag.slim(p.monitors.watchers);
@@ -196,22 +201,22 @@ public final class Monitors {
 
     // --- views -------------------------------------------------------------------------------------------------------
 
-    /** Under the monitor of the process: those that watch it. */
+    /** Under the lock of the process: the monitors of others on it. */
     static List<Monitor> watchers(LocalProcess p) {
         return p.monitors == null ? List.of() : Bag.list(p.monitors.watchers);
     }
 
-    /** Under the monitor of the process: what it watches with. */
+    /** Under the lock of the process: its monitors on others. */
     static List<Monitor> watching(LocalProcess p) {
         return p.monitors == null ? List.of() : Bag.list(p.monitors.watching);
     }
 
-    /** What watches at this moment, of these. */
+    /** Those of them that stand for something now: the monitor itself, or the call that a standing monitor is open for. */
     static Stream<Monitor> active(List<Monitor> some) {
         return some.stream().map(Monitor::call).filter(Objects::nonNull);
     }
 
-    /** How many monitors of this process still let it be answered to: calls that were neither answered nor given up. */
+    /** How many calls of this process were neither answered nor given up. */
     public static int openCalls(LocalProcess me) {
         synchronized (me) {
             return (int) active(watching(me)).filter(Monitor::isAddress).count();

@@ -11,31 +11,35 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Wakes a fiber on the waker's own carrier, without waking another carrier for it: for a waker that is about to park, which most are, the
- * token of a ring stays on one core (0.2 us instead of 0.5 to 1).
+ * Wakes a fiber on the waker's own carrier, without waking another carrier for it. Most wakers are about to park, and the woken fiber runs next on their core:
+ * 0.2 us for a wake-up instead of 0.5 to 1.
  *
  * <p>What {@code LockSupport.unpark} does to a plainly parked virtual thread is done here as well (PARKED to UNPARKED, then the submission), but the
- * submission is lazy: it signals nobody. The permit is left alone. A thread that goes on from UNPARKED needs none, and one that was set for a
- * thread which has meanwhile woken and parked in another way would be lost: nobody would act on it.
+ * submission is lazy: it signals nobody. The permit, which the JDK sets first, is not set: a thread that goes on from UNPARKED
+ * needs none. And if the thread has meanwhile woken and parked in another way, the change of its state fails; a permit that was set for it by then would let nobody
+ * wake it.
  *
  * <p>Invariants:
  * <ol>
  *   <li>Only a target that is plainly parked, on the JDK's scheduler, is handed over, by a virtual thread that is on it as well. All others
- *       (parked with a time, pinned, about to park, platform threads) take the ordinary way.
- *   <li>A fiber hands over once between two parks. What it wakes beyond that is submitted ordinarily, which signals a carrier for both.
- *   <li>A fiber that was handed over waits no more than three ticks of the {@link Ticker} while a carrier is idle: it is reminded after each lazy
- *       submission, and {@link #mayBeStranded} is true as long as the fiber lies in its queue.
- *   <li>A carrier that has run a fiber which was woken here looks outside {@link Schedulable#looksOutside now and then}, and when it is told that somebody {@link Ticker#lookOutside waits there}:
- *       it takes up to {@value #SHARE} of those to the end of its own queue, and is told again if there may be more. So they have their turn among those that wake each other on it.
+ *       (parked with a time, pinned, about to park, platform threads) are woken by {@code LockSupport.unpark}.
+ *   <li>A fiber hands over once between two parks: when it parks, one fiber can follow it on its carrier. Each further one that it wakes is submitted with a
+ *       signal, so that another carrier comes, which may take the first one as well.
+ *   <li>While a carrier is idle, a fiber that was handed over waits no more than three ticks of the {@link Ticker}. The ticker is reminded after each lazy
+ *       submission, and {@link #mayBeStranded} is true as long as the fiber lies in a queue. While all carriers compute it waits for one of them.
+ *   <li>Threads that a platform thread starts or wakes lie in the pool's queue of submissions, outside of the queues of the carriers. A carrier that has run a fiber
+ *       which was woken here takes up to {@value #SHARE} of them to the end of its own queue: at {@link Schedulable#looksOutside some turns} of each fiber, and when
+ *       the ticker {@link Ticker#takeOutside says} that some may wait there. If it has taken so many that there may be more, it says so itself. So they have their
+ *       turn among the fibers that wake each other.
  * </ol>
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on {@code --add-opens java.base/java.lang=ALL-UNNAMED}, or
  * {@code =magnetar.kernel} on the module path; where that is closed
  * or looks different, or the JDK is newer than those it was proved on, it is off, and fibers are woken by {@code LockSupport.unpark}. The JDK pins
- * the waker during the submission.
+ * the waker during the submission, so that it stays on the carrier whose queue it adds to.
  *
  * <p>Source of the look outside: Go's scheduler, which takes from the global queue at every 61st turn.
- * Refused: {@code lazySubmitRunContinuation}, which is lazy on a carrier only, not on a virtual thread; a scheduler of our own (docs/decisions/0008).
+ * Refused: the JDK's own {@code lazySubmitRunContinuation}, which submits with a signal when a virtual thread calls it; a scheduler of our own (docs/decisions/0008).
  */
 public final class HandOff implements Scheduler {
     /** The newest JDK that the checks were run on: on a newer one the same names may mean something else. */
@@ -94,8 +98,8 @@ public final class HandOff implements Scheduler {
     enum Way {
         /** It was not. */
         NOT,
-        /** As a thread is that becomes runnable. */
-        ORDINARY,
+        /** Submitted with a signal. */
+        SIGNALLED,
         /** Lazily. */
         HANDED_OVER
     }
@@ -113,15 +117,15 @@ public final class HandOff implements Scheduler {
         waker.handsOver();
         submit(thread, resumption);
         if (!lazy) {
-            return Way.ORDINARY;
+            return Way.SIGNALLED;
         }
         Ticker.remind();
         return Way.HANDED_OVER;
     }
 
     /**
-     * True if somebody waits for a carrier that may not come: from outside, or in the queue of one that goes on computing. Where the queues of the
-     * carriers are seen to run empty now and then, all in them have their turn.
+     * True if somebody waits for a carrier that may not come: from outside, or in the queue of one that goes on computing. If they are seen
+     * empty once, nobody in them is stuck.
      */
     @Override
     public boolean mayBeStranded() {
@@ -146,6 +150,7 @@ public final class HandOff implements Scheduler {
         }
     }
 
+    // The last argument lets the JDK wait for memory and try again, so that this does not fail once the state was changed.
     private static void submit(Thread target, Executor how) {
         try {
             SUBMIT.invokeExact(target, how, true);
@@ -165,7 +170,7 @@ public final class HandOff implements Scheduler {
             return Class.forName("java.lang.VirtualThread").isInstance(Thread.ofVirtual().unstarted(() -> {}));
         }
 
-        /** Null if it is closed, or is not what this JDK was known by. */
+        /** Null if it is closed, or looks different from what is expected. */
         static Inside open() {
             try {
                 Class<?> c = Class.forName("java.lang.VirtualThread");
@@ -210,7 +215,7 @@ public final class HandOff implements Scheduler {
         protected boolean exec() {
             boolean due = fiber.looksOutside();
             resume.run();
-            if (due || Ticker.lookOutside()) {
+            if (due || Ticker.takeOutside()) {
                 takeIn();
             }
             return false;

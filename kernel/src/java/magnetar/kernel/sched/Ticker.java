@@ -10,19 +10,21 @@ import java.util.concurrent.locks.LockSupport;
  * that sleeps is not told of a fiber that was handed over lazily ({@link HandOff}). So a tick that finds somebody who may wait for too long starts a probe
  * from outside, an ordinary submission, unless the last one has not run yet. Without need it starts none: a probe wakes a carrier, which takes one of two
  * fibers that answer each other, and both go on from core to core (rendezvous 240 ns instead of 175). While a probe has not run, the carriers are told to
- * {@link #lookOutside look outside}, which those do that hand fibers over ({@link HandOff}): the probe and all others who wait there get into their queues.
+ * look {@link #takeOutside outside} of their queues, which {@link HandOff} does for them: the probe and all others who wait there get into the queues.
  *
  * <p>Invariants:
  * <ol>
- *   <li>After a reminder there is a tick, within three times {@value #TICK_NANOS} ns, that starts a probe; or finds one that has not run, in which case no
- *       carrier sleeps; or sees that nobody waits outside and that the queues of the carriers run empty ({@link Scheduler#mayBeStranded}). {@code pending}
+ *   <li>After a reminder there is a tick, within three times {@value #TICK_NANOS} ns, that starts a probe; or finds one that has not run, which
+ *       keeps a carrier from going to sleep; or sees that nobody waits outside and that the queues of the carriers run empty ({@link Scheduler#mayBeStranded}). {@code pending}
  *       is written before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
- *   <li>At each tick that finds a probe which has not run, and after each start of one, {@code outside} is true until a carrier has seen it, or several have.
+ *   <li>At each tick that finds a probe which has not run, and after each start of one, {@code outside} is true until a carrier has seen it.
  *   <li>Each {@value #PATIENCE} ticks in a row that a probe has not run, every fiber steps aside once, at its next operation ({@link Delays}): the queues of
- *       the carriers run empty, and whoever stepped aside comes back from outside. For where nobody is handed over, or fibers only yield. Once, since a probe is late
- *       as well where many are started from outside.
- *   <li>Where fibers are handed over they step aside also after {@value #LONG_PATIENCE} ticks or more at which somebody may be stranded, and none between at which
- *       nobody was. For who lies in the queue of a carrier whose fiber computes, while those on the others answer each other, and take the probes in.
+ *       the carriers run empty, and whoever stepped aside comes back from outside. This is for schedulers that hand nobody over, and for fibers that only
+ *       yield, where no carrier takes in what waits outside. They step aside once and not until the probe has run, since a probe is late too where a program starts
+ *       many fibers from outside.
+ *   <li>Where fibers are handed over they step aside also after {@value #LONG_PATIENCE} ticks in a row at which a fiber may be stranded; the more fibers there
+ *       are, the later. This is for a fiber in the queue of a carrier that computes, while fibers on the other carriers answer each other and take the probes in,
+ *       so that no probe is late.
  *   <li>There is at most one probe, and no tick while nobody reminds and no probe is under way.
  * </ol>
  */
@@ -77,8 +79,8 @@ public final class Ticker {
         outside = true;
     }
 
-    /** True if somebody may wait outside: at least once for each time that it is told. */
-    static boolean lookOutside() {
+    /** True if it was said since the last call that somebody may wait outside. Takes that back. */
+    static boolean takeOutside() {
         boolean told = outside;
         if (told) {
             outside = false;
@@ -135,7 +137,7 @@ public final class Ticker {
         }
     }
 
-    /** Looks twice: while the ticker runs, the carrier that had its core stands still, and so does its queue. */
+    /** Looks twice: the ticker itself may have taken the core of a carrier, whose queue stands still meanwhile. */
     private static boolean isNeeded() {
         if (!scheduler.mayBeStranded()) {
             return false;

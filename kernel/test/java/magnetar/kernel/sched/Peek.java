@@ -11,7 +11,7 @@ public final class Peek {
 
     /** True if the thread is woken as any is that becomes runnable; see {@code HandOff.tryToWake}. */
     public static boolean wakeOrdinarily(Thread target, Schedulable waker) {
-        return wake(target, waker) == HandOff.Way.ORDINARY;
+        return wake(target, waker) == HandOff.Way.SIGNALLED;
     }
 
     private static HandOff.Way wake(Thread target, Schedulable waker) {
