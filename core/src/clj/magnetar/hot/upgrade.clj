@@ -18,7 +18,6 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.otp.behaviour :as behaviour]
-   [magnetar.impl.otp.host :as host]
    [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
