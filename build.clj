@@ -22,6 +22,7 @@
   (b/javac {:src-dirs ["kernel/src/java"]
             :class-dir kernel-classes
             :javac-opts ["--release" "25" "-XDstringConcat=inline"]})
+  (b/delete {:path (str kernel-classes "/module-info.class")}) ; the Clojure above uses packages that the module hides; mvn compiles it for an older Java
   options)
 
 (defn jar
@@ -30,7 +31,6 @@
   (compile-kernel options)
   (b/delete {:path "target/jar"})
   (b/copy-dir {:src-dirs ["core/src/clj" "core/resources" kernel-classes] :target-dir "target/jar"})
-  (b/delete {:path "target/jar/module-info.class"}) ; of the kernel: the Clojure above it uses packages that the module hides
   (b/copy-file {:src "LICENSE" :target "target/jar/META-INF/LICENSE"})
   (b/jar {:class-dir "target/jar" :jar-file "target/magnetar.jar"})
   options)

@@ -93,8 +93,9 @@
   [group pids]
   (let [pids (check-pids "pg/leave" pids)
         [before after] (map #(get % group) (swap-vals! (groups) change group #(reduce without % pids)))]
-    (doseq [[pid {:keys [clean-up]}] (apply dissoc before (keys after))]
-      (owned/disown pid clean-up))
+    (doseq [pid (distinct pids)
+            :when (and (contains? before pid) (not (contains? after pid)))]
+      (owned/disown pid (:clean-up (before pid))))
     (if (some #(contains? before %) pids) :ok :not-joined)))
 
 (defn members

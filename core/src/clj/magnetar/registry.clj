@@ -34,7 +34,7 @@
    [magnetar.registry.table :as table])
   (:import
    (magnetar.kernel.fiber Fiber)
-   (magnetar.kernel.process LocalProcess Pid ProcessTable)
+   (magnetar.kernel.process Links LocalProcess Pid ProcessTable)
    (magnetar.registry.table Table)))
 
 (set! *warn-on-reflection* true)
@@ -65,7 +65,7 @@
   (when (and (empty? (table/keys-of table pid)) (not= pid (.-parent table)))
     (actor/unlink other)
     (when (seq (table/keys-of table pid))
-      (actor/link other))))
+      (Links/link (LocalProcess/current) other)))) ; one that has died has told of it
 
 (defn- relink
   "Links the process, which another one has registered or unregistered, while it has a key."
@@ -168,13 +168,14 @@
 
 ;; ---- oneself
 
+;; The link comes before the listeners: one of them may keep the sender waiting, or refuse the message, and a process with a key ends with its registry.
 (defn- add
-  "Registers the process, which the caller links: nil, or the pid that has the key."
-  [table registry pid key value]
-  (let [holder (table/add table pid key value)]
-    (when-not holder
-      (tell table [:register registry key pid value]))
-    holder))
+  "Registers the process and links it by (link): nil, or the pid that has the key."
+  [table registry pid key value link]
+  (or (table/add table pid key value)
+      (do (link)
+          (tell table [:register registry key pid value])
+          nil)))
 
 (defn register
   "Registers this process under the key, with a value: [:ok registry-pid], or [:error [:already-registered pid]] if keys are unique and one has it.
@@ -190,12 +191,9 @@
    (let [me (.pid (LocalProcess/require "register"))
          pid (pid-of registry)
          table (table-of pid registry)]
-     (if-some [holder (add table registry me key value)]
+     (if-some [holder (add table registry me key value #(when-not (= me pid) (actor/link pid)))]
        [:error [:already-registered holder]]
-       (do
-         (when-not (= me pid)
-           (actor/link pid))
-         [:ok pid])))))
+       [:ok pid]))))
 
 (defn- remove-own [registry key wanted?]
   (let [me (.pid (LocalProcess/require "unregister"))
@@ -372,10 +370,9 @@
         own-pid (pid-of registry)]
     (if (= pid (some-> (LocalProcess/current) .pid))
       (if (= :ok (first (register registry key value))) :yes :no)
-      (if (add table registry pid key value)
+      (if (add table registry pid key value #(gs/cast own-pid [::relink pid]))
         :no
-        (do (gs/cast own-pid [::relink pid])
-            :yes)))))
+        :yes))))
 
 (defn unregister-name
   "Takes the name [registry key] of a process back, whoever has it: :ok.

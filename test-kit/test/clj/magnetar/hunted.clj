@@ -144,9 +144,9 @@
     :replace "        boolean open = state == OPEN;\n        Simulated.switchPoint();\n        if (open) {\n            state = CLAIMED;"}
    {:name "a missed exit signal: a monitor of a process that has just died"
     :program "monitors"
-    :file "process/LocalProcess.java"
-    :find "        if (life == Life.DEAD) {\n            return false;\n        }\n        watchers = Bag.with(watchers, m);"
-    :replace "        watchers = Bag.with(watchers, m);"}
+    :file "process/Monitors.java"
+    :find "            if (watched.isDead()) {\n                return false;\n            }\n"
+    :replace ""}
    {:name "the order of a pair is broken: what is sent later does not wait behind a signal that takes long"
     :program "pair-order"
     :file "sim/Chaos.java"
@@ -155,8 +155,8 @@
    {:name "a monitor without the reason: it is set when the process has its name already"
     :program "named-monitor"
     :file "process/LocalProcess.java"
-    :find "                tie(other, linked, m, dead);\n            }\n        }\n"
-    :replace "                tie(other, linked, null, dead);\n            }\n        }\n        if (m != null) {\n            synchronized (other) {\n                other.watching = Bag.with(other.watching, m);\n            }\n            Simulated.switchPoint();\n            if (!addWatcher(m)) {\n                other.fire(m, Words.get().noproc);\n            }\n        }\n"}])
+    :find "        Birth birth = new Birth(spawner != null, wanted, linked, m);\n        String obstacle = Links.underBoth(this, spawner == null ? this : spawner, birth);\n"
+    :replace "        Birth birth = new Birth(spawner != null, wanted, linked, null);\n        String obstacle = Links.underBoth(this, spawner == null ? this : spawner, birth);\n        if (m != null && obstacle == null && Monitors.keep(spawner, m)) {\n            Monitors.begin(spawner, m, this);\n        }\n"}])
 
 (defn -main
   "Searches with one of the programs; prints what it found."

@@ -47,11 +47,6 @@
       (when-not (identical? root-frame frame)
         frame))))
 
-(defn install-here
-  "Replaces the bindings of this thread by those of `frame-here`, also by none."
-  [frame]
-  (Var/resetThreadBindingFrame (or frame root-frame)))
-
 (defn site
   "The name of what a macro form starts: `what` and the source line, as in \"go my/app.clj:12\"."
   [what form]

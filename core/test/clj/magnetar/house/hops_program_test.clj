@@ -74,7 +74,7 @@
         rows (map edn/read-string (str/split-lines out))
         [put] rows]
     (is (= 0 exit))
-    (is (= 8 (count rows)))
+    (is (= 7 (count rows)))
     (is (every? #(and (= 3 (:runs %)) (< 1 (:files %)) (<= (:files %) (inc (:hops %)) (:methods %)) (pos? (:crossings %))) rows))
     (is (= "a/>! with room in the buffer" (:title put)))
     (is (apply = (:spread put)))

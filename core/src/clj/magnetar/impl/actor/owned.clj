@@ -12,11 +12,12 @@
 
 ;; The kernel forbids an exception in `ownerDied`. `clear` compares keys of the program, whose `=` may throw.
 (defn clear-away
-  "Calls (clear pid), which removes what the process leaves behind. An exception of `clear` is reported."
+  "Calls (clear pid), which removes what the process leaves behind. What `clear` throws is reported, unless memory has ended: then it is called again."
   [clear pid]
   (try
     (clear pid)
-    (catch Exception e (Failures/report "clean-up after a death" (Thread/currentThread) e))))
+    (catch OutOfMemoryError e (throw e))
+    (catch Throwable e (Failures/report "clean-up after a death" (Thread/currentThread) e))))
 
 (defn clean-up
   "A thing that removes what its owner leaves behind, by (clear pid)."

@@ -17,7 +17,6 @@
    [magnetar.impl.transactions :as transactions]
    [magnetar.proc-lib :as proc-lib])
   (:import
-   (clojure.lang MapEntry)
    (java.util.function Predicate)
    (magnetar.kernel.process Aliases Calls Calls$Failed Calls$Why LocalProcess Monitors Pid ProcessTable Ref Ref$Alias Send)
    (magnetar.kernel.report Frames)))

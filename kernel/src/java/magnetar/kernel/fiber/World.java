@@ -96,7 +96,19 @@ public class World {
     /** Makes the thread runnable, which is that of the fiber. */
     public void unpark(Thread thread, Fiber fiber) {
         Simulated.switchPoint();
-        SCHEDULER.wake(thread, fiber, Thread.currentThread().isVirtual() ? Fiber.current() : null);
+        SCHEDULER.wake(thread, fiber, waker());
+    }
+
+    /** The current fiber, if it is one that may hand over; null too if memory has ended and it is not known yet. */
+    private static Fiber waker() {
+        if (!SCHEDULER.handsOver() || !Thread.currentThread().isVirtual()) {
+            return null;
+        }
+        try {
+            return Fiber.current();
+        } catch (OutOfMemoryError noRoom) {
+            return null;
+        }
     }
 
     /** Makes, but does not start, the thread of a fiber. */

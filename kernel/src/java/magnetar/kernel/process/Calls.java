@@ -311,7 +311,7 @@ public final class Calls {
             me.receiver().tell(answer);
             return outcome(call, answer);
         }
-        Delivery.deliverSignal(me, answer); // somebody has sent something else to the reference
+        Delivery.wake(me, me.mailbox().pushSignal(new Node(answer))); // somebody has sent something else to the reference
         World world = me.fiber().world();
         return await(me, call, Waits.isOver(world, deadline) ? 0 : Waits.left(world, deadline));
     }

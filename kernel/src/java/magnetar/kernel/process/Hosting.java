@@ -85,7 +85,7 @@ public final class Hosting {
             return fail(process, on, t);
         }
         if (value != AT_REST) {
-            conclude(process, on.runner(), Words.get().normal, value);
+            conclude(process, on.runner(), null, value);
         }
         return null;
     }
@@ -102,7 +102,7 @@ public final class Hosting {
         try {
             reported = process.cause() == null && !(thrown instanceof OutOfMemoryError) && on.reports(thrown);
         } finally {
-            conclude(process, on.runner(), reasonOf(thrown), null);
+            conclude(process, on.runner(), thrown, null);
         }
         return reported ? null : thrown;
     }
@@ -117,9 +117,9 @@ public final class Hosting {
         }
     }
 
-    private static void conclude(LocalProcess process, Fiber host, Object why, Object value) {
+    private static void conclude(LocalProcess process, Fiber host, Throwable thrown, Object value) {
         try {
-            process.end(why, value);
+            process.end(thrown == null ? Words.get().normal : reasonOf(thrown), value);
         } finally {
             host.leaveRegion();
             Zombies.remove(process);

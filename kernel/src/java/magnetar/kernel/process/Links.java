@@ -39,7 +39,7 @@ public final class Links extends Bag<Pid> {
         Fiber.current().enter();
         Ways.settle(other);
         LocalProcess p = ProcessTable.live(other);
-        if (p == me || isLinked(me, other) || p != null && underBoth(me, p, JOIN)) {
+        if (p == me || isLinked(me, other) || p != null && underBoth(p, me, JOIN)) {
             return true;
         }
         me.fiber().check(); // it may have been killed itself

@@ -81,7 +81,7 @@ public final class Receiver {
     /**
      * Takes the next message, whatever it is. Called by the owner.
      *
-     * @return the message, {@link Mailbox#NULL} for null; null if time ran out
+     * @return the message, {@link #NULL} for null; null if time ran out
      */
     public Object next(long nanos) throws InterruptedException {
         return receive(ANY, nanos, 0);
