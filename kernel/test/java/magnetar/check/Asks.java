@@ -16,6 +16,7 @@ import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.ProcessTable;
 import magnetar.kernel.process.Ref;
 import magnetar.kernel.process.Send;
+import magnetar.kernel.process.Watched;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Wheel;
 
@@ -196,7 +197,7 @@ final class Asks {
     }
 
     private static int listedBy(Pid pid) {
-        return ProcessTable.live(pid).info().monitoredBy().size();
+        return Watched.watchers(pid);
     }
 
     /** Who was not answered, was interrupted, or asked one that died, can wait again. */

@@ -19,7 +19,7 @@ public final class Box {
 
     /** One with a bound. */
     public static Box bounded(int capacity, String policy) {
-        return new Box(new BoundedMailbox(capacity, BoundedMailbox.Policy.valueOf(policy)));
+        return new Box(new BoundedMailbox(capacity, WhenFull.valueOf(policy)));
     }
 
     /** A sender adds a message. */

@@ -17,7 +17,7 @@ public final class Box {
 
     /** One that holds one message. */
     public static Box bounded(String policy) {
-        return new Box(new BoundedMailbox(1, BoundedMailbox.Policy.valueOf(policy)));
+        return new Box(new BoundedMailbox(1, WhenFull.valueOf(policy)));
     }
 
     /** 0: added, 1: added, and the owner is woken; -1: closed, -2: full. */
