@@ -50,7 +50,7 @@ import magnetar.kernel.time.Waits;
  * program's own; there the lock is a {@link ReentrantLock}, and a waiter for it parks. A select meets such a channel like any other. It commits its claim before
  * the user code runs, since what that has done cannot be taken back.
  *
- * <p>Lock order: channel, then claims by rising id. The kernel never holds two channel locks; user code that runs under one may take that of another channel.
+ * <p>Lock order: channel, then claims by rising id. The kernel never holds two channel locks; user code that runs under one may take the lock of another channel.
  *
  * @param <T> what it carries; null is not a value
  */

@@ -19,7 +19,7 @@ public final class Aliases {
         return ref;
     }
 
-    /** Closes the alias of this process; false if it was closed, or is none of it. */
+    /** Closes the alias of this process; false if it was closed, or is not an alias of this process. */
     public static boolean close(LocalProcess me, Ref ref) {
         synchronized (me) {
             boolean open = isOpen(me, ref);
