@@ -30,7 +30,7 @@
   (:refer-clojure :exclude [flush])
   (:require
    [magnetar.impl.actor.address :as address]
-   [magnetar.impl.actor.dictionary :as dictionary]
+   [magnetar.impl.actor.current :as current-process]
    [magnetar.impl.actor.info :as info]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.actor.monitors :as monitors]
@@ -47,7 +47,7 @@
    [magnetar.impl.versions :as versions])
   (:import
    (java.util.concurrent Executors)
-   (magnetar.kernel.process Aliases Hosting Links LocalProcess Matcher Pid Pid$Ended ProcessTable Ref Refs Send SendTimers)))
+   (magnetar.kernel.process Aliases Hosting Links LocalProcess Pid Pid$Ended ProcessTable Receiver Ref Refs Send SendTimers)))
 
 (set! *warn-on-reflection* true)
 
@@ -237,7 +237,6 @@
 
 ;; ---- send
 
-;; The same code stands in `magnetar.impl.actor.send`: delegating to it would add a call to each send.
 (defn !
   "Sends the message to a pid, an alias, a name, [name node] or [:via registry name]; returns the message.
 
@@ -250,9 +249,7 @@
   In Erlang: the operator !."
   {:erlang "erlang:!/2"}
   [to message]
-  (if (transactions/running?)
-    (send/on-commit to message)
-    (Send/send (if (vector? to) (address/target to) to) message)))
+  (send/sending to message))
 
 (defn send-after
   "Sends the message to a pid or a name when so many milliseconds have passed; returns the reference of the timer.
@@ -335,10 +332,6 @@
   [& _]
   (throw (ex-info "(from ..) stands outside of a receive: move it into one, behind its patterns." {:magnetar/reason :magnetar/from-outside})))
 
-(def ^:private anything
-  (reify Matcher
-    (match [_ message] (if (nil? message) ::nil message))))
-
 (defn flush
   "Takes all messages out of the mailbox; returns them, in the order of arrival. Fails in a dosync.
 
@@ -349,10 +342,10 @@
   (transactions/refuse "flush")
   (let [me (current "flush")]
     (loop [messages []]
-      (let [message (.receive (.receiver me) anything 0 0)]
+      (let [message (.next (.receiver me) 0)]
         (cond
           (nil? message) messages
-          (identical? ::nil message) (recur (conj messages nil))
+          (identical? Receiver/NULL message) (recur (conj messages nil))
           :else (recur (conj messages message)))))))
 
 ;; ---- die
@@ -597,7 +590,7 @@
   In Erlang: get/0."
   {:erlang "erlang:get/0"}
   []
-  (dictionary/pdict))
+  (current-process/pdict))
 
 (defn pget
   "The value of a key in the dictionary of this process, or nil.
@@ -607,7 +600,7 @@
   In Erlang: get/1."
   {:erlang "erlang:get/1"}
   [key]
-  (dictionary/pget key))
+  (current-process/pget key))
 
 (defn pput
   "Sets a key in the dictionary of this process; returns what was there.
@@ -617,7 +610,7 @@
   In Erlang: put/2."
   {:erlang "erlang:put/2"}
   [key value]
-  (dictionary/pput key value))
+  (current-process/pput key value))
 
 (defn perase
   "Removes a key from the dictionary of this process, or all; returns what was there.
@@ -626,8 +619,8 @@
 
   In Erlang: erase/0,1."
   {:erlang "erlang:erase/1"}
-  ([] (dictionary/perase))
-  ([key] (dictionary/perase key)))
+  ([] (current-process/perase))
+  ([key] (current-process/perase key)))
 
 (defn process-info
   "What is known of a process, as a map, or one item of it; nil if it is dead. Asks nothing of the process itself.

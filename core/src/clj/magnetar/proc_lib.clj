@@ -13,7 +13,7 @@
   Names are those of Erlang's module proc_lib."
   (:refer-clojure :exclude [ancestors])
   (:require
-   [magnetar.impl.actor.dictionary :refer [perase pget pput]]
+   [magnetar.impl.actor.current :refer [perase pget pput self]]
    [magnetar.impl.actor.info :as info]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.actor.monitors :as monitors]
@@ -45,9 +45,6 @@
     (proc-lib/set-report-hook #(swap! events conj %))"
   [f]
   (report/set-hook f))
-
-(defn- self ^Pid []
-  (.pid (LocalProcess/require "self")))
 
 (defn ancestors
   "Who has started this process, and who them, the nearest first: pids, or names where they had one.

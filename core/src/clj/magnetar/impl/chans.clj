@@ -7,11 +7,11 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.refusals :as refusals]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (java.util.function Consumer)
-   (magnetar.kernel.channel Buffer Channel ChannelInfo Transform TransformChannel)
-   (magnetar.kernel.report Failures)))
+   (magnetar.kernel.channel Buffer Channel ChannelInfo Transform TransformChannel)))
 
 (set! *warn-on-reflection* true)
 
@@ -37,7 +37,7 @@
    sink))
 
 (defn- report [error]
-  (Failures/report (Thread/currentThread) error)
+  (reports/report error)
   nil)
 
 (defn- guarded

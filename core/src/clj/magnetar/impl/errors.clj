@@ -5,6 +5,7 @@
    [clojure.main :as main]
    [clojure.string :as str]
    [magnetar.impl.classes :as classes]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang DynamicClassLoader IExceptionInfo IPersistentMap IProxy)
@@ -15,13 +16,10 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- of-program? [^StackTraceElement frame]
-  (Frames/isOfProgram (.getClassName frame)))
-
 (defn at-caller
   "The error, as if it was thrown where the program called the library: so that a prompt names that line."
   [^Throwable error]
-  (let [frames (drop-while (complement of-program?) (.getStackTrace error))]
+  (let [frames (drop-while (complement reports/of-program?) (.getStackTrace error))]
     (when (seq frames)
       (.setStackTrace error (into-array StackTraceElement frames)))
     error))
@@ -40,7 +38,7 @@
 (defn operation
   "The function of the library that the program called on this thread, as \"magnetar.pool/start\"; nil if the library called itself."
   []
-  (let [[ours [caller]] (split-with (complement of-program?) (.getStackTrace (Thread/currentThread)))]
+  (let [[ours [caller]] (split-with (complement reports/of-program?) (.getStackTrace (Thread/currentThread)))]
     (when caller
       (last (keep public-name ours)))))
 

@@ -5,11 +5,11 @@
    [magnetar.impl.fibers :refer [background]]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.refusals :as refusals]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.worlds :as worlds])
   (:import
-   (magnetar.kernel.channel Buffer Channel)
-   (magnetar.kernel.report Failures)))
+   (magnetar.kernel.channel Buffer Channel)))
 
 (set! *warn-on-reflection* true)
 
@@ -73,7 +73,7 @@
   (try
     (ports/put out value)
     (catch Throwable e
-      (Failures/report (Thread/currentThread) e)
+      (reports/report e)
       true)))
 
 (defn start

@@ -4,12 +4,12 @@
   (:require
    [magnetar.impl.fibers :refer [background]]
    [magnetar.impl.ports :as ports]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.worlds :as worlds])
   (:import
    (java.util.concurrent.atomic AtomicBoolean AtomicInteger)
-   (magnetar.kernel.channel Callback Channel)
-   (magnetar.kernel.report Failures)))
+   (magnetar.kernel.channel Callback Channel)))
 
 (set! *warn-on-reflection* true)
 
@@ -60,7 +60,7 @@
   (try
     (ports/put-later ch value callback)
     (catch Throwable e
-      (Failures/report (Thread/currentThread) e)
+      (reports/report e)
       false)))
 
 (defn- give

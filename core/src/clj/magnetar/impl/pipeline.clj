@@ -6,11 +6,11 @@
    [magnetar.impl.fibers :refer [background]]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.refusals :as refusals]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.threads :as threads])
   (:import
-   (magnetar.kernel.channel Buffer Channel Ports)
-   (magnetar.kernel.report Failures)))
+   (magnetar.kernel.channel Buffer Channel Ports)))
 
 (set! *warn-on-reflection* true)
 
@@ -24,7 +24,7 @@
   "A function that reports an error as that of the pipeline, not of the thread of a pool that did the job; returns nil."
   [^String site]
   (fn [error]
-    (Failures/report site (Thread/currentThread) error)
+    (reports/report site error)
     nil))
 
 (defn- attempt

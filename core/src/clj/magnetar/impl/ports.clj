@@ -8,7 +8,7 @@
    [magnetar.impl.transactions :as transactions])
   (:import
    (clojure.lang IDeref)
-   (magnetar.kernel.channel Callback Channel Handler Handler$Completion Port Ports ReadPort Select Select$Chosen WritePort)))
+   (magnetar.kernel.channel Callback Channel Handler Handler$Completion Port Ports Select Select$Chosen)))
 
 (set! *warn-on-reflection* true)
 
@@ -116,7 +116,7 @@
 (defn port?
   "True for ports of ours and of other libraries."
   [x]
-  (boolean (or (instance? ReadPort x) (instance? WritePort x) (Ports/adapted x))))
+  (Ports/isPort x))
 
 (defn- as-clauses [ports]
   (cond

@@ -4,9 +4,8 @@
   (:require
    [magnetar.impl.fibers :refer [background]]
    [magnetar.impl.ports :as ports]
-   [magnetar.impl.runtime])
-  (:import
-   (magnetar.kernel.report Failures)))
+   [magnetar.impl.reports :as reports]
+   [magnetar.impl.runtime]))
 
 (set! *warn-on-reflection* true)
 
@@ -18,7 +17,7 @@
   (try
     (topic-fn value)
     (catch Throwable e
-      (Failures/report (Thread/currentThread) e)
+      (reports/report e)
       no-topic)))
 
 (defn- publish [mults muxch topic value]

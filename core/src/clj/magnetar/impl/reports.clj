@@ -42,6 +42,20 @@
 
 (Frames/setNames (reify UnaryOperator (apply [_ class-name] (function-name class-name))))
 
+;; ---- frames
+
+(defn of-program?
+  "Is the frame neither Clojure's, nor this library's, nor the JDK's?"
+  [^StackTraceElement frame]
+  (Frames/isOfProgram (.getClassName frame)))
+
+(defn frame-of
+  "The innermost frame of the program on the stack of the thread, or nil."
+  ^StackTraceElement [^Thread thread]
+  (some->> thread .getStackTrace (filter of-program?) first))
+
+;; ---- reports
+
 (defn report
   "Reports an error that this thread met and no caller will see; `site` names what threw it."
   ([error] (Failures/report (Thread/currentThread) error))

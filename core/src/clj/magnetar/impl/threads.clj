@@ -4,14 +4,14 @@
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.worlds :as worlds])
   (:import
    (java.util.concurrent Executor Executors ThreadFactory)
    (java.util.concurrent.atomic AtomicLong)
    (magnetar.kernel.channel Channel GoBody)
-   (magnetar.kernel.fiber Fiber Fibers Fibers$Hold)
-   (magnetar.kernel.report Failures)))
+   (magnetar.kernel.fiber Fiber Fibers Fibers$Hold)))
 
 (set! *warn-on-reflection* true)
 
@@ -78,7 +78,7 @@
       (when (some? value)
         (.offer out value)))
     (catch Throwable e
-      (Failures/report site (Thread/currentThread) e))
+      (reports/report site e))
     (finally (.close out))))
 
 (defn- keeping-context

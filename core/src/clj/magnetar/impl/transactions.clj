@@ -3,11 +3,11 @@
   {:no-doc true}
   (:require
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang LockingTransaction)
-   (magnetar.kernel.fiber ThreadLocals)
-   (magnetar.kernel.report Failures)))
+   (magnetar.kernel.fiber ThreadLocals)))
 
 (set! *warn-on-reflection* true)
 
@@ -39,7 +39,7 @@
   (try
     (action)
     (catch Exception e
-      (Failures/report "commit of a dosync" (Thread/currentThread) e))))
+      (reports/report "commit of a dosync" e))))
 
 (defn- run-actions
   "The watch of a box. The box is not used again: emptying it would take a transaction, and one in a watch makes Clojure forget the actions of

@@ -6,9 +6,6 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private clojure-folders
-  ["core/src/clj" "test-kit/src/clj" "compat/core-async/src/clj"])
-
 (def ^:private kernel-folder "kernel/src/java")
 
 ;; --- Java
@@ -104,7 +101,7 @@
 (defn namespaces
   "From each namespace to the namespaces that it requires and the packages that it imports."
   []
-  (let [found (mapcat sources/namespaces clojure-folders)
+  (let [found (mapcat sources/namespaces sources/product-folders)
         names (set (map (comp str :name) found))]
     (reduce #(add-namespace %1 names %2) {} found)))
 

@@ -132,7 +132,7 @@
 (defn runtime-findings
   "Namespaces that use the kernel and do not require magnetar.impl.runtime before their imports."
   []
-  (keep runtime-finding (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "compat/core-async/src/clj"])))
+  (keep runtime-finding (mapcat sources/namespaces sources/product-folders)))
 
 ;; --- exported packages
 
@@ -168,4 +168,4 @@
   []
   (let [exported (exported-packages)]
     (mapcat #(hidden-uses exported %)
-            (remove may-see-all? (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "compat/core-async/src/clj"])))))
+            (remove may-see-all? (mapcat sources/namespaces sources/product-folders)))))

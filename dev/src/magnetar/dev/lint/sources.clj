@@ -44,6 +44,10 @@
   [path]
   (slurp (io/file *root* path)))
 
+(def product-folders
+  "Where the Clojure that is shipped lies."
+  ["core/src/clj" "test-kit/src/clj" "compat/core-async/src/clj"])
+
 (def ^:private java-literal
   #"(?s)\"{3}.*?\"{3}|\"(?:[^\"\\\n]++|\\.)*+\"|'(?:[^'\\\n]++|\\.)++'")
 

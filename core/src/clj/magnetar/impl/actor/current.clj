@@ -1,12 +1,19 @@
-(ns magnetar.impl.actor.dictionary
-  "The dictionary of the current process. Only the process itself changes it."
+(ns magnetar.impl.actor.current
+  "The current process: its pid, and its dictionary, which only the process itself changes."
   {:no-doc true}
   (:require
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.process LocalProcess)))
+   (magnetar.kernel.process LocalProcess Pid)))
 
 (set! *warn-on-reflection* true)
+
+(defn self
+  "Its pid."
+  ^Pid []
+  (.pid (LocalProcess/require "self")))
+
+;; ---- the dictionary
 
 (defn pdict
   "All of it."

@@ -4,12 +4,12 @@
   (:require
    [clojure.main :as main]
    [magnetar.impl.actor.language]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions])
   (:import
    (magnetar.kernel.inspect FiberInfo)
-   (magnetar.kernel.process LocalProcess Pid ProcessInfo ProcessTable)
-   (magnetar.kernel.report Frames)))
+   (magnetar.kernel.process LocalProcess Pid ProcessInfo ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -28,11 +28,8 @@
     (#{Thread$State/WAITING Thread$State/TIMED_WAITING} (.getState thread)) :waiting
     :else :running))
 
-(defn- of-program? [^StackTraceElement frame]
-  (Frames/isOfProgram (.getClassName frame)))
-
 (defn- current-function [^Thread thread]
-  (when-some [^StackTraceElement frame (some->> thread .getStackTrace (filter of-program?) first)]
+  (when-some [frame (reports/frame-of thread)]
     (main/demunge (.getClassName frame))))
 
 (defn- waiting [^Thread thread]

@@ -173,7 +173,7 @@
   [ref message]
   (and (vector? message) (= 3 (count message)) (= :magnetar/call (nth message 0)) (identical? ref (nth (nth message 1) 1))))
 
-;; A server answers with a [ref value] of two entries in one object. This is for one that somebody has sent by hand.
+;; A server answers with a [ref value] of two entries in one object. This is for a vector that a process has sent by hand.
 (defn- reply? [ref message]
   (and (vector? message) (< 1 (count message)) (identical? ref (nth message 0))))
 

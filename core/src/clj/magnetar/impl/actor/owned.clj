@@ -2,11 +2,11 @@
   "What a process leaves behind, removed when it dies: the thread that ends the process does so before links and monitors are told."
   {:no-doc true}
   (:require
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.fiber Simulated)
-   (magnetar.kernel.process LocalProcess Owned Pid ProcessTable)
-   (magnetar.kernel.report Failures)))
+   (magnetar.kernel.process LocalProcess Owned Pid ProcessTable)))
 
 (set! *warn-on-reflection* true)
 
@@ -17,7 +17,7 @@
   (try
     (clear pid)
     (catch OutOfMemoryError e (throw e))
-    (catch Throwable e (Failures/report "clean-up after a death" (Thread/currentThread) e))))
+    (catch Throwable e (reports/report "clean-up after a death" e))))
 
 (defn clean-up
   "A thing that removes what its owner leaves behind, by (clear pid)."

@@ -10,7 +10,7 @@
    [magnetar.impl.transactions :as transactions])
   (:import
    (java.util List)
-   (magnetar.kernel.channel Ports ReadPort Select Select$Chosen WritePort)
+   (magnetar.kernel.channel Ports Select Select$Chosen)
    (magnetar.kernel.process LocalProcess Matcher Refs)
    (magnetar.kernel.time Durations)))
 
@@ -38,12 +38,8 @@
       (neg? (.index chosen)) :message
       :else (object-array [(+ first-number (.index chosen)) (.value chosen)]))))
 
-;; A copy of `magnetar.impl.ports/port?`: `receive` needs none of the operations on ports there.
-(defn- port? [x]
-  (or (instance? ReadPort x) (instance? WritePort x) (Ports/adapted x)))
-
 (defn- check-channel [x]
-  (when-not (port? x)
+  (when-not (Ports/isPort x)
     (arguments/misuse :magnetar/not-a-channel
                       (str "A clause (from channel v ..) of a receive wants a channel; this is " (arguments/show x)
                            ". Make one with magnetar.channel/chan.") {:value x})))

@@ -29,9 +29,14 @@
   (transactions/on-commit #(! to message))
   message)
 
+(defmacro sending
+  "The code of a send, for the two functions that are one: a call between them would be a part of each message's price."
+  [to message]
+  `(if (transactions/running?)
+     (on-commit ~to ~message)
+     (Send/send (if (vector? ~to) (address/target ~to) ~to) ~message)))
+
 (defn !
   "Sends the message, as `magnetar.actor/!`; returns it."
   [to message]
-  (if (transactions/running?)
-    (on-commit to message)
-    (Send/send (if (vector? to) (address/target to) to) message)))
+  (sending to message))

@@ -5,7 +5,7 @@
   gen-statem are kinds."
   {:no-doc true}
   (:require
-   [magnetar.impl.actor.dictionary :refer [pdict perase pput]]
+   [magnetar.impl.actor.current :refer [pdict perase pput self]]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
@@ -86,9 +86,6 @@
   [message]
   (when (pos? (size message))
     (at message 0)))
-
-(defn- self ^Pid []
-  (.pid (LocalProcess/require "self")))
 
 ;; ---- leaving a callback early
 

@@ -3,10 +3,11 @@
   {:no-doc true}
   (:require
    [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.current :refer [self]]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.process LocalProcess Pid ProcessTable Send)))
+   (magnetar.kernel.process ProcessTable Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -20,9 +21,6 @@
                       {:name name}))
   (when (address/via? name)
     (address/check-via name)))
-
-(defn- self ^Pid []
-  (.pid (LocalProcess/require "self")))
 
 (defn check-own
   "Exits unless this process has the name, as Erlang's enter_loop does."

@@ -13,26 +13,23 @@
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.otp.reply :as reply]
    [magnetar.impl.reasons :as reasons]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.transactions :as transactions]
    [magnetar.proc-lib :as proc-lib])
   (:import
    (java.util.function Predicate)
-   (magnetar.kernel.process Aliases Calls Calls$Failed Calls$Why LocalProcess Monitors Pid ProcessTable Ref Ref$Alias Send)
-   (magnetar.kernel.report Frames)))
+   (magnetar.kernel.process Aliases Calls Calls$Failed Calls$Why LocalProcess Monitors Pid ProcessTable Ref Ref$Alias Send)))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- what a server is doing
 
-(defn- of-program? [^StackTraceElement frame]
-  (Frames/isOfProgram (.getClassName frame)))
-
 (defn- frame-text [^StackTraceElement frame]
   (str (main/demunge (.getClassName frame)) " at " (.getFileName frame) ":" (.getLineNumber frame)))
 
-(defn- frame-of [^Thread thread]
-  (some->> thread .getStackTrace (filter of-program?) first frame-text))
+(defn- place-of [thread]
+  (some-> (reports/frame-of thread) frame-text))
 
 (defn- carries? ^Predicate [ref]
   (reify Predicate
@@ -42,7 +39,7 @@
   "What the server has in its hands."
   [^LocalProcess process]
   (when-some [server (.server process)]
-    (.waitsIn server) ; whoever sees that it waits for another sees the call that it waits in: that was written before
+    (.waitsIn server) ; a reader that sees in which call it waits sees the message in its hands too, which was written before
     (.handling server)))
 
 (defn doing
@@ -53,7 +50,7 @@
           before (.find (.receiver process) (carries? ref))
           held (held process)
           suspended (or (.suspended info) (identical? host/suspended held))]
-      {:blocked-in (when (and held (not suspended)) (frame-of (.thread info)))
+      {:blocked-in (when (and held (not suspended)) (place-of (.thread info)))
        :handling (when-not suspended (some-> held language/plain))
        :handles-this (.test (carries? ref) held)
        :suspended suspended
@@ -121,7 +118,7 @@
     Calls$Why/CYCLE [[:call-cycle (vec (.detail failed))] nil]))
 
 (defn- value-or-failure
-  "The value that the call has ended with. If time ran out: that of an answer which came while the failure was worded; else throws."
+  "The value that the call has ended with. If time ran out: the value of an answer that came while the failure was worded; else throws."
   [^LocalProcess me word pid address message timeout end]
   (if (instance? Calls$Failed end)
     (let [ref (.ref ^Calls$Failed end)
@@ -155,8 +152,7 @@
   "Sends the request and waits for the answer, in the process that this thread is, or is for as long. A failure names the function `word`."
   ([address message timeout] (call by-gen-server address message timeout))
   ([word address message timeout]
-   (when (transactions/running?)
-     (transactions/refuse "call"))
+   (transactions/refuse "call")
    (let [nanos (arguments/nanos :timeout timeout)]
      (if-some [me (LocalProcess/current)]
        (call-here me word address message timeout nanos)

@@ -34,6 +34,11 @@ public final class Ports {
         return adapter.apply(x);
     }
 
+    /** True if x is a port, or one of ours stands for it. */
+    public static boolean isPort(Object x) {
+        return x instanceof ReadPort || x instanceof WritePort || adapted(x) != null;
+    }
+
     private static Object orAdapted(Class<?> kind, Object x) {
         return kind.isInstance(x) ? x : adapted(x);
     }

@@ -28,7 +28,7 @@ class Bag<T> {
 
     /** True if it holds nothing. */
     static boolean isEmpty(Bag<?> bag) {
-        return bag == null || bag.held() == null || bag.held() instanceof Set<?> s && s.isEmpty();
+        return bag == null || bag.held == null || bag.held instanceof Set<?> s && s.isEmpty();
     }
 
     /** True if the element is in. */
@@ -39,10 +39,6 @@ class Bag<T> {
     /** Its elements, in the order in which they came. */
     static <T> List<T> list(Bag<T> bag) {
         return bag == null ? List.of() : bag.list();
-    }
-
-    private Object held() {
-        return held;
     }
 
     final boolean add(T element) {

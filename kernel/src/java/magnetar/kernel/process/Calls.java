@@ -21,14 +21,14 @@ import magnetar.kernel.time.Waits;
 
 /**
  * Calls: a request, and the wait for its answer, for the end of the callee, or for the end of the time. How a request looks the language says; what a failed call
- * says to its caller is the affair of whoever called.
+ * says to its caller is the affair of the library above.
  *
  * <p>A process that is no {@link Server} waits for nothing else while it calls. So it waits on the {@link Call} itself, past its mailbox, in a monitor that stands
  * from one call to the next ({@link Standing}). A server waits in its mailbox, by a monitor for each call, and looks for a cycle of calls before it waits.
  *
  * <p>Invariants:
  * <ol>
- *   <li>Whoever claims the waiter of a {@code Call} ends it: the first message that is sent to its reference, the death of the callee, the time, an interrupt, or
+ *   <li>The event that claims the waiter of a {@code Call} ends it: the first message that is sent to its reference, the death of the callee, the time, an interrupt, or
  *       the end of the caller. So exactly one of them comes, and what is sent later is dropped.
  *   <li>The caller opens a call and then looks whether the callee is dead, or it has to exit itself. A death is written before the dying look for an open call,
  *       and a mailbox is closed before. So one of both sees the other: no caller waits for the dead, or past its own end, not even in a shield.
@@ -98,9 +98,7 @@ public final class Calls {
         if (server != null) {
             return callAsServer(me, server, callee, object, message, nanos);
         }
-        if (Simulated.mayDelay()) {
-            Ways.settle(callee);
-        }
+        Ways.settle(callee);
         LocalProcess p = ProcessTable.live(callee);
         return p == null || nanos <= 0 || !mayWaitAlone(me, p)
                 ? await(me, send(me, callee, object, message), nanos)

@@ -128,9 +128,8 @@ public final class Spawn {
         try {
             monitor = settle(process, options);
         } catch (Throwable t) {
-            process.exit(process.pid(), Words.get().kill, false);
+            drop(process);
             Fibers.discard(fiber);
-            Zombies.remove(process);
             throw t;
         }
         begin(process, fiber);
@@ -185,10 +184,15 @@ public final class Spawn {
         try {
             Fibers.begin(fiber);
         } catch (Throwable t) {
-            process.exit(process.pid(), Words.get().kill, false);
-            Zombies.remove(process);
+            drop(process);
             throw t;
         }
+    }
+
+    /** Ends a process that does not run. */
+    private static void drop(LocalProcess process) {
+        process.exit(process.pid(), Words.get().kill, false);
+        Zombies.remove(process);
     }
 
     /** Gives a process that was at rest a fiber again; it is in one of the two lists all the time. */
