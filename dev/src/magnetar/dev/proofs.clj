@@ -1,10 +1,10 @@
 (ns magnetar.dev.proofs
-  "bin/magnetar proofs [--quick]: checks of the kernel, mutants that they must catch, Lincheck, jcstress."
+  "bin/magnetar proofs [--quick]: checks of the kernel, faults that they must find, Lincheck, jcstress."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
    [magnetar.dev.child :as child]
-   [magnetar.dev.mutants :as mutants]))
+   [magnetar.dev.faults :as faults]))
 
 (set! *warn-on-reflection* true)
 
@@ -27,7 +27,7 @@
       (note (str title " compiles") complaint)
       classes)))
 
-;; --- checks and mutants
+;; --- checks and faults
 
 (defn- check-names [quick?]
   (let [slow #{"stress-long" "stress-10000" "blockers-100000" "mailbox-stress-10000" "mailbox-stress-long" "storm-1000000" "deaths-leave-nothing-1000000"}
@@ -42,20 +42,20 @@
 
 (defn- prove-checks [kernel checks quick?]
   (doseq [name (check-names quick?)]
-    (note (str "check " name) (mutants/check kernel checks name (if (re-find #"-1000000$" name) 120 30))))
+    (note (str "check " name) (faults/check kernel checks name (if (re-find #"-1000000$" name) 120 30))))
   (doseq [name of-waking]
-    (note (str "check " name " without hand-off") (mutants/check kernel checks name 30 "-Dmagnetar.hand-off=false"))))
+    (note (str "check " name " without hand-off") (faults/check kernel checks name 30 "-Dmagnetar.hand-off=false"))))
 
 (defn- prove-controls
-  "The kernel as it is holds within the seconds that a mutant has: who is slow is not taken for a mutant that is caught."
+  "The kernel as it is holds within the seconds that a faulty one has: who is slow is not taken for a fault that is found."
   [root kernel checks]
-  (doseq [[name options] (distinct (map (juxt :check :options) (mutants/mutants root)))]
-    (note (str "control " name (when options (str " " options)))
-          (apply mutants/check kernel checks name mutants/seconds options))))
+  (doseq [name (distinct (mapcat :checks (faults/faults root)))]
+    (note (str "control " name) (faults/check kernel checks name faults/seconds))))
 
-(defn- prove-mutants [root sources checks]
-  (doseq [mutant (mutants/mutants root)]
-    (note (str "mutant `" (:name mutant) "` is caught by " (:check mutant)) (mutants/survives sources checks mutant))))
+(defn- prove-faults [root kernel checks]
+  (doseq [{:keys [fault] names :checks} (faults/faults root)
+          name names]
+    (note (str "fault `" fault "` is found by " name) (faults/unseen kernel checks name fault))))
 
 ;; --- programs with a line per proof
 
@@ -79,14 +79,12 @@
     (note-lines title (apply child/run (list* kernel classes (library-path)) seconds (concat options [main] args)))))
 
 (defn- prove-all [root quick?]
-  (let [source #(io/file root "kernel" %)
-        ;; one state of the sources for the whole run, whoever edits meanwhile
-        sources (mutants/copy-tree (source "src/java") (child/temp-folder "sources"))]
-    (when-let [kernel (compiled "the kernel" [sources] [])]
+  (let [source #(io/file root "kernel" %)]
+    (when-let [kernel (compiled "the kernel" [(source "src/java")] [])]
       (when-let [checks (compiled "the checks" [(source "test/java")] [kernel])]
         (prove-checks kernel checks quick?)
         (when-not quick? (prove-controls root kernel checks))
-        (prove-mutants root sources checks))
+        (prove-faults root kernel checks))
       (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 400 1200)
                      ["-Xmx1g"] "magnetar.lincheck.Main" (if quick? "quick" "full"))
       (prove-program kernel (source "stress/java") "jcstress" (if quick? 240 1200)

@@ -28,7 +28,7 @@
     (a/<! (a/timeout 10))
     (and (nil? (global/whereis-name :leader)) (= {} @(#'global/names)))))
 
-;; Every schedule with one preemption; with two there are too many for every day: magnetar.kernel-mutants-test.
+;; Every schedule with one preemption; with two there are too many for every day: magnetar.kernel-faults-test.
 (defn- holds-for-one-preemption? [program]
   (= {:passed true :exhausted true}
      (select-keys (mt/check* {:runs 20000 :strategy :exhaustive :preemptions 1 :properties [:no-leaked-fiber]} program) [:passed :exhausted])))

@@ -1,5 +1,5 @@
 (ns magnetar.hunted
-  "Programs that find defects planted in the kernel; `main` runs one of them on the kernel of its class path."
+  "Programs that find faults of the kernel."
   (:require
    [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.async :as a]
@@ -129,38 +129,3 @@
   {"pair-order" {:faults #{:delay-signals}}
    "named-link" deep
    "early-kill" deep})
-
-(def mutants
-  "Defects: `find` occurs once in the file of the kernel and is replaced; `program` finds it."
-  [{:name "a lost wake-up: the owner leaves its waiter though a message has come meanwhile"
-    :program "messages"
-    :file "process/OpenMailbox.java"
-    :find "        return WORD.compareAndSet(this, null, owner);"
-    :replace "        if (word != null) {\n            return false;\n        }\n        Simulated.switchPoint();\n        word = owner;\n        return true;"}
-   {:name "a double delivery: a claim looks first and takes later"
-    :program "selects"
-    :file "park/Waiter.java"
-    :find "        if (STATE.compareAndSet(this, OPEN, CLAIMED)) {"
-    :replace "        boolean open = state == OPEN;\n        Simulated.switchPoint();\n        if (open) {\n            state = CLAIMED;"}
-   {:name "a missed exit signal: a monitor of a process that has just died"
-    :program "monitors"
-    :file "process/Monitors.java"
-    :find "            if (watched.isDead()) {\n                return false;\n            }\n"
-    :replace ""}
-   {:name "the order of a pair is broken: what is sent later does not wait behind a signal that takes long"
-    :program "pair-order"
-    :file "sim/Chaos.java"
-    :find "boolean isBehind = post.isUsed(from, to);"
-    :replace "boolean isBehind = false;"}
-   {:name "a monitor without the reason: it is set when the process has its name already"
-    :program "named-monitor"
-    :file "process/LocalProcess.java"
-    :find "        Birth birth = new Birth(spawner != null, wanted, linked, m);\n        String obstacle = Links.underBoth(this, spawner == null ? this : spawner, birth);\n"
-    :replace "        Birth birth = new Birth(spawner != null, wanted, linked, null);\n        String obstacle = Links.underBoth(this, spawner == null ? this : spawner, birth);\n        if (m != null && obstacle == null && Monitors.keep(spawner, m)) {\n            Monitors.begin(spawner, m, this);\n        }\n"}])
-
-(defn -main
-  "Searches with one of the programs; prints what it found."
-  [program]
-  (let [found (mt/check* (merge {:runs 1000} (options program)) (deref (ns-resolve 'magnetar.hunted (symbol program))))]
-    (println (if (:passed found) "passed" (str "found " (name (:kind (:failure found))) ", choices " (count (:schedule found)))))
-    (shutdown-agents)))

@@ -4,7 +4,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.test :as mt])
   (:import
-   (magnetar.kernel.fiber Simulated)))
+   (magnetar.kernel.sched Fault)))
 
 (set! *warn-on-reflection* true)
 
@@ -22,12 +22,14 @@
       (throw error))
     (or (first (:flaws (ex-data error))) problem)))
 
-(defn- with-defect [defect f]
+(defn with-defect
+  "What `f` returns with the defect planted."
+  [defect f]
   (if (string? defect)
     (try
-      (Simulated/plant defect)
+      (Fault/plant defect)
       (f)
-      (finally (Simulated/plant nil)))
+      (finally (Fault/plant nil)))
     (with-redefs-fn (into {} (map (fn [[v spoil]] [v (spoil @v)])) defect) f)))
 
 (defn found

@@ -101,12 +101,11 @@
 (deftest who-was-killed-does-not-go-on-with-an-answer-that-had-come-before
   (is (:passed (mt/check* {:runs (* 5 runs)} #(not (goes-on?))))))
 
-;; --- controls: fault points of magnetar.kernel.process.Calls
+;; --- controls: fault points
 
 (def ^:private defects
   ["call: a late answer comes"
    "call: a second answer comes"
-   "call: another message is the answer"
    "call: it waits too long"])
 
 (deftest a-call-that-was-given-away-is-taken-for-a-part-of-a-cycle-by-who-does-not-look-whether-it-is-owed

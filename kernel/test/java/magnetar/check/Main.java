@@ -1,9 +1,10 @@
 package magnetar.check;
 
 import java.util.Map;
+import magnetar.kernel.sched.Fault;
 import magnetar.kernel.sched.HandOff;
 
-/** Runs checks by name: {@code Main NAME..}; exit 1 and one line for the first that fails. */
+/** Runs checks by name: {@code Main NAME..}; exit 1 and one line for the first that fails. The property {@code magnetar.check.fault} plants a defect. */
 public final class Main {
     /** A check; throws an {@code AssertionError} that says what it saw. */
     interface Check {
@@ -114,6 +115,7 @@ public final class Main {
     }
 
     public static void main(String[] args) {
+        Fault.plant(System.getProperty("magnetar.check.fault"));
         for (String name : args) {
             run(name);
         }

@@ -7,6 +7,7 @@ import java.lang.ref.WeakReference;
 import java.util.ArrayDeque;
 import magnetar.kernel.report.Failures;
 import magnetar.kernel.sched.Delays;
+import magnetar.kernel.sched.Fault;
 import magnetar.kernel.sched.Schedulable;
 import magnetar.kernel.sched.Ticker;
 
@@ -201,6 +202,9 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
 
     /** Gives the fiber a cause to end, then interrupts it. A second cause is ignored, but for a kill. False if ignored. */
     public boolean doom(Cause why) {
+        if (Fault.is("fiber: its interrupt comes before the cause")) {
+            get().interrupt();
+        }
         Simulated.switchPoint();
         boolean taken = CAUSE.compareAndSet(this, (Cause) null, why) || why instanceof Cause.Kill && kill(why);
         Simulated.switchPoint();
@@ -285,7 +289,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
 
     /** Yields, and now and then steps aside: see {@link Spin}. */
     private void letOthersRun() {
-        if (Simulated.hasLetOthersRun()) {
+        if (Simulated.hasLetOthersRun() || Fault.is("fiber: it lets nobody run")) {
             return;
         }
         if (++yields % STEP_ASIDE == 0) {

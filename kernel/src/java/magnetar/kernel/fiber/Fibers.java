@@ -8,6 +8,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadFactory;
 import java.util.function.Consumer;
 import magnetar.kernel.sched.Delays;
+import magnetar.kernel.sched.Fault;
 import magnetar.kernel.sched.Untracked;
 
 /**
@@ -54,7 +55,7 @@ public final class Fibers {
     /** Starts a fiber in the world of the current one. */
     public static Fiber start(String name, Hold hold, FiberBody body) {
         Fiber starter = Fiber.current();
-        if (hold == Hold.WEAK) {
+        if (hold == Hold.WEAK && !Fault.is("fiber: an abandoned one is held")) {
             return startWeak(starter, name, body);
         }
         Fiber fiber = prepare(starter, name, null, body);

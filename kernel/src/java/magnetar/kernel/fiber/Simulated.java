@@ -11,17 +11,13 @@ import magnetar.kernel.report.Failures;
  * <p>Invariants:
  * <ol>
  *   <li>{@link #switchPoint} stands before each compare-and-set and each publication of the kernel.
- *   <li>While no simulation runs, the question whether one does is a constant false to the compiler, and folds away with what depends on it, fault points
- *       too.
+ *   <li>While no simulation runs, the question whether one does is a constant false to the compiler, and folds away with what depends on it.
  * </ol>
  */
 public final class Simulated {
     private static final MutableCallSite SIMULATED =
             new MutableCallSite(MethodHandles.constant(boolean.class, false));
     private static final MethodHandle IS_SIMULATED = SIMULATED.dynamicInvoker();
-
-    // Set by a test, read at each fault point.
-    private static volatile String planted;
 
     static {
         Failures.setKeeper(Simulated::keeps);
@@ -94,16 +90,6 @@ public final class Simulated {
     /** True on a fiber that expires the timers of a simulation. */
     public static boolean isExpiringTimers() {
         return isSimulated() && Fiber.current().world().isExpiring();
-    }
-
-    /** True while a test has planted the defect of this name. A fault point: the place does it wrong, and a check has to find that. */
-    public static boolean fault(String name) {
-        return isSimulated() && name.equals(planted);
-    }
-
-    /** Plants a defect, or with null none, until another is. For tests. */
-    public static void plant(String name) {
-        planted = name;
     }
 
     private static boolean isSimulated() {

@@ -3,6 +3,7 @@ package magnetar.kernel.park;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.World;
+import magnetar.kernel.sched.Fault;
 
 /**
  * A thread that waits. Whoever holds the thread can ask what it waits for, on which object and since when: {@link Wait}.
@@ -80,6 +81,9 @@ public final class Parked extends Waiter {
 
     @Override
     public void complete(Object source, Object result) {
+        if (Fault.is("wait: it is over before its result is there")) {
+            setReady();
+        }
         this.source = source;
         this.result = result;
         setReady();
@@ -102,7 +106,7 @@ public final class Parked extends Waiter {
      */
     public boolean await() throws InterruptedException {
         while (!isReady()) {
-            if (expired && claim()) {
+            if (expired && (claim() || Fault.is("wait: time ends it without its claim"))) {
                 return false;
             }
             if (fiber.isDoomed() || thread.isInterrupted() && !fiber.putOffInterrupt()) {

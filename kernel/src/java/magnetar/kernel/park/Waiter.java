@@ -4,6 +4,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.Spin;
+import magnetar.kernel.sched.Fault;
 
 /**
  * One party that waits for something to happen, and can be claimed by exactly one of the events it waits for.
@@ -84,7 +85,7 @@ public abstract class Waiter {
     /** Takes the claim; false if it was taken before. */
     public boolean claim() {
         Simulated.switchPoint();
-        if (STATE.compareAndSet(this, OPEN, CLAIMED)) {
+        if (STATE.compareAndSet(this, OPEN, CLAIMED) || Fault.is("waiter: two take the claim")) {
             return true;
         }
         return acquire() && commitAcquired();
@@ -149,14 +150,15 @@ public abstract class Waiter {
         if (own == null) {
             return peer.claim() ? Pairing.PAIRED : Pairing.PEER_GONE;
         }
-        return own.id() < peer.id() ? pairInOrder(own, peer, own) : pairInOrder(peer, own, own);
+        boolean ownFirst = own.id() < peer.id() || Fault.is("waiter: claims are locked in no order");
+        return ownFirst ? pairInOrder(own, peer, own) : pairInOrder(peer, own, own);
     }
 
     private static Pairing pairInOrder(Waiter low, Waiter high, Waiter own) {
         if (!low.acquire()) {
             return low == own ? Pairing.OWN_GONE : Pairing.PEER_GONE;
         }
-        if (!high.acquire()) {
+        if (!high.acquire() && !Fault.is("waiter: a pair is claimed by its half")) {
             low.release();
             return high == own ? Pairing.OWN_GONE : Pairing.PEER_GONE;
         }

@@ -14,6 +14,7 @@ import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.sched.Fault;
 import magnetar.kernel.time.Alarm;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Expiry;
@@ -107,7 +108,7 @@ public final class Calls {
 
     /** Sends the request; the reference that its answer has, which {@link #await} waits for. Called by the current process. */
     public static Ref send(LocalProcess me, Pid callee, Object object, Object message) throws InterruptedException {
-        Ref.Alias mode = Simulated.fault("call: a second answer comes") ? Ref.Alias.DEMONITOR : Ref.Alias.REPLY_DEMONITOR;
+        Ref.Alias mode = Fault.is("call: a second answer comes") ? Ref.Alias.DEMONITOR : Ref.Alias.REPLY_DEMONITOR;
         Ref ref = Monitors.monitor(me, callee, object, null, mode);
         Send.send(callee, Words.language().request(me.pid(), ref, message));
         return ref;
@@ -120,13 +121,13 @@ public final class Calls {
 
     /** The answer to a request that was sent before, or {@link Failed}. Called by the current process. */
     public static Object await(LocalProcess me, Ref ref, long nanos) throws InterruptedException {
-        long wait = nanos > 0 && Simulated.fault("call: it waits too long") ? 2 * nanos : nanos;
+        long wait = nanos > 0 && Fault.is("call: it waits too long") ? 2 * nanos : nanos;
         return outcome(ref, me.receiver().receive(new AnswerTo(ref), wait, ref.mark()));
     }
 
     /** Waits for the answer no longer: the one that is there already, or {@link Failed}. Called by the current process. */
     public static Object giveUp(LocalProcess me, Ref ref) throws InterruptedException {
-        if (Simulated.fault("call: a late answer comes")) {
+        if (Fault.is("call: a late answer comes")) {
             return new Failed(Why.TIMEOUT, null, ref);
         }
         Monitors.demonitor(me, ref);
@@ -154,7 +155,7 @@ public final class Calls {
     private record AnswerTo(Ref ref) implements Matcher {
         @Override
         public Object match(Object message) {
-            return answers(ref, message) || Simulated.fault("call: another message is the answer") ? message : null;
+            return answers(ref, message) ? message : null;
         }
     }
 
@@ -220,7 +221,7 @@ public final class Calls {
     private static boolean isOwed(Edge edge) {
         LocalProcess callee = ProcessTable.live(edge.callee);
         Predicate<Object> request = new IsRequest(edge.ref);
-        return Simulated.fault("call: a call that was given away is owed") || callee != null && (request.test(handled(callee)) || callee.receiver().find(request) >= 0);
+        return Fault.is("call: a call that was given away is owed") || callee != null && (request.test(handled(callee)) || callee.receiver().find(request) >= 0);
     }
 
     private static Object handled(LocalProcess process) {
@@ -274,7 +275,7 @@ public final class Calls {
             if (stand(me, in)) {
                 Monitors.begin(me, in, callee);
             }
-        } else if (in.watched.process() == null) {
+        } else if (in.watched.process() == null && !Fault.is("call: a death is not looked for")) {
             Simulated.settle(in.watched, me.pid());
             watchedDied(me, in, Words.get().noproc);
         }

@@ -3,6 +3,7 @@ package magnetar.kernel.process;
 import java.util.concurrent.Callable;
 import java.util.function.UnaryOperator;
 import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.sched.Fault;
 
 /**
  * How a process gets a thread and gives it back: it runs on a fiber to its end, goes on with other work on an empty stack, or rests without a fiber until there is
@@ -161,7 +162,7 @@ public final class Hosting {
         AtRest rest = new AtRest(process, c.next, c.context); // before it gives its fiber back: memory may end
         process.vacate(host);
         Resting.add(process);
-        if (process.mailbox().enlist(rest)) {
+        if (process.mailbox().enlist(rest) || Fault.is("process: it rests though a message has come")) {
             return true;
         }
         Resting.remove(process);

@@ -10,6 +10,7 @@ import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
+import magnetar.kernel.sched.Fault;
 import magnetar.kernel.time.Waits;
 
 /**
@@ -239,7 +240,7 @@ public final class LocalProcess extends Region {
     String settle(LocalProcess spawner, Object wanted, boolean linked, Monitor m) {
         Birth birth = new Birth(spawner != null, wanted, linked, m);
         String obstacle = Links.underBoth(this, spawner == null ? this : spawner, birth);
-        if (birth.dead) { // somebody has found it in the list of all processes
+        if (birth.dead && !Fault.is("process: nobody hears that it was killed before it began")) { // somebody has found it in the list of all processes
             new DeathNotice(pid, reason, List.of(), linked ? List.of(spawner.pid) : List.of(), m == null ? List.of() : List.of(m), List.of(), null).announce();
         }
         return obstacle;
@@ -327,6 +328,7 @@ public final class LocalProcess extends Region {
     /** An exit signal arrives. */
     void exit(Pid from, Object why, boolean overLink) {
         Simulated.note("exit signal", pid, why);
+        boolean trapped = Fault.is("process: whether it traps is asked before the lock is taken") && traps;
         Simulated.switchPoint();
         Waiter answer = null;
         DeathNotice notice = null;
@@ -337,7 +339,7 @@ public final class LocalProcess extends Region {
             Words words = Words.get();
             boolean alive = life == Life.ALIVE;
             boolean kills = !overLink && words.kill.equals(why);
-            Node told = alive && traps && !kills ? new Node(words.language.exit(from, why)) : null;
+            Node told = alive && (traps || trapped) && !kills ? new Node(words.language.exit(from, why)) : null;
             boolean leaves = alive && !traps && !kills && (!words.normal.equals(why) || !overLink && from == pid);
             Cause cause = leaves ? new Cause.Leave(why) : null;
             if (overLink) {
@@ -350,6 +352,9 @@ public final class LocalProcess extends Region {
             } else if (leaves) {
                 leave(why);
                 doomRegion(cause);
+                if (Fault.is("process: it is dead before its clean-up")) {
+                    notice = die(null);
+                }
             }
         }
         Delivery.wake(this, answer);
@@ -376,7 +381,7 @@ public final class LocalProcess extends Region {
     private void leave(Object why) {
         life = Life.EXITING;
         reason = why;
-        if (name != null) {
+        if (name != null && !Fault.is("process: its name outlives it")) {
             Names.release(name, this);
             name = null;
         }

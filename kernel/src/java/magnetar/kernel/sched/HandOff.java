@@ -109,7 +109,7 @@ public final class HandOff implements Scheduler {
         if (!ON || waker == null || !thread.isVirtual() || SCHEDULER.get(thread) != POOL || SCHEDULER.get(Thread.currentThread()) != POOL) {
             return Way.NOT;
         }
-        boolean lazy = !waker.hasHandedOver();
+        boolean lazy = !waker.hasHandedOver() || Fault.is("hand-off: twice between two parks");
         Resumption resumption = resumption(target, lazy); // before the state is changed: there may be no memory
         if (resumption == null || !STATE.compareAndSet(thread, PARKED, UNPARKED)) {
             return Way.NOT;
@@ -215,7 +215,7 @@ public final class HandOff implements Scheduler {
         protected boolean exec() {
             boolean due = fiber.looksOutside();
             resume.run();
-            if (due || Ticker.takeOutside()) {
+            if ((due || Ticker.takeOutside()) && !Fault.is("hand-off: no carrier looks outside")) {
                 takeIn();
             }
             return false;

@@ -69,7 +69,7 @@ public final class Ticker {
         if (!pending) {
             pending = true;
         }
-        if (asleep) {
+        if (asleep && !Fault.is("hand-off: the ticker sleeps on")) {
             LockSupport.unpark(thread);
         }
     }
@@ -131,7 +131,7 @@ public final class Ticker {
 
     private static void crowd(boolean late) {
         crowded++;
-        if (late || scheduler.handsOver() && crowded >= LONG_PATIENCE && crowded >= Delays.fibers() / FIBERS_FOR_A_TICK) {
+        if (!Fault.is("ticker: nobody steps aside") && (late || scheduler.handsOver() && crowded >= LONG_PATIENCE && crowded >= Delays.fibers() / FIBERS_FOR_A_TICK)) {
             crowded = 0;
             Delays.add();
         }

@@ -15,6 +15,7 @@ import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.report.Failures;
+import magnetar.kernel.sched.Fault;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Waits;
@@ -375,7 +376,7 @@ public final class Scope extends Region {
     private Gate gate(boolean daemonsToo) {
         lock.lock();
         try {
-            idle = (daemonsToo ? listed : awaited) == 0 ? null : new Gate();
+            idle = (daemonsToo ? listed : awaited) == 0 || Fault.is("scope: it ends before its forks") ? null : new Gate();
             return idle;
         } finally {
             lock.unlock();

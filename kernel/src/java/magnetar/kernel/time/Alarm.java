@@ -5,6 +5,7 @@ import java.lang.invoke.VarHandle;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Parked;
+import magnetar.kernel.sched.Fault;
 
 /**
  * The limit of one wait after the other of the same fiber, most of which end long before: one timer stays in the wheel for all of them. A wait says only until
@@ -63,7 +64,7 @@ public abstract class Alarm {
             }
             b = bell; // the timer thread has just set one, or that one has rung already
         }
-        return b.dueNanos <= deadline;
+        return b.dueNanos <= deadline || Fault.is("alarm: a timer that comes too late will do");
     }
 
     /** The wait has ended. */

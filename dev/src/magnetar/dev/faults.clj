@@ -1,0 +1,58 @@
+(ns magnetar.dev.faults
+  "The fault points of the kernel, and whether the named checks find what is planted there."
+  (:require
+   [clojure.edn :as edn]
+   [clojure.java.io :as io]
+   [magnetar.dev.child :as child]))
+
+(set! *warn-on-reflection* true)
+
+(defn faults
+  "The list of the checkout `root`, in order."
+  [root]
+  (edn/read-string (slurp (io/file root "kernel/mutants/faults.edn"))))
+
+(defn in-source
+  "The names of the fault points in the kernel of the checkout `root`, one for each point."
+  [root]
+  (->> (child/java-files (io/file root "kernel/src/java"))
+       (mapcat #(re-seq #"Fault\.is\(\"([^\"]*)\"\)" (slurp %)))
+       (map second)))
+
+(def ^:private carriers
+  "The number of carriers that a check is about."
+  {"hand-off-fair" 1, "hand-off-together" 1, "hand-off-outside" 1, "hand-off-crowded" 2})
+
+(defn- carriers-of [name]
+  (when-some [n (carriers name)]
+    [(str "-Djdk.virtualThreadScheduler.parallelism=" n)]))
+
+(defn check
+  "Runs the named check against these kernel classes; nil if it is green, else what it saw, in a line.
+  `seconds` is what it may wait for a step that takes no time where all is well; a check of many steps may take four times that.
+  Further options are the JVM's."
+  [kernel checks name seconds & options]
+  (let [{:keys [exit out]} (apply child/run [kernel checks] (* 4 (long seconds))
+                                  (concat child/opens
+                                          ["-Xmx600m" (str "-Dmagnetar.check.seconds=" seconds)]
+                                          (carriers-of name)
+                                          options
+                                          ["magnetar.check.Main" name]))]
+    (cond
+      (= 0 exit) nil
+      (= :timeout exit) "it did not end"
+      (re-find #"(?m)^red " out) (re-find #"(?m)^red .*" out)
+      :else (throw (ex-info (str "The check `" name "` could not run: " out) {:check name :exit exit})))))
+
+(def seconds
+  "What a step of a check may take with a fault: those that hang do so for good."
+  4)
+
+(defn unseen
+  "Nil if the check finds the fault, else the reason."
+  [kernel checks name fault]
+  (try
+    ;; a race need not happen the first time
+    (when-not (some (fn [_] (check kernel checks name seconds (str "-Dmagnetar.check.fault=" fault))) (range 10))
+      (str "the check `" name "` does not see it"))
+    (catch clojure.lang.ExceptionInfo e (ex-message e))))
