@@ -5,7 +5,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MutableCallSite;
 
 /**
- * Fault points: places that do a thing wrong while a test has planted the defect of their name. Each has a check that must find it (kernel/faults.edn), so that
+ * Fault points: places that do a thing wrong while a test has planted the defect of their name. Each has a check that must find it ({@code kernel/mutants/faults.edn}), so that
  * the check is known to see such a defect. It stands in the lowest package, since there are fault points in all of them.
  *
  * <p>Invariant: while nothing is planted, the name of what is planted is a constant null to the compiler, and a fault point folds away.
