@@ -201,7 +201,7 @@
 
   In Erlang: a monitor, and a receive of its message."
   ([pid] (join pid nil))
-  ([pid {:keys [timeout else] :as options}]
+  ([pid {:keys [timeout else] :or {timeout :infinity} :as options}]
    (arguments/options "join" [:timeout :else] options)
    (transactions/refuse "join")
    (let [^Pid$Ended ended (ProcessTable/join (check-pid "join" pid) (arguments/nanos :timeout timeout))]

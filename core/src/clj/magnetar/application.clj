@@ -320,7 +320,7 @@
   ([x] (run x nil))
   ([x {:keys [stop-timeout exit] :or {stop-timeout 30000 exit program/exit} :as options}]
    (arguments/options "run" [:stop-timeout :exit] options)
-   (arguments/duration :stop-timeout stop-timeout)
+   (arguments/nanos :stop-timeout stop-timeout)
    (arguments/function "run" exit "(application/run spec {:exit identity})")
    (program/run {:given (if (sequential? x) (vec x) [x])
                  :named #(named "run" %)

@@ -84,7 +84,7 @@
   "How many nanoseconds `operation` may wait."
   ^long [operation options]
   (arguments/options operation #{:timeout :deadline :else :priority} options)
-  (let [{:keys [timeout deadline]} options
+  (let [{:keys [timeout deadline] :or {timeout :infinity}} options
         relative (duration operation timeout)]
     (if (some? deadline) (min relative (until deadline)) relative)))
 

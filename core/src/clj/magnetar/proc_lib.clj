@@ -248,7 +248,7 @@
 (defn- check-start [operation {:keys [timeout spawn-opt] :as options}]
   (arguments/options operation [:timeout :spawn-opt] options)
   (check-spawn-opt spawn-opt)
-  (when (some? timeout)
+  (when (contains? options :timeout)
     (arguments/nanos :timeout timeout)))
 
 (defn start
@@ -319,7 +319,7 @@
   ([process reason] (stop process reason nil))
   ([process reason {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "stop" [:timeout] options)
-   (arguments/duration :timeout timeout)
+   (arguments/nanos :timeout timeout)
    (let [pid (or (servers/server "stop" process) (stopping-failed (servers/absent process) process timeout))]
      (in-process #(terminate pid reason timeout)))))
 

@@ -82,7 +82,7 @@
 
     (retry {:backoff (constant 100)})"
   [millis]
-  (arguments/duration :delay millis)
+  (arguments/nanos :delay millis)
   (fn [_] millis))
 
 (defn exponential
@@ -193,7 +193,7 @@
 
     (call (timeout 200) fetch url)"
   [duration]
-  (arguments/duration :timeout duration)
+  (arguments/nanos :timeout duration)
   (fn [f]
     (let [site (str "timeout of " (pr-str duration))]
       (try
@@ -287,10 +287,9 @@
 
     (def two (bulkhead {:max 2}))
     (call two fetch url)"
-  [{:keys [max timeout] :as options}]
+  [{:keys [max timeout] :or {timeout :infinity} :as options}]
   (arguments/options "bulkhead" [:max :timeout] options)
-  (let [running (channel/chan {:size (arguments/whole :max max Integer/MAX_VALUE)})
-        timeout (or timeout :infinity)]
+  (let [running (channel/chan {:size (arguments/whole :max max Integer/MAX_VALUE)})]
     (arguments/nanos :timeout timeout)
     (policy (fn [f]
               (when-not (channel/put running true {:timeout timeout})
@@ -371,7 +370,7 @@
   ([ch silence] (debounce ch silence nil))
   ([ch silence options]
    (arguments/options "debounce" stage-options options)
-   (arguments/duration :silence silence)
+   (arguments/nanos :silence silence)
    (stages/start "debounce" ch options #(stages/debounce ch silence %))))
 
 (defn batch
@@ -384,7 +383,7 @@
   (when-not (or size within)
     (arguments/misuse :magnetar/bad-option "`batch` needs a :size or a time :within, or both." {:options options}))
   (let [size (if size (arguments/whole :size size) Long/MAX_VALUE)
-        within (arguments/nanos :within within)]
+        within (if (contains? options :within) (arguments/nanos :within within) clock/infinite)]
     (stages/start "batch" ch (select-keys options [:scope]) #(stages/batch ch size within %))))
 
 (defn window

@@ -155,9 +155,6 @@
     (throw (errors/failure (str "The " site " ran out of time before it began: its :deadline, " deadline ", lies in the past. Give it one that lies ahead.")
              {:magnetar/reason :magnetar/deadline :site site :deadline deadline}))))
 
-(defn- patience-of ^long [patience]
-  (if (nil? patience) Scope/PATIENCE_NANOS (arguments/nanos :patience patience)))
-
 (defn scope*
   "Calls f with a scope, as `with-scope` does with its body."
   [site options f]
@@ -166,7 +163,7 @@
         _ (check-joiner joiner)
         state (volatile! (outcomes/beginning joiner))
         convey (conveyance options)
-        patience (patience-of patience)
+        patience (if (contains? options :patience) (arguments/nanos :patience patience) Scope/PATIENCE_NANOS)
         nanos (if (nil? deadline) clock/infinite (time-left deadline))
         _ (refuse-past site deadline)
         scope (Scope/open site (outcomes/joining joiner state) nanos)]
@@ -373,7 +370,7 @@
 
     (sleep 50)"
   [duration]
-  (clock/sleep (arguments/duration :duration duration))
+  (clock/sleep (arguments/nanos :duration duration))
   nil)
 
 ;; ---- what is no fiber
@@ -401,7 +398,7 @@
 
     (join (.sendAsync client request handler))"
   ([x] (join x nil))
-  ([x {:keys [timeout else] :as options}]
+  ([x {:keys [timeout else] :or {timeout :infinity} :as options}]
    (let [limit (limit "join" timeout options)]
      (cond
        (instance? Fork x) (if (.await ^Fork x limit) (.get ^Fork x) else)
@@ -421,7 +418,7 @@
 
     (await-callback (fn [resolve reject] (.get client url (handler resolve reject))) {:timeout 500})"
   ([f] (await-callback f nil))
-  ([f {:keys [timeout else] :as options}]
+  ([f {:keys [timeout else] :or {timeout :infinity} :as options}]
    (arguments/function "await-callback" f "(await-callback (fn [resolve reject] ..))")
    (callbacks/await-call f (limit "await-callback" timeout options) else)))
 

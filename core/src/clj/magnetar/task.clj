@@ -111,7 +111,7 @@
   ([task] (await task nil))
   ([task {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "await" [:timeout] options)
-   (let [nanos (arguments/duration :timeout timeout)
+   (let [nanos (arguments/nanos :timeout timeout)
          me (work/check-owner "await" task)
          open? (Aliases/isOpen me (:ref task))]
      (if-some [result (work/take-answer me task (if open? nanos 0))]
@@ -162,7 +162,7 @@
   ([tasks] (await-many tasks nil))
   ([tasks {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "await-many" [:timeout] options)
-   (let [nanos (arguments/duration :timeout timeout)
+   (let [nanos (arguments/nanos :timeout timeout)
          me (check-owners "await-many" tasks)
          results (collect me tasks (clock/deadline nanos) Long/MAX_VALUE #(= :exit (first %)))
          failure (failure-of-many tasks results timeout)]
@@ -183,7 +183,7 @@
   ([task] (yield task nil))
   ([task {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "yield" [:timeout] options)
-   (let [nanos (arguments/duration :timeout timeout)]
+   (let [nanos (arguments/nanos :timeout timeout)]
      (work/take-answer (work/check-owner "yield" task) task nanos))))
 
 (defn- end-of
@@ -263,7 +263,7 @@
   ([tasks {:keys [timeout limit on-timeout] :or {timeout 5000 limit Long/MAX_VALUE on-timeout :nothing} :as options}]
    (arguments/options "yield-many" [:timeout :limit :on-timeout] options)
    (check-on-timeout on-timeout)
-   (let [nanos (arguments/duration :timeout timeout)
+   (let [nanos (arguments/nanos :timeout timeout)
          most (arguments/whole ":limit" limit)
          me (check-owners "yield-many" tasks)
          results (collect me tasks (clock/deadline nanos) most (constantly false))]

@@ -181,7 +181,7 @@
   (are [sentence f] (= sentence (said #(with-process {} (f))))
     "The time of an (after ..) is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -1."
     #(receive ::x nil (after -1 nil))
-    "The time of an (after ..) is nil: give milliseconds, a java.time.Duration or :infinity."
+    "The time of an (after ..) is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is nil."
     #(receive ::x nil (after (identity nil) nil))
     "`send-after` wants a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -5."
     #(actor/send-after -5 (self) :x)

@@ -7,7 +7,7 @@
    [magnetar.async :as a]
    [magnetar.async.lab :as lab]
    [magnetar.channel :as channel]
-   [magnetar.support :refer [drained eventually taken value-of waiting-putters waiting-takers]]))
+   [magnetar.support :refer [drained eventually message-of taken value-of waiting-putters waiting-takers with-failures]]))
 
 (set! *warn-on-reflection* true)
 
@@ -349,9 +349,11 @@
     (dotimes [i 1024] (a/put! full i))
     (a/tap m full)
     (a/tap m well)
-    (a/put! in :x)
-    (a/put! in :y)
-    (is (= [:x :y] [(a/<!! well) (a/<!! well)]))))
+    (with-failures [failures]
+      (a/put! in :x)
+      (a/put! in :y)
+      (is (= [:x :y] [(a/<!! well) (a/<!! well)]))
+      (is (re-find #"No more than 1024 pending puts" (message-of (first @failures)))))))
 
 (deftest unsub-all-frees-a-publication-that-a-subscriber-holds-up
   (let [in (a/chan) p (a/pub in :topic) stuck (a/chan) well (a/chan 5)]

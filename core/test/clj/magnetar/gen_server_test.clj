@@ -422,10 +422,12 @@
 
 (deftest a-hook-that-fails-an-assertion-changes-no-reason
   (let [before (proc-lib/set-report-hook (fn [_] (assert false)))
+        said (java.io.StringWriter.)
         pid (server)]
-    (binding [*err* (java.io.StringWriter.)]
+    (with-redefs [*err* said]
       (is (= :boom (why #(gs/call pid (fn [_ _] (actor/exit :boom)))))))
-    (proc-lib/set-report-hook before)))
+    (proc-lib/set-report-hook before)
+    (is (str/starts-with? (str said) "The hook of reports failed: Assert failed: false"))))
 
 (deftest what-sys-does-not-know-does-a-server-no-harm
   (let [pid (server)

@@ -7,7 +7,8 @@
    [magnetar.actor :as actor]
    [magnetar.dev.guide :as guide]
    [magnetar.dev.repl :as repl]
-   [magnetar.inspect :as inspect])
+   [magnetar.inspect :as inspect]
+   [magnetar.support :refer [collecting]])
   (:import
    (java.io File)))
 
@@ -37,11 +38,18 @@
   (is (= [["(def x 1)\n(inc x)" "2"] ["x" "1"] ["(f)" nil]]
          (guide/examples "text\n```clojure\n(def x 1)\n(inc x) ;=> 2\nx ;=> 1\n(f)\n```\n"))))
 
+(def ^:private reports (atom []))
+
+(def ^:private reported
+  "What the examples of a page report, where they report anything: children that are killed."
+  {"docs/guide/simulator.md" #{:child-terminated :too-many-restarts}})
+
 (deftest ^{:limit 180000} each-example-of-the-guide-gives-what-it-says
   (try
     (doseq [page pages]
       (testing (str page)
-        (is (pos? (long (run-page page))))))
+        (is (pos? (long (collecting reports #(run-page page)))))
+        (is (= (reported page #{}) (set (map :event @reports))))))
     (finally (inspect/set-failure-hook nil))))
 
 (def ^:private home (System/getProperty "magnetar.home"))

@@ -9,7 +9,8 @@
    [magnetar.channel :as channel]
    [magnetar.gen-server :as gs]
    [magnetar.scope :as scope]
-   [magnetar.supervisor :as sup])
+   [magnetar.supervisor :as sup]
+   [magnetar.support :refer [collecting message-of with-failures]])
   (:import
    (java.io File)
    (magnetar.kernel.process Pid)))
@@ -96,9 +97,11 @@
     (is (true? (channel/put source 2)))))
 
 (deftest the-join-of-a-process-throws-its-reason-as-data-and-that-of-a-fork-has-the-cause
-  (let [boom #(throw (ex-info "boom" {:order 7}))
-        [what] (try (actor/join (spawn boom)) (catch Exception e (:reason (ex-data e))))]
-    (is (= {:type 'clojure.lang.ExceptionInfo :message "boom" :data {:order 7}} what)))
+  (with-failures [failures]
+    (let [boom #(throw (ex-info "boom" {:order 7}))
+          [what] (try (actor/join (spawn boom)) (catch Exception e (:reason (ex-data e))))]
+      (is (= {:type 'clojure.lang.ExceptionInfo :message "boom" :data {:order 7}} what))
+      (is (= ["boom"] (map message-of @failures)))))
   (is (= {:order 7}
          (try
            (scope/with-scope [s] (scope/join (scope/fork s #(throw (ex-info "boom" {:order 7})))))
@@ -139,24 +142,36 @@
     (kill-and-await pid)
     (successor sup id pid)))
 
+(def ^:private reports (atom []))
+
+(defn- reports-of
+  "The kinds of what is reported while f runs in a process that traps exits."
+  [f]
+  (collecting reports #(actor/with-process {:trap-exit true} (f)))
+  (frequencies (map :event @reports)))
+
 (deftest restarts-are-counted-for-a-supervisor-and-for-a-child-by-a-supervisor-of-its-own
-  (actor/with-process {:trap-exit true}
-    (let [[_ both] (sup/start-link {:intensity 1 :children [{:id :a :start [forever]} {:id :b :start [forever]}]})]
-      (kill-child both :a)
-      (kill-and-await (child both :b))
-      (is (= :shutdown (receive [:EXIT both why] why)))
-      (let [own (fn [] (sup/start-link {:intensity 1 :children [{:id :it :start [forever]}]}))
-            [_ each] (sup/start-link {:intensity 0 :children [{:id :a :start [own] :type :supervisor} {:id :b :start [own] :type :supervisor}]})]
-        (is (every? actor/alive? [(kill-child (child each :a) :it) (kill-child (child each :b) :it) each]))))))
+  (is (= {:child-terminated 4 :too-many-restarts 1}
+         (reports-of
+           (fn []
+             (let [[_ both] (sup/start-link {:intensity 1 :children [{:id :a :start [forever]} {:id :b :start [forever]}]})]
+               (kill-child both :a)
+               (kill-and-await (child both :b))
+               (is (= :shutdown (receive [:EXIT both why] why)))
+               (let [own (fn [] (sup/start-link {:intensity 1 :children [{:id :it :start [forever]}]}))
+                     [_ each] (sup/start-link {:intensity 0 :children [{:id :a :start [own] :type :supervisor} {:id :b :start [own] :type :supervisor}]})]
+                 (is (every? actor/alive? [(kill-child (child each :a) :it) (kill-child (child each :b) :it) each])))))))))
 
 (deftest an-error-in-handle-call-ends-the-server-and-fails-the-call
-  (actor/with-process {}
-    (let [[_ server] (gs/start {:init (fn [_] [:ok 0])
-                                :handle-call (fn [_ _ _] (throw (ex-info "oops" {})))
-                                :handle-cast (fn [_ s] [:noreply s])}
-                               nil)]
-      (is (= :magnetar/call-failed (try (gs/call server :x) (catch Exception e (:magnetar/reason (ex-data e))))))
-      (is (not (actor/alive? server))))))
+  (is (= {:crash 1}
+         (reports-of
+           (fn []
+             (let [[_ server] (gs/start {:init (fn [_] [:ok 0])
+                                         :handle-call (fn [_ _ _] (throw (ex-info "oops" {})))
+                                         :handle-cast (fn [_ s] [:noreply s])}
+                                        nil)]
+               (is (= :magnetar/call-failed (try (gs/call server :x) (catch Exception e (:magnetar/reason (ex-data e))))))
+               (is (not (actor/alive? server)))))))))
 
 (deftest a-plain-thread-does-all-operations
   (let [ch (a/chan)]

@@ -9,7 +9,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [eventually value-of]]
+   [magnetar.support :refer [eventually value-of with-failures]]
    [magnetar.test :as test :refer [with-virtual-clock]])
   (:import
    (clojure.lang ExceptionInfo)))
@@ -34,6 +34,9 @@
 
 (defn- counts [p]
   ((juxt :workers :free :lent :waiting) (pool/status p)))
+
+(defn- reason-of [failure]
+  (:magnetar/reason (ex-data (:error failure))))
 
 (defn- reason [f]
   (try
@@ -115,11 +118,12 @@
 (deftest ^{:spec ["C118"]} too-many-who-wait-are-refused-at-once
   (let [p (start {:max-waiting 1 :name ::full})
         _ (pool/checkout p)
-        _ (borrower p)]
+        waiter (borrower p)]
     (is (eventually (= 1 (:waiting (pool/status p)))))
     (is (= :magnetar/pool-full (reason #(pool/checkout p))))
     (is (thrown-with-msg? ExceptionInfo #"The pool :magnetar.pool-test/full lends nothing: all workers are lent, and 1 wait already\."
-                          (pool/checkout ::full)))))
+                          (pool/checkout ::full)))
+    (actor/exit waiter :kill)))
 
 (deftest who-gives-up-while-it-waits-keeps-nothing
   (let [p (start {})
@@ -157,8 +161,10 @@
         _ (reset! state :bad)
         waiter (actor/spawn #(pool/checkout p))]
     (is (eventually (= 1 (:waiting (pool/status p)))))
-    (actor/exit w :kill)
-    (is (not= :normal (test/await-down waiter)))
+    (with-failures [failures]
+      (actor/exit w :kill)
+      (is (not= :normal (test/await-down waiter)))
+      (is (= [:magnetar/worker-failed] (mapv reason-of @failures))))
     (is (= :magnetar/worker-failed (reason #(pool/checkout p))))
     (reset! state :w)
     (is (= [:w 1] (pool/with-worker [w p] (gs/call w 1))))))
@@ -190,9 +196,11 @@
         w (pool/checkout p)
         waiter (actor/spawn #(pool/checkout p))]
     (is (eventually (= 1 (:waiting (pool/status p)))))
-    (gs/stop p :shutdown)
-    (is (= :shutdown (test/await-down w)))
-    (is (= :shutdown (first (test/await-down waiter))))))
+    (with-failures [failures]
+      (gs/stop p :shutdown)
+      (is (= :shutdown (test/await-down w)))
+      (is (= :shutdown (first (test/await-down waiter))))
+      (is (= [:magnetar/call-failed] (mapv reason-of @failures))))))
 
 (deftest a-pool-is-a-child-as-others
   (let [[_ s] (sup/start-link {:children [{:id :p :type :supervisor :start [pool/start-link {:name ::child :size 1 :worker [gs/start-link worker :w]}]}]})]

@@ -80,21 +80,14 @@
   (misuse :magnetar/bad-duration (str (subject what) " " wanted "; this is " (show duration) ".") {what duration}))
 
 (defn nanos
-  "The duration in nanoseconds."
+  "The duration in nanoseconds. Nil is none: a time-out that a program looked up and did not find would be a wait without end."
   ^long [what duration]
-  (when (coll? duration) ; its printed form may have no end
+  (when (or (nil? duration) (coll? duration)) ; the printed form of a collection may have no end
     (bad-duration what a-duration duration))
   (try
     (Durations/nanos duration)
     (catch IllegalArgumentException _
       (bad-duration what a-duration duration))))
-
-(defn duration
-  "The duration in nanoseconds, where there has to be one."
-  ^long [what duration]
-  (when (nil? duration)
-    (bad-duration what a-duration nil))
-  (nanos what duration))
 
 ;; The last before what counts as no limit.
 (def ^:private ^:const longest-timer (dec (quot Durations/INFINITE 1000000)))
@@ -102,7 +95,7 @@
 (defn finite
   "The duration of a timer in nanoseconds: it has to end."
   ^long [operation time]
-  (let [nanos (duration operation time)]
+  (let [nanos (nanos operation time)]
     (when (= Durations/INFINITE nanos)
       (misuse :magnetar/bad-duration
               (str "`" operation "` takes a time of at most " longest-timer " milliseconds, about 292 years; this is " (show time)
@@ -123,7 +116,7 @@
   [operation value]
   (when-not (= :brutal-kill value)
     (when-not (try
-                (and (some? value) (Durations/nanos value))
+                (Durations/nanos value)
                 (catch RuntimeException _ false))
       (misuse :magnetar/bad-option
               (str "`" operation "`: :shutdown is milliseconds from 0 up, a java.time.Duration, :infinity or :brutal-kill; this is " (show value) ".")

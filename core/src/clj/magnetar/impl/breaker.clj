@@ -92,10 +92,10 @@
 
 (defn options
   "The options of a breaker, checked, with their defaults."
-  [{:keys [failure-threshold success-threshold delay fail-on]}]
+  [{:keys [failure-threshold success-threshold delay fail-on] :or {delay 30000}}]
   {:failure-threshold (threshold (or failure-threshold 5))
    :success-threshold (arguments/whole :success-threshold (or success-threshold 1))
-   :delay (arguments/nanos :delay (or delay 30000))
+   :delay (arguments/nanos :delay delay)
    :fail-on (failing fail-on)})
 
 ;; ---- what a call comes to

@@ -78,7 +78,7 @@
 
 (defn- nanos [kind why at value may-be]
   (try
-    (when (or (nil? value) (coll? value)) (throw (IllegalArgumentException.))) ; its printed form may have no end
+    (when (coll? value) (throw (IllegalArgumentException.))) ; its printed form may have no end
     (clock/nanos value)
     (catch RuntimeException _
       (flaw kind why at value may-be nil))))

@@ -183,7 +183,7 @@
                       (.availableProcessors (Runtime/getRuntime))
                       (arguments/whole ":max-concurrency" max-concurrency))
               :ordered? (arguments/flag :ordered ordered)
-              :limit (arguments/duration ":timeout" timeout)
+              :limit (arguments/nanos ":timeout" timeout)
               :timeout timeout
               :kill? (= :kill-task on-timeout)
               :zip? (arguments/flag :zip-input-on-exit zip-input-on-exit)}))

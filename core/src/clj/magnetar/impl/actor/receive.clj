@@ -25,8 +25,6 @@
 (defn limit
   "The nanoseconds of an `after`."
   ^long [timeout]
-  (when (nil? timeout)
-    (arguments/misuse :magnetar/bad-duration "The time of an (after ..) is nil: give milliseconds, a java.time.Duration or :infinity." {:after nil}))
   (arguments/nanos "time of an (after ..)" timeout))
 
 (defn- choose

@@ -334,7 +334,7 @@
 (defn- check [operation {:keys [name timeout debug spawn-opt] :as given}]
   (arguments/options operation options given)
   (names/check-name name)
-  (when (some? timeout)
+  (when (contains? given :timeout)
     (arguments/nanos :timeout timeout))
   (debug/check-debug debug)
   (check-hosting (hosting given))

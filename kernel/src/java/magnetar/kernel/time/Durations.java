@@ -13,7 +13,7 @@ public final class Durations {
     private Durations() {}
 
     /**
-     * The duration in nanoseconds; {@link #INFINITE} for null, {@code :infinity} and what is too long to count.
+     * The duration in nanoseconds; {@link #INFINITE} for {@code :infinity} and what is too long to count.
      *
      * @throws IllegalArgumentException if it is negative or nothing of the kind
      */
@@ -24,7 +24,7 @@ public final class Durations {
         if (duration instanceof Number n) {
             return positive(!(n.doubleValue() >= 0), duration, millis(n));
         }
-        if (duration == null || !(duration instanceof CharSequence) && duration.toString().equals(":infinity")) {
+        if (duration != null && !(duration instanceof CharSequence) && duration.toString().equals(":infinity")) {
             return INFINITE;
         }
         throw refuse(duration);
@@ -52,7 +52,7 @@ public final class Durations {
 
     private static IllegalArgumentException refuse(Object duration) {
         return new IllegalArgumentException("A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is "
-                + duration + " of " + duration.getClass().getName() + ".");
+                + duration + (duration == null ? "." : " of " + duration.getClass().getName() + "."));
     }
 
     /** The instant that lies this many nanoseconds after now; {@link #INFINITE} if that is too far to count. */
