@@ -43,7 +43,7 @@
 
 (defn- init [{:keys [keys listeners meta]}]
   (actor/flag :trap-exit true)
-  (actor/pput ::table (table/table (= :unique keys) listeners (proc-lib/parent) meta))
+  (actor/pput ::table (table/table (actor/self) (= :unique keys) listeners (proc-lib/parent) meta))
   [:ok {:keys keys}])
 
 (defn- table-here []

@@ -495,7 +495,7 @@
 (deftest an-interrupt-while-a-collection-is-read-is-an-interrupt
   (doseq [f [#(fold/fold + (a/chan)) #(fold/pmap inc (a/chan))]]
     (let [[^Thread thread outcome] (start-thread :platform f)]
-      (is (eventually (magnetar.kernel.park.Wait/of thread)))
+      (is (eventually (magnetar.kernel.park.Parked/waitOf thread)))
       (.interrupt thread)
       (is (instance? InterruptedException (value-of outcome))))))
 

@@ -12,9 +12,10 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.registry :as registry]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [eventually limit-ms with-failures]]
+   [magnetar.support :refer [collected? eventually limit-ms with-failures]]
    [magnetar.sys :as sys])
   (:import
+   (java.lang.ref WeakReference)
    (java.util.concurrent ConcurrentHashMap)
    (magnetar.kernel.process LocalProcess ProcessTable)
    (magnetar.registry.table Table)))
@@ -221,6 +222,48 @@
     (registry/register :unique :k)
     (registry/unregister :unique :k)
     (is (= [pid] (actor/process-info (self) :links)))))
+
+(defn- dead-registry
+  "Starts a registry, calls (f registry key) with a key for it, kills the registry; returns weak references to its table and to the key."
+  [f]
+  (let [[_ pid] (unique)
+        key (Object.)
+        references [(WeakReference. (table-of pid)) (WeakReference. key)]]
+    (f pid key)
+    (end pid)
+    references))
+
+(defn- trapping
+  "A process that outlives those it is linked to: it calls f, and waits."
+  [f]
+  (waiting #(do (actor/flag :trap-exit true) (f))))
+
+(deftest the-table-of-a-dead-registry-is-not-kept-by-a-process-that-had-a-key
+  (let [pid (volatile! nil)
+        references (dead-registry (fn [_ key]
+                                    (let [given (volatile! key)] ; the process keeps its function, and must not keep the key by it
+                                      (vreset! pid (trapping #(registry/register :unique @given)))
+                                      (vreset! given nil))))]
+    (is (= [true true] (mapv collected? references)))
+    (is (actor/alive? @pid))))
+
+(deftest the-table-of-a-dead-registry-is-not-kept-by-a-process-that-another-one-registered
+  (let [pid (trapping (fn []))
+        references (dead-registry (fn [registry key]
+                                    (registry/register-name [:unique key] pid)
+                                    (gs/call registry :after-the-cast)))]
+    (is (= [true true] (mapv collected? references)))
+    (is (actor/alive? pid))))
+
+(deftest a-registry-that-had-a-key-of-its-own-lets-its-table-go
+  (let [pid (trapping (fn []))
+        references (dead-registry (fn [registry key]
+                                    (registry/register-name [:unique key] pid)
+                                    (registry/register-name [:unique :own] registry)
+                                    (registry/unregister-name [:unique :own])
+                                    (gs/call registry :after-the-casts)))]
+    (is (= [true true] (mapv collected? references)))
+    (is (actor/alive? pid))))
 
 (deftest a-supervisor-starts-a-registry-anew-and-those-in-it
   (let [server {:id :server :start [gs/start-link servers/kid {:id :server} {:name (registry/via :unique :server)}]}

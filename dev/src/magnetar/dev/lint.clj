@@ -22,6 +22,8 @@
    ["layers" layers/findings]
    ["names of layers" layers/name-findings]
    ["kernel layers" layers/kernel-findings]
+   ["circles of classes" layers/circle-findings]
+   ["list of circles" layers/circle-list-findings]
    ["runtime first" layers/runtime-findings]
    ["exported packages" layers/import-findings]
    ["public Java" surface/findings]

@@ -126,6 +126,43 @@
       (is (not (:passed found)))
       (is (= :property (:kind (:failure found)))))))
 
+;; ---- a registry that dies, and processes that outlive it
+
+(defn- outlive
+  "Processes register while their registry is killed. Afterwards none of them, all alive, owns the table."
+  []
+  (actor/with-process {:trap-exit true}
+    (let [[_ pid] (registry/start-link {:keys :duplicate :name :keys})
+          table (table-of pid)
+          register (fn [n]
+                     (actor/flag :trap-exit true)
+                     (try
+                       (registry/register :keys n)
+                       (registry/register :keys :last)
+                       (registry/unregister :keys n)
+                       (catch IllegalArgumentException _)) ; the registry is dead
+                     (receive :stop nil))
+          pids (mapv (fn [n] (actor/spawn-opt {:name (keyword (str "registers-" n))} #(register n))) (range 3))]
+      (actor/exit pid :kill)
+      (a/<! (a/timeout 20))
+      (let [left (filterv (fn [p] (some #(identical? table %) (.belongings (ProcessTable/live p)))) pids)]
+        (run! #(actor/! % :stop) pids)
+        (empty? left)))))
+
+(deftest ^{:spec ["C102"]} a-process-that-outlives-its-registry-does-not-keep-the-table
+  (is (= :passed (verdict (searched {} outlive)))))
+
+(defn- settle-once [table pid]
+  (if (#'table/owner? table pid)
+    (do (Simulated/switchPoint) (owned/own pid table))
+    (owned/disown pid table)))
+
+(deftest an-ownership-that-is-not-checked-again-is-found
+  (with-redefs [table/settle-ownership settle-once]
+    (let [found (searched {} outlive)]
+      (is (not (:passed found)))
+      (is (= :property (:kind (:failure found)))))))
+
 ;; ---- timers for names in registries: whom they reach is asked when the time has come
 
 (defn- named-later []

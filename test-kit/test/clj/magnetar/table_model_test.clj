@@ -183,6 +183,40 @@
 (deftest a-table-whose-heir-may-die-too-goes-with-the-last-of-them
   (is (:passed (checked (assoc deadly :runs (* 4 (long runs))) #(wander :mortal-heir false)))))
 
+;; ---- what a process lists
+
+(defn- lists-its-own-only? [pid]
+  (every? #(= pid (some-> (life/holding %) :owner)) (.belongings (ProcessTable/live pid))))
+
+(defn- drop-while-given
+  "A table is made and given away while another process drops it. Afterwards each process that lives lists its own tables only."
+  []
+  (let [taker (actor/spawn-opt {:name :taker} #(receive :stop nil))
+        giver (actor/spawn-opt {:name :giver}
+                               #(do (try (table/give-away (table/create :set {:name :wandering :access :public}) taker :gift)
+                                         (catch RuntimeException _)) ; it was dropped
+                                    (receive :stop nil)))]
+    (actor/join (spawn #(loop []
+                          (if-some [t (life/named :wandering)]
+                            (table/drop t)
+                            (do (a/<! (a/timeout 0)) (recur))))))
+    (a/<! (a/timeout 20))
+    (let [well? (every? lists-its-own-only? [taker giver])]
+      (run! #(! % :stop) [taker giver])
+      well?)))
+
+(deftest a-table-that-is-dropped-while-it-is-made-or-given-away-is-listed-by-nobody
+  (is (:passed (checked {:runs (* 20 (long runs))} drop-while-given))))
+
+(defn- settle-once [^Table t ^LocalProcess p]
+  (if (#'life/owner? t p)
+    (do (Simulated/switchPoint) (.own p t))
+    (.disown p t)))
+
+(deftest the-model-finds-a-listing-that-is-not-checked-again
+  (with-redefs-fn {#'life/settle-listing settle-once}
+    #(is (not (:passed (checked {:control true :runs 1000} drop-while-given))))))
+
 (defn- careless-hand-over
   "Looks first whether the other is alive, and lists the table there when it is its own."
   [^Table t seen ^Pid to data]

@@ -1,8 +1,9 @@
 (ns magnetar.registry.table
   "The entries of a registry: from keys to processes and their values, read without a lock by whoever asks.
 
-  A process owns the table while it has entries, and its death removes them. An entry of a process that is told to exit does not count: a look skips
-  it, and a registration takes its place."
+  A process owns the table while it has entries and the registry is alive. Its death removes the entries. The death of the registry ends the
+  ownership, so a process that outlives the registry does not keep the table. An entry of a process that is told to exit does not count: a look
+  skips it, and a registration takes its place."
   {:no-doc true}
   (:require
    [magnetar.impl.actor.owned :as owned]
@@ -42,18 +43,20 @@
   (get [_] value)
   (put [_ x] (set! value x)))
 
-(declare forget)
+(declare forget disown-by-all)
 
 ;; `at`: from keys to an entry, or where keys are not unique to a sorted map from numbers to entries. `of`: from pids to such a map.
-(deftype Table [unique? listeners parent ^ConcurrentHashMap at ^ConcurrentHashMap of ^ConcurrentHashMap metadata ^AtomicLong numbers]
+(deftype Table [unique? listeners parent ^Pid registry ^ConcurrentHashMap at ^ConcurrentHashMap of ^ConcurrentHashMap metadata ^AtomicLong numbers]
   Owned
   (ownerDied [this pid] (owned/clear-away #(forget this %) pid)))
 
 (defn table
-  "An empty table."
-  [unique? listeners parent metadata]
-  (Table. unique? listeners parent (ConcurrentHashMap.) (ConcurrentHashMap.)
-          (ConcurrentHashMap. ^java.util.Map (update-keys metadata index)) (AtomicLong.)))
+  "An empty table of the registry, a pid, whose death lets all processes disown the table."
+  [registry unique? listeners parent metadata]
+  (let [table (Table. unique? listeners parent registry (ConcurrentHashMap.) (ConcurrentHashMap.)
+                      (ConcurrentHashMap. ^java.util.Map (update-keys metadata index)) (AtomicLong.))]
+    (owned/own registry (owned/clean-up (fn [_] (disown-by-all table))))
+    table))
 
 (defn- alive? [^Entry entry]
   (.isAlive ^Pid (.-pid entry)))
@@ -105,6 +108,33 @@
   (Simulated/switchPoint)
   (run! #(remove-at table %) (vals (.remove ^ConcurrentHashMap (.-of table) pid))))
 
+(defn- owner?
+  "True if the process has to own the table."
+  [^Table table ^Pid pid]
+  (and (.isAlive ^Pid (.-registry table))
+       (.isAlive pid)
+       (.containsKey ^ConcurrentHashMap (.-of table) pid)))
+
+;; T1 removes the last entry of a process, T2 adds one, T3 ends the registry: each has made its change before it comes here, and checks again after it
+;; has let the process own or disown the table. So the thread that did so last has seen all changes. An entry that T2 added after the death of the process
+;; is removed by T2.
+(defn- settle-ownership
+  "Lets the process own the table if it has to, else disown it."
+  [^Table table pid]
+  (let [owner (owner? table pid)]
+    (if owner
+      (owned/own pid table)
+      (owned/disown pid table))
+    (Simulated/switchPoint)
+    (if (= owner (owner? table pid))
+      (when (owned/dying? pid) (forget table pid))
+      (recur table pid))))
+
+(defn- disown-by-all
+  "Ends the ownership of each process: the registry is dead."
+  [^Table table]
+  (run! #(settle-ownership table %) (.keySet ^ConcurrentHashMap (.-of table))))
+
 (defn add
   "Registers the process: nil, or the pid of the one that has the key."
   [^Table table ^Pid pid key value]
@@ -113,24 +143,13 @@
       (.-pid holder)
       (do
         (alter-in (.-of table) pid (with-entry entry))
-        (owned/own pid table)
-        (when (owned/dying? pid) (forget table pid))
+        (settle-ownership table pid)
         nil))))
-
-;; T1 removes the last entry of a process, T2 adds one. If T1 disowns the table after T2 let the process own it, T1 sees the entry of T2 and takes that
-;; back; if the process has died meanwhile, T1 removes the entry.
-(defn- disown-if-empty [^Table table pid]
-  (let [^ConcurrentHashMap of (.-of table)]
-    (when-not (.containsKey of pid)
-      (owned/disown pid table)
-      (Simulated/switchPoint)
-      (when (and (.containsKey of pid) (not (owned/own pid table)))
-        (forget table pid)))))
 
 (defn- remove-entry [^Table table ^Entry entry]
   (remove-at table entry)
   (alter-in (.-of table) (.-pid entry) (without-entry entry))
-  (disown-if-empty table (.-pid entry)))
+  (settle-ownership table (.-pid entry)))
 
 ;; ---- looks
 

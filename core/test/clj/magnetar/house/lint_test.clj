@@ -70,6 +70,8 @@
   (is (= [] (layers/findings)))
   (is (= [] (layers/name-findings)))
   (is (= [] (layers/kernel-findings)))
+  (is (= [] (layers/circle-findings)))
+  (is (= [] (layers/circle-list-findings)))
   (is (= [] (layers/runtime-findings)))
   (is (= [] (layers/import-findings))))
 
@@ -115,6 +117,34 @@
             "core/src/clj/magnetar/impl/good.clj" "(ns magnetar.impl.good\n  (:require [magnetar.impl.runtime])\n  (:import (magnetar.kernel.channel Channel)))"}
     (is (= [["core/src/clj/magnetar/impl/bad.clj" 2] ["core/src/clj/magnetar/impl/none.clj" 2]]
            (places (layers/runtime-findings))))))
+
+;; ---- circles of kernel classes
+
+(defn- scopes
+  "The package scope, in which these classes each name the next one, and the last the first."
+  [& classes]
+  (into {} (for [[class other] (partition 2 1 classes classes)]
+             [(str "kernel/src/java/magnetar/kernel/scope/" class ".java")
+              (str "package magnetar.kernel.scope;\nclass " class " { " other " other; }\n")])))
+
+(deftest a-circle-of-classes-that-is-not-listed-is-found
+  (planted (scopes "Order" "Item" "Price")
+    (is (= [{:file "kernel/src/java/magnetar/kernel/scope/Item.java"
+             :message (str "scope.Item, scope.Order and scope.Price refer to each other: let one side not know the other, "
+                           "or add to :circles of dev/src/magnetar/dev/lint/layers.edn what has no better cut")}]
+           (layers/circle-findings)))))
+
+(deftest a-class-that-joins-a-listed-circle-is-found
+  (planted (scopes "Fork" "Joiner" "Offload" "Order" "Scope")
+    (is (= ["kernel/src/java/magnetar/kernel/scope/Order.java"] (map :file (layers/circle-findings))))
+    (is (str/starts-with? (:message (first (layers/circle-findings)))
+                          "scope.Order has joined the circle of scope.Fork, scope.Joiner, scope.Offload and scope.Scope: "))))
+
+(deftest a-class-that-has-left-its-listed-circle-is-found
+  (planted (scopes "Fork" "Joiner" "Scope")
+    (is (= [] (layers/circle-findings)))
+    (is (some #{"scope.Offload is listed in a group of :circles, and no longer in that circle: take it out"}
+              (map :message (layers/circle-list-findings))))))
 
 ;; ---- exported packages of the kernel
 

@@ -5,7 +5,7 @@
    [magnetar.async :as a])
   (:import
    (java.util.concurrent CountDownLatch TimeUnit)
-   (magnetar.kernel.park Wait)))
+   (magnetar.kernel.park Parked)))
 
 (set! *warn-on-reflection* true)
 
@@ -33,7 +33,7 @@
   "A virtual thread that is parked in `f`, which counts down the latch at its end."
   [^CountDownLatch latch f]
   (let [thread (Thread/startVirtualThread #(do (f) (.countDown latch)))]
-    (while (nil? (Wait/of thread)) (Thread/yield))
+    (while (nil? (Parked/waitOf thread)) (Thread/yield))
     thread))
 
 (defn- waiting-process [^CountDownLatch latch]

@@ -1,9 +1,12 @@
 (ns magnetar.dev.lint.layers
-  "Arrows point down only: checks what namespaces require and kernel packages import against layers.edn."
+  "Arrows point down only: checks what namespaces require, kernel packages import and kernel classes name against layers.edn."
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]
+   [clojure.set :as set]
    [clojure.string :as str]
+   [magnetar.dev.layers.graph :as graph]
+   [magnetar.dev.layers.product :as product]
    [magnetar.dev.lint.sources :as sources]))
 
 (set! *warn-on-reflection* true)
@@ -100,6 +103,60 @@
   "Kernel packages that see one beside or above them, or anything but the JDK."
   []
   (mapcat java-findings (remove #(re-find #"(package|module)-info" %) (sources/files "kernel/src/java" ".java"))))
+
+;; --- kernel classes
+
+(def ^:private kernel-prefix "magnetar.kernel.")
+
+(def ^:private listed-circles
+  (delay (set (for [[package & classes] (:circles @floors)]
+                (set (map #(str kernel-prefix package "." %) classes))))))
+
+(defn- circles-there []
+  (set (graph/circles (product/classes))))
+
+(defn- without-nearest
+  "The group without what it shares with that one of the groups of which it shares most."
+  [group groups]
+  (set/difference group (reduce (partial max-key count) #{} (map #(set/intersection group %) groups))))
+
+(defn- enumeration [names]
+  (let [names (sort names)]
+    (if (next names)
+      (str (str/join ", " (butlast names)) " and " (last names))
+      (first names))))
+
+(defn- shown [classes]
+  (enumeration (map #(subs % (count kernel-prefix)) classes)))
+
+(defn- circle-message [newcomers group]
+  (let [others (set/difference group newcomers)]
+    (str (shown newcomers)
+         (cond
+           (empty? others) " refer to each other"
+           (next newcomers) (str " have joined the circle of " (shown others))
+           :else (str " has joined the circle of " (shown others)))
+         ": let one side not know the other, or add to :circles of dev/src/magnetar/dev/lint/layers.edn what has no better cut")))
+
+(defn circle-findings
+  "Classes of the kernel that refer to each other, and are not listed in layers.edn as a group that does."
+  []
+  (for [group (sort-by first (circles-there))
+        :let [newcomers (without-nearest group @listed-circles)]
+        :when (seq newcomers)]
+    {:file (str "kernel/src/java/" (str/replace (first (sort newcomers)) "." "/") ".java")
+     :message (circle-message newcomers group)}))
+
+(defn circle-list-findings
+  "Classes that layers.edn lists as a group in which they no longer are."
+  []
+  (let [there (circles-there)]
+    (for [group (sort-by (comp first sort) @listed-circles)
+          :let [gone (without-nearest group there)]
+          :when (seq gone)]
+      {:file "dev/src/magnetar/dev/lint/layers.edn"
+       :message (str (shown gone) (if (next gone) " are" " is") " listed in a group of :circles, and no longer in that circle: take "
+                     (if (next gone) "them" "it") " out")})))
 
 ;; --- the runtime check comes first
 

@@ -19,6 +19,7 @@ import magnetar.kernel.channel.Select;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.time.Waits;
@@ -181,18 +182,18 @@ final class Life {
             lock.unlock();
             c.receive();
         });
-        Support.until("it waits", () -> Wait.of(t) != null);
-        long first = Wait.of(t).number();
+        Support.until("it waits", () -> Parked.waitOf(t) != null);
+        long first = Parked.waitOf(t).number();
         c.send(1);
         Support.until("it runs", runs::get);
-        require(Wait.of(t) == null, "it runs, and says that it waits: " + Wait.of(t));
+        require(Parked.waitOf(t) == null, "it runs, and says that it waits: " + Parked.waitOf(t));
         lock.lock();
         mayGoOn.set(true);
         Support.until("it waits for the lock", () -> lock.hasQueuedThreads() && t.getState() == Thread.State.WAITING);
-        require(Wait.of(t) == null, "the lock is none of the kernel's: " + Wait.of(t));
+        require(Parked.waitOf(t) == null, "the lock is none of the kernel's: " + Parked.waitOf(t));
         lock.unlock();
         Wait[] second = new Wait[1];
-        Support.until("it waits again", () -> (second[0] = Wait.of(t)) != null);
+        Support.until("it waits again", () -> (second[0] = Parked.waitOf(t)) != null);
         require(second[0].on() == c && second[0].number() != first, "the second wait, after " + first + ", is " + second[0]);
         c.send(2);
         Support.join(t);
@@ -220,7 +221,7 @@ final class Life {
         });
         int seen = 0;
         while (!over.get() && t.isAlive()) {
-            Wait w = Wait.of(t);
+            Wait w = Parked.waitOf(t);
             seen += w == null ? 0 : 1;
             require(w == null || switch (w.reason()) {
                 case CHANNEL_TAKE -> w.on() == in;
@@ -278,7 +279,7 @@ final class Life {
     private static int described(Channel<?> c, long before) {
         int n = 0;
         for (Thread t : Fibers.threads()) {
-            if (Wait.of(t) instanceof Wait w && w.reason() == WaitReason.CHANNEL_TAKE && w.on() == c
+            if (Parked.waitOf(t) instanceof Wait w && w.reason() == WaitReason.CHANNEL_TAKE && w.on() == c
                     && w.since() - before >= 0 && w.since() - System.nanoTime() <= 0) {
                 n++;
             }

@@ -6,7 +6,7 @@ import java.util.concurrent.Callable;
 import java.util.function.Predicate;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.World;
-import magnetar.kernel.park.Wait;
+import magnetar.kernel.park.Parked;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.ProcessTable;
@@ -79,7 +79,7 @@ final class Play {
     private static String waitOf(Pid pid) {
         LocalProcess p = ProcessTable.live(pid);
         Thread t = p == null ? null : p.info().thread();
-        return t == null ? "its thread has ended" : "its thread is " + t.getState() + " on " + Wait.of(t);
+        return t == null ? "its thread has ended" : "its thread is " + t.getState() + " on " + Parked.waitOf(t);
     }
 
     /** Waits for the end of a process, which has to be a normal one. */

@@ -20,7 +20,7 @@ import magnetar.kernel.channel.Transform;
 import magnetar.kernel.channel.TransformChannel;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.World;
-import magnetar.kernel.park.Wait;
+import magnetar.kernel.park.Parked;
 
 /**
  * Many fibers put, take, select, time out and are interrupted at random over a few channels; then everything is counted.
@@ -239,7 +239,7 @@ public final class Stress {
         StringBuilder text = new StringBuilder();
         for (Thread t : threads) {
             if (t.isAlive() && text.length() < 500) {
-                text.append(t.getState()).append(' ').append(Wait.of(t)).append("; ");
+                text.append(t.getState()).append(' ').append(Parked.waitOf(t)).append("; ");
             }
         }
         return text.toString();

@@ -8,7 +8,7 @@ import java.util.function.BooleanSupplier;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.World;
-import magnetar.kernel.park.Wait;
+import magnetar.kernel.park.Parked;
 
 /** What the checks share. A check throws an {@code AssertionError} that says what it saw. */
 final class Support {
@@ -98,7 +98,7 @@ final class Support {
     /** Waits for the end of the thread; says what it waits for if it does not end. */
     static void join(Thread t) throws InterruptedException {
         if (!t.join(java.time.Duration.ofSeconds(SECONDS))) {
-            throw new AssertionError("a thread hangs: " + t + ", which is " + t.getState() + ", for " + Wait.of(t) + ", blocker " + LockSupport.getBlocker(t));
+            throw new AssertionError("a thread hangs: " + t + ", which is " + t.getState() + ", for " + Parked.waitOf(t) + ", blocker " + LockSupport.getBlocker(t));
         }
         if (failure != null) {
             throw new AssertionError("a thread failed: " + failure, failure);
@@ -132,7 +132,7 @@ final class Support {
     /** Has the thread parked in the kernel? */
     static boolean parked(Thread t) {
         Thread.State s = t.getState();
-        return Wait.of(t) != null
+        return Parked.waitOf(t) != null
                 && (s == Thread.State.WAITING || s == Thread.State.TIMED_WAITING);
     }
 }

@@ -12,7 +12,7 @@
    (java.util.concurrent.locks LockSupport)
    (magnetar.kernel.fiber Fiber Fibers Fibers$Hold World)
    (magnetar.kernel.inspect FiberInfo)
-   (magnetar.kernel.park Wait)
+   (magnetar.kernel.park Parked)
    (magnetar.kernel.time Wheel)))
 
 (set! *warn-on-reflection* true)
@@ -43,7 +43,7 @@
   "The number of the wait in the kernel that a thread is in, a word if it was not started yet or has ended; else nil."
   [^Thread thread]
   (condp = (.getState thread)
-    Thread$State/WAITING (some-> (Wait/of thread) .number)
+    Thread$State/WAITING (some-> (Parked/waitOf thread) .number)
     Thread$State/NEW :new
     Thread$State/TERMINATED :ended
     nil))

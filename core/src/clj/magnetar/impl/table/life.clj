@@ -97,17 +97,30 @@
     (when (and (.isAlive pid) (.own p t))
       p)))
 
+(defn- owner? [^Table t ^LocalProcess p]
+  (= (.pid p) (some-> (holding t) .-owner)))
+
+;; T1 makes a process the owner, T2 takes the table from it: each has changed the holding before it comes here, and checks again after it has changed the
+;; list. So the thread that changed the list last has seen the last holding. A dead process lists nothing.
+(defn- settle-listing
+  "The process lists the table if it is the owner, else not."
+  [^Table t ^LocalProcess p]
+  (let [owner (owner? t p)]
+    (if owner
+      (.own p t)
+      (.disown p t))
+    (Simulated/switchPoint)
+    (when-not (= owner (owner? t p))
+      (recur t p))))
+
 (defn- let-go
   "The process lists the table no more, unless it has come to own it meanwhile."
-  [^Table t ^LocalProcess p]
-  (.disown p t)
-  (Simulated/switchPoint)
-  (when (= (.pid p) (some-> (holding t) .-owner))
-    (.own p t))
+  [t p]
+  (settle-listing t p)
   (settle-owner t))
 
-;; It is listed again once it is owned: someone else who failed to hand it over to the same process may just have let it go. And the receiver may
-;; die after it lists the table and before it is the owner: then nobody but this would settle what becomes of it.
+;; The listing is settled once the table is owned: a thread that failed to hand it over to the same process may just have let it go. And the receiver may
+;; die after it lists the table and before it is the owner: then only this thread settles what becomes of it.
 (defn- hand-over
   "Makes another process the owner and tells it; false if that could not be: the holding has changed, or the other is not alive."
   [^Table t ^Holding seen ^Pid to data]
@@ -115,7 +128,7 @@
     (if (change-holding t seen (assoc seen :owner (.pid p)))
       (do
         (Simulated/switchPoint)
-        (.own p t)
+        (settle-listing t p)
         (tell to t (.-owner seen) data)
         (settle-owner t)
         true)
@@ -269,8 +282,8 @@
     (check-place key)
     (check-heir heir)
     (when (some? table-name) (claim-name operation table-name t))
-    ;; The name first: a process that dies in between is found dead by who uses the name.
-    (when-not (.own p t) (settle-owner t))
+    ;; The name first: a process that dies in between is found dead by who uses the name. By the name another process may drop the table already.
+    (let-go t p)
     t))
 
 (defn empty-store

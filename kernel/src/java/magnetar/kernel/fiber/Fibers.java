@@ -9,7 +9,7 @@ import java.util.concurrent.ThreadFactory;
 import java.util.function.Consumer;
 import magnetar.kernel.sched.Delays;
 import magnetar.kernel.sched.Fault;
-import magnetar.kernel.sched.Untracked;
+import magnetar.kernel.sched.Scheduler;
 
 /**
  * Starts fibers and lists them: the only list there is.
@@ -20,7 +20,7 @@ import magnetar.kernel.sched.Untracked;
  *   <li>A collectable fiber is reachable from the list weakly only; once collected it leaves the list at a later start.
  * </ol>
  *
- * <p>A virtual thread that was plainly started is held by the JVM until it ends. A collectable one is started {@link Untracked}; where that is off,
+ * <p>A virtual thread that was plainly started is held by the JVM until it ends. A collectable one is started {@link Scheduler#startUntracked untracked}; where that is off,
  * through an executor of its own, which holds it, and which nobody holds. It shuts that down as its last act, which takes it off the JVM's list of
  * executors at once instead of at the next collection.
  *

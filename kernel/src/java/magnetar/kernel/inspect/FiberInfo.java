@@ -5,6 +5,7 @@ import java.util.List;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.World;
+import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Wait;
 
 /**
@@ -19,7 +20,7 @@ public record FiberInfo(Thread thread, String waitsFor, Object on, long waitedNa
 
     /** What this thread does; it need not be a fiber. */
     public static FiberInfo of(Thread thread) {
-        Wait wait = Wait.of(thread);
+        Wait wait = Parked.waitOf(thread);
         return wait == null
                 ? new FiberInfo(thread, null, null, 0)
                 : new FiberInfo(thread, wait.reason().words(), wait.on(), Math.max(0, now() - wait.since()));

@@ -2,8 +2,8 @@ package magnetar.kernel.inspect;
 
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.World;
-import magnetar.kernel.sched.HandOff;
-import magnetar.kernel.sched.Untracked;
+import magnetar.kernel.sched.Scheduler;
+import magnetar.kernel.sched.Schedulers;
 import magnetar.kernel.time.Wheel;
 
 /**
@@ -18,6 +18,7 @@ public record RuntimeInfo(boolean handsOver, boolean startsUntracked, int fibers
 
     /** The state at this instant. */
     public static RuntimeInfo now() {
-        return new RuntimeInfo(HandOff.isOn(), Untracked.isOn(), Fibers.count(), Wheel.of(World.REAL).size());
+        Scheduler scheduler = Schedulers.chosen();
+        return new RuntimeInfo(scheduler.handsOver(), scheduler.startsUntracked(), Fibers.count(), Wheel.of(World.REAL).size());
     }
 }

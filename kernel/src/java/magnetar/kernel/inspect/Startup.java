@@ -33,7 +33,8 @@ public final class Startup {
     private static final String CLASSES = """
             sched: Delays Fault HandOff HandOff$Inside HandOff$Resumption HandOff$Way JdkScheduler Schedulable
                 Scheduler Schedulers Ticker Untracked Untracked$Inside
-            report: Excerpt Excerpt$Full Failures Failures$Failure Failures$Handler Frames NoMemory Unwinding
+            report: Excerpt Excerpt$Full Failures Failures$Failure Failures$Handler Frames NoMemory Reserve
+                Unwinding
             fiber: Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber FiberBody FiberBody$1 Fibers
                 Fibers$Given Fibers$Hold Fibers$Shard Region Simulated Spin StackRoom ThreadLocals World
             park: Gate Parked Source Wait WaitReason WaitSign Waiter Waiter$Pairing

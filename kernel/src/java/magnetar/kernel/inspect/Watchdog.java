@@ -7,7 +7,7 @@ import java.util.function.Consumer;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.World;
-import magnetar.kernel.park.Wait;
+import magnetar.kernel.park.Parked;
 import magnetar.kernel.report.Failures;
 
 /**
@@ -132,7 +132,7 @@ public final class Watchdog extends Thread implements AutoCloseable {
 
     /** The name of the carrier that this virtual thread is on, or null. */
     static String carrierOf(Thread thread) {
-        if (!thread.isVirtual() || Wait.of(thread) != null) {
+        if (!thread.isVirtual() || Parked.waitOf(thread) != null) {
             return null;
         }
         String text = thread.toString(); // VirtualThread[#id,name]/state@carrier, or without @carrier

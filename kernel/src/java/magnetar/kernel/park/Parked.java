@@ -1,12 +1,13 @@
 package magnetar.kernel.park;
 
+import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.World;
 import magnetar.kernel.sched.Fault;
 
 /**
- * A thread that waits. Whoever holds the thread can ask what it waits for, on which object and since when: {@link Wait}.
+ * A thread that waits. What a thread waits for, on which object and since when is asked of the thread itself, by {@link #waitOf}: there is no second table.
  *
  * <p>Invariants:
  * <ol>
@@ -42,6 +43,15 @@ public final class Parked extends Waiter {
         this.world = fiber.world();
         this.since = world.coarseNanos();
         this.id = fiber.nextId();
+    }
+
+    /** What the thread waits for; null if it does not wait in the kernel. */
+    public static Wait waitOf(Thread thread) {
+        Object blocker = LockSupport.getBlocker(thread);
+        if (blocker instanceof WaitSign sign) {
+            return sign.read();
+        }
+        return blocker instanceof Parked p ? new Wait(p.reason, p.on, p.since, p.id) : null; // the latter in a simulated world
     }
 
     @Override
@@ -114,7 +124,7 @@ public final class Parked extends Waiter {
                 continue;
             }
             Simulated.switchPoint();
-            WaitSign sign = WaitSign.begin(this);
+            WaitSign sign = WaitSign.begin(reason, on, since, id);
             try {
                 world.park(this);
             } finally {
@@ -136,7 +146,7 @@ public final class Parked extends Waiter {
         boolean interrupted = false;
         while (!isReady()) {
             interrupted |= Thread.interrupted(); // an interrupted thread would not park
-            WaitSign sign = WaitSign.begin(this);
+            WaitSign sign = WaitSign.begin(reason, on, since, id);
             try {
                 world.park(this);
             } finally {

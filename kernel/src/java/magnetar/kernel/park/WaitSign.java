@@ -38,10 +38,10 @@ final class WaitSign {
 
     private WaitSign() {}
 
-    /** The current thread is about to park with this waiter. */
-    static WaitSign begin(Parked waiter) {
+    /** The current thread is about to park; the rest is what a {@link Wait} tells. */
+    static WaitSign begin(WaitReason reason, Object on, long since, long number) {
         WaitSign sign = ofCurrent();
-        sign.write(waiter);
+        sign.write(reason, on, since, number);
         TURN.setRelease(sign, sign.turn + 1);
         return sign;
     }
@@ -56,15 +56,15 @@ final class WaitSign {
         return made;
     }
 
-    private void write(Parked waiter) {
-        if (reason != waiter.reason()) {
-            reason = waiter.reason();
+    private void write(WaitReason nextReason, Object nextOn, long nextSince, long nextNumber) {
+        if (reason != nextReason) {
+            reason = nextReason;
         }
-        if (on != waiter.on()) {
-            on = waiter.on();
+        if (on != nextOn) {
+            on = nextOn;
         }
-        since = waiter.since();
-        number = waiter.id();
+        since = nextSince;
+        number = nextNumber;
     }
 
     /** The thread goes on. */

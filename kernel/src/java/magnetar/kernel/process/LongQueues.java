@@ -8,7 +8,7 @@ import java.util.function.Consumer;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.report.Failures;
-import magnetar.kernel.report.NoMemory;
+import magnetar.kernel.report.Reserve;
 
 /**
  * Warns of mailboxes that grow, before they fill the memory, and names the longest ones when memory has ended.
@@ -139,7 +139,7 @@ public final class LongQueues {
     private static void warnOf(LocalProcess p, long messages, String sender, String line) {
         try {
             String text = sentence(p, messages, sender, line);
-            NoMemory.remember(text);
+            Reserve.remember(text);
             longest(); // so that its classes are loaded when memory has ended
             warn(new Warning(p.pid(), messages, sender, line, text));
         } catch (OutOfMemoryError noRoom) {

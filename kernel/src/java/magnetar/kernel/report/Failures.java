@@ -90,9 +90,9 @@ public final class Failures {
     }
 
     private static void deliver(String site, Thread thread, Throwable error, boolean isNotice) {
-        boolean full = NoMemory.isBehind(error);
+        boolean full = Reserve.isNeeded(error);
         if (full) {
-            NoMemory.giveReserve();
+            Reserve.release();
         }
         try {
             tell(new Failure(site, thread, error, isNotice));
@@ -100,10 +100,10 @@ public final class Failures {
                 sayWhatFillsIt();
             }
         } catch (OutOfMemoryError noRoom) {
-            NoMemory.sayLastWords();
+            Reserve.sayLastWords();
         }
         if (full) {
-            NoMemory.takeReserve();
+            Reserve.refill();
         }
     }
 
@@ -143,7 +143,7 @@ public final class Failures {
         UncaughtExceptionHandler own = thread.getUncaughtExceptionHandler();
         boolean chosen = own != null && !(own instanceof Handler) && !(own instanceof ThreadGroup);
         UncaughtExceptionHandler any = chosen ? own : Thread.getDefaultUncaughtExceptionHandler();
-        return any instanceof NoMemory ? null : any;
+        return any instanceof Handler ? null : any;
     }
 
     private static void print(String text) {

@@ -85,6 +85,11 @@ public final class HandOff implements Scheduler {
     }
 
     @Override
+    public boolean startsUntracked() {
+        return Untracked.isOn();
+    }
+
+    @Override
     public boolean startUntracked(Thread thread) {
         return Untracked.start(thread);
     }

@@ -10,6 +10,11 @@ final class JdkScheduler implements Scheduler {
     }
 
     @Override
+    public boolean startsUntracked() {
+        return false;
+    }
+
+    @Override
     public boolean startUntracked(Thread thread) {
         return false;
     }

@@ -16,6 +16,9 @@ public interface Scheduler {
      */
     void wake(Thread thread, Schedulable target, Schedulable waker);
 
+    /** True if this scheduler can start threads that the JVM does not list. The first call may start a thread to find that out. */
+    boolean startsUntracked();
+
     /**
      * Starts a virtual thread that the JVM does not list, so that it is collected when nobody can wake it any more; false if this scheduler cannot, and nothing was
      * done.

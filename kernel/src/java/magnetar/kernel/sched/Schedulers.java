@@ -5,7 +5,7 @@ public final class Schedulers {
     private static final Scheduler CHOSEN = HandOff.isOn() ? new HandOff() : new JdkScheduler();
 
     static {
-        Untracked.isOn(); // to find out takes a thread, which no simulation may see
+        CHOSEN.startsUntracked(); // to find out takes a thread, which no simulation may see
         Ticker.tickFor(CHOSEN);
     }
 

@@ -14,12 +14,12 @@ import java.lang.invoke.VarHandle;
  * <p>Invariant: a thread is started once, here or elsewhere, and by its starter alone: NEW goes to STARTED by one compare-and-set. One that could
  * not be submitted is TERMINATED, as the JDK has it.
  *
- * <p>Relies on the inside of {@code java.lang.VirtualThread}, as {@link HandOff} does, and is on and off with it; off as well where the JVM's own
+ * <p>Relies on the inside of {@code java.lang.VirtualThread}, as {@link HandOff} does, which alone uses this; off where the JVM's own
  * root counts what it does not hold ({@code -Djdk.trackAllThreads=false}). What starts so is in no thread dump of {@code jcmd}: the list of
  * fibers has it. Refused: the same for fibers that somebody owns, which the JVM may show.
  */
-public final class Untracked {
-    private static final Inside INSIDE = HandOff.isOn() ? Inside.open() : null;
+final class Untracked {
+    private static final Inside INSIDE = Inside.open();
     private static final boolean ON = INSIDE != null;
     private static final VarHandle STATE = ON ? INSIDE.state : null;
     private static final MethodHandle ADMIT = ON ? INSIDE.admit : null;
@@ -31,7 +31,7 @@ public final class Untracked {
     private Untracked() {}
 
     /** True if threads are started so. Asked first outside of simulations: to find out takes a thread that no seed orders. */
-    public static boolean isOn() {
+    static boolean isOn() {
         return ON;
     }
 

@@ -16,7 +16,7 @@ import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Region;
 import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Gate;
-import magnetar.kernel.park.Wait;
+import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Timer;
@@ -180,7 +180,7 @@ public final class Offload {
     private int waiting() {
         int n = 0;
         for (Worker w : workers) {
-            n += Wait.of(w) != null ? 1 : 0;
+            n += Parked.waitOf(w) != null ? 1 : 0;
         }
         return n;
     }

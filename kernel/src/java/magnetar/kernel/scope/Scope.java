@@ -12,6 +12,7 @@ import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Region;
 import magnetar.kernel.fiber.StackRoom;
 import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.report.Failures;
@@ -488,7 +489,7 @@ public final class Scope extends Region {
 
     /** Who does what the thread does: the thread that it has offloaded its work to, else the thread itself. */
     private static Thread worker(Thread thread) {
-        if (thread != null && Wait.of(thread) instanceof Wait w && w.on() instanceof Offload.Call c && c.worker() != null) {
+        if (thread != null && Parked.waitOf(thread) instanceof Wait w && w.on() instanceof Offload.Call c && c.worker() != null) {
             return c.worker();
         }
         return thread;

@@ -2,12 +2,15 @@ package magnetar.kernel.time;
 
 /** Something that is due at an instant. Made for one use; see {@link Wheel}. */
 public abstract class Timer {
+    /** The slot of a timer that is in none. */
+    static final int NOWHERE = -1;
+
     final long dueNanos;
 
     // Guarded by the wheel's lock.
     Timer previous;
     Timer next;
-    int slot = Wheel.NOWHERE;
+    int slot = NOWHERE;
 
     /** A timer due at this instant of the world's clock. */
     protected Timer(long dueNanos) {

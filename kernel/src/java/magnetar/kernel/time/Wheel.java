@@ -36,8 +36,6 @@ import magnetar.kernel.sched.Fault;
  * more than all that is done under it (a sixth of a call of a server by a hundred callers).
  */
 public final class Wheel {
-    static final int NOWHERE = -1;
-
     private static final int BITS = 6;
     private static final int SLOTS = 1 << BITS;
     private static final int LEVELS = 6;
@@ -127,7 +125,7 @@ public final class Wheel {
     public boolean cancel(Timer timer) {
         lock();
         try {
-            if (timer.slot == NOWHERE) {
+            if (timer.slot == Timer.NOWHERE) {
                 return false;
             }
             unlink(timer);
@@ -142,7 +140,7 @@ public final class Wheel {
     public boolean isWaiting(Timer timer) {
         lock();
         try {
-            return timer.slot != NOWHERE;
+            return timer.slot != Timer.NOWHERE;
         } finally {
             unlock();
         }
@@ -260,7 +258,7 @@ public final class Wheel {
         if (slots[slot] == null) {
             occupied[slot / SLOTS] &= ~(1L << slot);
         }
-        timer.slot = NOWHERE;
+        timer.slot = Timer.NOWHERE;
         timer.previous = null;
         timer.next = null;
     }
