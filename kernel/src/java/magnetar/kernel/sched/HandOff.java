@@ -42,16 +42,13 @@ import java.util.concurrent.locks.LockSupport;
  * Refused: the JDK's own {@code lazySubmitRunContinuation}, which submits with a signal when a virtual thread calls it; a scheduler of our own (docs/decisions/0008).
  */
 public final class HandOff implements Scheduler {
-    /** The newest JDK that the checks were run on: on a newer one the same names may mean something else. */
-    private static final int KNOWN = 25;
-
     /** How often the queues are looked at, some microseconds in all: two fibers that answer each other leave them empty several times meanwhile. */
     private static final int LOOKS = 64;
 
     /** How many are taken in at once, some tens of microseconds' work. */
     private static final int SHARE = 256;
 
-    private static final Inside INSIDE = isWanted() ? Inside.open() : null;
+    private static final Inside INSIDE = Scheduler.mayLookInside() ? Inside.open() : null;
     private static final boolean ON = INSIDE != null;
     private static final MethodHandle SUBMIT = ON ? INSIDE.submit : null;
     private static final VarHandle STATE = ON ? INSIDE.state : null;
@@ -61,10 +58,6 @@ public final class HandOff implements Scheduler {
     private static final ForkJoinPool POOL = ON ? INSIDE.pool : null;
 
     HandOff() {}
-
-    private static boolean isWanted() {
-        return Boolean.parseBoolean(System.getProperty("magnetar.hand-off", String.valueOf(Runtime.version().feature() <= KNOWN)));
-    }
 
     /** True if fibers are handed over. */
     public static boolean isOn() {

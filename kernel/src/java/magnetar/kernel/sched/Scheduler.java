@@ -8,6 +8,14 @@ package magnetar.kernel.sched;
  * time for one target.
  */
 public interface Scheduler {
+    /** The newest JDK that the checks were run on: on a newer one the same names may mean something else. */
+    int KNOWN = 25;
+
+    /** True if a scheduler may use the inside of the JDK's virtual threads: as the property {@code magnetar.hand-off} says, else on JDKs up to {@link #KNOWN}. */
+    static boolean mayLookInside() {
+        return Boolean.parseBoolean(System.getProperty("magnetar.hand-off", String.valueOf(Runtime.version().feature() <= KNOWN)));
+    }
+
     /**
      * Makes a parked thread runnable, or lets its next park return at once. Never fails, memory or not.
      *

@@ -19,7 +19,7 @@ import java.lang.invoke.VarHandle;
  * fibers has it. Refused: the same for fibers that somebody owns, which the JVM may show.
  */
 final class Untracked {
-    private static final Inside INSIDE = Inside.open();
+    private static final Inside INSIDE = Scheduler.mayLookInside() ? Inside.open() : null;
     private static final boolean ON = INSIDE != null;
     private static final VarHandle STATE = ON ? INSIDE.state : null;
     private static final MethodHandle ADMIT = ON ? INSIDE.admit : null;
