@@ -1,10 +1,11 @@
 (ns magnetar.dev.proofs
-  "bin/magnetar proofs [--quick]: checks of the kernel, faults that they must find, Lincheck, jcstress."
+  "bin/magnetar proofs [--quick]: checks of the kernel, faults that they must find, mutants of PIT, Lincheck, jcstress."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
    [magnetar.dev.child :as child]
-   [magnetar.dev.faults :as faults]))
+   [magnetar.dev.faults :as faults]
+   [magnetar.dev.pit :as pit]))
 
 (set! *warn-on-reflection* true)
 
@@ -78,6 +79,11 @@
   (when-let [classes (compiled title [folder] (cons kernel (library-path)) "-proc:full")]
     (note-lines title (apply child/run (list* kernel classes (library-path)) seconds (concat options [main] args)))))
 
+(defn- prove-mutants [root kernel quick?]
+  (when-let [tests (compiled "the tests of PIT" [(io/file root "kernel/pit/java")] (cons kernel (library-path)))]
+    (run! (fn [[title complaint]] (note title complaint))
+          (pit/prove root kernel tests (library-path) quick?))))
+
 (defn- prove-all [root quick?]
   (let [source #(io/file root "kernel" %)]
     (when-let [kernel (compiled "the kernel" [(source "src/java")] [])]
@@ -85,6 +91,7 @@
         (prove-checks kernel checks quick?)
         (when-not quick? (prove-controls root kernel checks))
         (prove-faults root kernel checks))
+      (prove-mutants root kernel quick?)
       (prove-program kernel (source "lincheck/java") "Lincheck" (if quick? 400 1200)
                      ["-Xmx1g"] "magnetar.lincheck.Main" (if quick? "quick" "full"))
       (prove-program kernel (source "stress/java") "jcstress" (if quick? 240 1200)
