@@ -276,7 +276,7 @@ public final class Calls {
                 Monitors.begin(me, in, callee);
             }
         } else if (in.watched.process() == null && !Fault.is("call: a death is not looked for")) {
-            Simulated.settle(in.watched, me.pid());
+            Ways.settle(in.watched, me.pid());
             watchedDied(me, in, Words.get().noproc);
         }
     }

@@ -84,7 +84,7 @@ public final class Monitors {
     static void begin(LocalProcess me, Monitor m, LocalProcess watched) {
         Simulated.switchPoint();
         if (watched == null || !watch(watched, m)) {
-            Simulated.settle(m.watched, me.pid());
+            Ways.settle(m.watched, me.pid());
             fire(me, m, Words.get().noproc);
         }
         Simulated.switchPoint();
