@@ -101,7 +101,6 @@ public class World {
 
     /** Makes the thread runnable, which is that of the fiber. */
     public void unpark(Thread thread, Fiber fiber) {
-        Simulated.switchPoint();
         SCHEDULER.wake(thread, fiber, waker());
     }
 

@@ -350,7 +350,6 @@ public final class Calls {
     /** Something was sent to the reference of a call. */
     static void deliver(LocalProcess process, Ref ref, Object message) {
         Call call = (Call) ref;
-        Simulated.switchPoint();
         if (call.isAddress()) {
             Simulated.note("reply", process.pid(), message);
             call.end(message);

@@ -56,7 +56,6 @@ public final class Monitors {
     public static Ref monitorUnreachable(LocalProcess me, Pid stand, Object object, Object tag, Ref.Alias mode, Object reason) {
         Monitor m = make(me, stand, object, tag, mode);
         if (keep(me, m)) {
-            Simulated.switchPoint();
             fire(me, m, reason);
         }
         return m;
