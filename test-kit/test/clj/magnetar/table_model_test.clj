@@ -231,9 +231,9 @@
       false)))
 
 (deftest the-model-finds-a-table-that-was-given-to-one-who-had-just-died
-  ;; rare, one run in some 5,000: from the seed 0 on it is found by the seeds 2436, 9176 and 13852, which change with the switch points of the kernel
+  ;; rare, one run in some 2,500: below 16000 it is found by the seeds 5265, 9176, 9583, 12671, 13852 and 15482, which change with the switch points of the kernel
   (with-redefs-fn {#'life/hand-over careless-hand-over}
-    #(is (not (:passed (checked (assoc deadly :control true :runs 4000 :seed 2000) (fn [] (wander :mortal-heir false))))))))
+    #(is (not (:passed (checked (assoc deadly :control true :runs 4000 :seed 9000) (fn [] (wander :mortal-heir false))))))))
 
 (deftest the-model-finds-an-heir-that-is-not-told
   (with-redefs-fn {#'life/tell (fn [& _])}

@@ -307,21 +307,18 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             if (buffer == null || buffer.isTransparent() && isDirect()) {
                 met = match(takers, own);
                 if (met != null) {
-                    Simulated.note("put", this, value);
                     met.item = value;
-                    return Boolean.TRUE;
+                    return accepted(value);
                 }
             }
             if (buffer != null && !buffer.isFull()) {
                 if (own != null && !own.claimMine()) {
                     return GONE;
                 }
-                Simulated.note("put", this, value);
                 acceptAndServe(value);
-                return Boolean.TRUE;
+                return accepted(value);
             }
             if (node != null) {
-                Simulated.note("put waits", this, value);
                 putters = enqueue(putters, node);
             }
             return PENDING;
@@ -342,15 +339,13 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             met = node != null && Fault.is("channel: a take trusts its look without the lock") ? null : match(putters, own);
             if (met != null) {
                 Object value = met.item;
-                Simulated.note("take", this, value);
                 met.item = Boolean.TRUE;
-                return value;
+                return taken(value);
             }
             if (closed) {
                 return own == null || own.claimMine() ? null : GONE;
             }
             if (node != null) {
-                Simulated.note("take waits", this, null);
                 if (Fault.is("channel: a take looks and waits in two steps")) {
                     unlock();
                     lock();
@@ -363,6 +358,18 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
+    /** The answer of a put that is done. */
+    private Object accepted(Object value) {
+        Simulated.note("put", this, value);
+        return Boolean.TRUE;
+    }
+
+    /** The answer of a take that has this value. */
+    private Object taken(Object value) {
+        Simulated.note("take", this, value);
+        return value;
+    }
+
     private void acceptAndServe(Object value) {
         try {
             accept(value);
@@ -372,8 +379,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     private Object takeBuffered() {
-        Object value = buffer.remove();
-        Simulated.note("take", this, value);
+        Object value = taken(buffer.remove());
         while (!putters.isEmpty() && !buffer.isFull()) {
             Node putter = match(putters, null);
             if (putter == null) {
@@ -442,6 +448,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         if (!queue.accepts(node)) {
             throw tooMany(queue);
         }
+        Simulated.note(node.item == null ? "take waits" : "put waits", this, node.item);
         NodeQueue q = queue == NodeQueue.NONE ? new NodeQueue() : queue;
         q.add(node);
         return q;

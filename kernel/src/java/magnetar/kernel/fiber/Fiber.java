@@ -207,12 +207,19 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         }
         Simulated.switchPoint();
         boolean taken = CAUSE.compareAndSet(this, (Cause) null, why) || why instanceof Cause.Kill && kill(why);
-        Simulated.switchPoint();
-        Thread t = get();
-        if (taken && t != null) {
-            t.interrupt();
+        if (taken) {
+            interrupt();
         }
         return taken;
+    }
+
+    /** Interrupts the thread, which may have seen why already. */
+    void interrupt() {
+        Simulated.switchPoint();
+        Thread t = get();
+        if (t != null) {
+            t.interrupt();
+        }
     }
 
     private boolean kill(Cause why) {

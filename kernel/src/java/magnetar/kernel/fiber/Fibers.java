@@ -155,17 +155,17 @@ public final class Fibers {
 
     /** The threads of all fibers that have not ended and are in no simulation, in no order; in a simulation of its own, in the order in which they were made. */
     public static List<Thread> threads() {
-        World simulated = Simulated.world();
+        World world = World.current();
         List<Thread> threads = new ArrayList<>();
         for (Shard s : SHARDS) {
             s.each(f -> {
                 Thread t = f.get();
-                if (t != null && (simulated == null ? !f.world().movesTimers() : f.world() == simulated)) {
+                if (t != null && (world == World.REAL ? !f.world().movesTimers() : f.world() == world)) {
                     threads.add(t);
                 }
             });
         }
-        if (simulated != null) {
+        if (world != World.REAL) {
             threads.sort(Comparator.comparingLong(Thread::threadId));
         }
         return threads;

@@ -40,11 +40,9 @@ public abstract class Region {
     /** Writes the cause, then interrupts the fiber in the region. Never called after the region was left, but to be entered again; twice only to kill. */
     protected final void doomRegion(Cause why) {
         cause = why;
-        Simulated.switchPoint();
         Fiber f = fiber;
-        Thread t = f == null ? null : f.get();
-        if (t != null) {
-            t.interrupt();
+        if (f != null) {
+            f.interrupt();
         }
     }
 }

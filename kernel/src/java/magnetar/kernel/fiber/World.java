@@ -57,6 +57,12 @@ public class World {
     /** For simulated worlds. */
     protected World() {}
 
+    /** The simulated world that the current thread is in, else {@link #REAL}. */
+    public static World current() {
+        World simulated = Simulated.world();
+        return simulated == null ? REAL : simulated;
+    }
+
     /** The monotonic clock, in nanoseconds. */
     public long nanoTime() {
         return System.nanoTime();
@@ -95,7 +101,6 @@ public class World {
 
     /** Makes the thread runnable, which is that of the fiber. */
     public void unpark(Thread thread, Fiber fiber) {
-        Simulated.switchPoint();
         SCHEDULER.wake(thread, fiber, waker());
     }
 

@@ -3,7 +3,6 @@ package magnetar.kernel.inspect;
 import java.util.ArrayList;
 import java.util.List;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Wait;
@@ -23,12 +22,7 @@ public record FiberInfo(Thread thread, String waitsFor, Object on, long waitedNa
         Wait wait = Parked.waitOf(thread);
         return wait == null
                 ? new FiberInfo(thread, null, null, 0)
-                : new FiberInfo(thread, wait.reason().words(), wait.on(), Math.max(0, now() - wait.since()));
-    }
-
-    private static long now() {
-        World simulated = Simulated.world();
-        return (simulated == null ? World.REAL : simulated).nanoTime();
+                : new FiberInfo(thread, wait.reason().words(), wait.on(), Math.max(0, World.current().nanoTime() - wait.since()));
     }
 
     /** All fibers that have not ended; in a simulation its own, elsewhere those of none. */

@@ -36,7 +36,7 @@ public final class Startup {
             report: Excerpt Excerpt$Full Failures Failures$Failure Failures$Handler Frames NoMemory Reserve
                 Unwinding
             fiber: Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber FiberBody FiberBody$1 Fibers
-                Fibers$Given Fibers$Hold Fibers$Shard Region Simulated Spin StackRoom ThreadLocals World
+                Fibers$Given Fibers$Hold Fibers$Shard PerWorld Region Simulated Spin StackRoom ThreadLocals World
             park: Gate Parked Source Wait WaitReason WaitSign Waiter Waiter$Pairing
             time: Alarm Alarm$Bell Durations Expiry Timer Waits Wheel Wheel$WheelThread
             channel: Buffer Buffer$Promise Callback Callback$Delivery Callback$Task Channel Channel$1

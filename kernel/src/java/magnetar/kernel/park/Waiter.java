@@ -82,10 +82,15 @@ public abstract class Waiter {
         state = READY;
     }
 
+    /** Each change of the state that another thread may make as well. */
+    private boolean move(int from, int to) {
+        Simulated.switchPoint();
+        return STATE.compareAndSet(this, from, to);
+    }
+
     /** Takes the claim; false if it was taken before. */
     public boolean claim() {
-        Simulated.switchPoint();
-        if (STATE.compareAndSet(this, OPEN, CLAIMED) || Fault.is("waiter: two take the claim")) {
+        if (move(OPEN, CLAIMED) || Fault.is("waiter: two take the claim")) {
             return true;
         }
         return acquire() && commitAcquired();
@@ -114,8 +119,7 @@ public abstract class Waiter {
             if (s >= CLAIMED) {
                 return false;
             }
-            Simulated.switchPoint();
-            if (s == OPEN && STATE.compareAndSet(this, OPEN, TRYING)) {
+            if (s == OPEN && move(OPEN, TRYING)) {
                 return true;
             }
         }

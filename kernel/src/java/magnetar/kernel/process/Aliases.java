@@ -40,14 +40,14 @@ public final class Aliases {
 
     /** A message to an alias of the process: delivered if that is open. No bound applies: it is an answer. */
     static void deliver(LocalProcess process, Ref alias, Object message) {
+        boolean wasOpen = Fault.is("alias: it is looked at before the lock is taken") && alias.isAddress();
+        Simulated.switchPoint();
         if (Calls.isCall(alias)) {
             Calls.deliver(process, alias, message);
             return;
         }
         Waiter answer;
         Monitor ended;
-        boolean wasOpen = Fault.is("alias: it is looked at before the lock is taken") && alias.isAddress();
-        Simulated.switchPoint();
         synchronized (process) {
             if (!wasOpen && !alias.isAddress()) {
                 return;

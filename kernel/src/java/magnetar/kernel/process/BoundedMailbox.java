@@ -54,7 +54,7 @@ final class BoundedMailbox extends Mailbox {
     Waiter push(Node node) {
         Simulated.switchPoint();
         synchronized (this) {
-            if (!closed && !hasRoom() && !(policy == WhenFull.DROP_OLD && dropOldest())) {
+            if (!closed && !hasRoom() && !(node instanceof Spared) && !(policy == WhenFull.DROP_OLD && dropOldest())) {
                 dropped += policy == WhenFull.DROP_NEW || policy == WhenFull.DROP_OLD ? 1 : 0;
                 return FULL;
             }
@@ -81,10 +81,7 @@ final class BoundedMailbox extends Mailbox {
 
     @Override
     Waiter pushSignal(Node node) {
-        Simulated.switchPoint();
-        synchronized (this) {
-            return add(new Spared(node.message));
-        }
+        return push(new Spared(node.message));
     }
 
     private Waiter add(Node node) {
@@ -252,11 +249,6 @@ final class BoundedMailbox extends Mailbox {
             waiting.complete(this, null);
         }
         wakeSenders();
-    }
-
-    @Override
-    void closeByOwner() {
-        close();
     }
 
     @Override

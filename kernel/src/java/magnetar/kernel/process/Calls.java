@@ -276,7 +276,7 @@ public final class Calls {
                 Monitors.begin(me, in, callee);
             }
         } else if (in.watched.process() == null && !Fault.is("call: a death is not looked for")) {
-            Simulated.settle(in.watched, me.pid());
+            Ways.settle(in.watched, me.pid());
             watchedDied(me, in, Words.get().noproc);
         }
     }
@@ -350,7 +350,6 @@ public final class Calls {
     /** Something was sent to the reference of a call. */
     static void deliver(LocalProcess process, Ref ref, Object message) {
         Call call = (Call) ref;
-        Simulated.switchPoint();
         if (call.isAddress()) {
             Simulated.note("reply", process.pid(), message);
             call.end(message);

@@ -5,14 +5,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.LongAdder;
 import magnetar.kernel.fiber.Fiber;
-import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.PerWorld;
 
 /** Messages that nobody got: counted all, the last ones kept as text. Those of a simulation are its own. */
 public final class DeadLetters {
     private static final int KEPT = 100;
     private static final int PER_SECOND = 10;
-    private static final DeadLetters REAL = new DeadLetters();
+    private static final PerWorld<DeadLetters> LETTERS = PerWorld.of(DeadLetters::new);
 
     private final LongAdder count = new LongAdder();
 
@@ -35,13 +34,8 @@ public final class DeadLetters {
      */
     public record Letter(String to, String message, String from, String line) {}
 
-    private static DeadLetters ours() {
-        World simulated = Simulated.world();
-        return simulated == null ? REAL : simulated.room(DeadLetters.class, DeadLetters::new);
-    }
-
     static void add(Object to, Object message) {
-        ours().put(to, message);
+        LETTERS.current().put(to, message);
     }
 
     private void put(Object to, Object message) {
@@ -77,12 +71,12 @@ public final class DeadLetters {
 
     /** How many there were. */
     public static long count() {
-        return ours().count.sum();
+        return LETTERS.current().count.sum();
     }
 
     /** The last ones that were kept, the oldest first. */
     public static List<Letter> last() {
-        ArrayDeque<Letter> last = ours().last;
+        ArrayDeque<Letter> last = LETTERS.current().last;
         synchronized (last) {
             return new ArrayList<>(last);
         }

@@ -44,15 +44,15 @@ record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, Lis
     }
 
     private void tellLinked(LocalProcess p) {
-        if (p != null && !(Simulated.mayDelay() && Simulated.delays(dead, p.pid(), why, () -> p.exit(dead, why, true)))) {
-            p.exit(dead, why, true);
+        if (p != null) {
+            Ways.exit(dead, p, why, true);
         }
     }
 
     private void tellWatcher(Monitor m) {
         LocalProcess p = m.maker().process();
-        if (p != null && !(Simulated.mayDelay() && m.call() != null && Simulated.delays(dead, p.pid(), why, () -> Monitors.fire(p, m, why)))) {
-            Monitors.fire(p, m, why);
+        if (p != null) {
+            Ways.down(dead, p, m, why);
         }
     }
 

@@ -33,20 +33,22 @@ final class Delivery {
         if (answer == Mailbox.FULL) {
             answer = whenFull(process, sender, node, (BoundedMailbox) mailbox);
         }
-        if (answer == Mailbox.CLOSED) {
+        if (!arrives("message", process, message, answer)) {
             DeadLetters.add(process.pid(), message);
-        } else {
-            Simulated.note("message", process.pid(), message);
-            if (answer != null) {
-                answer.complete(mailbox, null);
-            }
         }
     }
 
     /** A message that no bound applies to and that never waits; false if the process is dead. */
     static boolean deliverSignal(LocalProcess process, Object message) {
-        Simulated.note("timer message", process.pid(), message);
-        return wake(process, process.mailbox().pushSignal(new Node(message)));
+        return arrives("timer message", process, message, process.mailbox().pushSignal(new Node(message)));
+    }
+
+    /** The mailbox has answered to the message: false if it is closed. */
+    private static boolean arrives(String how, LocalProcess process, Object message, Waiter answer) {
+        if (answer != Mailbox.CLOSED) {
+            Simulated.note(how, process.pid(), message);
+        }
+        return wake(process, answer);
     }
 
     /** Wakes the owner, if the mailbox has answered with it; false if the mailbox is closed. */

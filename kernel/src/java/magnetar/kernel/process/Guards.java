@@ -3,8 +3,7 @@ package magnetar.kernel.process;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiConsumer;
-import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.PerWorld;
 import magnetar.kernel.report.Failures;
 
 /**
@@ -16,7 +15,8 @@ import magnetar.kernel.report.Failures;
  * <p>Differs from Erlang, where a failing guard says nothing at all: there a guard is a handful of built-in tests, here any function.
  */
 public final class Guards {
-    private static final Set<String> SEEN = ConcurrentHashMap.newKeySet();
+    /** Which were reported; in a simulation by this one, or a second run would differ from the first. */
+    private static final PerWorld<Set<String>> SEEN = PerWorld.of(ConcurrentHashMap::newKeySet);
 
     // Set or read by any thread; null: the hook of failures.
     private static volatile BiConsumer<String, Throwable> hook;
@@ -30,20 +30,14 @@ public final class Guards {
         return before;
     }
 
-    /** Which were reported; in a simulation by this one, or a second run would differ from the first. */
-    private static Set<String> seen() {
-        World simulated = Simulated.world();
-        return simulated == null ? SEEN : simulated.room(Guards.class, ConcurrentHashMap::newKeySet);
-    }
-
     /** Forgets which clauses were reported. */
     public static void forget() {
-        seen().clear();
+        SEEN.current().clear();
     }
 
     /** Reports the failure unless this clause was reported before. */
     static void failed(String clause, Throwable error) {
-        if (!seen().add(clause)) {
+        if (!SEEN.current().add(clause)) {
             return;
         }
         BiConsumer<String, Throwable> h = hook;

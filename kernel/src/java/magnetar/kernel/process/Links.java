@@ -44,7 +44,7 @@ public final class Links extends Bag<Pid> {
             return true;
         }
         me.fiber().check(); // it may have been killed itself
-        Simulated.settle(other, me.pid());
+        Ways.settle(other, me.pid());
         return me.trapsNoproc(other);
     }
 

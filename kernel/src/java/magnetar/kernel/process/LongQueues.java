@@ -6,7 +6,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.function.Consumer;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.World;
 import magnetar.kernel.report.Failures;
 import magnetar.kernel.report.Reserve;
 
@@ -89,7 +89,7 @@ public final class LongQueues {
     }
 
     private static void grown(Mailbox mailbox, long messages, boolean bySender) {
-        if (Simulated.world() != null || !rises(mailbox, messages)) {
+        if (World.current() != World.REAL || !rises(mailbox, messages)) {
             return;
         }
         try {

@@ -62,11 +62,11 @@ abstract class Mailbox implements Source {
     /** How many messages are in the inbox. */
     abstract int waiting();
 
-    /** Closes it, and wakes the owner if it waits: a shield may hide from it why. */
+    /**
+     * Closes it, and wakes the owner if it waits: a shield may hide from it why. Links no call site that adding a message has not: memory may have ended, and
+     * the messages are held.
+     */
     abstract void close();
-
-    /** Closes it for its owner, who does not wait, when memory has ended: links no call site, which needs some, while the messages are held. */
-    abstract void closeByOwner();
 
     abstract boolean isClosed();
 
@@ -177,7 +177,7 @@ abstract class Mailbox implements Source {
         first = null;
         last = null;
         kept = 0;
-        closeByOwner();
+        close();
     }
 
     private Node youngest() {

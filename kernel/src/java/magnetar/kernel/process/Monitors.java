@@ -56,7 +56,6 @@ public final class Monitors {
     public static Ref monitorUnreachable(LocalProcess me, Pid stand, Object object, Object tag, Ref.Alias mode, Object reason) {
         Monitor m = make(me, stand, object, tag, mode);
         if (keep(me, m)) {
-            Simulated.switchPoint();
             fire(me, m, reason);
         }
         return m;
@@ -84,7 +83,7 @@ public final class Monitors {
     static void begin(LocalProcess me, Monitor m, LocalProcess watched) {
         Simulated.switchPoint();
         if (watched == null || !watch(watched, m)) {
-            Simulated.settle(m.watched, me.pid());
+            Ways.settle(m.watched, me.pid());
             fire(me, m, Words.get().noproc);
         }
         Simulated.switchPoint();

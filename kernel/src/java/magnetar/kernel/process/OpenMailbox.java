@@ -32,18 +32,23 @@ final class OpenMailbox extends Mailbox {
     // Set or read by any thread.
     private volatile Object word;
 
+    /** Each change of the word. */
+    private boolean move(Object from, Object to) {
+        Simulated.switchPoint();
+        return WORD.compareAndSet(this, from, to);
+    }
+
     @Override
     Waiter push(Node node) {
         for (int losses = 0; ; losses = Spin.lost(losses)) {
             Object w = word;
-            Simulated.switchPoint();
             if (w == CLOSED) {
                 return CLOSED;
             }
             if (w instanceof Waiter owner) {
                 node.next = null;
                 node.number = 1;
-                if (WORD.compareAndSet(this, w, node)) {
+                if (move(w, node)) {
                     return owner.claim() || Fault.is("mailbox: its owner is woken without the claim") ? owner : null;
                 }
             } else if (pushOn((Node) w, node)) {
@@ -56,7 +61,7 @@ final class OpenMailbox extends Mailbox {
         long number = top == null ? 1 : top.number + 1;
         node.next = top;
         node.number = number;
-        boolean pushed = WORD.compareAndSet(this, top, node) || Fault.is("mailbox: a message that lost its race is given up");
+        boolean pushed = move(top, node) || Fault.is("mailbox: a message that lost its race is given up");
         if (pushed && number >= LongQueues.LIMIT) {
             LongQueues.grown(this, number);
         }
@@ -75,8 +80,7 @@ final class OpenMailbox extends Mailbox {
             if (!(w instanceof Node top)) {
                 return null;
             }
-            Simulated.switchPoint();
-            if (WORD.compareAndSet(this, w, null)) {
+            if (move(w, null)) {
                 return reverse(top);
             }
         }
@@ -124,17 +128,12 @@ final class OpenMailbox extends Mailbox {
     @Override
     public boolean enlist(Waiter owner) {
         boolean sawNothing = Fault.is("mailbox: its owner looks and waits in two steps") && word == null;
-        Simulated.switchPoint();
-        if (sawNothing) {
-            word = owner;
-            return true;
-        }
-        return WORD.compareAndSet(this, null, owner);
+        return move(null, owner) || sawNothing && move(word, owner);
     }
 
     @Override
     public void delist(Waiter owner) {
-        WORD.compareAndSet(this, owner, null);
+        move(owner, null);
     }
 
     /** True if its owner is at rest. */
@@ -144,16 +143,13 @@ final class OpenMailbox extends Mailbox {
 
     @Override
     void close() {
-        Simulated.switchPoint();
-        if (WORD.getAndSet(this, (Object) CLOSED) instanceof Waiter owner && owner != CLOSED && owner.claim()) {
+        Object w;
+        do {
+            w = word;
+        } while (!move(w, CLOSED));
+        if (w instanceof Waiter owner && owner != CLOSED && owner.claim()) {
             owner.complete(this, null);
         }
-    }
-
-    @Override
-    void closeByOwner() {
-        Simulated.switchPoint();
-        word = CLOSED; // a sender sees it in its compare-and-set
     }
 
     @Override

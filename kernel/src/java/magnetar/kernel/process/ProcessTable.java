@@ -7,12 +7,23 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.Simulated;
+import magnetar.kernel.fiber.PerWorld;
 import magnetar.kernel.fiber.World;
 
 /** Finds processes: by name, by pid, all of them. */
 public final class ProcessTable {
+    /** All that a simulation has started; the real world has other lists, of those that are not dead. */
+    private static final PerWorld<Set<LocalProcess>> SIMULATED = PerWorld.ofSimulations(ConcurrentHashMap::newKeySet);
+
     private ProcessTable() {}
+
+    /** Lists a new process, if it is of a simulation. */
+    static void made(LocalProcess process) {
+        Set<LocalProcess> simulated = SIMULATED.current();
+        if (simulated != null) {
+            simulated.add(process);
+        }
+    }
 
     /** Registers the name, or throws a misuse. */
     public static void register(Object name, Pid pid) {
@@ -70,10 +81,10 @@ public final class ProcessTable {
 
     /** All processes that are not dead, but for those of simulations, in no order; in a simulation its own, by their pids. */
     public static List<LocalProcess> all() {
-        World simulated = Simulated.world();
+        Set<LocalProcess> simulated = SIMULATED.current();
         Set<LocalProcess> all = new LinkedHashSet<>(); // one that goes to rest or comes back meanwhile may be met twice
         if (simulated != null) {
-            addLive(simulated(simulated), all);
+            addLive(simulated, all);
             return all.stream().sorted(Comparator.comparing(LocalProcess::pid)).toList();
         }
         addLive(Spawn.guests(), all);
@@ -91,13 +102,8 @@ public final class ProcessTable {
 
     /** The processes of this simulation that are at rest, by their pids. */
     public static List<LocalProcess> atRest() {
-        return simulated(Simulated.world()).stream().filter(p -> p.pid().process() == p && p.mailbox() instanceof OpenMailbox open && open.holdsOneAtRest())
+        return SIMULATED.current().stream().filter(p -> p.pid().process() == p && p.mailbox() instanceof OpenMailbox open && open.holdsOneAtRest())
                 .sorted(Comparator.comparing(LocalProcess::pid)).toList();
-    }
-
-    /** All that a simulation has started. */
-    static Set<LocalProcess> simulated(World world) {
-        return world.room(LocalProcess.class, ConcurrentHashMap::newKeySet);
     }
 
     private static void addLive(Iterable<LocalProcess> some, Set<LocalProcess> all) {

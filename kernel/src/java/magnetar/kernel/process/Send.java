@@ -24,9 +24,7 @@ public final class Send {
         if (receiver != null && Simulated.loses(to, message)) {
             DeadLetters.add(to, message);
         } else if (receiver != null && mayBeHeard(sender, message, to)) {
-            if (!(Simulated.mayDelay() && Ways.delays(sender, receiver, to, message))) {
-                Delivery.deliver(receiver, sender, to, message);
-            }
+            Ways.message(sender, receiver, to, message);
         }
         return message;
     }
@@ -73,8 +71,8 @@ public final class Send {
     public static void control(Pid to, Object message) {
         Fiber sender = Fiber.current();
         sender.enter();
-        if (mayBeHeard(sender, message, to) && !(Simulated.mayDelay() && Ways.delays(sender, to, message, () -> signal(to, message)))) {
-            signal(to, message);
+        if (mayBeHeard(sender, message, to)) {
+            Ways.control(sender, to, message);
         }
     }
 
@@ -106,10 +104,7 @@ public final class Send {
         LocalProcess receiver = ProcessTable.live(to);
         LocalProcess from = LocalProcess.of(sender);
         if (receiver != null && !isExiting(from)) {
-            Pid source = from == null ? null : from.pid();
-            if (!(Simulated.mayDelay() && Ways.delays(sender, receiver.pid(), reason, () -> receiver.exit(source, reason, false)))) {
-                receiver.exit(source, reason, false);
-            }
+            Ways.exit(from == null ? sender : from.pid(), receiver, reason, false);
             sender.check(); // it may have been the sender itself
         }
     }

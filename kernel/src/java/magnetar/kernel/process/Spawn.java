@@ -138,9 +138,7 @@ public final class Spawn {
 
     private static LocalProcess make(Fiber starter, String label, Mailbox mailbox) {
         LocalProcess process = new LocalProcess(new Pid(starter.world().nextSerial(), Refs.creation(), label), mailbox);
-        if (Simulated.world() != null) {
-            ProcessTable.simulated(Simulated.world()).add(process);
-        }
+        ProcessTable.made(process);
         LocalProcess parent = LocalProcess.of(starter);
         if (parent != null) {
             process.setLeader(parent.leader());
@@ -209,8 +207,8 @@ public final class Spawn {
 
     /** True of a process of the real world for a fiber of a simulation. */
     private static boolean isOfOutside(LocalProcess process) {
-        World simulated = Simulated.world();
-        return simulated != null && process.pid().creation() != simulated.creation();
+        World here = World.current();
+        return here != World.REAL && process.pid().creation() != here.creation();
     }
 
     /** From a thread of the real world: a fiber that is made in a simulation is of that, and would end with it. */

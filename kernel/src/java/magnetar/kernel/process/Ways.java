@@ -4,8 +4,11 @@ import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
 
 /**
- * The ways of signals from their senders to processes. A signal acts where it is sent; only a simulation may let one take longer, as Erlang allows,
- * which orders the signals of one sender to one receiver and no others. Asked only where {@link Simulated#mayDelay} says so.
+ * The ways of signals from their senders to processes. A signal acts where it is sent; only a simulation may let one take longer, as Erlang allows, which orders the
+ * signals of one sender to one receiver and no others.
+ *
+ * <p>Invariant: nothing is allocated here while no simulation runs, since a death has to be told when memory has ended. So each way asks
+ * {@link Simulated#mayDelay} before it makes what arrives later.
  */
 final class Ways {
     private Ways() {}
@@ -16,17 +19,23 @@ final class Ways {
         return p == null ? sender : p.pid();
     }
 
-    /** True if the message arrives later. One to a mailbox with a bound does not: its sender may have to wait, or to be refused. */
-    static boolean delays(Fiber sender, LocalProcess receiver, Object to, Object message) {
+    // --- what is sent ------------------------------------------------------------------------------------------------
+
+    /** A message of the current fiber, for this address of the process. */
+    static void message(Fiber sender, LocalProcess receiver, Object to, Object message) throws InterruptedException {
+        if (!(Simulated.mayDelay() && delaysMessage(sender, receiver, to, message))) {
+            Delivery.deliver(receiver, sender, to, message);
+        }
+    }
+
+    /** One to a mailbox with a bound does not arrive later: its sender may have to wait, or to be refused. */
+    private static boolean delaysMessage(Fiber sender, LocalProcess receiver, Object to, Object message) {
         Object from = source(sender);
-        if (from == receiver.pid()) {
-            return false;
-        }
         if (receiver.mailbox() instanceof BoundedMailbox && !(to instanceof Ref)) {
-            Simulated.settle(from, receiver.pid());
+            settle(from, receiver.pid());
             return false;
         }
-        return Simulated.delays(from, receiver.pid(), message, () -> arrive(sender, receiver, to, message));
+        return delays(from, receiver.pid(), message, () -> arrive(sender, receiver, to, message));
     }
 
     private static void arrive(Fiber sender, LocalProcess receiver, Object to, Object message) {
@@ -37,16 +46,44 @@ final class Ways {
         }
     }
 
+    /** A message of the current fiber that no bound applies to. */
+    static void control(Fiber sender, Pid to, Object message) {
+        if (!(Simulated.mayDelay() && delays(source(sender), to, message, () -> Send.signal(to, message)))) {
+            Send.signal(to, message);
+        }
+    }
+
+    /** An exit signal of a process, or of a fiber that is none; or over a link to a process, which is dead. */
+    static void exit(Object source, LocalProcess receiver, Object why, boolean overLink) {
+        Pid from = source instanceof Pid pid ? pid : null;
+        if (!(Simulated.mayDelay() && delays(source, receiver.pid(), why, () -> receiver.exit(from, why, overLink)))) {
+            receiver.exit(from, why, overLink);
+        }
+    }
+
+    /** The news for a watcher that the watched process is dead. */
+    static void down(Pid dead, LocalProcess watcher, Monitor m, Object why) {
+        if (!(Simulated.mayDelay() && m.call() != null && delays(dead, watcher.pid(), why, () -> Monitors.fire(watcher, m, why)))) {
+            Monitors.fire(watcher, m, why);
+        }
+    }
+
     /** True if the signal arrives later. */
-    static boolean delays(Fiber sender, Pid to, Object what, Runnable arrival) {
-        Object from = source(sender);
+    private static boolean delays(Object from, Pid to, Object what, Runnable arrival) {
         return !to.equals(from) && Simulated.delays(from, to, what, arrival);
     }
+
+    // --- what was sent before ----------------------------------------------------------------------------------------
 
     /** Lets everything arrive that the current fiber has sent to it: it asks for something that is done at once. */
     static void settle(Pid to) {
         if (Simulated.mayDelay()) {
-            Simulated.settle(source(Fiber.current()), to);
+            settle(source(Fiber.current()), to);
         }
+    }
+
+    /** Lets everything arrive that was sent from one to the other: what is done next comes at once. */
+    static void settle(Object from, Pid to) {
+        Simulated.settle(from, to);
     }
 }

@@ -1,0 +1,34 @@
+package magnetar.kernel.fiber;
+
+import java.util.function.Supplier;
+
+/**
+ * A table that the real world has, and each simulation has of its own: what one run has left in it would change the next.
+ *
+ * @param <T> the table
+ */
+public final class PerWorld<T> {
+    private final T real;
+    private final Supplier<T> make;
+
+    private PerWorld(T real, Supplier<T> make) {
+        this.real = real;
+        this.make = make;
+    }
+
+    /** A table of each world, made by this; one of a simulation on first use. */
+    public static <T> PerWorld<T> of(Supplier<T> make) {
+        return new PerWorld<>(make.get(), make);
+    }
+
+    /** A table of simulations only. */
+    public static <T> PerWorld<T> ofSimulations(Supplier<T> make) {
+        return new PerWorld<>(null, make);
+    }
+
+    /** The table of the world that the current thread is in; null in the real one for a table of simulations only. */
+    public T current() {
+        World world = World.current();
+        return world == World.REAL ? real : world.room(this, make);
+    }
+}
