@@ -143,10 +143,10 @@ final class OpenMailbox extends Mailbox {
 
     @Override
     void close() {
-        Object w;
-        do {
+        Object w = word;
+        for (int losses = 0; !move(w, CLOSED); losses = Spin.lost(losses)) {
             w = word;
-        } while (!move(w, CLOSED));
+        }
         if (w instanceof Waiter owner && owner != CLOSED && owner.claim()) {
             owner.complete(this, null);
         }
