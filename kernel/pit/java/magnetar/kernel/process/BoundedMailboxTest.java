@@ -313,7 +313,7 @@ class BoundedMailboxTest {
         m.awaitRoom(claimed);
         m.awaitRoom(second);
         claimed.claim();
-        m.closeByOwner();
+        m.close();
         assertEquals(List.of(1, 0, 1), List.of(first.completed, claimed.completed, second.completed));
         assertFalse(m.awaitRoom(new Mail.One()));
         assertTrue(m.isClosed());

@@ -62,8 +62,12 @@ class DurationsTest {
     }
 
     @Test
-    void nothingAndInfinityAreNoLimit() {
-        assertEquals(INFINITE, Durations.nanos(null));
+    void nullIsNoDuration() {
+        assertEquals("A duration is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is null.", refusal(null));
+    }
+
+    @Test
+    void infinityIsNoLimit() {
         assertEquals(INFINITE, Durations.nanos(new Object() {
             @Override
             public String toString() {
