@@ -5,16 +5,28 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.application :as application]
-   [magnetar.dev.guide :as guide]))
+   [magnetar.dev.guide :as guide]
+   [magnetar.proc-lib :as proc-lib]))
 
 (set! *warn-on-reflection* true)
 
 (defn- stand-in? [path]
   (str/includes? (str (io/resource path)) "stand-ins"))
 
+(defn- run-reported
+  "Runs the page; returns how many examples have a result, and what was reported meanwhile."
+  [page]
+  (let [reports (atom [])
+        before (proc-lib/set-report-hook #(swap! reports conj (:event %)))]
+    (try
+      [(guide/run-page page) @reports]
+      (finally (proc-lib/set-report-hook before)))))
+
 (defn- run-page [page path]
   (testing (str page (when (stand-in? path) ", with a stand-in"))
-    (is (< 2 (long (guide/run-page page))))
+    (let [[examples reports] (run-reported page)]
+      (is (< 2 (long examples)))
+      (is (every? #{:child-terminated} reports)))
     (is (= [] (application/which-applications)))
     (run! #(application/unload (:name %)) (application/loaded-applications))))
 

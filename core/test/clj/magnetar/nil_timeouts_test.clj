@@ -52,6 +52,9 @@
    "resilience/timeout" (fn [_] (resilience/timeout nil))
    "resilience/bulkhead" (fn [_] (resilience/bulkhead (assoc none :max 1)))
    "resilience/rate-limiter" (fn [_] (resilience/rate-limiter (assoc none :rate 1)))
+   "resilience/rate-limiter, :per" (fn [_] (resilience/rate-limiter {:rate 1 :per nil}))
+   "resilience/debounce" (fn [_] (resilience/debounce (channel/chan) nil))
+   "resilience/constant" (fn [_] (resilience/constant nil))
    "resilience/batch, :within" (fn [_] (resilience/batch (channel/chan) {:size 1 :within nil}))
    "breaker/start, :delay" (fn [_] (breaker/start {:delay nil}))})
 

@@ -16,7 +16,7 @@
   "The names of the fault points in the kernel of the checkout `root`, one for each point."
   [root]
   (->> (child/java-files (io/file root "kernel/src/java"))
-       (mapcat #(re-seq #"Fault\.is\(\"([^\"]*)\"\)" (slurp %)))
+       (mapcat #(re-seq #"Fault\.([A-Z_]+)\.isPlanted\(\)" (slurp %)))
        (map second)))
 
 (def ^:private carriers
@@ -28,9 +28,8 @@
     [(str "-Djdk.virtualThreadScheduler.parallelism=" n)]))
 
 (defn check
-  "Runs the named check against these kernel classes; nil if it is green, else what it saw, in a line.
-  `seconds` is what it may wait for a step that takes no time where all is well; a check of many steps may take four times that.
-  Further options are the JVM's."
+  "Runs the named check against these kernel classes. Returns nil if it passes, else one line about the failure.
+  `seconds` limits one step of it; the whole check gets four times that. Further options are the JVM's."
   [kernel checks name seconds & options]
   (let [{:keys [exit out]} (apply child/run [kernel checks] (* 4 (long seconds))
                                   (concat child/opens
@@ -49,10 +48,10 @@
   4)
 
 (defn unseen
-  "Nil if the check finds the fault, else the reason."
-  [kernel checks name fault]
+  "Returns nil if the check finds the planted fault within ten runs, else the reason. Options are the JVM's."
+  [kernel checks name fault & options]
   (try
     ;; a race need not happen the first time
-    (when-not (some (fn [_] (check kernel checks name seconds (str "-Dmagnetar.check.fault=" fault))) (range 10))
+    (when-not (some (fn [_] (apply check kernel checks name seconds (str "-Dmagnetar.check.fault=" fault) options)) (range 10))
       (str "the check `" name "` does not see it"))
     (catch clojure.lang.ExceptionInfo e (ex-message e))))

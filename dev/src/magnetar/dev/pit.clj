@@ -151,8 +151,9 @@
   (remove #(str/includes? % "jopt-simple") class-path))
 
 (defn prove
-  "Lets PIT mutate the classes of the checkout `root`, compiled in `kernel`; the folder `tests` has the compiled tests.
-  Returns pairs as `findings`; with `quick?` true of a share of the classes."
+  "Runs PIT on the listed classes of the checkout `root`.
+  `kernel` and `tests` are folders with the compiled classes. Returns pairs as `findings` does. With `quick?` only the
+  classes marked `:quick` are mutated."
   [root kernel tests class-path quick?]
   (let [{:keys [classes survivors]} (sequential root)
         classes (if quick? (filter :quick classes) classes)

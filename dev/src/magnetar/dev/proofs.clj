@@ -41,22 +41,28 @@
   ["wake-up" "publication" "crossing" "stress" "mailbox-wake-up" "mailbox-stress" "signals" "storm"
    "hand-off-bound" "hand-off-crowded" "hand-off-lost" "hand-off-ring" "fairness-pairs"])
 
+(def ^:private no-hand-off "-Dmagnetar.hand-off=false")
+
 (defn- prove-checks [kernel checks quick?]
   (doseq [name (check-names quick?)]
     (note (str "check " name) (faults/check kernel checks name (if (re-find #"-1000000$" name) 120 30))))
   (doseq [name of-waking]
-    (note (str "check " name " without hand-off") (faults/check kernel checks name 30 "-Dmagnetar.hand-off=false"))))
+    (note (str "check " name " without hand-off") (faults/check kernel checks name 30 no-hand-off))))
 
 (defn- prove-controls
   "The kernel as it is holds within the seconds that a faulty one has: who is slow is not taken for a fault that is found."
   [root kernel checks]
   (doseq [name (distinct (mapcat :checks (faults/faults root)))]
-    (note (str "control " name) (faults/check kernel checks name faults/seconds))))
+    (note (str "control " name) (faults/check kernel checks name faults/seconds)))
+  (doseq [name (mapcat :without-hand-off (faults/faults root))]
+    (note (str "control " name " without hand-off") (faults/check kernel checks name faults/seconds no-hand-off))))
 
 (defn- prove-faults [root kernel checks]
-  (doseq [{:keys [fault] names :checks} (faults/faults root)
-          name names]
-    (note (str "fault `" fault "` is found by " name) (faults/unseen kernel checks name fault))))
+  (doseq [{:keys [fault without-hand-off] names :checks} (faults/faults root)]
+    (doseq [name names]
+      (note (str "fault " fault " is found by " name) (faults/unseen kernel checks name fault)))
+    (doseq [name without-hand-off]
+      (note (str "fault " fault " is found by " name " without hand-off") (faults/unseen kernel checks name fault no-hand-off)))))
 
 ;; --- programs with a line per proof
 

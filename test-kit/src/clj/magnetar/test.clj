@@ -195,12 +195,12 @@
 (defn- patience-of
   "The milliseconds of a :timeout."
   ^long [timeout]
-  (quot (arguments/nanos ":timeout" (or timeout default-patience-ms)) 1000000))
+  (quot (arguments/nanos ":timeout" timeout) 1000000))
 
 (defn wait-until
   "The first true value of f, called again and again, for :timeout ms at most (5000): then nil. Where time is virtual, in a simulation or by a
   virtual clock, so are the milliseconds."
-  [{:keys [timeout] :as options} f]
+  [{:keys [timeout] :or {timeout default-patience-ms} :as options} f]
   (arguments/options "eventually" [:timeout] options)
   (let [deadline (+ (long (now)) (patience-of timeout))]
     (loop []
@@ -225,7 +225,7 @@
 
     (is (= :killed (await-down p)))"
   ([pid] (await-down pid {}))
-  ([pid {:keys [timeout] :as options}]
+  ([pid {:keys [timeout] :or {timeout default-patience-ms} :as options}]
    (arguments/options "await-down" [:timeout] options)
    (when-not (instance? Pid pid)
      (arguments/misuse :magnetar/not-a-pid

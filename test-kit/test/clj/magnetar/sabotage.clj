@@ -27,7 +27,7 @@
   [defect f]
   (if (string? defect)
     (try
-      (Fault/plant defect)
+      (Fault/plant (Fault/valueOf defect))
       (f)
       (finally (Fault/plant nil)))
     (with-redefs-fn (into {} (map (fn [[v spoil]] [v (spoil @v)])) defect) f)))

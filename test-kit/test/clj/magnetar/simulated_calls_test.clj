@@ -104,12 +104,13 @@
 ;; --- controls: fault points
 
 (def ^:private defects
-  ["call: a late answer comes"
-   "call: a second answer comes"
-   "call: it waits too long"])
+  ["LATE_ANSWER_COMES"
+   "SECOND_ANSWER_COMES"
+   "ANY_MESSAGE_IS_THE_ANSWER"
+   "CALL_WAITS_TOO_LONG"])
 
 (deftest a-call-that-was-given-away-is-taken-for-a-part-of-a-cycle-by-who-does-not-look-whether-it-is-owed
-  (is (sabotage/found "call: a call that was given away is owed" 500
+  (is (sabotage/found "CALL_GIVEN_AWAY_IS_OWED" 500
         #(let [values (delegated)]
            (when (not= [:by-worker :fine] values)
              (throw (ex-info "Another value." {:flaws [values]})))))))

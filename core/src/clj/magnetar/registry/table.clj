@@ -1,9 +1,9 @@
 (ns magnetar.registry.table
-  "The entries of a registry: from keys to processes and their values, read without a lock by whoever asks.
+  "The entries of a registry: a map from keys to processes and their values. Reads take no lock.
 
-  A process owns the table while it has entries and the registry is alive. Its death removes the entries. The death of the registry ends the
-  ownership, so a process that outlives the registry does not keep the table. An entry of a process that is told to exit does not count: a look
-  skips it, and a registration takes its place."
+  A live process owns the table while it has entries and the registry is alive. The death of the process removes its entries. The death of the
+  registry ends all ownership, so that the table can be collected. The entries of a process that is exiting are ignored by lookups, and may be
+  replaced."
   {:no-doc true}
   (:require
    [magnetar.impl.actor.owned :as owned]
@@ -115,9 +115,8 @@
        (.isAlive pid)
        (.containsKey ^ConcurrentHashMap (.-of table) pid)))
 
-;; T1 removes the last entry of a process, T2 adds one, T3 ends the registry: each has made its change before it comes here, and checks again after it
-;; has let the process own or disown the table. So the thread that did so last has seen all changes. An entry that T2 added after the death of the process
-;; is removed by T2.
+;; T1 removes the last entry of a process, T2 adds one, T3 ends the registry. Each changes its data first, then sets the ownership, then checks again.
+;; So the last thread to set the ownership has seen all changes. If T2 adds an entry after the process has died, T2 removes it.
 (defn- settle-ownership
   "Lets the process own the table if it has to, else disown it."
   [^Table table pid]

@@ -54,8 +54,8 @@
 
 (defn limits
   "The options of a limiter, checked."
-  [{:keys [rate per burst timeout] :or {timeout :infinity}}]
-  (let [interval (max 1 (quot (arguments/period :per (if (nil? per) 1000 per)) (arguments/whole :rate rate)))
+  [{:keys [rate per burst timeout] :or {per 1000 timeout :infinity}}]
+  (let [interval (max 1 (quot (arguments/period :per per) (arguments/whole :rate rate)))
         burst (arguments/whole :burst (or burst 1))]
     (when (< (quot clock/infinite 4) (* (double interval) burst))
       (arguments/misuse :magnetar/bad-option

@@ -23,6 +23,11 @@
                 "replaced boolean return with false for magnetar/kernel/time/Wheel::cancel")
        "\n</mutations>\n"))
 
+(deftest each-survivor-that-is-listed-names-a-line-of-its-class
+  (doseq [{:keys [class at]} (:survivors (pit/sequential root))
+          :let [lines (set (map str/trim (str/split-lines (slurp (#'pit/source-file root class)))))]]
+    (is (contains? lines at) class)))
+
 (deftest a-report-of-pit-is-read
   (is (= [{:class "channel.Ring" :method "<init>" :line 12 :mutator "MathMutator"
            :mutant "Replaced integer addition with subtraction" :status "KILLED"}

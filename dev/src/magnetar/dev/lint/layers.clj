@@ -116,7 +116,7 @@
   (set (graph/circles (product/classes))))
 
 (defn- without-nearest
-  "The group without what it shares with that one of the groups of which it shares most."
+  "Returns the members of `group` that are not in the one of the groups with which it overlaps most."
   [group groups]
   (set/difference group (reduce (partial max-key count) #{} (map #(set/intersection group %) groups))))
 

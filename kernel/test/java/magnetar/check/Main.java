@@ -115,7 +115,10 @@ public final class Main {
     }
 
     public static void main(String[] args) {
-        Fault.plant(System.getProperty("magnetar.check.fault"));
+        String fault = System.getProperty("magnetar.check.fault");
+        if (fault != null) {
+            Fault.plant(Fault.valueOf(fault));
+        }
         for (String name : args) {
             run(name);
         }

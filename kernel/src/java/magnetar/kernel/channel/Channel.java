@@ -336,7 +336,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             if (hasValue() || closed && flush() && hasValue()) {
                 return own == null || own.claimMine() ? takeBuffered() : GONE;
             }
-            met = node != null && Fault.is("channel: a take trusts its look without the lock") ? null : match(putters, own);
+            met = node != null && Fault.TAKE_SKIPS_CHECK_UNDER_LOCK.isPlanted() ? null : match(putters, own);
             if (met != null) {
                 Object value = met.item;
                 met.item = Boolean.TRUE;
@@ -346,7 +346,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                 return own == null || own.claimMine() ? null : GONE;
             }
             if (node != null) {
-                if (Fault.is("channel: a take looks and waits in two steps")) {
+                if (Fault.TAKE_LOOKS_AND_WAITS_IN_TWO_STEPS.isPlanted()) {
                     unlock();
                     lock();
                 }
@@ -463,7 +463,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     /** Takes the node of a wait that ended elsewhere out of its queue, if it is still in one. */
     final void remove(Node node) {
-        if (!Fault.is("channel: a waiter leaves without the lock")) {
+        if (!Fault.WAITER_LEAVES_CHANNEL_WITHOUT_LOCK.isPlanted()) {
             lock();
         }
         try {

@@ -202,7 +202,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
 
     /** Gives the fiber a cause to end, then interrupts it. A second cause is ignored, but for a kill. False if ignored. */
     public boolean doom(Cause why) {
-        if (Fault.is("fiber: its interrupt comes before the cause")) {
+        if (Fault.INTERRUPT_COMES_BEFORE_CAUSE.isPlanted()) {
             get().interrupt();
         }
         Simulated.switchPoint();
@@ -296,7 +296,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
 
     /** Yields, and now and then steps aside: see {@link Spin}. */
     private void letOthersRun() {
-        if (Simulated.hasLetOthersRun() || Fault.is("fiber: it lets nobody run")) {
+        if (Simulated.hasLetOthersRun() || Fault.FIBER_NEVER_YIELDS.isPlanted()) {
             return;
         }
         if (++yields % STEP_ASIDE == 0) {

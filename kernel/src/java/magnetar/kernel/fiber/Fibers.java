@@ -55,7 +55,7 @@ public final class Fibers {
     /** Starts a fiber in the world of the current one. */
     public static Fiber start(String name, Hold hold, FiberBody body) {
         Fiber starter = Fiber.current();
-        if (hold == Hold.WEAK && !Fault.is("fiber: an abandoned one is held")) {
+        if (hold == Hold.WEAK && !Fault.ABANDONED_FIBER_IS_HELD.isPlanted()) {
             return startWeak(starter, name, body);
         }
         Fiber fiber = prepare(starter, name, null, body);

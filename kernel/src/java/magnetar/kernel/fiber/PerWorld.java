@@ -3,7 +3,8 @@ package magnetar.kernel.fiber;
 import java.util.function.Supplier;
 
 /**
- * A table that the real world has, and each simulation has of its own: what one run has left in it would change the next.
+ * A table with one instance for the real world and one for each simulation, for example the names of processes. So what is left of one simulation does not
+ * affect the next.
  *
  * @param <T> the table
  */
@@ -16,7 +17,7 @@ public final class PerWorld<T> {
         this.make = make;
     }
 
-    /** A table of each world, made by this; one of a simulation on first use. */
+    /** Makes the table of the real world now, and that of a simulation on first use. */
     public static <T> PerWorld<T> of(Supplier<T> make) {
         return new PerWorld<>(make.get(), make);
     }

@@ -10,7 +10,7 @@ import magnetar.kernel.report.Failures;
  *
  * <p>Invariants:
  * <ol>
- *   <li>{@link #switchPoint} stands before each compare-and-set and each publication of the kernel.
+ *   <li>{@link #switchPoint} stands before each compare-and-set that another thread can win, and before each lock.
  *   <li>While no simulation runs, the question whether one does is a constant false to the compiler, and folds away with what depends on it.
  * </ol>
  */

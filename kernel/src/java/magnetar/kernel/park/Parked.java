@@ -91,9 +91,6 @@ public final class Parked extends Waiter {
 
     @Override
     public void complete(Object source, Object result) {
-        if (Fault.is("wait: it is over before its result is there")) {
-            setReady();
-        }
         this.source = source;
         this.result = result;
         setReady();
@@ -116,7 +113,7 @@ public final class Parked extends Waiter {
      */
     public boolean await() throws InterruptedException {
         while (!isReady()) {
-            if (expired && (claim() || Fault.is("wait: time ends it without its claim"))) {
+            if (expired && (claim() || Fault.TIME_ENDS_WAIT_WITHOUT_CLAIM.isPlanted())) {
                 return false;
             }
             if (fiber.isDoomed() || thread.isInterrupted() && !fiber.putOffInterrupt()) {

@@ -81,6 +81,6 @@ final class WaitSign {
         int before = turn;
         Wait seen = new Wait(reason, on, since, number);
         VarHandle.loadLoadFence();
-        return before % 2 == 0 || turn != before && !Fault.is("sign: a wait is looked at once") ? null : seen;
+        return before % 2 == 0 || turn != before && !Fault.WAIT_IS_READ_ONCE.isPlanted() ? null : seen;
     }
 }

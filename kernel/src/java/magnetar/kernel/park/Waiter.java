@@ -90,7 +90,7 @@ public abstract class Waiter {
 
     /** Takes the claim; false if it was taken before. */
     public boolean claim() {
-        if (move(OPEN, CLAIMED) || Fault.is("waiter: two take the claim")) {
+        if (move(OPEN, CLAIMED) || Fault.CLAIM_IS_TAKEN_TWICE.isPlanted()) {
             return true;
         }
         return acquire() && commitAcquired();
@@ -154,7 +154,7 @@ public abstract class Waiter {
         if (own == null) {
             return peer.claim() ? Pairing.PAIRED : Pairing.PEER_GONE;
         }
-        boolean ownFirst = own.id() < peer.id() || Fault.is("waiter: claims are locked in no order");
+        boolean ownFirst = own.id() < peer.id() || Fault.CLAIMS_ARE_LOCKED_IN_NO_ORDER.isPlanted();
         return ownFirst ? pairInOrder(own, peer, own) : pairInOrder(peer, own, own);
     }
 
@@ -162,7 +162,7 @@ public abstract class Waiter {
         if (!low.acquire()) {
             return low == own ? Pairing.OWN_GONE : Pairing.PEER_GONE;
         }
-        if (!high.acquire() && !Fault.is("waiter: a pair is claimed by its half")) {
+        if (!high.acquire() && !Fault.PAIR_IS_CLAIMED_BY_ITS_HALF.isPlanted()) {
             low.release();
             return high == own ? Pairing.OWN_GONE : Pairing.PEER_GONE;
         }

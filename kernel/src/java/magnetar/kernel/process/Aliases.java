@@ -40,7 +40,7 @@ public final class Aliases {
 
     /** A message to an alias of the process: delivered if that is open. No bound applies: it is an answer. */
     static void deliver(LocalProcess process, Ref alias, Object message) {
-        boolean wasOpen = Fault.is("alias: it is looked at before the lock is taken") && alias.isAddress();
+        boolean wasOpen = Fault.ALIAS_IS_CHECKED_BEFORE_LOCK.isPlanted() && alias.isAddress();
         Simulated.switchPoint();
         if (Calls.isCall(alias)) {
             Calls.deliver(process, alias, message);

@@ -108,7 +108,7 @@ public final class Calls {
 
     /** Sends the request; the reference that its answer has, which {@link #await} waits for. Called by the current process. */
     public static Ref send(LocalProcess me, Pid callee, Object object, Object message) throws InterruptedException {
-        Ref.Alias mode = Fault.is("call: a second answer comes") ? Ref.Alias.DEMONITOR : Ref.Alias.REPLY_DEMONITOR;
+        Ref.Alias mode = Fault.SECOND_ANSWER_COMES.isPlanted() ? Ref.Alias.DEMONITOR : Ref.Alias.REPLY_DEMONITOR;
         Ref ref = Monitors.monitor(me, callee, object, null, mode);
         Send.send(callee, Words.language().request(me.pid(), ref, message));
         return ref;
@@ -121,13 +121,13 @@ public final class Calls {
 
     /** The answer to a request that was sent before, or {@link Failed}. Called by the current process. */
     public static Object await(LocalProcess me, Ref ref, long nanos) throws InterruptedException {
-        long wait = nanos > 0 && Fault.is("call: it waits too long") ? 2 * nanos : nanos;
+        long wait = nanos > 0 && Fault.CALL_WAITS_TOO_LONG.isPlanted() ? 2 * nanos : nanos;
         return outcome(ref, me.receiver().receive(new AnswerTo(ref), wait, ref.mark()));
     }
 
     /** Waits for the answer no longer: the one that is there already, or {@link Failed}. Called by the current process. */
     public static Object giveUp(LocalProcess me, Ref ref) throws InterruptedException {
-        if (Fault.is("call: a late answer comes")) {
+        if (Fault.LATE_ANSWER_COMES.isPlanted()) {
             return new Failed(Why.TIMEOUT, null, ref);
         }
         Monitors.demonitor(me, ref);
@@ -155,7 +155,7 @@ public final class Calls {
     private record AnswerTo(Ref ref) implements Matcher {
         @Override
         public Object match(Object message) {
-            return answers(ref, message) ? message : null;
+            return answers(ref, message) || Fault.ANY_MESSAGE_IS_THE_ANSWER.isPlanted() ? message : null;
         }
     }
 
@@ -221,7 +221,7 @@ public final class Calls {
     private static boolean isOwed(Edge edge) {
         LocalProcess callee = ProcessTable.live(edge.callee);
         Predicate<Object> request = new IsRequest(edge.ref);
-        return Fault.is("call: a call that was given away is owed") || callee != null && (request.test(handled(callee)) || callee.receiver().find(request) >= 0);
+        return Fault.CALL_GIVEN_AWAY_IS_OWED.isPlanted() || callee != null && (request.test(handled(callee)) || callee.receiver().find(request) >= 0);
     }
 
     private static Object handled(LocalProcess process) {
@@ -275,7 +275,7 @@ public final class Calls {
             if (stand(me, in)) {
                 Monitors.begin(me, in, callee);
             }
-        } else if (in.watched.process() == null && !Fault.is("call: a death is not looked for")) {
+        } else if (in.watched.process() == null && !Fault.CALL_IGNORES_DEATH.isPlanted()) {
             Ways.settle(in.watched, me.pid());
             watchedDied(me, in, Words.get().noproc);
         }

@@ -162,7 +162,7 @@ public final class Hosting {
         AtRest rest = new AtRest(process, c.next, c.context); // before it gives its fiber back: memory may end
         process.vacate(host);
         Resting.add(process);
-        if (process.mailbox().enlist(rest) || Fault.is("process: it rests though a message has come")) {
+        if (process.mailbox().enlist(rest) || Fault.PROCESS_IDLES_WITH_MESSAGE.isPlanted()) {
             return true;
         }
         Resting.remove(process);

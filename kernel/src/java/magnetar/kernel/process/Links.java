@@ -77,7 +77,7 @@ public final class Links extends Bag<Pid> {
 
     /** Under both monitors. */
     private static boolean join(LocalProcess a, LocalProcess b) {
-        if ((a.isDead() || b.isDead()) && !Fault.is("link: a death is not looked for")) {
+        if ((a.isDead() || b.isDead()) && !Fault.LINK_IGNORES_DEATH.isPlanted()) {
             return false;
         }
         tie(a, b);
@@ -87,7 +87,7 @@ public final class Links extends Bag<Pid> {
     /** Under both monitors: lists each with the other; a dead one lists none. */
     static void tie(LocalProcess a, LocalProcess b) {
         list(a, b.pid());
-        if (!Fault.is("link: it has one side")) {
+        if (!Fault.LINK_HAS_ONE_SIDE.isPlanted()) {
             list(b, a.pid());
         }
     }

@@ -240,7 +240,7 @@ public final class LocalProcess extends Region {
     String settle(LocalProcess spawner, Object wanted, boolean linked, Monitor m) {
         Birth birth = new Birth(spawner != null, wanted, linked, m);
         String obstacle = Links.underBoth(this, spawner == null ? this : spawner, birth);
-        if (birth.dead && !Fault.is("process: nobody hears that it was killed before it began")) { // somebody has found it in the list of all processes
+        if (birth.dead && !Fault.KILL_BEFORE_START_SENDS_NO_NOTICE.isPlanted()) { // somebody has found it in the list of all processes
             new DeathNotice(pid, reason, List.of(), linked ? List.of(spawner.pid) : List.of(), m == null ? List.of() : List.of(m), List.of(), null).announce();
         }
         return obstacle;
@@ -328,7 +328,7 @@ public final class LocalProcess extends Region {
     /** An exit signal arrives. */
     void exit(Pid from, Object why, boolean overLink) {
         Simulated.note("exit signal", pid, why);
-        boolean trapped = Fault.is("process: whether it traps is asked before the lock is taken") && traps;
+        boolean trapped = Fault.TRAPPING_IS_CHECKED_BEFORE_LOCK.isPlanted() && traps;
         Simulated.switchPoint();
         Waiter answer = null;
         DeathNotice notice = null;
@@ -352,7 +352,7 @@ public final class LocalProcess extends Region {
             } else if (leaves) {
                 leave(why);
                 doomRegion(cause);
-                if (Fault.is("process: it is dead before its clean-up")) {
+                if (Fault.PROCESS_IS_DEAD_BEFORE_CLEAN_UP.isPlanted()) {
                     notice = die(null);
                 }
             }
@@ -381,7 +381,7 @@ public final class LocalProcess extends Region {
     private void leave(Object why) {
         life = Life.EXITING;
         reason = why;
-        if (name != null && !Fault.is("process: its name outlives it")) {
+        if (name != null && !Fault.NAME_OUTLIVES_PROCESS.isPlanted()) {
             Names.release(name, this);
             name = null;
         }

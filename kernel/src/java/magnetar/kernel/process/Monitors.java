@@ -94,7 +94,7 @@ public final class Monitors {
 
     private static boolean watch(LocalProcess watched, Monitor m) {
         synchronized (watched) {
-            if (watched.isDead() && !Fault.is("monitor: a death is not looked for")) {
+            if (watched.isDead() && !Fault.MONITOR_IGNORES_DEATH.isPlanted()) {
                 return false;
             }
             Monitors of = of(watched);
@@ -132,7 +132,7 @@ public final class Monitors {
         }
         Waiter answer = null;
         synchronized (me) {
-            if (me.monitors != null && (Bag.contains(me.monitors.watching, m) || Fault.is("monitor: one that was ended fires"))) {
+            if (me.monitors != null && (Bag.contains(me.monitors.watching, m) || Fault.ENDED_MONITOR_FIRES.isPlanted())) {
                 Node down = new Node(Words.language().down(m.tag, m, m.object, why));
                 endUnderMonitor(me, m);
                 closeAlias(m);

@@ -27,6 +27,7 @@ final class OpenMailbox extends Mailbox {
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
+        new OpenMailbox().close(); // links its call site: a mailbox is closed when memory has ended
     }
 
     // Set or read by any thread.
@@ -49,7 +50,7 @@ final class OpenMailbox extends Mailbox {
                 node.next = null;
                 node.number = 1;
                 if (move(w, node)) {
-                    return owner.claim() || Fault.is("mailbox: its owner is woken without the claim") ? owner : null;
+                    return owner.claim() || Fault.OWNER_IS_WOKEN_WITHOUT_CLAIM.isPlanted() ? owner : null;
                 }
             } else if (pushOn((Node) w, node)) {
                 return null;
@@ -61,7 +62,7 @@ final class OpenMailbox extends Mailbox {
         long number = top == null ? 1 : top.number + 1;
         node.next = top;
         node.number = number;
-        boolean pushed = move(top, node) || Fault.is("mailbox: a message that lost its race is given up");
+        boolean pushed = move(top, node) || Fault.MESSAGE_THAT_LOST_ITS_RACE_IS_LOST.isPlanted();
         if (pushed && number >= LongQueues.LIMIT) {
             LongQueues.grown(this, number);
         }
@@ -127,7 +128,7 @@ final class OpenMailbox extends Mailbox {
 
     @Override
     public boolean enlist(Waiter owner) {
-        boolean sawNothing = Fault.is("mailbox: its owner looks and waits in two steps") && word == null;
+        boolean sawNothing = Fault.OWNER_LOOKS_AND_WAITS_IN_TWO_STEPS.isPlanted() && word == null;
         return move(null, owner) || sawNothing && move(word, owner);
     }
 
@@ -143,11 +144,8 @@ final class OpenMailbox extends Mailbox {
 
     @Override
     void close() {
-        Object w = word;
-        for (int losses = 0; !move(w, CLOSED); losses = Spin.lost(losses)) {
-            w = word;
-        }
-        if (w instanceof Waiter owner && owner != CLOSED && owner.claim()) {
+        Simulated.switchPoint();
+        if (WORD.getAndSet(this, (Object) CLOSED) instanceof Waiter owner && owner != CLOSED && owner.claim()) {
             owner.complete(this, null);
         }
     }

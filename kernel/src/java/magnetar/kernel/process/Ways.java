@@ -4,16 +4,16 @@ import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
 
 /**
- * The ways of signals from their senders to processes. A signal acts where it is sent; only a simulation may let one take longer, as Erlang allows, which orders the
- * signals of one sender to one receiver and no others.
+ * The ways of signals from their senders to processes. Outside of a simulation a signal takes effect when it is sent. A simulation may delay it: it keeps, as
+ * Erlang does, the order of the signals of one sender to one receiver, and no other order.
  *
- * <p>Invariant: nothing is allocated here while no simulation runs, since a death has to be told when memory has ended. So each way asks
- * {@link Simulated#mayDelay} before it makes what arrives later.
+ * <p>Invariant: outside of a simulation nothing is allocated here, because a death is reported even when memory is exhausted. Each method therefore asks
+ * {@link Simulated#mayDelay} before it creates the delayed delivery.
  */
 final class Ways {
     private Ways() {}
 
-    /** Who sends: the process, else the fiber. */
+    /** The sender: the process of the fiber, else the fiber. */
     private static Object source(Fiber sender) {
         LocalProcess p = LocalProcess.of(sender);
         return p == null ? sender : p.pid();
@@ -28,7 +28,7 @@ final class Ways {
         }
     }
 
-    /** One to a mailbox with a bound does not arrive later: its sender may have to wait, or to be refused. */
+    /** False for a mailbox with a bound: its sender may have to wait, or may be refused. */
     private static boolean delaysMessage(Fiber sender, LocalProcess receiver, Object to, Object message) {
         Object from = source(sender);
         if (receiver.mailbox() instanceof BoundedMailbox && !(to instanceof Ref)) {
@@ -53,7 +53,7 @@ final class Ways {
         }
     }
 
-    /** An exit signal of a process, or of a fiber that is none; or over a link to a process, which is dead. */
+    /** Sends an exit signal of a process, or of a fiber that is not a process. With {@code overLink} it is the signal of a dead process over its link. */
     static void exit(Object source, LocalProcess receiver, Object why, boolean overLink) {
         Pid from = source instanceof Pid pid ? pid : null;
         if (!(Simulated.mayDelay() && delays(source, receiver.pid(), why, () -> receiver.exit(from, why, overLink)))) {
@@ -61,7 +61,7 @@ final class Ways {
         }
     }
 
-    /** The news for a watcher that the watched process is dead. */
+    /** Tells the watcher that the watched process is dead. */
     static void down(Pid dead, LocalProcess watcher, Monitor m, Object why) {
         if (!(Simulated.mayDelay() && m.call() != null && delays(dead, watcher.pid(), why, () -> Monitors.fire(watcher, m, why)))) {
             Monitors.fire(watcher, m, why);

@@ -1,7 +1,8 @@
 package magnetar.kernel.report;
 
 /**
- * The memory that is set aside for reports of failures when memory has ended, and the sentence that is said when not even that suffices.
+ * Memory set aside so that an {@code OutOfMemoryError} can be reported. {@link Failures} releases a part of it before it reports such an error, and refills it
+ * afterwards. If the report runs out of memory itself, a sentence that was prepared is printed.
  */
 public final class Reserve {
     private static final int PARTS = 2; // several reports may come at a time, and processes that go on sending take what is given back

@@ -5,31 +5,76 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MutableCallSite;
 
 /**
- * Fault points: places that do a thing wrong while a test has planted the defect of their name. Each has a check that must find it ({@code kernel/mutants/faults.edn}), so that
- * the check is known to see such a defect. It stands in the lowest package, since there are fault points in all of them.
+ * Fault points. A fault point does something wrong while a test has planted the defect of its name. {@code kernel/mutants/faults.edn} names the check that
+ * must find it. This class is in the lowest package, so that every package can use it.
  *
- * <p>Invariant: while nothing is planted, the name of what is planted is a constant null to the compiler, and a fault point folds away.
+ * <p>Invariants:
+ * <ol>
+ *   <li>While nothing is planted, what is planted is a constant null to the compiler, and a fault point folds away.
+ *   <li>To ask allocates nothing, since a process may end because memory has: no text is a name here, since the JVM makes a text when its line first runs.
+ * </ol>
  */
-public final class Fault {
-    private static final MutableCallSite PLANTED = new MutableCallSite(MethodHandles.constant(String.class, null));
+public enum Fault {
+    CLAIM_IS_TAKEN_TWICE,
+    CLAIMS_ARE_LOCKED_IN_NO_ORDER,
+    PAIR_IS_CLAIMED_BY_ITS_HALF,
+    TIME_ENDS_WAIT_WITHOUT_CLAIM,
+    WAIT_IS_READ_ONCE,
+    INTERRUPT_COMES_BEFORE_CAUSE,
+    FIBER_NEVER_YIELDS,
+    ABANDONED_FIBER_IS_HELD,
+    SCOPE_ENDS_BEFORE_ITS_FORKS,
+    TAKE_LOOKS_AND_WAITS_IN_TWO_STEPS,
+    TAKE_SKIPS_CHECK_UNDER_LOCK,
+    WAITER_LEAVES_CHANNEL_WITHOUT_LOCK,
+    MESSAGE_THAT_LOST_ITS_RACE_IS_LOST,
+    OWNER_IS_WOKEN_WITHOUT_CLAIM,
+    OWNER_LOOKS_AND_WAITS_IN_TWO_STEPS,
+    LINK_IGNORES_DEATH,
+    LINK_HAS_ONE_SIDE,
+    ENDED_MONITOR_FIRES,
+    MONITOR_IGNORES_DEATH,
+    ALIAS_IS_CHECKED_BEFORE_LOCK,
+    NAME_OUTLIVES_PROCESS,
+    TRAPPING_IS_CHECKED_BEFORE_LOCK,
+    PROCESS_IS_DEAD_BEFORE_CLEAN_UP,
+    KILL_BEFORE_START_SENDS_NO_NOTICE,
+    PROCESS_IDLES_WITH_MESSAGE,
+    CALL_IGNORES_DEATH,
+    SECOND_ANSWER_COMES,
+    CALL_WAITS_TOO_LONG,
+    LATE_ANSWER_COMES,
+    ANY_MESSAGE_IS_THE_ANSWER,
+    CALL_GIVEN_AWAY_IS_OWED,
+    LATE_TIMER_WILL_DO,
+    EARLIER_TIMER_WAKES_NO_WHEEL,
+    HAND_OFF_TWICE_BETWEEN_PARKS,
+    NO_CARRIER_POLLS_SUBMISSIONS,
+    TICKER_SLEEPS_ON,
+    NO_FIBER_STEPS_ASIDE,
+    SIGNAL_OVERTAKES_DELAYED_ONE;
+
+    private static final MutableCallSite PLANTED = new MutableCallSite(MethodHandles.constant(Fault.class, null));
     private static final MethodHandle NAME = PLANTED.dynamicInvoker();
 
-    private Fault() {}
-
-    /** True while the defect of this name is planted. */
-    public static boolean is(String name) {
-        return name.equals(planted());
+    static {
+        planted(); // links its call site
     }
 
-    /** Plants a defect, or with null none, until another is. For tests. */
-    public static void plant(String name) {
-        PLANTED.setTarget(MethodHandles.constant(String.class, name));
+    /** True while this defect is planted. */
+    public boolean isPlanted() {
+        return planted() == this;
+    }
+
+    /** Plants a defect for the whole JVM, in place of the last one; null removes it. For tests. */
+    public static void plant(Fault fault) {
+        PLANTED.setTarget(MethodHandles.constant(Fault.class, fault));
         MutableCallSite.syncAll(new MutableCallSite[] {PLANTED});
     }
 
-    private static String planted() {
+    private static Fault planted() {
         try {
-            return (String) NAME.invokeExact();
+            return (Fault) NAME.invokeExact();
         } catch (Throwable e) {
             throw new AssertionError(e);
         }

@@ -107,7 +107,7 @@ public final class HandOff implements Scheduler {
         if (!ON || waker == null || !thread.isVirtual() || SCHEDULER.get(thread) != POOL || SCHEDULER.get(Thread.currentThread()) != POOL) {
             return Way.NOT;
         }
-        boolean lazy = !waker.hasHandedOver() || Fault.is("hand-off: twice between two parks");
+        boolean lazy = !waker.hasHandedOver() || Fault.HAND_OFF_TWICE_BETWEEN_PARKS.isPlanted();
         Resumption resumption = resumption(target, lazy); // before the state is changed: there may be no memory
         if (resumption == null || !STATE.compareAndSet(thread, PARKED, UNPARKED)) {
             return Way.NOT;
@@ -213,7 +213,7 @@ public final class HandOff implements Scheduler {
         protected boolean exec() {
             boolean due = fiber.looksOutside();
             resume.run();
-            if ((due || Ticker.takeOutside()) && !Fault.is("hand-off: no carrier looks outside")) {
+            if ((due || Ticker.takeOutside()) && !Fault.NO_CARRIER_POLLS_SUBMISSIONS.isPlanted()) {
                 takeIn();
             }
             return false;

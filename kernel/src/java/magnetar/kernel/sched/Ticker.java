@@ -69,7 +69,7 @@ public final class Ticker {
         if (!pending) {
             pending = true;
         }
-        if (asleep && !Fault.is("hand-off: the ticker sleeps on")) {
+        if (asleep && !Fault.TICKER_SLEEPS_ON.isPlanted()) {
             LockSupport.unpark(thread);
         }
     }
@@ -131,7 +131,7 @@ public final class Ticker {
 
     private static void crowd(boolean late) {
         crowded++;
-        if (!Fault.is("ticker: nobody steps aside") && (late || scheduler.handsOver() && crowded >= LONG_PATIENCE && crowded >= Delays.fibers() / FIBERS_FOR_A_TICK)) {
+        if (!Fault.NO_FIBER_STEPS_ASIDE.isPlanted() && (late || scheduler.handsOver() && crowded >= LONG_PATIENCE && crowded >= Delays.fibers() / FIBERS_FOR_A_TICK)) {
             crowded = 0;
             Delays.add();
         }

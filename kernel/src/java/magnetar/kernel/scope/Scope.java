@@ -377,7 +377,7 @@ public final class Scope extends Region {
     private Gate gate(boolean daemonsToo) {
         lock.lock();
         try {
-            idle = (daemonsToo ? listed : awaited) == 0 || Fault.is("scope: it ends before its forks") ? null : new Gate();
+            idle = (daemonsToo ? listed : awaited) == 0 || Fault.SCOPE_ENDS_BEFORE_ITS_FORKS.isPlanted() ? null : new Gate();
             return idle;
         } finally {
             lock.unlock();

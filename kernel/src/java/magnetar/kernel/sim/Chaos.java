@@ -122,7 +122,7 @@ final class Chaos implements Runnable {
     /** True if the signal is to arrive later; always, if another one from the same sender to the same receiver is on its way. */
     boolean delays(Object from, Object to, Object what, Runnable arrival) {
         Choice c = simulation.fault(What.HOLD, Place.SIGNAL);
-        boolean isBehind = post.isUsed(from, to) && !Fault.is("simulation: a signal does not wait behind a slow one");
+        boolean isBehind = post.isUsed(from, to) && !Fault.SIGNAL_OVERTAKES_DELAYED_ONE.isPlanted();
         if (c == null && !isBehind) {
             return false;
         }

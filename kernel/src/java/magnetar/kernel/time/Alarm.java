@@ -64,7 +64,7 @@ public abstract class Alarm {
             }
             b = bell; // the timer thread has just set one, or that one has rung already
         }
-        return b.dueNanos <= deadline || Fault.is("alarm: a timer that comes too late will do");
+        return b.dueNanos <= deadline || Fault.LATE_TIMER_WILL_DO.isPlanted();
     }
 
     /** The wait has ended. */

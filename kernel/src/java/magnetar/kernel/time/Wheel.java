@@ -116,7 +116,7 @@ public final class Wheel {
         } finally {
             unlock();
         }
-        if (wake && !Fault.is("wheel: an earlier timer does not wake it")) {
+        if (wake && !Fault.EARLIER_TIMER_WAKES_NO_WHEEL.isPlanted()) {
             LockSupport.unpark(thread);
         }
     }
