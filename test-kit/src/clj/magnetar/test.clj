@@ -177,8 +177,6 @@
   []
   (clock/now))
 
-(def ^:private default-patience-ms 5000)
-
 (defn- wait-words [^Thread thread]
   (some-> thread FiberInfo/of .waitsFor))
 
@@ -200,7 +198,7 @@
 (defn wait-until
   "The first true value of f, called again and again, for :timeout ms at most (5000): then nil. Where time is virtual, in a simulation or by a
   virtual clock, so are the milliseconds."
-  [{:keys [timeout] :or {timeout default-patience-ms} :as options} f]
+  [{:keys [timeout] :or {timeout 5000} :as options} f]
   (arguments/options "eventually" [:timeout] options)
   (let [deadline (+ (long (now)) (patience-of timeout))]
     (loop []
@@ -225,7 +223,7 @@
 
     (is (= :killed (await-down p)))"
   ([pid] (await-down pid {}))
-  ([pid {:keys [timeout] :or {timeout default-patience-ms} :as options}]
+  ([pid {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "await-down" [:timeout] options)
    (when-not (instance? Pid pid)
      (arguments/misuse :magnetar/not-a-pid
