@@ -50,7 +50,7 @@
     (note (str "check " name " without hand-off") (faults/check kernel checks name 30 no-hand-off))))
 
 (defn- prove-controls
-  "The kernel as it is holds within the seconds that a faulty one has: who is slow is not taken for a fault that is found."
+  "The kernel as it is holds within the seconds that a faulty one has: a slow check is not taken for one that finds a fault."
   [root kernel checks]
   (doseq [name (distinct (mapcat :checks (faults/faults root)))]
     (note (str "control " name) (faults/check kernel checks name faults/seconds)))

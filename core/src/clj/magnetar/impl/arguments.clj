@@ -80,7 +80,7 @@
   (misuse :magnetar/bad-duration (str (subject what) " " wanted "; this is " (show duration) ".") {what duration}))
 
 (defn nanos
-  "The duration in nanoseconds. Nil is none: a time-out that a program looked up and did not find would be a wait without end."
+  "The duration in nanoseconds. Refuses nil: a setting that a program looked up and did not find would be a wait without end."
   ^long [what duration]
   (when (or (nil? duration) (coll? duration)) ; the printed form of a collection may have no end
     (bad-duration what a-duration duration))

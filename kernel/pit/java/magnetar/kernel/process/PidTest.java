@@ -61,7 +61,7 @@ class PidTest {
         Pid pid = new Pid(7, 9, "orders");
         assertNull(pid.process());
         assertFalse(pid.isAlive());
-        LocalProcess process = new LocalProcess(pid, new OpenMailbox()); // bears the pid
+        LocalProcess process = new LocalProcess(pid, new OpenMailbox()); // enters itself into the pid
         assertSame(process, pid.process());
         assertTrue(pid.isAlive());
         assertNull(pid.ended());

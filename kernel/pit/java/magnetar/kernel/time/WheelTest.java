@@ -206,7 +206,7 @@ class WheelTest {
 
     @Test
     void afterALongRestATimerIsNotLookedAtTooEarly() {
-        clock.now = origin + 1_000 * MS; // nobody has looked at the wheel meanwhile
+        clock.now = origin + 1_000 * MS; // the wheel was not read meanwhile
         Probe probe = add(1_010 * MS); // in the slot of level 1 that has begun at 960
         assertEquals(1_010 * MS, next());
         moveTo(1_010 * MS);

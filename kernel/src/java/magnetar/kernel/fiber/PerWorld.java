@@ -17,7 +17,7 @@ public final class PerWorld<T> {
         this.make = make;
     }
 
-    /** Makes the table of the real world now, and that of a simulation on first use. */
+    /** Makes the table of the real world now, and the table of a simulation on first use. */
     public static <T> PerWorld<T> of(Supplier<T> make) {
         return new PerWorld<>(make.get(), make);
     }

@@ -240,7 +240,7 @@ public final class LocalProcess extends Region {
     String settle(LocalProcess spawner, Object wanted, boolean linked, Monitor m) {
         Birth birth = new Birth(spawner != null, wanted, linked, m);
         String obstacle = Links.underBoth(this, spawner == null ? this : spawner, birth);
-        if (birth.dead && !Fault.KILL_BEFORE_START_SENDS_NO_NOTICE.isPlanted()) { // somebody has found it in the list of all processes
+        if (birth.dead && !Fault.KILL_BEFORE_START_SENDS_NO_NOTICE.isPlanted()) { // another process has found it in the list of all
             new DeathNotice(pid, reason, List.of(), linked ? List.of(spawner.pid) : List.of(), m == null ? List.of() : List.of(m), List.of(), null).announce();
         }
         return obstacle;
