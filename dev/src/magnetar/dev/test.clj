@@ -1,7 +1,6 @@
 (ns magnetar.dev.test
   "Runs the tests of one suite: clojure.test, with a limit on each test's time.
-  A test that passes its limit ends the run with a dump of all threads, virtual ones included. A namespace that prints on
-  standard error fails, unless it is marked ^:slow: a failure that is expected is captured and asserted, so that a green run prints nothing alarming."
+  A test that passes its limit ends the run with a dump of all threads, virtual ones included."
   (:require
    [clojure.java.io :as io]
    [clojure.main :as main]
@@ -10,7 +9,7 @@
    [magnetar.dev.scenarios :as scenarios])
   (:import
    (com.sun.management HotSpotDiagnosticMXBean HotSpotDiagnosticMXBean$ThreadDumpFormat)
-   (java.io ByteArrayOutputStream File OutputStream PrintStream PrintWriter PushbackReader)
+   (java.io File PushbackReader)
    (java.lang.management ManagementFactory)))
 
 (set! *warn-on-reflection* true)
@@ -90,39 +89,10 @@
 (defn- seconds [from]
   (format "%.1f s" (/ (double (- (System/nanoTime) (long from))) 1e9)))
 
-;; What was printed on standard error since the last namespace.
-(def ^:private alarms (ByteArrayOutputStream.))
-
-(defn- both
-  "A stream that writes to both."
-  ^OutputStream [^OutputStream a ^OutputStream b]
-  (proxy [OutputStream] []
-    (write
-      ([x] (if (bytes? x) (do (.write a ^bytes x) (.write b ^bytes x)) (do (.write a (int x)) (.write b (int x)))))
-      ([x from n] (.write a ^bytes x (int from) (int n)) (.write b ^bytes x (int from) (int n))))
-    (flush [] (.flush a))))
-
-(defn- listen-to-standard-error
-  "Before anything takes hold of it, as the JDK's loggers do."
-  []
-  (let [err (PrintStream. (both System/err alarms) true)]
-    (System/setErr err)
-    (alter-var-root #'*err* (constantly (PrintWriter. err true)))))
-
-(defn- refuse-alarms [ns-sym]
-  (let [printed (locking alarms ; as its own methods do
-                  (let [text (str alarms)]
-                    (.reset ^ByteArrayOutputStream alarms)
-                    text))]
-    (when-not (or (str/blank? printed) (:slow (meta (find-ns ns-sym)))) ; those fill memory and stack, of which the JVM itself tells
-      (swap! running update :fail-tests inc)
-      (println (str "FAIL " ns-sym " printed what is above on standard error: capture and assert what is expected")))))
-
 (defn- run-namespace [ns-sym]
   (let [start (System/nanoTime)]
     (when (attempt "load" ns-sym #(require ns-sym))
       (attempt "run" ns-sym #(run-loaded ns-sym)))
-    (refuse-alarms ns-sym)
     (println (format "  %-50s %s" ns-sym (seconds start)))
     (flush)))
 
@@ -168,7 +138,6 @@
   (let [start (System/nanoTime)]
     (reset! running {:pass-tests 0 :fail-tests 0 :scenarios []})
     (start-watchdog counts-file)
-    (listen-to-standard-error)
     (println (str "Suite " suite))
     (binding [t/*test-out* *out*, t/*stack-trace-depth* 25]
       (run! run-namespace (if (seq chosen) (map symbol chosen) (test-namespaces (words folders)))))

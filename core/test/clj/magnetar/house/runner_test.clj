@@ -40,14 +40,6 @@
     (is (str/includes? out "FAIL broken-test does not load"))
     (is (str/includes? out "broken_test.clj:2:1"))))
 
-(deftest what-is-printed-on-standard-error-is-a-failure-of-its-namespace
-  (let [loud "(ns loud-test (:require [clojure.test :refer :all])) (deftest good (.println System/err \"a crash\") (is true))"
-        logged "(ns logged-test (:require [clojure.test :refer :all])) (deftest good (.warning (java.util.logging.Logger/getLogger \"x\") \"a warning\") (is true))"
-        quiet "(ns quiet-test (:require [clojure.test :refer :all])) (deftest good (println \"a word\") (is true))"
-        {:keys [exit counts out]} (run-suite {"logged_test.clj" logged "loud_test.clj" loud "quiet_test.clj" quiet})]
-    (is (= [1 "3 2"] [exit counts]))
-    (is (= ["logged-test" "loud-test"] (map second (re-seq #"FAIL (\S+) printed what is above" out))))))
-
 (deftest a-hang-ends-with-the-stacks-of-all-threads-virtual-ones-included
   (let [{:keys [exit counts out]}
         (run-suite {"hang_test.clj" (str "(ns hang-test (:require [clojure.test :refer :all]))"
