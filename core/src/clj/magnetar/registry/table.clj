@@ -115,19 +115,13 @@
        (.isAlive pid)
        (.containsKey ^ConcurrentHashMap (.-of table) pid)))
 
-;; T1 removes the last entry of a process, T2 adds one, T3 ends the registry. Each changes its data first, then sets the ownership, then checks again.
-;; So the last thread to set the ownership has seen all changes. If T2 adds an entry after the process has died, T2 removes it.
+;; T1 removes the last entry of a process, T2 adds one, T3 ends the registry: all change their data, then come here. If T2 adds an entry after the process
+;; has died, T2 removes it.
 (defn- settle-ownership
   "Lets the process own the table if it has to, else disown it."
   [^Table table pid]
-  (let [owner (owner? table pid)]
-    (if owner
-      (owned/own pid table)
-      (owned/disown pid table))
-    (Simulated/switchPoint)
-    (if (= owner (owner? table pid))
-      (when (owned/dying? pid) (forget table pid))
-      (recur table pid))))
+  (owned/settle pid table #(owner? table pid))
+  (when (owned/dying? pid) (forget table pid)))
 
 (defn- disown-by-all
   "Ends the ownership of each process: the registry is dead."

@@ -39,6 +39,19 @@
   (when-some [^LocalProcess process (ProcessTable/live pid)]
     (.disown process thing)))
 
+;; Several threads may change what (owner?) looks at. Each changes that first, then sets the ownership here, then checks again. So the last thread to set
+;; the ownership has seen all changes.
+(defn settle
+  "Lets the process own the thing if (owner?) is true, else disown it."
+  [pid thing owner?]
+  (let [owner (owner?)]
+    (if owner
+      (own pid thing)
+      (disown pid thing))
+    (Simulated/switchPoint)
+    (when-not (= owner (owner?))
+      (recur pid thing owner?))))
+
 (defn dying?
   "True of a process that is dead or told to exit. Its death may have come before what it leaves behind was there, so the caller removes that."
   [^Pid pid]

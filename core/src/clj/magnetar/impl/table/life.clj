@@ -6,6 +6,7 @@
   so nobody who knows of the death finds the table as it was."
   {:no-doc true}
   (:require
+   [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
@@ -100,18 +101,11 @@
 (defn- owner? [^Table t ^LocalProcess p]
   (= (.pid p) (some-> (holding t) .-owner)))
 
-;; T1 makes a process the owner, T2 takes the table from it: each has changed the holding before it comes here, and checks again after it has changed the
-;; list. So the thread that changed the list last has seen the last holding. A dead process lists nothing.
+;; T1 makes a process the owner, T2 takes the table from it: both change the holding, then come here.
 (defn- settle-listing
-  "The process lists the table if it is the owner, else not."
+  "The process lists the table if it is the owner, else not. A dead process lists nothing."
   [^Table t ^LocalProcess p]
-  (let [owner (owner? t p)]
-    (if owner
-      (.own p t)
-      (.disown p t))
-    (Simulated/switchPoint)
-    (when-not (= owner (owner? t p))
-      (recur t p))))
+  (owned/settle (.pid p) t #(owner? t p)))
 
 (defn- let-go
   "The process lists the table no more, unless it has come to own it meanwhile."

@@ -62,10 +62,7 @@ abstract class Mailbox implements Source {
     /** How many messages are in the inbox. */
     abstract int waiting();
 
-    /**
-     * Closes it, and wakes the owner if it waits: a shield may hide from it why. Links no call site that adding a message has not: memory may have ended, and
-     * the messages are held.
-     */
+    /** Closes it, and wakes the owner if it waits: a shield may hide from it why. Links no call site, since memory may have ended while messages are held. */
     abstract void close();
 
     abstract boolean isClosed();
