@@ -46,7 +46,6 @@
    [magnetar.impl.transactions :as transactions]
    [magnetar.impl.versions :as versions])
   (:import
-   (java.util.concurrent Executors)
    (magnetar.kernel.process Aliases Hosting Links LocalProcess Pid Pid$Ended ProcessTable Receiver Ref Refs Send SendTimers)))
 
 (set! *warn-on-reflection* true)
@@ -228,12 +227,10 @@
     (Hosting/continueWith me #(apply f args))))
 
 (defn run-agents-on-fibers
-  "Lets `send-off` of Clojure's agents run on fibers from now on, as many as there are actions; returns nil.
-
-    (run-agents-on-fibers)"
+  "Deprecated: use `magnetar.agent/run-agents-on-fibers`, which does the same."
+  {:deprecated "0.2"}
   []
-  (set-agent-send-off-executor! (Executors/newVirtualThreadPerTaskExecutor))
-  nil)
+  (fibers/run-agents))
 
 ;; ---- send
 
@@ -573,7 +570,7 @@
   [alias]
   (Aliases/close (current "unalias") (check-ref "unalias" alias)))
 
-(def readers
+(def ^:no-doc readers
   "How pids and references are read from text, for `clojure.edn/read-string`.
 
   A pid is looked for among all processes once, when it is read; one whose process is dead by then, each time it is used.

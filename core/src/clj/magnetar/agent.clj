@@ -8,6 +8,7 @@
   start   start-link start
   ask     get update get-and-update cast
   stop    stop
+  also    run-agents-on-fibers, for the agents of Clojure
 
   It is a server without a behaviour to write, supervised like one: {:id :settings :start [agent/start-link load {:name :settings}]}. Unlike an
   agent of Clojure (`clojure.core/agent`, which this namespace does not hide), who updates it waits, so it cannot be flooded; a function that
@@ -17,6 +18,7 @@
   (:require
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]))
 
 (set! *warn-on-reflection* true)
@@ -142,3 +144,12 @@
   [agent f]
   (check "cast" f "(agent/cast pid inc)")
   (gs/cast agent [::cast f]))
+
+;; ---- agents of Clojure
+
+(defn run-agents-on-fibers
+  "Runs the actions that `send-off` sends to Clojure's agents on fibers from now on, each on one of its own; returns nil.
+
+    (agent/run-agents-on-fibers)"
+  []
+  (fibers/run-agents))

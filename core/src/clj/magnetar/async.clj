@@ -259,7 +259,7 @@
     `(let [~(first expr) ~result] ~@(rest expr))
     expr))
 
-(defn do-alt
+(defn ^:no-doc do-alt
   "The form that `alt!` and `alt!!` expand to; `alts` is the symbol of the function that waits. For writers of macros."
   [alts clauses]
   (assert (even? (count clauses)) "unbalanced clauses")
@@ -292,7 +292,7 @@
   [& clauses]
   (do-alt `alts! clauses))
 
-(defn do-alts
+(defn ^:no-doc do-alts
   "Does one of the operations now and returns a reference to [val port], or calls fret with it later and returns nil.
 
   fret runs on the thread that completes the operation if its metadata has :on-caller?, else on a fiber. opts is a map as in
@@ -300,7 +300,7 @@
   [fret ports opts]
   (ports/alts-later fret ports opts (boolean (:on-caller? (meta fret)))))
 
-(defn fn-handler
+(defn ^:no-doc fn-handler
   "A handler that takes part in one operation and yields f, the function of its result; blockable says whether it may be queued.
   For writers of ports."
   ([f] (fn-handler f true))
@@ -314,7 +314,7 @@
        (lock [_])
        (unlock [_])))))
 
-(defn ioc-alts!
+(defn ^:no-doc ioc-alts!
   "Does one of the operations for a go block that was compiled with core.async's own `go`, and lets it go on at cont-block.
 
   Called by such code alone, which the module magnetar-core-async runs. Throws an UnsupportedOperationException if state is not that of such a
@@ -328,7 +328,7 @@
     (.set 1 cont-block))
   :recur)
 
-(defmacro defblockingop
+(defmacro ^:no-doc defblockingop
   "Defines the function op with a docstring; kept for macros of others that use it."
   [op doc arglist & body]
   `(defn ~op ~doc ~arglist ~@body))

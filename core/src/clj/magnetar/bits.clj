@@ -4,7 +4,6 @@
   compile            a layout made ready, once
   parse build        fields out of bytes, bytes out of fields
   bitstring          bits that are no whole bytes; build-bits makes them, parse takes them
-  matcher match-form pattern-locals pattern-pins    what `receive` does with a clause `(bits [..])`
 
   A layout is a vector of segments, and a segment a vector: a name or a constant, then in any order a size, a type and modifiers.
   `<<Len:16, Body:Len/binary, Rest/binary>>` is
@@ -29,22 +28,15 @@
 
   In a clause of `receive` the pattern is the layout, not quoted: (bits [[len 16] [body :binary len] [rest :binary]]). The names become locals.
   A symbol that is a local already is matched by value, and may be a size; a keyword always names a field. A message matches that is a byte
-  array, a ByteBuffer (which is left as it is) or a bitstring, from its first bit to its last. A macro with such clauses asks
-
-    (pattern-locals layout bound)       [len body rest]: the symbols to bind, in order; `bound` are the locals that are there, a set or &env
-    (pattern-pins layout bound)         the symbols of `bound` that the pattern reads
-    (match-form layout bound message)   a form that gives nil, or an object array with the values of pattern-locals in its first places
-
-  all of which throw, at macro-expansion, what is wrong with the layout. `match-form` is `matcher`, compiled once for all sites with that layout."
+  array, a ByteBuffer (which is left as it is) or a bitstring, from its first bit to its last."
   (:refer-clojure :exclude [compile])
   (:require
    [magnetar.impl.bits.bitstring :as impl]
    [magnetar.impl.bits.engine :as engine]
    [magnetar.impl.bits.flaws :as flaws]
+   [magnetar.impl.bits.pattern :as pattern]
    [magnetar.impl.errors :as errors])
   (:import
-   (java.util.concurrent ConcurrentHashMap)
-   (java.util.function Function)
    (magnetar.impl.bits.bitstring Bitstring)
    (magnetar.impl.bits.engine Layout)))
 
@@ -148,65 +140,20 @@
   [value]
   (instance? Bitstring value))
 
-;; ---- patterns
+;; ---- patterns: hooks for the compiler of `receive` and `match`, no part of the API
 
-(defn- locals [bound]
-  (if (map? bound) (keys bound) bound))
+(def ^{:no-doc true :deprecated "0.2" :arglists '([layout] [layout bound])} pattern-locals
+  "Deprecated: write a clause (bits [..]) of `magnetar.match/match`, which binds the fields."
+  pattern/locals)
 
-(defn pattern-locals
-  "The symbols that a layout binds as a pattern, in the order of `matcher`. `bound` are the locals that are there: a set, or &env of a macro.
+(def ^{:no-doc true :deprecated "0.2" :arglists '([layout bound])} pattern-pins
+  "Deprecated: write a clause (bits [..]) of `magnetar.match/match`, which reads locals that are bound."
+  pattern/pins)
 
-  Returns a vector. Fails as `compile`.
+(def ^{:no-doc true :deprecated "0.2" :arglists '([layout] [layout bound])} matcher
+  "Deprecated: use `parse`, or a clause (bits [..]) of `magnetar.match/match`."
+  pattern/matcher)
 
-    (bits/pattern-locals '[[len 16] [body :binary len]])         ; [len body]
-    (bits/pattern-locals '[[len 16] [body :binary n]] '#{n})     ; [len body], n is read"
-  ([layout] (pattern-locals layout nil))
-  ([layout bound]
-   (mapv #(symbol (name %)) (.-fields ^Layout (engine/compile-layout layout (locals bound))))))
-
-(defn pattern-pins
-  "The symbols of `bound` that a layout reads as a pattern, in the order in which `matcher` takes their values.
-
-  Returns a vector. Fails as `compile`.
-
-    (bits/pattern-pins '[[kind 8] [body :binary n]] '#{n kind x})    ; [kind n]"
-  [layout bound]
-  (.-pins ^Layout (engine/compile-layout layout (locals bound))))
-
-(defn matcher
-  "A function of a message that gives nil, or an object array with the values of `pattern-locals` in its first places.
-
-  It matches a byte array, a ByteBuffer, which it leaves as it is, or a bitstring, from the first bit to the last; nothing else does.
-  It throws only what a function for a size throws. With `bound`, the function takes a second argument, an object array with the values of `pattern-pins`.
-
-    ((bits/matcher '[[kind 8] [body :binary]] '#{kind}) message (object-array [7]))
-
-  See also `match-form`."
-  ([layout] (matcher layout nil))
-  ([layout bound]
-   (let [layout (engine/compile-layout layout (locals bound))]
-     (fn
-       ([message] (engine/match layout message nil))
-       ([message pinned] (engine/match layout message pinned))))))
-
-;; A clause runs its form for each message: its layout is compiled at the first one. Layouts are constants of the program, so the table ends.
-(def ^:private ^ConcurrentHashMap sites (ConcurrentHashMap.))
-
-(def ^:private ^Function compile-site
-  (reify Function
-    (apply [_ [layout pins]] (engine/compile-layout layout pins))))
-
-(defn ^:no-doc match-at
-  "Matches with the layout and the pins in `key`, which are compiled at the first call."
-  [key message pinned]
-  (engine/match (.computeIfAbsent sites key compile-site) message pinned))
-
-(defn match-form
-  "A form that matches the value of the form `message`: nil, or an object array with the values of `pattern-locals` in its first places.
-
-  For macros. The pins are read where the form stands; the layout is compiled when the form runs first. Fails as `compile`, when called.
-
-    (bits/match-form '[[len 16] [body :binary len]] &env 'message)"
-  [layout bound message]
-  (let [pins (pattern-pins layout bound)]
-    `(match-at '~[layout pins] ~message ~(when (seq pins) `(object-array [~@pins])))))
+(def ^{:no-doc true :deprecated "0.2" :arglists '([layout bound message])} match-form
+  "Deprecated: expand to a clause (bits [..]) of `magnetar.match/match`."
+  pattern/form)

@@ -3,6 +3,7 @@
   (:require
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! after receive self spawn with-process]]
+   [magnetar.agent :as agent]
    [magnetar.async :as a]
    [magnetar.impl.transactions :as transactions]
    [magnetar.support :refer [message-of value-of with-failures]]))
@@ -97,9 +98,16 @@
   (let [before clojure.lang.Agent/soloExecutor
         seen (promise)]
     (try
-      (is (nil? (actor/run-agents-on-fibers)))
-      (send-off (agent nil) (fn [_] (deliver seen (.isVirtual (Thread/currentThread)))))
+      (is (nil? (agent/run-agents-on-fibers)))
+      (send-off (clojure.core/agent nil) (fn [_] (deliver seen (.isVirtual (Thread/currentThread)))))
       (is (true? (value-of seen)))
+      (finally (set-agent-send-off-executor! before)))))
+
+(deftest the-deprecated-name-runs-agents-on-fibers-too
+  (let [before clojure.lang.Agent/soloExecutor]
+    (try
+      (is (nil? (actor/run-agents-on-fibers)))
+      (is (not (identical? before clojure.lang.Agent/soloExecutor)))
       (finally (set-agent-send-off-executor! before)))))
 
 (deftest asking-for-a-transaction-gives-a-fiber-no-thread-locals

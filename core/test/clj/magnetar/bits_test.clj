@@ -3,7 +3,8 @@
   (:require
    [clojure.test :refer [are deftest is testing]]
    [magnetar.bits :as bits]
-   [magnetar.bits-support :refer [bits built failure hex parsed plain text]])
+   [magnetar.bits-support :refer [bits built failure hex parsed plain text]]
+   [magnetar.impl.bits.pattern :as pattern])
   (:import
    (java.io ByteArrayInputStream InputStream)
    (java.nio ByteBuffer ByteOrder)))
@@ -308,20 +309,20 @@
 
 (deftest a-matcher-gives-the-values-of-the-locals-in-order
   (let [layout '[[len 16] [body :binary len] [rest :binary]]]
-    (is (= '[len body rest] (bits/pattern-locals layout)))
-    (is (= [3 [97 98 99] [122]] (plain (vec ((bits/matcher layout) (hex "0003 616263 7a"))))))))
+    (is (= '[len body rest] (pattern/locals layout)))
+    (is (= [3 [97 98 99] [122]] (plain (vec ((pattern/matcher layout) (hex "0003 616263 7a"))))))))
 
 (deftest ^{:scenario "RCV-22"} too-short-binaries-are-no-match-and-stay
-  (let [matcher (bits/matcher '[[len 16] [body :binary len] [rest :binary]])
+  (let [matcher (pattern/matcher '[[len 16] [body :binary len] [rest :binary]])
         queue [(hex "00 09 01") (hex "00 03 61 62 63 7a")]]
     (is (= [nil [3 [97 98 99] [122]]] (map #(some-> (matcher %) vec plain) queue)))))
 
 (deftest what-is-no-binary-does-not-match
   (doseq [message [nil :x "abc" [1 2] {} (ByteArrayInputStream. (hex "01")) 7]]
-    (is (nil? ((bits/matcher '[[a 8]]) message)))))
+    (is (nil? ((pattern/matcher '[[a 8]]) message)))))
 
 (deftest a-message-is-matched-wholly-and-left-as-it-is
-  (let [matcher (bits/matcher '[[a 8]])
+  (let [matcher (pattern/matcher '[[a 8]])
         buffer (ByteBuffer/wrap (hex "01"))]
     (is (= [1] (vec (matcher buffer))))
     (is (= 0 (.position buffer)))
@@ -331,11 +332,11 @@
 
 (deftest a-bound-symbol-is-matched-by-value-and-a-keyword-names-a-field
   (let [bound '#{kind n other}]
-    (is (= '[len body] (bits/pattern-locals '[[kind 8] [:len 8] [body :binary n]] bound)))
-    (is (= '[kind n] (bits/pattern-pins '[[kind 8] [:len 8] [body :binary n]] bound)))
-    (is (= '[kind] (bits/pattern-locals '[[:kind 8] [kind 8]] bound)))
-    (is (= [] (bits/pattern-pins '[[:kind 8] [kind 8]] bound)))
-    (let [matcher (bits/matcher '[[kind 8] [:len 8] [body :binary n]] bound)
+    (is (= '[len body] (pattern/locals '[[kind 8] [:len 8] [body :binary n]] bound)))
+    (is (= '[kind n] (pattern/pins '[[kind 8] [:len 8] [body :binary n]] bound)))
+    (is (= '[kind] (pattern/locals '[[:kind 8] [kind 8]] bound)))
+    (is (= [] (pattern/pins '[[:kind 8] [kind 8]] bound)))
+    (let [matcher (pattern/matcher '[[kind 8] [:len 8] [body :binary n]] bound)
           try-with (fn [& pins] (some-> (matcher (hex "07 09 01 02") (object-array pins)) vec (subvec 0 2) plain))]
       (is (= [9 [1 2]] (try-with 7 2)))
       (is (nil? (try-with 8 2)))
@@ -345,19 +346,19 @@
       (is (nil? (try-with nil nil))))))
 
 (deftest bound-binaries-are-compared-by-what-is-in-them
-  (let [matcher (bits/matcher '[[x :binary 2] [y :bits]] '#{x y})]
+  (let [matcher (pattern/matcher '[[x :binary 2] [y :bits]] '#{x y})]
     (is (some? (matcher (hex "0102 03") (object-array [(hex "0102") (bits/bitstring (hex "03"))]))))
     (is (nil? (matcher (hex "0102 03") (object-array [(hex "0103") (bits/bitstring (hex "03"))]))))))
 
 (deftest a-name-that-was-read-as-a-local-stays-that-local
-  (is (= '[body] (bits/pattern-locals '[[body :binary n] [:n 8]] '#{n})))
-  (is (nil? ((bits/matcher '[[body :binary n] [:n 8]] '#{n}) (hex "01 02") (object-array [1]))))
-  (is (some? ((bits/matcher '[[body :binary n] [:n 8]] '#{n}) (hex "05 01") (object-array [1])))))
+  (is (= '[body] (pattern/locals '[[body :binary n] [:n 8]] '#{n})))
+  (is (nil? ((pattern/matcher '[[body :binary n] [:n 8]] '#{n}) (hex "01 02") (object-array [1]))))
+  (is (some? ((pattern/matcher '[[body :binary n] [:n 8]] '#{n}) (hex "05 01") (object-array [1])))))
 
 (defmacro ^:private match-here [layout message]
-  (let [locals (bits/pattern-locals layout &env)
+  (let [locals (pattern/locals layout &env)
         found (gensym "found")]
-    `(let [~found ~(bits/match-form layout &env message)]
+    `(let [~found ~(pattern/form layout &env message)]
        (when ~found
          ~(zipmap (map keyword locals) (map-indexed (fn [i _] `(aget ~(with-meta found {:tag "objects"}) ~i)) locals))))))
 
@@ -367,10 +368,14 @@
     (is (nil? (match-here [[kind 8] [len 8] [body :binary len]] (hex "08 01 05")))))
   (is (= [true false] (for [kind [7 8]] (some? (match-here [[kind 8]] (hex "07")))))))
 
+(deftest the-deprecated-names-are-the-hooks
+  (is (= [pattern/locals pattern/pins pattern/matcher pattern/form]
+         [bits/pattern-locals bits/pattern-pins bits/matcher bits/match-form])))
+
 (deftest ^{:experiment "E4"} frames-of-an-int16-and-a-float32-are-told-apart-by-the-int
   (let [frame (fn [kind value] (bits/build '[[kind 16 :signed] [value :float 32]] {:kind kind :value value}))
-        temperature (bits/matcher '[[-3 16 :signed] [celsius :float 32]])
-        wanted (bits/matcher '[[kind 16 :signed] [value :float 32]] '#{kind})
+        temperature (pattern/matcher '[[-3 16 :signed] [celsius :float 32]])
+        wanted (pattern/matcher '[[kind 16 :signed] [value :float 32]] '#{kind})
         mailbox [(frame 7 0.5) (frame -3 21.5) (hex "fffd")]]
     (is (= [nil [21.5] nil] (map #(some-> (temperature %) vec) mailbox)))
     (is (= [0.5 nil nil] (map #(first (wanted % (object-array [7]))) mailbox)))))

@@ -8,6 +8,7 @@
   (:import
    (clojure.lang Var)
    (java.lang ClassValue)
+   (java.util.concurrent Executors)
    (magnetar.kernel.channel Buffer Channel GoBody)
    (magnetar.kernel.fiber Fiber Fibers Fibers$Hold ThreadLocals)))
 
@@ -95,3 +96,9 @@
   "Runs `f` on a fiber of its own."
   [^String site f]
   (Fibers/start site Fibers$Hold/STRONG ^Runnable f))
+
+(defn run-agents
+  "Runs each action that is sent with `send-off` to an agent of Clojure on a fiber of its own; returns nil."
+  []
+  (set-agent-send-off-executor! (Executors/newVirtualThreadPerTaskExecutor))
+  nil)

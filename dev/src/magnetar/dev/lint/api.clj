@@ -1,5 +1,5 @@
 (ns magnetar.dev.lint.api
-  "api.edn, the contract: namespace, name, kind, arglists, since. Compared with what the namespaces publish."
+  "api.edn, the contract: namespace, name, kind, arglists, since, deprecated. Compared with what the namespaces publish."
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]
@@ -23,9 +23,10 @@
   (second (re-find #"<version>(\d+\.\d+)" (sources/text "pom.xml"))))
 
 (defn- entry [v]
-  (let [{:keys [arglists added]} (meta v)]
+  (let [{:keys [arglists added deprecated]} (meta v)]
     (cond-> {:kind (kind v) :since (or added (this-version))}
-      arglists (assoc :arglists (edn/read-string (pr-str arglists))))))
+      arglists (assoc :arglists (edn/read-string (pr-str arglists)))
+      deprecated (assoc :deprecated deprecated))))
 
 (defn published
   "What the public namespaces of the core publish now, in the shape of api.edn."

@@ -298,14 +298,14 @@
 (defn- bound [{:keys [site locals]}]
   (into (set locals) (filter #(pinned? (:env site) %)) (keys (:env site))))
 
-;; The bits room is asked when a binary pattern is met: it is no part of matching otherwise.
+;; Loaded when a binary pattern is met: matching needs no layouts otherwise.
 (defn- bits-pattern [state layout]
-  (let [ask #(requiring-resolve (symbol "magnetar.bits" %))
+  (let [ask #(requiring-resolve (symbol "magnetar.impl.bits.pattern" %))
         bound (bound state)
-        new ((ask "pattern-locals") layout bound)
-        pins (filter #(pinned? (:env (:site state)) %) ((ask "pattern-pins") layout bound))]
+        new ((ask "locals") layout bound)
+        pins (filter #(pinned? (:env (:site state)) %) ((ask "pins") layout bound))]
     (apart state "bits" (fn [state value]
-                          (-> (step state :array (gensym "fields") ((ask "match-form") layout bound value) new)
+                          (-> (step state :array (gensym "fields") ((ask "form") layout bound value) new)
                               (update :locals into new)
                               (update :pins into pins))))))
 
