@@ -276,7 +276,11 @@
   (if (neg? nanos) false (clock/millis nanos)))
 
 (defn cancel-timer
-  "Stops a timer, also one of `magnetar.timer`: the milliseconds that were left, or false if it has sent, was stopped, or never was.
+  "Stops a timer, also one of `magnetar.timer`: the milliseconds that were left, or false if it has fired or was stopped.
+
+  Once it has returned, nothing is sent and no call begins any more; a call that runs goes on. Of an interval that runs, it is
+  the time until the next call, and false if the interval has ended with its owner. Fails with :magnetar/not-a-timer for what
+  no function has started as a timer, such as a reference of `make-ref` or `monitor`.
 
     (cancel-timer timer) ;=> 480
 
@@ -286,7 +290,7 @@
   (millis (timers/cancel "cancel-timer" timer)))
 
 (defn read-timer
-  "The milliseconds until a timer sends, also one of `magnetar.timer`, or false if it has, was stopped, or never was.
+  "The milliseconds until a timer fires, also one of `magnetar.timer`, or false if it has fired or was stopped.
 
     (read-timer timer) ;=> 480
 

@@ -1,10 +1,11 @@
 (ns magnetar.timer
-  "Functions and messages later, or again and again.
+  "Calls and exit signals later, and calls and messages again and again.
 
-  once    apply-after send-after exit-after kill-after
+  once    apply-after exit-after kill-after
   again   apply-interval apply-repeatedly send-interval
-  end     cancel
   also    tc, how long a call takes
+
+  `magnetar.actor/send-after` sends a message later. `magnetar.actor/cancel-timer` stops every timer, of both namespaces.
 
     (timer/send-interval 1000 :tick)
     (timer/apply-interval 60000 clean-up)
@@ -89,12 +90,8 @@
   (.pid (LocalProcess/require operation)))
 
 (defn send-after
-  "Sends the message to this process, or to a pid or name, when so many milliseconds have passed; returns the timer.
-
-    (timer/send-after 500 :tick)
-
-  In Erlang: timer:send_after/2,3. The same as `magnetar.actor/send-after`."
-  {:erlang "timer:send_after/3"}
+  "Deprecated: use `magnetar.actor/send-after`, which takes whom to send to, as in (actor/send-after 500 (self) :tick)."
+  {:deprecated "0.2"}
   ([duration message] (send-after duration (self "send-after") message))
   ([duration to message] (actor/send-after duration to message)))
 
@@ -210,16 +207,9 @@
                        (str "`send-interval` wants a pid or a name to send to; this is " (arguments/show to) ".") {:value to}))
    (interval "send-interval" "send-interval" duration (if (instance? Pid to) to (own-pid)) #(send-to to message))))
 
-;; ---- end
-
 (defn cancel
-  "Stops a timer: true, or false if it has fired, was cancelled, or has ended with its owner. Once it has returned nothing is sent and no
-  call begins any more; a call that runs goes on. `magnetar.actor/cancel-timer` stops the same timers, and says how much time was left.
-
-    (timer/cancel timer) ;=> true
-
-  In Erlang: timer:cancel/1."
-  {:erlang "timer:cancel/1"}
+  "Deprecated: use `magnetar.actor/cancel-timer`, which returns the milliseconds that were left where this returns true."
+  {:deprecated "0.2"}
   [timer]
   (not (neg? (timers/cancel "cancel" timer))))
 

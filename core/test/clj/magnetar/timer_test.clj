@@ -49,8 +49,8 @@
     (let [times (atom [])
           timer (timer/apply-after 30 #(swap! times conj (now)))]
       (scope/sleep 29)
-      (is (true? (timer/cancel timer)))
-      (is (false? (timer/cancel timer)))
+      (is (= 1 (actor/cancel-timer timer)))
+      (is (false? (actor/cancel-timer timer)))
       (scope/sleep 100)
       (is (= [] @times)))))
 
@@ -59,24 +59,19 @@
     (let [ended (atom nil)
           timer (timer/apply-after 10 #(do (scope/sleep 20) (reset! ended (now))))]
       (scope/sleep 15)
-      (is (false? (timer/cancel timer)))
+      (is (false? (actor/cancel-timer timer)))
       (scope/sleep 50)
       (is (= 30 @ended)))))
 
-(deftest messages-and-exit-signals-come-later
+(deftest exit-signals-come-later
   (with-virtual-clock
     (actor/with-process {:trap-exit true}
       (let [pid (actor/spawn-link #(receive ::never nil))
             other (actor/spawn-link #(receive ::never nil))]
-        (timer/send-after 10 :hello)
         (timer/exit-after 20 pid :bored)
         (timer/kill-after 30 other)
-        (is (= [:hello 10] [(receive x x) (now)]))
         (is (= [[:EXIT pid :bored] 20] [(receive x x) (now)]))
         (is (= [[:EXIT other :killed] 30] [(receive x x) (now)]))
-        (let [timer (timer/send-after 10 :again)]
-          (is (true? (timer/cancel timer)))
-          (is (false? (timer/cancel timer))))
         (is (= :exited (try (actor/with-process {} (timer/exit-after 5 :late) (pause 50))
                             (catch clojure.lang.ExceptionInfo e (when (= :late (:reason (ex-data e))) :exited)))))))))
 
@@ -145,8 +140,8 @@
       (let [n (atom 0)
             timer (timer/apply-interval 10 #(swap! n inc))]
         (scope/sleep 35)
-        (is (true? (timer/cancel timer)))
-        (is (false? (timer/cancel timer)))
+        (is (= 5 (actor/cancel-timer timer)))
+        (is (false? (actor/cancel-timer timer)))
         (scope/sleep 100)
         (is (= 3 @n))))))
 
@@ -163,14 +158,14 @@
                  (actor/with-process {}
                    (let [timer (timer/send-interval 1 :tick)]
                      (receive :tick nil)
-                     (timer/cancel timer)
+                     (actor/cancel-timer timer)
                      (actor/flush)
                      (receive :tick false (after 10 true))))))))
 
-(deftest each-timer-is-cancelled-and-read-by-both-of-the-modules
+(deftest each-timer-is-cancelled-and-read-alike
   (with-virtual-clock
     (actor/with-process {}
-      (doseq [start [#(timer/apply-after 500 println) #(timer/send-after 500 :tick) #(actor/send-after 500 (actor/self) :tick)
+      (doseq [start [#(timer/apply-after 500 println) #(actor/start-timer 500 (actor/self) :tick) #(actor/send-after 500 (actor/self) :tick)
                      #(timer/exit-after 500 :late) #(timer/send-interval 500 :tick) #(timer/apply-interval 500 println)]]
         (let [timer (start)]
           (is (= 500 (actor/read-timer timer)))
@@ -178,9 +173,6 @@
           (is (= 300 (actor/read-timer timer)))
           (is (= 300 (actor/cancel-timer timer)))
           (is (false? (actor/cancel-timer timer)))
-          (is (false? (timer/cancel timer))))
-        (let [timer (start)]
-          (is (true? (timer/cancel timer)))
           (is (false? (actor/read-timer timer)))))
       (let [fired (timer/apply-after 10 (fn []))]
         (scope/sleep 20)
@@ -188,6 +180,23 @@
         (is (false? (actor/cancel-timer fired))))
       (let [message (try (actor/cancel-timer :x) (catch IllegalArgumentException e (ex-message e)))]
         (is (= "`cancel-timer` wants a timer, as `send-after`, `start-timer` or `timer/apply-after` return it; this is :x." message))))))
+
+(deftest a-reference-that-is-no-timer-is-refused
+  (actor/with-process {}
+    (doseq [f [actor/cancel-timer actor/read-timer]
+            ref [(actor/make-ref) (actor/monitor (self)) (actor/make-alias)]]
+      (is (thrown-with-msg? IllegalArgumentException #"-timer` wants a timer, .* a reference that is no timer\. `demonitor` ends a monitor" (f ref))))))
+
+(deftest the-deprecated-names-do-the-same
+  (with-virtual-clock
+    (actor/with-process {}
+      (timer/send-after 10 :hello)
+      (timer/send-after 20 (self) :again)
+      (is (= [[:hello 10] [:again 20]] (vec (repeatedly 2 (fn [] [(receive x x) (now)])))))
+      (let [timers [(timer/send-after 10 :never) (timer/apply-after 10 println) (timer/send-interval 10 :never)]]
+        (is (= [true true true] (mapv timer/cancel timers)))
+        (is (= [false false false] (mapv timer/cancel timers))))
+      (is (thrown-with-msg? IllegalArgumentException #"`cancel` wants a timer" (timer/cancel :x))))))
 
 (deftest what-is-wrong-is-refused-at-once
   (is (thrown-with-msg? IllegalArgumentException #"`apply-after` wants a function" (timer/apply-after 10 nil)))
@@ -198,15 +207,14 @@
                         (timer/apply-interval 9223372036854 println)))
   (is (thrown-with-msg? IllegalArgumentException #"^`apply-interval` wants a duration above 0 that ends; this is 0\.$" (timer/apply-interval 0 println)))
   (is (thrown-with-msg? IllegalArgumentException #"`send-interval` wants a pid or a name to send to; this is 7" (timer/send-interval 10 7 :x)))
-  (is (thrown-with-msg? IllegalArgumentException #"`exit-after` wants a pid or the name of a process; this is 5" (timer/exit-after 10 5 :y)))
-  (is (thrown-with-msg? IllegalArgumentException #"`cancel` wants a timer" (timer/cancel :x))))
+  (is (thrown-with-msg? IllegalArgumentException #"`exit-after` wants a pid or the name of a process; this is 5" (timer/exit-after 10 5 :y))))
 
 (deftest the-longest-times-are-times
   (with-virtual-clock
     (let [long-time (quot Long/MAX_VALUE 1000001)
           timers [(timer/apply-after long-time (fn [])) (timer/apply-interval long-time (fn []))]]
       (scope/sleep 1)
-      (is (= [true true] (mapv timer/cancel timers))))))
+      (is (= [true true] (mapv (comp pos? actor/cancel-timer) timers))))))
 
 (deftest tc-tells-how-long-a-call-takes
   (is (= [20000 :value] (with-virtual-clock (timer/tc #(do (scope/sleep %) :value) 20)))))

@@ -34,14 +34,18 @@
       (Send/exit (.-pid timer) :kill))
     stopped))
 
+(defn- timer? [x]
+  (or (instance? Timer x) (and (instance? Ref x) (SendTimers/isTimer x))))
+
 (defn- check [operation x]
-  (when-not (or (instance? Ref x) (instance? Timer x))
+  (when-not (timer? x)
     (arguments/misuse :magnetar/not-a-timer
-                      (str "`" operation "` wants a timer, as `send-after`, `start-timer` or `timer/apply-after` return it; this is " (arguments/show x) ".")
+                      (str "`" operation "` wants a timer, as `send-after`, `start-timer` or `timer/apply-after` return it; this is " (arguments/show x)
+                           (if (instance? Ref x) ", a reference that is no timer. `demonitor` ends a monitor, and `unalias` an alias." "."))
                       {:value x})))
 
 (defn cancel
-  "Stops the timer: the nanoseconds that were left, or a negative number if it has fired, was stopped, or never was."
+  "Stops the timer: the nanoseconds that were left, or a negative number if it has fired or was stopped."
   ^long [operation timer]
   (check operation timer)
   (if (instance? Ref timer)

@@ -19,6 +19,11 @@ public final class SendTimers {
         }
     }
 
+    /** True if the reference is that of a timer. One that was read from text is not. */
+    public static boolean isTimer(Ref ref) {
+        return ref instanceof TimerRef;
+    }
+
     /** Sends the message after so many nanoseconds; with {@code tagged} inside a message that holds the reference. */
     public static Ref after(long nanos, Object to, Object message, boolean tagged) {
         Fiber fiber = Fiber.current();
