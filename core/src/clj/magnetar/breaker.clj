@@ -1,190 +1,38 @@
 (ns magnetar.breaker
-  "A circuit breaker that is a server: shared by its name, supervised, and awake while nobody calls.
-
-    (breaker/start-link {:name :payments :failure-threshold [5 20] :delay 10000 :probe ping})
-
-    (breaker/call :payments charge card)
-
-  start       start-link start
-  use         call
-  look        status subscribe
-
-  Its states and their rules are those of `magnetar.resilience/circuit-breaker`, which is less, and enough for most. What a process adds: the breaker is half-open at
-  its time, and not at the next call; a probe may do the trial, so that no call of the program has to; whoever has subscribed is told; and the trial of a caller that
-  has died is given to another. A call runs on the fiber of its caller."
+  "Deprecated: the circuit breaker has one home, `magnetar.resilience`. These are its names of version 0.1."
+  {:deprecated "0.2"}
   (:require
-   [magnetar.actor :as actor :refer [!]]
-   [magnetar.gen-server :as gs]
-   [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.breaker :as machine]
-   [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
-   [magnetar.proc-lib :as proc-lib]
-   [magnetar.scope :as scope])
-  (:import
-   (java.time Duration)))
+   [magnetar.resilience :as resilience]))
 
 (set! *warn-on-reflection* true)
 
-;; ---- the server: {:who :how :probe :breaker :trials {monitor epoch} :subscribers {monitor pid}}
-
-(defn- start-probe [{:keys [probe breaker] :as state}]
-  (let [[_ ref] (actor/spawn-opt {:monitor true :bindings :none} probe)]
-    (assoc state :probing [ref (:epoch breaker)])))
-
-(defn- entered
-  "What the server does on its way into a state."
-  [{:keys [breaker how probe] :as state} after]
-  (case after
-    :open (do
-            (when (< (long (:delay how)) clock/infinite)
-              (actor/send-after (Duration/ofNanos (:delay how)) (actor/self) [::delay-over (:epoch breaker)]))
-            state)
-    :half-open (if probe (start-probe state) state)
-    :closed state))
-
-(defn- move
-  "The state with the breaker after f; those who want to know are told of a change."
-  [{:keys [who breaker subscribers] :as state} f]
-  (let [before (:state breaker)
-        {after :state :as changed} (f breaker)
-        state (assoc state :breaker changed)]
-    (if (= before after)
-      state
-      (do
-        (run! #(! % [:breaker who before after]) (vals subscribers))
-        (entered state after)))))
-
-(defn- settle [{:keys [how] :as state} epoch good?]
-  (move state #(machine/settle % how epoch good? (clock/now))))
-
-(defn- on-trial
-  "The state once a process is on trial: if it dies, another one may be."
-  [{:keys [breaker] :as state} pid]
-  (if (= :half-open (:state breaker))
-    (assoc-in state [:trials (actor/monitor pid)] [pid (:epoch breaker)])
-    state))
-
-(defn- admit [{:keys [how probe breaker] :as state} pid]
-  (if (or (= :open (:state breaker)) (and probe (= :half-open (:state breaker))))
-    [:reply [:refused (machine/refusal breaker how (clock/now))] state]
-    (let [{:keys [breaker] :as state} (move state #(machine/admit % how (clock/now)))]
-      (if (:pass? breaker)
-        [:reply [:pass (:epoch breaker) (:fail-on how)] (on-trial state pid)]
-        [:reply [:refused (machine/refusal breaker how (clock/now))] state]))))
-
-(defn- end-trial [{:keys [trials] :as state} pid]
-  (if-some [ref (some (fn [[ref [who]]] (when (= pid who) ref)) trials)]
-    (do
-      (actor/demonitor ref {:flush true})
-      (update state :trials dissoc ref))
-    state))
-
-(defn- handle-call [request [pid] state]
-  (case (when (vector? request) (first request))
-    :admit (admit state pid)
-    :subscribe [:reply :ok (assoc-in state [:subscribers (actor/monitor pid)] pid)]
-    :status [:reply (machine/look (:breaker state)) state]
-    [:reply [:error :unknown-call] state]))
-
-(defn- handle-cast [request state]
-  (let [[word pid epoch good?] (when (vector? request) request)]
-    [:noreply (if (= :settle word)
-                (settle (end-trial state pid) epoch good?)
-                state)]))
-
-(defn- probed
-  "The state once the probe has ended. If that did not decide it, since more than one has to succeed, the next one begins: no call may."
-  [{[_ epoch] :probing :as state} good?]
-  (let [{:keys [breaker] :as state} (-> (update-in state [:breaker :trials] inc)
-                                        (dissoc :probing)
-                                        (settle epoch good?))]
-    (if (= epoch (:epoch breaker)) (start-probe state) state)))
-
-(defn- down [{:keys [trials probing] :as state} ref why]
-  (let [[_ epoch] (trials ref)]
-    (cond
-      epoch (settle (update state :trials dissoc ref) epoch nil)
-      (= ref (first probing)) (probed state (= :normal why))
-      :else (update state :subscribers dissoc ref))))
-
-(defn- handle-info [message {:keys [breaker] :as state}]
-  (let [[word x _ _ why] (when (vector? message) message)]
-    [:noreply (cond
-                (= :DOWN word) (down state x why)
-                (= [::delay-over (:epoch breaker)] message) (move state #(machine/half-open % (clock/now)))
-                :else state)]))
-
-(def ^:private behaviour
-  {:name 'magnetar.breaker
-   :init (fn [state] [:ok (assoc state :who (or (:who state) (actor/self)) :breaker machine/closed :trials {} :subscribers {})])
-   :handle-call handle-call
-   :handle-cast handle-cast
-   :handle-info handle-info})
-
-;; ---- start
-
-(defn- start-with [operation start {:keys [name probe] :as options}]
-  (arguments/options operation [:name :failure-threshold :success-threshold :delay :fail-on :probe] options)
-  (let [how (machine/options options)]
-    (start behaviour
-           {:who name :how how :probe (arguments/option-function :probe probe "ping")}
-           {:name name :spawn-opt {:bindings :none}})))
-
 (defn start-link
-  "Starts a breaker, closed, linked to this process: [:ok pid]. Options are :name,
-  :failure-threshold, :success-threshold, :delay and :fail-on, as for `magnetar.resilience/circuit-breaker`, and:
-
-  :probe  a function without arguments that is called, in a process of its own, when the breaker is half-open, as often as :success-threshold says; if
-          it returns, that is a success, and if it throws, the breaker is open again. Calls are refused meanwhile, so give it a bound
-
-    {:id :payments :start [breaker/start-link {:name :payments :delay 10000}]}"
+  "Deprecated: use `magnetar.resilience/start-breaker-link`."
+  {:deprecated "0.2"}
   [options]
-  (start-with "start-link" gs/start-link options))
+  (resilience/start-breaker-link options))
 
 (defn start
-  "Like `start-link`, without a link.
-
-    (breaker/start {:name :payments}) ;=> [:ok pid]"
+  "Deprecated: use `magnetar.resilience/start-breaker`."
+  {:deprecated "0.2"}
   [options]
-  (start-with "start" gs/start options))
-
-;; ---- use
-
-(defn- tell [breaker epoch good?]
-  (scope/shield (gs/cast breaker [:settle (actor/self) epoch good?])))
-
-(defn- guarded [breaker f args]
-  (let [[word x fail-on] (gs/call breaker [:admit])]
-    (when (= :refused word)
-      (throw x))
-    (let [{:keys [value error]} (try {:value (apply f args)} (catch Throwable e {:error e}))]
-      (tell breaker x (machine/good? fail-on error))
-      (if error (throw error) value))))
+  (resilience/start-breaker options))
 
 (defn call
-  "Calls (f & args) on this fiber if the breaker lets it pass, and returns its value; else throws an ExceptionInfo of :magnetar/circuit-open.
-
-  What f throws counts as :fail-on says, and is thrown on; cancellations count for nothing.
-
-    (breaker/call :payments charge card)"
+  "Deprecated: use `magnetar.resilience/call`, as in (call (circuit-breaker :payments) charge card)."
+  {:deprecated "0.2"}
   [breaker f & args]
-  (arguments/function "call" f "(breaker/call :payments charge card)")
-  (proc-lib/in-process #(guarded breaker f args)))
-
-;; ---- look
+  (apply resilience/call (resilience/circuit-breaker breaker) f args))
 
 (defn status
-  "What the breaker shows: {:state :calls :failures :trials}.
-
-    (breaker/status :payments) ;=> {:state :closed :calls 7 :failures 1 :trials 0}"
+  "Deprecated: use @(magnetar.resilience/circuit-breaker :payments)."
+  {:deprecated "0.2"}
   [breaker]
-  (gs/call breaker [:status]))
+  @(resilience/circuit-breaker breaker))
 
 (defn subscribe
-  "Lets the breaker send this process [:breaker name before after] at each change of its state; returns :ok.
-
-    (breaker/subscribe :payments)"
+  "Deprecated: use `magnetar.resilience/subscribe`."
+  {:deprecated "0.2"}
   [breaker]
-  (actor/self) ; fails outside of processes, where nobody would be told
-  (gs/call breaker [:subscribe]))
+  (resilience/subscribe breaker))

@@ -10,6 +10,7 @@
   hedge            a second time in parallel if the first is slow
 
   throttle debounce batch window    channels from channels
+  start-breaker-link start-breaker subscribe    a circuit breaker that is a server, with a name or a supervisor
 
   A policy is a function of a function without arguments, as retry and its like make it: `(policy f)` calls f, or does not. Those with a
   state show it: `@breaker`. Time is the clock of the fiber's world, chance its random numbers. Every wait can be cancelled; cancellation and
@@ -19,6 +20,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.breaker :as breaker]
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.loading :as loading]
    [magnetar.impl.outcomes :as outcomes]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
@@ -28,7 +30,8 @@
   (:import
    (clojure.lang IDeref IFn)
    (java.util.concurrent ExecutionException)
-   (magnetar.kernel.fiber Fiber)))
+   (magnetar.kernel.fiber Fiber)
+   (magnetar.kernel.process Pid)))
 
 (set! *warn-on-reflection* true)
 
@@ -226,13 +229,35 @@
       (move breaker how #(breaker/settle % how epoch good? (clock/now)))
       (if error (throw error) value))))
 
+(defn- value-breaker [{:keys [on-state-change] :as options}]
+  (arguments/options "circuit-breaker" [:failure-threshold :success-threshold :delay :fail-on :on-state-change] options)
+  (let [how (assoc (breaker/options options)
+                   :on-state-change (or (arguments/option-function :on-state-change on-state-change "println") (fn [_ _])))
+        breaker (atom breaker/closed)]
+    (policy #(guarded breaker how %) #(breaker/look @breaker))))
+
+;; A breaker that is a server is loaded when it is used: with it come the servers, which load as long as all the rest.
+(defn- served [word]
+  (loading/value (symbol "magnetar.resilience.breaker" word)))
+
+(defn- served-breaker [server]
+  (let [run (served "run")
+        status (served "status")]
+    (policy #(run server %) #(status server))))
+
+(defn- check-unserved [options]
+  (when (some #(contains? options %) [:name :probe])
+    (arguments/misuse :magnetar/bad-option
+                      "A circuit breaker with a :name or a :probe is a server: start it by `start-breaker-link`, and use it by its name or pid, as in (circuit-breaker :payments)."
+                      {:options options})))
+
 (defn circuit-breaker
   "A policy that refuses calls while most fail, with an ExceptionInfo of :magnetar/circuit-open that says when to come back.
 
   Closed, it lets calls pass; when too many of the last ones failed it opens and refuses; after a delay it is half-open and lets a few pass on trial:
   they close it, or one failure opens it again. A call that is cancelled counts for nothing, so a `timeout` belongs
   inside the breaker. `@breaker` ;=> {:state :closed, :calls 7, :failures 1, :trials 0}. Share one among all that
-  call the same thing. Options:
+  call the same thing. Given the name or pid of a breaker that `start-breaker-link` has started, it is the policy of that one. Options:
 
     :failure-threshold  5 in a row; [failures calls] for so many among the last calls
     :success-threshold  1, the trials that have to succeed
@@ -242,14 +267,45 @@
     :on-state-change    a function of the state before and after, called by the fiber that changed it
 
     (def breaker (circuit-breaker {:failure-threshold [5 20] :delay 10000}))
-    (call breaker fetch url)"
+    (call breaker fetch url)
+    (call (circuit-breaker :payments) charge card)"
   ([] (circuit-breaker nil))
-  ([{:keys [on-state-change] :as options}]
-   (arguments/options "circuit-breaker" [:failure-threshold :success-threshold :delay :fail-on :on-state-change] options)
-   (let [how (assoc (breaker/options options)
-                    :on-state-change (or (arguments/option-function :on-state-change on-state-change "println") (fn [_ _])))
-         breaker (atom breaker/closed)]
-     (policy #(guarded breaker how %) #(breaker/look @breaker)))))
+  ([options]
+   (cond
+     (or (ident? options) (vector? options) (instance? Pid options)) (served-breaker options)
+     (map? options) (do (check-unserved options) (value-breaker options))
+     :else (value-breaker options))))
+
+(defn start-breaker-link
+  "Starts a circuit breaker as a server, closed, linked to this process: [:ok pid]. For children of a supervisor.
+
+  `circuit-breaker` makes a policy of its name or pid. Against a breaker that is a value, it is half-open at its time, and not at the next call; it may
+  try with a probe; it tells its subscribers of changes; and the trial of a caller that has died is given to another. Calls run on the fibers of their
+  callers. Options: those of `circuit-breaker` except :on-state-change, and:
+
+    :name   a keyword or symbol, [:global name], or [:via registry name]
+    :probe  a function without arguments that is called, in a process of its own, when the breaker is half-open, as often as :success-threshold says.
+            A return is a success; if it throws, the breaker is open again. Calls are refused meanwhile, so give it a bound
+
+    {:id :payments :start [start-breaker-link {:name :payments :delay 10000}]}"
+  [options]
+  ((served "start-link") options))
+
+(defn start-breaker
+  "Like `start-breaker-link`, without a link.
+
+    (start-breaker {:name :payments}) ;=> [:ok pid]"
+  [options]
+  ((served "start") options))
+
+(defn subscribe
+  "Lets the breaker with the name or pid send this process [:breaker name before after] at each change of its state; returns :ok.
+
+  The breaker was started by `start-breaker-link` or `start-breaker`. One that is started in its place does not know the subscribers: subscribe again.
+
+    (subscribe :payments)"
+  [breaker]
+  ((served "subscribe") breaker))
 
 ;; ---- rate limiter
 

@@ -3,8 +3,9 @@
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [after receive]]
-   [magnetar.breaker :as breaker]
+   [magnetar.breaker :as deprecated]
    [magnetar.gen-server :as gs]
+   [magnetar.resilience :as r]
    [magnetar.scope :as scope]
    [magnetar.support :refer [with-failures]]
    [magnetar.test :as test :refer [with-virtual-clock]]))
@@ -16,7 +17,7 @@
 
 (defn- outcome [b f]
   (try
-    (breaker/call b f)
+    (r/call (r/circuit-breaker b) f)
     (catch clojure.lang.ExceptionInfo e (:magnetar/reason (ex-data e)))))
 
 (defn- with-breaker
@@ -24,8 +25,8 @@
   [options f]
   (with-virtual-clock
     (actor/with-process {:trap-exit true}
-      (let [[_ b] (breaker/start-link (merge {:name ::b :failure-threshold 2 :delay 1000} options))]
-        (breaker/subscribe b)
+      (let [[_ b] (r/start-breaker-link (merge {:name ::b :failure-threshold 2 :delay 1000} options))]
+        (r/subscribe b)
         (try
           (f b)
           (finally (gs/stop b)))))))
@@ -50,7 +51,7 @@
              (outcome b fail)
              (told)
              (told)
-             (let [caller (actor/spawn #(breaker/call b (fn [] (receive ::never nil))))]
+             (let [caller (actor/spawn #(r/call (r/circuit-breaker b) (fn [] (receive ::never nil))))]
                (scope/sleep 1)
                (let [refused (outcome b (constantly :fine))]
                  (actor/exit caller :kill)
@@ -80,9 +81,9 @@
          (with-breaker {}
            (fn [b]
              (dotimes [_ 3]
-               (try (scope/with-scope [_ {:deadline 10}] (breaker/call b #(scope/sleep 1000))) (catch clojure.lang.ExceptionInfo _)))
+               (try (scope/with-scope [_ {:deadline 10}] (r/call (r/circuit-breaker b) #(scope/sleep 1000))) (catch clojure.lang.ExceptionInfo _)))
              (scope/sleep 1)
-             (breaker/status b))))))
+             @(r/circuit-breaker b))))))
 
 (deftest what-a-breaker-does-not-know-does-it-no-harm
   (is (= [[:error :unknown-call] :fine]
@@ -92,6 +93,36 @@
                             [(gs/call b :junk) (outcome b (constantly :fine))])))))
 
 (deftest what-is-wrong-is-refused-at-once
-  (is (thrown-with-msg? IllegalArgumentException #"does not know :dealy" (breaker/start {:dealy 1})))
-  (is (thrown-with-msg? IllegalArgumentException #":probe is a function" (breaker/start {:probe 7})))
-  (is (thrown-with-msg? IllegalArgumentException #"`call` wants a function" (breaker/call ::b 7))))
+  (is (thrown-with-msg? IllegalArgumentException #"does not know :dealy" (r/start-breaker {:dealy 1})))
+  (is (thrown-with-msg? IllegalArgumentException #":probe is a function" (r/start-breaker {:probe 7})))
+  (is (thrown-with-msg? IllegalArgumentException #"`call` wants a function" (r/call (r/circuit-breaker ::b) 7))))
+
+(deftest a-policy-of-a-breaker-stands-among-others
+  (is (= [:fine :half-open]
+         (with-breaker {:success-threshold 2}
+           (fn [b]
+             (outcome b fail)
+             (outcome b fail)
+             [(r/call [(r/retry {:max-attempts 2 :backoff (r/constant 1000)}) (r/circuit-breaker b) (r/timeout 100)] (constantly :fine))
+              (:state @(r/circuit-breaker b))])))))
+
+(deftest options-of-a-server-are-refused-where-there-is-none
+  (doseq [options [{:name :payments} {:probe identity}]]
+    (is (thrown-with-msg? IllegalArgumentException #"is a server: start it by `start-breaker-link`" (r/circuit-breaker options))))
+  (is (thrown-with-msg? IllegalArgumentException #"takes its options as a map; this is 7" (r/circuit-breaker 7))))
+
+(deftest the-deprecated-names-do-the-same
+  (is (= [:down :down [:closed :open 0] :magnetar/circuit-open :open]
+         (with-virtual-clock
+           (actor/with-process {:trap-exit true}
+             (let [[_ b] (deprecated/start-link {:failure-threshold 2})
+                   outcome #(try (deprecated/call b %) (catch clojure.lang.ExceptionInfo e (:magnetar/reason (ex-data e))))]
+               (deprecated/subscribe b)
+               (try
+                 [(outcome fail) (outcome fail) (told) (outcome fail) (:state (deprecated/status b))]
+                 (finally (gs/stop b))))))))
+  (is (= [:ok 3] (with-virtual-clock
+                   (let [[word b] (deprecated/start {})]
+                     (try
+                       [word (deprecated/call b + 1 2)]
+                       (finally (gs/stop b))))))))

@@ -4,7 +4,6 @@
    [clojure.test :refer [deftest is testing use-fixtures]]
    [magnetar.actor :as actor :refer [receive]]
    [magnetar.agent :as agent]
-   [magnetar.breaker :as breaker]
    [magnetar.channel :as channel]
    [magnetar.gen-event :as gen-event]
    [magnetar.gen-server :as gs]
@@ -56,7 +55,7 @@
    "resilience/debounce" (fn [_] (resilience/debounce (channel/chan) nil))
    "resilience/constant" (fn [_] (resilience/constant nil))
    "resilience/batch, :within" (fn [_] (resilience/batch (channel/chan) {:size 1 :within nil}))
-   "breaker/start, :delay" (fn [_] (breaker/start {:delay nil}))})
+   "resilience/start-breaker, :delay" (fn [_] (resilience/start-breaker {:delay nil}))})
 
 (deftest a-timeout-that-is-nil-is-refused
   (actor/with-process {}

@@ -5,7 +5,6 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor]
    [magnetar.application :as application]
-   [magnetar.breaker :as breaker]
    [magnetar.channel :as channel]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
@@ -46,7 +45,7 @@
    ["window" :step #(r/window (channel/chan) {:size 1 :step %}) [0 -1 1.5 "1"]]
    ["circuit-breaker" :failure-threshold #(r/circuit-breaker {:failure-threshold %}) [0 -1 1.5 "1" [3 2]]]
    ["circuit-breaker" :success-threshold #(r/circuit-breaker {:success-threshold %}) [0 -1 1.5 "1"]]
-   ["start-link" :success-threshold #(breaker/start-link {:success-threshold %}) [0 -1 1.5 "1"]]
+   ["start-breaker-link" :success-threshold #(r/start-breaker-link {:success-threshold %}) [0 -1 1.5 "1"]]
    ["pipeline-link" "number of workers" #(sup/pipeline-link % (channel/chan) (map inc) (channel/chan)) [0 -1 1.5 "1" nil]]
    ["shutdown" "status" #(application/shutdown %) [-1 1.5 "1" nil 256]]])
 

@@ -6,7 +6,6 @@
    [magnetar.actor :as actor :refer [! after continue receive self]]
    [magnetar.actor-support :as processes]
    [magnetar.agent :as agent]
-   [magnetar.breaker :as breaker]
    [magnetar.gen-event :as ge]
    [magnetar.gen-server :as gs]
    [magnetar.gen-statem :as statem]
@@ -106,16 +105,16 @@
 
 (deftest a-call-under-a-policy-that-continues-is-no-failure
   (let [me (self)
-        [_ process] (breaker/start {:failure-threshold 1})
+        [_ process] (resilience/start-breaker {:failure-threshold 1})
         policy (resilience/circuit-breaker {:failure-threshold 1 :fail-on Throwable})
         attempts (atom 0)]
-    (doseq [call [#(breaker/call process %)
+    (doseq [call [#(resilience/call (resilience/circuit-breaker process) %)
                   #(resilience/call policy %)
                   #(resilience/call (resilience/retry {:retry-on Throwable :backoff (constantly 0)}) %)]]
       (actor/spawn (fn [] (call (fn [] (swap! attempts inc) (continue ! me :continued)))))
       (is (= :continued (message))))
     (is (= 3 @attempts))
-    (is (= [:closed 0] ((juxt :state :failures) (breaker/status process))))
+    (is (= [:closed 0] ((juxt :state :failures) @(resilience/circuit-breaker process))))
     (is (= [:closed 0] ((juxt :state :failures) @policy)))))
 
 (deftest the-start-of-a-child-that-continues-is-no-failed-start
