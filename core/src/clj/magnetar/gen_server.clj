@@ -38,6 +38,7 @@
    [magnetar.gen-server.behaviour :as behaviour]
    [magnetar.gen-server.loop :as server]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.otp.behaviour :as otp]
    [magnetar.impl.otp.debug :as debug]
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.otp.names :as names]
@@ -52,9 +53,22 @@
 
 ;; ---- start
 
-(defn- start-with [operation behaviour argument options how]
-  (let [^Behaviour behaviour (behaviour/behaviour behaviour)]
-    (host/start operation (.-label behaviour) #(server/begin behaviour argument %1 %2) options how)))
+(def ^:private options
+  (conj host/options :shed))
+
+(defn- shedding
+  "The kind of a server that sheds."
+  [^Behaviour behaviour {:keys [target interval] :or {target 20 interval 200} :as shed}]
+  (arguments/options ":shed" [:target :interval] shed)
+  (when-not (.-handle-call behaviour)
+    (otp/missing (.-kind behaviour) (.-label behaviour) (.-source behaviour) :handle-call))
+  (server/shedding {:target (arguments/period :target target) :interval (arguments/period :interval interval)}))
+
+(defn- start-with [operation behaviour argument {:keys [shed] :as given} how]
+  (arguments/options operation options given)
+  (let [^Behaviour behaviour (behaviour/behaviour behaviour)
+        kind (if (nil? shed) server/kind (shedding behaviour shed))]
+    (host/start operation (.-label behaviour) #(server/begin kind behaviour argument %1 %2) (dissoc given :shed) how)))
 
 (defn start-link
   "Starts a server, linked to this process, and waits until its init has returned: [:ok pid].
@@ -69,6 +83,10 @@
   :debug      a list of :trace, :statistics, :log or [:log n], see `magnetar.sys`
   :hosting    :threaded (the default), or :activated: while it waits for a message the server has no thread; the next message starts one
   :spawn-opt  options of `magnetar.actor/spawn-opt`, except :monitor
+  :shed       {:target ms :interval ms}, 20 and 200 where they are left out: refuses calls that have waited for too long. While
+              the shortest wait in the mailbox was above :target for an :interval, calls that have waited for twice the :target
+              throw :magnetar/overloaded in their callers. A call whose caller has given up is dropped. `magnetar.sys/get-status`
+              counts them. Requests of `send-request`, casts and messages are never refused. In Erlang: the library sbroker
 
     (gs/start-link 'my.counter 0 {:name :counter}) ;=> [:ok pid]
 
@@ -126,7 +144,7 @@
 
   {:timeout ms} says how long, 5000 if left out; a late answer is dropped. Throws an ExceptionInfo with :reason, :call and :doing, which is
   what the server was about, if the server dies (its reason), is dead or has no such name (:noproc), does not answer in time (:timeout), is this
-  process (:calling-self), or waits for this process itself (:call-cycle). A process that dies of it has the reason [reason call]. Outside
+  process (:calling-self), waits for this process itself (:call-cycle), or sheds the call (:overloaded, with :waited-ms). A process that dies of it has the reason [reason call]. Outside
   of processes too.
 
     (gs/call :counter :get {:timeout 1000}) ;=> 5

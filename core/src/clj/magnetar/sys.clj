@@ -59,6 +59,9 @@
 (defn get-status
   "What a server says of itself, as a map; its callback format-status decides what of the state is in it.
 
+  A gen-server that was started with :shed also says what it has shed: {:shed {:passed 98 :shed 2 :expired 0 :overloaded? false}}.
+  :expired are calls whose callers had given up.
+
     (:status (sys/get-status :counter)) ;=> :running
 
   In Erlang: sys:get_status/1,2."

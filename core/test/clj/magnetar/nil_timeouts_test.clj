@@ -8,7 +8,6 @@
    [magnetar.gen-event :as gen-event]
    [magnetar.gen-server :as gs]
    [magnetar.gen-statem :as gen-statem]
-   [magnetar.overload :as overload]
    [magnetar.pool :as pool]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.resilience :as resilience]
@@ -29,7 +28,7 @@
    "gs/receive-response" #(gs/receive-response (gs/send-request % :x) none)
    "gen-statem/call" #(gen-statem/call % :x none)
    "gen-event/call" #(gen-event/call % :handler :x none)
-   "overload/call" #(overload/call % :x none)
+   "gs/start, :shed" (fn [_] (gs/start {:init (fn [_] [:ok 1]) :handle-call (fn [_ _ s] [:noreply s])} nil {:shed {:target nil}}))
    "sys/get-state" #(sys/get-state % none)
    "agent/start" (fn [_] (agent/start (constantly 1) none))
    "actor/join" #(actor/join % none)

@@ -8,7 +8,6 @@
    [magnetar.channel :as channel]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
-   [magnetar.overload :as overload]
    [magnetar.pool :as pool]
    [magnetar.resilience :as r]
    [magnetar.supervisor :as sup]
@@ -64,8 +63,8 @@
    ["window" :length #(r/window (channel/chan) {:length %}) [0 -1 "1" :infinity]]
    ["rate-limiter" :per #(r/rate-limiter {:rate 1 :per %}) [0 -1 "1" :infinity]]
    ["circuit-breaker" :delay #(r/circuit-breaker {:delay %}) [-1 "1"]]
-   ["shedding" :target #(overload/shedding server {:target %}) [0 -1 "1" nil :infinity]]
-   ["shedding" :interval #(overload/shedding server {:interval %}) [0 -1 "1" nil]]
+   ["start" :target #(gs/start server nil {:shed {:target %}}) [0 -1 "1" nil :infinity]]
+   ["start" :interval #(gs/start server nil {:shed {:interval %}}) [0 -1 "1" nil]]
    ["run" :stop-timeout #(application/run {:name ::x} {:stop-timeout %}) [-1 "1" nil]]
    ["yield-many" :timeout #(task/yield-many [] {:timeout %}) [-1 "1" nil]]])
 

@@ -4,8 +4,8 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.gen-server :as gs]
-   [magnetar.overload :as overload]
-   [magnetar.overload.queue-age :as queue-age]
+   [magnetar.gen-server.queue-age :as queue-age]
+   [magnetar.overload :as deprecated]
    [magnetar.scope :as scope]
    [magnetar.sys :as sys]
    [magnetar.test :as test :refer [with-virtual-clock]]))
@@ -50,14 +50,13 @@
    :handle-cast (fn [_ s] [:noreply s])
    :handle-info (fn [message s] [:noreply (conj s message)])})
 
-(defn- outcome [server i timeout asked]
-  (let [began (test/now)]
-    (asked)
-    (try
-      (overload/call server i {:timeout timeout})
-      [:served (- (long (test/now)) (long began))]
-      (catch Exception e
-        [(if (overload/overloaded? e) :shed (:reason (ex-data e))) (- (long (test/now)) (long began))]))))
+(defn- reason-of [f]
+  (try (f) (catch clojure.lang.ExceptionInfo e (:reason (ex-data e)))))
+
+(defn- outcome [server i timeout]
+  (let [began (test/now)
+        answer (reason-of #(gs/call server i {:timeout timeout}))]
+    [(case answer :overloaded :shed, :timeout :timeout, :served) (- (long (test/now)) (long began))]))
 
 (defn- load-on
   "Twice as many calls as the server can do, for so many ms: the outcomes."
@@ -65,58 +64,103 @@
   (let [me (self)
         n (quot (long ms) 5)]
     (dotimes [i n]
-      (actor/spawn #(! me [:outcome (outcome server i timeout (fn []))]))
+      (actor/spawn #(! me [:outcome (outcome server i timeout)]))
       (scope/sleep 5))
     (vec (repeatedly n (fn [] (receive [:outcome o] o))))))
 
-(defn- under-load [behaviour]
+(defn- under-load [options]
   (with-virtual-clock
     (actor/with-process {}
-      (let [[_ server] (gs/start-link behaviour nil)
+      (let [[_ server] (gs/start-link slow nil options)
             outcomes (load-on server 4000 400)]
         {:by (frequencies (map first outcomes))
          :late (count (filter (fn [[how took]] (and (= :served how) (< 100 (long took)))) outcomes))
          :worked (count (sys/get-state server))}))))
 
-(def ^:private without
-  "The control: carries the same calls, and sheds nothing."
-  (assoc slow :handle-call (fn [[_ _ _ request] from s] ((:handle-call slow) request from s))))
-
 (deftest ^{:spec ["C119"]} under-twice-the-load-half-of-the-calls-are-served-and-in-time
-  (let [{:keys [by late worked]} (under-load (overload/shedding slow {:target 20 :interval 100}))]
-    (testing (str by late)
-      (is (< 330 (long (:served by))))
-      (is (nil? (:timeout by)))
-      (is (< (long late) 60))
-      (is (= worked (:served by)))))
+  (doseq [hosting [:threaded :activated]]
+    (let [{:keys [by late worked]} (under-load {:hosting hosting :shed {:target 20 :interval 100}})]
+      (testing (str by late)
+        (is (< 330 (long (:served by))))
+        (is (nil? (:timeout by)))
+        (is (< (long late) 60))
+        (is (= worked (:served by))))))
   (testing "without it most of the work is for those who have given up, which is the control"
-    (let [{:keys [by worked]} (under-load without)]
+    (let [{:keys [by worked]} (under-load {})]
       (is (< (long (:served by 0)) 120))
       (is (< 300 (long (:timeout by))))
       (is (< 700 (long worked))))))
 
-(deftest what-the-caller-has-given-up-is-not-worked-on
-  (is (= [[0 :last] {:passed 2 :shed 0 :expired 1 :overloaded? false}]
-         (with-virtual-clock
-           (actor/with-process {}
-             (let [[_ server] (gs/start-link (overload/shedding slow) nil)]
-               (actor/spawn #(overload/call server 0))
-               (scope/sleep 1)
-               (try (overload/call server 1 {:timeout 5}) (catch clojure.lang.ExceptionInfo _))
-               (overload/call server :last)
-               [(sys/get-state server) (overload/status server)]))))))
-
-(deftest the-behaviour-stays-what-it-is
+(defn- with-server
+  "The value of (f server) with a server that sheds, in virtual time."
+  [options f]
   (with-virtual-clock
     (actor/with-process {}
-      (let [[_ server] (gs/start-link (overload/shedding slow) nil)]
-        (is (= :x (gs/call server :x)))
-        (is (= [:x] (gs/call server [:x])))
-        (! server :hello)
-        (is (= [:x [:x] :hello] (sys/get-state server)))
-        (is (= {:passed 0 :shed 0 :expired 0 :overloaded? false} (overload/status server)))))))
+      (let [[_ server] (gs/start-link slow nil (merge {:shed {}} options))]
+        (f server)))))
+
+(deftest what-the-caller-has-given-up-is-not-worked-on
+  (is (= [[0 :last] {:passed 2 :shed 0 :expired 1 :overloaded? false}]
+         (with-server {}
+           (fn [server]
+             (actor/spawn #(gs/call server 0))
+             (scope/sleep 1)
+             (reason-of #(gs/call server 1 {:timeout 5}))
+             (gs/call server :last)
+             [(sys/get-state server) (:shed (sys/get-status server))])))))
+
+(defn- overload
+  "Lets calls wait for 1 s, so that the server sheds the next ones; returns the error of one that was shed."
+  [server]
+  (let [me (self)]
+    (dotimes [i 150]
+      (actor/spawn #(! me [:end (try (gs/call server i) (catch clojure.lang.ExceptionInfo e e))])))
+    (first (filter ex-data (vec (repeatedly 150 (fn [] (receive [:end x] x))))))))
+
+(deftest a-call-that-was-shed-says-so-and-is-a-failed-call
+  (with-server {:name ::slow}
+    (fn [server]
+      (let [error (overload server)
+            {:keys [reason call waited-ms] :as data} (ex-data error)]
+        (is (re-find #"The server #magnetar/pid .* is overloaded: the call had waited for \d+ ms and was refused\. Try again" (ex-message error)))
+        (is (= [:magnetar/overloaded :overloaded server] [(:magnetar/reason data) reason (:server data)]))
+        (is (< 40 (long waited-ms)))
+        (is (= [:overloaded call] (actor/exit-reason error)))
+        (is (= [`gs/call server 5000] (mapv call [0 1 3])))))))
+
+(deftest the-server-and-those-who-look-at-it-see-the-plain-request
+  (with-server {}
+    (fn [server]
+      (is (= :x (gs/call server :x)))
+      (is (= [:x] (gs/call server [:x])))
+      (is (= [:reply :y] (gs/wait-response (gs/send-request server :y))))
+      (! server :hello)
+      (is (= [:x [:x] :y :hello] (sys/get-state server)))
+      (is (= {:passed 2 :shed 0 :expired 0 :overloaded? false} (:shed (sys/get-status server))))
+      (sys/log server true)
+      (gs/call server :z)
+      (is (= [:magnetar/call :z] (map (second (first (second (sys/log server :get)))) [0 2])))
+      (is (re-find #"is handling this very call" (try (gs/call server :late {:timeout 5}) (catch Exception e (ex-message e))))))))
+
+(deftest a-server-that-does-not-shed-says-nothing-of-it
+  (with-virtual-clock
+    (actor/with-process {}
+      (let [[_ server] (gs/start-link slow nil {:shed nil})]
+        (is (not (contains? (sys/get-status server) :shed)))))))
 
 (deftest what-is-wrong-is-refused-at-once
-  (is (thrown-with-msg? IllegalArgumentException #"has no handle-call" (overload/shedding (dissoc slow :handle-call))))
-  (is (thrown-with-msg? IllegalArgumentException #"^`magnetar.overload/shedding`: :target is a duration above 0" (overload/shedding slow {:target 0})))
-  (is (thrown-with-msg? IllegalArgumentException #"does not know :targe" (overload/shedding slow {:targe 0}))))
+  (let [start #(gs/start slow nil {:shed %})]
+    (is (thrown-with-msg? IllegalArgumentException #"has no handle-call" (gs/start (dissoc slow :handle-call) nil {:shed {}})))
+    (is (thrown-with-msg? IllegalArgumentException #"^`magnetar.gen-server/start`: :target is a duration above 0" (start {:target 0})))
+    (is (thrown-with-msg? IllegalArgumentException #"`:shed` does not know :targe" (start {:targe 0})))
+    (is (thrown-with-msg? IllegalArgumentException #"`:shed` takes its options as a map; this is true" (start true)))
+    (is (thrown-with-msg? IllegalArgumentException #"`start` does not know :shedd; its options are .*:shed.* Is :shed meant" (gs/start slow nil {:shedd {}})))))
+
+(deftest the-deprecated-names-do-the-same-or-name-the-successor
+  (with-server {}
+    (fn [server]
+      (is (= [:x :y] [(deprecated/call server :x) (deprecated/call server :y {:timeout 100})]))
+      (is (= {:passed 2 :shed 0 :expired 0 :overloaded? false} (deprecated/status server)))
+      (is (true? (deprecated/overloaded? (overload server))))
+      (is (false? (deprecated/overloaded? (ex-info "other" {}))))))
+  (is (thrown-with-msg? IllegalArgumentException #"\{:shed \{:target 20\}\}\), and call it by `gs/call`" (deprecated/shedding slow {:target 20}))))

@@ -4,18 +4,21 @@
   (:require
    [magnetar.actor :as actor]
    [magnetar.gen-server.behaviour :as gen-server]
+   [magnetar.gen-server.queue-age :as queue-age]
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.otp.debug :as debug]
    [magnetar.impl.otp.host :as host :refer [at guarded head size]]
    [magnetar.impl.otp.reply :as reply]
+   [magnetar.impl.otp.shedding]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report])
   (:import
    (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.impl.otp.host Failed Idle Kind Next Server)
+   (magnetar.impl.otp.shedding Refused Sheds Stamped)
    (magnetar.kernel.fiber Exit Fiber)))
 
 (set! *warn-on-reflection* true)
@@ -196,6 +199,45 @@
     (end [_ server reason state message debug] (stop server reason state message debug))
     (face [_ server debug] (face server debug))
     (resting [_ server state debug frame] (Idle. server state debug frame))))
+
+;; ---- servers that shed calls
+
+(defn- judge
+  "Counts the call in `ages`, an atom. Returns nil if the call may pass, else what a callback would return to refuse it."
+  [ages limits ^Stamped call state]
+  (let [at (clock/now)
+        sent (.-sent call)
+        judged (swap! ages queue-age/counted limits {:at at :sent sent :due (.-due call)})]
+    (case (:verdict judged)
+      nil nil
+      :expired [:noreply state]
+      :shed [:reply (Refused. (quot (- at sent) 1000000)) state])))
+
+(defn- handle-stamped [^Server server ages limits message state debug]
+  (let [^Stamped call (at message 2)
+        message (assoc message 2 (.-request call))]
+    (.handle server message) ; what others read of it, as they read it of any server
+    (if-some [refused (judge ages limits call state)]
+      (interpret server :handle-call message state (when debug (debug/note debug (.-who server) [:in message])) refused)
+      (handle server message state debug))))
+
+(defn- stamped? [message]
+  (and (identical? :magnetar/call (head message))
+       (instance? Stamped (at message 2))))
+
+(defn shedding
+  "The kind of a server that refuses calls which have waited for too long, as `magnetar.gen-server.queue-age` judges them."
+  [limits]
+  (let [ages (atom queue-age/idle)]
+    (reify Kind
+      (process [_ server message state debug]
+        (settled server (if (stamped? message)
+                          (handle-stamped server ages limits message state debug)
+                          (handle server message state debug))))
+      (end [_ server reason state message debug] (stop server reason state message debug))
+      (face [_ server debug] (update (face server debug) :status #(comp (fn [shown] (assoc shown :shed (queue-age/counts @ages))) %)))
+      (resting [_ server state debug frame] (Idle. server state debug frame))
+      Sheds)))
 
 ;; ---- the beginning
 

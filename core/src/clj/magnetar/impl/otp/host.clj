@@ -303,7 +303,8 @@
 
 ;; ---- starts
 
-(def ^:private options
+(def options
+  "The options of a start that all kinds of servers have."
   [:name :timeout :debug :hosting :spawn-opt])
 
 ;; A test runs all scenarios with others.

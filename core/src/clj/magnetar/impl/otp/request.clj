@@ -12,6 +12,7 @@
    [magnetar.impl.errors :as errors]
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.otp.reply :as reply]
+   [magnetar.impl.otp.shedding :as shedding]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
@@ -19,6 +20,7 @@
    [magnetar.proc-lib :as proc-lib])
   (:import
    (java.util.function Predicate)
+   (magnetar.impl.otp.shedding Refused)
    (magnetar.kernel.process Aliases Calls Calls$Failed Calls$Why LocalProcess Monitors Pid ProcessTable Ref Ref$Alias Send)))
 
 (set! *warn-on-reflection* true)
@@ -130,9 +132,31 @@
         late))
     end))
 
+(defn- shed [word address request timeout pid ^Refused refused]
+  (let [call [word (language/plain address) (language/plain request) timeout]]
+    (errors/failure (str "The server " (arguments/show address) " is overloaded: the call had waited for " (.-waited refused) " ms and was refused. "
+                      "Try again later, or do without the answer.")
+      {:magnetar/reason :magnetar/overloaded
+       :reason :overloaded
+       :call call
+       :server pid
+       :waited-ms (.-waited refused)
+       :magnetar/exit [:overloaded call]})))
+
+(defn- call-shedding
+  "The value of a call to a server that sheds, which is told when the call was sent; throws if the server refuses it."
+  [^LocalProcess me word ^Pid pid address message timeout nanos]
+  (let [end (Calls/call me pid address (shedding/stamped message nanos) nanos)
+        value (value-or-failure me word pid address message timeout end)]
+    (if (instance? Refused value)
+      (throw (shed word address message timeout pid value))
+      value)))
+
 (defn- call-here [^LocalProcess me word address message timeout nanos]
   (let [pid (find-server me word address message timeout)]
-    (value-or-failure me word pid address message timeout (Calls/call me pid address message nanos))))
+    (if (shedding/sheds? pid)
+      (call-shedding me word pid address message timeout nanos)
+      (value-or-failure me word pid address message timeout (Calls/call me pid address message nanos)))))
 
 (defn- system-here [address message timeout nanos]
   (let [me (LocalProcess/current)

@@ -18,7 +18,7 @@ public final class Frames {
             "magnetar.async$", "magnetar.async.", "magnetar.bits$", "magnetar.breaker$", "magnetar.channel$", "magnetar.dev.", "magnetar.fold$",
             "magnetar.gen_event$", "magnetar.gen_event.", "magnetar.gen_server$", "magnetar.gen_server.", "magnetar.gen_statem$",
             "magnetar.gen_statem.", "magnetar.global$", "magnetar.hot$", "magnetar.hot.", "magnetar.impl.", "magnetar.inspect$",
-            "magnetar.kernel.", "magnetar.match$", "magnetar.overload$", "magnetar.overload.", "magnetar.pg$", "magnetar.pool$",
+            "magnetar.kernel.", "magnetar.match$", "magnetar.overload$", "magnetar.pg$", "magnetar.pool$",
             "magnetar.pool.", "magnetar.proc_lib$", "magnetar.proc_lib.", "magnetar.registry$", "magnetar.registry.", "magnetar.resilience$",
             "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.", "magnetar.supervisor$", "magnetar.supervisor.",
             "magnetar.sys$", "magnetar.sys.", "magnetar.table$", "magnetar.table.", "magnetar.task$", "magnetar.task.",

@@ -1,4 +1,4 @@
-(ns magnetar.overload.queue-age
+(ns magnetar.gen-server.queue-age
   "Which calls are shed, as a value and one function: the controlled delay of Nichols and Jacobson, in the form for servers.
 
   While the shortest wait in an interval was above the target there is a standing queue, and in the next interval whatever waited for more than
@@ -36,3 +36,14 @@
     (assoc state :verdict (cond
                             (<= (long due) (long at)) :expired
                             (and overloaded? (< (* 2 (long target)) waited)) :shed))))
+
+(defn counted
+  "The state after `judge`, with the call counted by its verdict."
+  [state limits call]
+  (let [{:keys [verdict] :as state} (judge state limits call)]
+    (update state (or verdict :passed) inc)))
+
+(defn counts
+  "What a server shows of its state: how many calls passed, were shed or had expired, and whether it sheds now."
+  [{:keys [passed shed expired overloaded?]}]
+  {:passed passed :shed shed :expired expired :overloaded? (boolean overloaded?)})
