@@ -1,11 +1,10 @@
 (ns magnetar.async-ops-test
-  "The operations of magnetar.async: alts in every shape, plumbing, one to many, the deprecated names, the ports of lab."
+  "The operations of magnetar.async: alts in every shape, plumbing, one to many, the deprecated names."
   (:require
    [clojure.core.async]
    [clojure.datafy :refer [datafy]]
    [clojure.test :refer [deftest is testing]]
    [magnetar.async :as a]
-   [magnetar.async.lab :as lab]
    [magnetar.channel :as channel]
    [magnetar.support :refer [drained eventually message-of taken value-of waiting-putters waiting-takers with-failures]]))
 
@@ -26,11 +25,6 @@
 (deftest the-names-and-argument-lists-are-those-of-core-async
   (is (= 88 (count (contract 'magnetar.async))))
   (is (= (contract 'clojure.core.async) (contract 'magnetar.async))))
-
-(deftest the-names-of-lab-are-those-of-core-async
-  (require 'clojure.core.async.lab)
-  (is (= 4 (count (contract 'magnetar.async.lab))))
-  (is (= (contract 'clojure.core.async.lab) (contract 'magnetar.async.lab))))
 
 (deftest parking-and-blocking-names-are-one-function
   (is (= [a/<!! a/>!! a/alts!!] [a/<! a/>! a/alts!])))
@@ -310,35 +304,7 @@
     (is (= [[1 2] [2 3]] (drained (a/partition 2 (source)))))
     (is (= [[1] [2 2] [3]] (drained (a/partition-by odd? (source)))))))
 
-;; ---- lab
-
-(deftest multiplex-takes-from-any-and-ends-with-the-last
-  (let [[x y] [(holding 1) (a/chan)]
-        port (lab/multiplex x y)]
-    (is (= 1 (a/<!! port)))
-    (let [waits (future (a/<!! port))]
-      (is (eventually (= 1 (waiting-takers y))))
-      (a/close! x)
-      (a/>!! y 2)
-      (is (= 2 (value-of waits))))
-    (a/close! y)
-    (is (nil? (value-of (future (a/<!! port)))))))
-
-(deftest broadcast-puts-on-all
-  (let [[x y] [(a/chan 1) (a/chan)]
-        put (future (a/>!! (lab/broadcast x y) :x))]
-    (is (eventually (= 1 (waiting-putters y))))
-    (is (= [:x :x] [(taken y) (taken x)]))
-    (is (= true (value-of put)))))
-
-(deftest ports-of-lab-work-in-alts
-  (let [[x y] [(holding 1) (a/chan 1)]
-        in (lab/multiplex x (a/chan))
-        out (lab/broadcast y)]
-    (is (= [1 in] (a/alts!! [in])))
-    (is (= [:none :default] (a/alts!! [in] :default :none)))
-    (is (= [true out] (a/alts!! [[out 2]])))
-    (is (= 2 (taken y)))))
+;; ---- repairs
 
 (deftest a-pipeline-from-what-is-no-port-is-refused-at-once
   (is (thrown? IllegalArgumentException (a/pipeline 1 (a/chan) (map inc) nil)))
@@ -364,14 +330,3 @@
     (a/sub p :b well)
     (a/put! in {:topic :b})
     (is (= {:topic :b} (a/<!! well)))))
-
-(deftest a-select-with-a-multiplex-does-one-operation-and-not-two
-  (dotimes [_ 300]
-    (let [x (a/chan)
-          y (a/chan 1)
-          done (a/chan)
-          sender (a/thread (a/alts!! [[x :v] done]))]
-      (a/thread (a/>!! y :y))
-      (let [[_ port] (a/alts!! [x (lab/multiplex y)])
-            [sent to] (do (a/close! done) (a/<!! sender))]
-        (is (not (and (not= port x) sent (= to x))))))))

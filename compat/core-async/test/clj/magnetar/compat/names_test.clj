@@ -2,25 +2,21 @@
   "The names of core.async, required, referred, reified and extended as programs do."
   (:require
    [clojure.core.async :as a :refer [<! <!! >! alt! go go-loop]]
-   [clojure.core.async.lab :as lab]
    [clojure.test :refer [deftest is]]
-   [magnetar.async]
-   [magnetar.async.lab]))
+   [magnetar.async]))
 
 (set! *warn-on-reflection* true)
 
 (deftest each-name-is-that-of-magnetar-async
-  (doseq [[theirs ours] '[[clojure.core.async magnetar.async] [clojure.core.async.lab magnetar.async.lab]]]
-    (is (= (set (keys (ns-publics theirs))) (set (keys (ns-publics ours)))))
-    (doseq [[sym shown] (ns-publics theirs)
-            :let [source (ns-resolve ours sym)]]
-      (is (identical? @shown @source) (str sym))
-      (is (= (select-keys (meta shown) [:arglists :macro :doc :deprecated])
-             (select-keys (meta source) [:arglists :macro :doc :deprecated])) (str sym)))))
+  (is (= (set (keys (ns-publics 'clojure.core.async))) (set (keys (ns-publics 'magnetar.async)))))
+  (doseq [[sym shown] (ns-publics 'clojure.core.async)
+          :let [source (ns-resolve 'magnetar.async sym)]]
+    (is (identical? @shown @source) (str sym))
+    (is (= (select-keys (meta shown) [:arglists :macro :doc :deprecated])
+           (select-keys (meta source) [:arglists :macro :doc :deprecated])) (str sym))))
 
-(deftest core-async-has-88-names-and-its-lab-4
-  (is (= 88 (count (ns-publics 'clojure.core.async))))
-  (is (= 4 (count (ns-publics 'clojure.core.async.lab)))))
+(deftest core-async-has-88-names
+  (is (= 88 (count (ns-publics 'clojure.core.async)))))
 
 (deftest macros-work-by-alias-and-by-reference
   (is (= 3 (<!! (go (+ (<! (a/go 1)) (<! (a/go-loop [n 0] (if (= n 2) n (recur (inc n))))))))))
@@ -71,12 +67,6 @@
   (is (= [[:t :c] [:not :t :c] :none [:none :t]]
          [(a/sub (->Board) :t :c) (a/unsub (->Board) :t :c) (a/unsub-all (->Board)) (a/unsub-all (->Board) :t)]))
   (is (= [:t :c] (magnetar.async/sub (->Board) :t :c)) "seen under our own names too"))
-
-(deftest the-ports-of-the-lab-work
-  (let [[x y] (repeatedly #(a/chan 1))]
-    (is (= [true :v :v] [(a/>!! (lab/broadcast x y) :v) (<!! x) (<!! y)]))
-    (go (>! y :later))
-    (is (= :later (<!! (lab/multiplex x y))))))
 
 (defn- inlined []
   [(a/timeout 5) (a/merge []) (a/thread-call + :io)])

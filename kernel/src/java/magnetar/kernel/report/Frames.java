@@ -15,7 +15,7 @@ public final class Frames {
 
     private static final String[] FOREIGN = {"clojure.", "java.", "javax.", "jdk.", "sun.",
             "magnetar.actor$", "magnetar.actor.", "magnetar.agent$", "magnetar.application$", "magnetar.application.",
-            "magnetar.async$", "magnetar.async.", "magnetar.bits$", "magnetar.breaker$", "magnetar.channel$", "magnetar.dev.", "magnetar.fold$",
+            "magnetar.async$", "magnetar.bits$", "magnetar.breaker$", "magnetar.channel$", "magnetar.dev.", "magnetar.fold$",
             "magnetar.gen_event$", "magnetar.gen_event.", "magnetar.gen_server$", "magnetar.gen_server.", "magnetar.gen_statem$",
             "magnetar.gen_statem.", "magnetar.global$", "magnetar.hot$", "magnetar.hot.", "magnetar.impl.", "magnetar.inspect$",
             "magnetar.kernel.", "magnetar.match$", "magnetar.overload$", "magnetar.pg$", "magnetar.pool$",
