@@ -102,7 +102,7 @@
 
   Never waits. The process sees the context values and the dynamic bindings of the caller, and nothing else of it; it ends with the reason
   :normal when f returns, and with what it threw as data when f throws, which is reported once. Nobody is told unless linked or monitoring.
-  In a dosync it is started at the commit, and the value is nil.
+  In a dosync it is started at the commit, and the value is nil. Prefer `magnetar.proc-lib/spawn` in a supervision tree: it knows its ancestors.
 
     (spawn serve {:hits 0})
 

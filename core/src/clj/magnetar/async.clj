@@ -11,6 +11,8 @@
   Plumbing      pipe pipeline pipeline-blocking pipeline-async split merge map take into reduce transduce onto-chan! to-chan!
   One to many   mult tap untap · pub sub unsub · many to one: mix admix toggle
 
+  `magnetar.channel` has the same channels: prefer it in new code, for waits with a time limit and for closing with a cause.
+
   Its names shadow nine of clojure.core's: require it with an alias, `[magnetar.async :as a]`."
   (:refer-clojure :exclude [into map merge partition partition-by reduce take transduce])
   (:require
@@ -342,6 +344,8 @@
   closes. If it throws, the channel closes and the failure is reported once, with this line (`magnetar.inspect/set-failure-hook`).
   It sees the dynamic bindings of the caller. Closing the channel does not stop it. A fiber that waits on channels which nobody
   can reach any more is collected with them.
+
+  Prefer `magnetar.scope/go` where the work has an owner, which waits for it, learns of its failure and may cancel it.
 
     (<! (go (+ 1 (<! (go 1))))) ;=> 2"
   [& body]

@@ -1,6 +1,8 @@
 (ns magnetar.channel
   "Channels in our own words: the same objects as in magnetar.async, with time limits, and with closing for a cause.
 
+  Prefer these functions in new code; prefer `magnetar.async` for code that is or may be core.async's, and for `go`, mults and pipelines.
+
   chan                     makes one
   put take select          wait; {:timeout ..} or {:deadline ..} limits the wait
   try-put try-take         never wait

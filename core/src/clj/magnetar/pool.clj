@@ -10,8 +10,8 @@
   borrow  with-worker, checkout checkin
   look    status
 
-  A worker is a process. It is for something of which there are few: connections, licences, native handles. To let only so many calls run at
-  once the bulkhead of `magnetar.resilience` is less.
+  A worker is a process. Prefer a pool where each call needs one of a few things with a state: connections, licences, native handles. Prefer
+  `magnetar.resilience/bulkhead` where only the number of calls that run at once is limited: it starts no process.
 
   What is lent comes back when the borrower gives it back or dies. A worker that has died is replaced when someone wants one. Those who find none wait,
   in the order in which they came, so many of them and so long, and no more. Learn from poolboy what it is for."

@@ -122,7 +122,7 @@
 
 (defn spawn
   "Like `magnetar.actor/spawn`, with ancestors; a crash of it is reported as an event, unless its reason is :normal, :shutdown or
-  [:shutdown why]. Returns the pid.
+  [:shutdown why]. Returns the pid. Prefer it for processes of a tree, whose reports name their ancestors; else `magnetar.actor/spawn` is enough.
 
     (proc-lib/spawn serve {})
 

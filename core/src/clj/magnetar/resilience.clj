@@ -339,7 +339,8 @@
   "A policy that lets so many calls run at once, and makes others wait, in the order in which they came.
 
   `@bulkhead` ;=> {:max 2, :running 1, :waiting 0}. Options: :max, the number of calls, without default, and :timeout, how long one waits at most
-  before it is refused with an ExceptionInfo of :magnetar/bulkhead-full; :infinity, and 0 refuses whoever would wait.
+  before it is refused with an ExceptionInfo of :magnetar/bulkhead-full; :infinity, and 0 refuses whoever would wait. Where each call needs one of a
+  few things with a state, such as a connection, prefer `magnetar.pool`.
 
     (def two (bulkhead {:max 2}))
     (call two fetch url)"

@@ -301,7 +301,8 @@
 (defmacro go
   "Like `magnetar.async/go`, but owned by the scope s: returns a channel of the value of body; a failure cancels the scope.
 
-  The channel closes when the body has ended, cancelled before it began or not.
+  The channel closes when the body has ended, cancelled before it began or not. Prefer it where the work has an owner, and `magnetar.async/go`
+  where the work may outlive the code that started it. Prefer `fork` where the result is a value to wait for and no channel.
 
     (go s (fetch-user id))"
   [s & body]

@@ -4,6 +4,7 @@
    [clojure.core.async :as a]
    [clojure.core.async.lab :as lab]
    [clojure.test :refer [deftest is testing]]
+   [magnetar.async.lab]
    [magnetar.channel :as channel]
    [magnetar.test :as mt :refer [eventually]]))
 
@@ -24,6 +25,10 @@
            ->MultiplexingReadPort ([mutex read-ports])
            ->BroadcastingWritePort ([write-ports])}
          (update-vals (ns-publics 'clojure.core.async.lab) (comp :arglists meta)))))
+
+(deftest the-deprecated-namespace-shows-the-same
+  (is (= (update-vals (ns-publics 'clojure.core.async.lab) deref)
+         (update-vals (ns-publics 'magnetar.async.lab) deref))))
 
 (deftest multiplex-takes-from-any-and-ends-with-the-last
   (let [[x y] [(holding 1) (a/chan)]
