@@ -261,6 +261,11 @@
             "m.a/new is public, but not listed"]
            (map #(first (str/split (:message %) #"; ")) found)))))
 
+(deftest api-edn-says-which-names-are-deprecated
+  (let [written (api/written)] ; which lint compares with the namespaces
+    (is (= #{"0.2"} (set (map :deprecated (vals (written 'magnetar.breaker))))))
+    (is (not (contains? (get-in written '[magnetar.actor cancel-timer]) :deprecated)))))
+
 (deftest a-shell-script-that-does-not-parse-is-found
   (planted {"bin/magnetar" "#!/bin/sh\nif true; then\n"}
     (let [[{:keys [file message]} & more] (shell/findings)]
