@@ -45,7 +45,9 @@
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
-   [magnetar.proc-lib :as proc-lib]))
+   [magnetar.proc-lib :as proc-lib])
+  (:import
+   (magnetar.impl.otp Return)))
 
 (set! *warn-on-reflection* true)
 
@@ -231,7 +233,7 @@
   In Erlang: throw/1 in a callback."
   {:erlang "erlang:throw/1"}
   [value]
-  (throw (host/return value)))
+  (throw (Return. value)))
 
 (defn stop
   "Asks a manager to end for the reason, :normal if none is given, and waits until it has: :ok. The terminate of each handler gets :stop.

@@ -45,6 +45,7 @@
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib])
   (:import
+   (magnetar.impl.otp Return)
    (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.kernel.process LocalProcess)))
 
@@ -260,7 +261,7 @@
   In Erlang: throw/1 in a callback."
   {:erlang "erlang:throw/1"}
   [value]
-  (throw (host/return value)))
+  (throw (Return. value)))
 
 (defn stop
   "Asks a server to end for the reason, :normal if none is given, and waits until it has: :ok. Its terminate is called.
