@@ -69,8 +69,8 @@
 (scenario GS-11 "a call waits for 5000 ms if nothing is said"
   :expect 5000
   :ours (let [pid (lone :st)
-              [_ call] (lanes/reason-of #(gs/call pid (fn [_ s] [:stop :why s])))]
-          (peek call))
+              [_ [_ _ arguments]] (lanes/reason-of #(gs/call pid (fn [_ s] [:stop :why s])))]
+          (peek arguments))
   :no-erl "There the default is no part of what a failed call says; it was observed by waiting.")
 
 (scenario GS-12 "a call of the dead, or of a name that nobody has"
