@@ -117,8 +117,9 @@
 (defn- timed-out
   "The outcome of an operation whose time is over; its arguments begin with the target, and end with the options."
   [operation [target :as args]]
-  (let [{:keys [timeout deadline] :as options} (peek args)]
-    (timeouts/outcome options operation target (if (some? timeout) timeout deadline) args)))
+  (let [{:keys [timeout deadline] :as options} (peek args)
+        duration (if (and (some? deadline) (zero? (until deadline))) deadline timeout)]
+    (timeouts/outcome options operation target duration args)))
 
 (defn put
   "Puts value on ch: true, or false if ch is closed; waits while nobody takes it and there is no room.

@@ -104,6 +104,8 @@
   (let [past (Instant/ofEpochMilli 1)
         error (thrown #(channel/take (channel/chan) {:deadline past}))]
     (is (= past (:duration (ex-data error))))
+    (is (= past (:duration (ex-data (thrown #(channel/take (channel/chan) {:timeout 60000 :deadline past}))))))
+    (is (= 1 (:duration (ex-data (thrown #(channel/take (channel/chan) {:timeout 1 :deadline (.plusSeconds (Instant/now) 60)}))))))
     (is (re-find #"by 1970-01-01T00:00:00.001Z" (ex-message error))))
   (is (re-find #"within PT0.001S" (ex-message (thrown #(channel/take (channel/chan) {:timeout (Duration/ofMillis 1)}))))))
 
@@ -116,8 +118,8 @@
         (let [server (silent)]
           (is (= [:timeout ['magnetar.gen-server :call [server :x 1]]] (reason-of #(gs/call server :x {:timeout 1}))))
           (is (= [:timeout ['magnetar.actor :join [server {:timeout 1}]]] (reason-of #(actor/join server {:timeout 1}))))
-          (is (= [:timeout ['magnetar.channel :take ["(magnetar.kernel.channel.Channel)" {:timeout 1}]]]
-                 (reason-of #(channel/take (channel/chan) {:timeout 1})))))))))
+          (let [[why [module operation [_ options]]] (reason-of #(channel/take (channel/chan) {:timeout 1}))]
+            (is (= [:timeout 'magnetar.channel :take {:timeout 1}] [why module operation options]))))))))
 
 (deftest others-that-wait-for-an-end-throw-it-too
   (in-process

@@ -12,7 +12,7 @@
 
 (defn- error-words [{:keys [type message]} [place]]
   (str (or message "without a message")
-       (when type (str " (" (str/replace (str type) #"^(java|clojure)\.lang\." "") ")"))
+       (when type (str " (" (str/replace (str type) #"^(java\.lang|clojure\.lang|magnetar)\." "") ")"))
        (when (string? place) (str " at " place))))
 
 ;; ---- calls
