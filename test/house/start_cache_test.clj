@@ -17,7 +17,7 @@
         launch #(start {} (str checkout "/bin/magnetar") "run" program)
         edit #(write checkout "core/src/clj/magnetar/probe.clj" (str "(ns magnetar.probe) (def answer " % ")"))
         built #(count (filter (fn [file] (= "aot" (.getName ^File file))) (file-seq (io/file checkout ".cache/start"))))]
-    (run! #(copy-folder % checkout) ["dev/src" "kernel/src/java" "core/src/clj"])
+    (run! #(copy-folder % checkout) ["dev/src" "kernel/src/java" "core/src"])
     (edit 1)
     (is (= "1" (:out (launch))) "the first start builds the cache")
     (is (= 1 (built)))

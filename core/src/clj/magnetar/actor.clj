@@ -42,6 +42,7 @@
    [magnetar.impl.clock :as clock]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
+   [magnetar.impl.timeouts :as timeouts]
    [magnetar.impl.timers :as timers]
    [magnetar.impl.transactions :as transactions]
    [magnetar.impl.versions :as versions])
@@ -193,19 +194,19 @@
 (defn join
   "Waits until the process has ended, and returns the value of its function.
 
-  If it ended for another reason than :normal, throws an ExceptionInfo with :reason and :pid. With {:timeout ms} it waits so long at most and
-  returns :else. A pid that was read from text and is dead has the reason :noproc.
+  If it ended for another reason than :normal, throws an ExceptionInfo with :reason and :pid. With {:timeout ms} it waits so long at most, and
+  then throws a TimeoutException, or returns :else if that is given. A pid that was read from text and is dead has the reason :noproc.
 
     (join (spawn + 1 2)) ;=> 3
 
   In Erlang: a monitor, and a receive of its message."
   ([pid] (join pid nil))
-  ([pid {:keys [timeout else] :or {timeout :infinity} :as options}]
+  ([pid {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "join" [:timeout :else] options)
    (transactions/refuse "join")
    (let [^Pid$Ended ended (ProcessTable/join (check-pid "join" pid) (arguments/nanos :timeout timeout))]
      (cond
-       (nil? ended) else
+       (nil? ended) (timeouts/outcome options `join pid timeout [pid options])
        (= :normal (.reason ended)) (.value ended)
        :else (throw (start/exited pid (.reason ended)))))))
 

@@ -98,13 +98,13 @@
 
 (defn- ask [operation agent word f options]
   (check operation f (str "(agent/" operation " pid inc)"))
-  (arguments/options operation [:timeout] options)
+  (arguments/options operation [:timeout :else] options)
   (gs/call agent [word f] (or options {})))
 
 (defn get
   "The value of (f state), computed in the agent.
 
-  Waits for it, {:timeout ms}, 5000 if left out; throws as `magnetar.gen-server/call`. If f throws, the agent dies of it. Take out of the
+  Waits for it, {:timeout ms}, 5000 if left out; throws, and takes :else, as `magnetar.gen-server/call`. If f throws, the agent dies of it. Take out of the
   state what is needed there, and work on it here: the agent is busy as long as f runs.
 
     (agent/get :hits identity) ;=> 17

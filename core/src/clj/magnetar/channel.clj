@@ -11,7 +11,7 @@
   channel? port?           is this one?
 
   A duration is a number of milliseconds, a java.time.Duration or :infinity; a deadline is a java.time.Instant. Closed is a value:
-  `put` answers false, `take` nil; but once what is left was taken, `take` from a channel that was closed for a cause throws it.
+  `put` returns false, `take` nil. Time that runs out is an error, a magnetar.TimeoutException, or the value of :else. Once what is left was taken, `take` from a channel that was closed for a cause throws it.
   Require it with an alias: `[magnetar.channel :as channel]`."
   (:refer-clojure :exclude [take])
   (:require
@@ -20,6 +20,7 @@
    [magnetar.impl.clock :as clock]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.runtime]
+   [magnetar.impl.timeouts :as timeouts]
    [magnetar.impl.transactions :as transactions])
   (:import
    (java.time Duration Instant)
@@ -75,19 +76,12 @@
       (str "A :deadline is a java.time.Instant; this is " (arguments/show deadline) ". For a duration use :timeout.")
       {:deadline deadline})))
 
-(defn- duration ^long [operation timeout]
-  (try
-    (clock/nanos timeout)
-    (catch IllegalArgumentException _
-      (arguments/misuse :magnetar/bad-timeout
-                        (str "`" operation "`: :timeout is " arguments/a-duration "; this is " (arguments/show timeout) ".") {:timeout timeout}))))
-
 (defn- within
   "How many nanoseconds `operation` may wait."
   ^long [operation options]
   (arguments/options operation #{:timeout :deadline :else :priority} options)
   (let [{:keys [timeout deadline] :or {timeout :infinity}} options
-        relative (duration operation timeout)]
+        relative (arguments/nanos :timeout timeout)]
     (if (some? deadline) (min relative (until deadline)) relative)))
 
 (defn channel?
@@ -122,24 +116,31 @@
   (when (nil? value)
     (arguments/misuse :magnetar/nil-value "nil cannot be put on a channel, since it means closed: put a keyword instead." {:channel ch})))
 
-(defn- or-else [answer options]
-  (if (ports/pending? answer) (:else options) answer))
+(defn- timed-out
+  "The outcome of an operation whose time is over; its arguments begin with the target, and end with the options."
+  [operation [target :as args]]
+  (let [{:keys [timeout deadline] :as options} (peek args)
+        duration (if (and (some? deadline) (zero? (until deadline))) deadline timeout)]
+    (timeouts/outcome options operation target duration args)))
 
 (defn put
   "Puts value on ch: true, or false if ch is closed; waits while nobody takes it and there is no room.
 
-  Options: :timeout, :deadline; when time runs out nothing was put, and the answer is :else (nil if not given).
-  Fails with an IllegalArgumentException for nil. Interrupted, it throws InterruptedException; cancelled, Cancelled; either way
-  nothing was put.
+  Options: :timeout, :deadline, and :else, what to return when time runs out. Throws a TimeoutException when it does and there is no
+  :else; nothing was put then. Fails with an IllegalArgumentException for nil. Interrupted, it throws InterruptedException; cancelled,
+  Cancelled; either way nothing was put.
 
-    (put ch :job {:timeout 50}) ;=> true, false, or nil after 50 ms
+    (put ch :job {:timeout 50 :else :full}) ;=> true, false if ch is closed, or :full after 50 ms
 
   In core.async: >!!"
   ([ch value] (put ch value nil))
   ([ch value options]
    (transactions/refuse "put")
    (refuse-nil ch value)
-   (or-else (.sendWithin (channel ch "put") value (within "put" options)) options)))
+   (let [answer (.sendWithin (channel ch "put") value (within "put" options))]
+     (if (ports/pending? answer)
+       (timed-out `put [ch value options])
+       answer))))
 
 (defn- closed-for
   "Nil, the answer of a closed channel; throws if it was closed for a cause."
@@ -151,15 +152,15 @@
 
 (defn- taken [ch answer options]
   (cond
-    (ports/pending? answer) (:else options)
+    (ports/pending? answer) (timed-out `take [ch options])
     (nil? answer) (closed-for ch)
     :else answer))
 
 (defn take
   "Takes a value from ch, or nil if ch is closed and drained; waits while there is none.
 
-  Options: :timeout, :deadline; when time runs out nothing was taken, and the answer is :else (nil if not given). Throws an
-  ExceptionInfo if ch was closed for a cause and is drained. Interrupted, it throws InterruptedException; cancelled, Cancelled;
+  Options: :timeout, :deadline, and :else, what to return when time runs out; {:timeout 0 :else x} polls. Throws a TimeoutException when
+  it does and there is no :else, and an ExceptionInfo if ch was closed for a cause and is drained. Interrupted, it throws InterruptedException; cancelled, Cancelled;
   either way nothing was taken.
 
     (take ch {:timeout 50 :else :late})
@@ -170,19 +171,21 @@
    (transactions/refuse "take")
    (taken ch (.receiveWithin (channel ch "take") (within "take" options)) options)))
 
+(def ^:private at-once {:timeout 0 :else nil})
+
 (defn try-put
   "Puts value on ch if that is possible now: true, false if ch is closed, nil if it would wait.
 
   In core.async: offer!"
   [ch value]
-  (put ch value {:timeout 0}))
+  (put ch value at-once))
 
 (defn try-take
   "Takes a value from ch if there is one now, else nil. Throws as `take` does.
 
   In core.async: poll!"
   [ch]
-  (take ch {:timeout 0}))
+  (take ch at-once))
 
 (defn- check-clause [clause]
   (let [[ch value] (if (vector? clause) clause [clause])]
@@ -205,17 +208,17 @@
   "Does one of several operations and returns [value port]; waits while none can be done.
 
   clauses is a collection of channels to take from and of [channel value] to put. One of several that are ready is chosen at
-  random, or the earlier one with {:priority true}. Options: :timeout, :deadline; when time runs out none was done, and the
-  answer is [else nil]. Interrupted or cancelled, none was done.
+  random, or the earlier one with {:priority true}. Options: :timeout, :deadline and :else. When time runs out none was done, and it
+  returns [else nil], or throws a TimeoutException if there is no :else. Interrupted or cancelled, none was done.
 
-    (select [in [out x]] {:timeout 50})
+    (select [in [out x]] {:timeout 50 :else :late})
 
   In core.async: alts!!. In Go: select."
   ([clauses] (select clauses nil))
   ([clauses options]
    (check-clauses clauses)
    (or (ports/alts-within clauses (:priority options) (within "select" options))
-       [(:else options) nil])))
+       [(timed-out `select [clauses options]) nil])))
 
 (defn close
   "Closes ch; returns nil. With a cause, a Throwable or data, takers learn of it once what is left was taken.

@@ -45,7 +45,9 @@
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
-   [magnetar.proc-lib :as proc-lib]))
+   [magnetar.proc-lib :as proc-lib])
+  (:import
+   (magnetar.impl.otp Return)))
 
 (set! *warn-on-reflection* true)
 
@@ -95,9 +97,9 @@
 ;; ---- handlers
 
 (defn- ask
-  ([manager request] (ask manager request 5000))
-  ([manager request timeout]
-   (request/call 'magnetar.gen-event/call manager request timeout)))
+  ([manager request] (ask manager request 5000 nil))
+  ([manager request timeout options]
+   (request/call 'magnetar.gen-event/call manager request timeout options)))
 
 (defn add-handler
   "Adds a handler to a manager, and returns what came of its init: :ok, what else it returned, or [:EXIT reason] if it failed.
@@ -110,7 +112,7 @@
   In Erlang: gen_event:add_handler/3."
   {:erlang "gen_event:add_handler/3"}
   [manager handler argument]
-  (ask manager [:add-handler (handlers/spec "add-handler" handler) argument nil] :infinity))
+  (ask manager [:add-handler (handlers/spec "add-handler" handler) argument nil] :infinity nil))
 
 (defn add-sup-handler
   "Like `add-handler`, but the handler goes with this process, and this process hears of its end.
@@ -124,10 +126,10 @@
   In Erlang: gen_event:add_sup_handler/3."
   {:erlang "gen_event:add_sup_handler/3"}
   [manager handler argument]
-  (ask manager [:add-handler (handlers/spec "add-sup-handler" handler) argument (actor/self)] :infinity))
+  (ask manager [:add-handler (handlers/spec "add-sup-handler" handler) argument (actor/self)] :infinity nil))
 
 (defn- swap [operation manager old old-argument new new-argument supervisor]
-  (ask manager [:swap-handler (handlers/known-by operation old) old-argument (handlers/spec operation new) new-argument supervisor] :infinity))
+  (ask manager [:swap-handler (handlers/known-by operation old) old-argument (handlers/spec operation new) new-argument supervisor] :infinity nil))
 
 (defn swap-handler
   "Removes an old handler and adds a new one that takes over: :ok, or [:error x] if the init of the new one returned x.
@@ -160,7 +162,7 @@
   In Erlang: gen_event:delete_handler/3."
   {:erlang "gen_event:delete_handler/3"}
   [manager handler argument]
-  (ask manager [:delete-handler (handlers/known-by "delete-handler" handler) argument] :infinity))
+  (ask manager [:delete-handler (handlers/known-by "delete-handler" handler) argument] :infinity nil))
 
 (defn which-handlers
   "What the handlers of a manager are known by, the one that was added last first.
@@ -170,7 +172,7 @@
   In Erlang: gen_event:which_handlers/1."
   {:erlang "gen_event:which_handlers/1"}
   [manager]
-  (ask manager [:which-handlers] :infinity))
+  (ask manager [:which-handlers] :infinity nil))
 
 ;; ---- events
 
@@ -194,7 +196,7 @@
   In Erlang: gen_event:sync_notify/2."
   {:erlang "gen_event:sync_notify/2"}
   [manager event]
-  (ask manager [:sync-notify event] :infinity))
+  (ask manager [:sync-notify event] :infinity nil))
 
 ;; ---- ask
 
@@ -202,7 +204,7 @@
   "Asks a handler, and returns its answer; [:error :bad-module] if it is not there, [:error :no-handle-call] if it does not answer at all,
   [:error [:EXIT reason]] if it failed, [:error x] if it wrongly returned x.
 
-  {:timeout ms} says how long, 5000 if left out. Throws as `magnetar.gen-server/call` does.
+  {:timeout ms} says how long, 5000 if left out. Throws, and takes :else, as `magnetar.gen-server/call` does.
 
     (ge/call :events 'my.counter :count) ;=> 1
 
@@ -210,8 +212,8 @@
   {:erlang "gen_event:call/4"}
   ([manager handler request] (call manager handler request nil))
   ([manager handler request {:keys [timeout] :or {timeout 5000} :as options}]
-   (arguments/options "call" [:timeout] options)
-   (ask manager [:call (handlers/known-by "call" handler) request] timeout)))
+   (arguments/options "call" [:timeout :else] options)
+   (ask manager [:call (handlers/known-by "call" handler) request] timeout options)))
 
 (defn send-request
   "Asks a handler, as `call` does, and returns at once what `magnetar.gen-server/wait-response` and its like take the answer with.
@@ -231,7 +233,7 @@
   In Erlang: throw/1 in a callback."
   {:erlang "erlang:throw/1"}
   [value]
-  (throw (host/return value)))
+  (throw (Return. value)))
 
 (defn stop
   "Asks a manager to end for the reason, :normal if none is given, and waits until it has: :ok. The terminate of each handler gets :stop.

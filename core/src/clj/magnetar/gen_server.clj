@@ -46,6 +46,7 @@
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib])
   (:import
+   (magnetar.impl.otp Return)
    (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.kernel.process LocalProcess)))
 
@@ -142,19 +143,20 @@
 (defn call
   "Sends the request to a server and waits for the answer, which it returns.
 
-  {:timeout ms} says how long, 5000 if left out; a late answer is dropped. Throws an ExceptionInfo with :reason, :call and :doing, which is
-  what the server was about, if the server dies (its reason), is dead or has no such name (:noproc), does not answer in time (:timeout), is this
-  process (:calling-self), waits for this process itself (:call-cycle), or sheds the call (:overloaded, with :waited-ms). A process that dies of it has the reason [reason call]. Outside
-  of processes too.
+  {:timeout ms} says how long, 5000 if left out; a late answer is dropped. If none comes in time, throws a magnetar.TimeoutException, whose
+  :doing is what the server was about, or returns :else if that is given. Throws an ExceptionInfo with :reason and :call if the server dies
+  (its reason), is dead or has no such name (:noproc), sheds the call (:overloaded, with :waited-ms), is this process (:calling-self), or waits
+  for this process itself (:call-cycle). A process that dies of it has the reason [reason call], where call is [module function arguments].
+  Outside of processes too.
 
     (gs/call :counter :get {:timeout 1000}) ;=> 5
 
   In Erlang: gen_server:call/2,3."
   {:erlang "gen_server:call/3"}
-  ([server request] (request/call server request 5000))
+  ([server request] (request/call server request 5000 nil))
   ([server request {:keys [timeout] :or {timeout 5000} :as options}]
-   (arguments/options "call" [:timeout] options)
-   (request/call server request timeout)))
+   (arguments/options "call" [:timeout :else] options)
+   (request/call server request timeout options)))
 
 (defn cast
   "Sends the request to a server, to be handled some time; returns :ok at once, also if there is no such server. In a dosync it is sent at the commit.
@@ -193,7 +195,8 @@
 (defn wait-response
   "Waits for the answer to a request of this process, once: [:reply value], or [:error [reason server]] if the server is dead.
 
-  With {:timeout ms} :timeout after so long; the request stays, and may be waited for again.
+  With {:timeout ms} it waits so long at most, and then throws a TimeoutException, or returns :else if that is given. The request stays,
+  and may be waited for again; {:timeout 0 :else x} polls.
 
     (gs/wait-response request {:timeout 100}) ;=> [:reply 5]
 
@@ -201,20 +204,20 @@
   {:erlang "gen_server:wait_response/2"}
   ([request] (wait-response request nil))
   ([request {:keys [timeout] :or {timeout :infinity} :as options}]
-   (arguments/options "wait-response" [:timeout] options)
-   (request/wait-response request timeout)))
+   (arguments/options "wait-response" [:timeout :else] options)
+   (request/wait-response request timeout options)))
 
 (defn receive-response
   "Like `wait-response`, but after the time the request is given up, and its answer dropped.
 
-    (gs/receive-response request {:timeout 100}) ;=> :timeout
+    (gs/receive-response request {:timeout 100 :else :none}) ;=> :none
 
   In Erlang: gen_server:receive_response/2."
   {:erlang "gen_server:receive_response/2"}
   ([request] (receive-response request nil))
   ([request {:keys [timeout] :or {timeout :infinity} :as options}]
-   (arguments/options "receive-response" [:timeout] options)
-   (request/receive-response request timeout)))
+   (arguments/options "receive-response" [:timeout :else] options)
+   (request/receive-response request timeout options)))
 
 (defn check-response
   "What a message that this process has received is to a request: [:reply value] or [:error [reason server]]; nil if it is none of it.
@@ -249,7 +252,7 @@
    (arguments/nanos :timeout timeout)
    (proc-lib/in-process
      #(let [requests (mapv (fn [node] [node (when (here? node) (send-request server request))]) nodes)
-            answers (mapv (fn [[node sent]] [node (when sent (receive-response sent {:timeout timeout}))]) requests)
+            answers (mapv (fn [[node sent]] [node (when sent (receive-response sent {:timeout timeout :else nil}))]) requests)
             good? (fn [[_ answer]] (and (vector? answer) (= :reply (first answer))))]
         [(mapv (fn [[node [_ value]]] [node value]) (filter good? answers))
          (mapv first (remove good? answers))]))))
@@ -278,12 +281,12 @@
   In Erlang: throw/1 in a callback."
   {:erlang "erlang:throw/1"}
   [value]
-  (throw (host/return value)))
+  (throw (Return. value)))
 
 (defn stop
   "Asks a server to end for the reason, :normal if none is given, and waits until it has: :ok. Its terminate is called.
 
-  {:timeout ms} says how long. Throws if it takes longer (:reason :timeout), if there is no such server (:noproc), or if it ends for another
+  {:timeout ms} says how long. Throws a TimeoutException if it takes longer, and an ExceptionInfo if there is no such server (:noproc), or if it ends for another
   reason than this.
 
     (gs/stop :counter) ;=> :ok

@@ -67,6 +67,7 @@
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib])
   (:import
+   (magnetar.impl.otp Return)
    (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.kernel.process LocalProcess)))
 
@@ -138,7 +139,8 @@
 (defn call
   "Sends the request to a machine, where it is an event [:call from], and waits for the reply, which it returns.
 
-  As long as it takes, since the machine may postpone the event; {:timeout ms} says how long. Throws as `magnetar.gen-server/call` does.
+  As long as it takes, since the machine may postpone the event; {:timeout ms} says how long. Throws, and takes :else, as
+  `magnetar.gen-server/call` does.
 
     (statem/call :switch :count {:timeout 1000}) ;=> 1
 
@@ -146,8 +148,8 @@
   {:erlang "gen_statem:call/3"}
   ([machine request] (call machine request nil))
   ([machine request {:keys [timeout] :or {timeout :infinity} :as options}]
-   (arguments/options "call" [:timeout] options)
-   (request/call 'magnetar.gen-statem/call machine request timeout)))
+   (arguments/options "call" [:timeout :else] options)
+   (request/call `call machine request timeout options)))
 
 (defn cast
   "Sends the request to a machine, where it is an event :cast; returns :ok at once, also if there is no such machine.
@@ -193,7 +195,7 @@
   In Erlang: throw/1 in a callback."
   {:erlang "erlang:throw/1"}
   [value]
-  (throw (host/return value)))
+  (throw (Return. value)))
 
 (defn stop
   "Asks a machine to end for the reason, :normal if none is given, and waits until it has: :ok. Its terminate is called.

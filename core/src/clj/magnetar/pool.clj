@@ -21,6 +21,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
+   [magnetar.impl.timeouts :as timeouts]
    [magnetar.pool.desk :as desk]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope])
@@ -87,22 +88,12 @@
 
 ;; ---- borrow
 
-(defn- no-worker [pool timeout cause]
-  (errors/failure (str "No worker of the pool " (arguments/show pool) " was free within " (arguments/show timeout) " ms.")
-    {:magnetar/reason :magnetar/pool-timeout :pool pool :timeout timeout} cause))
-
 (defn- refused [pool [word x]]
   (case word
     :full (errors/failure (str "The pool " (arguments/show pool) " lends nothing: all workers are lent, and " x " wait already.")
             {:magnetar/reason :magnetar/pool-full :pool pool :waiting x})
     :failed (errors/failure (str "A worker of the pool " (arguments/show pool) " did not start: " (arguments/show x) ".")
               {:magnetar/reason :magnetar/worker-failed :pool pool :reason x})))
-
-(defn- ask [pool ref timeout]
-  (try
-    (gs/call pool [:checkout ref] {:timeout timeout})
-    (catch ExceptionInfo e
-      (throw (if (= :timeout (:reason (ex-data e))) (no-worker pool timeout e) e)))))
 
 (defn- give-up
   "Takes back what was asked for, also by who is being cancelled."
@@ -112,23 +103,25 @@
 (defn checkout
   "Borrows a worker: its pid, which this process has to give back with `checkin`. If this process dies, it comes back by itself.
 
-  Waits for {:timeout ms} at most, 5000; then throws an ExceptionInfo of :magnetar/pool-timeout; :magnetar/pool-full if too many wait,
-  :magnetar/worker-failed if a worker was started for this and did not come up; else as `magnetar.gen-server/call`. Fails outside of
+  Waits for {:timeout ms} at most, 5000; then throws a TimeoutException, or returns :else if that is given. Throws an ExceptionInfo of
+  :magnetar/pool-full if too many wait, :magnetar/worker-failed if a worker was started for this and did not come up; else as `magnetar.gen-server/call`. Fails outside of
   processes, where nobody would know of a borrower that is gone: there, and mostly, `with-worker` is right.
 
     (let [c (pool/checkout :db)] (try (gs/call c :x) (finally (pool/checkin :db c))))"
   ([pool] (checkout pool nil))
   ([pool {:keys [timeout] :or {timeout 5000} :as options}]
-   (arguments/options "checkout" [:timeout] options)
+   (arguments/options "checkout" [:timeout :else] options)
    (LocalProcess/require "checkout")
    (let [ref (actor/make-ref)
          [word x :as answer] (try
-                               (ask pool ref timeout)
+                               (gs/call pool [:checkout ref] {:timeout timeout :else [:late]})
                                (catch Throwable t
                                  (give-up pool ref)
                                  (throw t)))]
-     (if (= :ok word)
-       x
+     (case word
+       :ok x
+       :late (do (give-up pool ref)
+                 (timeouts/outcome options `checkout pool timeout [pool options]))
        (throw (refused pool answer))))))
 
 (defn checkin
@@ -155,6 +148,7 @@
 (defn with-worker*
   "Calls f with a borrowed worker; see `with-worker`."
   [pool options f]
+  (arguments/options "with-worker" [:timeout] options)
   (proc-lib/in-process
     #(let [worker (checkout pool options)]
        (try
@@ -164,7 +158,7 @@
 (defmacro with-worker
   "Does body with `worker` bound to the pid of a worker, which is given back however body ends; returns the value of body.
 
-  Waits and throws as `checkout`, whose options may stand behind the pool. Outside of processes the thread is one for as long.
+  Waits and throws as `checkout`; {:timeout ms} may stand behind the pool. Outside of processes the thread is one for as long.
 
     (pool/with-worker [connection :db {:timeout 100}]
       (gs/call connection [:query \"select 1\"]))"

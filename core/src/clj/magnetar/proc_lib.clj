@@ -26,6 +26,7 @@
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
+   [magnetar.impl.timeouts :as timeouts]
    [magnetar.proc-lib.report :as report])
   (:import
    (java.util.concurrent Callable)
@@ -279,6 +280,10 @@
 
 ;; ---- an end in order
 
+(defn- not-stopped [pid timeout]
+  (throw (timeouts/error (str "The stop of " pid " failed: it goes on after " (arguments/show timeout) " ms. Give it a longer :timeout, or end it by `exit`.")
+                         `stop pid timeout [pid timeout] {:reason :timeout :pid pid})))
+
 (defn ^:no-doc stopping-failed
   "Throws what `stop` throws for the reason."
   [reason pid timeout]
@@ -289,7 +294,7 @@
                              " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
            {:magnetar/reason :magnetar/stop-failed
             :reason reason
-            :magnetar/exit [reason ['magnetar.proc-lib/stop pid timeout]]
+            :magnetar/exit [reason (timeouts/call `stop [pid timeout])]
             :pid pid})))
 
 (defn- terminate [pid reason timeout]
@@ -303,13 +308,13 @@
       [:DOWN ref :process _ other] (stopping-failed other pid timeout)
       (after timeout
              (monitors/forget ref)
-             (stopping-failed :timeout pid timeout)))))
+             (not-stopped pid timeout)))))
 
 (defn stop
   "Asks a process of OTP to end for the reason, :normal if none is given, and waits until it has: :ok.
 
-  The process is a pid, or any name that `magnetar.gen-server/call` takes. {:timeout ms} says how long. Throws if it
-  takes longer (:reason :timeout; the process goes on), if it is dead or no process has the name (:noproc), is this
+  The process is a pid, or any name that `magnetar.gen-server/call` takes. {:timeout ms} says how long. Throws a
+  TimeoutException if it takes longer; the process goes on then. Throws if it is dead or no process has the name (:noproc), is this
   process (:calling-self), or ends for another reason than this. A plain process does not know the message.
 
     (proc-lib/stop pid :shutdown {:timeout 1000}) ;=> :ok

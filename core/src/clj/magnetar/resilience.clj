@@ -24,6 +24,7 @@
    [magnetar.impl.outcomes :as outcomes]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
+   [magnetar.impl.timeouts :as timeouts]
    [magnetar.resilience.limiter :as limiter]
    [magnetar.resilience.stages :as stages]
    [magnetar.scope :as scope])
@@ -189,7 +190,7 @@
 ;; ---- timeout
 
 (defn timeout
-  "A policy that gives a call so long at most, then cancels it and throws an ExceptionInfo of :magnetar/timeout.
+  "A policy that gives a call so long at most, then cancels it and throws a magnetar.TimeoutException.
 
   The call runs on the fiber of the caller; it is over when it has reacted to its cancellation, as any body of a scope (see `with-scope` for
   what does not react on a platform thread).
@@ -203,8 +204,8 @@
         (scope/scope* site {:deadline duration} (fn [_] (f)))
         (catch clojure.lang.ExceptionInfo e
           (throw (if (and (= :magnetar/deadline (:magnetar/reason (ex-data e))) (identical? site (:site (ex-data e))))
-                   (ex-info (str "The call did not end within its time-out, " (clock/millis (arguments/nanos :timeout duration)) " ms.")
-                            {:magnetar/reason :magnetar/timeout :timeout duration})
+                   (timeouts/error (str "The call did not end within its time-out, " (clock/millis (arguments/nanos :timeout duration)) " ms.")
+                                   `timeout f duration [duration] nil)
                    e)))))))
 
 ;; ---- circuit breaker
@@ -349,7 +350,7 @@
   (let [running (channel/chan {:size (arguments/whole :max max Integer/MAX_VALUE)})]
     (arguments/nanos :timeout timeout)
     (policy (fn [f]
-              (when-not (channel/put running true {:timeout timeout})
+              (when-not (channel/put running true {:timeout timeout :else nil})
                 (throw (bulkhead-full max)))
               (try
                 (f)

@@ -27,7 +27,8 @@
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.outcomes :as outcomes]
    [magnetar.impl.ports :as ports]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.timeouts :as timeouts])
   (:import
    (clojure.lang Var)
    (java.lang ScopedValue ScopedValue$CallableOp ScopedValue$Carrier)
@@ -389,21 +390,24 @@
 
 (Fork/setRefusal (reify BiFunction (apply [_ message fork] (endless-join message fork))))
 
+(defn- not-joined [x timeout options]
+  (timeouts/outcome options `join x timeout [x options]))
+
 (defn join
   "Waits until a fork has ended, or a CompletionStage is complete, and returns its value.
 
   If it failed, throws: for a fork an ExecutionException that names it, with the failure as its cause; for a stage the failure itself. With
-  {:timeout ms} it waits so long at most and returns :else. If the fiber is cancelled while it waits for a stage, the stage is cancelled.
+  {:timeout ms} it waits so long at most, and then throws a TimeoutException, or returns :else if that is given. If the fiber is cancelled while it waits for a stage, the stage is cancelled.
   A fork that would wait for itself is refused, also from a scope or an `offload` inside it; forks that wait for each other are not
   detected: give their scope a deadline.
 
     (join (.sendAsync client request handler))"
   ([x] (join x nil))
-  ([x {:keys [timeout else] :or {timeout :infinity} :as options}]
+  ([x {:keys [timeout] :or {timeout :infinity} :as options}]
    (let [limit (limit "join" timeout options)]
      (cond
-       (instance? Fork x) (if (.await ^Fork x limit) (.get ^Fork x) else)
-       (instance? CompletionStage x) (callbacks/await-stage x limit else)
+       (instance? Fork x) (if (.await ^Fork x limit) (.get ^Fork x) (not-joined x timeout options))
+       (instance? CompletionStage x) (callbacks/await-stage x limit #(not-joined x timeout options))
        :else (arguments/misuse :magnetar/not-joinable (str "`join` wants a fork or a CompletionStage; this is " (arguments/show x) ".") {:value x})))))
 
 (defn late-callbacks
@@ -415,13 +419,15 @@
   "Calls f with two functions, resolve and reject, and parks until one of them is called: returns what resolve was called with, or throws what
   reject was called with.
 
-  A second call is ignored and counted (`late-callbacks`). With {:timeout ms} it waits so long at most and returns :else.
+  A second call is ignored and counted (`late-callbacks`). With {:timeout ms} it waits so long at most, and then throws a
+  TimeoutException, or returns :else if that is given.
 
     (await-callback (fn [resolve reject] (.get client url (handler resolve reject))) {:timeout 500})"
   ([f] (await-callback f nil))
-  ([f {:keys [timeout else] :or {timeout :infinity} :as options}]
+  ([f {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/function "await-callback" f "(await-callback (fn [resolve reject] ..))")
-   (callbacks/await-call f (limit "await-callback" timeout options) else)))
+   (callbacks/await-call f (limit "await-callback" timeout options)
+                         #(timeouts/outcome options `await-callback f timeout [f options]))))
 
 (defn ^:no-doc offload-on
   "Calls f on one of the threads of `pool`; see `offload`."

@@ -96,12 +96,22 @@
 
 ;; ---- the value
 
+(defn- given-up
+  "What `await` gives when time is over. The value of the task counts if it comes while the error is worded."
+  [me task timeout options]
+  (let [late (when-not (contains? options :else) (work/late `await task timeout))
+        result (work/give-up me task)]
+    (cond
+      result (work/value-or-throw `await task timeout result)
+      late (throw late)
+      :else (:else options))))
+
 (defn await
   "Waits for the value of a task, and returns it.
 
-  {:timeout ms} says how long, 5000 if left out; then the task is given up, and goes on unless this process dies. Throws an ExceptionInfo
-  with :reason and :task if the task dies (its reason), or does not end in time (:timeout, with what it is doing); a process that dies of
-  that has the reason [reason call]. If the task dies that it is linked to, a process that does not trap exits dies for the same reason. Fails at
+  {:timeout ms} says how long, 5000 if left out; then the task is given up, and goes on unless this process dies: throws a TimeoutException
+  that says what the task is doing, or returns :else if that is given. Throws an ExceptionInfo with :reason and :task if the task dies. A
+  process that dies of either has the reason [reason call]. If the task dies that it is linked to, a process that does not trap exits dies for the same reason. Fails at
   once in another process than the owner. A task that was awaited has no value any more.
 
     (task/await (task/async fetch url) {:timeout 1000})
@@ -110,15 +120,15 @@
   {:elixir "Task.await/2"}
   ([task] (await task nil))
   ([task {:keys [timeout] :or {timeout 5000} :as options}]
-   (arguments/options "await" [:timeout] options)
+   (arguments/options "await" [:timeout :else] options)
    (let [nanos (arguments/nanos :timeout timeout)
          me (work/check-owner "await" task)
-         open? (Aliases/isOpen me (:ref task))]
-     (if-some [result (work/take-answer me task (if open? nanos 0))]
-       (work/value-or-throw 'magnetar.task/await task timeout result)
-       (let [_ (when-not open? (throw (work/no-more task timeout)))
-             late (work/failed 'magnetar.task/await task :timeout timeout)]
-         (work/value-or-throw 'magnetar.task/await task timeout (or (work/give-up me task) (throw late))))))))
+         open? (Aliases/isOpen me (:ref task))
+         result (work/take-answer me task (if open? nanos 0))]
+     (cond
+       result (work/value-or-throw `await task timeout result)
+       open? (given-up me task timeout options)
+       :else (throw (work/no-more task timeout))))))
 
 (defn- check-owners ^LocalProcess [operation tasks]
   (when-not (sequential? tasks)
@@ -142,18 +152,19 @@
               (recur (dissoc waiting ref) results)))
           results)))))
 
-(defn- failure-of-many [tasks results timeout]
+(defn- death-among
+  "The error of the first task that has died, nil if there is none."
+  [tasks results timeout]
   (some (fn [{:keys [ref] :as task}]
-          (let [[how why] (results ref [:exit :timeout])]
-            (when (= :exit how) (work/failed 'magnetar.task/await-many task why timeout))))
-        ;; One that died before one that is late: the others were not waited for any more.
-        (sort-by #(if (results (:ref %)) 0 1) tasks)))
+          (let [[how why] (results ref)]
+            (when (= :exit how) (work/failed `await-many task why timeout))))
+        tasks))
 
 (defn await-many
   "Waits for the values of all tasks; a vector, in their order.
 
-  {:timeout ms} says how long in all, 5000 if left out. Throws as `await` as soon as one of them dies, and if not all end in time; then the others
-  are given up, and go on unless this process dies.
+  {:timeout ms} says how long in all, 5000 if left out. Throws as `await` as soon as one of them dies. If not all end in time, throws a
+  TimeoutException, or returns :else if that is given. Those that have not ended are given up then, and go on unless this process dies.
 
     (task/await-many [(task/async fetch a) (task/async fetch b)])
 
@@ -161,30 +172,41 @@
   {:elixir "Task.await_many/2"}
   ([tasks] (await-many tasks nil))
   ([tasks {:keys [timeout] :or {timeout 5000} :as options}]
-   (arguments/options "await-many" [:timeout] options)
+   (arguments/options "await-many" [:timeout :else] options)
    (let [nanos (arguments/nanos :timeout timeout)
          me (check-owners "await-many" tasks)
          results (collect me tasks (clock/deadline nanos) Long/MAX_VALUE #(= :exit (first %)))
-         failure (failure-of-many tasks results timeout)]
-     (when failure
-       (run! #(work/give-up me %) (remove (comp results :ref) tasks))
-       (throw failure))
-     (mapv (comp second results :ref) tasks))))
+         unfinished (remove (comp results :ref) tasks)
+         death (death-among tasks results timeout)
+         late (when (and (seq unfinished) (not death) (not (contains? options :else)))
+                (work/late `await-many (first unfinished) timeout))]
+     (run! #(work/give-up me %) unfinished)
+     (cond
+       (or death late) (throw (or death late))
+       (seq unfinished) (:else options)
+       :else (mapv (comp second results :ref) tasks)))))
 
 (defn yield
-  "The outcome of a task: [:ok value], or [:exit reason] if it died; nil if it has not ended in time, and it may be awaited again.
+  "The outcome of a task: [:ok value], or [:exit reason] if it died.
 
-  {:timeout ms} says how long, 5000 if left out.
+  {:timeout ms} says how long, 5000 if left out. If the task has not ended then, throws a TimeoutException, or returns :else if that is given;
+  the task may be awaited again. {:timeout 0 :else nil} asks whether it has ended.
 
-    (or (task/yield task {:timeout 100}) (task/shutdown task)) ;=> [:ok 3]
+    (or (task/yield task {:timeout 100 :else nil}) (task/shutdown task)) ;=> [:ok 3]
 
   In Elixir: Task.yield/2."
   {:elixir "Task.yield/2"}
   ([task] (yield task nil))
   ([task {:keys [timeout] :or {timeout 5000} :as options}]
-   (arguments/options "yield" [:timeout] options)
-   (let [nanos (arguments/nanos :timeout timeout)]
-     (work/take-answer (work/check-owner "yield" task) task nanos))))
+   (arguments/options "yield" [:timeout :else] options)
+   (let [nanos (arguments/nanos :timeout timeout)
+         me (work/check-owner "yield" task)
+         result (work/take-answer me task nanos)]
+     (cond
+       result result
+       (contains? options :else) (:else options)
+       (Aliases/isOpen me (:ref task)) (throw (work/late `yield task timeout))
+       :else (throw (work/no-more task timeout))))))
 
 (defn- end-of
   "The result of a task that has been told to end, once there is one."

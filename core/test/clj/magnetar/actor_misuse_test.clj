@@ -93,10 +93,10 @@
     #(actor/register nil nil)
     #(dosync (actor/join (idle)))))
 
-(deftest an-error-of-use-has-the-type-that-a-program-catches
+(deftest the-reason-of-an-error-of-use-names-its-class
   (are [type f] (= type (with-failures [_] (:type (first (reason (spawn f))))))
-    'java.lang.IllegalArgumentException #(! nil :x)
-    'java.lang.IllegalStateException #(dosync (actor/join (self)))
+    'magnetar.MisuseException #(! nil :x)
+    'magnetar.StateException #(dosync (actor/join (self)))
     'java.lang.ArithmeticException #(/ 1 0)))
 
 (deftest a-pid-that-is-none

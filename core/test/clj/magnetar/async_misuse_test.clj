@@ -110,12 +110,12 @@
       (a/close! 42) IllegalArgumentException (str close long remedy) (no-port :close 42)
       (a/pipeline 1 42 (map inc) (a/chan)) IllegalArgumentException (str put long remedy) (no-port :put 42))))
 
-(deftest an-error-of-misuse-prints-as-the-class-that-it-extends
-  (is (= "java.lang.IllegalArgumentException: A take wants a channel, or another port to take from; this is nil. Make one with (chan)."
+(deftest an-error-of-misuse-prints-its-class-and-its-sentence
+  (is (= "magnetar.MisuseException: A take wants a channel, or another port to take from; this is nil. Make one with (chan)."
          (str (thrown #(a/<! nil)))))
-  (is (= "java.lang.ClassCastException: `take!` wants a function; this is 42 of java.lang.Long." (str (thrown #(a/take! (a/chan) 42)))))
+  (is (= "magnetar.TypeException: `take!` wants a function; this is 42 of java.lang.Long." (str (thrown #(a/take! (a/chan) 42)))))
   (is (str/includes? (with-err (fn [printed] (taken (a/go (a/<! nil))) (printed)))
-                     ": java.lang.IllegalArgumentException: A take wants")))
+                     ": magnetar.MisuseException: A take wants")))
 
 (deftest callbacks-want-a-function
   (refusals

@@ -213,7 +213,7 @@
 (deftest ^{:spec ["C15" "C24"]} a-select-whose-time-runs-out-has-done-nothing
   (let [in (chan)
         out (chan)]
-    (is (= [nil nil] (select [in [out 1]] {:timeout 5})))
+    (is (= [:late nil] (select [in [out 1]] {:timeout 5 :else :late})))
     (is (= [:late nil] (select [in [out 1]] {:timeout 0 :else :late})))
     (is (= [0 0] [(waiting-takers in) (waiting-putters out)]))
     (is (= [nil nil] [(try-put in 1) (try-take out)]))))
@@ -249,9 +249,9 @@
 (deftest ^{:spec ["C24"]} an-operation-whose-time-runs-out-has-done-nothing
   (let [ch (chan)
         soon #(.plusMillis (Instant/now) 5)]
-    (is (= [nil :late :late] [(channel/take ch {:timeout 5}) (channel/take ch {:timeout 5 :else :late})
+    (is (= [nil :late :late] [(channel/take ch {:timeout 5 :else nil}) (channel/take ch {:timeout 5 :else :late})
                               (channel/take ch {:deadline (soon) :else :late})]))
-    (is (= [nil :late :late] [(put ch 1 {:timeout 5}) (put ch 1 {:timeout (Duration/ofMillis 5) :else :late})
+    (is (= [nil :late :late] [(put ch 1 {:timeout 5 :else nil}) (put ch 1 {:timeout (Duration/ofMillis 5) :else :late})
                               (put ch 1 {:deadline (soon) :else :late})]))
     (is (= [0 0] [(waiting-takers ch) (waiting-putters ch)]))))
 
@@ -259,9 +259,9 @@
   (let [ch (chan)
         later (.plusSeconds (Instant/now) 600)
         earlier (.minusSeconds (Instant/now) 600)]
-    (is (< (long (elapsed-ms #(channel/take ch {:timeout 5 :deadline later}))) 5000))
-    (is (< (long (elapsed-ms #(channel/take ch {:timeout 600000 :deadline earlier}))) 5000))
-    (is (< (long (elapsed-ms #(channel/take ch {:timeout 0}))) 5000))))
+    (is (< (long (elapsed-ms #(channel/take ch {:timeout 5 :deadline later :else nil}))) 5000))
+    (is (< (long (elapsed-ms #(channel/take ch {:timeout 600000 :deadline earlier :else nil}))) 5000))
+    (is (< (long (elapsed-ms #(channel/take ch {:timeout 0 :else nil}))) 5000))))
 
 (deftest ^{:spec ["C24"]} an-operation-within-its-time-gives-its-result
   (let [ch (chan)
@@ -439,9 +439,9 @@
 
 (deftest a-timeout-that-is-no-duration-is-refused
   (let [[iae? message data] (misuse-of #(channel/take (chan) {:timeout "soon"}))]
-    (is (= [true {:magnetar/reason :magnetar/bad-timeout :timeout "soon"}] [iae? data]))
-    (is (re-find #"^`\w+`: :timeout is a number of milliseconds .+\"?soon\"?" message) message))
-  (is (= :magnetar/bad-timeout (:magnetar/reason (last (misuse-of #(put (chan) 1 {:timeout ##NaN})))))))
+    (is (= [true {:magnetar/reason :magnetar/bad-duration :timeout "soon"}] [iae? data]))
+    (is (re-find #"^`magnetar.channel/take`: :timeout is a number of milliseconds .+\"?soon\"?" message) message))
+  (is (= :magnetar/bad-duration (:magnetar/reason (last (misuse-of #(put (chan) 1 {:timeout ##NaN})))))))
 
 (deftest a-buffer-that-is-none-is-refused
   (let [[iae? message data] (misuse-of #(a/chan :many))]

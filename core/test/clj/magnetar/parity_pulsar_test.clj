@@ -61,7 +61,7 @@
     (a/>! b "world")
     (a/>! c "again")
     (is (= ["hello" "world" "again"] (a/<! taken)))
-    (is (= [nil nil] (channel/select [a b c] {:timeout 1})))))
+    (is (= [:none nil] (channel/select [a b c] {:timeout 1 :else :none})))))
 
 (deftest a-pipe-takes-ahead-of-its-taker-and-a-lazy-seq-does-not
   (let [pushed (a/chan)]

@@ -63,7 +63,7 @@
         b (pool/checkout p)]
     (is (not= a b))
     (is (= [2 0 2 0] (counts p)))
-    (is (= :magnetar/pool-timeout (reason #(pool/checkout p {:timeout 10}))))
+    (is (= :magnetar/timeout (reason #(pool/checkout p {:timeout 10}))))
     (is (= :ok (pool/checkin p a)))
     (is (= a (pool/checkout p)))))
 
@@ -128,7 +128,7 @@
 (deftest who-gives-up-while-it-waits-keeps-nothing
   (let [p (start {})
         w (pool/checkout p)]
-    (is (= :magnetar/pool-timeout (reason #(pool/checkout p {:timeout 10}))))
+    (is (= :magnetar/timeout (reason #(pool/checkout p {:timeout 10}))))
     (is (= :magnetar/deadline (reason #(scope/with-scope [_ {:deadline 20}] (pool/checkout p)))))
     (is (eventually (= [1 0 1 0] (counts p))))
     (pool/checkin p w)
@@ -177,7 +177,7 @@
         a (pool/checkout p)
         b (pool/checkout p)]
     (is (= [2 0 2 0] (counts p)))
-    (is (= :magnetar/pool-timeout (reason #(pool/checkout p {:timeout 0}))))
+    (is (= :magnetar/timeout (reason #(pool/checkout p {:timeout 0}))))
     (pool/checkin p b)
     (is (= :shutdown (test/await-down b)))
     (is (= [1 0 1 0] (counts p)))
@@ -218,7 +218,7 @@
     (is (= [1 1 0 0] (counts p)))))
 
 (deftest in-virtual-time-too
-  (is (= [:magnetar/pool-timeout 5000]
+  (is (= [:magnetar/timeout 5000]
          (with-virtual-clock
            (actor/with-process {}
              (let [p (start {})]

@@ -247,7 +247,7 @@
     "Child :a of :s terminated: boom (ArithmeticException) at my/f (f.clj:1) (pid 7)"
     {:event :child-terminated :supervisor :s :child :a :pid 7 :reason [{:type 'java.lang.ArithmeticException :message "boom"} ["my/f (f.clj:1)"]]}
     "Child terminated: (magnetar.gen-server/call :x :get 5000) failed: no answer came in time (:timeout) (child :a)"
-    {:event :child-terminated :child :a :reason [:timeout ['magnetar.gen-server/call :x :get 5000]]}
+    {:event :child-terminated :child :a :reason [:timeout ['magnetar.gen-server :call [:x :get 5000]]]}
     "Not started: the port is taken"
     {:event :not-started :message "the port is taken"}
     "Unexpected message (behaviour (a map), message [:tick 1])"

@@ -9,6 +9,7 @@
    [magnetar.test :refer [now with-virtual-clock]])
   (:import
    (java.time Duration)
+   (magnetar TimeoutException)
    (magnetar.kernel.fiber Cancelled)))
 
 (set! *warn-on-reflection* true)
@@ -144,15 +145,16 @@
   (with-virtual-clock
     (is (= :in-time (call (r/timeout 100) #(do (scope/sleep 99) :in-time))))
     (let [e (error-of (call (r/timeout 100) #(scope/sleep 101)))]
-      (is (= {:magnetar/reason :magnetar/timeout :timeout 100} (ex-data e)))
+      (is (instance? TimeoutException e))
+      (is (= {:magnetar/reason :magnetar/timeout :operation `r/timeout :duration 100} (select-keys (ex-data e) [:magnetar/reason :operation :duration])))
       (is (= "The call did not end within its time-out, 100 ms." (ex-message e)))
       (is (= 199 (now))))
     (is (= 5 (call (r/timeout (Duration/ofMillis 100)) (fn [] 5))))))
 
 (deftest ^{:spec ["C58"]} the-shorter-of-two-time-outs-counts
   (with-virtual-clock
-    (is (= 10 (:timeout (ex-data (error-of (call [(r/timeout 100) (r/timeout 10)] #(scope/sleep 1000)))))))
-    (is (= 10 (:timeout (ex-data (error-of (call [(r/timeout 10) (r/timeout 100)] #(scope/sleep 1000)))))))
+    (is (= 10 (:duration (ex-data (error-of (call [(r/timeout 100) (r/timeout 10)] #(scope/sleep 1000)))))))
+    (is (= 10 (:duration (ex-data (error-of (call [(r/timeout 10) (r/timeout 100)] #(scope/sleep 1000)))))))
     (is (= :magnetar/deadline (reason (error-of (with-scope [_ {:deadline 5}] (call (r/timeout 10) #(scope/sleep 1000)))))))))
 
 (deftest a-time-out-of-each-attempt-is-retried

@@ -139,7 +139,7 @@
   "What may be tried after a cancellation: all of it throws."
   {:put #(channel/put (channel/chan {:size 1}) 1)
    :take #(channel/take (doto (channel/chan {:size 1}) (a/offer! 1)))
-   :poll #(channel/select [(channel/chan)] {:timeout 0})
+   :poll #(channel/select [(channel/chan)] {:timeout 0 :else nil})
    :sleep #(scope/sleep 0)
    :scope #(with-scope [_] 1)
    :offload #(scope/offload inc 1)

@@ -59,7 +59,8 @@
   (let [t (task/async + 1 2)]
     (is (= 3 (task/await t)))
     (is (= :timeout (why #(task/await t {:timeout 0}))))
-    (is (nil? (task/yield t {:timeout 0})))
+    (is (= :none (task/yield t {:timeout 0 :else :none})))
+    (is (= :magnetar/task-failed (:magnetar/reason (ex-data (thrown #(task/yield t {:timeout 0}))))))
     (is (= [:exit :noproc] (task/shutdown t)))))
 
 (deftest ^{:spec ["C104"]} an-answer-that-comes-too-late-is-dropped
@@ -98,7 +99,7 @@
 (deftest ^{:spec ["C105"]} the-error-of-a-task-names-its-line-and-says-what-it-waits-for
   (let [t (task/async forever)
         late (thrown #(task/await t {:timeout 10}))]
-    (is (re-find #"The task \S*task_test.clj:\d+, .* failed: :timeout after 10 ms. It waits for message" (ex-message late)))
+    (is (re-find #"The task \S*task_test.clj:\d+, .* has not ended in time, after 10 ms. It waits for message" (ex-message late)))
     (is (= [:timeout t] ((juxt :reason :task) (ex-data late)))))
   (let [t (task/async #(throw (ex-info "no" {:a 1})))
         dead (thrown #(task/await t))]
@@ -107,8 +108,8 @@
     (is (re-find #"task_test" (first (second (:reason (ex-data dead))))) "the frames begin in the program")))
 
 (deftest ^{:spec ["C105"]} who-dies-of-a-failed-await-has-the-call-in-its-reason
-  (let [[reason [operation _ timeout]] (lanes/reason-of #(task/await (task/async forever) {:timeout 5}))]
-    (is (= [:timeout 'magnetar.task/await 5] [reason operation timeout]))))
+  (let [[reason [module operation [_ timeout]]] (lanes/reason-of #(task/await (task/async forever) {:timeout 5}))]
+    (is (= [:timeout 'magnetar.task :await 5] [reason module operation timeout]))))
 
 (deftest ^{:spec ["C105"]} a-linked-task-takes-its-owner-along-for-its-own-reason-however-it-waits
   (dotimes [_ 20]

@@ -69,9 +69,9 @@
       (run! #(add-folder jar % now) folders))))
 
 (defn -main
-  "Compiles the core of the checkout `root` and writes it with the `kernel` classes to `target`/magnetar.jar."
-  [root kernel target]
+  "Compiles the core of the checkout `root` and writes it with the compiled Java, `java-classes`, folders with colons between, to `target`/magnetar.jar."
+  [root java-classes target]
   (let [classes (io/file target "classes")]
     (compile-into classes (concat loaded-by-macros (namespaces (io/file root "core/src/clj")) further-namespaces))
-    (write-jar (io/file target "magnetar.jar") [classes kernel (io/file root "core/src/clj") (io/file root "dev/src")])
+    (write-jar (io/file target "magnetar.jar") (concat [classes] (str/split java-classes #":") [(io/file root "core/src/clj") (io/file root "dev/src")]))
     (shutdown-agents)))

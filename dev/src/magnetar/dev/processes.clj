@@ -67,7 +67,7 @@
     (.getPath (.getCanonicalFile folder))))
 
 (defn copied-launcher
-  "A checkout of its own with the launcher and the build files, and one Java class as its kernel."
+  "A checkout of its own with the launcher and the build files, and one Java class each as its kernel and its core."
   []
   (let [folder (temporary-folder)]
     (doseq [path ["bin/magnetar" "kernel/java.options" "deps.edn" "pom.xml"]]
@@ -75,6 +75,7 @@
       (io/copy (io/file home path) (io/file folder path)))
     (.setExecutable (io/file folder "bin/magnetar") true)
     (write folder "kernel/src/java/Kernel.java" "public class Kernel {}")
+    (write folder "core/src/java/Core.java" "public class Core {}")
     folder))
 
 (defn primed-launcher

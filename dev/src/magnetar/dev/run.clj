@@ -4,7 +4,6 @@
    [clojure.java.io :as io]
    [clojure.main :as main]
    [clojure.string :as str]
-   [magnetar.impl.errors :as errors]
    [magnetar.impl.reports]
    [magnetar.impl.runtime])
   (:import
@@ -28,7 +27,7 @@
       [(str "    data: " (pr-str data))])))
 
 (defn- headline [^Throwable e]
-  (str (or (ex-message e) "No message") " (" (.getSimpleName (errors/class-of e)) ")"))
+  (str (or (ex-message e) "No message") " (" (.getSimpleName (class e)) ")"))
 
 (defn- describe [e]
   (concat [(headline e)] (data-line e) (user-frames e)))

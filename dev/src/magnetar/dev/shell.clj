@@ -3,7 +3,6 @@
   (:require
    [clojure.main :as main]
    [magnetar.impl.actor.language :as language]
-   [magnetar.impl.errors :as errors]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime])
   (:import
@@ -46,7 +45,7 @@
     copy))
 
 (defn- cause-line [^Throwable cause]
-  (str "Caused by: " (or (ex-message cause) "no message") " (" (.getSimpleName (errors/class-of cause)) ")"
+  (str "Caused by: " (or (ex-message cause) "no message") " (" (.getSimpleName (class cause)) ")"
        (some->> (first (Frames/ofProgram (.getStackTrace cause) 1)) (str " at "))))
 
 (defn- print-failure [thrown]

@@ -73,8 +73,8 @@
 
 (defn- outcome-of-request [request timeout]
   (let [sent (gs/send-request :server request)
-        early (gs/wait-response sent {:timeout timeout})
-        [how x] (if (= :timeout early) (gs/receive-response sent {:timeout timeout}) early)]
+        early (gs/wait-response sent {:timeout timeout :else :timeout})
+        [how x] (if (= :timeout early) (gs/receive-response sent {:timeout timeout :else [:timeout]}) early)]
     (case how
       :reply [:reply x]
       :error [:exit (first x)]

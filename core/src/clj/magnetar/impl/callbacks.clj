@@ -23,15 +23,15 @@
   (if (instance? CompletionException error) (or (ex-cause error) error) error))
 
 (defn await-stage
-  "The value of the stage, or `else` after the limit; if the fiber is cancelled meanwhile, so is the stage."
-  [^CompletionStage stage ^long limit else]
+  "The value of the stage, or of (late) after the limit; if the fiber is cancelled meanwhile, so is the stage."
+  [^CompletionStage stage ^long limit late]
   (let [gate (Gate.)
         future (.toCompletableFuture stage)]
     (.whenComplete stage (reify BiConsumer (accept [_ _ _] (.open gate))))
     (try
       (if (Waits/await gate WaitReason/CALLBACK stage limit)
         (.join future)
-        else)
+        (late))
       (catch CompletionException e (throw (failure-of e)))
       (catch Cancelled e
         (.cancel future true)
@@ -52,13 +52,13 @@
   (if (instance? Throwable x) x (ex-info "rejected" {:reason x})))
 
 (defn await-call
-  "What the first of the functions that `f` is given is called with, or `else` after the limit."
-  [f limit else]
+  "What the first of the functions that `f` is given is called with, or the value of (late) after the limit."
+  [f limit late]
   (let [answer (CompletableFuture.)]
     (f #(count-late (.complete answer %))
        #(count-late (.completeExceptionally answer (reason-of %))))
     (try
-      (await-stage answer limit else)
+      (await-stage answer limit late)
       (finally (.cancel answer false)))))
 
 (defn to-channel [^CompletionStage stage]

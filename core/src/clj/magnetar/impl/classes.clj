@@ -54,16 +54,14 @@
                       (reify Consumer (accept [_ b] (write this b)))))))
 
 (defn constructor
-  "A public constructor of these parameters: calls the constructor of the class above with the first n of them, then does what `write` writes, if anything."
-  ([above parameters] (constructor above parameters (count parameters) nil))
-  ([above parameters n write]
-   (method "<init>" Void/TYPE parameters
-           (code [this b]
-             (.aload b (.receiverSlot b))
-             (load-parameters b (take n parameters))
-             (.invokespecial b (desc above) "<init>" (method-type Void/TYPE (take n parameters)))
-             (when write (write this b))
-             (.return_ b)))))
+  "A public constructor that calls the one of the class above with the same parameters."
+  [above parameters]
+  (method "<init>" Void/TYPE parameters
+          (code [_this b]
+            (.aload b (.receiverSlot b))
+            (load-parameters b parameters)
+            (.invokespecial b (desc above) "<init>" (method-type Void/TYPE parameters))
+            (.return_ b))))
 
 (defn initializer
   "What is done once when the class is loaded."

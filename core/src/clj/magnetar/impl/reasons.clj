@@ -12,18 +12,21 @@
 
 (defn- error-words [{:keys [type message]} [place]]
   (str (or message "without a message")
-       (when type (str " (" (str/replace (str type) #"^(java|clojure)\.lang\." "") ")"))
+       (when type (str " (" (str/replace (str type) #"^(java\.lang|clojure\.lang|magnetar)\." "") ")"))
        (when (string? place) (str " at " place))))
 
 ;; ---- calls
 
-(defn- call-words [call]
-  (if (sequential? call) (str "(" (str/join " " (map language/text call)) ")") (language/text call)))
-
 (defn- call?
   "Is it a call as the reason of a process has it that died of the failure of that call?"
   [x]
-  (and (vector? x) (symbol? (first x))))
+  (and (vector? x) (= 3 (count x)) (symbol? (nth x 0)) (keyword? (nth x 1)) (vector? (nth x 2))))
+
+(defn- call-words [call]
+  (cond
+    (call? call) (let [[module function args] call] (str "(" module "/" (name function) (str/join (map #(str " " (language/text %)) args)) ")"))
+    (sequential? call) (str "(" (str/join " " (map language/text call)) ")")
+    :else (language/text call)))
 
 (def ^:private why-calls-fail
   {:calling-self "it would wait for its own answer (:calling-self): call the function that does the work, or cast"

@@ -10,7 +10,7 @@
 (defn ask
   "The supervisor's answer to the request, a vector of a word and at most one argument."
   [supervisor request]
-  (request/call supervisor request :infinity))
+  (request/call supervisor request :infinity nil))
 
 (defn terminate-child
   "Stops a child; see `magnetar.supervisor/terminate-child`."

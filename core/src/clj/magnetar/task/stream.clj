@@ -91,7 +91,7 @@
   (let [[number {:keys [task]}] (first running)]
     (if kill?
       (keep-result plan state number (or (kill me task) [:exit :timeout]))
-      (throw (work/failed 'magnetar.task/async-stream task :timeout timeout)))))
+      (throw (work/late 'magnetar.task/async-stream task timeout)))))
 
 (defn- await-end
   "Waits until a task that has sent its result is dead, so that its supervisor takes another: all but surely, since who begins to monitor a process at

@@ -3,7 +3,7 @@
 
     (tasks/start-link {:name :tasks})
     (let [task (tasks/async-nolink :tasks fetch url)]
-      (or (task/yield task {:timeout 1000}) (task/shutdown task))) ;=> [:ok page]
+      (or (task/yield task {:timeout 1000 :else nil}) (task/shutdown task))) ;=> [:ok page]
 
   start     start-link
   tasks     async async-nolink async-opt async-stream async-stream-nolink; start-child, whose value is not awaited

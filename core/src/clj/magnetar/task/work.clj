@@ -6,12 +6,12 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive]]
-   [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.otp.request :as request]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
+   [magnetar.impl.timeouts :as timeouts]
    [magnetar.impl.transactions :as transactions]
    [magnetar.proc-lib :as proc-lib])
   (:import
@@ -133,14 +133,20 @@
       :else "")))
 
 (defn failed
-  "The error of whoever waited for a task that gave no value."
+  "The error of an operation, a qualified symbol, on a task that has died."
   [operation {:keys [site pid] :as task} reason timeout]
-  (errors/failure (str "The " site ", " pid ", failed: " (reasons/text reason)
-                    (if (= :timeout reason) (str " after " timeout " ms." (doing task)) "."))
+  (errors/failure (str "The " site ", " pid ", failed: " (reasons/text reason) ".")
     {:magnetar/reason :magnetar/task-failed
      :reason reason
      :task task
-     :magnetar/exit [reason [operation (language/plain task) timeout]]}))
+     :magnetar/exit [reason (timeouts/call operation [task timeout])]}))
+
+(defn late
+  "The error of an operation, a qualified symbol, on a task that has not ended in time."
+  [operation {:keys [site pid] :as task} timeout]
+  (timeouts/error (str "The " site ", " pid ", has not ended in time, after " (if (number? timeout) (str timeout " ms") (arguments/show timeout)) "."
+                       (doing task) " Give it a longer :timeout, or {:else value} to get that value instead of this error.")
+                  operation task timeout [task timeout] {:reason :timeout :task task}))
 
 (defn no-more
   "The error of whoever awaits a task again: Elixir's, which comes there when the time is over."
@@ -149,7 +155,7 @@
     {:magnetar/reason :magnetar/task-failed
      :reason :timeout
      :task task
-     :magnetar/exit [:timeout ['magnetar.task/await (language/plain task) timeout]]}))
+     :magnetar/exit [:timeout (timeouts/call 'magnetar.task/await [task timeout])]}))
 
 (defn- true-reason
   "Why the task has died; also of one that had died when the monitor was set."

@@ -75,7 +75,7 @@
 
 (deftest a-refusal-is-headed-by-the-class-that-it-is
   (let [[heading sentence] (answers "(send-after -5 (self) :tick)")]
-    (is (re-find #"^Execution error \(IllegalArgumentException\) at " heading))
+    (is (re-find #"^Execution error \(MisuseException\) at " heading))
     (is (re-find #"`send-after`" sentence))))
 
 (deftest a-sentence-of-the-library-stands-before-its-cause

@@ -20,7 +20,7 @@
   (let [jar (str (io/file folder "magnetar.jar"))
         jdk (System/getProperty "java.home")]
     (start {} (str jdk "/bin/jar") "--create" "--file" jar
-           "-C" (str home "/core/src/clj") "." "-C" (str home "/kernel/target/classes") ".")
+           "-C" (str home "/core/src/clj") "." "-C" (str home "/kernel/target/classes") "." "-C" (str home "/core/target/classes") ".")
     (str/join ":" (cons jar (filter #(re-find #"/org/clojure/(clojure|spec\.alpha|core\.specs\.alpha|core\.match)/" %)
                                     (str/split (System/getProperty "java.class.path") #":"))))))
 

@@ -79,7 +79,7 @@
 
 (deftest a-recursion-that-is-the-first-to-misuse-the-library-or-to-report-disables-neither
   (let [{:keys [exit out]} (apply program child/opens first-misuse)]
-    (is (= [0 "java.lang.IllegalArgumentException: `call` wants a server as a pid, a name, [name node], [:global name] or [:via registry name]; this is \"text\"."]
+    (is (= [0 "magnetar.MisuseException: `call` wants a server as a pid, a name, [name node], [:global name] or [:via registry name]; this is \"text\"."]
            [exit (last (str/split-lines out))])
         out)
     (is (str/includes? out "Afterwards") out)))

@@ -16,6 +16,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.support :as support])
   (:import
+   (magnetar TimeoutException)
    (magnetar.kernel.fiber Exit)
    (magnetar.kernel.process LocalProcess ProcessTable Send)))
 
@@ -103,6 +104,13 @@
   [f]
   (let [[pid ref] (actor/spawn-monitor f)]
     (receive [:DOWN ref :process pid why] why)))
+
+(defn late
+  "Returns the value of (f), or :late if it throws that no answer came in time."
+  [f]
+  (try
+    (f)
+    (catch TimeoutException _ :late)))
 
 (defn idle
   "A process that waits, without an end and without taking a message."

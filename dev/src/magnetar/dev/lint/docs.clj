@@ -53,6 +53,6 @@
       {:file file :line (inc (long number)) :message (str "the public type " type-name " has no Javadoc")})))
 
 (defn java-findings
-  "Public top-level types of the kernel without Javadoc."
+  "Public top-level types of the kernel and the core without Javadoc."
   []
-  (mapcat type-findings (sources/files "kernel/src/java" ".java")))
+  (mapcat type-findings (mapcat #(sources/files % ".java") ["kernel/src/java" "core/src/java"])))

@@ -103,7 +103,7 @@
 (defn- said
   "What a cause says, with its class unless it is an ex-info."
   [^Throwable cause]
-  (let [of (errors/class-of cause)
+  (let [of (class cause)
         message (some-> (ex-message cause) cut)]
     (cond
       (nil? message) (.getName of)
@@ -131,7 +131,7 @@
 (defn error-term
   "What an error says, as plain data."
   [^Throwable error]
-  (cond-> {:type (symbol (.getName (errors/class-of error)))
+  (cond-> {:type (symbol (.getName (class error)))
            :message (some-> (ex-message error) cut)}
     (ex-data error) (assoc :data (plain (ex-data error)))
     (ex-cause error) (merge (causes (ex-cause error)))))

@@ -17,7 +17,8 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report])
   (:import
-   (clojure.lang IDeref PersistentVector)
+   (clojure.lang PersistentVector)
+   (magnetar.impl.otp Return)
    (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.kernel.fiber Cancelled Exit)
    (magnetar.kernel.process Calls$Edge Calls$Server Hosting LocalProcess Pid Receiver)
@@ -89,12 +90,6 @@
 
 ;; ---- leaving a callback early
 
-(defn return
-  "An error without a stack that carries what a callback returns."
-  [value]
-  (proxy [Error IDeref] ["the return value of a callback, thrown outside of one" nil false false]
-    (deref [] value)))
-
 (defn- note-place
   "Keeps where the error was thrown, which its reason does not say, for the report of the crash."
   [t reason]
@@ -121,7 +116,7 @@
   (cond
     (not (.isAlive ^Pid (.pid ^LocalProcess (.-process server)))) (throw (Exit. :exiting))
     (Hosting/isContinue t) (throw t) ; it goes on as something else
-    (and (instance? Error t) (instance? IDeref t)) @t
+    (instance? Return t) @t
     :else (failed behaviour t)))
 
 (defmacro guarded

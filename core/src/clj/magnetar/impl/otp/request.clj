@@ -16,6 +16,7 @@
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
+   [magnetar.impl.timeouts :as timeouts]
    [magnetar.impl.transactions :as transactions]
    [magnetar.proc-lib :as proc-lib])
   (:import
@@ -80,60 +81,74 @@
        (when blocked-in (str ", in " blocked-in))
        "; " (how-many mailbox) " in its mailbox"
        (when number (str ", yours is number " number))
-       ". Give the call a longer :timeout, or let the server answer later, by `reply`."))
+       ". Give the call a longer :timeout, or {:else value}, or let the server answer later, by `reply`."))
 
 ;; ---- failures
 
 (def ^:private by-gen-server 'magnetar.gen-server/call)
 
-(defn- failed [word reason address request timeout pid ref note]
-  (let [call [word (language/plain address) (language/plain request) timeout]
-        state (when (= :timeout reason) (doing pid ref))]
-    (errors/failure (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (reasons/text reason)
-                      (when (= :timeout reason) (str " after " timeout (when (number? timeout) " ms"))) ". "
-                      (if state (doing-text state) note))
+(defn- sentence [address request why more]
+  (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " why ". " more))
+
+(defn- failed [operation reason address request timeout pid note]
+  (let [call (timeouts/call operation [address request timeout])]
+    (errors/failure (sentence address request (reasons/text reason) note)
       {:magnetar/reason :magnetar/call-failed
        :reason reason
        :call call
        :server pid
-       :doing state
        :magnetar/exit [reason call]})))
+
+(defn- late [operation address request timeout pid ref]
+  (let [state (doing pid ref)
+        args [address request timeout]
+        why (str (reasons/text :timeout) " after " (if (number? timeout) (str timeout " ms") (arguments/show timeout)))]
+    (timeouts/error (sentence address request why (if state (doing-text state) "The server has ended.")) operation address timeout args
+                    {:reason :timeout :call (timeouts/call operation args) :server pid :doing state})))
 
 ;; ---- calls
 
 (defn- find-server
   "The pid of the server, which is another process than this one."
-  ^Pid [^LocalProcess me word address message timeout]
+  ^Pid [^LocalProcess me operation address message timeout]
   (let [^Pid pid (or (if (instance? Pid address) address (servers/server "call" address))
-                   (throw (failed word (servers/absent address) address message timeout nil nil (servers/absent-note address))))]
+                   (throw (failed operation (servers/absent address) address message timeout nil (servers/absent-note address))))]
     (when (.equals pid (.pid me))
-      (throw (failed word :calling-self address message timeout pid nil
+      (throw (failed operation :calling-self address message timeout pid
                      "A server that calls itself waits for itself: call the function that does the work, or cast.")))
     pid))
 
-(defn- reason-of
-  "Why a call has no answer, and what to know of it."
-  [^Calls$Failed failed]
-  (condp identical? (.why failed)
-    Calls$Why/TIMEOUT [:timeout nil]
-    Calls$Why/DOWN [(.detail failed) "The server has ended."]
-    Calls$Why/CYCLE [[:call-cycle (vec (.detail failed))] nil]))
+(defn- time-out? [end]
+  (and (instance? Calls$Failed end) (identical? Calls$Why/TIMEOUT (.why ^Calls$Failed end))))
+
+(defn- unanswered
+  "The error of a call that has failed, whoever waits for it having time left."
+  [^Calls$Failed end operation pid address message timeout]
+  (condp identical? (.why end)
+    Calls$Why/DOWN (failed operation (.detail end) address message timeout pid "The server has ended.")
+    Calls$Why/CYCLE (failed operation [:call-cycle (vec (.detail end))] address message timeout pid nil)))
+
+(defn- given-up
+  "The value of an answer that came while the time-out was worded; else the :else of the options, or throws."
+  [^LocalProcess me ^Calls$Failed end operation pid address message timeout options]
+  (let [else? (contains? options :else)
+        error (when-not else? (late operation address message timeout pid (.ref end)))
+        last-answer (Calls/giveUp me (.ref end))]
+    (cond
+      (not (instance? Calls$Failed last-answer)) last-answer
+      else? (:else options)
+      :else (throw error))))
 
 (defn- value-or-failure
-  "The value that the call has ended with. If time ran out: the value of an answer that came while the failure was worded; else throws."
-  [^LocalProcess me word pid address message timeout end]
-  (if (instance? Calls$Failed end)
-    (let [ref (.ref ^Calls$Failed end)
-          [reason note] (reason-of end)
-          failure (failed word reason address message timeout pid ref note)
-          late (if (= :timeout reason) (Calls/giveUp me ref) end)]
-      (if (instance? Calls$Failed late)
-        (throw failure)
-        late))
-    end))
+  "The value that the call has ended with; throws if it has failed."
+  [me operation pid address message timeout options end]
+  (cond
+    (not (instance? Calls$Failed end)) end
+    (time-out? end) (given-up me end operation pid address message timeout options)
+    :else (throw (unanswered end operation pid address message timeout))))
 
-(defn- shed [word address request timeout pid ^Refused refused]
-  (let [call [word (language/plain address) (language/plain request) timeout]]
+(defn- shed [operation address request timeout pid ^Refused refused]
+  (let [call (timeouts/call operation [address request timeout])]
     (errors/failure (str "The server " (arguments/show address) " is overloaded: the call had waited for " (.-waited refused) " ms and was refused. "
                       "Try again later, or do without the answer.")
       {:magnetar/reason :magnetar/overloaded
@@ -145,25 +160,25 @@
 
 (defn- call-shedding
   "The value of a call to a server that sheds, which is told when the call was sent; throws if the server refuses it."
-  [^LocalProcess me word ^Pid pid address message timeout nanos]
+  [^LocalProcess me operation ^Pid pid address message timeout options nanos]
   (let [end (Calls/call me pid address (shedding/stamped message nanos) nanos)
-        value (value-or-failure me word pid address message timeout end)]
+        value (value-or-failure me operation pid address message timeout options end)]
     (if (instance? Refused value)
-      (throw (shed word address message timeout pid value))
+      (throw (shed operation address message timeout pid value))
       value)))
 
-(defn- call-here [^LocalProcess me word address message timeout nanos]
-  (let [pid (find-server me word address message timeout)]
+(defn- call-here [^LocalProcess me operation address message timeout options nanos]
+  (let [pid (find-server me operation address message timeout)]
     (if (shedding/sheds? pid)
-      (call-shedding me word pid address message timeout nanos)
-      (value-or-failure me word pid address message timeout (Calls/call me pid address message nanos)))))
+      (call-shedding me operation pid address message timeout options nanos)
+      (value-or-failure me operation pid address message timeout options (Calls/call me pid address message nanos)))))
 
 (defn- system-here [address message timeout nanos]
   (let [me (LocalProcess/current)
         pid (find-server me by-gen-server address message timeout)
         ref (Monitors/monitor me pid address nil Ref$Alias/REPLY_DEMONITOR)]
     (Send/control pid [:magnetar/system [(.pid me) ref] message])
-    (value-or-failure me by-gen-server pid address message timeout (Calls/await me ref nanos))))
+    (value-or-failure me by-gen-server pid address message timeout nil (Calls/await me ref nanos))))
 
 (defn system
   "Asks a process of OTP what `magnetar.sys` asks, and waits for the answer."
@@ -173,14 +188,15 @@
     (proc-lib/in-process #(system-here address message timeout nanos))))
 
 (defn call
-  "Sends the request and waits for the answer, in the process that this thread is, or is for as long. A failure names the function `word`."
-  ([address message timeout] (call by-gen-server address message timeout))
-  ([word address message timeout]
+  "Sends the request and waits for the answer, in the process that this thread is, or is for as long. A failure names the operation, a qualified
+  symbol. The options may have an :else for a call that is not answered in time."
+  ([address message timeout options] (call by-gen-server address message timeout options))
+  ([operation address message timeout options]
    (transactions/refuse "call")
    (let [nanos (arguments/nanos :timeout timeout)]
      (if-some [me (LocalProcess/current)]
-       (call-here me word address message timeout nanos)
-       (proc-lib/in-process #(call-here (LocalProcess/current) word address message timeout nanos))))))
+       (call-here me operation address message timeout options nanos)
+       (proc-lib/in-process #(call-here (LocalProcess/current) operation address message timeout options nanos))))))
 
 ;; ---- casts, and answers to those who call
 
@@ -244,19 +260,28 @@
         (refuse-request "has had its answer, or was given up" request))
       outcome)))
 
+(defn- response [operation request timeout]
+  (let [request (check-request operation request)]
+    (wait (LocalProcess/require operation) request (arguments/nanos :timeout timeout))))
+
+(defn- or-outcome [outcome operation ^Request request timeout options]
+  (if (= :timeout outcome)
+    (timeouts/outcome options (symbol "magnetar.gen-server" operation) (.-address request) timeout [(str request) timeout])
+    outcome))
+
 (defn wait-response
-  "The outcome of the request, :timeout if there is none in time."
-  [request timeout]
-  (let [request (check-request "wait-response" request)]
-    (wait (LocalProcess/require "wait-response") request (arguments/nanos :timeout timeout))))
+  "The outcome of the request. If there is none in time, the :else of the options, or throws; then it may be waited for again."
+  [request timeout options]
+  (or-outcome (response "wait-response" request timeout) "wait-response" request timeout options))
 
 (defn receive-response
-  "Like `wait-response`; after the time nobody waits for the answer any more."
-  [request timeout]
-  (let [found (wait-response request timeout)]
-    (if (= :timeout found)
-      (outcome (Calls/giveUp (LocalProcess/current) (.-ref ^Request request)) request)
-      found)))
+  "Like `wait-response`, but after the time the answer is dropped."
+  [request timeout options]
+  (let [found (response "receive-response" request timeout)
+        last-one (if (= :timeout found)
+                   (outcome (Calls/giveUp (LocalProcess/current) (.-ref ^Request request)) request)
+                   found)]
+    (or-outcome last-one "receive-response" request timeout options)))
 
 (defn check-response
   "The outcome of the request that the message is; nil if it is none of it."

@@ -1,0 +1,23 @@
+package magnetar;
+
+import clojure.lang.IExceptionInfo;
+import clojure.lang.IPersistentMap;
+
+/** A vector with fewer elements than the operation needs, where core.async throws an IndexOutOfBoundsException. */
+public class IndexException extends IndexOutOfBoundsException implements IExceptionInfo {
+    private static final long serialVersionUID = 1;
+
+    private final IPersistentMap data;
+
+    /** The data are what {@code ex-data} returns; the cause may be null. */
+    public IndexException(String message, IPersistentMap data, Throwable cause) {
+        super(message);
+        this.data = data;
+        if (cause != null) initCause(cause);
+    }
+
+    @Override
+    public IPersistentMap getData() {
+        return data;
+    }
+}

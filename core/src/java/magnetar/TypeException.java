@@ -1,0 +1,23 @@
+package magnetar;
+
+import clojure.lang.IExceptionInfo;
+import clojure.lang.IPersistentMap;
+
+/** A value of a class that the operation does not accept, where core.async throws a ClassCastException. */
+public class TypeException extends ClassCastException implements IExceptionInfo {
+    private static final long serialVersionUID = 1;
+
+    private final IPersistentMap data;
+
+    /** The data are what {@code ex-data} returns; the cause may be null. */
+    public TypeException(String message, IPersistentMap data, Throwable cause) {
+        super(message);
+        this.data = data;
+        if (cause != null) initCause(cause);
+    }
+
+    @Override
+    public IPersistentMap getData() {
+        return data;
+    }
+}

@@ -1,0 +1,89 @@
+(ns magnetar.house.upgrade-test
+  "The upgrade check finds uses of what has changed, and its list of changes is complete."
+  (:require
+   [clojure.edn :as edn]
+   [clojure.java.io :as io]
+   [clojure.set :as set]
+   [clojure.string :as str]
+   [clojure.test :refer [are deftest is testing]]
+   [magnetar.dev.processes :refer [home magnetar temporary-folder write]]
+   [magnetar.dev.upgrade :as upgrade]
+   [magnetar.dev.upgrade.uses :as uses]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private changes
+  [{:old 'lib.core/go :new "new-go"}
+   {:old 'lib.core/take :new "else" :where #{:timeout}}
+   {:old 'lib.core/fs :new "star" :where #{:as-value}}
+   {:old 'lib.core/pmap :new "last" :where #{:map-first :third-argument}}
+   {:old 'lib.gone :new "lib.there"}])
+
+(defn- lines [& text]
+  (map :line (uses/of-text (str/join "\n" text) changes)))
+
+(deftest a-use-is-found-however-the-namespace-is-required
+  (are [ns-form use] (= [2] (lines ns-form use))
+    "(ns a (:require [lib.core :as l]))" "(l/go 1)"
+    "(ns a (:require [lib.core :refer [go]]))" "(go 1)"
+    "(ns a (:require [lib.core :refer :all]))" "(go 1)"
+    "(ns a (:use lib.core))" "(go 1)"
+    "(ns a (:require (lib [core :as l])))" "(l/go 1)"
+    "(require '[lib.core :as l])" "(l/go 1)"
+    "(ns a (:require [lib.core :as-alias l]))" "(defmacro m [] `(l/go 1))"
+    "(ns a (:require [lib.core]))" "#?(:clj (lib.core/go 1) :cljs 2)"
+    "(ns a (:require [lib.core :as l]))" "{:a [#tagged #{(l/go 1)}]}"))
+
+(deftest another-name-is-no-use
+  (are [text] (empty? (lines "(ns a (:require [lib.core :as l] [other :refer [go]]))" text))
+    "(go 1)"
+    "(l/stop 1)"
+    "(defn f [{:keys [go]}] ::l/go :lib.core/go \"(l/go)\" #_(l/go))"
+    "(x/go 1)"))
+
+(deftest a-use-counts-only-where-its-condition-holds
+  (are [found text] (= found (lines "(ns a (:require [lib.core :as l]))" text))
+    [2] "(l/take c {:timeout 1})"
+    [] "(l/take c {:timeout 1 :else nil})"
+    [] "(l/take c)"
+    [] "(l/fs 1)"
+    [2] "(map l/fs xs)"
+    [2] "(l/pmap {:n 1} f xs)"
+    [2] "(l/pmap f xs ys)"
+    [] "(l/pmap f xs)"))
+
+(deftest a-namespace-that-is-gone-is-found-where-it-is-required
+  (is (= [1] (lines "(ns a (:require [lib.gone :as g]))" "(g/x)"))))
+
+(deftest what-cannot-be-read-is-told
+  (are [line text] (= line (last (lines "(ns a (:require [lib.core :as l]))" "(l/go)" text)))
+    3 "#=(+ 1 2)"
+    3 ")"
+    3 "(l/go \"")
+  (is (= [2 3] (lines "(ns a (:require [lib.core :as l]))" "(l/go)" ")")) "what stands before is checked"))
+
+(defn- names-of [api]
+  (set (for [[space vars] api, [short-name] vars]
+         (symbol (str space) (str short-name)))))
+
+(deftest each-name-of-the-last-release-is-there-or-its-successor-is-told
+  (let [before (names-of (edn/read-string (slurp (io/resource "magnetar/dev/upgrade/api-0.1.edn"))))
+        now (names-of (edn/read-string (slurp (io/file home "api.edn"))))
+        told (set (map :old @upgrade/changes))]
+    (is (empty? (set/difference before now told)))
+    (is (< 400 (count before)))
+    (testing "only what there was can have changed"
+      (is (empty? (remove #(or (before %) (nil? (namespace %))) told))))))
+
+(deftest the-page-explains-each-change
+  (let [page (slurp (io/file home "docs/guide/upgrading.md"))]
+    (is (empty? (remove #(str/includes? page (str "`" (str/replace (str %) #"^magnetar\." "") "`")) (map :old @upgrade/changes))))))
+
+(deftest the-command-lists-the-places-and-refuses-what-is-no-folder
+  (let [folder (temporary-folder)]
+    (write folder "src/app.clj" "(ns app (:require [magnetar.channel :as channel]))\n\n(channel/take 1 {:timeout 1})\n")
+    (let [{:keys [exit out]} (magnetar "upgrade-check" (str folder))]
+      (is (= 1 exit))
+      (is (str/starts-with? out "src/app.clj:3: magnetar.channel/take: ")))
+    (is (= [2 "magnetar: upgrade-check takes one folder, as in `bin/magnetar upgrade-check src`."]
+           ((juxt :exit :err) (magnetar "upgrade-check"))))))

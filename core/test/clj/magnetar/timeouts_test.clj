@@ -1,0 +1,147 @@
+(ns magnetar.timeouts-test
+  "No answer in time is one error for all functions that wait, or the value of :else."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.actor :as actor :refer [receive]]
+   [magnetar.agent :as agent]
+   [magnetar.channel :as channel]
+   [magnetar.gen-event :as gen-event]
+   [magnetar.gen-server :as gs]
+   [magnetar.gen-statem :as gen-statem]
+   [magnetar.pool :as pool]
+   [magnetar.proc-lib :as proc-lib]
+   [magnetar.resilience :as resilience]
+   [magnetar.scope :as scope :refer [with-scope]]
+   [magnetar.support :refer [with-failures]]
+   [magnetar.sys :as sys]
+   [magnetar.task :as task])
+  (:import
+   (java.time Duration Instant)
+   (java.util.concurrent CompletableFuture)
+   (magnetar TimeoutException)))
+
+(set! *warn-on-reflection* true)
+
+(defn- silent
+  "A process that answers nothing."
+  []
+  (actor/spawn #(receive :never 1)))
+
+(defn- never-ending []
+  (task/async #(receive :never 1)))
+
+(defn- lent-pool
+  "A pool whose only worker is lent to this process."
+  []
+  (let [[_ pool] (pool/start {:size 1 :worker #(gs/start-link {:init (fn [_] [:ok nil])} nil)})]
+    (pool/checkout pool)
+    pool))
+
+(def ^:private waits
+  "By operation: what it waits for, and a call of it with the options."
+  {`channel/put [channel/chan #(channel/put %1 1 %2)]
+   `channel/take [channel/chan channel/take]
+   `channel/select [#(vector (channel/chan)) channel/select]
+   `actor/join [silent actor/join]
+   `scope/join [#(CompletableFuture.) scope/join]
+   `scope/await-callback [#(fn [_ _]) scope/await-callback]
+   `task/await [never-ending task/await]
+   `task/yield [never-ending task/yield]
+   `gs/call [silent #(gs/call %1 :x %2)]
+   `gs/wait-response [silent #(gs/wait-response (gs/send-request %1 :x) %2)]
+   `gs/receive-response [silent #(gs/receive-response (gs/send-request %1 :x) %2)]
+   `gen-statem/call [silent #(gen-statem/call %1 :x %2)]
+   `gen-event/call [silent #(gen-event/call %1 :handler :x %2)]
+   `pool/checkout [lent-pool pool/checkout]})
+
+(defn- thrown [f]
+  (try
+    [:value (f)]
+    (catch TimeoutException e e)))
+
+(defmacro ^:private in-process [& body]
+  `(with-failures [_#]
+     (actor/with-process {:trap-exit true} ~@body)))
+
+(deftest the-error-names-operation-target-and-duration
+  (in-process
+    (doseq [[operation [make wait]] waits
+            :let [target (make)
+                  error (thrown #(wait target {:timeout 1}))]]
+      (testing operation
+        (is (instance? TimeoutException error))
+        (is (= {:magnetar/reason :magnetar/timeout :operation operation :target target :duration 1}
+               (select-keys (ex-data error) [:magnetar/reason :operation :target :duration])))
+        (is (re-find #"1 ms" (ex-message error)))
+        (is (re-find #":timeout" (ex-message error)) "the remedy")
+        (is (str/starts-with? (str (first (.getStackTrace ^Throwable error))) "magnetar.timeouts_test") "raised where the program waits")))))
+
+(deftest else-is-returned-instead
+  (in-process
+    (doseq [[operation [make wait]] waits
+            nothing [:late nil]]
+      (testing operation
+        (is (= (if (= `channel/select operation) [nothing nil] nothing)
+               (wait (make) {:timeout 0 :else nothing})))))))
+
+(deftest an-answer-that-is-there-is-polled
+  (in-process
+    (let [ch (channel/chan {:size 1})
+          poll {:timeout 0 :else :none}]
+      (is (= [true :none 1 :none]
+             [(channel/put ch 1 poll) (channel/put ch 2 poll) (channel/take ch poll) (channel/take ch poll)]))
+      (is (= 3 (scope/join (CompletableFuture/completedFuture 3) poll)))
+      (is (= [:ok 3] (task/yield (task/completed 3) poll))))))
+
+(deftest a-closed-channel-and-a-time-out-are-told-apart
+  (let [closed (doto (channel/chan) channel/close)]
+    (is (nil? (channel/take closed {:timeout 1})))
+    (is (false? (channel/put closed 1 {:timeout 1})))
+    (is (instance? TimeoutException (thrown #(channel/take (channel/chan) {:timeout 1}))))))
+
+(deftest a-deadline-is-the-duration
+  (let [past (Instant/ofEpochMilli 1)
+        error (thrown #(channel/take (channel/chan) {:deadline past}))]
+    (is (= past (:duration (ex-data error))))
+    (is (= past (:duration (ex-data (thrown #(channel/take (channel/chan) {:timeout 60000 :deadline past}))))))
+    (is (= 1 (:duration (ex-data (thrown #(channel/take (channel/chan) {:timeout 1 :deadline (.plusSeconds (Instant/now) 60)}))))))
+    (is (re-find #"by 1970-01-01T00:00:00.001Z" (ex-message error))))
+  (is (re-find #"within PT0.001S" (ex-message (thrown #(channel/take (channel/chan) {:timeout (Duration/ofMillis 1)}))))))
+
+(deftest a-process-that-does-not-catch-it-ends-for-the-reason-of-gen-server
+  (with-failures [_]
+    (let [reason-of (fn [f]
+                      (let [[_ ref] (actor/spawn-monitor f)]
+                        (receive [:DOWN ref :process _ reason] reason)))]
+      (actor/with-process {}
+        (let [server (silent)]
+          (is (= [:timeout ['magnetar.gen-server :call [server :x 1]]] (reason-of #(gs/call server :x {:timeout 1}))))
+          (is (= [:timeout ['magnetar.actor :join [server {:timeout 1}]]] (reason-of #(actor/join server {:timeout 1}))))
+          (let [[why [module operation [_ options]]] (reason-of #(channel/take (channel/chan) {:timeout 1}))]
+            (is (= [:timeout 'magnetar.channel :take {:timeout 1}] [why module operation options]))))))))
+
+(deftest others-that-wait-for-an-end-throw-it-too
+  (in-process
+    (let [server (silent)]
+      (is (= `proc-lib/stop (:operation (ex-data (thrown #(gs/stop server :normal {:timeout 1}))))))
+      (is (= `gs/call (:operation (ex-data (thrown #(sys/get-state server {:timeout 1}))))))
+      (is (= `resilience/timeout (:operation (ex-data (thrown #(resilience/call (resilience/timeout 1) scope/sleep 60000))))))
+      (is (= :late (agent/get server identity {:timeout 1 :else :late}))))))
+
+(deftest of-many-tasks-one-that-is-late-is-told
+  (in-process
+    (let [late (never-ending)
+          many #(vector (task/completed 1) late)]
+      (is (= :late (task/await-many (many) {:timeout 1 :else :late})))
+      (let [late (never-ending)
+            error (thrown #(task/await-many [(task/completed 1) late] {:timeout 1}))]
+        (is (= [`task/await-many late] ((juxt :operation :target) (ex-data error))))))))
+
+(deftest a-fork-that-is-late-is-left-alone
+  (with-scope [s]
+    (let [ch (channel/chan)
+          fork (scope/fork s channel/take ch)]
+      (is (= [`scope/join fork] ((juxt :operation :target) (ex-data (thrown #(scope/join fork {:timeout 1}))))))
+      (channel/put ch :value)
+      (is (= :value (scope/join fork))))))
