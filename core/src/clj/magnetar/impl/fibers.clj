@@ -82,11 +82,6 @@
   [form starred what & args]
   `((at-site ~starred) ~(site what form) ~@(apply list* args)))
 
-(defn line-here
-  "The name of what the form that is being compiled starts, as `site` gives it: for functions that are inlined, which see no form."
-  [what]
-  (str what " " (or *file* "?") ":" @Compiler/LINE))
-
 (defn result-channel
   "A channel for one result."
   ^Channel []
