@@ -94,58 +94,98 @@
 ;; ---- start
 
 (defn ^:no-doc spawn-at
-  "`spawn`, with the process named after the site."
-  [site f args]
+  "`spawn*`, with the process named after the site."
+  [site f & args]
   (start/spawn site f args))
 
-(defn spawn
+(def ^{:added "0.2" :arglists '([f & args])} spawn*
+  "Does what `spawn` does, as a function: for `map`, `apply` and `with-redefs`, which reaches every `spawn`.
+
+  The process is named after f, as no line is known."
+  ^{::fibers/at spawn-at}
+  (fn [f & args]
+    (apply spawn-at (fibers/site-of "spawn" f) f args)))
+
+(defmacro spawn
   "Starts a process that calls (f & args); returns its pid.
 
   Never waits. The process sees the context values and the dynamic bindings of the caller, and nothing else of it; it ends with the reason
   :normal when f returns, and with what it threw as data when f throws, which is reported once. Nobody is told unless linked or monitoring.
-  In a dosync it is started at the commit, and the value is nil. Prefer `magnetar.proc-lib/spawn` in a supervision tree: it knows its ancestors.
+  In a dosync it is started at the commit, and the value is nil. A macro, so that the process has the name of its line; the function is `spawn*`.
+  Prefer `magnetar.proc-lib/spawn` in a supervision tree: it knows its ancestors.
 
     (spawn serve {:hits 0})
 
   In Erlang: spawn/1,3. See `spawn-link`, `spawn-monitor`."
-  {:erlang "erlang:spawn/1"
-   :inline (fn [f & args] `(spawn-at ~(fibers/line-here "spawn") ~f ~(when args (vec args))))
-   :inline-arities #(<= 1 (long %))}
+  {:erlang "erlang:spawn/1"}
   [f & args]
-  (spawn-at (fibers/site-of "spawn" f) f args))
+  (fibers/starting &form `spawn* "spawn" f args))
 
-(defn ^:no-doc spawn-opt-at
-  "`spawn-opt`, with the process named after the site; errors name the operation."
-  [operation site options f args]
-  (start/spawn-opt operation site options f args))
+(defn ^:no-doc spawn-link-at
+  "`spawn-link*`, with the process named after the site."
+  [site f & args]
+  (start/spawn-opt "spawn-link" site {:link true} f args))
 
-(defn spawn-link
+(def ^{:added "0.2" :arglists '([f & args])} spawn-link*
+  "Does what `spawn-link` does, as a function; see `spawn*`. For the :start of a child too: [spawn-link* worker job]."
+  ^{::fibers/at spawn-link-at}
+  (fn [f & args]
+    (apply spawn-link-at (fibers/site-of "spawn-link" f) f args)))
+
+(defmacro spawn-link
   "Like `spawn`, with a link between this process and the new one from its beginning: if one dies abnormally, so does the other, unless it
   traps exits.
 
     (spawn-link worker job)
 
-  In Erlang: spawn_link/1,3."
-  {:erlang "erlang:spawn_link/1"
-   :inline (fn [f & args] `(spawn-opt-at "spawn-link" ~(fibers/line-here "spawn-link") {:link true} ~f ~(when args (vec args))))
-   :inline-arities #(<= 1 (long %))}
+  In Erlang: spawn_link/1,3. The function is `spawn-link*`."
+  {:erlang "erlang:spawn_link/1"}
   [f & args]
-  (spawn-opt-at "spawn-link" (fibers/site-of "spawn-link" f) {:link true} f args))
+  (fibers/starting &form `spawn-link* "spawn-link" f args))
 
-(defn spawn-monitor
+(defn ^:no-doc spawn-monitor-at
+  "`spawn-monitor*`, with the process named after the site."
+  [site f & args]
+  (start/spawn-opt "spawn-monitor" site {:monitor true} f args))
+
+(def ^{:added "0.2" :arglists '([f & args])} spawn-monitor*
+  "Does what `spawn-monitor` does, as a function; see `spawn*`."
+  ^{::fibers/at spawn-monitor-at}
+  (fn [f & args]
+    (apply spawn-monitor-at (fibers/site-of "spawn-monitor" f) f args)))
+
+(defmacro spawn-monitor
   "Like `spawn`, with a monitor of the new process: returns [pid reference].
 
     (let [[pid ref] (spawn-monitor work)] (receive [:DOWN ref :process _ reason] reason))
 
-  In Erlang: spawn_monitor/1,3."
-  {:erlang "erlang:spawn_monitor/1"
-   :inline (fn [f & args] `(spawn-opt-at "spawn-monitor" ~(fibers/line-here "spawn-monitor") {:monitor true} ~f ~(when args (vec args))))
-   :inline-arities #(<= 1 (long %))}
+  In Erlang: spawn_monitor/1,3. The function is `spawn-monitor*`."
+  {:erlang "erlang:spawn_monitor/1"}
   [f & args]
-  (spawn-opt-at "spawn-monitor" (fibers/site-of "spawn-monitor" f) {:monitor true} f args))
+  (fibers/starting &form `spawn-monitor* "spawn-monitor" f args))
 
-(defn spawn-opt
-  "Like `spawn`, with options first; returns the pid, or with :monitor [pid reference].
+(defn- check-options-last [f more]
+  (when-not (and (seq more) (not (map? f)) (or (nil? (peek more)) (map? (peek more))))
+    (arguments/misuse :magnetar/bad-options
+                      (str "`spawn-opt` takes the map of its options last, as in (spawn-opt serve state {:name :server}); this is "
+                           (arguments/show (vec (cons f more))) ".")
+                      {:arguments (vec (cons f more))})))
+
+(defn ^:no-doc spawn-opt-at
+  "`spawn-opt*`, with the process named after the site."
+  [site f & more]
+  (let [more (vec more)]
+    (check-options-last f more)
+    (start/spawn-opt "spawn-opt" site (peek more) f (pop more))))
+
+(def ^{:added "0.2" :arglists '([f & args options])} spawn-opt*
+  "Does what `spawn-opt` does, as a function; see `spawn*`."
+  ^{::fibers/at spawn-opt-at}
+  (fn [f & more]
+    (apply spawn-opt-at (fibers/site-of "spawn" f) f more)))
+
+(defmacro spawn-opt
+  "Like `spawn`, with a map of options as the last argument; returns the pid, or with :monitor [pid reference].
 
   :name             a keyword or symbol to register, or [:via registry name], see `register`
   :link :monitor    true, as `spawn-link` and `spawn-monitor`
@@ -158,14 +198,13 @@
   :context          :none, or a map of context values to add
   :bindings         :none to leave the dynamic bindings of the caller behind
 
-    (spawn-opt {:name :logger :mailbox {:capacity 1000 :when-full :drop-old}} log)
+    (spawn-opt log {:name :logger :mailbox {:capacity 1000 :when-full :drop-old}})
+    (spawn-opt serve state {:name :server})
 
-  In Erlang: spawn_opt/2,4."
-  {:erlang "erlang:spawn_opt/2"
-   :inline (fn [options f & args] `(spawn-opt-at "spawn-opt" ~(fibers/line-here "spawn") ~options ~f ~(when args (vec args))))
-   :inline-arities #(<= 2 (long %))}
-  [options f & args]
-  (spawn-opt-at "spawn-opt" (fibers/site-of "spawn" f) options f args))
+  In Erlang: spawn_opt/2,4. The function is `spawn-opt*`."
+  {:erlang "erlang:spawn_opt/2" :arglists '([f & args options])}
+  [f & more]
+  (fibers/starting &form `spawn-opt* "spawn" f more))
 
 (defn ^:no-doc host-at
   "`with-process*`, with the process named after the site."
@@ -189,7 +228,7 @@
       (spawn-link worker (self))
       (receive [:done x] x))"
   [options & body]
-  `(host-at ~(fibers/line-here "with-process") ~options (fn [] ~@body)))
+  `(host-at ~(fibers/site "with-process" &form) ~options (fn [] ~@body)))
 
 (defn join
   "Waits until the process has ended, and returns the value of its function.

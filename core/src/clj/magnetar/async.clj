@@ -96,9 +96,7 @@
   ([xform] (promise-chan xform nil))
   ([xform ex-handler] (chan (Buffer/promise) xform ex-handler)))
 
-(def ^{:inline (plumbing/starting "timeout" `plumbing/timeout 1 []), :inline-arities #{1}
-       :arglists '([^long msecs])} ; as in core.async: code that was compiled with it calls a function of a long
-  timeout
+(def ^{:arglists '([msecs])} timeout
   "A channel that closes after msecs milliseconds, at once if that is not positive.
 
   Fails with an IllegalArgumentException for ##NaN and what a long cannot hold. It is the caller's own, unlike core.async's, which may be shared
@@ -124,7 +122,6 @@
   InterruptedException and has taken nothing. `<!` is the same function.
 
     (<!! (go 1)) ;=> 1"
-  {:inline (fn [port] `(do (transactions/check "<!") (Ports/take ~port)))}
   [port]
   (transactions/check "<!")
   (Ports/take port))
@@ -136,18 +133,17 @@
   InterruptedException and has put nothing. nil fails with an IllegalArgumentException. `>!` is the same function.
 
     (>!! (chan 1) :x) ;=> true"
-  {:inline (fn [port val] `(do (transactions/check ">!") (Ports/put ~port ~val)))}
   [port val]
   (transactions/check ">!")
   (Ports/put port val))
 
-(def ^{:arglists '([port]), :inline (:inline (meta #'<!!))} <!
+(def ^{:arglists '([port])} <!
   "Takes a value from port; waits while there is none. Returns nil once the port is closed and drained.
 
   The same function as `<!!`: works in any function on any thread, also outside of `go`."
   <!!)
 
-(def ^{:arglists '([port val]), :inline (:inline (meta #'>!!))} >!
+(def ^{:arglists '([port val])} >!
   "Puts val on port; waits while nobody takes it and there is no room. Returns true, or false if the port is closed.
 
   The same function as `>!!`: works in any function on any thread, also outside of `go`."
@@ -362,10 +358,9 @@
   "Calls f on another thread; returns a channel that gives its value, then closes.
 
   workload is :mixed (the default) or :compute, on platform threads, or :io, on a fiber. f sees a copy of the caller's dynamic
-  bindings, which `set!` changes. If it throws, the channel closes and the failure is reported, with the line of the caller."
-  {:inline (plumbing/starting "thread-call" `plumbing/start-thread 2 [:mixed]), :inline-arities #{1 2}}
+  bindings, which `set!` changes. If it throws, the channel closes and the failure is reported, with the name of f."
   ([f] (thread-call f :mixed))
-  ([f workload] (plumbing/start-thread "thread-call" f workload)))
+  ([f workload] (plumbing/start-thread (fibers/site-of "thread-call" f) f workload)))
 
 (defmacro thread
   "Runs body on a platform thread; returns a channel that gives its value, then closes. See `thread-call`.
@@ -383,13 +378,10 @@
 
 ;; ---- plumbing
 
-;; Functions that start fibers are inlined where they are called by name, so that a failure is reported with that line.
-
 (defn pipe
   "Moves the values of from to to, and closes to after the last one unless close? is false. Returns to.
 
   Stops when to is closed; by then it has taken one value more."
-  {:inline (plumbing/starting "pipe" `plumbing/pipe 3 [true]), :inline-arities #{2 3}}
   ([from to] (pipe from to true))
   ([from to close?] (plumbing/pipe "pipe" from to close?)))
 
@@ -403,14 +395,12 @@
     (pipeline 4 out (map parse) in)
 
   Nobody owns it. See `magnetar.fold/pmap` for one that is cancelled with its caller and ended by its first failure."
-  {:inline (plumbing/starting "pipeline" `pipeline/transducing 6 [true nil]), :inline-arities #{4 5 6}}
   ([n to xf from] (pipeline n to xf from true))
   ([n to xf from close?] (pipeline n to xf from close? nil))
   ([n to xf from close? ex-handler] (pipeline/transducing "pipeline" n to xf from close? ex-handler)))
 
 (defn pipeline-blocking
   "Like `pipeline`, for a transducer that blocks."
-  {:inline (plumbing/starting "pipeline-blocking" `pipeline/transducing 6 [true nil]), :inline-arities #{4 5 6}}
   ([n to xf from] (pipeline-blocking n to xf from true))
   ([n to xf from close?] (pipeline-blocking n to xf from close? nil))
   ([n to xf from close? ex-handler] (pipeline/transducing "pipeline-blocking" n to xf from close? ex-handler)))
@@ -420,67 +410,59 @@
 
   af is called with a value and a channel; it puts the results on the channel and closes it, now or later. If it throws, that is
   reported and the value gives nothing more. See `pipeline` for the rest."
-  {:inline (plumbing/starting "pipeline-async" `pipeline/asynchronous 5 [true]), :inline-arities #{4 5}}
   ([n to af from] (pipeline-async n to af from true))
-  ([n to af from close?] (pipeline/asynchronous "pipeline-async" n to af from close?)))
+  ([n to af from close?] (pipeline/asynchronous (fibers/site-of "pipeline-async" af) n to af from close?)))
 
 (defn split
   "Sends the values of ch for which p is true to one channel, the others to another: [true-chan false-chan].
 
   Both close with ch, or when p throws, which is reported. Stops when the one that a value is for is closed."
-  {:inline (plumbing/starting "split" `plumbing/split 4 [nil nil]), :inline-arities #{2 4}}
   ([p ch] (split p ch nil nil))
-  ([p ch t-buf-or-n f-buf-or-n] (plumbing/split "split" p ch t-buf-or-n f-buf-or-n)))
+  ([p ch t-buf-or-n f-buf-or-n] (plumbing/split (fibers/site-of "split" p) p ch t-buf-or-n f-buf-or-n)))
 
 (defn reduce
   "A channel with the value of f reduced over init and the values of ch, once that is closed or f returns a `reduced`."
-  {:inline (plumbing/starting "reduce" `plumbing/reduce 3 []), :inline-arities #{3}}
   [f init ch]
-  (plumbing/reduce "reduce" f init ch))
+  (plumbing/reduce (fibers/site-of "reduce" f) f init ch))
 
 (defn transduce
   "A channel with the value of (xform f) reduced over init and the values of ch, completed, once that is closed.
 
     (<! (transduce (map inc) + 0 (to-chan! [1 2 3]))) ;=> 9"
-  {:inline (plumbing/starting "transduce" `plumbing/transduce 4 []), :inline-arities #{4}}
   [xform f init ch]
-  (plumbing/transduce "transduce" xform f init ch))
+  (plumbing/transduce (fibers/site-of "transduce" f) xform f init ch))
 
 (defn onto-chan!
   "Puts the values of coll on ch, then closes it unless close? is false. Returns a channel that closes when that is done.
 
   Stops when ch is closed. A nil in coll fails, which is reported, after ch was closed."
-  {:inline (plumbing/starting "onto-chan!" `plumbing/onto 3 [true]), :inline-arities #{2 3}}
   ([ch coll] (onto-chan! ch coll true))
   ([ch coll close?] (plumbing/onto "onto-chan!" ch coll close?)))
 
 (defn to-chan!
   "A channel of the values of coll, which closes after them."
-  {:inline (plumbing/starting "to-chan!" `plumbing/to-chan 1 []), :inline-arities #{1}}
   [coll]
   (plumbing/to-chan "to-chan!" coll))
 
 (defn onto-chan
   "Deprecated: use `onto-chan!`."
-  {:deprecated "1.2", :inline (plumbing/starting "onto-chan" `plumbing/onto 3 [true]), :inline-arities #{2 3}}
+  {:deprecated "1.2"}
   ([ch coll] (onto-chan ch coll true))
   ([ch coll close?] (plumbing/onto "onto-chan" ch coll close?)))
 
 (defn to-chan
   "Deprecated: use `to-chan!`."
-  {:deprecated "1.2", :inline (plumbing/starting "to-chan" `plumbing/to-chan 1 []), :inline-arities #{1}}
+  {:deprecated "1.2"}
   [coll]
   (plumbing/to-chan "to-chan" coll))
 
 (defn onto-chan!!
   "Like `onto-chan!`, on a platform thread: for a coll whose elements compute at length or block natively."
-  {:inline (plumbing/starting "onto-chan!!" `plumbing/onto-blocking 3 [true]), :inline-arities #{2 3}}
   ([ch coll] (onto-chan!! ch coll true))
   ([ch coll close?] (plumbing/onto-blocking "onto-chan!!" ch coll close?)))
 
 (defn to-chan!!
   "Like `to-chan!`, on a platform thread: for a coll whose elements compute at length or block natively."
-  {:inline (plumbing/starting "to-chan!!" `plumbing/to-chan-blocking 1 []), :inline-arities #{1}}
   [coll]
   (plumbing/to-chan-blocking "to-chan!!" coll))
 
@@ -515,7 +497,6 @@
 
   A value goes to all taps at once; the next one follows when all have accepted it or were untapped. Values that come while there
   is no tap are dropped. A tap that is closed is removed."
-  {:inline (plumbing/starting "mult" `(var mult-named) 1 []), :inline-arities #{1}}
   [ch]
   (mult-named "mult" ch))
 
@@ -581,7 +562,6 @@
 
   `toggle` gives each input modes: :mute, its values are taken and dropped; :pause, they are not taken; :solo, only soloed
   inputs are heard, and the others are muted or paused as `solo-mode` says."
-  {:inline (plumbing/starting "mix" `(var mix-named) 1 []), :inline-arities #{1}}
   [out]
   (mix-named "mix" out))
 
@@ -648,9 +628,8 @@
 
   A topic is served like a `mult`: the next value follows when all its subscribers have accepted, unless buf-fn, called with the
   topic, gives a buffer. Values without subscribers are dropped. If topic-fn throws, that is reported and the value is dropped."
-  {:inline (plumbing/starting "pub" `(var pub-named) 3 `[(constantly nil)]), :inline-arities #{2 3}}
   ([ch topic-fn] (pub ch topic-fn (constantly nil)))
-  ([ch topic-fn buf-fn] (pub-named "pub" ch topic-fn buf-fn)))
+  ([ch topic-fn buf-fn] (pub-named (fibers/site-of "pub" topic-fn) ch topic-fn buf-fn)))
 
 (defn sub
   "Subscribes ch to a topic of the publication p, and closes it with the source unless close? is false. Returns ch."
@@ -673,13 +652,11 @@
   "A channel of f applied to the first values of all chs, then to the second ones, until one of chs is closed.
 
   If f throws or returns nil, that is reported and the channel closes."
-  {:inline (plumbing/starting "map" `plumbing/map 3 [nil]), :inline-arities #{2 3}}
   ([f chs] (map f chs nil))
-  ([f chs buf-or-n] (plumbing/map "map" f chs buf-or-n)))
+  ([f chs buf-or-n] (plumbing/map (fibers/site-of "map" f) f chs buf-or-n)))
 
 (defn merge
   "A channel of the values of all chs, as they come; it closes when all of them have."
-  {:inline (plumbing/starting "merge" `plumbing/merge 2 [nil]), :inline-arities #{1 2}}
   ([chs] (merge chs nil))
   ([chs buf-or-n] (plumbing/merge "merge" chs buf-or-n)))
 
@@ -687,13 +664,11 @@
   "A channel with coll and the values of ch conjoined to it, once ch is closed.
 
     (<! (into [] (to-chan! [1 2]))) ;=> [1 2]"
-  {:inline (plumbing/starting "into" `plumbing/into 2 []), :inline-arities #{2}}
   [coll ch]
   (plumbing/into "into" coll ch))
 
 (defn take
   "A channel of the first n values of ch; it closes after them, or with ch."
-  {:inline (plumbing/starting "take" `plumbing/take 3 [nil]), :inline-arities #{2 3}}
   ([n ch] (take n ch nil))
   ([n ch buf-or-n] (plumbing/take "take" n ch buf-or-n)))
 
@@ -781,47 +756,45 @@
 
 (defn filter<
   "Deprecated: use a transducer. A channel of the values of ch that p is true of."
-  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "filter<" `plumbing/filter-from 3 [nil]), :inline-arities #{2 3}}
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([p ch] (filter< p ch nil))
-  ([p ch buf-or-n] (plumbing/filter-from "filter<" p ch buf-or-n)))
+  ([p ch buf-or-n] (plumbing/filter-from (fibers/site-of "filter<" p) p ch buf-or-n)))
 
 (defn remove<
   "Deprecated: use a transducer. A channel of the values of ch that p is not true of."
-  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "remove<" `plumbing/remove-from 3 [nil]), :inline-arities #{2 3}}
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([p ch] (remove< p ch nil))
-  ([p ch buf-or-n] (plumbing/remove-from "remove<" p ch buf-or-n)))
+  ([p ch buf-or-n] (plumbing/remove-from (fibers/site-of "remove<" p) p ch buf-or-n)))
 
 (defn mapcat<
   "Deprecated: use a transducer. A channel of the values in f of each value of in."
-  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "mapcat<" `plumbing/mapcat-from 3 [nil]), :inline-arities #{2 3}}
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([f in] (mapcat< f in nil))
-  ([f in buf-or-n] (plumbing/mapcat-from "mapcat<" f in buf-or-n)))
+  ([f in buf-or-n] (plumbing/mapcat-from (fibers/site-of "mapcat<" f) f in buf-or-n)))
 
 (defn mapcat>
   "Deprecated: use a transducer. A channel whose values are replaced by those in f of each, on their way to out."
-  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "mapcat>" `plumbing/mapcat-onto 3 [nil]), :inline-arities #{2 3}}
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([f out] (mapcat> f out nil))
-  ([f out buf-or-n] (plumbing/mapcat-onto "mapcat>" f out buf-or-n)))
+  ([f out buf-or-n] (plumbing/mapcat-onto (fibers/site-of "mapcat>" f) f out buf-or-n)))
 
 (defn unique
   "Deprecated: use `dedupe`. A channel of the values of ch without repetitions that follow each other."
-  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "unique" `plumbing/unique 2 [nil]), :inline-arities #{1 2}}
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([ch] (unique ch nil))
   ([ch buf-or-n] (plumbing/unique "unique" ch buf-or-n)))
 
 (defn partition
   "Deprecated: use `partition-all`. A channel of vectors of n values of ch; the last may be shorter."
-  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "partition" `plumbing/partition 3 [nil]), :inline-arities #{2 3}}
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([n ch] (partition n ch nil))
   ([n ch buf-or-n] (plumbing/partition "partition" n ch buf-or-n)))
 
 (defn partition-by
   "Deprecated: use `clojure.core/partition-by` as a transducer. A channel of vectors of neighbours with the same value of f."
-  {:deprecated "0.1.319.0-6b1aca-alpha", :inline (plumbing/starting "partition-by" `plumbing/partition-by 3 [nil]), :inline-arities #{2 3}}
+  {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([f ch] (partition-by f ch nil))
-  ([f ch buf-or-n] (plumbing/partition-by "partition-by" f ch buf-or-n)))
-
-(plumbing/keep-own 'magnetar.async)
+  ([f ch buf-or-n] (plumbing/partition-by (fibers/site-of "partition-by" f) f ch buf-or-n)))
 
 (when (or (io/resource "clojure/core/async/impl/protocols.clj") (io/resource "clojure/core/async/impl/protocols__init.class"))
   (when-not (find-ns 'clojure.core.async.impl.protocols)

@@ -27,31 +27,32 @@
 
 (set! *warn-on-reflection* true)
 
-(defn ^:no-doc chunk-of
+(defn- chunk-of
   "The number of elements of a chunk, where it has to be given."
   [n]
   (if (nil? n) (checks/not-positive "fold/fold" :chunk n) n))
 
+(defn- fold-with [site options combinef reducef coll]
+  (checks/options "fold/fold" #{:chunk} options)
+  (impl/fold site (assoc options :place "fold/fold") combinef reducef coll))
+
 (defn ^:no-doc fold-at
-  "`fold`, with its fibers named after the site; n may be nil."
-  [site n combinef reducef coll]
-  (checks/options "fold/fold" #{:chunk} {:chunk n})
-  (impl/fold site (cond-> {:place "fold/fold"} n (assoc :chunk n)) combinef reducef coll))
+  "`fold*`, with its fibers named after the site."
+  ([site reducef coll] (fold-with site {} reducef reducef coll))
+  ([site combinef reducef coll] (fold-with site {} combinef reducef coll))
+  ([site n combinef reducef coll] (fold-with site {:chunk (chunk-of n)} combinef reducef coll)))
 
-(defn ^:no-doc transduce-at
-  "`transduce` with all its functions, and its fibers named after the site."
-  [site options xform combinef reducef coll]
-  (impl/transduce site (assoc (checks/options "fold/transduce" #{:parallelism :chunk} options) :place "fold/transduce")
-                  xform combinef reducef coll))
+(def ^{:added "0.2" :arglists '([reducef coll] [combinef reducef coll] [n combinef reducef coll])} fold*
+  "Does what `fold` does, as a function: for `map`, `apply` and `with-redefs`, which reaches every `fold`.
 
-(defn ^:no-doc transduce-4
-  "With options, a map or nil, one function reduces, combines and completes; without, there are two."
-  [site a b c coll]
-  (if (or (nil? a) (map? a))
-    (c (transduce-at site a b c c coll))
-    (transduce-at site nil a b c coll)))
+  Its fibers are named after reducef, as no line is known."
+  ^{::fibers/at fold-at}
+  (fn
+    ([reducef coll] (fold-at (fibers/site-of "fold" reducef) reducef coll))
+    ([combinef reducef coll] (fold-at (fibers/site-of "fold" reducef) combinef reducef coll))
+    ([n combinef reducef coll] (fold-at (fibers/site-of "fold" reducef) n combinef reducef coll))))
 
-(defn fold
+(defmacro fold
   "Reduces coll in parallel: each chunk with reducef, from the value of (combinef), and the results with combinef, in order.
 
   Returns what clojure.core.reducers/fold would, for an associative combinef. Its pipelines are accepted, over a map reducef takes key and
@@ -66,16 +67,36 @@
     (fold into conj coll)
     (fold (partial merge-with +) (fn [m x] (update m (class x) (fnil inc 0))) coll)
 
-  Counterpart: clojure.core.reducers/fold. See also `transduce`."
-  {:inline (fn ([f coll] `(let [f# ~f] (fold-at ~(fibers/line-here "fold") nil f# f# ~coll)))
-             ([c f coll] `(fold-at ~(fibers/line-here "fold") nil ~c ~f ~coll))
-             ([n c f coll] `(fold-at ~(fibers/line-here "fold") (chunk-of ~n) ~c ~f ~coll)))
-   :inline-arities #{2 3 4}}
-  ([reducef coll] (fold-at "fold" nil reducef reducef coll))
-  ([combinef reducef coll] (fold-at "fold" nil combinef reducef coll))
-  ([n combinef reducef coll] (fold-at "fold" (chunk-of n) combinef reducef coll)))
+  Counterpart: clojure.core.reducers/fold. See also `transduce`. The function is `fold*`."
+  ([reducef coll] (fibers/starting &form `fold* "fold" [reducef coll]))
+  ([combinef reducef coll] (fibers/starting &form `fold* "fold" [combinef reducef coll]))
+  ([n combinef reducef coll] (fibers/starting &form `fold* "fold" [n combinef reducef coll])))
 
-(defn transduce
+(defn- check-order [xform options]
+  (when (or (map? xform) (not (or (nil? options) (map? options))))
+    (checks/misuse :magnetar/bad-options
+                   (str "`fold/transduce` takes the map of its options last, behind two functions: "
+                        "(fold/transduce xform combinef reducef coll {:parallelism 4}); the first argument is " (checks/show xform) ".")
+                   {:xform xform})))
+
+(defn ^:no-doc transduce-at
+  "`transduce*`, with its fibers named after the site."
+  ([site xform f coll] (f (transduce-at site xform f f coll)))
+  ([site xform combinef reducef coll] (transduce-at site xform combinef reducef coll nil))
+  ([site xform combinef reducef coll options]
+   (check-order xform options)
+   (impl/transduce site (assoc (checks/options "fold/transduce" #{:parallelism :chunk} options) :place "fold/transduce")
+                   xform combinef reducef coll)))
+
+(def ^{:added "0.2" :arglists '([xform f coll] [xform combinef reducef coll] [xform combinef reducef coll options])} transduce*
+  "Does what `transduce` does, as a function; see `fold*`."
+  ^{::fibers/at transduce-at}
+  (fn
+    ([xform f coll] (transduce-at (fibers/site-of "transduce" f) xform f coll))
+    ([xform combinef reducef coll] (transduce-at (fibers/site-of "transduce" reducef) xform combinef reducef coll))
+    ([xform combinef reducef coll options] (transduce-at (fibers/site-of "transduce" reducef) xform combinef reducef coll options))))
+
+(defmacro transduce
   "Like `fold`, of what the transducer xform makes of coll; the entries of a map are elements.
 
   Returns (core/transduce xform (completing reducef) (combinef) coll), for an associative combinef, and with one function f for both also
@@ -83,23 +104,19 @@
   order, by one fiber, and what it makes is reduced in parallel, and so is one that adds elements at the end; one that decides what the result
   is, such as (halt-when pred), is run with its reduction in order, by the caller. If only a part of the pipeline has state, put that part around the
   collection: (transduce (map work) + (eduction (take 10) coll)). Functions given to map and filter are called by several fibers
-  at a time. Blocks, fails and is cancelled as `fold`. Options, before all else:
+  at a time. Blocks, fails and is cancelled as `fold`. Options come last,
+  behind both functions:
 
     :parallelism  chunks at a time; as many as there are cores
     :chunk        elements of a chunk
 
     (transduce (comp (core/filter even?) (core/map inc)) + (vec (range 1000000)))
-    (transduce {:parallelism 4} (mapcat words) (partial merge-with +) count-word (lines \"book.txt\"))
+    (transduce (mapcat words) (partial merge-with +) count-word (lines \"book.txt\") {:parallelism 4})
 
-  Counterpart: clojure.core/transduce."
-  {:inline (fn ([x f coll] `(transduce-4 ~(fibers/line-here "transduce") nil ~x ~f ~coll))
-             ([a b c d] `(transduce-4 ~(fibers/line-here "transduce") ~a ~b ~c ~d))
-             ([o x c f coll] `(transduce-at ~(fibers/line-here "transduce") ~o ~x ~c ~f ~coll)))
-   :arglists '([xform f coll] [xform combinef reducef coll] [options xform f coll] [options xform combinef reducef coll])
-   :inline-arities #{3 4 5}}
-  ([xform f coll] (transduce-4 "transduce" nil xform f coll))
-  ([xform combinef reducef coll] (transduce-4 "transduce" xform combinef reducef coll))
-  ([options xform combinef reducef coll] (transduce-at "transduce" options xform combinef reducef coll)))
+  Counterpart: clojure.core/transduce. The function is `transduce*`."
+  ([xform f coll] (fibers/starting &form `transduce* "transduce" [xform f coll]))
+  ([xform combinef reducef coll] (fibers/starting &form `transduce* "transduce" [xform combinef reducef coll]))
+  ([xform combinef reducef coll options] (fibers/starting &form `transduce* "transduce" [xform combinef reducef coll options])))
 
 (defn map
   "What f makes of the elements of coll, when it is folded or reduced; without coll, a transducer. Computes nothing itself.
@@ -133,12 +150,24 @@
   ([file] (lines file "UTF-8"))
   ([file charset] (file/lines file charset)))
 
-(defn pmap
+(defn ^:no-doc pmap-at
+  "`pmap*`, with its fibers named after the site."
+  [site f coll & more]
+  (pmap/call site "fold/pmap" :ordered f coll more))
+
+(def ^{:added "0.2" :arglists '([f coll] [f coll options])} pmap*
+  "Does what `pmap` does, as a function: for `map`, `apply` and `with-redefs`, which reaches every `pmap`.
+
+  Its fibers are named after f, as no line is known."
+  ^{::fibers/at pmap-at}
+  (fn [f coll & more]
+    (apply pmap-at (fibers/site-of "pmap" f) f coll more)))
+
+(defmacro pmap
   "A vector of (f x) for each x of coll, in order; each call runs on a fiber of its own.
 
-  With several collections f takes an element of each, up to the end of the shortest. Blocks until all is done. If a call fails the others
-  are cancelled, and it throws an ExceptionInfo of :magnetar/reason :magnetar/element-failed, :position and :element, the failure as its
-  cause. Cancelled, it cancels its fibers and throws. Options, before all else:
+  Blocks until all is done. If a call fails the others are cancelled, and it throws an ExceptionInfo of :magnetar/reason
+  :magnetar/element-failed, :position and :element, the failure as its cause. Cancelled, it cancels its fibers and throws. Options:
 
     :parallelism  calls at a time; 64 for each core
     :chunk        elements that one fiber takes, one after the other; 1
@@ -147,46 +176,74 @@
                   calls see the bindings and context values of the caller of pmap; after a failure each look throws that again
 
     (pmap fetch urls)
-    (pmap {:parallelism 8} fetch urls)
+    (pmap fetch urls {:parallelism 8})
+    (pmap (fn [[user order]] (bill user order)) (map vector users orders))
 
-  Counterpart: clojure.core/pmap."
-  {:arglists '([f coll] [f coll & colls] [options f coll & colls])
-   :inline (fn [& args] `(pmap/call ~(fibers/line-here "pmap") "fold/pmap" :ordered [~@args]))
-   :inline-arities #(<= 2 (long %))}
-  [& args]
-  (pmap/call "pmap" "fold/pmap" :ordered args))
+  Counterpart: clojure.core/pmap. The function is `pmap*`."
+  {:arglists '([f coll] [f coll options])}
+  [f coll & more]
+  (fibers/starting &form `pmap* "pmap" f coll more))
 
-(defn pmap-unordered
+(defn ^:no-doc pmap-unordered-at
+  "`pmap-unordered*`, with its fibers named after the site."
+  [site f coll & more]
+  (pmap/call site "fold/pmap-unordered" :unordered f coll more))
+
+(def ^{:added "0.2" :arglists '([f coll] [f coll options])} pmap-unordered*
+  "Does what `pmap-unordered` does, as a function; see `pmap*`."
+  ^{::fibers/at pmap-unordered-at}
+  (fn [f coll & more]
+    (apply pmap-unordered-at (fibers/site-of "pmap-unordered" f) f coll more)))
+
+(defmacro pmap-unordered
   "Like `pmap`, but the values come in the order in which they are ready.
 
-    (pmap-unordered fetch urls)"
-  {:arglists '([f coll] [f coll & colls] [options f coll & colls])
-   :inline (fn [& args] `(pmap/call ~(fibers/line-here "pmap-unordered") "fold/pmap-unordered" :unordered [~@args]))
-   :inline-arities #(<= 2 (long %))}
-  [& args]
-  (pmap/call "pmap-unordered" "fold/pmap-unordered" :unordered args))
+    (pmap-unordered fetch urls)
 
-(defn pkeep
+  The function is `pmap-unordered*`."
+  {:arglists '([f coll] [f coll options])}
+  [f coll & more]
+  (fibers/starting &form `pmap-unordered* "pmap-unordered" f coll more))
+
+(defn ^:no-doc pkeep-at
+  "`pkeep*`, with its fibers named after the site."
+  [site f coll & more]
+  (pmap/call site "fold/pkeep" :kept f coll more))
+
+(def ^{:added "0.2" :arglists '([f coll] [f coll options])} pkeep*
+  "Does what `pkeep` does, as a function; see `pmap*`."
+  ^{::fibers/at pkeep-at}
+  (fn [f coll & more]
+    (apply pkeep-at (fibers/site-of "pkeep" f) f coll more)))
+
+(defmacro pkeep
   "Like `pmap`, without the nils.
 
     (pkeep find-user ids)
 
-  Counterpart: clojure.core/keep."
-  {:arglists '([f coll] [f coll & colls] [options f coll & colls])
-   :inline (fn [& args] `(pmap/call ~(fibers/line-here "pkeep") "fold/pkeep" :kept [~@args]))
-   :inline-arities #(<= 2 (long %))}
-  [& args]
-  (pmap/call "pkeep" "fold/pkeep" :kept args))
+  Counterpart: clojure.core/keep. The function is `pkeep*`."
+  {:arglists '([f coll] [f coll options])}
+  [f coll & more]
+  (fibers/starting &form `pkeep* "pkeep" f coll more))
 
-(defn pfor-each
+(defn ^:no-doc pfor-each-at
+  "`pfor-each*`, with its fibers named after the site."
+  [site f coll & more]
+  (pmap/call site "fold/pfor-each" :none f coll more))
+
+(def ^{:added "0.2" :arglists '([f coll] [f coll options])} pfor-each*
+  "Does what `pfor-each` does, as a function; see `pmap*`."
+  ^{::fibers/at pfor-each-at}
+  (fn [f coll & more]
+    (apply pfor-each-at (fibers/site-of "pfor-each" f) f coll more)))
+
+(defmacro pfor-each
   "Calls f on each element of coll for its effect, as `pmap` does, and never lazily; returns nil. Keeps nothing: coll may be larger than the
   memory.
 
-    (pfor-each {:parallelism 8} upload files)
+    (pfor-each upload files {:parallelism 8})
 
-  Counterpart: clojure.core/run!."
-  {:arglists '([f coll] [f coll & colls] [options f coll & colls])
-   :inline (fn [& args] `(pmap/call ~(fibers/line-here "pfor-each") "fold/pfor-each" :none [~@args]))
-   :inline-arities #(<= 2 (long %))}
-  [& args]
-  (pmap/call "pfor-each" "fold/pfor-each" :none args))
+  Counterpart: clojure.core/run!. The function is `pfor-each*`."
+  {:arglists '([f coll] [f coll options])}
+  [f coll & more]
+  (fibers/starting &form `pfor-each* "pfor-each" f coll more))

@@ -377,7 +377,7 @@
   (scope/scope* "hedge" {:joiner first-success}
     (fn [s]
       (loop [n 1]
-        (let [fork (scope/fork-at (str "hedge, call " n) s f nil)]
+        (let [fork (scope/fork-at (str "hedge, call " n) s f)]
           (when (< n max-calls)
             (ended-within? fork after)
             (recur (inc n))))))))

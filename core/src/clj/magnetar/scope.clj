@@ -248,37 +248,50 @@
         (refused scope))))
 
 (defn ^:no-doc fork-at
-  "`fork`, with the fiber named after the site."
-  [site s f args]
+  "`fork*`, with the fiber named after the site."
+  [site s f & args]
   (start s site false f args))
 
-(defn ^:no-doc daemon-at
-  "`daemon`, with the fiber named after the site."
-  [site s f args]
-  (start s site true f args))
+(def ^{:added "0.2" :arglists '([s f & args])} fork*
+  "Does what `fork` does, as a function: for `map`, `apply` and `with-redefs`, which reaches every `fork`.
 
-(defn fork
+  The fork is named after f, as no line is known.
+
+    (mapv (partial fork* s) fetches)"
+  ^{::fibers/at fork-at}
+  (fn [s f & args]
+    (apply fork-at (fibers/site-of "fork" f) s f args)))
+
+(defmacro fork
   "Starts (f & args) on a fiber that the scope s owns; returns the fork.
 
   `@fork` and `join` wait for it; a failure cancels the scope. The fiber sees the context values and the dynamic bindings of the caller. Fails with
-  an IllegalArgumentException in a scope that has ended, and by a fiber that the scope does not own.
+  an IllegalArgumentException in a scope that has ended, and by a fiber that the scope does not own. A macro, so that the fork has the name of its
+  line; the function is `fork*`.
 
     (fork s fetch-user id)
 
   In Erlang: spawn_link."
-  {:inline (fn [s f & args] `(fork-at ~(fibers/line-here "fork") ~s ~f [~@args]))
-   :inline-arities #(<= 2 (long %))}
   [s f & args]
-  (fork-at (fibers/site-of "fork" f) s f args))
+  (fibers/starting &form `fork* "fork" s f args))
 
-(defn daemon
-  "Like `fork`, for work that the scope does not wait for: it is cancelled when the others have ended.
+(defn ^:no-doc daemon-at
+  "`daemon*`, with the fiber named after the site."
+  [site s f & args]
+  (start s site true f args))
+
+(def ^{:added "0.2" :arglists '([s f & args])} daemon*
+  "Does what `daemon` does, as a function; see `fork*`."
+  ^{::fibers/at daemon-at}
+  (fn [s f & args]
+    (apply daemon-at (fibers/site-of "daemon" f) s f args)))
+
+(defmacro daemon
+  "Like `fork`, for work that the scope does not wait for: it is cancelled when the others have ended. The function is `daemon*`.
 
     (daemon s tick-every 1000)"
-  {:inline (fn [s f & args] `(daemon-at ~(fibers/line-here "daemon") ~s ~f [~@args]))
-   :inline-arities #(<= 2 (long %))}
   [s f & args]
-  (daemon-at (fibers/site-of "daemon" f) s f args))
+  (fibers/starting &form `daemon* "daemon" s f args))
 
 (defn ^:no-doc close-after
   "Closes the channel when the fork has ended: one that is cancelled before it begins never comes to do so."

@@ -3,7 +3,7 @@
 
     (sup/start-link {:strategy :one-for-one
                      :children [{:id :counter :start [gs/start-link 'my.counter 0 {:name :counter}]}
-                                {:id :cache :start [actor/spawn-link serve {}] :restart :transient}]}
+                                {:id :cache :start [actor/spawn-link* serve {}] :restart :transient}]}
                     {:name :app}) ;=> [:ok pid]
 
   start     start-link

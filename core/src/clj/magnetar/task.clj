@@ -5,7 +5,7 @@
           user (task/async load-user id)]
       (render (task/await page) (task/await user)))
 
-  start    async; start start-link, of which nobody awaits anything; completed
+  start    async; start start-link, whose value is not awaited; completed
   value    await await-many; yield yield-many, which go on after a time; shutdown ignore
   stream   async-stream
   look     callers
@@ -34,53 +34,78 @@
 ;; ---- start
 
 (defn ^:no-doc async-at
-  "`async`, with the task named after the site."
-  [site f args]
+  "`async*`, with the task named after the site."
+  [site f & args]
   (work/async site f args))
 
-(defn async
+(def ^{:added "0.2" :arglists '([f & args])} async*
+  "Does what `async` does, as a function: for `map`, `apply` and `with-redefs`, which reaches every `async`.
+
+  The task is named after f, as no line is known.
+
+    (task/await-many (mapv task/async* fetches))"
+  ^{::fibers/at async-at}
+  (fn [f & args]
+    (apply async-at (fibers/site-of "task" f) f args)))
+
+(defmacro async
   "Starts a task that calls (f & args), linked to this process; returns the task.
 
   Never waits. If the call throws, the task dies, and this process with it unless it traps exits. The task sees the context values and the
-  dynamic bindings of the caller. Fails outside of processes.
+  dynamic bindings of the caller. Fails outside of processes. A macro, so that the task has the name of its line; the function is `async*`.
 
     (task/await (task/async + 1 2)) ;=> 3
 
   In Elixir: Task.async/1,3."
-  {:elixir "Task.async/1"
-   :inline (fn [f & args] `(async-at ~(fibers/line-here "task") ~f ~(when args (vec args))))
-   :inline-arities #(<= 1 (long %))}
+  {:elixir "Task.async/1"}
   [f & args]
-  (async-at (fibers/site-of "task" f) f args))
+  (fibers/starting &form `async* "task" f args))
+
+(defn- start-in [operation site options f args]
+  (work/check-function operation f)
+  [:ok (work/start operation site options #(apply f args))])
 
 (defn ^:no-doc start-at
-  "`start` or `start-link`, which the operation tells, with the process named after the site."
-  [operation site options f]
-  [:ok (work/start operation site options f)])
+  "`start*`, with the process named after the site."
+  [site f & args]
+  (start-in "start" site {} f args))
 
-(defn start
-  "Starts a process that calls f, of which nobody awaits anything: [:ok pid]. If it throws, that is reported.
+(def ^{:added "0.2" :arglists '([f & args])} start*
+  "Does what `start` does, as a function; see `async*`."
+  ^{::fibers/at start-at}
+  (fn [f & args]
+    (apply start-at (fibers/site-of "task" f) f args)))
 
-    (task/start send-mail) ;=> [:ok pid]
+(defmacro start
+  "Starts a process that calls (f & args), whose value is not awaited: [:ok pid]. If it throws, that is reported.
 
-  In Elixir: Task.start/1."
-  {:elixir "Task.start/1"
-   :inline (fn [f] `(start-at "start" ~(fibers/line-here "task") {} ~f))
-   :inline-arities #{1}}
-  [f]
-  (start-at "start" (fibers/site-of "task" f) {} f))
+    (task/start send-mail order) ;=> [:ok pid]
 
-(defn start-link
-  "Like `start`, with a link; as a child of a supervisor it may do something once: {:id :warm-up :start [task/start-link warm-up] :restart :temporary}.
+  In Elixir: Task.start/1,3. The function is `start*`."
+  {:elixir "Task.start/1"}
+  [f & args]
+  (fibers/starting &form `start* "task" f args))
+
+(defn ^:no-doc start-link-at
+  "`start-link*`, with the process named after the site."
+  [site f & args]
+  (start-in "start-link" site {:link true} f args))
+
+(def ^{:added "0.2" :arglists '([f & args])} start-link*
+  "Does what `start-link` does, as a function; see `async*`. For the :start of a child too: [task/start-link* warm-up]."
+  ^{::fibers/at start-link-at}
+  (fn [f & args]
+    (apply start-link-at (fibers/site-of "task" f) f args)))
+
+(defmacro start-link
+  "Like `start`, with a link. A child of a supervisor does something once: {:id :warm-up :start [task/start-link* warm-up] :restart :temporary}.
 
     (task/start-link warm-up) ;=> [:ok pid]
 
-  In Elixir: Task.start_link/1."
-  {:elixir "Task.start_link/1"
-   :inline (fn [f] `(start-at "start-link" ~(fibers/line-here "task") {:link true} ~f))
-   :inline-arities #{1}}
-  [f]
-  (start-at "start-link" (fibers/site-of "task" f) {:link true} f))
+  In Elixir: Task.start_link/1,3. The function is `start-link*`."
+  {:elixir "Task.start_link/1"}
+  [f & args]
+  (fibers/starting &form `start-link* "task" f args))
 
 (defn completed
   "A task that has done its work already, with this value: for code that sometimes needs no process.
@@ -296,11 +321,18 @@
 ;; ---- streams
 
 (defn ^:no-doc async-stream-at
-  "`async-stream`, with its tasks named after the site."
-  [site coll f options]
-  (stream/stream site coll f (fn [item] (work/async site f [item])) options))
+  "`async-stream*`, with its tasks named after the site."
+  ([site coll f] (async-stream-at site coll f nil))
+  ([site coll f options] (stream/stream site coll f (fn [item] (work/async site f [item])) options)))
 
-(defn async-stream
+(def ^{:added "0.2" :arglists '([coll f] [coll f options])} async-stream*
+  "Does what `async-stream` does, as a function; see `async*`."
+  ^{::fibers/at async-stream-at}
+  (fn
+    ([coll f] (async-stream-at (fibers/site-of "task" f) coll f))
+    ([coll f options] (async-stream-at (fibers/site-of "task" f) coll f options))))
+
+(defmacro async-stream
   "The results of (f x) for each x of coll, a task each, as something to reduce over: [:ok value], or [:exit reason] of a task that died.
 
   Nothing runs until it is reduced, by `into`, `reduce`, `transduce`, `run!` or an eduction, in a process; then coll is taken from as tasks end,
@@ -314,13 +346,10 @@
 
     (into [] (task/async-stream [1 2 3] inc {:max-concurrency 2})) ;=> [[:ok 2] [:ok 3] [:ok 4]]
 
-  In Elixir: Task.async_stream/3."
-  {:elixir "Task.async_stream/3"
-   :arglists '([coll f] [coll f options])
-   :inline (fn [coll f & [options]] `(async-stream-at ~(fibers/line-here "task") ~coll ~f ~options))
-   :inline-arities #{2 3}}
-  ([coll f] (async-stream-at (fibers/site-of "task" f) coll f nil))
-  ([coll f options] (async-stream-at (fibers/site-of "task" f) coll f options)))
+  In Elixir: Task.async_stream/3. The function is `async-stream*`."
+  {:elixir "Task.async_stream/3"}
+  ([coll f] (fibers/starting &form `async-stream* "task" [coll f]))
+  ([coll f options] (fibers/starting &form `async-stream* "task" [coll f options])))
 
 ;; ---- look
 

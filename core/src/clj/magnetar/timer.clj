@@ -17,6 +17,7 @@
   (:require
    [magnetar.actor :as actor :refer [! after receive]]
    [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.start :as start]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.fibers :as fibers]
@@ -59,32 +60,36 @@
 (defn- once [operation site duration f]
   (let [due (clock/deadline (arguments/finite operation duration))
         state (atom :waiting)]
-    (Timer. (actor/spawn-opt-at operation site {}
-                                #(do (receive (after (left due) nil))
-                                     (when (compare-and-set! state :waiting :fired) (f)))
-                                nil)
+    (Timer. (start/spawn-opt operation site {}
+                             #(do (receive (after (left due) nil))
+                                  (when (compare-and-set! state :waiting :fired) (f)))
+                             nil)
             state
             #(clock/left due))))
 
 (defn ^:no-doc apply-after-at
-  "`apply-after`, with the process named after the site."
-  [site duration f args]
+  "`apply-after*`, with the process named after the site."
+  [site duration f & args]
   (check-function "apply-after" f)
   (once "apply-after" site duration #(apply f args)))
 
-(defn apply-after
+(def ^{:added "0.2" :arglists '([duration f & args])} apply-after*
+  "Does what `apply-after` does, as a function: for `apply` and `with-redefs`. The process is named after f, as no line is known."
+  ^{::fibers/at apply-after-at}
+  (fn [duration f & args]
+    (apply apply-after-at (fibers/site-of "apply-after" f) duration f args)))
+
+(defmacro apply-after
   "Calls (f & args) in a process of its own when so many milliseconds have passed; returns the timer.
 
   It does not end with the process that started it. An error of f is reported as that of any process.
 
     (timer/apply-after 500 println \"now\")
 
-  In Erlang: timer:apply_after/2,3,4."
-  {:erlang "timer:apply_after/3"
-   :inline (fn [duration f & args] `(apply-after-at ~(fibers/line-here "apply-after") ~duration ~f ~(when args (vec args))))
-   :inline-arities #(<= 2 (long %))}
+  In Erlang: timer:apply_after/2,3,4. The function is `apply-after*`."
+  {:erlang "timer:apply_after/3"}
   [duration f & args]
-  (apply-after-at (fibers/site-of "apply-after" f) duration f args))
+  (fibers/starting &form `apply-after* "apply-after" duration f args))
 
 (defn- self [operation]
   (.pid (LocalProcess/require operation)))
@@ -139,53 +144,61 @@
   [operation site duration owner f]
   (let [period (period operation duration)
         start (clock/now)]
-    (Timer. (actor/spawn-opt-at operation site {}
-                                #(each-time (if owner (actor/monitor owner) (actor/make-ref)) start period f)
-                                nil)
+    (Timer. (start/spawn-opt operation site {}
+                             #(each-time (if owner (actor/monitor owner) (actor/make-ref)) start period f)
+                             nil)
             nil
             #(- period (rem (- (clock/now) start) period)))))
 
 (defn ^:no-doc apply-interval-at
-  "`apply-interval`, with its processes named after the site."
-  [site duration f args]
+  "`apply-interval*`, with its processes named after the site."
+  [site duration f & args]
   (check-function "apply-interval" f)
-  (interval "apply-interval" site duration (own-pid) #(actor/spawn-opt-at "apply-interval" site {} f args)))
+  (interval "apply-interval" site duration (own-pid) #(start/spawn-opt "apply-interval" site {} f args)))
 
-(defn apply-interval
+(def ^{:added "0.2" :arglists '([duration f & args])} apply-interval*
+  "Does what `apply-interval` does, as a function: for `apply` and `with-redefs`. Its processes are named after f, as no line is known."
+  ^{::fibers/at apply-interval-at}
+  (fn [duration f & args]
+    (apply apply-interval-at (fibers/site-of "apply-interval" f) duration f args)))
+
+(defmacro apply-interval
   "Calls (f & args) every so many milliseconds, each time in a process of its own, also if the one before has not ended; returns the timer.
 
   Ends when this process does. A call that fails is reported, and disturbs no other.
 
     (timer/apply-interval 60000 clean-up)
 
-  In Erlang: timer:apply_interval/2,3,4."
-  {:erlang "timer:apply_interval/3"
-   :inline (fn [duration f & args] `(apply-interval-at ~(fibers/line-here "apply-interval") ~duration ~f ~(when args (vec args))))
-   :inline-arities #(<= 2 (long %))}
+  In Erlang: timer:apply_interval/2,3,4. The function is `apply-interval*`."
+  {:erlang "timer:apply_interval/3"}
   [duration f & args]
-  (apply-interval-at (fibers/site-of "apply-interval" f) duration f args))
+  (fibers/starting &form `apply-interval* "apply-interval" duration f args))
 
 (defn- spawn-and-wait [site f args]
-  (let [[pid ref] (actor/spawn-opt-at "apply-repeatedly" site {:monitor true} f args)]
+  (let [[pid ref] (start/spawn-opt "apply-repeatedly" site {:monitor true} f args)]
     (receive [:DOWN ref :process pid _] nil)))
 
 (defn ^:no-doc apply-repeatedly-at
-  "`apply-repeatedly`, with its processes named after the site."
-  [site duration f args]
+  "`apply-repeatedly*`, with its processes named after the site."
+  [site duration f & args]
   (check-function "apply-repeatedly" f)
   (interval "apply-repeatedly" site duration (own-pid) #(spawn-and-wait site f args)))
 
-(defn apply-repeatedly
+(def ^{:added "0.2" :arglists '([duration f & args])} apply-repeatedly*
+  "Does what `apply-repeatedly` does, as a function: for `apply` and `with-redefs`. Its processes are named after f, as no line is known."
+  ^{::fibers/at apply-repeatedly-at}
+  (fn [duration f & args]
+    (apply apply-repeatedly-at (fibers/site-of "apply-repeatedly" f) duration f args)))
+
+(defmacro apply-repeatedly
   "Like `apply-interval`, but a call begins only when the one before has ended; those that are late by then follow at once, one after the other.
 
     (timer/apply-repeatedly 1000 poll)
 
-  In Erlang: timer:apply_repeatedly/2,3,4."
-  {:erlang "timer:apply_repeatedly/3"
-   :inline (fn [duration f & args] `(apply-repeatedly-at ~(fibers/line-here "apply-repeatedly") ~duration ~f ~(when args (vec args))))
-   :inline-arities #(<= 2 (long %))}
+  In Erlang: timer:apply_repeatedly/2,3,4. The function is `apply-repeatedly*`."
+  {:erlang "timer:apply_repeatedly/3"}
   [duration f & args]
-  (apply-repeatedly-at (fibers/site-of "apply-repeatedly" f) duration f args))
+  (fibers/starting &form `apply-repeatedly* "apply-repeatedly" duration f args))
 
 (defn- send-to [to message]
   (when-some [pid (pid-of to)]

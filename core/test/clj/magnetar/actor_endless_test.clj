@@ -76,7 +76,7 @@
   (doseq [to [(range) (endless) (unspeakable)]]
     (is (= :magnetar/no-such-name (first (misuse #(! to :m)))))
     (is (= :magnetar/no-such-name (first (misuse #(actor/send-after 1 to :m)))))
-    (is (= :magnetar/bad-name (first (misuse #(actor/spawn-opt {:name to} idle)))))
+    (is (= :magnetar/bad-name (first (misuse #(actor/spawn-opt idle {:name to})))))
     (is (keyword? (first (misuse #(actor/register to (actor/with-process {} (actor/self)))))))
     (is (keyword? (first (misuse #(actor/whereis to)))))
     (is (keyword? (first (misuse #(actor/join to)))))

@@ -29,7 +29,7 @@
     (.accept server)))
 
 (defn- full-mailbox []
-  (let [pid (spawn-opt {:mailbox {:capacity 1}} #(receive ::never nil))]
+  (let [pid (spawn-opt #(receive ::never nil) {:mailbox {:capacity 1}})]
     (! pid 1)
     (! pid 2)))
 
@@ -86,7 +86,7 @@
           (is (= [] @failures)))))))
 
 (deftest an-exit-signal-ends-a-process-on-a-platform-thread
-  (let [pid (spawn-opt {:platform-thread true} #(a/<!! (a/chan)))]
+  (let [pid (spawn-opt #(a/<!! (a/chan)) {:platform-thread true})]
     (is (waits? pid))
     (exit pid :stop)
     (is (= :stop (reason pid)))))
@@ -150,8 +150,8 @@
 
 (deftest ^{:spec ["C67"]} who-traps-exits-is-not-disturbed-and-gets-a-message
   (let [ch (a/chan)
-        pid (spawn-opt {:trap-exit true}
-                       #(vector (a/<!! ch) (receive [:EXIT from why] [from why] (after 0 :none))))
+        pid (spawn-opt #(vector (a/<!! ch) (receive [:EXIT from why] [from why] (after 0 :none)))
+                       {:trap-exit true})
         sender (spawn (fn [] (exit pid :please)))]
     (is (= :normal (reason sender)))
     (is (alive? pid))
@@ -219,7 +219,7 @@
 
 (deftest ^{:spec ["C69"]} a-killed-process-is-dead-at-once-and-a-zombie-until-its-thread-ends
   (let [latch (CountDownLatch. 1)
-        pid (spawn-opt {:name ::undying} undying latch)]
+        pid (spawn-opt undying latch {:name ::undying})]
     (is (waits? pid))
     (with-process {}
       (let [ref (monitor pid)

@@ -74,11 +74,11 @@
         (are [expected pid] (= [:value expected] (outcome pid))
           [:acme :deep] (spawn seen)
           [:acme :deep] (spawn seen 1 2)
-          [:acme :deep] (spawn-opt {} seen)
-          [:acme :root] (spawn-opt {:bindings :none} seen)
-          [:nobody :deep] (spawn-opt {:context :none} seen)
-          [:other :deep] (spawn-opt {:context {tenant :other}} seen)
-          [:other :root] (spawn-opt {:context {tenant :other} :bindings :none :platform-thread true} seen))))))
+          [:acme :deep] (spawn-opt seen {})
+          [:acme :root] (spawn-opt seen {:bindings :none})
+          [:nobody :deep] (spawn-opt seen {:context :none})
+          [:other :deep] (spawn-opt seen {:context {tenant :other}})
+          [:other :root] (spawn-opt seen {:context {tenant :other} :bindings :none :platform-thread true}))))))
 
 (deftest ^{:spec ["C71"]} a-process-prints-to-its-spawners-out
   (let [out (StringWriter.)]
@@ -94,7 +94,7 @@
 ;; ---- pids and references as text
 
 (deftest ^{:spec ["C79"]} pids-and-references-print-and-are-read-back-equal
-  (let [pid (spawn-opt {:name ::printed} #(receive ::never nil))
+  (let [pid (spawn-opt #(receive ::never nil) {:name ::printed})
         plain (idle)
         ref (actor/make-ref)]
     (is (re-matches #"#magnetar/pid \"0\.\d+\.\d+ :magnetar.actor-identity-test/printed\"" (pr-str pid)))
@@ -153,7 +153,7 @@
   "The failures that are reported when a process does f."
   [f]
   (with-failures [failures]
-    (reason (spawn-opt {:name ::failing} f))
+    (reason (spawn-opt f {:name ::failing}))
     (is (gone? #"failing"))
     @failures))
 

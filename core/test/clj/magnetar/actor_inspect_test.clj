@@ -17,7 +17,7 @@
 
 (deftest ^{:spec ["C82"]} processes-are-listed-in-order-with-what-each-does
   (with-process {:name ::guest}
-    (let [a (spawn-opt {:name ::a} #(receive ::never nil))
+    (let [a (spawn-opt #(receive ::never nil) {:name ::a})
           b (idle)]
       (is (waits? a))
       (is (waits? b))

@@ -35,8 +35,7 @@
   "A process with a mailbox for ten that begins to count when told, and ends when told and its mailbox is empty. It says itself how many were dropped:
   somebody else may ask while it takes one that is to be dropped next."
   [when-full begin end]
-  (spawn-opt {:mailbox {:capacity 10 :when-full when-full}}
-             (fn []
+  (spawn-opt (fn []
                @begin
                (loop [taken [] most 0]
                  (let [most (max most (long (:messages (inspect/mailbox (self)))))
@@ -45,7 +44,8 @@
                      [sender n] (recur (conj taken [sender n]) most)
                      (after 0 (if over?
                                 {:taken taken :most most :dropped (:dropped (inspect/mailbox (self)))}
-                                (do (Thread/yield) (recur taken most))))))))))
+                                (do (Thread/yield) (recur taken most))))))))
+             {:mailbox {:capacity 10 :when-full when-full}}))
 
 (defn- flood
   "What a receiver with this policy has after the flood: how many it took, and had at most; how many were refused and dropped."
@@ -88,7 +88,7 @@
 (deftest ^{:spec ["C77"]} drop-new-keeps-the-first-and-drop-old-the-last
   (doseq [[when-full kept] {:drop-new [0 1 2] :drop-old [7 8 9]}]
     (let [begin (promise)
-          pid (spawn-opt {:mailbox {:capacity 3 :when-full when-full}} #(do @begin (actor/flush)))]
+          pid (spawn-opt #(do @begin (actor/flush)) {:mailbox {:capacity 3 :when-full when-full}})]
       (dotimes [n 10] (! pid n))
       (is (= 3 (:messages (inspect/mailbox pid))))
       (deliver begin true)
@@ -99,8 +99,7 @@
     (testing (str when-full)
       (let [begin (promise)
             ready (promise)
-            pid (spawn-opt {:mailbox {:capacity 1 :when-full when-full} :trap-exit true}
-                           (fn []
+            pid (spawn-opt (fn []
                              (let [watched (idle)
                                    ref (actor/monitor watched)
                                    me (actor/make-alias)]
@@ -109,7 +108,8 @@
                                [(receive [:DOWN ref :process _ why] why (after 20000 :late))
                                 (receive [:EXIT _ why] why (after 20000 :late))
                                 (receive [:answer n] n (after 20000 :late))
-                                (receive :tick :tick (after 20000 :late))])))
+                                (receive :tick :tick (after 20000 :late))]))
+                           {:mailbox {:capacity 1 :when-full when-full} :trap-exit true})
             [watched me] (deref ready 20000 nil)]
         (! pid :fills-it)
         (actor/exit watched :gone)
@@ -120,7 +120,7 @@
         (is (= [:value [:gone :trapped 42 :tick]] (outcome pid)))))))
 
 (deftest who-waits-for-room-in-the-mailbox-of-one-that-dies-goes-on
-  (let [pid (spawn-opt {:mailbox {:capacity 1}} #(receive ::never nil))
+  (let [pid (spawn-opt #(receive ::never nil) {:mailbox {:capacity 1}})
         _ (! pid 1)
         sender (spawn #(! pid 2))]
     (is (eventually (= 1 (:waiting-senders (inspect/mailbox pid)))))
@@ -129,7 +129,7 @@
 
 (deftest who-exits-while-it-waits-for-room-has-sent-nothing
   (let [begin (promise)
-        pid (spawn-opt {:mailbox {:capacity 1}} #(do @begin (actor/flush)))
+        pid (spawn-opt #(do @begin (actor/flush)) {:mailbox {:capacity 1}})
         _ (! pid 1)
         sender (spawn #(! pid 2))]
     (is (eventually (= 1 (:waiting-senders (inspect/mailbox pid)))))
@@ -223,10 +223,10 @@
     (is (= [:default :default] (a/alts!! [[ch 1]] :default :default)))))
 
 (deftest ^{:spec ["C77"]} a-guard-that-makes-a-reference-does-not-disturb-a-mailbox-that-drops
-  (let [pid (spawn-opt {:mailbox {:capacity 2 :when-full :drop-old}}
-              (fn [] (loop []
-                       (receive
-                         (m :guard (fn [_] (actor/make-ref))) (when-not (= :stop m) (recur))))))]
+  (let [pid (spawn-opt (fn [] (loop []
+                                (receive
+                                  (m :guard (fn [_] (actor/make-ref))) (when-not (= :stop m) (recur)))))
+                       {:mailbox {:capacity 2 :when-full :drop-old}})]
     (dotimes [i 50000] (! pid i))
     (is (<= 0 (:messages (inspect/mailbox pid)) 2))
     (! pid :stop)

@@ -88,7 +88,7 @@
 (deftest an-error-of-use-is-placed-where-the-library-was-called
   (are [f] (= "actor_misuse_test.clj" (place-of f))
     #(! nil :x)
-    #(spawn-opt {:nmae :x} (fn []))
+    #(spawn-opt (fn []) {:nmae :x})
     #(self)
     #(actor/register nil nil)
     #(dosync (actor/join (idle)))))
@@ -153,12 +153,12 @@
            (value-of answer))))
 
 (deftest ^{:spec ["C75" "C83"]} a-name-that-cannot-be-had
-  (let [pid (spawn-opt {:name ::taken} #(receive ::never nil))]
+  (let [pid (spawn-opt #(receive ::never nil) {:name ::taken})]
     (are [sentence f] (= sentence (said f))
       "Cannot register :magnetar.actor-misuse-test/taken for PID: the name belongs to PID."
       #(actor/register ::taken (idle))
       "Cannot register :magnetar.actor-misuse-test/taken for PID: the name belongs to PID."
-      #(spawn-opt {:name ::taken} (fn []))
+      #(spawn-opt (fn []) {:name ::taken})
       "Cannot register :other for PID: it has the name :magnetar.actor-misuse-test/taken already."
       #(actor/register :other pid)
       "`register` wants a keyword, a symbol or [:via registry name] as the name; this is \"logger\"."
@@ -166,7 +166,7 @@
       "`register` wants a keyword, a symbol or [:via registry name] as the name; this is nil."
       #(actor/register nil pid)
       "A process is registered under a keyword, a symbol or [:via registry name]; this is 7."
-      #(spawn-opt {:name 7} (fn []))
+      #(spawn-opt (fn []) {:name 7})
       "Cannot unregister :free: no process has this name."
       #(actor/unregister :free)
       "`unregister` wants a keyword, a symbol or [:via registry name] as the name; this is nil."
@@ -200,33 +200,33 @@
 (deftest options-that-are-wrong
   (are [sentence f] (= sentence (said #(with-process {} (f))))
     "`spawn-opt` does not know :nmae; its options are :bindings, :context, :link, :mailbox, :monitor, :name, :platform-thread, :trap-exit. Is :name meant?"
-    #(spawn-opt {:nmae :x} (fn []))
-    "`spawn-opt` takes its options as a map; this is :x."
-    #(spawn-opt :x (fn []))
+    #(spawn-opt (fn []) {:nmae :x})
+    "`spawn-opt` takes the map of its options last, as in (spawn-opt serve state {:name :server}); this is [clojure.core/inc :x]."
+    #(spawn-opt inc :x)
     "`spawn` wants a function, as in (spawn serve state); this is 5."
     #(spawn 5)
     "`spawn-opt` wants a function, as in (spawn-opt serve state); this is nil."
-    #(spawn-opt {} nil)
+    #(spawn-opt nil {})
     "The :capacity of a mailbox is a whole number from 1 up; this is 0."
-    #(spawn-opt {:mailbox {:capacity 0}} (fn []))
+    #(spawn-opt (fn []) {:mailbox {:capacity 0}})
     "The :capacity of a mailbox is a whole number from 1 up; this is 100000000000000000000N."
-    #(spawn-opt {:mailbox {:capacity 100000000000000000000}} (fn []))
+    #(spawn-opt (fn []) {:mailbox {:capacity 100000000000000000000}})
     "The :when-full of a mailbox is :block, :drop-new, :drop-old or :fail; this is :dropp."
-    #(spawn-opt {:mailbox {:capacity 1 :when-full :dropp}} (fn []))
+    #(spawn-opt (fn []) {:mailbox {:capacity 1 :when-full :dropp}})
     "`:mailbox` does not know :size; its options are :capacity, :when-full."
-    #(spawn-opt {:mailbox {:size 1}} (fn []))
+    #(spawn-opt (fn []) {:mailbox {:size 1}})
     "The :context of a process is :none or a map from contexts to values; this is 3."
-    #(spawn-opt {:context 3} (fn []))
+    #(spawn-opt (fn []) {:context 3})
     "The :bindings of a process are :none, or left out; these are :all."
-    #(spawn-opt {:bindings :all} (fn []))
+    #(spawn-opt (fn []) {:bindings :all})
     "`magnetar.actor/spawn-opt`: :link is true or false; this is 5."
-    #(spawn-opt {:link 5} (fn []))
+    #(spawn-opt (fn []) {:link 5})
     "`magnetar.actor/spawn-opt`: :monitor is true or false; this is \"x\"."
-    #(spawn-opt {:monitor "x"} (fn []))
+    #(spawn-opt (fn []) {:monitor "x"})
     "`magnetar.actor/spawn-opt`: :trap-exit is true or false; this is 5."
-    #(spawn-opt {:trap-exit 5} (fn []))
+    #(spawn-opt (fn []) {:trap-exit 5})
     "`magnetar.actor/spawn-opt`: :platform-thread is true or false; this is 5."
-    #(spawn-opt {:platform-thread 5} (fn []))
+    #(spawn-opt (fn []) {:platform-thread 5})
     "`magnetar.gen-server/start`: :link is true or false; this is 5."
     #(gs/start {:init identity} 0 {:spawn-opt {:link 5}})
     "`trace` wants true or false; this is :foo."
@@ -286,7 +286,7 @@
            (said #(! (self) 2))))))
 
 (deftest a-full-mailbox-that-refuses
-  (let [pid (spawn-opt {:mailbox {:capacity 2 :when-full :fail}} #(receive ::never nil))]
+  (let [pid (spawn-opt #(receive ::never nil) {:mailbox {:capacity 2 :when-full :fail}})]
     (! pid 1)
     (! pid 2)
     (is (= "The mailbox of PID is full: it holds 2 messages, and was made to refuse more. Send less, or wait for answers."
@@ -300,7 +300,7 @@
       "flush" #(actor/flush)
       "demonitor" #(actor/demonitor (actor/make-ref) {:flush true})
       "join" #(actor/join (idle))
-      "spawn-opt" #(spawn-opt {} (fn []))
+      "spawn-opt" #(spawn-opt (fn []) {})
       "spawn-link" #(actor/spawn-link (fn []))
       "send-after" #(actor/send-after 1 (self) :x)
       "<!" #(a/<!! ch)

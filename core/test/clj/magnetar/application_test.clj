@@ -326,6 +326,6 @@
 
 (deftest an-application-that-ends-when-the-program-was-told-to-is-not-reported
   (let [work (fn [] (application/shutdown))
-        status (application/run {:name :import :start [actor/spawn-link work]} {:exit identity})]
+        status (application/run {:name :import :start [actor/spawn-link* work]} {:exit identity})]
     (is (= 0 status))
     (is (= [] (filterv #(= :application-ended (:event %)) @reports)))))

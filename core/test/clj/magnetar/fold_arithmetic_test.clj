@@ -40,18 +40,20 @@
                (let [[f combine] (totals total)
                      xform (pipeline names)]
                  (= (outcome #(transduce xform (completing f) (combine) xs))
-                    (outcome #(fold/transduce {:chunk 1000 :parallelism 2} xform combine f xs)))))
+                    (outcome #(fold/transduce xform combine f xs {:chunk 1000 :parallelism 2})))))
         result (check/quick-check 400 same)]
     (is (:pass? result) (pr-str (:shrunk result)))))
 
 (deftest an-overflow-is-found-at-its-element
   (is (= {:position 40 :element 2}
          (try
-           (fold/transduce {:chunk 100 :parallelism 2} (map inc) + + (-> (vec (repeat 100 0)) (assoc 3 (- Long/MAX_VALUE 42)) (assoc 40 2)))
+           (fold/transduce (map inc) + + (-> (vec (repeat 100 0)) (assoc 3 (- Long/MAX_VALUE 42)) (assoc 40 2))
+                           {:chunk 100 :parallelism 2})
            (catch clojure.lang.ExceptionInfo e
              (select-keys (ex-data e) [:position :element]))))))
 
 (deftest numbers-that-are-no-longs-are-added-from-where-they-begin
-  (is (= 1000.5 (fold/transduce {:parallelism 2} identity + + (assoc (vec (repeat 1000 1)) 700 1.5))))
-  (is (= 5050N (fold/transduce {:parallelism 2} identity + + (mapv bigint (range 101)))))
-  (is (= (+' Long/MAX_VALUE 100) (fold/transduce {:parallelism 2} identity +' +' (conj (vec (repeat 100 1)) Long/MAX_VALUE)))))
+  (is (= 1000.5 (fold/transduce identity + + (assoc (vec (repeat 1000 1)) 700 1.5) {:parallelism 2})))
+  (is (= 5050N (fold/transduce identity + + (mapv bigint (range 101)) {:parallelism 2})))
+  (is (= (+' Long/MAX_VALUE 100) (fold/transduce identity +' +' (conj (vec (repeat 100 1)) Long/MAX_VALUE)
+                                                 {:parallelism 2}))))

@@ -105,7 +105,7 @@
                  options (gen/elements [{} {:chunk 1} {:chunk 7} {:parallelism 1} {:parallelism 5 :chunk 3}])]
     (let [coll (vec (mapcat (fn [i] (map #(+ i %) coll)) (range repeats)))]
       (= (transduce (xforms xform) conj [] coll)
-         (fold/transduce options (xforms xform) into conj ((shapes shape) coll))))))
+         (fold/transduce (xforms xform) into conj ((shapes shape) coll) options)))))
 
 (deftest ^{:limit 180000 :spec ["C51"]} transduce-answers-as-the-reduction-in-order
   (let [{:keys [pass?] :as outcome} (tc/quick-check 300 answers-as-in-order)]
@@ -118,7 +118,7 @@
 
 (deftest ^{:spec ["C51"]} fold-has-the-arities-and-pipelines-of-reducers
   (let [v (vec (range 5000))]
-    (is (= 12497500 (fold/fold + v) (fold/fold + + v) (fold/fold 100 + + v) (apply fold/fold [+ v])))
+    (is (= 12497500 (fold/fold + v) (fold/fold + + v) (fold/fold 100 + + v) (apply fold/fold* [+ v])))
     (is (= (r/fold + (r/map inc (r/filter even? v))) (fold/fold + (r/map inc (r/filter even? v)))))
     (is (= (r/fold + (r/mapcat range (r/remove even? (vec (range 100))))) (fold/fold + (r/mapcat range (r/remove even? (vec (range 100)))))))
     (is (= (range 1 5001) (fold/fold (r/monoid into vector) conj (fold/map inc v))))
@@ -144,10 +144,11 @@
 
 (deftest a-collection-that-folds-itself-does
   (is (= [:own 512 1 2] (fold/fold into conj (Own. [1 2]))))
-  (is (= [:own 3 2 3] (fold/transduce {:chunk 3} (map inc) into conj (Own. [1 2])))))
+  (is (= [:own 3 2 3] (fold/transduce (map inc) into conj (Own. [1 2]) {:chunk 3}))))
 
 (deftest nothing-of-the-order-is-lost-when-chunks-take-their-time
-  (is (= (range 200) (fold/transduce {:parallelism 8 :chunk 1} (map #(do (when (zero? (mod % 7)) (scope/sleep 2)) %)) into conj (range 200)))))
+  (is (= (range 200) (fold/transduce (map #(do (when (zero? (mod % 7)) (scope/sleep 2)) %)) into conj (range 200)
+                                     {:parallelism 8 :chunk 1}))))
 
 (deftest ^{:spec ["C51"]} the-same-collection-is-grouped-in-the-same-way
   (let [grouping #(fold/fold (fn ([] ()) ([a b] (list a b))) (fn [acc x] (if (= () acc) x acc)) %)]
@@ -165,20 +166,21 @@
 
 (deftest ^{:spec ["C52"]} reduced-interrupts-the-workers-that-are-beyond-it
   (let [parked (promise)]
-    (is (= [0 :end] (fold/transduce {:parallelism 2 :chunk 1}
-                                    (map identity) into
+    (is (= [0 :end] (fold/transduce (map identity) into
                                     (fn [acc x]
                                       (case (long x)
                                         0 (conj acc x)
                                         1 (do @parked (reduced (conj acc :end)))
                                         (do (deliver parked true) (scope/sleep 1000000))))
-                                    (range 100)))))
+                                    (range 100)
+                                    {:parallelism 2 :chunk 1}))))
   (is (nothing-left?)))
 
 (deftest ^{:spec ["C52"]} a-failure-beyond-the-end-is-none
-  (is (= [0] (fold/transduce {:parallelism 2 :chunk 1} (map identity) into
+  (is (= [0] (fold/transduce (map identity) into
                              (fn [acc x] (if (zero? x) (do (scope/sleep 20) (reduced [0])) (throw (ex-info "beyond" {}))))
-                             (range 100)))))
+                             (range 100)
+                             {:parallelism 2 :chunk 1}))))
 
 ;; ---- failures
 
@@ -194,8 +196,8 @@
 
 (deftest ^{:spec ["C52"]} of-several-failures-the-first-in-the-order-of-the-collection-is-thrown
   (dotimes [_ 20]
-    (is (= 100 (:position (data #(fold/transduce {:parallelism 4 :chunk 5} (map (fn [x] (if (<= 100 x) (throw (ex-info "boom" {})) x)))
-                                                 + (vec (range 1000)))))))))
+    (is (= 100 (:position (data #(fold/transduce (map (fn [x] (if (<= 100 x) (throw (ex-info "boom" {})) x)))
+                                                 + + (vec (range 1000)) {:parallelism 4 :chunk 5})))))))
 
 (deftest a-collection-that-fails-and-a-combine-that-fails
   (is (= {:magnetar/reason :magnetar/source-failed :position 300}
@@ -211,7 +213,8 @@
     (let [file (file-of text)
           expected (with-open [reader (io/reader file)] (vec (line-seq reader)))]
       (is (= expected (fold/transduce (map identity) into conj (fold/lines file))))
-      (is (= expected (fold/transduce {:chunk 1 :parallelism 3} (map identity) into conj (fold/lines (str file)))))
+      (is (= expected (fold/transduce (map identity) into conj (fold/lines (str file))
+                                      {:chunk 1 :parallelism 3})))
       (is (= expected (into [] (fold/lines (.toPath file))) (fold/pmap identity (fold/lines file))))
       (is (= (take 2 expected) (fold/transduce (take 2) into conj (fold/lines file)))))))
 
@@ -257,15 +260,15 @@
       (let [seen (fn [_] [*dynamic* @user])]
         (is (= #{[:bound "ada"]}
                (set (fold/pmap seen (range 50)))
-               (set (fold/transduce {:parallelism 4} (map seen) into conj (range 50)))
-               (set (fold/transduce {:parallelism 4} (map seen) into conj (reducible (range 50))))))))))
+               (set (fold/transduce (map seen) into conj (range 50) {:parallelism 4}))
+               (set (fold/transduce (map seen) into conj (reducible (range 50)) {:parallelism 4}))))))))
 
 (deftest pmap-leaves-the-bindings-behind-if-it-is-told-to
   (binding [*dynamic* :bound]
-    (is (= #{:bound} (set (fold/pmap {:bindings :frame} (fn [_] *dynamic*) (range 5)))))
-    (is (not (contains? (set (fold/pmap {:bindings :none} (fn [_] *dynamic*) (range 5))) :bound)))
+    (is (= #{:bound} (set (fold/pmap (fn [_] *dynamic*) (range 5) {:bindings :frame}))))
+    (is (not (contains? (set (fold/pmap (fn [_] *dynamic*) (range 5) {:bindings :none})) :bound)))
     (is (thrown-with-msg? IllegalArgumentException #"`fold/pmap` takes :bindings as :frame, .* or :none; this is 5"
-                          (fold/pmap {:bindings 5} inc [1])))))
+                          (fold/pmap inc [1] {:bindings 5})))))
 
 (deftest small-folds-start-no-fiber
   (let [thread (Thread/currentThread)]
@@ -287,7 +290,7 @@
     (is (= :cancelled (cancelled-while #(fold/pmap (forever %) (range 1000)))))
     (is (= :cancelled (cancelled-while #(fold/pfor-each (forever %) (range)))))
     (is (= :cancelled (cancelled-while #(fold/pmap (forever %) (reducible (range))))))
-    (is (= :cancelled (cancelled-while #(fold/transduce {:parallelism 4} (map (forever %)) + (range 1000)))))
+    (is (= :cancelled (cancelled-while #(fold/transduce (map (forever %)) + + (range 1000) {:parallelism 4}))))
     (is (= :cancelled (cancelled-while #(fold/fold + (fold/map (fn [x] (%) x) (range))))))
     (is (= :cancelled (cancelled-while #(let [ch (a/chan)] (%) (fold/fold + ch))))))
   (is (nothing-left?)))
@@ -301,9 +304,11 @@
     (with-scope [s]
       (scope/daemon s #(loop [] (scope/sleep 1) (.incrementAndGet ticks) (recur)))
       (let [until (+ (System/nanoTime) 400000000)]
-        (fold/transduce {:parallelism 8} (map (fn [x] (loop [] (when (< (System/nanoTime) (+ (long x) 300000)) (recur))) x))
+        (fold/transduce (map (fn [x] (loop [] (when (< (System/nanoTime) (+ (long x) 300000)) (recur))) x))
                         (fn ([] 0) ([x] x) ([_ _] 0))
-                        (eduction (map (fn [_] (System/nanoTime))) (take-while (fn [_] (< (System/nanoTime) until))) (range)))))
+                        (fn [_ _] 0)
+                        (eduction (map (fn [_] (System/nanoTime))) (take-while (fn [_] (< (System/nanoTime) until))) (range))
+                        {:parallelism 8})))
     (is (< 5 (.get ticks)))))
 
 ;; ---- pmap
@@ -311,41 +316,41 @@
 (deftest ^{:spec ["C53"]} pmap-and-its-kin
   (let [v (vec (range 3000))]
     (doseq [[shape of] shapes, options [{} {:parallelism 1} {:chunk 10} {:parallelism 3 :chunk 2000}]]
-      (is (= (map inc v) (fold/pmap options inc (of v))) (str shape options)))
-    (is (= [[1 4] [2 5]] (fold/pmap vector [1 2 3] [4 5])))
-    (is (= [5] (fold/pmap {:parallelism 2} + [1] [4])))
+      (is (= (map inc v) (fold/pmap inc (of v) options)) (str shape options)))
     (is (= (map inc v) (sort (fold/pmap-unordered inc v))))
     (is (= #{nil false 1} (set (fold/pmap-unordered identity [1 nil false]))))
     (is (= (filter even? v) (fold/pkeep #(when (even? %) %) v)))
-    (is (= (filter even? v) (fold/pkeep {:lazy true} #(when (even? %) %) v)))
+    (is (= (filter even? v) (fold/pkeep #(when (even? %) %) v {:lazy true})))
     (is (= [] (fold/pmap inc nil) (fold/pmap inc []) (fold/pmap-unordered inc #{})))
-    (is (= (map inc v) (apply fold/pmap [inc v])))
+    (is (= (map inc v) (apply fold/pmap* [inc v])))
     (let [sum (AtomicInteger.)]
       (is (nil? (fold/pfor-each #(.addAndGet sum (int %)) v)))
       (is (= (reduce + v) (.get sum))))))
 
 (deftest ^{:spec ["C53"]} unordered-values-come-when-they-are-ready
   (let [second-done (promise)]
-    (is (= [2 1] (fold/pmap-unordered {:parallelism 2} #(if (= 1 %) (do @second-done (scope/sleep 20) 1) (do (deliver second-done 1) 2)) [1 2])))))
+    (is (= [2 1] (fold/pmap-unordered #(if (= 1 %) (do @second-done (scope/sleep 20) 1) (do (deliver second-done 1) 2)) [1 2]
+                                      {:parallelism 2})))))
 
 (deftest ^{:spec ["C53"]} each-element-has-its-own-fiber-and-no-more-than-allowed-run-at-a-time
   (let [running (AtomicInteger.)
         most (AtomicInteger.)
-        names (fold/pmap {:parallelism 3}
-                         (fn [_]
+        names (fold/pmap (fn [_]
                            (let [now (.incrementAndGet running)]
                              (.accumulateAndGet most now (reify java.util.function.IntBinaryOperator (applyAsInt [_ a b] (max a b))))
                              (scope/sleep 1)
                              (.decrementAndGet running)
                              [(.threadId (Thread/currentThread)) (.getName (Thread/currentThread))]))
-                         (range 40))]
+                         (range 40)
+                         {:parallelism 3})]
     (is (= 40 (count (set (map first names)))))
     (is (re-matches #"pmap magnetar/fold_test\.clj:\d+" (second (first names))))
     (is (<= 1 (.get most) 3))))
 
 (deftest ^{:spec ["C53"]} all-calls-that-are-allowed-run-together
   (let [all-there (CountDownLatch. 100)]
-    (is (= (range 100) (fold/pmap {:parallelism 100} #(do (.countDown all-there) (.await all-there) %) (range 100))))))
+    (is (= (range 100) (fold/pmap #(do (.countDown all-there) (.await all-there) %) (range 100)
+                                  {:parallelism 100})))))
 
 (deftest ^{:spec ["C53"]} a-failing-call-cancels-the-others
   (dotimes [_ 20]
@@ -353,15 +358,17 @@
            (data #(fold/pmap (fn [x] (if (= :seven x) (throw (ex-info "boom" {})) (scope/sleep 1000000)))
                              [0 1 2 3 4 5 6 :seven 8 9])))))
   (is (= {:magnetar/reason :magnetar/element-failed :position 7 :element 7}
-         (data #(fold/pmap {:chunk 5} (fn [x] (if (= 7 x) (throw (ex-info "boom" {})) x)) (map identity (range 20))))
-         (data #(doall (fold/pmap {:lazy true :parallelism 2} (fn [x] (if (= 7 x) (throw (ex-info "boom" {})) x)) (range))))))
+         (data #(fold/pmap (fn [x] (if (= 7 x) (throw (ex-info "boom" {})) x)) (map identity (range 20))
+                           {:chunk 5}))
+         (data #(doall (fold/pmap (fn [x] (if (= 7 x) (throw (ex-info "boom" {})) x)) (range)
+                                  {:lazy true :parallelism 2})))))
   (is (= {:magnetar/reason :magnetar/source-failed :position 3}
          (data #(fold/pmap identity (reducible (eduction (map (fn [x] (if (= x 3) (throw (ex-info "read" {})) x))) (range)))))))
   (is (nothing-left?)))
 
 (deftest ^{:spec ["C53"]} a-lazy-pmap-works-when-it-is-looked-at
   (let [calls (AtomicInteger.)
-        values (fold/pmap {:lazy true :parallelism 4} #(do (.incrementAndGet calls) %) (range))]
+        values (fold/pmap #(do (.incrementAndGet calls) %) (range) {:lazy true :parallelism 4})]
     (is (= 0 (.get calls)))
     (is (= (range 10) (take 10 values)))
     (is (= 12 (.get calls)))
@@ -371,17 +378,14 @@
 (deftest ^{:spec ["C53"]} a-lazy-pmap-takes-what-a-pmap-takes
   (let [v (vec (range 300))]
     (doseq [[shape of] shapes]
-      (is (= (map inc v) (fold/pmap {:lazy true :parallelism 4} inc (of v))) (str shape))
-      (is (= (map + v (range)) (fold/pmap + (of v) (range)) (fold/pmap {:lazy true} + (of v) (range))) (str shape)))
-    (is (= [1 1 3] (fold/pmap {:lazy true} count (fold/lines (file-of "a\nb\nccc")))))
-    (is (= [["a" 0] ["b" 1]] (fold/pmap vector (fold/lines (file-of "a\nb")) (range))))
-    (is (= [] (fold/pmap {:lazy true} inc nil) (fold/pmap {:lazy true} inc [])))
-    (is (= [600 900] (fold/pkeep {:lazy true :parallelism 2} #(when (#{600 900} %) %) (range 1000))))
-    (refused-with :magnetar/not-foldable #"this is 5\." #(fold/pmap {:lazy true} inc 5))
-    (refused-with :magnetar/not-foldable #"this is 5\." #(fold/pmap + [1] 5))))
+      (is (= (map inc v) (fold/pmap inc (of v)) (fold/pmap inc (of v) {:lazy true :parallelism 4})) (str shape)))
+    (is (= [1 1 3] (fold/pmap count (fold/lines (file-of "a\nb\nccc")) {:lazy true})))
+    (is (= [] (fold/pmap inc nil {:lazy true}) (fold/pmap inc [] {:lazy true})))
+    (is (= [600 900] (fold/pkeep #(when (#{600 900} %) %) (range 1000) {:lazy true :parallelism 2})))
+    (refused-with :magnetar/not-foldable #"this is 5\." #(fold/pmap inc 5 {:lazy true}))))
 
 (deftest ^{:spec ["C53"]} a-lazy-pmap-that-failed-says-so-each-time
-  (doseq [pmap [#(fold/pmap {:lazy true :parallelism 1} %1 %2) #(fold/pkeep {:lazy true :parallelism 1} %1 %2)]]
+  (doseq [pmap [#(fold/pmap %1 %2 {:lazy true :parallelism 1}) #(fold/pkeep %1 %2 {:lazy true :parallelism 1})]]
     (let [calls (AtomicInteger.)
           values (pmap #(do (.incrementAndGet calls) (/ 1 %)) [1 0])]
       (is (= 1 (first values)))
@@ -390,33 +394,33 @@
       (is (= 2 (.get calls)) "the call is not made again")))
   (testing "a cancelled look is no failure"
     (let [open (CountDownLatch. 1)
-          values (fold/pmap {:lazy true} #(do (.await open) %) [1 2])]
+          values (fold/pmap #(do (.await open) %) [1 2] {:lazy true})]
       (failure #(with-scope [_ {:deadline 1}] (doall values)))
       (.countDown open)
       (is (= [1 2] values)))))
 
 (deftest ^{:spec ["C53"]} a-lazy-pmap-sees-what-its-caller-sees
-  (let [values (binding [*dynamic* :bound] (with-context [user "ada"] (fold/pmap {:lazy true} (fn [_] [*dynamic* @user]) [1])))]
+  (let [values (binding [*dynamic* :bound] (with-context [user "ada"] (fold/pmap (fn [_] [*dynamic* @user]) [1] {:lazy true})))]
     (is (= [[:bound "ada"]] (with-context [user "bob"] (doall values))))))
 
 (deftest what-is-done-for-its-effect-is-not-lazy
-  (refused-with :magnetar/unknown-option #"`fold/pfor-each` knows the options :bindings, :chunk, :parallelism; this is :lazy" #(fold/pfor-each {:lazy true} inc [1])))
+  (refused-with :magnetar/unknown-option #"`fold/pfor-each` knows the options :bindings, :chunk, :parallelism; this is :lazy" #(fold/pfor-each inc [1] {:lazy true})))
 
 (deftest a-pmap-in-a-pmap
   (is (= (for [x (range 20)] (map #(+ x %) (range 20)))
-         (fold/pmap {:parallelism 2} (fn [x] (fold/pmap {:parallelism 2} #(+ x %) (range 20))) (range 20)))))
+         (fold/pmap (fn [x] (fold/pmap #(+ x %) (range 20) {:parallelism 2})) (range 20) {:parallelism 2}))))
 
 ;; ---- misuse
 
 (deftest ^{:spec ["C55"]} parallelism-and-chunk-are-whole-numbers-from-1-up
   (doseq [n [0 -1 1.5 "2"]]
     (refused-with :magnetar/bad-option #"`fold/pmap` wants a whole number from 1 up for :parallelism; this is"
-                  #(fold/pmap {:parallelism n} inc [1]))
+                  #(fold/pmap inc [1] {:parallelism n}))
     (refused-with :magnetar/bad-option #"`fold/transduce` wants a whole number from 1 up for :chunk; this is"
-                  #(fold/transduce {:chunk n} (map inc) + + [1])))
+                  #(fold/transduce (map inc) + + [1] {:chunk n})))
   (refused-with :magnetar/bad-option #"`fold/fold` wants .* for :chunk; this is 0\." #(fold/fold 0 + + [1]))
   (refused-with :magnetar/unknown-option #"`fold/pmap` knows the options :bindings, :chunk, :lazy, :parallelism; this is :n\."
-                #(fold/pmap {:n 1} inc [1])))
+                #(fold/pmap inc [1] {:n 1})))
 
 (deftest ^{:spec ["C55"]} a-transducer-where-a-function-belongs
   (refused-with :magnetar/not-a-function #"`fold/fold` wants a reducing function of two arguments; this is a transducer\. A transducer goes first"
@@ -433,7 +437,6 @@
 (deftest a-function-of-the-wrong-number-of-arguments
   (refused-with :magnetar/not-a-function #"wants a reducing function of two arguments; this is .*, which does not take 2\."
                 #(fold/fold + (fn [x] x) [1]))
-  (refused-with :magnetar/not-a-function #"`fold/pmap` wants a function of 2 arguments" #(fold/pmap (fn [x] x) [1] [2]))
   (refused-with :magnetar/not-a-function #"wants a function of one argument; this is 7\." #(fold/pmap 7 [1])))
 
 (deftest ^{:spec ["C55"]} a-combine-function-without-identity
@@ -448,11 +451,11 @@
 
 (deftest the-number-of-elements-of-a-chunk-is-not-nil
   (let [message "`fold/fold` wants a whole number from 1 up for :chunk; this is nil."]
-    (is (= [:magnetar/bad-option message] (refused #(fold/fold nil + + [1])) (refused #(apply fold/fold [nil + + [1]]))))))
+    (is (= [:magnetar/bad-option message] (refused #(fold/fold nil + + [1])) (refused #(apply fold/fold* [nil + + [1]]))))))
 
 (deftest no-more-fibers-than-can-be-counted
-  (refused-with :magnetar/bad-option #"from 1 to 1000000 for :parallelism; this is 10000000000" #(fold/transduce {:parallelism 10000000000} (map inc) + [1]))
-  (refused-with :magnetar/bad-option #"from 1 to 1000000 for :parallelism; this is 10000000000" #(fold/pmap {:parallelism 10000000000} inc [1])))
+  (refused-with :magnetar/bad-option #"from 1 to 1000000 for :parallelism; this is 10000000000" #(fold/transduce (map inc) + + [1] {:parallelism 10000000000}))
+  (refused-with :magnetar/bad-option #"from 1 to 1000000 for :parallelism; this is 10000000000" #(fold/pmap inc [1] {:parallelism 10000000000})))
 
 (defn- sentinel
   "A transducer that adds :end."

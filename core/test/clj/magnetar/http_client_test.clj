@@ -56,7 +56,7 @@
    (fn [client requests]
      (with-scope [s] (set (map deref (mapv #(fork s fetch client %) requests)))))
    "pmap, blocking"
-   (fn [client requests] (set (fold/pmap {:parallelism 90} #(fetch client %) requests)))
+   (fn [client requests] (set (fold/pmap #(fetch client %) requests {:parallelism 90})))
    "callback onto a channel"
    (fn [client requests]
      (let [ch (a/chan)]
@@ -71,15 +71,15 @@
      (set (map page (map a/<!! (mapv #(scope/stage->chan (fetch-later client %)) requests)))))
    "await-callback"
    (fn [client requests]
-     (set (fold/pmap {:parallelism 90}
-                     (fn [r]
+     (set (fold/pmap (fn [r]
                        (page (scope/await-callback
                                (fn [resolve reject]
                                  (.whenComplete (fetch-later client r)
                                                 (reify BiConsumer
                                                   (accept [_ response failure]
                                                     (if failure (reject failure) (resolve response)))))))))
-                     requests)))})
+                     requests
+                     {:parallelism 90})))})
 
 (deftest all-pages-are-in-flight-together-and-all-arrive-whichever-way-they-are-fetched
   (doseq [n [20 90], [way run] ways]

@@ -43,12 +43,12 @@
              #(table/lookup % 1)
              #(table/drop %)
              (fn [_] (table/insert ::named [1 2]))]
-          :let [[error failures] (killed-before actor/spawn #(table/create :set {:name ::named}) f)]]
+          :let [[error failures] (killed-before actor/spawn* #(table/create :set {:name ::named}) f)]]
     (is (instance? Exit error))
     (is (= [] failures))))
 
 (deftest a-killed-process-that-fails-in-a-shield-because-its-table-is-gone-is-not-reported
-  (let [[error failures] (killed-before actor/spawn #(table/create :set {})
+  (let [[error failures] (killed-before actor/spawn* #(table/create :set {})
                                         (fn [t] (scope/shield (table/insert t [1 2]))))]
     (is (= :magnetar/table-gone (:magnetar/reason (ex-data error))))
     (is (= [] failures))))
@@ -67,5 +67,5 @@
              (fn [_] (actor/unregister ::killed-name))
              (fn [_] (actor/send-after 0 (actor/self) :late))
              (fn [_] (actor/! ::killed-name :m))]]
-    (is (= [] (second (killed-before actor/spawn #(actor/register ::killed-name (actor/self))
+    (is (= [] (second (killed-before actor/spawn* #(actor/register ::killed-name (actor/self))
                                      (fn [owned] (f owned) (throw (ex-info "after it was killed" {})))))))))

@@ -40,7 +40,7 @@
   (warnings-during
     (fn [warnings]
       (let [stop (promise)
-            pid (actor/spawn-opt {:name ::busy} #(do (deref stop) (receive :never nil)))]
+            pid (actor/spawn-opt #(do (deref stop) (receive :never nil)) {:name ::busy})]
         (flood pid (dec (long limit)))
         (! pid :the-last)
         (is (eventually (= 1 (count (warnings pid)))))

@@ -125,7 +125,7 @@
        (def warned (promise))
        (.addHandler (java.util.logging.Logger/getLogger "")
                     (proxy [java.util.logging.Handler] [] (publish [_] (deliver warned true)) (flush []) (close [])))
-       (let [sink (actor/spawn-opt {:name :sink} #(receive :never nil))
+       (let [sink (actor/spawn-opt #(receive :never nil) {:name :sink})
              send-all (fn [] (loop [] (! sink (long-array 50)) (recur)))
              main (Thread. (fn [] (dotimes [_ 50000] (! sink (long-array 50))) @warned (send-all)) "flooding")]
          (.start main)

@@ -305,7 +305,7 @@
 (deftest timers-end-processes-by-name
   (doseq [[f reason] [[#(timer/exit-after 0 % :late) :late] [#(timer/kill-after 0 %) :killed]]
           address [::named [::named (actor/node)]]]
-    (let [pid (actor/spawn-opt {:name ::named} #(receive :never nil))
+    (let [pid (actor/spawn-opt #(receive :never nil) {:name ::named})
           ref (actor/monitor pid)]
       (f address)
       (is (= reason (end-of ref)))))

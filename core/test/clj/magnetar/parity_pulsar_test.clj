@@ -191,6 +191,6 @@
         out (a/chan)]
     (a/go (loop [] (when-let [n (a/<! in)] (a/>! out (inc n)) (recur))) (a/close! out))
     (is (= [2 3] (a/<! (a/into [] out)))))
-  (let [pid (actor/spawn-opt {:name :named} (fn [] (receive :stop nil)))]
+  (let [pid (actor/spawn-opt (fn [] (receive :stop nil)) {:name :named})]
     (is (= pid (actor/whereis :named)))
     (actor/exit pid :kill)))

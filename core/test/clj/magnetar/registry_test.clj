@@ -285,7 +285,7 @@
 (deftest ^{:spec ["C103"]} a-name-in-a-registry-stands-where-a-name-may
   (unique)
   (let [name (registry/via :unique "echo")
-        pid (actor/spawn-opt {:name name} (echo))]
+        pid (actor/spawn-opt (echo) {:name name})]
     (testing "whereis"
       (is (= pid (actor/whereis name))))
     (testing "!"
@@ -323,11 +323,12 @@
   (unique)
   (testing "a spawned process, which has the name before it runs"
     (let [me (self)]
-      (actor/spawn-opt {:name (registry/via :unique :a)} (fn [] (! me (= (self) (actor/whereis (registry/via :unique :a))))))
+      (actor/spawn-opt (fn [] (! me (= (self) (actor/whereis (registry/via :unique :a)))))
+                       {:name (registry/via :unique :a)})
       (is (true? (message)))))
   (testing "a name that is taken"
     (registry/register :unique :b)
-    (is (= :magnetar/name-taken (first (refused #(actor/spawn-opt {:name (registry/via :unique :b)} (fn []))))))
+    (is (= :magnetar/name-taken (first (refused #(actor/spawn-opt (fn []) {:name (registry/via :unique :b)})))))
     (is (= :magnetar/name-taken (first (refused #(actor/with-process {:name (registry/via :unique :b)} nil))))))
   (testing "a guest"
     (is (= [:c] (actor/with-process {:name (registry/via :unique :c)} (registry/keys :unique (self)))))
@@ -393,9 +394,9 @@
                            [:magnetar/duplicate-keys "`update-value`" #(registry/update-value :duplicate :k inc)]
                            [:magnetar/duplicate-keys "`whereis-name`" #(actor/whereis (registry/via :duplicate :k))]
                            [:magnetar/bad-name "registry/via" #(actor/whereis [:via 'magnetar.registry :k])]
-                           [:magnetar/bad-registry "has no register-name" #(actor/spawn-opt {:name [:via 'no.such.namespace :k]} (fn []))]
+                           [:magnetar/bad-registry "has no register-name" #(actor/spawn-opt (fn []) {:name [:via 'no.such.namespace :k]})]
                            [:magnetar/bad-registry "has no whereis-name" #(! [:via {} :k] :x)]
-                           [:magnetar/bad-name "[:via registry name]" #(actor/spawn-opt {:name "name"} (fn []))]
+                           [:magnetar/bad-name "[:via registry name]" #(actor/spawn-opt (fn []) {:name "name"})]
                            [:magnetar/bad-name "[:via registry name]" #(actor/register [:via :k] (self))]]]
     (let [[why sentence] (refused f)]
       (is (= reason why))

@@ -145,17 +145,17 @@
   (are [named start] (= named (actor/with-process {} (let [started (start)
                                                            pid (if (vector? started) (first started) started)]
                                                        (label pid))))
-    "spawn magnetar.reports-test/listen" #(apply actor/spawn listen [80])
-    "spawn-link magnetar.reports-test/listen" #(apply actor/spawn-link listen [80])
-    "spawn-monitor magnetar.reports-test/listen" #(apply actor/spawn-monitor [listen 80])
-    "spawn magnetar.reports-test/listen" #(apply actor/spawn-opt [{} #'listen 80])
+    "spawn magnetar.reports-test/listen" #(apply actor/spawn* listen [80])
+    "spawn-link magnetar.reports-test/listen" #(apply actor/spawn-link* listen [80])
+    "spawn-monitor magnetar.reports-test/listen" #(apply actor/spawn-monitor* [listen 80])
+    "spawn magnetar.reports-test/listen" #(apply actor/spawn-opt* [#'listen 80 {}])
     "spawn-link magnetar.reports-test/listen" #(proc-lib/spawn-link listen 80)
-    "spawn magnetar.reports-test/fn" #(apply actor/spawn [(fn [] (actor/receive :never nil))])
-    "spawn (line unknown)" #(apply actor/spawn [(partial listen 80)])))
+    "spawn magnetar.reports-test/fn" #(apply actor/spawn* [(fn [] (actor/receive :never nil))])
+    "spawn" #(apply actor/spawn* [(partial listen 80)])))
 
 (deftest a-child-that-is-spawned-is-named-after-its-function
   (actor/with-process {:trap-exit true}
-    (let [[_ supervisor] (sup/start-link {:children [{:id :listener :start [actor/spawn-link listen 80]}]})]
+    (let [[_ supervisor] (sup/start-link {:children [{:id :listener :start [actor/spawn-link* listen 80]}]})]
       (is (= ["spawn-link magnetar.reports-test/listen"] (map (comp label :pid) (sup/which-children supervisor)))))))
 
 ;; ---- the crash report

@@ -95,7 +95,7 @@
 (deftest ^{:spec ["C55"]} a-negative-parallelism
   (is (= {:option :parallelism :value -1 :magnetar/reason :magnetar/bad-option}
          (refused :magnetar/bad-option "`fold/pmap` wants a whole number from 1 up for :parallelism; this is -1."
-                  (fold/pmap {:parallelism -1} inc [1])))))
+                  (fold/pmap inc [1] {:parallelism -1})))))
 
 (deftest ^{:spec ["C55"]} a-transducer-where-a-function-belongs
   (is (= "a function of one argument"

@@ -66,13 +66,13 @@
   (is (= [] (with-scope [s] (fork s inc 1) []))))
 
 (deftest a-fork-is-a-function-and-can-be-applied-and-mapped
-  (is (= [2 3 4] (with-scope [s] (mapv deref (mapv (partial fork s inc) [1 2 3])))))
-  (is (= 6 (with-scope [s] @(apply fork s + [1 2 3])))))
+  (is (= [2 3 4] (with-scope [s] (mapv deref (mapv (partial scope/fork* s inc) [1 2 3])))))
+  (is (= 6 (with-scope [s] @(apply scope/fork* s + [1 2 3])))))
 
 (deftest a-fork-is-named-after-its-line-where-that-is-known
   (with-scope [s]
     (is (re-matches #"fork magnetar/scope_test\.clj:\d+" @(fork s #(.getName (Thread/currentThread)))))
-    (is (= "fork magnetar.scope-test/fn" @(apply fork s [#(.getName (Thread/currentThread))])))
+    (is (= "fork magnetar.scope-test/fn" @(apply scope/fork* s [#(.getName (Thread/currentThread))])))
     (is (re-matches #"daemon magnetar/scope_test\.clj:\d+" @(scope/daemon s #(.getName (Thread/currentThread)))))))
 
 (deftest the-result-of-a-fork-is-data
@@ -800,7 +800,7 @@
                             nil)]
               (with-scope [s options]
                 (doseq [seed seeds]
-                  ((if (zero? (long (mod seed 5))) scope/daemon fork) s random-work (java.util.Random. seed) depth ch))
+                  ((if (zero? (long (mod seed 5))) scope/daemon* scope/fork*) s random-work (java.util.Random. seed) depth ch))
                 (scope/on-exit s #(scope/sleep 0))
                 (case ending
                   0 (scope/cancel s :random)

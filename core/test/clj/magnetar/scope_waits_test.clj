@@ -271,9 +271,9 @@
    "io-thread" #(taken (a/io-thread (%)))
    "thread" #(taken (a/thread (%)))
    "pmap" #(first (fold/pmap (fn [_] (%)) [1 2 3]))
-   "pmap, lazy" #(first (fold/pmap {:lazy true} (fn [_] (%)) [1 2 3]))
+   "pmap, lazy" #(first (fold/pmap (fn [_] (%)) [1 2 3] {:lazy true}))
    "pfor-each" #(let [p (promise)] (fold/pfor-each (fn [_] (deliver p (%))) [1]) @p)
-   "transduce" #(first (fold/transduce {:parallelism 2} (map (fn [_] (%))) into conj [1 2 3]))
+   "transduce" #(first (fold/transduce (map (fn [_] (%))) into conj [1 2 3] {:parallelism 2}))
    "offload" #(scope/offload %)})
 
 (deftest ^{:spec ["C44" "C45"]} context-and-bindings-travel-with-whatever-starts-a-fiber-also-across-waits-and-nested-scopes
@@ -362,7 +362,7 @@
                 (scope/daemon s scope/sleep for-ever)
                 (scope/go s (channel/put c 1))
                 (fork s #(fold/pmap (fn [_] (channel/take c)) (range 100)))
-                (fork s #(fold/transduce {:parallelism 3} (map (fn [_] (scope/sleep for-ever))) + (range 100)))
+                (fork s #(fold/transduce (map (fn [_] (scope/sleep for-ever))) + + (range 100) {:parallelism 3}))
                 (fork s #(scope/offload (fn [] (Thread/sleep (long for-ever)))))
                 (fork s #(scope/await-callback (fn [_ _])))
                 (fork s #(with-scope [t {:joiner scope/race}] (fork t scope/sleep for-ever) (fork t scope/sleep for-ever))))]

@@ -86,8 +86,8 @@
   (is (= [:ok nil] (task/yield (task/async (constantly nil))))))
 
 (deftest a-task-takes-its-arguments-and-may-be-made-by-a-function-that-is-passed-on
-  (is (= [2 3 4] (task/await-many (mapv #(apply task/async [inc %]) [1 2 3]))))
-  (is (= [2 3 4] (task/await-many (mapv (partial task/async inc) [1 2 3])))))
+  (is (= [2 3 4] (task/await-many (mapv #(apply task/async* [inc %]) [1 2 3]))))
+  (is (= [2 3 4] (task/await-many (mapv (partial task/async* inc) [1 2 3])))))
 
 (def ^:dynamic *setting* :root)
 (context/defcontext colour :none)
@@ -178,7 +178,7 @@
     (is (= :one (message)))
     (let [[_ pid] (task/start-link #(actor/exit :two))]
       (is (= [:EXIT pid :two] (message))))
-    (let [s (servers/supervisor {:children [{:id :once :start [task/start-link #(! me :three)] :restart :temporary}]})]
+    (let [s (servers/supervisor {:children [{:id :once :start [task/start-link* #(! me :three)] :restart :temporary}]})]
       (is (eventually (= [] (sup/which-children s)))))))
 
 (deftest an-answer-may-be-taken-by-a-server-that-does-not-wait
@@ -311,7 +311,7 @@
   (let [[_ s] (tasks/start-link {:max-children 1})
         t (tasks/async-nolink s forever)]
     (is (= [:error :max-children] (tasks/start-child s forever)))
-    (is (= :magnetar/too-many-tasks (first (refused #(tasks/async s inc 1)))))
+    (is (= :magnetar/too-many-tasks (first (refused #(tasks/async s forever)))))
     (task/shutdown t)
     (is (eventually (= [] (tasks/children s))))
     (is (= [[:ok 2] [:ok 3]] (into [] (tasks/async-stream-nolink s [1 2] inc {:max-concurrency 1}))))))
@@ -350,9 +350,9 @@
 (deftest the-supervisor-ends-a-task-as-its-shutdown-says
   (let [me (self)
         stubborn (fn [] (actor/flag :trap-exit true) (! me :ready) (receive ::never nil))]
-    (doseq [start [#(tasks/async-opt % {:shutdown :brutal-kill} stubborn)
-                   #(tasks/async-opt % {:shutdown :brutal-kill :link false} stubborn)
-                   #(let [run (apply tasks/async-opt [% {:shutdown 0 :link false} stubborn])] run)]]
+    (doseq [start [#(tasks/async % stubborn {:shutdown :brutal-kill})
+                   #(tasks/async-nolink % stubborn {:shutdown :brutal-kill})
+                   #(apply tasks/async-nolink* [% stubborn {:shutdown 0}])]]
       (let [[_ s] (tasks/start-link)
             {:keys [ref]} (start s)]
         (is (= :ready (receive :ready :ready)))
@@ -363,8 +363,8 @@
 (deftest an-unlinked-task-with-options-leaves-its-owner-alone
   (let [[_ s] (tasks/start-link)]
     (actor/flag :trap-exit false)
-    (is (= [:exit :boom] (task/yield (tasks/async-opt s {:link false} actor/exit :boom))))
-    (is (= 3 (task/await (tasks/async-opt s {} + 1 2))))
+    (is (= [:exit :boom] (task/yield (tasks/async-nolink s #(actor/exit :boom) {:shutdown 10}))))
+    (is (= 0 (task/await (tasks/async s + {}))))
     (is (= [[:ok 2]] (into [] (tasks/async-stream s [1] inc {:shutdown 10}))))))
 
 (deftest a-stream-without-links-gives-deaths-as-results
@@ -406,14 +406,13 @@
                              [:magnetar/not-a-seq "(into [] stream)" #(first (task/async-stream [1] inc))]
                              [:magnetar/unknown-option ":max-childs" #(tasks/start-link {:max-childs 1})]
                              [:magnetar/unknown-option ":timeout" #(tasks/start-child :tasks inc {:timeout 1})]
-                             [:magnetar/unknown-option ":shutdwn" #(tasks/async-opt :tasks {:shutdwn 1} inc 1)]
-                             [:magnetar/bad-option "`async-opt`: :shutdown is" #(tasks/async-opt :tasks {:shutdown -1} inc 1)]
+                             [:magnetar/unknown-option ":shutdwn" #(tasks/async :tasks forever {:shutdwn 1})]
+                             [:magnetar/bad-option "`async`: :shutdown is" #(tasks/async :tasks forever {:shutdown -1})]
                              [:magnetar/bad-option "`start-child`: :shutdown is" #(tasks/start-child :tasks inc {:shutdown :never})]
                              [:magnetar/bad-option "`async-stream`: :shutdown is" #(tasks/async-stream :tasks [1] inc {:shutdown nil})]
-                             [:magnetar/bad-option ":link is true or false; this is 5" #(tasks/async-opt :tasks {:link 5} inc 1)]
                              [:magnetar/bad-option ":ordered is true or false; this is 5" #(task/async-stream [1] inc {:ordered 5})]
                              [:magnetar/bad-option ":zip-input-on-exit is true" #(task/async-stream [1] inc {:zip-input-on-exit 1})]
-                             [:magnetar/call-failed ":noproc" #(tasks/async :no-such inc 1)]]]
+                             [:magnetar/call-failed ":noproc" #(tasks/async :no-such forever)]]]
       (let [[why sentence] (refused f)]
         (is (= reason why))
         (is (str/includes? (str sentence) part))))))

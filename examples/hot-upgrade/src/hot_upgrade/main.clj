@@ -97,7 +97,7 @@
   (let [before (proc-lib/set-report-hook (fn [_]))]
     (try
       (hot/load (source 1))
-      (actor/join (actor/spawn-opt {:trap-exit true} day clients))
+      (actor/join (actor/spawn-opt day clients {:trap-exit true}))
       (finally (proc-lib/set-report-hook before)))))
 
 (defn good?

@@ -6,6 +6,7 @@
   (:require
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.start :as start]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope]
@@ -30,7 +31,7 @@
 (defn- work
   "Answers after a time, in a process of its own."
   [run from x time]
-  (actor/spawn-opt-at "worker" "worker" {} #(do (scope/sleep time) (answer run from x)) nil))
+  (start/spawn-opt "worker" "worker" {} #(do (scope/sleep time) (answer run from x)) nil))
 
 (defn- handle [run [kind x time] from]
   (note run :handled x)
@@ -111,7 +112,7 @@
     (note run :clients {:client n :messages (messages) :monitors left})))
 
 (defn- start-client [run n options]
-  (actor/spawn-opt-at "client" "client" {:monitor true} #(client run n options) nil))
+  (start/spawn-opt "client" "client" {:monitor true} #(client run n options) nil))
 
 ;; --- what may become of a call
 
@@ -207,7 +208,7 @@
   (actor/with-process {:trap-exit true}
     (let [options (merge {:clients 2 :calls 3 :strikes 2 :exact true :kinds [:now :now :slow :slow :worker :worker :twice :never :stop :crash]} options)
           run (volatile! (merge {:answers [] :deaths [] :calls [] :clients [] :handled []} (select-keys options [:exact :faults])))
-          coroner (actor/spawn-opt-at "coroner" "coroner" {} #(coroner run) nil)
+          coroner (start/spawn-opt "coroner" "coroner" {} #(coroner run) nil)
           _ (vswap! run assoc :coroner coroner)
           [how root] (sup/start-link {:intensity 100000
                                       :children [{:id :server :start [gs/start-link (behaviour run) nil {:name :server :hosting hosting}]}]})]

@@ -113,8 +113,8 @@
 (deftest who-sends-to-a-full-mailbox-waits-for-room-all-the-same
   (is (:passed (quietly (assoc delayed :runs 100 :properties [[:mailbox-bounded 2] :no-leaked-fiber])
                         (fn []
-                          (let [p (actor/spawn-opt {:mailbox {:capacity 2 :when-full :block}}
-                                                   (fn [] (vec (repeatedly 6 #(receive x x)))))]
+                          (let [p (actor/spawn-opt (fn [] (vec (repeatedly 6 #(receive x x))))
+                                                   {:mailbox {:capacity 2 :when-full :block}})]
                             (spawn (fn [] (dotimes [n 6] (! p n))))
                             (= (range 6) (actor/join p))))))))
 

@@ -20,8 +20,8 @@
 
 ;; Its link was taken away before it was told to end: nobody told it of the death.
 (deftest a-child-that-is-being-stopped-does-not-outlive-its-supervisor
-  (doseq [spec [{:children [{:id :deaf :start [actor/spawn-link deaf] :shutdown 1000}]}
-                {:strategy :simple-one-for-one :children [{:id :deaf :start [actor/spawn-link deaf] :shutdown 1000}]}]]
+  (doseq [spec [{:children [{:id :deaf :start [actor/spawn-link* deaf] :shutdown 1000}]}
+                {:strategy :simple-one-for-one :children [{:id :deaf :start [actor/spawn-link* deaf] :shutdown 1000}]}]]
     (is (= :killed
            (mt/simulate {}
              (actor/with-process {:trap-exit true}

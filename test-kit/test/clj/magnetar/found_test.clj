@@ -12,19 +12,19 @@
 (deftest a-process-that-is-killed-while-it-joins-a-group-leaves-no-member-behind
   (mt/check {:runs 400 :faults #{:kill} :fault-rate 0.03 :victims #(re-find #"member" %)}
     (doseq [n [:member-a :member-b]]
-      (actor/spawn-opt {:name n}
-                       (fn []
+      (actor/spawn-opt (fn []
                          (pg/join :group (self))
                          (a/<! (a/timeout 3))
                          (pg/leave :group (self))
-                         (pg/join :group (self)))))
+                         (pg/join :group (self)))
+                       {:name n}))
     (a/<! (a/timeout 10))
     (and (= [] (pg/members :group)) (= {} @(#'pg/groups)))))
 
 (deftest a-process-that-is-killed-while-it-takes-a-global-name-leaves-no-name-behind
   (mt/check {:runs 400 :faults #{:kill} :fault-rate 0.03 :victims #(re-find #"taker" %)}
     (doseq [n [:taker-a :taker-b]]
-      (actor/spawn-opt {:name n} (fn [] (a/<! (a/timeout 3)) (global/register-name :leader (self)))))
+      (actor/spawn-opt (fn [] (a/<! (a/timeout 3)) (global/register-name :leader (self))) {:name n}))
     (a/<! (a/timeout 10))
     (and (nil? (global/whereis-name :leader)) (= {} @(#'global/names)))))
 
@@ -46,8 +46,8 @@
 (deftest a-name-that-is-taken-leaves-the-spawner-neither-link-nor-monitor
   (mt/check {:runs 200 :properties [:no-leaked-fiber]}
     (actor/with-process {:trap-exit true}
-      (let [holder (actor/spawn-opt {:name :child} (fn [] (receive :stop nil)))
-            refused (try (actor/spawn-opt {:name :child :link true :monitor true} (fn [] 1))
+      (let [holder (actor/spawn-opt (fn [] (receive :stop nil)) {:name :child})
+            refused (try (actor/spawn-opt (fn [] 1) {:name :child :link true :monitor true})
                          (catch Exception e (:magnetar/reason (ex-data e))))]
         (! holder :stop)
         (and (some? refused)

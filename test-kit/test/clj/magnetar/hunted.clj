@@ -87,7 +87,8 @@
   "Who starts a process with a name and a monitor hears why it died, however soon."
   []
   (let [parent (spawn (fn []
-                        (let [[child ref] (actor/spawn-opt {:name :child :monitor true} (fn [] (receive :stop nil)))]
+                        (let [[child ref] (actor/spawn-opt (fn [] (receive :stop nil))
+                                                           {:name :child :monitor true})]
                           (receive [:DOWN ref _ _ why] why
                                    (after 10 (! child :stop) :alive)))))]
     (spawn (fn [] (some-> (actor/whereis :child) (actor/exit :kill))))
@@ -96,10 +97,10 @@
 (defn named-link
   "Who starts a process with a name and a link hears why it died, however soon, and lives on if it traps exits."
   []
-  (let [parent (actor/spawn-opt {:trap-exit true}
-                                (fn []
-                                  (actor/spawn-opt {:name :child :link true} (fn [] (receive :stop nil)))
-                                  (receive [:EXIT _ why] why (after 10 :alive))))
+  (let [parent (actor/spawn-opt (fn []
+                                  (actor/spawn-opt (fn [] (receive :stop nil)) {:name :child :link true})
+                                  (receive [:EXIT _ why] why (after 10 :alive)))
+                                {:trap-exit true})
         enemy (spawn (fn [] (some-> (actor/whereis :child) (actor/exit :kill))))]
     (actor/join enemy)
     (let [outcome (actor/join parent)]
@@ -109,14 +110,14 @@
 (defn- start-and-hear
   "Starts a process with a link and a monitor, which ends if it is told to, and gives what is heard of its death."
   []
-  (let [[child ref] (actor/spawn-opt {:link true :monitor true :name :child} (fn [] (receive :stop nil)))
+  (let [[child ref] (actor/spawn-opt (fn [] (receive :stop nil)) {:link true :monitor true :name :child})
         heard (receive [:DOWN ref _ _ why] why (after 10 (! child :stop) :alive))]
     (if (= :alive heard) heard [heard (receive [:EXIT _ why] why (after 10 :nothing))])))
 
 (defn early-kill
   "Who starts a process that is killed before it begins hears of it."
   []
-  (let [parent (actor/spawn-opt {:trap-exit true} start-and-hear)
+  (let [parent (actor/spawn-opt start-and-hear {:trap-exit true})
         enemy (spawn (fn [] (doseq [{:keys [pid label]} (inspect/processes) :when (re-find #"child" (str label))] (actor/exit pid :kill))))]
     (actor/join enemy)
     (contains? #{:alive [:killed :killed]} (actor/join parent))))

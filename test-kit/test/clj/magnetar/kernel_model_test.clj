@@ -113,20 +113,20 @@
 (deftest each-message-is-received-once-and-in-the-order-of-its-sender
   (doseq [mailbox [nil {:capacity 6 :when-full :block} {:capacity 6 :when-full :drop-new}]]
     (holds {:properties [:no-unhandled-exit :no-leaked-fiber]}
-      (let [receiver (actor/spawn-opt (if mailbox {:mailbox mailbox} {})
-                                      (fn []
+      (let [receiver (actor/spawn-opt (fn []
                                         (let [me (self)]
                                           (doseq [s [:a :b]] (spawn (fn [] (dotimes [n 3] (! me [s n])))))
                                           (vec (concat (repeatedly 3 #(receive [:b n] [:b n]))
-                                                       (repeatedly 3 #(receive [:a n] [:a n])))))))]
+                                                       (repeatedly 3 #(receive [:a n] [:a n]))))))
+                                      (if mailbox {:mailbox mailbox} {}))]
         (= [[:b 0] [:b 1] [:b 2] [:a 0] [:a 1] [:a 2]] (actor/join receiver))))))
 
 (deftest a-full-mailbox-lets-its-senders-wait-and-loses-nothing
   (holds {:faults #{:kill} :fault-rate 0.03 :victims #(re-find #"sender" %) :properties [[:mailbox-bounded 2] :no-leaked-fiber]}
-    (let [receiver (actor/spawn-opt {:mailbox {:capacity 2 :when-full :block}}
-                                    (fn [] (loop [got []] (receive :end got x (recur (conj got x))))))
+    (let [receiver (actor/spawn-opt (fn [] (loop [got []] (receive :end got x (recur (conj got x)))))
+                                    {:mailbox {:capacity 2 :when-full :block}})
           senders (doall (for [s [:sender-a :sender-b]]
-                           (actor/spawn-opt {:name s} (fn [] (dotimes [n 4] (! receiver [s n]))))))]
+                           (actor/spawn-opt (fn [] (dotimes [n 4] (! receiver [s n]))) {:name s})))]
       (doseq [s senders] (try (actor/join s) (catch Exception _ nil)))
       (! receiver :end)
       (let [got (actor/join receiver)]
@@ -137,7 +137,8 @@
     (actor/with-process {}
       (let [me (self)
             senders (doall (for [s [:a :b]]
-                             (actor/spawn-opt {:name (keyword (str "sender-" (name s)))} (fn [] (dotimes [n 4] (! me [s n]))))))
+                             (actor/spawn-opt (fn [] (dotimes [n 4] (! me [s n])))
+                                              {:name (keyword (str "sender-" (name s)))})))
             refs (mapv actor/monitor senders)]
         (doseq [ref refs] (receive [:DOWN ref _ _ _] nil))
         (let [got (loop [got []] (receive [s n] (recur (conj got [s n])) (after 0 got)))]
@@ -157,7 +158,8 @@
   (holds {:faults #{:kill} :fault-rate 0.05 :victims #(re-find #"victim" %)}
     (actor/with-process {}
       (let [victims (doall (for [n (range 3)]
-                             (actor/spawn-opt {:name (keyword (str "victim-" n))} (fn [] (a/<! (a/timeout n)) (when (= 1 n) (actor/exit :own))))))
+                             (actor/spawn-opt (fn [] (a/<! (a/timeout n)) (when (= 1 n) (actor/exit :own)))
+                                              {:name (keyword (str "victim-" n))})))
             refs (into {} (for [v victims, _ (range 2)] [(actor/monitor v) v]))
             downs (doall (for [_ refs] (receive [:DOWN ref _ pid why] [ref pid why])))]
         (and (= (set (keys refs)) (set (map first downs)))
@@ -177,11 +179,12 @@
 (deftest linked-processes-die-together-and-one-that-traps-hears-of-each-once
   (holds {:faults #{:kill} :fault-rate 0.05 :victims #(re-find #"child" %)}
     (actor/with-process {:trap-exit true}
-      (let [child (fn [n] (actor/spawn-opt {:name (keyword (str "child-" n)) :link true}
-                                           (fn []
-                                             (actor/spawn-opt {:name (keyword (str "grandchild-" n)) :link true} (fn [] (receive :never nil)))
+      (let [child (fn [n] (actor/spawn-opt (fn []
+                                             (actor/spawn-opt (fn [] (receive :never nil))
+                                                              {:name (keyword (str "grandchild-" n)) :link true})
                                              (a/<! (a/timeout 2))
-                                             (actor/exit :crash))))
+                                             (actor/exit :crash))
+                                           {:name (keyword (str "child-" n)) :link true}))
             children (mapv child (range 2))
             exits (doall (for [_ children] (receive [:EXIT pid why] [pid why])))]
         (a/<! (a/timeout 5))
@@ -193,7 +196,7 @@
   (holds {:faults #{:kill} :fault-rate 0.1 :victims #(re-find #"peer" %) :properties [:no-leaked-fiber]}
     (let [pids (a/chan 2)]
       (spawn (fn []
-               (let [other (actor/spawn-opt {:name :peer} (fn [] (receive :never nil)))]
+               (let [other (actor/spawn-opt (fn [] (receive :never nil)) {:name :peer})]
                  (a/>! pids other)
                  (actor/link other)
                  (actor/exit :crash))))
@@ -203,8 +206,8 @@
 
 (deftest a-call-is-answered-or-its-server-is-down-and-never-both
   (holds {:faults #{:kill} :fault-rate 0.05 :victims #(re-find #"server" %) :properties [:every-call-answered :no-leaked-fiber]}
-    (let [server (actor/spawn-opt {:name :server}
-                                  (fn [] (dotimes [_ 2] (receive [:call from n] (! from [from (* 2 n)])))))
+    (let [server (actor/spawn-opt (fn [] (dotimes [_ 2] (receive [:call from n] (! from [from (* 2 n)]))))
+                                  {:name :server})
           call (fn [n] (let [ref (actor/monitor server {:alias :reply-demonitor})]
                          (! server [:call ref n])
                          (receive [ref r] r [:DOWN ref _ _ why] [:down why])))

@@ -79,8 +79,8 @@
     (let [model (volatile! {:flaws []})
           [_ pid] (registry/start-link {:keys kind :name :keys})
           claimants (mapv (fn [n key]
-                            (actor/spawn-opt {:name (keyword (str "claimant-" n))}
-                                             (fn [] (claim model :keys key (self)))))
+                            (actor/spawn-opt (fn [] (claim model :keys key (self)))
+                                             {:name (keyword (str "claimant-" n))}))
                           (range 4) [:a :a :a :b])
           refs (mapv actor/monitor claimants)
           left (mapcat (fn [ref] (receive [:DOWN ref _ dead _] (dead-letters-of :keys [:a :b] dead))) refs)]
@@ -142,7 +142,7 @@
                        (registry/unregister :keys n)
                        (catch IllegalArgumentException _)) ; the registry is dead
                      (receive :stop nil))
-          pids (mapv (fn [n] (actor/spawn-opt {:name (keyword (str "registers-" n))} #(register n))) (range 3))]
+          pids (mapv (fn [n] (actor/spawn-opt #(register n) {:name (keyword (str "registers-" n))})) (range 3))]
       (actor/exit pid :kill)
       (a/<! (a/timeout 20))
       (let [left (filterv (fn [p] (some #(identical? table %) (.belongings (ProcessTable/live p)))) pids)]

@@ -3,6 +3,7 @@
   (:require
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.actor.start :as start]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
    [magnetar.scope :as scope]
@@ -103,7 +104,7 @@
   (case style
     :server (gs/start-link (server seen ms) nil {:hosting hosting})
     :supervisor (start-supervisor run spec)
-    [:ok (actor/spawn-opt-at "kid" "kid" (cond-> {:link true} named (assoc :name (keyword (str "kid-" id)))) (body seen (self) kid) nil)]))
+    [:ok (start/spawn-opt "kid" "kid" (cond-> {:link true} named (assoc :name (keyword (str "kid-" id)))) (body seen (self) kid) nil)]))
 
 (defn- outcome-of
   "The start of a child, which sometimes does not come up."

@@ -129,25 +129,25 @@
 (defn- receiver
   "A process that takes tables, notes that it was told so, and gives away what it is told to."
   [named log]
-  (actor/spawn-opt {:name named}
-                   (fn []
+  (actor/spawn-opt (fn []
                      (loop []
                        (receive
                          [:ETS-TRANSFER t _ _] (do (note-transfer log t) (recur))
                          [:give t to] (do (try (table/give-away t to :back) (catch RuntimeException _)) (recur))
-                         :stop nil)))))
+                         :stop nil)))
+                   {:name named}))
 
 (defn- maker
   "A process that makes a table, gives it away, and may get it back."
   [heir other log made]
-  (actor/spawn-opt {:name :mortal-maker}
-                   (fn []
+  (actor/spawn-opt (fn []
                      (let [t (table/create :set {:name :wandering :heir [heir :will]})]
                        (vreset! made t)
                        (try (table/give-away t other :gift) (catch IllegalArgumentException _))
                        (! other [:give t (self)])
                        (receive [:ETS-TRANSFER _ _ _] (note-transfer log t) (after 5 nil))
-                       (receive :stop nil)))))
+                       (receive :stop nil)))
+                   {:name :mortal-maker}))
 
 (defn- settled-well?
   "A table that is there has its name and a living owner, who lists it, and has made it or was told; else its name is free. With an heir that
@@ -191,11 +191,11 @@
 (defn- drop-while-given
   "A table is made and given away while another process drops it. Afterwards each process that lives lists its own tables only."
   []
-  (let [taker (actor/spawn-opt {:name :taker} #(receive :stop nil))
-        giver (actor/spawn-opt {:name :giver}
-                               #(do (try (table/give-away (table/create :set {:name :wandering :access :public}) taker :gift)
+  (let [taker (actor/spawn-opt #(receive :stop nil) {:name :taker})
+        giver (actor/spawn-opt #(do (try (table/give-away (table/create :set {:name :wandering :access :public}) taker :gift)
                                          (catch RuntimeException _)) ; it was dropped
-                                    (receive :stop nil)))]
+                                    (receive :stop nil))
+                               {:name :giver})]
     (actor/join (spawn #(loop []
                           (if-some [t (life/named :wandering)]
                             (table/drop t)

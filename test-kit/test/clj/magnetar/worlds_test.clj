@@ -90,9 +90,9 @@
     @seen))
 
 (deftest ^{:spec ["C143"]} processes-and-fibers-of-a-simulation-are-not-seen-outside-and-those-outside-not-inside
-  (let [p (actor/spawn-opt {:name ::outside} (fn [] (receive :stop nil)))
+  (let [p (actor/spawn-opt (fn [] (receive :stop nil)) {:name ::outside})
         [inside outside] (mt/simulate {:seed 1}
-                           (actor/spawn-opt {:name :inside} (fn [] (receive :stop nil)))
+                           (actor/spawn-opt (fn [] (receive :stop nil)) {:name :inside})
                            (a/<! (a/timeout 1))
                            [[(names) (fibers)] (seen-from-outside)])]
     (is (= #{":inside"} (first inside)))

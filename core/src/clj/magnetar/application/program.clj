@@ -149,8 +149,7 @@
   [starter timeout]
   (let [done (channel/chan {:size 1})]
     (actor/exit starter :kill)
-    (actor/spawn-opt {:context :none :bindings :none}
-                     #(do (controller/stop-all) (channel/try-put done true)))
+    (actor/spawn-opt #(do (controller/stop-all) (channel/try-put done true)) {:context :none :bindings :none})
     (or (channel/take done {:timeout timeout :else nil})
         (do (report-late timeout) false))))
 
@@ -172,7 +171,7 @@
 (defn- live
   "Starts, waits, stops: [what ended it, status]."
   [events {:keys [stop-timeout] :as how} names]
-  (let [starter (actor/spawn-opt {:context :none :bindings :none} start-applications how names)
+  (let [starter (actor/spawn-opt start-applications how names {:context :none :bindings :none})
         [word status] (await-end events)]
     [word (if (stop-applications starter stop-timeout) (last-status events status) 1)]))
 

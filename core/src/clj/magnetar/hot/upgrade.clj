@@ -15,6 +15,8 @@
    [magnetar.hot.load :as loading]
    [magnetar.impl.actor.servers :as servers]
    [magnetar.impl.actor.servers :as servers]
+   [magnetar.impl.actor.start :as start]
+   [magnetar.impl.actor.start :as start]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.otp.behaviour :as behaviour]
@@ -242,8 +244,8 @@
   [progress f]
   (let [me (actor/self)
         tag (actor/make-ref)
-        [pid monitor] (actor/spawn-opt-at "upgrade" "hot/upgrade" {:monitor true}
-                                          #(! me [tag (try [:value (loading/alone f)] (catch Exception e [:error e]))]) nil)]
+        [pid monitor] (start/spawn-opt "upgrade" "hot/upgrade" {:monitor true}
+                                       #(! me [tag (try [:value (loading/alone f)] (catch Exception e [:error e]))]) nil)]
     (receive
       [tag [how x]] (do (actor/demonitor monitor {:flush true}) (if (= :value how) x (throw x)))
       [:DOWN monitor :process _ why] (killed progress pid why))))

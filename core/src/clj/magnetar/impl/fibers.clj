@@ -51,7 +51,7 @@
 (defn site
   "The name of what a macro form starts: `what` and the source line, as in \"go my/app.clj:12\"."
   [what form]
-  (str what " " (or *file* "?") ":" (or (:line (meta form)) "?")))
+  (str what " " (or *file* "?") ":" (or (:line (meta form)) @Compiler/LINE)))
 
 (defonce ^:private ^ClassValue function-names
   (proxy [ClassValue] []
@@ -60,17 +60,28 @@
         (when-not (str/starts-with? name "clojure.") name)))))
 
 (defn site-of
-  "The name of what starts where no line is known, as by `apply`: `what` and the function that it runs."
+  "The name of what starts where no line is known, as by `apply`: `what` and the function that it runs, if that has a name."
   [what f]
-  (str what " " (or (cond
-                      (var? f) (symbol f)
-                      (fn? f) (.get function-names (class f)))
-                    "(line unknown)")))
+  (if-some [name (cond
+                   (var? f) (symbol f)
+                   (fn? f) (.get function-names (class f)))]
+    (str what " " name)
+    what))
 
-(defn line-here
-  "The name of what the form that is being compiled starts, as `site` gives it: for functions that are inlined, which see no form."
-  [what]
-  (str what " " (or *file* "?") ":" @Compiler/LINE))
+;; A starred function, such as `spawn*`, has the same function with a site before its arguments in its metadata, under ::at.
+
+(defn at-site
+  "The starred function f as one that takes the site first. What stands in its place, such as a stub, takes its arguments alone."
+  [f]
+  (or (::at (meta f))
+      (fn [_site & args] (apply f args))))
+
+(defn starting
+  "The expansion of a macro that starts something: a call of its starred function, which learns `what` and the line of the form.
+
+  The arguments are given as to `apply`."
+  [form starred what & args]
+  `((at-site ~starred) ~(site what form) ~@(apply list* args)))
 
 (defn result-channel
   "A channel for one result."

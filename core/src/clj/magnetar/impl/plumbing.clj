@@ -1,6 +1,5 @@
 (ns magnetar.impl.plumbing
-  "What moves values from channel to channel. Each function takes the name under which it is reported first: `site`, with the line of the caller
-  where that is known."
+  "What moves values from channel to channel. Each function takes the name under which it is reported first: `site`."
   {:no-doc true}
   (:refer-clojure :exclude [into map merge partition partition-by reduce take transduce])
   (:require
@@ -17,49 +16,6 @@
    (magnetar.kernel.channel Callback Channel Ports TimeoutChannel)))
 
 (set! *warn-on-reflection* true)
-
-;; ---- calls that know their line
-
-;; Each function as it was defined, under its own name: what an inlined call compares the var with, by two reads of a field.
-(defonce ^:private own (create-ns 'magnetar.impl.own))
-
-(defn redefined
-  "The function in `v`, as `with-redefs` has made it, for an inlined call: takes the first `n` arguments after the site."
-  [v n]
-  (fn [_site & args] (apply v (core/take n args))))
-
-(defn- inlined [called what f n defaults]
-  (fn [& args]
-    (let [given (count args)
-          missing (drop (- (+ given (count defaults)) (long n)) defaults)]
-      `((if (identical? ~called ~(symbol (str (ns-name own)) what)) ~f (redefined (var ~called) ~given))
-        ~(fibers/line-here what) ~@args ~@missing))))
-
-(defn- inlining [called what f n defaults]
-  (with-meta (inlined called what f n defaults)
-    {::shown #(inlining % what f n defaults)}))
-
-(defn starting
-  "The :inline of a function of magnetar.async: a call of `f` with the line of the call, unless the function was redefined.
-
-  It costs the program two reads of a field. The form is a call, so that a hint on the program's form stays in force. `defaults` are what the call
-  may leave out of the `n` arguments."
-  [what f n defaults]
-  (intern own (symbol what)) ; the namespace calls some of them itself
-  (inlining (symbol "magnetar.async" what) what f n defaults))
-
-(defn shown-as
-  "The :inline of a function that is shown in another namespace too, as the symbol `called`: there its own var may be redefined."
-  [inline called]
-  (if-some [show (::shown (meta inline))]
-    (show called)
-    inline))
-
-(defn keep-own
-  "Keeps the functions of the namespace that are inlined so as they are now, as their own."
-  [ns-sym]
-  (doseq [[sym v] (ns-publics ns-sym) :when (::shown (meta (:inline (meta v))))]
-    (intern own sym @v)))
 
 (defn start-thread [site f workload]
   (threads/start-thread site (refusals/callable "thread-call" f) workload))
@@ -78,15 +34,12 @@
 (defn timeout-of [^long msecs]
   (TimeoutChannel/after (* 1000000 (max 0 (min msecs 9000000000000)))))
 
-(defn timeout
-  "Like `timeout-of`; refuses what is no number of milliseconds, which a conversion to a long would make zero."
-  [_site msecs]
-  (timeout-of (refusals/millis msecs)))
-
 (def timeout-function
-  "The function `timeout`, which refuses what it is handed as an object, and takes a long from code that was compiled with core.async."
+  "The function `timeout`, which refuses what is no number of milliseconds, as a conversion to a long would make that zero.
+
+  Code that was compiled with core.async calls it as a function of a long."
   (proxy [AFunction IFn$LO] []
-    (invoke [msecs] (timeout "timeout" msecs))
+    (invoke [msecs] (timeout-of (refusals/millis msecs)))
     (invokePrim [msecs] (timeout-of msecs))))
 
 ;; ---- one to one

@@ -203,29 +203,27 @@
       (update :parallelism #(or % (* (long fibers-per-core) (owned/cores))))
       (assoc :place place :frame (frame place (:bindings options)))))
 
-(defn- tuples [place colls]
-  (apply map vector (mapv #(sources/as-seq place %) colls)))
-
-(defn- arguments
-  "{:options :f :colls}: options are a map that comes before a function and a collection."
-  [[a & more :as args]]
-  (if (and (map? a) (next more))
-    {:options a :f (first more) :colls (rest more)}
-    {:options nil :f a :colls (rest args)}))
-
-(defn- check-function [place f n]
-  (checks/function place (if (= n 1) "a function of one argument" (str "a function of " n " arguments")) f n
-                   "A transducer goes to fold/transduce, or around the collection: (eduction xform coll)."))
+(defn- options-of
+  "The options among what comes behind the collection."
+  [place f coll [options :as more]]
+  (when (and (map? f) (or (fn? coll) (var? coll)))
+    (checks/misuse :magnetar/bad-options
+                   (str "`" place "` takes the map of its options last, as in (" place " f coll {:parallelism 8}); the first argument is "
+                        (checks/show f) ".")
+                   {:options f}))
+  (when (or (next more) (not (or (nil? options) (map? options))))
+    (checks/misuse :magnetar/bad-options
+                   (str "`" place "` takes one collection, then a map of options; this is " (checks/show (last more)) ". For several "
+                        "collections write (" place " (fn [[a b]] ..) (map vector as bs)).")
+                   {:arguments (vec more)}))
+  options)
 
 (defn call
-  "The values of f on the elements of one or several collections: :ordered, :kept, which is ordered without nils, :unordered or, as nil, :none."
-  [site place kind args]
-  (let [{:keys [options f colls]} (arguments args)
-        options (settings place kind options)
-        n (count colls)]
-    (check-function place f n)
-    (let [f (if (= n 1) f #(apply f %))
-          coll (if (= n 1) (first colls) (tuples place colls))]
-      (if (:lazy options)
-        (lazily site kind options f (sources/as-seq place coll))
-        (values site kind options 0 f coll)))))
+  "The values of f on the elements of the collection: :ordered, :kept, which is ordered without nils, :unordered or, as nil, :none."
+  [site place kind f coll more]
+  (let [options (settings place kind (options-of place f coll more))]
+    (checks/function place "a function of one argument" f 1
+                     "A transducer goes to fold/transduce, or around the collection: (eduction xform coll).")
+    (if (:lazy options)
+      (lazily site kind options f (sources/as-seq place coll))
+      (values site kind options 0 f coll))))

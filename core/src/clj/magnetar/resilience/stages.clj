@@ -56,7 +56,7 @@
   (let [out (channel/chan {:size size})
         run (fn [] (body #(stage out) in out))]
     (if scope
-      (scope/close-after (scope/daemon-at site scope run nil) out)
+      (scope/close-after (scope/daemon-at site scope run) out)
       (fibers/background site (run)))
     out))
 

@@ -105,7 +105,7 @@
 
 ;; Data are functions too, and one that stands here is a start that was called, or a name that was not looked up.
 (defn- function? [x]
-  (and (ifn? x) (not (keyword? x)) (not (symbol? x)) (not (coll? x))))
+  (and (ifn? x) (not (keyword? x)) (not (symbol? x)) (not (coll? x)) (not (:macro (meta x)))))
 
 (defn- check-start [at start]
   (when (nil? start)
@@ -162,6 +162,12 @@
 (defn- public-in [ns sym]
   (get (ns-publics ns) sym))
 
+(defn- start-link-in
+  "The function of the namespace that starts a child: if start-link is a macro, the starred one."
+  [ns]
+  (let [start-link (public-in ns 'start-link)]
+    (if (:macro (meta start-link)) (public-in ns 'start-link*) start-link)))
+
 (def ^:private supervisors '#{magnetar.supervisor magnetar.task.supervisor magnetar.pool magnetar.registry})
 
 (defn- call-of
@@ -187,7 +193,7 @@
   "What the function child-spec of the namespace says, or the spec of its start-link, or of the server whose callbacks it has."
   [at sym arguments]
   (let [ns (namespace-of at sym)
-        start-link (public-in ns 'start-link)
+        start-link (start-link-in ns)
         tree? (contains? supervisors sym)]
     (cond
       (and (public-in ns 'child-spec) (not tree?)) (said-by at sym (public-in ns 'child-spec) (first arguments))

@@ -2,11 +2,11 @@
   "Supervisors of tasks: whoever starts a task need not be linked to it, and when the program ends, tasks are ended in order.
 
     (tasks/start-link {:name :tasks})
-    (let [task (tasks/async-nolink :tasks fetch url)]
+    (let [task (tasks/async-nolink :tasks #(fetch url))]
       (or (task/yield task {:timeout 1000 :else nil}) (task/shutdown task))) ;=> [:ok page]
 
   start     start-link
-  tasks     async async-nolink async-opt async-stream async-stream-nolink; start-child, whose value is not awaited
+  tasks     async async-nolink async-stream async-stream-nolink; start-child, whose value is not awaited
   children  children terminate-child
 
   It is a `magnetar.supervisor` with the strategy :dynamic. Its tasks see its context values, and the root values of dynamic vars. Names are
@@ -62,119 +62,153 @@
       :else (throw (errors/failure (str "The task supervisor " (arguments/show supervisor) " did not start the " site ": " (arguments/show x) ".")
                      {:magnetar/reason :magnetar/task-not-started :reason x :supervisor supervisor})))))
 
-(defn ^:no-doc async-at
-  "`async` or `async-nolink`, which the operation tells, with the task named after the site."
-  [operation supervisor site f args link?]
-  (async-in operation supervisor site f args link? nil))
+(defn- options-of
+  "The options among what comes behind the function of a task, which is called without arguments."
+  [operation known f [options :as more]]
+  (when (or (next more) (not (or (nil? options) (map? options))) (map? f))
+    (arguments/misuse :magnetar/bad-options
+                      (str "`" operation "` takes a function without arguments, then options, as in (" operation
+                           " :tasks #(fetch url) {:shutdown 1000}); this is " (arguments/show (vec (cons f more))) ".")
+                      {:arguments (vec (cons f more))}))
+  (arguments/options operation known options)
+  (check-shutdown operation options)
+  options)
 
-(defn async
-  "Starts a task by the supervisor that calls (f & args), linked to this process as well; returns the task, for `magnetar.task/await`.
+(defn ^:no-doc async-at
+  "`async*`, with the task named after the site."
+  [site supervisor f & more]
+  (async-in "async" supervisor site f nil true (options-of "async" [:shutdown] f more)))
+
+(def ^{:added "0.2" :arglists '([supervisor f] [supervisor f options])} async*
+  "Does what `async` does, as a function: for `map`, `apply` and `with-redefs`. The task is named after f, as no line is known."
+  ^{::fibers/at async-at}
+  (fn [supervisor f & more]
+    (apply async-at (fibers/site-of "task" f) supervisor f more)))
+
+(defmacro async
+  "Starts a task by the supervisor that calls f, linked to this process as well; returns the task, for `magnetar.task/await`.
 
   Waits for the supervisor. Throws as `magnetar.gen-server/call` if there is none, and an IllegalStateException if it has as many as :max-children.
-
-    (task/await (tasks/async :tasks fetch url))
-
-  In Elixir: Task.Supervisor.async/2,4."
-  {:elixir "Task.Supervisor.async/2"
-   :inline (fn [supervisor f & args] `(async-at "async" ~supervisor ~(fibers/line-here "task") ~f ~(when args (vec args)) true))
-   :inline-arities #(<= 2 (long %))}
-  [supervisor f & args]
-  (async-at "async" supervisor (fibers/site-of "task" f) f args true))
-
-(defn async-nolink
-  "Like `async`, without a link: if the task dies, `await` throws, `yield` gives [:exit reason], and this process goes on.
-
-    (task/yield (tasks/async-nolink :tasks fetch url)) ;=> [:ok page]
-
-  In Elixir: Task.Supervisor.async_nolink/2,4."
-  {:elixir "Task.Supervisor.async_nolink/2"
-   :inline (fn [supervisor f & args] `(async-at "async-nolink" ~supervisor ~(fibers/line-here "task") ~f ~(when args (vec args)) false))
-   :inline-arities #(<= 2 (long %))}
-  [supervisor f & args]
-  (async-at "async-nolink" supervisor (fibers/site-of "task" f) f args false))
-
-(defn ^:no-doc async-opt-at
-  "`async-opt`, with the task named after the site."
-  [supervisor site options f args]
-  (arguments/options "async-opt" [:link :shutdown] options)
-  (check-shutdown "async-opt" options)
-  (arguments/flag :link (:link options))
-  (async-in "async-opt" supervisor site f args (:link options true) (select-keys options [:shutdown])))
-
-(defn async-opt
-  "Like `async`, with options before the function. Options:
+  Options:
 
   :shutdown  how long the task may take to end when its supervisor stops, as in a child spec: 5000 unless told, :brutal-kill, :infinity
-  :link      false for a task without a link to this process, as `async-nolink`; true
 
-    (tasks/async-opt :tasks {:shutdown :brutal-kill} fetch url)
+    (task/await (tasks/async :tasks #(fetch url)))
 
-  In Elixir: Task.Supervisor.async/3."
-  {:elixir "Task.Supervisor.async/3" :added "0.2"
-   :inline (fn [supervisor options f & args] `(async-opt-at ~supervisor ~(fibers/line-here "task") ~options ~f ~(when args (vec args))))
-   :inline-arities #(<= 3 (long %))}
-  [supervisor options f & args]
-  (async-opt-at supervisor (fibers/site-of "task" f) options f args))
+  In Elixir: Task.Supervisor.async/2,3. The function is `async*`."
+  {:elixir "Task.Supervisor.async/2"
+   :arglists '([supervisor f] [supervisor f options])}
+  [supervisor f & more]
+  (fibers/starting &form `async* "task" supervisor f more))
 
-(defn ^:no-doc async-stream-at
-  "`async-stream`, without links unless link? is true, with its tasks named after the site."
-  [supervisor site coll f options link?]
+(defn ^:no-doc async-nolink-at
+  "`async-nolink*`, with the task named after the site."
+  [site supervisor f & more]
+  (async-in "async-nolink" supervisor site f nil false (options-of "async-nolink" [:shutdown] f more)))
+
+(def ^{:added "0.2" :arglists '([supervisor f] [supervisor f options])} async-nolink*
+  "Does what `async-nolink` does, as a function; see `async*`."
+  ^{::fibers/at async-nolink-at}
+  (fn [supervisor f & more]
+    (apply async-nolink-at (fibers/site-of "task" f) supervisor f more)))
+
+(defmacro async-nolink
+  "Like `async`, without a link: if the task dies, `await` throws, `yield` gives [:exit reason], and this process goes on.
+
+    (task/yield (tasks/async-nolink :tasks #(fetch url))) ;=> [:ok page]
+
+  In Elixir: Task.Supervisor.async_nolink/2,3. The function is `async-nolink*`."
+  {:elixir "Task.Supervisor.async_nolink/2"
+   :arglists '([supervisor f] [supervisor f options])}
+  [supervisor f & more]
+  (fibers/starting &form `async-nolink* "task" supervisor f more))
+
+(defn ^:deprecated async-opt
+  "Throws: `async` and `async-nolink` take the options last, and a function without arguments."
+  {:added "0.2" :arglists '([supervisor options f & args])}
+  [& _]
+  (arguments/misuse :magnetar/removed
+                    (str "`async-opt` was removed: write (tasks/async supervisor #(f x) options), or `async-nolink` "
+                         "instead of {:link false}.")
+                    {}))
+
+(defn- stream-in [supervisor site coll f options link?]
   (let [of-child (when (map? options) (select-keys options [:shutdown]))]
     (check-shutdown "async-stream" of-child)
     (stream/stream site coll f
                    (fn [item] (async-in "async-stream" supervisor site f [item] link? of-child))
                    (if (map? options) (dissoc options :shutdown) options))))
 
-(defn async-stream
+(defn ^:no-doc async-stream-at
+  "`async-stream*`, with its tasks named after the site."
+  ([site supervisor coll f] (async-stream-at site supervisor coll f nil))
+  ([site supervisor coll f options] (stream-in supervisor site coll f options true)))
+
+(def ^{:added "0.2" :arglists '([supervisor coll f] [supervisor coll f options])} async-stream*
+  "Does what `async-stream` does, as a function; see `async*`."
+  ^{::fibers/at async-stream-at}
+  (fn
+    ([supervisor coll f] (async-stream-at (fibers/site-of "task" f) supervisor coll f))
+    ([supervisor coll f options] (async-stream-at (fibers/site-of "task" f) supervisor coll f options))))
+
+(defmacro async-stream
   "Like `magnetar.task/async-stream`, with tasks that the supervisor starts, linked to this process as well.
 
-  One more option is :shutdown, as of `async-opt`.
+  One more option is :shutdown, as of `async`.
 
     (into [] (tasks/async-stream :tasks urls fetch))
 
-  In Elixir: Task.Supervisor.async_stream/4."
-  {:elixir "Task.Supervisor.async_stream/4"
-   :arglists '([supervisor coll f] [supervisor coll f options])
-   :inline (fn [supervisor coll f & [options]] `(async-stream-at ~supervisor ~(fibers/line-here "task") ~coll ~f ~options true))
-   :inline-arities #{3 4}}
-  ([supervisor coll f] (async-stream-at supervisor (fibers/site-of "task" f) coll f nil true))
-  ([supervisor coll f options] (async-stream-at supervisor (fibers/site-of "task" f) coll f options true)))
+  In Elixir: Task.Supervisor.async_stream/4. The function is `async-stream*`."
+  {:elixir "Task.Supervisor.async_stream/4"}
+  ([supervisor coll f] (fibers/starting &form `async-stream* "task" [supervisor coll f]))
+  ([supervisor coll f options] (fibers/starting &form `async-stream* "task" [supervisor coll f options])))
 
-(defn async-stream-nolink
+(defn ^:no-doc async-stream-nolink-at
+  "`async-stream-nolink*`, with its tasks named after the site."
+  ([site supervisor coll f] (async-stream-nolink-at site supervisor coll f nil))
+  ([site supervisor coll f options] (stream-in supervisor site coll f options false)))
+
+(def ^{:added "0.2" :arglists '([supervisor coll f] [supervisor coll f options])} async-stream-nolink*
+  "Does what `async-stream-nolink` does, as a function; see `async*`."
+  ^{::fibers/at async-stream-nolink-at}
+  (fn
+    ([supervisor coll f] (async-stream-nolink-at (fibers/site-of "task" f) supervisor coll f))
+    ([supervisor coll f options] (async-stream-nolink-at (fibers/site-of "task" f) supervisor coll f options))))
+
+(defmacro async-stream-nolink
   "Like `async-stream`, without links: a task that dies gives [:exit reason], and the others go on.
 
     (into [] (tasks/async-stream-nolink :tasks urls fetch)) ;=> [[:ok page] [:exit [{:type ..} ..]]]
 
-  In Elixir: Task.Supervisor.async_stream_nolink/4."
-  {:elixir "Task.Supervisor.async_stream_nolink/4"
-   :arglists '([supervisor coll f] [supervisor coll f options])
-   :inline (fn [supervisor coll f & [options]] `(async-stream-at ~supervisor ~(fibers/line-here "task") ~coll ~f ~options false))
-   :inline-arities #{3 4}}
-  ([supervisor coll f] (async-stream-at supervisor (fibers/site-of "task" f) coll f nil false))
-  ([supervisor coll f options] (async-stream-at supervisor (fibers/site-of "task" f) coll f options false)))
+  In Elixir: Task.Supervisor.async_stream_nolink/4. The function is `async-stream-nolink*`."
+  {:elixir "Task.Supervisor.async_stream_nolink/4"}
+  ([supervisor coll f] (fibers/starting &form `async-stream-nolink* "task" [supervisor coll f]))
+  ([supervisor coll f options] (fibers/starting &form `async-stream-nolink* "task" [supervisor coll f options])))
 
 (defn ^:no-doc start-child-at
-  "`start-child`, with the process named after the site."
-  [supervisor site f options]
+  "`start-child*`, with the process named after the site."
+  [site supervisor f & more]
   (work/check-function "start-child" f)
-  (arguments/options "start-child" [:restart :shutdown] options)
-  (check-shutdown "start-child" options)
-  (child supervisor site (work/with-callers f) options))
+  (child supervisor site (work/with-callers f) (options-of "start-child" [:restart :shutdown] f more)))
 
-(defn start-child
-  "Lets the supervisor start a process that calls f, of which nobody awaits anything: [:ok pid], or [:error :max-children].
+(def ^{:added "0.2" :arglists '([supervisor f] [supervisor f options])} start-child*
+  "Does what `start-child` does, as a function; see `async*`."
+  ^{::fibers/at start-child-at}
+  (fn [supervisor f & more]
+    (apply start-child-at (fibers/site-of "task" f) supervisor f more)))
+
+(defmacro start-child
+  "Lets the supervisor start a process that calls f, whose value is not awaited: [:ok pid], or [:error :max-children].
 
   Options are :restart, :temporary unless told, and :shutdown, both as in a child spec.
 
     (tasks/start-child :tasks send-mail {:restart :transient}) ;=> [:ok pid]
 
-  In Elixir: Task.Supervisor.start_child/3."
+  In Elixir: Task.Supervisor.start_child/3. The function is `start-child*`."
   {:elixir "Task.Supervisor.start_child/3"
-   :arglists '([supervisor f] [supervisor f options])
-   :inline (fn [supervisor f & [options]] `(start-child-at ~supervisor ~(fibers/line-here "task") ~f ~options))
-   :inline-arities #{2 3}}
-  ([supervisor f] (start-child-at supervisor (fibers/site-of "task" f) f nil))
-  ([supervisor f options] (start-child-at supervisor (fibers/site-of "task" f) f options)))
+   :arglists '([supervisor f] [supervisor f options])}
+  [supervisor f & more]
+  (fibers/starting &form `start-child* "task" supervisor f more))
 
 ;; ---- children
 

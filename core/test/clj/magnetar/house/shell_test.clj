@@ -135,7 +135,7 @@
 
 (def ^:private program-with-a-name
   "(require '[magnetar.actor :as actor])
-   (actor/spawn-opt {:name :worker} (fn [] (Thread/sleep 300) (println \"worker done\") (flush)))
+   (actor/spawn-opt (fn [] (Thread/sleep 300) (println \"worker done\") (flush)) {:name :worker})
    (println \"main done\")")
 
 (deftest ^{:spec ["C84"]} a-program-waits-at-its-end-for-processes-with-names-and-for-scopes

@@ -127,12 +127,12 @@
 (defn trapper
   "A process that traps exits and tells `to` of each: [:trapped reason]. What else it gets it tells as [:got message]."
   [to]
-  (actor/spawn-opt {:trap-exit true}
-                   #(loop []
+  (actor/spawn-opt #(loop []
                       (receive
                         [:EXIT _ why] (! to [:trapped why])
                         message (! to [:got message]))
-                      (recur))))
+                      (recur))
+                   {:trap-exit true}))
 
 (defn waits?
   "Does the process wait for something?"

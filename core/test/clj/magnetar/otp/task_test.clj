@@ -111,8 +111,8 @@
 (scenario TSK-10 "a task without a link does not take its owner along"
   :expect [[:exit :boom] [:exit :boom]]
   :ours (let [[_ s] (tasks/start-link)]
-          [(failure #(task/await (tasks/async-nolink s exit :boom)))
-           (task/yield (tasks/async-nolink s exit :boom))])
+          [(failure (fn [] (task/await (tasks/async-nolink s #(exit :boom)))))
+           (task/yield (tasks/async-nolink s #(exit :boom)))])
   :elixir "{:ok, s} = Task.Supervisor.start_link()
     {failure(fn -> Task.await(Task.Supervisor.async_nolink(s, fn -> exit(:boom) end)) end),
      Task.yield(Task.Supervisor.async_nolink(s, fn -> exit(:boom) end))}")

@@ -80,7 +80,7 @@
     n))
 
 (defn- process-value [f & args]
-  (actor/join (apply spawn f args)))
+  (actor/join (apply actor/spawn* f args)))
 
 ;; ---- Erlang's
 
@@ -187,7 +187,7 @@ pong(To) -> receive _ -> To ! pong, pong(To) end.
   (receive :stop nil))
 
 (defn- start-idle [options]
-  (actor/spawn-opt options idle))
+  (actor/spawn-opt idle options))
 
 (defn park
   "n processes that wait for a message.

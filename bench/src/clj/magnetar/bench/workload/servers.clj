@@ -60,7 +60,7 @@
 (defn- quietly [f args]
   (let [before (proc-lib/set-report-hook (fn [_]))]
     (try
-      (actor/join (apply actor/spawn f args))
+      (actor/join (apply actor/spawn* f args))
       (finally (proc-lib/set-report-hook before)))))
 
 ;; ---- Erlang's

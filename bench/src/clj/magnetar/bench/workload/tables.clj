@@ -10,7 +10,7 @@
 (set! *unchecked-math* :warn-on-boxed)
 
 (defn- in-process [f & args]
-  (actor/join (apply actor/spawn f args)))
+  (actor/join (apply actor/spawn* f args)))
 
 ;; ---- ours, beside ets
 

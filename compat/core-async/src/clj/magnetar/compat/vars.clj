@@ -1,18 +1,11 @@
 (ns magnetar.compat.vars
   "Shows the public vars of one namespace under the same names in another."
-  {:no-doc true}
-  (:require
-   [magnetar.impl.plumbing :as plumbing]))
+  {:no-doc true})
 
 (set! *warn-on-reflection* true)
 
-(defn- shown-meta [to-ns sym source]
-  (let [shown (dissoc (meta source) :ns :name)]
-    (cond-> shown
-      (:inline shown) (update :inline plumbing/shown-as (symbol (str to-ns) (str sym))))))
-
 (defn- copy [to-ns sym source]
-  (intern to-ns (with-meta sym (shown-meta to-ns sym source)) @source))
+  (intern to-ns (with-meta sym (dissoc (meta source) :ns :name)) @source))
 
 (defn- follow
   "Gives target the value of source whenever that changes: a protocol and its methods get new values when it is extended."

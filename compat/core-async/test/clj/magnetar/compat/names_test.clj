@@ -68,14 +68,14 @@
          [(a/sub (->Board) :t :c) (a/unsub (->Board) :t :c) (a/unsub-all (->Board)) (a/unsub-all (->Board) :t)]))
   (is (= [:t :c] (magnetar.async/sub (->Board) :t :c)) "seen under our own names too"))
 
-(defn- inlined []
+(defn- direct-calls []
   [(a/timeout 5) (a/merge []) (a/thread-call + :io)])
 
-(deftest with-redefs-replaces-functions-that-are-inlined
+(deftest with-redefs-replaces-functions-that-are-called-directly
   (let [fake (fn [& args] (vec args))
         fakes [[5] [[]] [+ :io]]]
-    (is (= fakes (with-redefs [a/timeout fake, a/merge fake, a/thread-call fake] (inlined))))
-    (is (= fakes (with-redefs [magnetar.async/timeout fake, magnetar.async/merge fake, magnetar.async/thread-call fake] (inlined)))
+    (is (= fakes (with-redefs [a/timeout fake, a/merge fake, a/thread-call fake] (direct-calls))))
+    (is (= fakes (with-redefs [magnetar.async/timeout fake, magnetar.async/merge fake, magnetar.async/thread-call fake] (direct-calls)))
         "under our own names too")
-    (is (= :fake (with-redefs [a/timeout (fn [^long _] :fake)] (first (inlined)))))
+    (is (= :fake (with-redefs [a/timeout (fn [^long _] :fake)] (first (direct-calls)))))
     (is (nil? (<!! (a/timeout 1))))))
