@@ -17,6 +17,7 @@
   (:require
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]))
 
 (set! *warn-on-reflection* true)
@@ -94,10 +95,11 @@
 
 ;; ---- ask
 
-(defn- ask [operation agent word f options]
-  (check operation f (str "(agent/" operation " pid inc)"))
-  (arguments/options operation [:timeout] options)
-  (gs/call agent [word f] (or options {})))
+(defn- ask [word agent f {:keys [timeout] :or {timeout 5000} :as options}]
+  (let [operation (name word)]
+    (check operation f (str "(agent/" operation " pid inc)"))
+    (arguments/options operation [:timeout] options)
+    (request/call (symbol word) agent [word f] timeout)))
 
 (defn get
   "The value of (f state), computed in the agent.
@@ -110,7 +112,7 @@
   In Elixir: Agent.get/3."
   {:elixir "Agent.get/3"}
   ([agent f] (get agent f nil))
-  ([agent f options] (ask "get" agent ::get f options)))
+  ([agent f options] (ask ::get agent f options)))
 
 (defn update
   "Makes (f state) the state, in the agent: :ok, when it is done. Waits and fails as `get`.
@@ -120,7 +122,7 @@
   In Elixir: Agent.update/3."
   {:elixir "Agent.update/3"}
   ([agent f] (update agent f nil))
-  ([agent f options] (ask "update" agent ::update f options)))
+  ([agent f options] (ask ::update agent f options)))
 
 (defn get-and-update
   "Returns the first of [value state] that (f state) gives; the second is the state from now on. Waits and fails as `get`.
@@ -130,7 +132,7 @@
   In Elixir: Agent.get_and_update/3."
   {:elixir "Agent.get_and_update/3"}
   ([agent f] (get-and-update agent f nil))
-  ([agent f options] (ask "get-and-update" agent ::get-and-update f options)))
+  ([agent f options] (ask ::get-and-update agent f options)))
 
 (defn cast
   "Lets the agent make (f state) its state some time; returns :ok at once, also if there is no such agent.

@@ -72,6 +72,12 @@
     (is (= :noproc (servers/failure #(agent/get :settings :a))))
     (is (= :ok (agent/cast :settings identity)) "as every cast")))
 
+(deftest an-agent-that-is-not-there-is-told-by-what-the-program-gave
+  (is (= [:magnetar/call-failed "The call of :nobody with clojure.core/identity failed: :noproc. No process has this name."]
+         (refused #(agent/get :nobody identity))))
+  (is (= [:noproc ['magnetar.agent/update :nobody "(clojure.core$inc)" 5000]]
+         (try (agent/update :nobody inc) (catch Exception e (:magnetar/exit (ex-data e)))))))
+
 (deftest an-agent-that-does-not-come-up
   (is (= [:error :no] (agent/start #(actor/exit :no))))
   (is (= [:error :timeout] (agent/start #(receive :never nil) {:timeout 10}))))

@@ -10,7 +10,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [collecting eventually value-of with-failures]]
+   [magnetar.support :refer [collecting eventually refusal value-of with-failures]]
    [magnetar.sys :as sys])
   (:import
    (clojure.lang ExceptionInfo)
@@ -429,6 +429,12 @@
     (proc-lib/set-report-hook before)
     (is (str/starts-with? (str said) "The hook of reports failed: Assert failed: false"))))
 
+(deftest a-call-with-a-bad-timeout-names-its-operation
+  (is (= {:magnetar/reason :magnetar/bad-duration :path [:timeout] :value "5"}
+         (select-keys (refusal #(gs/call :nobody :x {:timeout "5"})) [:magnetar/reason :path :value])))
+  (is (thrown-with-msg? IllegalArgumentException #"^`magnetar.gen-server/call`: :timeout is a number of milliseconds .* this is \"5\""
+                        (gs/call :nobody :x {:timeout "5"}))))
+
 (deftest what-sys-does-not-know-does-a-server-no-harm
   (let [pid (server)
         well? #(= :st (gs/call pid (fn [_ s] [:reply s s])))]
@@ -461,8 +467,8 @@
 
 (deftest a-misspelt-key-of-a-child-is-found-before-what-it-leaves-missing
   (actor/with-process {:trap-exit true}
-    (let [[_ [_ flaw]] (sup/start-link {:children [{:id :a :strat [gs/start-link script 0]}]})]
-      (is (= {:at [:children 0 :strat] :meant :start} (select-keys flaw [:at :meant]))))))
+    (let [flaw (refusal #(sup/start-link {:children [{:id :a :strat [gs/start-link script 0]}]}))]
+      (is (= {:path [:children 0 :strat] :meant :start} (select-keys flaw [:path :meant]))))))
 
 (deftest enter-loop-outside-of-a-process-says-its-own-name
   (is (str/includes? (second (processes/misuse #(gs/enter-loop script 0))) "`enter-loop`")))
@@ -470,7 +476,7 @@
 (deftest ^{:spec ["C89"]}
   a-wrong-spec-says-where-and-what-was-meant
   (actor/with-process {:trap-exit true}
-    (let [flaw (fn [spec] (let [[_ [_ flaw]] (sup/start-link spec)] ((juxt :why :at :meant) flaw)))
+    (let [flaw (fn [spec] ((juxt :why :path :meant) (refusal #(sup/start-link spec))))
           fine {:id :a :start [gs/start-link script 0]}]
       (is (= [:invalid-strategy [:strategy] :one-for-all] (flaw {:strategy :one-for-al})))
       (is (= [:unknown-key [:stratgey] :strategy] (flaw {:stratgey :one-for-all})))

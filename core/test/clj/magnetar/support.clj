@@ -83,6 +83,15 @@
       (f)
       (finally (proc-lib/set-report-hook before)))))
 
+(defn refusal
+  "The data of the error of misuse that f throws, with its :message; nil if it throws none."
+  [f]
+  (try
+    (f)
+    nil
+    (catch IllegalArgumentException e
+      (assoc (ex-data e) :message (ex-message e)))))
+
 (defn message-of
   "The message of a reported failure."
   [failure]

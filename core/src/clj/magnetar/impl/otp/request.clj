@@ -84,8 +84,16 @@
 
 (def ^:private by-gen-server 'magnetar.gen-server/call)
 
-(defn- failed [word reason address request timeout pid ref note]
-  (let [call [word (language/plain address) (language/plain request) timeout]
+(defn- given
+  "What the program gave, of a request that the operation has made of it: [:magnetar.agent/get f] for 'magnetar.agent/get."
+  [word request]
+  (if (and (vector? request) (= (keyword word) (first request)))
+    (second request)
+    request))
+
+(defn- failed [word reason address message timeout pid ref note]
+  (let [request (given word message)
+        call [word (language/plain address) (language/plain request) timeout]
         state (when (= :timeout reason) (doing pid ref))]
     (errors/failure (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " (reasons/text reason)
                       (when (= :timeout reason) (str " after " timeout (when (number? timeout) " ms"))) ". "
