@@ -4,7 +4,7 @@
     (application/run [{:name :store :start {:children [{:id :db :start [gs/start-link 'my.db nil]}]}}
                       {:name :shop :applications [:store] :env {:port 8080} :start {:children [..]}}])
 
-  a program    run shutdown set-end-hook
+  a program    run shutdown
   applications load unload loaded-applications
   start, stop  start stop ensure-started ensure-all-started which-applications get-application
   environment  get-env get-all-env put-env unset-env
@@ -33,6 +33,7 @@
    [magnetar.application.program :as program]
    [magnetar.application.specs :as specs]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.hooks :as hooks]
    [magnetar.impl.runtime]
    [magnetar.impl.suggest :as suggest]
    [magnetar.supervisor :as supervisor])
@@ -293,14 +294,14 @@
 ;; ---- a program
 
 (defn set-end-hook
-  "Calls f, in a process of its own, with {:application :type :reason} when an application has ended that must not; with nil stops all others
-  again. Returns the hook before.
+  "Adds a hook of ends in place of the one that this has added before, which it returns; nil adds none.
 
-  In Erlang the node ends then. Here the JVM goes on, unless the program is in `run`, which ends with status 1.
+  Deprecated: `magnetar.report/add-hook` takes several of them.
 
-    (application/set-end-hook (fn [{:keys [application reason]}] (System/exit 1)))"
+    (application/set-end-hook nil) ; (report/remove-hook :end f)"
+  {:deprecated "0.2"}
   [f]
-  (controller/set-end-hook f))
+  (hooks/set-one :end f))
 
 (defn run
   "Runs a program of applications: starts them, keeps the JVM alive, and stops them in reverse order when it is told to; then ends the JVM.

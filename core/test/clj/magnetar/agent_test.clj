@@ -8,18 +8,15 @@
    [magnetar.impl.runtime]
    [magnetar.otp.lanes :as lanes]
    [magnetar.otp.servers :as servers]
-   [magnetar.proc-lib :as proc-lib]
-   [magnetar.support :refer [eventually with-failures]]
+   [magnetar.support :refer [eventually with-failures with-hook]]
    [magnetar.sys :as sys]))
 
 (set! *warn-on-reflection* true)
 
 (use-fixtures :each
   (fn [f]
-    (let [before (proc-lib/set-report-hook (fn [_]))]
-      (try
-        (with-failures [_] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f))))
-        (finally (proc-lib/set-report-hook before))))))
+    (with-hook [:report (fn [_])]
+      (with-failures [_] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
 
 (defn- agent-of [x]
   (second (agent/start-link (constantly x))))
@@ -85,9 +82,9 @@
 (deftest a-message-that-an-agent-does-not-know-is-reported
   (let [reported (atom [])
         pid (agent-of 1)]
-    (proc-lib/set-report-hook #(swap! reported conj %))
-    (! pid :hello)
-    (is (= 1 (agent/get pid identity)))
+    (with-hook [:report #(swap! reported conj %)]
+      (! pid :hello)
+      (is (= 1 (agent/get pid identity))))
     (is (= [[:unexpected-message :hello]] (map (juxt :event :message) @reported)))))
 
 (deftest ^{:spec ["C83"]} misuse-of-agents-is-answered-with-its-remedy

@@ -9,9 +9,8 @@
    [magnetar.application.program :as program]
    [magnetar.gen-server :as gs]
    [magnetar.otp.lanes :as lanes]
-   [magnetar.proc-lib :as proc-lib]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [eventually refusal value-of]]
+   [magnetar.support :refer [eventually refusal value-of with-hook]]
    [magnetar.sys :as sys]
    [magnetar.test :as test])
   (:import
@@ -29,12 +28,11 @@
   (fn [f]
     (reset! told [])
     (reset! reports [])
-    (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
+    (with-hook [:report #(swap! reports conj %)]
       (try
         (lanes/leaving-nobody f)
         (finally
-          (forget-all)
-          (proc-lib/set-report-hook before))))))
+          (forget-all))))))
 
 (defn- tell [& what]
   (swap! told conj (vec what)))
@@ -209,9 +207,8 @@
 
 (defn- ended-for [type why]
   (let [hooked (atom [])
-        pid (promise)
-        before (application/set-end-hook #(swap! hooked conj (:reason %)))]
-    (try
+        pid (promise)]
+    (with-hook [:end #(swap! hooked conj (:reason %))]
       (application/start {:name :x :start (fn [] (let [p (actor/spawn-link #(receive ::go (actor/exit why)))] (deliver pid p) p))} type)
       (! @pid ::go)
       (is (eventually (seq (filter #(= :application-ended (:event %)) @reports))))
@@ -219,8 +216,7 @@
       (let [level (:level (first (filter #(= :application-ended (:event %)) @reports)))]
         (when (= :error level) (is (eventually (seq @hooked))))
         (reset! reports [])
-        [level (first @hooked)])
-      (finally (application/set-end-hook before)))))
+        [level (first @hooked)]))))
 
 (deftest ^{:spec ["C112"]} the-type-decides-what-the-end-of-a-tree-means
   (is (= [[:error :normal] [:error :boom]] (mapv #(ended-for :permanent %) [:normal :boom])))

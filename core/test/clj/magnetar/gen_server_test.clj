@@ -10,7 +10,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [collecting eventually refusal value-of with-failures]]
+   [magnetar.support :refer [collecting eventually refusal value-of with-failures with-hook]]
    [magnetar.sys :as sys])
   (:import
    (clojure.lang ExceptionInfo)
@@ -386,31 +386,6 @@
       (is (some #(str/includes? % "gen_server_test.clj") frames))
       (is (nil? others)))))
 
-(defn- crash
-  "A server that crashes, and is dead then."
-  []
-  (let [pid (server)]
-    (why #(gs/call pid (fn [_ _] (throw (ex-info "boom" {:id 7})))))))
-
-(deftest without-a-hook-a-crash-goes-to-the-system-logger
-  (let [logger (java.util.logging.Logger/getLogger "magnetar")
-        records (atom [])
-        handler (proxy [java.util.logging.Handler] []
-                  (publish [^java.util.logging.LogRecord r] (swap! records conj (.getMessage r)))
-                  (flush [])
-                  (close []))
-        before (.getUseParentHandlers logger)]
-    (proc-lib/set-report-hook nil)
-    (.setUseParentHandlers logger false)
-    (.addHandler logger handler)
-    (try
-      (crash)
-      (is (= 1 (count @records)))
-      (is (str/includes? (first @records) " crashed: boom (ExceptionInfo) at "))
-      (finally
-        (.removeHandler logger handler)
-        (.setUseParentHandlers logger before)))))
-
 (deftest a-format-status-that-fails-or-gives-no-map-hides-the-state-and-keeps-the-reason
   (doseq [[hide says] {(fn [_] :hidden) "format-status returned :hidden, which is no map."
                        (fn [_] (assert false "hm")) "format-status failed: Assert failed: hm\nfalse"}]
@@ -421,13 +396,13 @@
       (is (= [[:boom says]] (map (juxt :reason :state) @reports))))))
 
 (deftest a-hook-that-fails-an-assertion-changes-no-reason
-  (let [before (proc-lib/set-report-hook (fn [_] (assert false)))
-        said (java.io.StringWriter.)
+  (let [said (java.io.StringWriter.)
         pid (server)]
-    (with-redefs [*err* said]
-      (is (= :boom (why #(gs/call pid (fn [_ _] (actor/exit :boom)))))))
-    (proc-lib/set-report-hook before)
-    (is (str/starts-with? (str said) "The hook of reports failed: Assert failed: false"))))
+    (with-hook [:report (fn [_] (assert false))]
+      (with-redefs [*err* said]
+        (is (= :boom (why #(gs/call pid (fn [_ _] (actor/exit :boom))))))))
+    (is (str/starts-with? (str said) "A hook of the kind :report failed: Assert failed: false"))
+    (is (= [:boom] (map :reason @reports)) "the other hook is called")))
 
 (deftest a-call-with-a-bad-timeout-names-its-operation
   (is (= {:magnetar/reason :magnetar/bad-duration :path [:timeout] :value "5"}

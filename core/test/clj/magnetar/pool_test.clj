@@ -7,10 +7,9 @@
    [magnetar.gen-server :as gs]
    [magnetar.otp.lanes :as lanes]
    [magnetar.pool :as pool]
-   [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [eventually refusal value-of with-failures]]
+   [magnetar.support :refer [eventually refusal value-of with-failures with-hook]]
    [magnetar.test :as test :refer [with-virtual-clock]])
   (:import
    (clojure.lang ExceptionInfo)))
@@ -19,10 +18,8 @@
 
 (use-fixtures :each
   (fn [f]
-    (let [before (proc-lib/set-report-hook (fn [_]))]
-      (try
-        (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f)))
-        (finally (proc-lib/set-report-hook before))))))
+    (with-hook [:report (fn [_])]
+      (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f))))))
 
 (def ^:private worker
   {:init (fn [s] (if (= :bad s) [:stop :no-connection] [:ok s]))

@@ -6,19 +6,16 @@
    [magnetar.actor-support :as processes]
    [magnetar.async :as a]
    [magnetar.gen-server :as gs]
-   [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [drained eventually refusal taken value-of]]))
+   [magnetar.support :refer [drained eventually refusal taken value-of with-hook]]))
 
 (set! *warn-on-reflection* true)
 
 (use-fixtures :each
   (fn [f]
-    (let [before (proc-lib/set-report-hook (fn [_]))]
-      (try
-        (actor/with-process {:trap-exit true} (f))
-        (finally (proc-lib/set-report-hook before))))))
+    (with-hook [:report (fn [_])]
+      (actor/with-process {:trap-exit true} (f)))))
 
 (def ^:private script
   {:init (fn [s] [:ok s])
