@@ -6,7 +6,7 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.application :as application]
    [magnetar.dev.guide :as guide]
-   [magnetar.proc-lib :as proc-lib]))
+   [magnetar.report :as report]))
 
 (set! *warn-on-reflection* true)
 
@@ -17,10 +17,10 @@
   "Runs the page; returns how many examples have a result, and what was reported meanwhile."
   [page]
   (let [reports (atom [])
-        before (proc-lib/set-report-hook #(swap! reports conj (:event %)))]
+        hook (report/add-hook :report #(swap! reports conj (:event %)))]
     (try
       [(guide/run-page page) @reports]
-      (finally (proc-lib/set-report-hook before)))))
+      (finally (report/remove-hook :report hook)))))
 
 (defn- run-page [page path]
   (testing (str page (when (stand-in? path) ", with a stand-in"))

@@ -19,6 +19,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]))
 
 (set! *warn-on-reflection* true)
@@ -96,10 +97,11 @@
 
 ;; ---- ask
 
-(defn- ask [operation agent word f options]
-  (check operation f (str "(agent/" operation " pid inc)"))
-  (arguments/options operation [:timeout :else] options)
-  (gs/call agent [word f] (or options {})))
+(defn- ask [word agent f {:keys [timeout] :or {timeout 5000} :as options}]
+  (let [operation (name word)]
+    (check operation f (str "(agent/" operation " pid inc)"))
+    (arguments/options operation [:timeout :else] options)
+    (request/call (symbol word) agent [word f] timeout options)))
 
 (defn get
   "The value of (f state), computed in the agent.
@@ -112,7 +114,7 @@
   In Elixir: Agent.get/3."
   {:elixir "Agent.get/3"}
   ([agent f] (get agent f nil))
-  ([agent f options] (ask "get" agent ::get f options)))
+  ([agent f options] (ask ::get agent f options)))
 
 (defn update
   "Makes (f state) the state, in the agent: :ok, when it is done. Waits and fails as `get`.
@@ -122,7 +124,7 @@
   In Elixir: Agent.update/3."
   {:elixir "Agent.update/3"}
   ([agent f] (update agent f nil))
-  ([agent f options] (ask "update" agent ::update f options)))
+  ([agent f options] (ask ::update agent f options)))
 
 (defn get-and-update
   "Returns the first of [value state] that (f state) gives; the second is the state from now on. Waits and fails as `get`.
@@ -132,7 +134,7 @@
   In Elixir: Agent.get_and_update/3."
   {:elixir "Agent.get_and_update/3"}
   ([agent f] (get-and-update agent f nil))
-  ([agent f options] (ask "get-and-update" agent ::get-and-update f options)))
+  ([agent f options] (ask ::get-and-update agent f options)))
 
 (defn cast
   "Lets the agent make (f state) its state some time; returns :ok at once, also if there is no such agent.

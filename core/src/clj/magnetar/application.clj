@@ -4,7 +4,7 @@
     (application/run [{:name :store :start {:children [{:id :db :start [gs/start-link 'my.db nil]}]}}
                       {:name :shop :applications [:store] :env {:port 8080} :start {:children [..]}}])
 
-  a program    run shutdown set-end-hook
+  a program    run shutdown
   applications load unload loaded-applications
   start, stop  start stop ensure-started ensure-all-started which-applications get-application
   environment  get-env get-all-env put-env unset-env
@@ -33,6 +33,7 @@
    [magnetar.application.program :as program]
    [magnetar.application.specs :as specs]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.hooks :as hooks]
    [magnetar.impl.runtime]
    [magnetar.impl.suggest :as suggest]
    [magnetar.supervisor :as supervisor])
@@ -61,18 +62,18 @@
 (defn load
   "Makes an application known, with those that it includes: :ok, or [:error [:already-loaded name]].
 
-  A wrong spec is [:error [:application-spec flaw]], where the flaw is a map with :why, :at (where it stands), :value, :meant and :message.
+  Throws an IllegalArgumentException if the spec is wrong. Its `ex-data` has :magnetar/reason, which is :magnetar/bad-application-spec or that
+  of the supervisor below, :path (where the flaw is, as [:start :children 1 :restart]), :value, :why and :meant.
 
     (application/load {:name :shop :env {:port 8080}}) ;=> :ok
 
   In Erlang: application:load/1."
   {:erlang "application:load/1"}
   [spec]
-  (let [[how checked :as outcome] (specs/application spec)]
-    (cond
-      (= :error how) outcome
-      (contains? (loaded/specs) (:name checked)) [:error [:already-loaded (:name checked)]]
-      :else (do (loaded/put-spec (with-calls checked)) :ok))))
+  (let [{:keys [name] :as checked} (specs/application spec)]
+    (if (contains? (loaded/specs) name)
+      [:error [:already-loaded name]]
+      (do (loaded/put-spec (with-calls checked)) :ok))))
 
 (defn unload
   "Forgets an application and its environment: :ok, [:error [:running name]] or [:error [:not-loaded name]].
@@ -124,18 +125,17 @@
   [operation x]
   (if-not (map? x)
     (do (check-given operation x) [:ok x])
-    (let [[how spec :as outcome] (specs/application x)]
-      (cond
-        (= :error how) outcome
-        (some #{(:name spec)} (map :name (controller/which))) [:error [:already-started (:name spec)]]
-        :else (do (loaded/put-spec (with-calls spec)) [:ok (:name spec)])))))
+    (let [{:keys [name] :as spec} (specs/application x)]
+      (if (some #{name} (map :name (controller/which)))
+        [:error [:already-started name]]
+        (do (loaded/put-spec (with-calls spec)) [:ok name])))))
 
 (defn start
   "Starts an application, given by name or by its spec; waits until its tree is up: :ok.
 
   [:error [:already-started name]], [:error [:not-started dependency]], [:error [:not-loaded name]], [:error [why start]] if its start
-  returned [:error why], [:error [:bad-return [start value]]] if that returned or threw something else, or the flaw of a wrong spec. The type is
-  :temporary if none is given. The tree starts in a process of its own, without context values and bindings of the caller.
+  returned [:error why], [:error [:bad-return [start value]]] if that returned or threw something else. Throws as `load` if the spec is wrong.
+  The type is :temporary if none is given. The tree starts in a process of its own, without context values and bindings of the caller.
 
     (application/start :shop :permanent) ;=> :ok
 
@@ -193,7 +193,8 @@
   "Starts applications, and before them all that they depend on, unless they run: [:ok names], those that it has started, in their order.
 
   x is the name of a loaded application, or a vector of names. If one does not start, those that this call has started are stopped again:
-  [:error [name why]]. [:error [:application-spec flaw]] if one is not loaded, or if they depend on each other in a cycle, which is named.
+  [:error [name why]]. [:error [:application-spec flaw]] if one is not loaded, or if they depend on each other in a cycle, which is named;
+  the flaw is a map with :why, :path (where it is), :value, :meant and :message.
 
     (application/ensure-all-started :shop) ;=> [:ok [:store :shop]]
 
@@ -293,14 +294,14 @@
 ;; ---- a program
 
 (defn set-end-hook
-  "Calls f, in a process of its own, with {:application :type :reason} when an application has ended that must not; with nil stops all others
-  again. Returns the hook before.
+  "Adds a hook of ends in place of the one that this has added before, which it returns; nil adds none.
 
-  In Erlang the node ends then. Here the JVM goes on, unless the program is in `run`, which ends with status 1.
+  Deprecated: `magnetar.report/add-hook` takes several of them.
 
-    (application/set-end-hook (fn [{:keys [application reason]}] (System/exit 1)))"
+    (application/set-end-hook nil) ; (report/remove-hook :end f)"
+  {:deprecated "0.2"}
   [f]
-  (controller/set-end-hook f))
+  (hooks/set-one :end f))
 
 (defn run
   "Runs a program of applications: starts them, keeps the JVM alive, and stops them in reverse order when it is told to; then ends the JVM.

@@ -337,7 +337,7 @@
   "Starts body on a fiber, a virtual thread named after this line; returns a channel that gives its value, then closes.
 
   The body may do what any code may: block, call functions that take and put, hold locks. If its value is nil the channel just
-  closes. If it throws, the channel closes and the failure is reported once, with this line (`magnetar.inspect/set-failure-hook`).
+  closes. If it throws, the channel closes and the failure is reported once, with this line (`magnetar.report`).
   It sees the dynamic bindings of the caller. Closing the channel does not stop it. A fiber that waits on channels which nobody
   can reach any more is collected with them.
 

@@ -154,7 +154,7 @@
 
   :tree     upgrades this, see `upgrade`, with its options :extra and :timeout; else the files are only loaded
   :report   called for each loading with {:event :code-loaded ..} and what `load` or `upgrade` return, or {:event :code-not-loaded :message ..};
-            these go where the reports of servers go unless told, see `magnetar.proc-lib/set-report-hook`
+            these go where the reports of servers go unless told, see `magnetar.report`
 
     (hot/watch \"src\" {:tree :app})
 

@@ -9,13 +9,13 @@
   zombies             processes that were killed and do not end
   dead-letters        messages that nobody got
   offload             the threads for work that virtual threads cannot give back
-  start-watchdog      names fibers that hold their carrier
-  set-failure-hook    where failures go that nobody caught"
+  start-watchdog      names fibers that hold their carrier"
   (:require
    [magnetar.impl.actor.info :as actor]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.hooks :as hooks]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.table.life :as life])
@@ -186,16 +186,14 @@
      :queued (.queued info)}))
 
 (defn set-failure-hook
-  "Calls f with each failure that nobody caught, {:site :thread :error}: what a go block, a thread, a callback or a function
-  handed to Magnetar threw. :site names the source line that started it where that is known. With nil: the default again, the
-  thread's or the default UncaughtExceptionHandler if the program has set one, else a report on standard error.
+  "Adds a hook of failures in place of the one that this has added before; nil adds none. Returns nil.
 
-  Returns nil. f runs on the thread that failed, once for each failure; if it throws itself, both are printed. The channel of the go
-  block closes, and links and monitors of the process learn of its death, when f has returned. Cancellation and exit are no failures.
+  Deprecated: `magnetar.report/add-hook` lets several libraries hear of failures.
 
-    (set-failure-hook (fn [{:keys [site error]}] (log/error error site)))"
+    (set-failure-hook nil) ; (report/remove-hook :failure f)"
+  {:deprecated "0.2"}
   [f]
-  (reports/set-hook f)
+  (hooks/set-one :failure f)
   nil)
 
 (defn- holding-data [^Watchdog$Holding holding]
@@ -225,7 +223,7 @@
 
   Such a fiber computes, or waits in a call that a virtual thread cannot give its carrier back in: reading a file, native code, the initializer
   of a class. It is named once for each time: :report is called on the watchdog's thread with {:site :thread :carrier :held-ms :stack}; the default
-  hands a failure with that stack to the failure hook. Judged by looking eight times within the limit. Options: :limit, 100 ms, and :report. A program that is started with
+  hands a failure with that stack to the hooks of failures. Judged by looking eight times within the limit. Options: :limit, 100 ms, and :report. A program that is started with
   the system property magnetar.watchdog, in milliseconds, has one from the moment that this namespace is loaded. End it with `stop-watchdog`.
 
     (start-watchdog {:limit 50 :report (fn [{:keys [site held-ms]}] (println site \"held its carrier for\" held-ms \"ms\"))})

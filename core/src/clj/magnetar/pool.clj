@@ -39,13 +39,15 @@
   (let [[f :as start] (if (vector? worker) worker [worker])]
     (when-not (and (ifn? f) (not (ident? f)) (not (coll? f)))
       (arguments/misuse :magnetar/bad-option
-                        (str ":worker is how a worker starts, as in [gs/start-link 'my.connection url]; this is " (arguments/show worker) ".")
-                        {:worker worker}))
+                        (str (arguments/subject :worker) " how a worker starts, as in [gs/start-link 'my.connection url]; this is "
+                             (arguments/show worker) ".")
+                        (arguments/data :worker worker)))
     start))
 
 (defn- check-order [order]
   (when-not (#{:lifo :fifo} order)
-    (arguments/misuse :magnetar/bad-option (str "The :order is :lifo or :fifo; this is " (arguments/show order) ".") {:order order}))
+    (arguments/misuse :magnetar/bad-option (str (arguments/subject :order) " :lifo or :fifo; this is " (arguments/show order) ".")
+                      (arguments/data :order order)))
   order)
 
 (defn- start-with [operation start {:keys [name worker size overflow max-waiting order shutdown] :as options}]

@@ -6,7 +6,6 @@
   init-ack init-fail       say so
   stop                     ends a process of OTP in order
   ancestors                who has started this process
-  set-report-hook          where crash reports and the reports of supervisors go
 
     (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (serve {}))) ;=> [:ok pid]
 
@@ -24,6 +23,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
+   [magnetar.impl.hooks :as hooks]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.impl.timeouts :as timeouts]
@@ -37,15 +37,14 @@
 (set! *warn-on-reflection* true)
 
 (defn set-report-hook
-  "Sends crash reports and the reports of supervisors to f, each a map with :event; with nil to the log again. Returns the hook before.
+  "Adds a hook of reports in place of the one that this has added before, which it returns; nil adds none.
 
-  Without a hook they go to the logger \"magnetar\": of clojure.tools.logging where that is present, else of SLF4J where a back end of it is, else
-  the System.Logger. There an event is text to read; tools.logging is given a map whose `str` is that text, and a back end of SLF4J 2 that takes
-  key-value pairs gets those too.
+  Deprecated: `magnetar.report/add-hook` lets several libraries hear of reports.
 
-    (proc-lib/set-report-hook #(swap! events conj %))"
+    (proc-lib/set-report-hook nil) ; (report/remove-hook :report f)"
+  {:deprecated "0.2"}
   [f]
-  (report/set-hook f))
+  (hooks/set-one :report f))
 
 (defn ancestors
   "Who has started this process, and who them, the nearest first: pids, or names where they had one.

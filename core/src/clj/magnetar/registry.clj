@@ -93,13 +93,14 @@
   (arguments/options "start-link" [:keys :name :listeners :meta] options)
   (when-not (#{:unique :duplicate} keys)
     (arguments/misuse :magnetar/bad-keys
-                      (str "The :keys of a registry are :unique or :duplicate; these are " (arguments/show keys) ".") {:keys keys}))
+                      (str "The :keys of a registry are :unique or :duplicate; these are " (arguments/show keys) ".") (arguments/data :keys keys)))
   (when-not (and (or (nil? listeners) (sequential? listeners)) (every? #(or (keyword? %) (symbol? %)) listeners))
     (arguments/misuse :magnetar/bad-listeners
                       (str "The :listeners of a registry are names of processes, as in [:audit]; these are " (arguments/show listeners) ".")
-                      {:listeners listeners}))
+                      (arguments/data :listeners listeners)))
   (when-not (or (nil? meta) (map? meta))
-    (arguments/misuse :magnetar/bad-option (str "The :meta of a registry is a map; this is " (arguments/show meta) ".") {:meta meta})))
+    (arguments/misuse :magnetar/bad-option (str "The :meta of a registry is a map; this is " (arguments/show meta) ".")
+                      (arguments/data :meta meta))))
 
 (defn start-link
   "Starts a registry, linked to this process: [:ok pid], or [:error [:already-started pid]] if the name is taken.

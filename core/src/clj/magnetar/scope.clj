@@ -195,7 +195,7 @@
     :inherit   ScopedValues of the JDK that forks of this scope shall see as they are bound here; a scope inside a fork, pmap and offload
                take none along: name them there again
     :bindings  :none: forks see the root values of dynamic vars, and do not keep the bindings of their starter alive
-    :patience  how long a fork may go on after its cancellation before the failure hook of magnetar.inspect names it, with its stack: 5 s
+    :patience  how long a fork may go on after its cancellation before a report of a :failure (`magnetar.report`) names it, with its stack: 5 s
 
   A scope waits for its forks, and for its body, however long that takes; a body that goes on is not named. A fork that ends by the
   interrupt of its cancellation has not failed. On a platform thread, such as the main one, the JDK's reads of sockets do not react to an

@@ -54,10 +54,12 @@
 (defn start-link
   "Starts a supervisor with its children, linked to this process; returns [:ok pid] when all have started.
 
-  spec is the map described above, or a function without arguments that returns it, or :ignore. If the spec is wrong: [:error [:start-spec
-  flaw]], [:error [:supervisor-data flaw]] or [:error [:bad-start-spec flaw]], where the flaw is a map with :why, :at (where it stands), :value,
-  :meant and :message. If a child does not come up, the others are stopped: [:error [:shutdown [:failed-to-start-child id why]]]. Else as
-  `magnetar.gen-server/start-link`. The option is :name.
+  spec is the map described above, or a function without arguments that returns it, or :ignore. If a child does not come up, the others are
+  stopped: [:error [:shutdown [:failed-to-start-child id why]]]. Else as `magnetar.gen-server/start-link`. The option is :name.
+
+  Throws an IllegalArgumentException if the spec is wrong, also one that the function returned. Its `ex-data` has :magnetar/reason, which is
+  :magnetar/bad-supervisor-spec or :magnetar/bad-child-spec, :path (where the flaw is, as [:children 1 :restart]), :value, :why and :meant. Where
+  the caller is a supervisor, its child does not start: for [:start-spec flaw], [:supervisor-data flaw] or [:bad-start-spec flaw].
 
     (sup/start-link {:children []} {:name :app}) ;=> [:ok pid]
 
@@ -67,10 +69,10 @@
   ([spec {:keys [name] :as options}]
    (when-not (sequential? spec) ; Elixir's children; that is told first
      (arguments/options "start-link" [:name] options))
-   (let [[how flags :as checked] (if (or (map? spec) (sequential? spec)) (specs/supervisor spec) [:ok])]
+   (let [[how flags] (if (or (map? spec) (sequential? spec)) (specs/supervisor spec) [:ok])]
      (if (= :error how)
-       checked
-       (gs/start-link behaviour/behaviour [spec name flags] {:name name :spawn-opt {:bindings :none}})))))
+       (specs/refuse flags)
+       (specs/unless-flawed (gs/start-link behaviour/behaviour [spec name flags] {:name name :spawn-opt {:bindings :none}}))))))
 
 (defn child-spec
   "Returns the child spec of a namespace as a map, with the keys of `overrides` in place of its own.
@@ -91,14 +93,16 @@
    (arguments/options "child-spec" specs/child-keys overrides)
    (let [[how given] (specs/caught #(specs/given [] x))]
      (cond
-       (= :error how) (arguments/misuse :magnetar/bad-child-spec (str "`child-spec`: " (:message (second given))) {:value x})
+       (= :error how) (specs/refuse given)
        (map? given) (merge given overrides)
        :else (arguments/misuse :magnetar/bad-child-spec
                                (str "`child-spec` expects the symbol of a namespace, [symbol argument] or a map; this is " (arguments/show given) ".")
                                {:value x})))))
 
 (defn check-childspecs
-  "Checks child specs without starting them: :ok, or [:error flaw], the flaw as `start-link` has it.
+  "Checks child specs without starting them: :ok, or [:error flaw].
+
+  The flaw is a map with :why, :path (where it is), :value, :meant and :message.
 
   auto-shutdown is that of the supervisor which they are for. Without it a significant child is not checked against it.
 
@@ -115,17 +119,19 @@
 ;; ---- children that are no servers
 
 (defn scope-link
-  "Starts a process, linked to this one, that opens a scope and calls (f scope & args): for a child that is a scope. Returns the pid.
+  "Starts a process, linked to this one, that opens a scope and calls (f scope & args): [:ok pid]. It is for a child that is a scope.
 
   It ends when the scope does: normally, or because a fork or the body failed, or by an exit signal, which cancels all that is in the scope.
 
     {:id :import :start [sup/scope-link (fn [s] (scope/fork s watch-folder) (scope/fork s upload))]}"
   [f & args]
   (arguments/function "scope-link" f "(sup/scope-link (fn [s] (scope/fork s watch)))")
-  (proc-lib/spawn-link #(scope/with-scope [s] (apply f s args))))
+  [:ok (proc-lib/spawn-link #(scope/with-scope [s] (apply f s args)))])
 
 (defn pipeline-link
-  "Starts a process, linked to this one, that is a pipeline: like `magnetar.async/pipeline`, but its workers end with it. Returns the pid.
+  "Starts a process, linked to this one, that is a pipeline: [:ok pid].
+
+  It is like `magnetar.async/pipeline`, except that its workers end with it.
 
   n workers take from `from`, pass each value through the transducer xf, and put what comes of it on `to`, in the order of the inputs. When
   `from` is at an end it closes `to` and ends normally, so it wants {:restart :transient}; it ends when `to` is closed, too. If xf throws it fails,
@@ -134,21 +140,22 @@
     {:id :parse :restart :transient :start [sup/pipeline-link 4 parsed (map parse) lines]}"
   [n to xf from]
   (stages/check n to xf from)
-  (proc-lib/spawn-link stages/run n to xf from))
+  [:ok (proc-lib/spawn-link stages/run n to xf from)])
 
 (defn start-child
   "Adds a child and starts it: what its start returns, [:ok nil] for :ignore.
 
   x is a child spec; for :simple-one-for-one a vector of more arguments. [:error [:already-started pid]] or [:error :already-present] if the id is
-  taken, [:error [why spec]] if it does not start, the spec in a form for readers, [:error :max-children] if there are enough; then nothing is kept. Waits for the start;
-  throws as `magnetar.gen-server/call`.
+  taken, [:error [why spec]] if it does not start, the spec in a form for readers, [:error :max-children] if there are enough; then nothing is kept. Waits for the start.
+
+  Throws as `start-link` if the child spec is wrong, else as `magnetar.gen-server/call`.
 
     (sup/start-child :app {:id :b :start [gs/start-link 'my.counter 0]}) ;=> [:ok pid]
 
   In Erlang: supervisor:start_child/2."
   {:erlang "supervisor:start_child/2"}
   [supervisor x]
-  (requests/ask supervisor [:start-child x]))
+  (specs/unless-flawed (requests/ask supervisor [:start-child x])))
 
 (defn terminate-child
   "Stops a child, given by id, or by pid where children have none: :ok, or [:error :not-found]. Its spec stays, unless it is :temporary or has no id.

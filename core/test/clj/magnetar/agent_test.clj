@@ -8,18 +8,15 @@
    [magnetar.impl.runtime]
    [magnetar.otp.lanes :as lanes]
    [magnetar.otp.servers :as servers]
-   [magnetar.proc-lib :as proc-lib]
-   [magnetar.support :refer [eventually with-failures]]
+   [magnetar.support :refer [eventually with-failures with-hook]]
    [magnetar.sys :as sys]))
 
 (set! *warn-on-reflection* true)
 
 (use-fixtures :each
   (fn [f]
-    (let [before (proc-lib/set-report-hook (fn [_]))]
-      (try
-        (with-failures [_] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f))))
-        (finally (proc-lib/set-report-hook before))))))
+    (with-hook [:report (fn [_])]
+      (with-failures [_] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
 
 (defn- agent-of [x]
   (second (agent/start-link (constantly x))))
@@ -72,6 +69,12 @@
     (is (= :noproc (servers/failure #(agent/get :settings :a))))
     (is (= :ok (agent/cast :settings identity)) "as every cast")))
 
+(deftest an-agent-that-is-not-there-is-told-by-what-the-program-gave
+  (is (= [:magnetar/call-failed "The call of :nobody with clojure.core/identity failed: :noproc. No process has this name."]
+         (refused #(agent/get :nobody identity))))
+  (is (= [:noproc ['magnetar.agent/update :nobody "(clojure.core$inc)" 5000]]
+         (try (agent/update :nobody inc) (catch Exception e (:magnetar/exit (ex-data e)))))))
+
 (deftest an-agent-that-does-not-come-up
   (is (= [:error :no] (agent/start #(actor/exit :no))))
   (is (= [:error :timeout] (agent/start #(receive :never nil) {:timeout 10}))))
@@ -79,9 +82,9 @@
 (deftest a-message-that-an-agent-does-not-know-is-reported
   (let [reported (atom [])
         pid (agent-of 1)]
-    (proc-lib/set-report-hook #(swap! reported conj %))
-    (! pid :hello)
-    (is (= 1 (agent/get pid identity)))
+    (with-hook [:report #(swap! reported conj %)]
+      (! pid :hello)
+      (is (= 1 (agent/get pid identity))))
     (is (= [[:unexpected-message :hello]] (map (juxt :event :message) @reported)))))
 
 (deftest ^{:spec ["C83"]} misuse-of-agents-is-answered-with-its-remedy

@@ -9,8 +9,7 @@
    [magnetar.application :as application]
    [magnetar.dev.processes :as processes]
    [magnetar.otp.lanes :as lanes]
-   [magnetar.proc-lib :as proc-lib]
-   [magnetar.support :refer [eventually value-of]])
+   [magnetar.support :refer [eventually value-of with-hook]])
   (:import
    (java.io BufferedReader File)
    (java.util.concurrent TimeUnit)
@@ -196,7 +195,7 @@
 ;; ---- in this JVM
 
 (deftest run-returns-the-status-if-asked-and-runs-once-at-a-time
-  (let [before (proc-lib/set-report-hook (fn [_]))]
+  (with-hook [:report (fn [_])]
     (try
       (lanes/leaving-nobody
         (fn []
@@ -208,8 +207,7 @@
             (is (= [] (application/which-applications)))
             (is (nil? (application/shutdown))))))
       (finally
-        (application/unload ::x)
-        (proc-lib/set-report-hook before)))))
+        (application/unload ::x)))))
 
 (deftest run-refuses-what-does-not-start
   (is (thrown-with-msg? IllegalArgumentException #"this one is empty" (application/run [])))

@@ -9,9 +9,8 @@
    [magnetar.application.program :as program]
    [magnetar.gen-server :as gs]
    [magnetar.otp.lanes :as lanes]
-   [magnetar.proc-lib :as proc-lib]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [eventually value-of]]
+   [magnetar.support :refer [eventually refusal value-of with-hook]]
    [magnetar.sys :as sys]
    [magnetar.test :as test])
   (:import
@@ -29,12 +28,11 @@
   (fn [f]
     (reset! told [])
     (reset! reports [])
-    (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
+    (with-hook [:report #(swap! reports conj %)]
       (try
         (lanes/leaving-nobody f)
         (finally
-          (forget-all)
-          (proc-lib/set-report-hook before))))))
+          (forget-all))))))
 
 (defn- tell [& what]
   (swap! told conj (vec what)))
@@ -60,29 +58,35 @@
 ;; ---- specs
 
 (defn- flaw-of [spec]
-  (let [[how [kind flaw]] (application/load spec)]
-    (is (= [:error :application-spec] [how kind]))
-    (select-keys flaw [:why :at :meant])))
+  (let [flaw (refusal #(application/load spec))]
+    (is (= :magnetar/bad-application-spec (:magnetar/reason flaw)))
+    (select-keys flaw [:why :path :meant])))
 
-(deftest ^{:spec ["C110"]} a-wrong-spec-is-answered-with-where-it-is-wrong-and-what-was-meant
-  (is (= {:why :unknown-key :at [:aplications] :meant :applications} (flaw-of {:name :x :aplications []})))
-  (is (= {:why :unknown-key :at [:colour] :meant nil} (flaw-of {:name :x :colour :red})))
-  (is (= {:why :unknown-key :at [:environment] :meant nil} (flaw-of {:name :x :environment {}})))
-  (is (= {:why :invalid-name :at [:name] :meant nil} (flaw-of {:name "x"})))
-  (is (= {:why :invalid-start :at [:start] :meant nil} (flaw-of {:name :x :start ['f]})))
-  (is (= {:why :invalid-callback :at [:stop] :meant nil} (flaw-of {:name :x :stop :it})))
-  (is (= {:why :invalid-name :at [:applications 1] :meant nil} (flaw-of {:name :x :applications [:a "b"]})))
-  (is (= {:why :invalid-env :at [:env] :meant nil} (flaw-of {:name :x :env [1]})))
-  (is (= {:why :invalid-application-spec :at [] :meant nil} (flaw-of 7)))
+(deftest ^{:spec ["C110"]} a-wrong-spec-is-refused-with-where-it-is-wrong-and-what-was-meant
+  (is (= {:why :unknown-key :path [:aplications] :meant :applications} (flaw-of {:name :x :aplications []})))
+  (is (= {:why :unknown-key :path [:colour] :meant nil} (flaw-of {:name :x :colour :red})))
+  (is (= {:why :unknown-key :path [:environment] :meant nil} (flaw-of {:name :x :environment {}})))
+  (is (= {:why :invalid-name :path [:name] :meant nil} (flaw-of {:name "x"})))
+  (is (= {:why :invalid-start :path [:start] :meant nil} (flaw-of {:name :x :start ['f]})))
+  (is (= {:why :invalid-callback :path [:stop] :meant nil} (flaw-of {:name :x :stop :it})))
+  (is (= {:why :invalid-name :path [:applications 1] :meant nil} (flaw-of {:name :x :applications [:a "b"]})))
+  (is (= {:why :invalid-env :path [:env] :meant nil} (flaw-of {:name :x :env [1]})))
+  (is (= {:why :invalid-application-spec :path [] :meant nil} (flaw-of 7)))
   (testing "in an application that is included"
-    (is (= {:why :invalid-name :at [:included-applications 0 :name] :meant nil} (flaw-of {:name :x :included-applications [{}]}))))
+    (is (= {:why :invalid-name :path [:included-applications 0 :name] :meant nil} (flaw-of {:name :x :included-applications [{}]}))))
   (is (= [] (application/loaded-applications))))
 
 (deftest ^{:spec ["C110"]} the-spec-of-the-supervisor-is-checked-where-it-stands
-  (let [[_ [kind flaw]] (application/load {:name :x :start {:children [{:id :a :start [gs/start-link worker 1] :restart :permenant}]}})]
-    (is (= [:start-spec [:start :children 0 :restart] :permanent] [kind (:at flaw) (:meant flaw)]))
-    (is (= "invalid restart type at [:start :children 0 :restart]: :permenant; expected one of :permanent, :transient, :temporary. Is :permanent meant?"
+  (let [flaw (refusal #(application/start {:name :x :start {:children [{:id :a :start [gs/start-link worker 1] :restart :permenant}]}}))]
+    (is (= {:magnetar/reason :magnetar/bad-child-spec :path [:start :children 0 :restart] :value :permenant :meant :permanent}
+           (select-keys flaw [:magnetar/reason :path :value :meant])))
+    (is (= "`magnetar.application/start`: invalid restart type at [:start :children 0 :restart]: :permenant; expected one of :permanent, :transient, :temporary. Is :permanent meant?"
            (:message flaw)))))
+
+(deftest a-flaw-that-the-start-of-an-application-meets-is-the-error-of-the-start
+  (let [[how [[kind flaw] [f]]] (application/start {:name :x :start [sup/start-link (fn [] {:childs []})]})]
+    (is (= [:error :supervisor-data [:childs] 'magnetar.supervisor/start-link] [how kind (:path flaw) f]))
+    (is (= [] (running)))))
 
 (deftest what-is-no-application-is-refused-at-once
   (is (thrown-with-msg? IllegalArgumentException #"`stop` wants the name of an application.*this is 7" (application/stop 7)))
@@ -112,7 +116,7 @@
 (deftest a-dependency-that-is-not-loaded-is-named-with-what-was-meant
   (load-all (app :web :applications [:databse]) (app :database))
   (let [[_ [_ flaw]] (application/ensure-all-started :web)]
-    (is (= {:why :unknown-application :at [:web :applications 0] :value :databse :meant :database} (dissoc flaw :message)))))
+    (is (= {:why :unknown-application :path [:web :applications 0] :value :databse :meant :database} (dissoc flaw :message)))))
 
 (deftest an-optional-application-that-is-loaded-starts-before
   (load-all (app :web :optional-applications [:metrics]) (app :metrics))
@@ -203,9 +207,8 @@
 
 (defn- ended-for [type why]
   (let [hooked (atom [])
-        pid (promise)
-        before (application/set-end-hook #(swap! hooked conj (:reason %)))]
-    (try
+        pid (promise)]
+    (with-hook [:end #(swap! hooked conj (:reason %))]
       (application/start {:name :x :start (fn [] (let [p (actor/spawn-link #(receive ::go (actor/exit why)))] (deliver pid p) p))} type)
       (! @pid ::go)
       (is (eventually (seq (filter #(= :application-ended (:event %)) @reports))))
@@ -213,8 +216,7 @@
       (let [level (:level (first (filter #(= :application-ended (:event %)) @reports)))]
         (when (= :error level) (is (eventually (seq @hooked))))
         (reset! reports [])
-        [level (first @hooked)])
-      (finally (application/set-end-hook before)))))
+        [level (first @hooked)]))))
 
 (deftest ^{:spec ["C112"]} the-type-decides-what-the-end-of-a-tree-means
   (is (= [[:error :normal] [:error :boom]] (mapv #(ended-for :permanent %) [:normal :boom])))

@@ -4,8 +4,7 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.async :as a]
-   [magnetar.inspect :as inspect]
-   [magnetar.support :refer [collected? eventually message-of taken value-of waiting-takers with-err with-failures]])
+   [magnetar.support :refer [collected? eventually message-of taken value-of waiting-takers with-err with-failures with-hook]])
   (:import
    (java.lang.ref WeakReference)
    (java.util.concurrent CountDownLatch)
@@ -313,11 +312,9 @@
 (deftest ^{:spec ["C27"]} a-hook-that-fails-is-printed-with-what-it-failed-on
   (with-err
     (fn [printed]
-      (try
-        (inspect/set-failure-hook (fn [_] (throw (ex-info "in the hook" {}))))
+      (with-hook [:failure (fn [_] (throw (ex-info "in the hook" {})))]
         (is (nil? (taken (a/go (broken 1)))))
-        (is (eventually (str/includes? (printed) "in the hook")))
-        (finally (inspect/set-failure-hook nil))))))
+        (is (eventually (str/includes? (printed) "in the hook")))))))
 
 ;; ---- reachability
 

@@ -10,7 +10,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [collecting eventually value-of with-failures]]
+   [magnetar.support :refer [collecting eventually refusal value-of with-failures with-hook]]
    [magnetar.sys :as sys])
   (:import
    (clojure.lang ExceptionInfo)
@@ -386,31 +386,6 @@
       (is (some #(str/includes? % "gen_server_test.clj") frames))
       (is (nil? others)))))
 
-(defn- crash
-  "A server that crashes, and is dead then."
-  []
-  (let [pid (server)]
-    (why #(gs/call pid (fn [_ _] (throw (ex-info "boom" {:id 7})))))))
-
-(deftest without-a-hook-a-crash-goes-to-the-system-logger
-  (let [logger (java.util.logging.Logger/getLogger "magnetar")
-        records (atom [])
-        handler (proxy [java.util.logging.Handler] []
-                  (publish [^java.util.logging.LogRecord r] (swap! records conj (.getMessage r)))
-                  (flush [])
-                  (close []))
-        before (.getUseParentHandlers logger)]
-    (proc-lib/set-report-hook nil)
-    (.setUseParentHandlers logger false)
-    (.addHandler logger handler)
-    (try
-      (crash)
-      (is (= 1 (count @records)))
-      (is (str/includes? (first @records) " crashed: boom (ExceptionInfo) at "))
-      (finally
-        (.removeHandler logger handler)
-        (.setUseParentHandlers logger before)))))
-
 (deftest a-format-status-that-fails-or-gives-no-map-hides-the-state-and-keeps-the-reason
   (doseq [[hide says] {(fn [_] :hidden) "format-status returned :hidden, which is no map."
                        (fn [_] (assert false "hm")) "format-status failed: Assert failed: hm\nfalse"}]
@@ -421,13 +396,19 @@
       (is (= [[:boom says]] (map (juxt :reason :state) @reports))))))
 
 (deftest a-hook-that-fails-an-assertion-changes-no-reason
-  (let [before (proc-lib/set-report-hook (fn [_] (assert false)))
-        said (java.io.StringWriter.)
+  (let [said (java.io.StringWriter.)
         pid (server)]
-    (with-redefs [*err* said]
-      (is (= :boom (why #(gs/call pid (fn [_ _] (actor/exit :boom)))))))
-    (proc-lib/set-report-hook before)
-    (is (str/starts-with? (str said) "The hook of reports failed: Assert failed: false"))))
+    (with-hook [:report (fn [_] (assert false))]
+      (with-redefs [*err* said]
+        (is (= :boom (why #(gs/call pid (fn [_ _] (actor/exit :boom))))))))
+    (is (str/starts-with? (str said) "A hook of the kind :report failed: Assert failed: false"))
+    (is (= [:boom] (map :reason @reports)) "the other hook is called")))
+
+(deftest a-call-with-a-bad-timeout-names-its-operation
+  (is (= {:magnetar/reason :magnetar/bad-duration :path [:timeout] :value "5"}
+         (select-keys (refusal #(gs/call :nobody :x {:timeout "5"})) [:magnetar/reason :path :value])))
+  (is (thrown-with-msg? IllegalArgumentException #"^`magnetar.gen-server/call`: :timeout is a number of milliseconds .* this is \"5\""
+                        (gs/call :nobody :x {:timeout "5"}))))
 
 (deftest what-sys-does-not-know-does-a-server-no-harm
   (let [pid (server)
@@ -461,8 +442,8 @@
 
 (deftest a-misspelt-key-of-a-child-is-found-before-what-it-leaves-missing
   (actor/with-process {:trap-exit true}
-    (let [[_ [_ flaw]] (sup/start-link {:children [{:id :a :strat [gs/start-link script 0]}]})]
-      (is (= {:at [:children 0 :strat] :meant :start} (select-keys flaw [:at :meant]))))))
+    (let [flaw (refusal #(sup/start-link {:children [{:id :a :strat [gs/start-link script 0]}]}))]
+      (is (= {:path [:children 0 :strat] :meant :start} (select-keys flaw [:path :meant]))))))
 
 (deftest enter-loop-outside-of-a-process-says-its-own-name
   (is (str/includes? (second (processes/misuse #(gs/enter-loop script 0))) "`enter-loop`")))
@@ -470,7 +451,7 @@
 (deftest ^{:spec ["C89"]}
   a-wrong-spec-says-where-and-what-was-meant
   (actor/with-process {:trap-exit true}
-    (let [flaw (fn [spec] (let [[_ [_ flaw]] (sup/start-link spec)] ((juxt :why :at :meant) flaw)))
+    (let [flaw (fn [spec] ((juxt :why :path :meant) (refusal #(sup/start-link spec))))
           fine {:id :a :start [gs/start-link script 0]}]
       (is (= [:invalid-strategy [:strategy] :one-for-all] (flaw {:strategy :one-for-al})))
       (is (= [:unknown-key [:stratgey] :strategy] (flaw {:stratgey :one-for-all})))

@@ -10,9 +10,8 @@
    [magnetar.inspect :as inspect]
    [magnetar.otp.lanes :as lanes]
    [magnetar.pool :as pool]
-   [magnetar.proc-lib :as proc-lib]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [eventually value-of]]
+   [magnetar.support :refer [eventually value-of with-hook]]
    [magnetar.sys :as sys])
   (:import
    (clojure.lang ExceptionInfo)))
@@ -21,10 +20,8 @@
 
 (use-fixtures :each
   (fn [f]
-    (let [before (proc-lib/set-report-hook (fn [_]))]
-      (try
-        (lanes/leaving-nobody f)
-        (finally (proc-lib/set-report-hook before))))))
+    (with-hook [:report (fn [_])]
+      (lanes/leaving-nobody f))))
 
 (defn- error-of [f]
   (try (f) nil (catch Exception e e)))

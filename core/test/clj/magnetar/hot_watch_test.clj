@@ -8,7 +8,7 @@
    [magnetar.hot :as hot]
    [magnetar.hot-support :as code]
    [magnetar.otp.lanes :as lanes]
-   [magnetar.proc-lib :as proc-lib])
+   [magnetar.support :refer [with-hook]])
   (:import
    (java.util.concurrent LinkedBlockingQueue TimeUnit)
    (java.util.jar JarEntry JarOutputStream)))
@@ -144,23 +144,20 @@
 (deftest without-a-function-the-reports-go-where-those-of-servers-go
   (let [ns (code/new-name "hook")
         folder (code/folder)
-        reports (queue)
-        before (proc-lib/set-report-hook #(.put reports %))]
-    (try
+        reports (queue)]
+    (with-hook [:report #(.put reports %)]
       (let [watch (hot/watch folder)]
         (apply code/write folder ns (value-form ns 1))
         (is (= [:code-loaded :info] ((juxt :event :level) (next-of reports))))
-        (hot/unwatch watch))
-      (finally (proc-lib/set-report-hook before)))))
+        (hot/unwatch watch)))))
 
 (deftest a-report-that-throws-does-not-end-the-watch
   (let [ns (code/new-name "throws")
-        hook (proc-lib/set-report-hook (fn [_]))
         folder (code/folder)
         reports (queue)
         watch (hot/watch folder {:report (fn [report] (.put reports report) (throw (ex-info "no" {})))})]
-    (doseq [n [1 2]]
-      (apply code/write folder ns (value-form ns n))
-      (is (= [[ns n]] (loaded (next-of reports)))))
-    (hot/unwatch watch)
-    (proc-lib/set-report-hook hook)))
+    (with-hook [:report (fn [_])]
+      (doseq [n [1 2]]
+        (apply code/write folder ns (value-form ns n))
+        (is (= [[ns n]] (loaded (next-of reports)))))
+      (hot/unwatch watch))))

@@ -6,7 +6,7 @@
    [magnetar.actor-support :refer [reason]]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope]
-   [magnetar.support :refer [eventually value-of with-failures]]
+   [magnetar.support :refer [eventually value-of with-failures with-hook]]
    [magnetar.table :as table])
   (:import
    (magnetar.kernel.fiber Exit)
@@ -54,13 +54,11 @@
     (is (= [] failures))))
 
 (deftest a-process-of-proc-lib-that-was-killed-is-not-reported-for-what-it-does-later
-  (let [events (atom [])
-        before (proc-lib/set-report-hook #(swap! events conj %))]
-    (try
+  (let [events (atom [])]
+    (with-hook [:report #(swap! events conj %)]
       (let [[_ failures] (killed-before proc-lib/spawn #(table/create :set {}) (fn [_] (throw (ex-info "because its world is gone" {}))))]
         (is (= [] failures))
-        (is (= [] @events)))
-      (finally (proc-lib/set-report-hook before)))))
+        (is (= [] @events))))))
 
 (deftest a-killed-process-without-a-name-or-a-mailbox-is-not-reported
   (doseq [f [(fn [_] (actor/register ::killed-name (actor/self)))

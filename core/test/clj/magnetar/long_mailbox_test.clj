@@ -4,8 +4,7 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! receive]]
-   [magnetar.proc-lib :as proc-lib]
-   [magnetar.support :refer [eventually value-of]]))
+   [magnetar.support :refer [eventually value-of with-hook]]))
 
 (set! *warn-on-reflection* true)
 
@@ -14,11 +13,9 @@
 (defn- warnings-during
   "Calls f with an atom of the warnings about a pid that it is given a function for; the value of f."
   [f]
-  (let [events (atom [])
-        before (proc-lib/set-report-hook #(swap! events conj %))]
-    (try
-      (f (fn [pid] (filterv #(and (= :long-message-queue (:event %)) (= pid (:pid %))) @events)))
-      (finally (proc-lib/set-report-hook before)))))
+  (let [events (atom [])]
+    (with-hook [:report #(swap! events conj %)]
+      (f (fn [pid] (filterv #(and (= :long-message-queue (:event %)) (= pid (:pid %))) @events))))))
 
 (defn- flood [pid ^long n]
   (dotimes [i n] (! pid i)))

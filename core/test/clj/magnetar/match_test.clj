@@ -5,11 +5,11 @@
    [magnetar.impl.match.clauses :as clauses]
    [magnetar.impl.runtime]
    [magnetar.match :refer [match]]
-   [magnetar.match-support :refer [matches taking]])
+   [magnetar.match-support :refer [matches taking]]
+   [magnetar.support :refer [with-failures]])
   (:import
    (java.util ArrayList HashMap)
-   (magnetar.kernel.fiber Cancelled)
-   (magnetar.kernel.report Failures)))
+   (magnetar.kernel.fiber Cancelled)))
 
 (set! *warn-on-reflection* true)
 
@@ -312,20 +312,16 @@
   (is (= [:left 1] (update (failures-during #(taking 1 (x :guard (fn [_] (assert false))) :never)) 1 count))))
 
 (deftest without-a-hook-guards-report-to-the-failure-hook
-  (let [failures (atom [])
-        before (Failures/setHook (fn [failure] (swap! failures conj failure)))]
-    (try
-      (is (= :left (taking 1 (x :guard (fn [_] (throw (ex-info "no" {})))) :never)))
-      (finally (Failures/setHook before)))
+  (with-failures [failures]
+    (is (= :left (taking 1 (x :guard (fn [_] (throw (ex-info "no" {})))) :never)))
     (is (= 1 (count @failures)))))
 
 (deftest a-hook-of-guards-that-fails-is-reported-itself
-  (let [failures (atom [])
-        before (Failures/setHook (fn [failure] (swap! failures conj failure)))
-        guards (clauses/set-guard-hook (fn [_ _] (throw (ex-info "hook" {}))))]
-    (try
-      (is (= :left (taking 1 (x :guard (fn [_] (throw (ex-info "no" {})))) :never)))
-      (finally (clauses/set-guard-hook guards) (Failures/setHook before)))
+  (with-failures [failures]
+    (let [guards (clauses/set-guard-hook (fn [_ _] (throw (ex-info "hook" {}))))]
+      (try
+        (is (= :left (taking 1 (x :guard (fn [_] (throw (ex-info "no" {})))) :never)))
+        (finally (clauses/set-guard-hook guards))))
     (is (= 1 (count @failures)))))
 
 (deftest an-exit-in-a-guard-is-no-failed-guard

@@ -8,8 +8,7 @@
    [clojure.test :refer [deftest is]]
    [magnetar.async :as a]
    [magnetar.dev.processes :refer [home start]]
-   [magnetar.inspect :as inspect]
-   [magnetar.support :refer [eventually taken value-of with-failures]])
+   [magnetar.support :refer [eventually taken value-of with-failures with-hook]])
   (:import
    (magnetar.kernel.fiber World)
    (magnetar.kernel.time Timer Wheel)))
@@ -36,14 +35,12 @@
 
 (deftest the-timer-thread-survives-what-timers-and-reports-throw
   (let [reported (atom 0)]
-    (inspect/set-failure-hook (fn [_] (swap! reported inc) (throw (OutOfMemoryError. "planned, in the hook"))))
-    (try
+    (with-hook [:failure (fn [_] (swap! reported inc) (throw (OutOfMemoryError. "planned, in the hook")))]
       (doseq [error [(OutOfMemoryError. "planned") (StackOverflowError. "planned") (IllegalStateException. "planned") (Error. "planned")]
               :let [thrown (atom false)]]
         (start-timer #(when (compare-and-set! thrown false true) (throw ^Throwable error)))
         (is (nil? (taken (a/timeout 2)))))
-      (is (eventually (= 3 @reported)))
-      (finally (inspect/set-failure-hook nil)))))
+      (is (eventually (= 3 @reported))))))
 
 ;; ---- programs with little memory
 

@@ -1,15 +1,15 @@
 (ns magnetar.pool-test
   "Pools: who borrows, who waits, who dies."
   (:require
+   [clojure.string :as str]
    [clojure.test :refer [deftest is testing use-fixtures]]
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.gen-server :as gs]
    [magnetar.otp.lanes :as lanes]
    [magnetar.pool :as pool]
-   [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [eventually value-of with-failures]]
+   [magnetar.support :refer [eventually refusal value-of with-failures with-hook]]
    [magnetar.test :as test :refer [with-virtual-clock]])
   (:import
    (clojure.lang ExceptionInfo)))
@@ -18,10 +18,8 @@
 
 (use-fixtures :each
   (fn [f]
-    (let [before (proc-lib/set-report-hook (fn [_]))]
-      (try
-        (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f)))
-        (finally (proc-lib/set-report-hook before))))))
+    (with-hook [:report (fn [_])]
+      (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f))))))
 
 (def ^:private worker
   {:init (fn [s] (if (= :bad s) [:stop :no-connection] [:ok s]))
@@ -247,3 +245,13 @@
   (let [p (start {:worker [gs/start worker :loose]})]
     (pool/with-worker [w p] (actor/exit w :kill))
     (is (= [:loose :hello] (pool/with-worker [w p] (gs/call w :hello))))))
+
+(deftest a-flaw-of-the-options-names-the-operation-the-path-and-the-value
+  (doseq [[options path value] [[{:worker inc} [:size] nil]
+                                [{:worker 5 :size 1} [:worker] 5]
+                                [{:worker inc :size 1 :order :fifi} [:order] :fifi]]
+          :let [flaw (refusal #(pool/start options))]]
+    (is (= [:magnetar/bad-option path value] ((juxt :magnetar/reason :path :value) flaw)))
+    (is (str/starts-with? (:message flaw) (str "`magnetar.pool/start`: " (first path) " is "))))
+  (is (= [:magnetar/unknown-option [:sise] 1]
+         ((juxt :magnetar/reason :path :value) (refusal #(pool/start {:worker inc :size 1 :sise 1}))))))

@@ -12,7 +12,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.registry :as registry]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [collected? eventually limit-ms with-failures]]
+   [magnetar.support :refer [collected? eventually limit-ms with-failures with-hook]]
    [magnetar.sys :as sys])
   (:import
    (java.lang.ref WeakReference)
@@ -24,10 +24,8 @@
 
 (use-fixtures :each
   (fn [f]
-    (let [before (proc-lib/set-report-hook (fn [_]))]
-      (try
-        (with-failures [_] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f))))
-        (finally (proc-lib/set-report-hook before))))))
+    (with-hook [:report (fn [_])]
+      (with-failures [_] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
 
 (defn- refused
   "[reason sentence] of the misuse that f is."
@@ -412,11 +410,11 @@
 (deftest a-registry-bears-messages-that-are-none-of-its-business
   (let [[_ pid] (unique)
         events (atom [])]
-    (proc-lib/set-report-hook #(swap! events conj (:event %)))
     (registry/register :unique :k)
-    (doseq [m [:garbage nil [:EXIT] [:EXIT 1 2] []]] (! pid m))
-    (doseq [m [:garbage nil [:x (self)] []]] (gs/cast pid m))
-    (is (= [:error [:unknown-call :what]] (gs/call pid :what)))
+    (with-hook [:report #(swap! events conj (:event %))]
+      (doseq [m [:garbage nil [:EXIT] [:EXIT 1 2] []]] (! pid m))
+      (doseq [m [:garbage nil [:x (self)] []]] (gs/cast pid m))
+      (is (= [:error [:unknown-call :what]] (gs/call pid :what))))
     (is (= (repeat 9 :unexpected-message) @events))
     (is (= [[(self) nil]] (registry/lookup :unique :k)))
     (is (= {:keys :unique} (sys/get-state :unique)))))

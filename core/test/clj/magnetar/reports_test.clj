@@ -10,10 +10,10 @@
    [magnetar.gen-server :as gs]
    [magnetar.gen-statem :as statem]
    [magnetar.impl.runtime]
-   [magnetar.inspect :as inspect]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.text :as text]
-   [magnetar.supervisor :as sup])
+   [magnetar.supervisor :as sup]
+   [magnetar.support :refer [with-hook]])
   (:import
    (java.io ByteArrayOutputStream OutputStream PrintStream)
    (magnetar.kernel.report Failures)))
@@ -27,11 +27,9 @@
   "What (look) says when the failure hook is called while (f) runs."
   [look f]
   (let [seen (promise)]
-    (inspect/set-failure-hook (fn [_] (deliver seen (look))))
-    (try
+    (with-hook [:failure (fn [_] (deliver seen (look)))]
       (f)
-      (deref seen 10000 ::late)
-      (finally (inspect/set-failure-hook nil)))))
+      (deref seen 10000 ::late))))
 
 ;; ---- when
 
@@ -57,24 +55,20 @@
 (deftest a-failing-hook-keeps-no-process-from-dying
   (let [err System/err]
     (System/setErr (PrintStream. (OutputStream/nullOutputStream)))
-    (inspect/set-failure-hook (fn [_] (throw (ex-info "the hook" {}))))
     (try
-      (is (= "boom" (actor/with-process {}
-                      (let [[_ ref] (actor/spawn-monitor #(throw (ex-info "boom" {})))]
-                        (actor/receive [:DOWN ref :process _ [{:message m} _]] m)))))
-      (finally
-        (inspect/set-failure-hook nil)
-        (System/setErr err)))))
+      (with-hook [:failure (fn [_] (throw (ex-info "the hook" {})))]
+        (is (= "boom" (actor/with-process {}
+                        (let [[_ ref] (actor/spawn-monitor #(throw (ex-info "boom" {})))]
+                          (actor/receive [:DOWN ref :process _ [{:message m} _]] m))))))
+      (finally (System/setErr err)))))
 
 (defn- with-reports
   "The value of (f), and the events that were reported when it had its value."
   [f]
-  (let [events (atom [])
-        before (proc-lib/set-report-hook #(swap! events conj %))]
-    (try
+  (let [events (atom [])]
+    (with-hook [:report #(swap! events conj %)]
       (let [value (f)]
-        [value @events])
-      (finally (proc-lib/set-report-hook before)))))
+        [value @events]))))
 
 (deftest a-server-that-answers-and-stops-reports-its-crash-before-the-answer
   (let [behaviour {:init (fn [s] [:ok s])

@@ -6,19 +6,16 @@
    [magnetar.actor-support :as processes]
    [magnetar.async :as a]
    [magnetar.gen-server :as gs]
-   [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [drained eventually taken value-of]]))
+   [magnetar.support :refer [drained eventually refusal taken value-of with-hook]]))
 
 (set! *warn-on-reflection* true)
 
 (use-fixtures :each
   (fn [f]
-    (let [before (proc-lib/set-report-hook (fn [_]))]
-      (try
-        (actor/with-process {:trap-exit true} (f))
-        (finally (proc-lib/set-report-hook before))))))
+    (with-hook [:report (fn [_])]
+      (actor/with-process {:trap-exit true} (f)))))
 
 (def ^:private script
   {:init (fn [s] [:ok s])
@@ -119,16 +116,15 @@
 ;; ---- starts that are none
 
 (defn- flaw-of [spec]
-  (let [[_ [_ flaw]] (sup/start-link spec)]
-    ((juxt :why :at) flaw)))
+  ((juxt :why :path) (refusal #(sup/start-link spec))))
 
 (deftest a-start-that-was-called-already-is-refused-and-shown
   (let [started (gs/start script 0)]
     (doseq [start [started "text" ['gs/start-link script 0] [script 0] [] 5]]
       (testing (pr-str start)
         (is (= [:invalid-start [:children 0 :start]] (flaw-of {:children [{:id :a :start start}]})))))
-    (let [[_ [_ {:keys [message]}]] (sup/start-link {:children [{:id :a :start "text"}]})]
-      (is (= "invalid start at [:children 0 :start]: \"text\"; expected a function, or a vector of a function and its arguments, as in [gs/start-link 'my.counter 0]."
+    (let [{:keys [message]} (refusal #(sup/start-link {:children [{:id :a :start "text"}]}))]
+      (is (= "`magnetar.supervisor/start-link`: invalid start at [:children 0 :start]: \"text\"; expected a function, or a vector of a function and its arguments, as in [gs/start-link 'my.counter 0]."
              message)))
     (gs/stop (second started))))
 
@@ -147,8 +143,7 @@
   (let [s (supervisor {:strategy :simple-one-for-one :children [{:id :a :start [gs/start-link script 0]}]})
         [_ pid] (sup/start-child s [])]
     (doseq [x [5 :x {:id 3} "text"]]
-      (let [[how {:keys [why]}] (sup/start-child s x)]
-        (is (= [:error :invalid-arguments] [how why]))))
+      (is (= :invalid-arguments (:why (refusal #(sup/start-child s x))))))
     (is (= pid (pid-of s)))
     (is (= 0 (value-of (future (gs/call pid (fn [_ n] [:reply n n]))))))
     (gs/stop s)))

@@ -10,7 +10,7 @@
    [magnetar.otp.lanes :as lanes]
    [magnetar.registry :as registry]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [collecting eventually]]
+   [magnetar.support :refer [collecting eventually refusal with-failures]]
    [magnetar.sys :as sys]
    [magnetar.task.supervisor :as tasks])
   (:import
@@ -31,8 +31,9 @@
 (defrecord ^:private Spec [id start restrat])
 
 (deftest a-record-is-a-spec-like-any-map
-  (let [[how [kind {:keys [why at]}]] (sup/start-link {:children [(->Spec :a [gs/start-link {:init identity} 0] :permanent)]})]
-    (is (= [:error :start-spec :unknown-key [:children 0 :restrat]] [how kind why at]))))
+  (is (= {:magnetar/reason :magnetar/bad-child-spec :why :unknown-key :path [:children 0 :restrat]}
+         (select-keys (refusal #(sup/start-link {:children [(->Spec :a [gs/start-link {:init identity} 0] :permanent)]}))
+                      [:magnetar/reason :why :path]))))
 
 (def ^:private counter
   {:name 'counter
@@ -44,12 +45,10 @@
   (merge {:id id :start [gs/start-link counter 0]} more))
 
 (defn- flaw-of [spec]
-  (let [[how [_ flaw]] (sup/start-link spec)]
-    (is (= :error how))
-    flaw))
+  (refusal #(sup/start-link spec)))
 
 (defn- why-at [spec]
-  ((juxt :why :at) (flaw-of spec)))
+  ((juxt :why :path) (flaw-of spec)))
 
 (defn- started [spec]
   (let [[how s] (sup/start-link spec)]
@@ -68,18 +67,19 @@
                            [{:children [(kid :a :note "x")]} [:children 0 :note] nil]
                            [{:children [(kid :a :restarts :temporary)]} [:children 0 :restarts] :restart]]]
     (testing (pr-str spec)
-      (is (= [:unknown-key at meant] ((juxt :why :at :meant) (flaw-of spec)))))))
+      (is (= [:unknown-key at meant] ((juxt :why :path :meant) (flaw-of spec)))))))
 
 (deftest the-sentence-of-a-flaw-says-what-is-expected
-  (is (= "unknown key at [:childs]: []; expected a key of :strategy, :intensity, :period, :auto-shutdown, :children, :max-children, :extra-arguments, :history. Is :children meant?"
+  (is (= "`magnetar.supervisor/start-link`: unknown key at [:childs]: []; expected a key of :strategy, :intensity, :period, :auto-shutdown, :children, :max-children, :extra-arguments, :history. Is :children meant?"
          (:message (flaw-of {:childs []}))))
-  (is (= "invalid restart type at [:children 0 :restart]: :always; expected one of :permanent, :transient, :temporary."
+  (is (= "`magnetar.supervisor/start-link`: invalid restart type at [:children 0 :restart]: :always; expected one of :permanent, :transient, :temporary."
          (:message (flaw-of {:children [(kid :a :restart :always)]})))))
 
 (deftest an-unknown-key-of-a-new-child-is-refused-and-the-others-go-on
   (let [s (started {:children [(kid :a)]})
-        [how {:keys [why at]}] (sup/start-child s (kid :b :note 1))]
-    (is (= [:error :unknown-key [:note]] [how why at]))
+        flaw (refusal #(sup/start-child s (kid :b :note 1)))]
+    (is (= [:unknown-key [:note] 1] ((juxt :why :path :value) flaw)))
+    (is (str/starts-with? (:message flaw) "`magnetar.supervisor/start-child`: unknown key at [:note]: 1; expected a key of :id, "))
     (is (= [:a] (mapv :id (sup/which-children s))))))
 
 ;; ---- numbers
@@ -110,10 +110,39 @@
 
 ;; ---- a wrong spec at a prompt
 
-(deftest a-wrong-spec-is-answered-without-a-process-that-dies
-  (let [[pid ref] (actor/spawn-monitor #(actor/exit [:goes-on (first (sup/start-link {:childs []}))]))]
-    (is (= [:goes-on :error] (receive [:DOWN ref :process pid why] why)))
+(deftest a-wrong-spec-is-refused-in-the-caller-without-a-process-that-dies
+  (doseq [spec [{:childs []} (fn [] {:childs []})]
+          :let [[pid ref] (actor/spawn-monitor #(actor/exit [:goes-on (:path (refusal (fn [] (sup/start-link spec))))]))]]
+    (is (= [:goes-on [:childs]] (receive [:DOWN ref :process pid why] why)))
     (is (= [] @reports))))
+
+(deftest what-the-function-of-a-spec-returns-is-refused-in-the-caller
+  (is (= [:invalid-restart-type [:children 1 :restart] :prmanent]
+         ((juxt :why :path :value) (flaw-of (fn [] {:children [(kid :a) (kid :b :restart :prmanent)]})))))
+  (let [{:keys [message] :as flaw} (flaw-of (fn [] 17))]
+    (is (= [:magnetar/bad-supervisor-spec [] 17] ((juxt :magnetar/reason :path :value) flaw)))
+    (is (str/includes? message "expected a map with :strategy and :children, or :ignore, from the function"))))
+
+(deftest a-supervisor-with-a-wrong-spec-is-a-child-that-does-not-start
+  (let [s (started {})]
+    (doseq [spec [{:childs []} (fn [] {:childs []})]
+            :let [[how [[kind flaw] child]] (sup/start-child s {:id :sub :start [sup/start-link spec] :type :supervisor})]]
+      (is (= [:error :supervisor-data [:childs] :sub] [how kind (:path flaw) (:id child)])))
+    (is (= [] (sup/which-children s))))
+  (let [[how [_ [_ id [kind flaw]]]] (sup/start-link {:children [{:id :sub :start [sup/start-link {:childs []}]}]})]
+    (is (= [:error :sub :supervisor-data [:childs]] [how id kind (:path flaw)]))))
+
+(deftest a-process-that-gives-a-wrong-spec-ends-for-the-flaw
+  (with-failures [failures]
+    (let [[pid ref] (actor/spawn-monitor #(sup/start-link {:childs []}))
+          [kind flaw] (receive [:DOWN ref :process pid why] why)]
+      (is (= [:supervisor-data [:childs]] [kind (:path flaw)]))
+      (is (= [:magnetar/bad-supervisor-spec] (map #(:magnetar/reason (ex-data (:error %))) @failures))))))
+
+(deftest a-flaw-of-a-key-without-end-is-said-and-ends
+  (let [{:keys [message path]} (flaw-of {(range) 1})]
+    (is (str/starts-with? message "`magnetar.supervisor/start-link`: unknown key at [(0 1 2 "))
+    (is (= ["(clojure.lang.Iterate)"] path))))
 
 ;; ---- checks without a start
 
@@ -131,7 +160,7 @@
           :when (not= [:a] specs)]
     (testing (pr-str specs)
       (let [[how flaw] (sup/check-childspecs specs)]
-        (is (= [:error why at] [how (:why flaw) (:at flaw)])))))
+        (is (= [:error why at] [how (:why flaw) (:path flaw)])))))
   (testing "for a supervisor with this :auto-shutdown"
     (let [significant [(kid :a :restart :transient :significant true)]]
       (is (= :ok (sup/check-childspecs significant :all-significant)))
@@ -204,12 +233,11 @@
     (let [child ['magnetar.specs-test.throws 1]
           static (started {:children [(kid :a)]})]
       (doseq [s [static (started {:strategy :dynamic})]
-              :let [[how flaw] (sup/start-child s child)]]
-        (is (= :error how))
+              :let [flaw (refusal #(sup/start-child s child))]]
         (says flaw :child-spec-failed "(magnetar.specs-test.throws/child-spec 1)" "bad config (ExceptionInfo)")
         (is (actor/alive? s)))
       (is (= [:a] (mapv :id (sup/which-children static))))
-      (is (= [:children 0] (:at (flaw-of {:children [child]}))))
+      (is (= [:children 0] (:path (flaw-of {:children [child]}))))
       (says (second (sup/check-childspecs [child])) :child-spec-failed "bad config"))
     (finally (remove-ns 'magnetar.specs-test.throws))))
 
@@ -219,7 +247,7 @@
       (let [child 'magnetar.specs-broken
             s (started {:children [(kid :a)]})]
         (dotimes [_ 2]
-          (says (second (sup/start-child s child)) :namespace-does-not-load "no-such-function" "specs_broken.clj:3")
+          (says (refusal #(sup/start-child s child)) :namespace-does-not-load "no-such-function" "specs_broken.clj:3")
           (says (flaw-of {:children [child]}) :namespace-does-not-load "no-such-function")
           (says (second (sup/check-childspecs [child])) :namespace-does-not-load "no-such-function"))
         (is (= [:a] (mapv :id (sup/which-children s))))))))

@@ -2,8 +2,7 @@
   "What the tests of channels share: waiting with a bound and without sleeping, and collecting what failed."
   (:require
    [magnetar.channel :as channel]
-   [magnetar.inspect :as inspect]
-   [magnetar.proc-lib :as proc-lib])
+   [magnetar.report :as report])
   (:import
    (java.io ByteArrayOutputStream PrintStream)
    (java.lang Thread$Builder)
@@ -60,14 +59,25 @@
   [ch]
   (count (:putters (channel/info ch))))
 
+(defn hooked
+  "Calls f while the hook of the kind is there; returns the value of f."
+  [kind hook f]
+  (report/add-hook kind hook)
+  (try
+    (f)
+    (finally (report/remove-hook kind hook))))
+
+(defmacro with-hook
+  "Runs body while the hook of the kind is there, see `magnetar.report`."
+  [[kind hook] & body]
+  `(hooked ~kind ~hook (fn [] ~@body)))
+
 (defn failures-of
   "Calls f with an atom of the failures that were reported since, oldest first; returns the value of f."
   [f]
   (let [failures (atom [])]
-    (inspect/set-failure-hook #(swap! failures conj %))
-    (try
-      (f failures)
-      (finally (inspect/set-failure-hook nil)))))
+    (with-hook [:failure #(swap! failures conj %)]
+      (f failures))))
 
 (defmacro with-failures
   "Runs body with `failures` bound to an atom of the failures that are reported meanwhile."
@@ -78,10 +88,17 @@
   "Calls f while the reports of processes of OTP go into the atom, which is empty at first; returns the value of f."
   [reports f]
   (reset! reports [])
-  (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
-    (try
-      (f)
-      (finally (proc-lib/set-report-hook before)))))
+  (with-hook [:report #(swap! reports conj %)]
+    (f)))
+
+(defn refusal
+  "The data of the error of misuse that f throws, with its :message; nil if it throws none."
+  [f]
+  (try
+    (f)
+    nil
+    (catch IllegalArgumentException e
+      (assoc (ex-data e) :message (ex-message e)))))
 
 (defn message-of
   "The message of a reported failure."

@@ -135,9 +135,9 @@
 
 (deftest a-program-that-asks-by-the-system-property-has-a-watchdog
   (let [java (str (System/getProperty "java.home") "/bin/java")
-        program '(do (require 'magnetar.inspect '[magnetar.async :as a])
+        program '(do (require 'magnetar.inspect 'magnetar.report '[magnetar.async :as a])
                      (let [named (promise)]
-                       (magnetar.inspect/set-failure-hook #(deliver named (:magnetar/reason (ex-data (:error %)))))
+                       (magnetar.report/add-hook :failure #(deliver named (:magnetar/reason (ex-data (:error %)))))
                        (a/go (while (not (realized? named)) (Thread/onSpinWait)))
                        (println (deref named 20000 :nothing))))
         run (fn [& options]

@@ -6,7 +6,7 @@
    [bank.saboteur :as saboteur]
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.gen-server :as gs]
-   [magnetar.proc-lib :as proc-lib]
+   [magnetar.report :as report]
    [magnetar.supervisor :as sup])
   (:import
    (clojure.lang ExceptionInfo)))
@@ -78,11 +78,11 @@
 (defn run
   "Opens the bank for so many seconds, with transactions or careless; returns what came of it."
   [{:keys [seconds careless url] :or {seconds 60 url books/embedded}}]
-  (let [before (proc-lib/set-report-hook (fn [_]))]
+  (let [silent (report/add-hook :report (fn [_]))]
     (try
       (actor/with-process {:trap-exit true}
         (day url seconds (if careless books/careless-transfer books/transfer)))
-      (finally (proc-lib/set-report-hook before)))))
+      (finally (report/remove-hook :report silent)))))
 
 (defn -main
   "Arguments: seconds, 60 if left out; `careless`; the address of another database."

@@ -5,7 +5,7 @@
    [magnetar.actor :as actor :refer [! after receive self spawn spawn-link]]
    [magnetar.gen-server :as gs]
    [magnetar.hot :as hot]
-   [magnetar.proc-lib :as proc-lib]
+   [magnetar.report :as report]
    [magnetar.supervisor :as sup]))
 
 (set! *warn-on-reflection* true)
@@ -94,11 +94,11 @@
 (defn run
   "A day with so many clients; what came of it, as data."
   [{:keys [clients] :or {clients 1000}}]
-  (let [before (proc-lib/set-report-hook (fn [_]))]
+  (let [silent (report/add-hook :report (fn [_]))]
     (try
       (hot/load (source 1))
       (actor/join (actor/spawn-opt day clients {:trap-exit true}))
-      (finally (proc-lib/set-report-hook before)))))
+      (finally (report/remove-hook :report silent)))))
 
 (defn good?
   "Did all go as it should?"

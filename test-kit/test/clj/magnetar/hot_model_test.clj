@@ -7,18 +7,13 @@
    [magnetar.gen-server :as gs]
    [magnetar.hot.upgrade :as upgrade]
    [magnetar.impl.versions :as versions]
-   [magnetar.proc-lib :as proc-lib]
+   [magnetar.sabotage :refer [without-reports]]
    [magnetar.supervisor :as sup]
    [magnetar.test :as mt])
   (:import
    (clojure.lang ExceptionInfo)))
 
-(use-fixtures :once
-  (fn [f]
-    (let [before (proc-lib/set-report-hook (fn [_]))]
-      (try
-        (f)
-        (finally (proc-lib/set-report-hook before))))))
+(use-fixtures :once without-reports)
 
 (def ^:private here 'magnetar.hot-model-test)
 

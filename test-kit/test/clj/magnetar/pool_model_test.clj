@@ -8,7 +8,7 @@
    [magnetar.impl.runtime]
    [magnetar.pool :as pool]
    [magnetar.pool.desk :as desk]
-   [magnetar.proc-lib :as proc-lib]
+   [magnetar.sabotage :refer [without-reports]]
    [magnetar.scope :as scope]
    [magnetar.test :as test])
   (:import
@@ -89,7 +89,6 @@
   "nil, or what was wrong, of one run."
   []
   (actor/with-process {:trap-exit true}
-    (proc-lib/set-report-hook (fn [_]))
     (let [model (atom {:holders {} :wrong []})
           [_ p] (pool/start-link {:worker [gs/start-link worker nil] :size 2 :overflow 1 :max-waiting 2})
           borrowers (vec (repeatedly 5 (fn [] (actor/spawn #(borrow-often model p)))))
@@ -98,10 +97,7 @@
       (or (first (:wrong @model)) (at-rest p)))))
 
 (defn- search [runs]
-  (let [before (proc-lib/set-report-hook (fn [_]))]
-    (try
-      (test/check {:runs runs :report (fn [_]) :properties []} (nil? (program)))
-      (finally (proc-lib/set-report-hook before)))))
+  (without-reports #(test/check {:runs runs :report (fn [_]) :properties []} (nil? (program)))))
 
 (deftest under-random-kills-nothing-is-lent-twice-and-nothing-is-lost
   (let [found (search (Long/getLong "magnetar.runs" 200))]

@@ -7,9 +7,9 @@
    [magnetar.async :as a]
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.runtime]
-   [magnetar.proc-lib :as proc-lib]
    [magnetar.registry :as registry]
    [magnetar.registry.table :as table]
+   [magnetar.sabotage :refer [without-reports]]
    [magnetar.task :as task]
    [magnetar.task.stream :as stream]
    [magnetar.test :as mt])
@@ -26,12 +26,10 @@
 (defn- searched
   "What `check*` finds, without its report being a failure of this test."
   [options f]
-  (let [before (proc-lib/set-report-hook (fn [_]))]
-    (try
-      (binding [t/*testing-vars* nil
-                *out* (java.io.StringWriter.)]
-        (mt/check* (merge {:runs runs} options) f))
-      (finally (proc-lib/set-report-hook before)))))
+  (without-reports
+    #(binding [t/*testing-vars* nil
+               *out* (java.io.StringWriter.)]
+       (mt/check* (merge {:runs runs} options) f))))
 
 (defn- verdict
   "What a search says that has to find nothing."

@@ -1,7 +1,7 @@
 (ns magnetar.sabotage
   "Defects planted in the library while a program is simulated: controls of models."
   (:require
-   [magnetar.proc-lib :as proc-lib]
+   [magnetar.report :as report]
    [magnetar.test :as mt])
   (:import
    (magnetar.kernel.sched Fault)))
@@ -11,8 +11,8 @@
 (defn without-reports
   "A fixture: what crashes is not reported, since it is meant to."
   [test]
-  (let [before (proc-lib/set-report-hook (fn [_]))]
-    (try (test) (finally (proc-lib/set-report-hook before)))))
+  (let [silent (report/add-hook :report (fn [_]))]
+    (try (test) (finally (report/remove-hook :report silent)))))
 
 (defn- caught
   "What a model has against the run, or what stopped it; another error is the defect's own, and proves nothing."

@@ -20,13 +20,6 @@
 
 ;; ---- what happens when an application ends that must not
 
-(defonce ^:private end-hook (atom nil))
-
-(defn set-end-hook
-  "Calls f with {:application :type :reason} then; with nil stops all. Returns what was before."
-  [f]
-  (first (reset-vals! end-hook f)))
-
 (defn- fatal? [type why]
   (or (= :permanent type)
       (and (= :transient type) (not= :normal why))))
@@ -41,13 +34,17 @@
 
 (declare stop-all)
 
+(defn- act-on-end [event]
+  (when-not (report/hand-to-hooks :end event)
+    (stop-all)))
+
 (defn- tell-of-end [name type why]
   (let [fatal (fatal? type why)
-        event {:application name :type type :reason (language/plain why)}]
+        event {:event :application-ended :application name :type type :reason (language/plain why)}]
     (when-not @stopping
-      (report/tell (assoc event :event :application-ended :level (if fatal :error :warning)))
+      (report/tell (assoc event :level (if fatal :error :warning)))
       (when fatal
-        (proc-lib/spawn (or @end-hook (fn [_] (stop-all))) event)))))
+        (proc-lib/spawn act-on-end event)))))
 
 ;; ---- the table
 

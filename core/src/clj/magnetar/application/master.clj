@@ -8,7 +8,8 @@
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
-   [magnetar.supervisor.children :as children])
+   [magnetar.supervisor.children :as children]
+   [magnetar.supervisor.specs :as specs])
   (:import
    (magnetar.kernel.process LocalProcess Pid ProcessTable)))
 
@@ -39,6 +40,12 @@
                             "the process is not linked to the one that called :start: start it there, with a start-link or spawn-link"]]])
     outcome))
 
+(defn- start-failed
+  "Why the application does not start whose start threw this: a flaw of a spec is as if the start had returned it."
+  [shown t]
+  (let [reason (language/reason t)]
+    (if (specs/refused? t) [reason shown] [:bad-return [shown [:EXIT reason]]])))
+
 (defn- start-tree
   "Calls the start of the spec, a vector of a function and its arguments: [:ok pid state], [:error why]; an application without one is nothing
   but its name."
@@ -50,7 +57,7 @@
         (held (outcome shown (apply f args)) shown)
         (catch Throwable t
           (if (proc-lib/failed-here? t)
-            [:error [:bad-return [shown [:EXIT (language/reason t)]]]]
+            [:error (start-failed shown t)]
             (throw t)))))))
 
 ;; ---- stop

@@ -13,6 +13,7 @@
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.hooks :as hooks]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.proc-lib.report :as report])
@@ -182,13 +183,14 @@
         _ (claim events)
         stopped (CountDownLatch. 1)
         hook (hook stopped)
-        hook-before (controller/set-end-hook #(tell [:ended %]))
+        at-end #(tell [:ended %])
+        _ (hooks/add :end at-end)
         [word status] (try
                         (let [names (names-of how)]
                           (.addShutdownHook (Runtime/getRuntime) hook)
                           (with-signals #(live events how names)))
                         (finally
-                          (controller/set-end-hook hook-before)
+                          (hooks/remove :end at-end)
                           (controller/expect-ends false)
                           (reset! program nil)
                           (.countDown stopped)

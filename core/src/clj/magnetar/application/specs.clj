@@ -67,15 +67,16 @@
   (assoc spec :included (vec (map-indexed included (:included-applications spec)))))
 
 (defn application
-  "[:ok spec], or [:error [kind what is wrong]]."
+  "The spec, checked; throws in the caller if it is wrong."
   [spec]
-  (specs/caught #(check spec)))
+  (let [[how x] (specs/caught #(check spec))]
+    (if (= :ok how) x (specs/refuse x))))
 
 ;; ---- the order
 
 (defn- unknown [specs from word i wanted]
   {:why :unknown-application
-   :at [from word i]
+   :path [from word i]
    :value wanted
    :meant (suggest/near wanted (keys specs))})
 
@@ -87,8 +88,8 @@
         needed (remove optional? applications)]
     (doseq [[i x] (map-indexed vector applications)
             :when (and (not (optional? x)) (not (contains? specs x)))
-            :let [{:keys [why at value meant]} (unknown specs from :applications i x)]]
-      (flaw why at value "an application that is loaded" meant))
+            :let [{:keys [why path value meant]} (unknown specs from :applications i x)]]
+      (flaw why path value "an application that is loaded" meant))
     (concat needed (filter specs optional-applications))))
 
 (declare visit)

@@ -55,7 +55,7 @@
     (misuse :magnetar/unknown-option
             (str "`" operation "` does not know " (str/join ", " (map pr-str unknown)) "; its options are " (str/join ", " (sort known)) "."
                  (when-some [meant (some #(suggest/near % known) unknown)] (str " Is " meant " meant?")))
-            {:unknown (vec unknown) :options options})))
+            {:unknown (vec unknown) :options options :path [(first unknown)] :value (get options (first unknown))})))
 
 (defn- option-name
   "The option that the keyword or string names, nil if it is no option."
@@ -72,12 +72,18 @@
       (str/includes? what " ") (str "The " what " is")
       :else (str "`" what "` wants"))))
 
+(defn data
+  "The data of an error about an argument: what it is, with its value; of an option also its :path and :value, as of the flaw of a spec."
+  [what value]
+  (cond-> {what value}
+    (keyword? what) (assoc :path [what] :value value)))
+
 (def a-duration
   "What a duration is, in words."
   "a number of milliseconds from 0 up, a java.time.Duration or :infinity")
 
 (defn- bad-duration [what wanted duration]
-  (misuse :magnetar/bad-duration (str (subject what) " " wanted "; this is " (show duration) ".") {what duration}))
+  (misuse :magnetar/bad-duration (str (subject what) " " wanted "; this is " (show duration) ".") (data what duration)))
 
 (defn nanos
   "The duration in nanoseconds. Refuses nil: a setting that a program looked up and did not find would be a wait without end."
@@ -120,7 +126,7 @@
                 (catch RuntimeException _ false))
       (misuse :magnetar/bad-option
               (str "`" operation "`: :shutdown is milliseconds from 0 up, a java.time.Duration, :infinity or :brutal-kill; this is " (show value) ".")
-              {:shutdown value})))
+              (data :shutdown value))))
   value)
 
 (defn- whole-from ^long [^long least what n ^long most]
@@ -129,7 +135,7 @@
     (misuse :magnetar/bad-option
             (str (subject what) " a whole number from " least " " (if (and (integer? n) (< 0.0 (double n))) (str "to " most) "up")
                  "; this is " (show n) ".")
-            {what n})))
+            (data what n))))
 
 (defn whole
   "The number, which has to be whole and above 0, and no more than `most`."
@@ -145,14 +151,14 @@
   "The option, which has to be true or false, or nil where it is left out."
   [what x]
   (when-not (or (nil? x) (boolean? x))
-    (misuse :magnetar/bad-option (str (subject what) " true or false; this is " (show x) ".") {what x}))
+    (misuse :magnetar/bad-option (str (subject what) " true or false; this is " (show x) ".") (data what x)))
   x)
 
 (defn option-function
   "The function that an option is, or nil where there is none."
   [what f example]
   (when-not (or (nil? f) (ifn? f))
-    (misuse :magnetar/bad-option (str (subject what) " a function, as in " example "; this is " (show f) ".") {what f}))
+    (misuse :magnetar/bad-option (str (subject what) " a function, as in " example "; this is " (show f) ".") (data what f)))
   f)
 
 (defn function

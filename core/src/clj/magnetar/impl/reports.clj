@@ -4,10 +4,11 @@
   (:require
    [clojure.main :as main]
    [clojure.string :as str]
+   [magnetar.impl.hooks :as hooks]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang ExceptionInfo)
-   (java.util.function Consumer UnaryOperator)
+   (java.util.function Consumer Supplier UnaryOperator)
    (magnetar.kernel.report Excerpt Failures Failures$Failure Frames)))
 
 (set! *warn-on-reflection* true)
@@ -71,9 +72,8 @@
    :thread (.thread failure)
    :error (.error failure)})
 
-(defn set-hook
-  "Calls `f` with each report, {:site :thread :error}, instead of printing it; nil restores the default."
-  [f]
-  (Failures/setHook (when f
-                      (reify Consumer
-                        (accept [_ failure] (f (data failure)))))))
+(defn- consumer [f]
+  (reify Consumer
+    (accept [_ failure] (f (data failure)))))
+
+(Failures/setHooks (reify Supplier (get [_] (mapv consumer (hooks/of :failure)))))

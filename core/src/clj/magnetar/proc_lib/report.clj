@@ -2,6 +2,7 @@
   "Where processes of OTP say what befell them: one event, as a map, for each thing."
   {:no-doc true}
   (:require
+   [magnetar.impl.hooks :as hooks]
    [magnetar.impl.loading :as loading]
    [magnetar.impl.runtime]
    [magnetar.impl.worlds :as worlds])
@@ -14,13 +15,6 @@
 
 ;; ---- where events go
 
-(defonce ^:private hook (atom nil))
-
-(defn set-hook
-  "Sends events to f, or with nil to the log again; returns what was before."
-  [f]
-  (first (reset-vals! hook f)))
-
 ;; Loaded by the first report, with the words of events: a program that reports nothing needs neither. A failure is not kept: that report may come
 ;; where the stack is full.
 (defonce ^:private logger (atom nil))
@@ -28,20 +22,33 @@
 (defn- write [{:keys [level] :as event}]
   ((or @logger (reset! logger (loading/value 'magnetar.proc-lib.loggers/log))) level (dissoc event :level)))
 
-(defn- tell-of-failure [t event]
+(defn- tell-of-failure [kind t event]
   (let [text (loading/value 'magnetar.proc-lib.text/event)]
     (binding [*out* *err*]
-      (println (str "The hook of reports failed: " (ex-message t) ". It was given:\n" (text (dissoc event :level)))))))
+      (println (str "A hook of the kind " kind " failed: " (ex-message t) ". It was given:\n" (text (dissoc event :level)))))))
+
+(defn- hand
+  "Calls f with the event. If it fails, that is told, and does not concern the caller, whose own end goes on."
+  [kind event f]
+  (try
+    (f event)
+    (catch Throwable t
+      (when (or (instance? Exit t) (instance? Cancelled t))
+        (throw t))
+      (tell-of-failure kind t event))))
+
+(defn hand-to-hooks
+  "Calls the hooks of the kind with the event, in their order, and returns true; nil where no hook is there."
+  [kind event]
+  (when-some [functions (seq (hooks/of kind))]
+    (run! #(hand kind event %) functions)
+    true))
 
 (defn tell
   "Reports an event: {:event .. :level :error, :warning or :info ..}. What goes wrong with that does not concern the caller."
   [event]
-  (try
-    ((or @hook write) event)
-    (catch Throwable t
-      (when (or (instance? Exit t) (instance? Cancelled t))
-        (throw t))
-      (tell-of-failure t event))))
+  (when-not (hand-to-hooks :report event)
+    (hand :report event write)))
 
 ;; ---- long mailboxes
 

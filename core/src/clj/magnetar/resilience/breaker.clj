@@ -22,7 +22,7 @@
 ;; ---- the server: {:who :how :probe :breaker :trials {monitor epoch} :subscribers {monitor pid}}
 
 (defn- start-probe [{:keys [probe breaker] :as state}]
-  (let [[_ ref] (actor/spawn-opt {:monitor true :bindings :none} probe)]
+  (let [[_ ref] (actor/spawn-opt probe {:monitor true :bindings :none})]
     (assoc state :probing [ref (:epoch breaker)])))
 
 (defn- entered

@@ -86,8 +86,8 @@
         spec (if (fn? now) (now) now)]
     (cond
       (= :ignore spec) [:ignore]
-      (or (map? spec) (not (fn? now))) (specs/supervisor spec)
-      :else [:error [:bad-return [:init (language/plain spec)]]])))
+      (fn? now) (specs/returned spec)
+      :else (specs/supervisor spec))))
 
 (defn- fresh [flags who source]
   (merge flags {:who (or who (actor/self)) :source source :kids {} :pids {} :next 0
@@ -114,7 +114,7 @@
   (let [[how flags] (if checked [:ok checked] (spec-of source))]
     (cond
       (= :ignore how) :ignore
-      (= :error how) [:stop flags]
+      (= :error how) (specs/as-error flags)
       (dynamic? flags) [:ok (assoc (fresh (dissoc flags :specs) who source) :template (first (:specs flags)))]
       :else (start-all (fresh (dissoc flags :specs) who source) (:specs flags)))))
 
@@ -148,7 +148,7 @@
   (let [[how flags] (spec-of source)]
     (cond
       (= :ignore how) [:ok state]
-      (= :error how) (throw (ex-info (str "The new spec of the supervisor is wrong: " (or (:message (second flags)) (language/text flags))) {}))
+      (= :error how) (throw (ex-info (str "The new spec of the supervisor is wrong: " (:message (second flags))) {}))
       (and (not= strategy (:strategy flags)) (or (dynamic? state) (dynamic? flags)))
       (throw (ex-info (str "A supervisor of the strategy " strategy " cannot become one of " (:strategy flags) ": stop it, and start another one.") {}))
       :else [:ok (with-spec state flags)])))
@@ -274,7 +274,7 @@
   (let [[how child] (specs/one-child spec state)
         {:keys [pid] :as present} (get-in state [:kids (:id child)])]
     (cond
-      (= :error how) [[:error child] state]
+      (= :error how) [(specs/as-error child) state]
       (and present (running? present)) [[:error [:already-started pid]] state]
       present [[:error :already-present] state]
       :else (keep-started state (:id child) child (children/start-linked child) (fn [why] [why (children/shown child)])))))
@@ -282,14 +282,14 @@
 (defn- start-simple [{:keys [template next] :as state} x]
   (let [[how arguments] (specs/more-arguments x)]
     (if (= :error how)
-      [[:error arguments] state]
+      [(specs/as-error arguments) state]
       (let [child (update template :start into arguments)]
         (keep-started state next child (children/start-linked child) identity)))))
 
 (defn- start-dynamic [{:keys [max-children next extra-arguments kids] :as state} spec]
   (let [[how child] (specs/one-child spec (assoc state :needs-id false))]
     (cond
-      (= :error how) [[:error child] state]
+      (= :error how) [(specs/as-error child) state]
       (and (int? max-children) (<= (long max-children) (count kids))) [[:error :max-children] state]
       :else (let [[f & args] (:start child)
                   child (assoc child :start (into [f] (concat extra-arguments args)))]

@@ -8,6 +8,7 @@
    [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.impl.suggest :as suggest]
@@ -35,14 +36,54 @@
 (defn flaw
   "Throws what is wrong: why, where, the value, what it may be, and what was meant."
   [kind why at value may-be meant]
-  (let [at (into *within* at)]
+  (let [path (into *within* at)]
     (throw (ex-info "flaw" {::flaw [kind {:why why
-                                          :at at
-                                          :value value
+                                          :path (language/plain path) ; a key or a value may have no end
+                                          :value (language/plain value)
                                           :meant meant
-                                          :message (str (str/replace (name why) "-" " ") " at " (arguments/show at) ": " (arguments/show value)
+                                          :message (str (str/replace (name why) "-" " ") " at " (arguments/show path) ": " (arguments/show value)
                                                         "; expected " may-be "."
                                                         (when meant (str " Is " meant " meant?")))}]}))))
+
+(def ^:private misuses
+  "The :magnetar/reason of each kind of flaw."
+  {:start-spec :magnetar/bad-child-spec
+   :supervisor-data :magnetar/bad-supervisor-spec
+   :bad-start-spec :magnetar/bad-supervisor-spec
+   :bad-return :magnetar/bad-supervisor-spec
+   :application-spec :magnetar/bad-application-spec})
+
+(defn- exit-reason
+  "The exit reason of a process that dies of the flaw: Erlang's."
+  [[kind flaw :as reason]]
+  (if (= :bad-return kind) [:bad-return [:init (:value flaw)]] reason))
+
+(defn refuse
+  "Throws [kind what is wrong] in the caller: a program that gives a wrong spec is told so where it gives it."
+  [[kind {:keys [message] :as flaw} :as reason]]
+  (let [operation (errors/operation)]
+    (arguments/misuse (misuses kind)
+                      (str (when operation (str "`" operation "`: ")) message)
+                      (assoc (dissoc flaw :message) :magnetar/exit (exit-reason reason)))))
+
+(defn refused?
+  "Was the error thrown by `refuse`?"
+  [error]
+  (let [{:magnetar/keys [reason exit]} (ex-data error)]
+    (boolean (and exit (some #{reason} (vals misuses))))))
+
+(defn as-error
+  "The error of a process whose starter, or caller, is to throw [kind what is wrong]; see `unless-flawed`."
+  [reason]
+  [:error [::flaw reason]])
+
+(defn unless-flawed
+  "The outcome of a start, or the answer to one; throws if it is `as-error`."
+  [outcome]
+  (let [[_ why] (when (vector? outcome) outcome)]
+    (if (and (vector? why) (= ::flaw (first why)))
+      (refuse (second why))
+      outcome)))
 
 ;; By =, here and below: a set would hash the value, which may have no end.
 (defn- among? [values x]
@@ -67,9 +108,10 @@
 (defn known-keys
   "Refuses a key that a spec does not have, and says which one may have been meant."
   [kind at known m]
-  (doseq [k (remove #(among? known %) (keys m))
+  (doseq [[k value] m ; not looked up by the key, which may have no end
+          :when (not (among? known k))
           :let [free (remove #(contains? m %) known)]]
-    (flaw kind :unknown-key (conj at k) (get m k) (str "a key of " (str/join ", " known)) (or (elixirs k) (suggest/near k free) (same-stem k free)))))
+    (flaw kind :unknown-key (conj at k) value (str "a key of " (str/join ", " known)) (or (elixirs k) (suggest/near k free) (same-stem k free)))))
 
 (defn- whole [kind why at value]
   (when-not (nat-int? value)
@@ -317,11 +359,17 @@
   [spec]
   (caught #(check spec)))
 
+(defn returned
+  "Like `supervisor`, of what the function returned that the program gave as its spec."
+  [value]
+  (if (map? value)
+    (supervisor value)
+    (caught #(flaw :bad-return :invalid-spec [] value "a map with :strategy and :children, or :ignore, from the function" nil))))
+
 (defn one-child
-  "[:ok child spec], or [:error what is wrong]."
+  "[:ok child spec], or [:error [kind what is wrong]]."
   [spec flags]
-  (let [[how x] (caught #(child [] spec flags))]
-    (if (= :ok how) [:ok x] [:error (second x)])))
+  (caught #(child [] spec flags)))
 
 (defn children
   "nil, or what is wrong with these child specs under a supervisor with this :auto-shutdown."
@@ -332,9 +380,8 @@
       (second x))))
 
 (defn more-arguments
-  "[:ok arguments] for the start of a template, or [:error what is wrong]."
+  "[:ok arguments] for the start of a template, or [:error [kind what is wrong]]."
   [x]
-  (let [[how y] (caught #(if (or (nil? x) (sequential? x))
-                           (vec x)
-                           (flaw :start-spec :invalid-arguments [] x "a vector of more arguments for the start of the template" nil)))]
-    (if (= :ok how) [:ok y] [:error (second y)])))
+  (caught #(if (or (nil? x) (sequential? x))
+             (vec x)
+             (flaw :start-spec :invalid-arguments [] x "a vector of more arguments for the start of the template" nil))))

@@ -6,7 +6,7 @@
    [magnetar.dev.processes :refer [magnetar temporary-folder write]]
    [magnetar.dev.repl :as repl]
    [magnetar.dev.shell :as shell]
-   [magnetar.inspect :as inspect])
+   [magnetar.support :refer [with-failures]])
   (:import
    (clojure.lang LineNumberingPushbackReader)
    (java.io StringReader StringWriter)))
@@ -18,16 +18,14 @@
   [& lines]
   (let [out (StringWriter.)
         scratch (create-ns (gensym "magnetar.house.shell-test.scratch"))]
-    (inspect/set-failure-hook (fn [_]))
     (try
-      (binding [*ns* scratch, *out* out, *err* out
-                *in* (LineNumberingPushbackReader. (StringReader. (str/join "\n" lines)))]
-        (refer-clojure)
-        (shell/repl {:init repl/load-aliases, :read clojure.main/repl-read, :prompt (constantly nil)}))
+      (with-failures [_]
+        (binding [*ns* scratch, *out* out, *err* out
+                  *in* (LineNumberingPushbackReader. (StringReader. (str/join "\n" lines)))]
+          (refer-clojure)
+          (shell/repl {:init repl/load-aliases, :read clojure.main/repl-read, :prompt (constantly nil)})))
       (str/split-lines (str out))
-      (finally
-        (inspect/set-failure-hook nil)
-        (remove-ns (ns-name scratch))))))
+      (finally (remove-ns (ns-name scratch))))))
 
 (deftest at-the-prompt-one-is-a-process
   (is (= [":x" "[:got :x]" ":b" "[:b]" "true"]

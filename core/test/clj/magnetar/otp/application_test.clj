@@ -4,7 +4,8 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.application :as application]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]))
+   [magnetar.otp.lanes :as lanes :refer [scenario]]
+   [magnetar.support :refer [with-hook]]))
 
 (set! *warn-on-reflection* true)
 
@@ -71,13 +72,11 @@
 
 (scenario APP-12 "when a permanent application ends, so does the node; here the hook is told, which `run` sets"
   :expect :node-down
-  :ours (let [me (self)
-              before (application/set-end-hook #(! me [:over (:application %)]))]
-          (try
+  :ours (let [me (self)]
+          (with-hook [:end #(! me [:over (:application %)])]
             (fresh {:name :a12 :start (fn [] [:ok (doto (actor/spawn-link #(receive ::go (actor/exit :boom))) (! ::go))])})
             (application/start :a12 :permanent)
-            (receive [:over :a12] :node-down (after 20000 :node-up))
-            (finally (application/set-end-hook before))))
+            (receive [:over :a12] :node-down (after 20000 :node-up))))
   :erl "node_of_permanent()")
 
 (scenario APP-13 "to make sure that an application runs"

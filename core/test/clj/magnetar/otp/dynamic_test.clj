@@ -52,8 +52,11 @@
     {supervisor:start_child(S, [[{error, r}]]), supervisor:start_child(S, [[ignore]]), supervisor:which_children(S)}")
 
 (scenario SUP-44 "simple-one-for-one: there is one template"
-  :expect [:bad-start-spec :bad-start-spec]
-  :ours (mapv #(first (second (supervisor {:strategy :simple-one-for-one :children %}))) [[] [(servers/quiet :a) (servers/quiet :b)]])
+  :expect [[:thrown :bad-start-spec] [:thrown :bad-start-spec]]
+  :ours (mapv #(let [[how [kind]] (servers/thrown {:strategy :simple-one-for-one :children %})] [how kind])
+              [[] [(servers/quiet :a) (servers/quiet :b)]])
+  :erl-expect [:bad-start-spec :bad-start-spec]
+  :differs "A wrong spec is a mistake of the program that gives it, which is told so where it gives it."
   :erl "W = fun(Cs) -> {error, {X, _}} = sup_start(fun() -> {ok, {#{strategy => simple_one_for_one}, Cs}} end), X end,
     {W([]), W([quiet(a), quiet(b)])}")
 

@@ -13,7 +13,6 @@
    [clojure.test :as t]
    [magnetar.actor :as actor :refer [! after receive]]
    [magnetar.impl.runtime]
-   [magnetar.proc-lib :as proc-lib]
    [magnetar.support :as support])
   (:import
    (magnetar TimeoutException)
@@ -50,10 +49,8 @@
   "Calls f with the reports of OTP going to `reports`."
   [f]
   (reset! reports [])
-  (let [before (proc-lib/set-report-hook #(swap! reports conj %))]
-    (try
-      (f)
-      (finally (proc-lib/set-report-hook before)))))
+  (support/with-hook [:report #(swap! reports conj %)]
+    (f)))
 
 (defn observe
   "What the scenario shows in our lane, :late if nothing in time."

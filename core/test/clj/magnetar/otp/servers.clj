@@ -106,6 +106,14 @@
     (actor/flush)
     (if (= :ok how) pid outcome)))
 
+(defn thrown
+  "[:thrown reason] if the start of a supervisor with the spec is refused in the caller, the reason being what a process would end for."
+  [spec]
+  (try
+    (supervisor spec)
+    (catch IllegalArgumentException e
+      [:thrown (:magnetar/exit (ex-data e))])))
+
 (defn view
   "The children as [id :up], or what they are instead."
   [s]

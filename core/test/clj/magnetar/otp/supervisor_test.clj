@@ -36,8 +36,10 @@
     {maps:get(restart, A), maps:get(shutdown, A), maps:get(type, A), maps:get(significant, A), maps:get(shutdown, B)}")
 
 (scenario SUP-06 "a spec that is garbage"
-  :expect [:error [:bad-return [:init :garbage]]]
-  :ours (supervisor (fn [] :garbage))
+  :expect [:thrown [:bad-return [:init :garbage]]]
+  :ours (servers/thrown (fn [] :garbage))
+  :erl-expect [:error [:bad-return [:init :garbage]]]
+  :differs "A wrong spec is a mistake of the program that gives it, which is told so where it gives it."
   :erl "{error, {W, {_, F, X}}} = sup_start(fun() -> garbage end), {error, {W, {F, X}}}")
 
 (scenario SUP-07 "a spec that throws"
@@ -171,21 +173,24 @@
     {How, P =:= pid_of(S, a), Info}")
 
 (defn- why-not [& children]
-  (let [[_ [kind {:keys [why]}]] (supervisor {:children (vec children)})]
-    [kind why]))
+  (let [[how [kind {:keys [why]}]] (servers/thrown {:children (vec children)})]
+    [how kind why]))
 
 (scenario SUP-55 "wrong child specs"
-  :expect [[:start-spec :missing-id] [:start-spec :missing-start] [:start-spec :invalid-restart-type] [:start-spec :invalid-shutdown]
-           [:start-spec :invalid-child-type] [:start-spec :duplicate-child-name]]
+  :expect [[:thrown :start-spec :missing-id] [:thrown :start-spec :missing-start] [:thrown :start-spec :invalid-restart-type]
+           [:thrown :start-spec :invalid-shutdown] [:thrown :start-spec :invalid-child-type] [:thrown :start-spec :duplicate-child-name]]
   :ours [(why-not (dissoc (quiet :a) :id)) (why-not {:id :a}) (why-not (quiet :a {:restart :always}))
          (why-not (quiet :a {:shutdown -1})) (why-not (quiet :a {:type :robot})) (why-not (quiet :a) (quiet :a))]
+  :erl-expect [[:start-spec :missing-id] [:start-spec :missing-start] [:start-spec :invalid-restart-type] [:start-spec :invalid-shutdown]
+               [:start-spec :invalid-child-type] [:start-spec :duplicate-child-name]]
+  :differs "A wrong spec is a mistake of the program that gives it, which is told so where it gives it."
   :erl "Why = fun(Cs) -> {error, {Kind, W}} = sup_start(fun() -> {ok, {#{}, Cs}} end), {Kind, case W of {X, _} -> X; X -> X end} end,
     Q = quiet(a),
     [Why([maps:remove(id, Q)]), Why([#{id => a}]), Why([Q#{restart => always}]), Why([Q#{shutdown => -1}]), Why([Q#{type => robot}]), Why([Q, Q])]")
 
 (scenario SUP-56 "other keys are refused here, and ignored there"
-  :expect [[:supervisor-data :unknown-key [:colour]] [:start-spec :unknown-key [:children 0 :note]]]
-  :ours (let [flaw-of (fn [spec] (let [[_ [kind {:keys [why at]}]] (supervisor spec)] [kind why at]))]
+  :expect [[:thrown :supervisor-data :unknown-key [:colour]] [:thrown :start-spec :unknown-key [:children 0 :note]]]
+  :ours (let [flaw-of (fn [spec] (let [[how [kind {:keys [why path]}]] (servers/thrown spec)] [how kind why path]))]
           [(flaw-of {:colour :red :children [(quiet :a)]}) (flaw-of {:children [(quiet :a {:note "x"})]})])
   :erl-expect [[:a :up]]
   :differs "A key that is mistyped would be a setting that never takes effect, and no spec is shared with other programs."

@@ -4,7 +4,7 @@
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.bench.erlang :as erlang]
    [magnetar.gen-server :as gs]
-   [magnetar.proc-lib :as proc-lib]
+   [magnetar.report :as report]
    [magnetar.supervisor :as sup]))
 
 (set! *warn-on-reflection* true)
@@ -58,10 +58,10 @@
     (gs/stop s)))
 
 (defn- quietly [f args]
-  (let [before (proc-lib/set-report-hook (fn [_]))]
+  (let [silent (report/add-hook :report (fn [_]))]
     (try
       (actor/join (apply actor/spawn* f args))
-      (finally (proc-lib/set-report-hook before)))))
+      (finally (report/remove-hook :report silent)))))
 
 ;; ---- Erlang's
 

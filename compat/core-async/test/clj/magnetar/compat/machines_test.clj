@@ -6,7 +6,7 @@
    [clojure.core.async.impl.ioc-macros :as ioc]
    [clojure.edn :as edn]
    [clojure.test :refer [deftest is]]
-   [magnetar.inspect :as inspect])
+   [magnetar.report :as report])
   (:import
    (java.io File)
    (java.util.concurrent.atomic AtomicReferenceArray)))
@@ -67,11 +67,11 @@
 
 (deftest what-a-compiled-go-block-throws-is-reported-after-its-channel-is-closed
   (let [reported (promise)
-        before (inspect/set-failure-hook #(deliver reported (ex-message (:error %))))]
+        hook (report/add-hook :failure #(deliver reported (ex-message (:error %))))]
     (try
       (is (nil? (taken (start {1 (fn [_] (throw (ex-info "boom" {})))}))))
       (is (= "boom" (deref reported 20000 :late)))
-      (finally (inspect/set-failure-hook before)))))
+      (finally (report/remove-hook :failure hook)))))
 
 (deftest a-function-of-a-long-is-called-as-compiled-code-calls-it
   (is (instance? clojure.lang.IFn$LO a/timeout))

@@ -90,8 +90,16 @@
 (defn- sentence [address request why more]
   (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " why ". " more))
 
-(defn- failed [operation reason address request timeout pid note]
-  (let [call (timeouts/call operation [address request timeout])]
+(defn- given
+  "What the program gave, of a request that the operation has made of it: [:magnetar.agent/get f] for 'magnetar.agent/get."
+  [operation request]
+  (if (and (vector? request) (= (keyword operation) (first request)))
+    (second request)
+    request))
+
+(defn- failed [operation reason address message timeout pid note]
+  (let [request (given operation message)
+        call (timeouts/call operation [address request timeout])]
     (errors/failure (sentence address request (reasons/text reason) note)
       {:magnetar/reason :magnetar/call-failed
        :reason reason
@@ -99,8 +107,9 @@
        :server pid
        :magnetar/exit [reason call]})))
 
-(defn- late [operation address request timeout pid ref]
+(defn- late [operation address message timeout pid ref]
   (let [state (doing pid ref)
+        request (given operation message)
         args [address request timeout]
         why (str (reasons/text :timeout) " after " (if (number? timeout) (str timeout " ms") (arguments/show timeout)))]
     (timeouts/error (sentence address request why (if state (doing-text state) "The server has ended.")) operation address timeout args

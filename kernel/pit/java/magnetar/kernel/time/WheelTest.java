@@ -316,7 +316,7 @@ class WheelTest {
     @Test
     void aTimerThatFailsIsReportedAndTheOthersExpire() {
         List<Throwable> reported = new ArrayList<>();
-        var before = Failures.setHook(f -> reported.add(f.error()));
+        var before = Failures.setHooks(() -> List.of(f -> reported.add(f.error())));
         try {
             IllegalStateException failure = new IllegalStateException("a timer fails");
             wheel.add(new Probe(origin, p -> {
@@ -328,7 +328,7 @@ class WheelTest {
             assertEquals(List.of(failure), reported);
             assertEquals(List.of(other), expired);
         } finally {
-            Failures.setHook(before);
+            Failures.setHooks(before);
         }
     }
 

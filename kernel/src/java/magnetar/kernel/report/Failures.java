@@ -3,6 +3,7 @@ package magnetar.kernel.report;
 import java.lang.Thread.UncaughtExceptionHandler;
 import java.util.Collections;
 import java.util.IdentityHashMap;
+import java.util.List;
 import java.util.Set;
 import java.util.function.BiPredicate;
 import java.util.function.Consumer;
@@ -10,9 +11,9 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
- * Where a failure goes that no caller is there to catch: to one hook, once.
+ * Where a failure goes that no caller is there to catch: to each hook, once.
  *
- * <p>Without a hook it goes to the thread's own or the default {@link UncaughtExceptionHandler}, if the program has set one,
+ * <p>While there is no hook it goes to the thread's own or the default {@link UncaughtExceptionHandler}, if the program has set one,
  * else to standard error, with the user's own frames first. Cancellation and exit are no failures.
  */
 public final class Failures {
@@ -20,8 +21,10 @@ public final class Failures {
     private static final int LONGEST = 4000; // characters of one of them
     private static final int MOST_FRAMES = 20; // of one of them
 
-    // Set or read by any thread; null: the default way.
-    private static volatile Consumer<Failure> hook;
+    private static final List<Consumer<Failure>> DEFAULT = List.of(Failures::goDefaultWay);
+
+    // Set or read by any thread.
+    private static volatile Supplier<List<Consumer<Failure>>> hooks = List::of;
 
     // Set or read by any thread.
     private static volatile Function<Throwable, String> words = Throwable::toString;
@@ -52,10 +55,10 @@ public final class Failures {
      */
     public record Failure(String site, Thread thread, Throwable error, boolean isNotice) {}
 
-    /** Sets the hook, or with null the default way again; returns the hook before. */
-    public static synchronized Consumer<Failure> setHook(Consumer<Failure> next) {
-        Consumer<Failure> before = hook;
-        hook = next;
+    /** Sets what gives the hooks, in the order of their calls: none for the default way. Returns what gave them before. */
+    public static synchronized Supplier<List<Consumer<Failure>>> setHooks(Supplier<List<Consumer<Failure>>> next) {
+        Supplier<List<Consumer<Failure>>> before = hooks;
+        hooks = next;
         return before;
     }
 
@@ -108,13 +111,35 @@ public final class Failures {
     }
 
     private static void tell(Failure failure) {
+        boolean taken = true;
+        for (Consumer<Failure> hook : hooksNow()) {
+            taken &= hand(failure, hook);
+        }
+        if (!taken) {
+            print(describe(failure));
+        }
+    }
+
+    // The list is made here, perhaps where neither heap nor stack has room for it.
+    private static List<Consumer<Failure>> hooksNow() {
         try {
-            hand(failure);
+            List<Consumer<Failure>> now = hooks.get();
+            return now.isEmpty() ? DEFAULT : now;
+        } catch (VirtualMachineError noRoom) {
+            return DEFAULT;
+        }
+    }
+
+    // A hook that fails is reported, and stops no other one.
+    private static boolean hand(Failure failure, Consumer<Failure> hook) {
+        try {
+            hook.accept(failure);
+            return true;
         } catch (Throwable inHook) {
             if (inHook != failure.error) {
-                print(describe(failure.site + ", in the hook of failures", inHook));
+                print(describe(failure.site + ", in a hook of failures", inHook));
             }
-            print(describe(failure));
+            return false;
         }
     }
 
@@ -125,12 +150,7 @@ public final class Failures {
         }
     }
 
-    private static void hand(Failure failure) {
-        Consumer<Failure> h = hook;
-        if (h != null) {
-            h.accept(failure);
-            return;
-        }
+    private static void goDefaultWay(Failure failure) {
         UncaughtExceptionHandler set = handlerOf(failure.thread);
         if (set != null) {
             set.uncaughtException(failure.thread, failure.error);

@@ -1,0 +1,68 @@
+(ns magnetar.report
+  "Sends failures and reports where a program wants them: a hook is a function that is called with each of them.
+
+    (report/add-hook :failure (fn [{:keys [site error]}] (log/error error site)))
+    (report/add-hook :report (fn [{:keys [level] :as event}] (log/log level event)))
+
+  hooks  add-hook remove-hook
+
+  Each kind has hooks of its own, any number of them. The default is what happens while a kind has no hook:
+
+  :failure  what no caller caught: {:site :thread :error}. A go block, a thread, a plain process, a callback or a function handed to Magnetar
+            threw :error; :site names the source line that started it, where that is known. Called on the thread that failed, once for
+            each failure. Links and monitors of a process hear of its death when the hooks have returned. Cancellation and exit are no
+            failures. Default: the thread's or the default UncaughtExceptionHandler, if the program has set one, else standard error
+  :report   what befell a process of OTP: a map with :event and :level, such as :crash, or :child-terminated of a supervisor. Called in the
+            process that reports. Default: the logger \"magnetar\", of clojure.tools.logging where that is present, else of SLF4J where a
+            back end of it is, else the System.Logger. There an event is text to read. tools.logging is given a map whose `str` is that
+            text, and a back end of SLF4J 2 that takes key-value pairs gets those too
+  :end      an application has ended that must not: {:application :type :reason}. Called in a process of its own. Default: all other
+            applications are stopped
+
+  A hook that throws is told on standard error, with what it was given, and does not stop the others."
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.hooks :as hooks]
+   [magnetar.impl.runtime]
+   [magnetar.impl.suggest :as suggest]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private kinds [:failure :report :end])
+
+(defn- check-kind [operation kind]
+  (when-not (some #(= kind %) kinds)
+    (arguments/misuse :magnetar/bad-kind
+                      (str "`" operation "` knows hooks of the kinds " (str/join ", " kinds) "; this is " (arguments/show kind) "."
+                           (when-some [meant (suggest/near kind kinds)] (str " Is " meant " meant?")))
+                      {:kind kind})))
+
+(defn add-hook
+  "Adds a hook of the kind: f is called with each failure or report from now on. Returns f.
+
+  The kinds are :failure, :report and :end, described above; with the first hook of a kind its default ends. Hooks are called in the order
+  in which they were added. A function that is a hook of the kind already is not added twice.
+
+    (report/add-hook :report #(swap! events conj %))
+
+  See also `remove-hook`."
+  {:added "0.2"}
+  [kind f]
+  (check-kind "add-hook" kind)
+  (arguments/function "add-hook" f "(report/add-hook :failure prn)")
+  (hooks/add kind f)
+  f)
+
+(defn remove-hook
+  "Removes a hook of the kind: the function that `add-hook` was given. Returns nil.
+
+  Nothing happens if it is no hook of the kind. With the last hook gone the default is back.
+
+    (let [hook (report/add-hook :failure prn)]
+      (try (work) (finally (report/remove-hook :failure hook))))"
+  {:added "0.2"}
+  [kind f]
+  (check-kind "remove-hook" kind)
+  (hooks/remove kind f)
+  nil)
