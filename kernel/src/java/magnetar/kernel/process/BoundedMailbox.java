@@ -10,7 +10,7 @@ import magnetar.kernel.park.Waiter;
  * A mailbox for a limited number of ordinary messages. Signals, replies and timer messages are always added,
  * and count.
  *
- * <p>Invariants, in addition to the invariants of {@link Mailbox}:
+ * <p>Invariants, in addition to the ones of {@link Mailbox}:
  * <ol>
  *   <li>An ordinary message is added only while inbox and list together hold fewer messages than the
  *       capacity. Owed messages do not count.

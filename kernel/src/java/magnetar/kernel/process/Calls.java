@@ -345,7 +345,8 @@ public final class Calls {
             me.receiver().tell(answer);
             return outcome(call, answer);
         }
-        Delivery.wake(me, me.mailbox().pushSignal(new Node(answer))); // a message that is not an answer was sent to the reference
+        // A message that is not an answer was sent to the reference.
+        Delivery.wake(me, me.mailbox().pushSignal(new Node(answer)));
         World world = me.fiber().world();
         return await(me, call, Waits.isOver(world, deadline) ? 0 : Waits.left(world, deadline));
     }

@@ -43,7 +43,8 @@ public final class Hosting {
         private final transient LocalProcess process;
         private final transient Callable<?> next;
         private final boolean atRest;
-        private final transient Object context; // of a passivated process, because the code that is unwound restores another one
+        // Of a passivated process, because the code that is unwound restores another one.
+        private final transient Object context;
 
         Continue(LocalProcess process, Callable<?> next, boolean atRest, Object context) {
             super("`continue` leaves its process by this error: a (catch Throwable ..) around it has to throw it again", null, false, false);
@@ -180,7 +181,8 @@ public final class Hosting {
     private static boolean rests(LocalProcess process, Fiber host, Continue c) {
         Calls.rests(process);
         process.dropEmptyLists();
-        AtRest rest = new AtRest(process, c.next, c.context); // allocated before the process leaves its fiber: memory may run out
+        // Allocated before the process leaves its fiber: memory may run out.
+        AtRest rest = new AtRest(process, c.next, c.context);
         process.vacate(host);
         Resting.add(process);
         if (process.mailbox().enlist(rest) || Fault.PROCESS_IDLES_WITH_MESSAGE.isPlanted()) {
