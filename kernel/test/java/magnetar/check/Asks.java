@@ -20,14 +20,17 @@ import magnetar.kernel.process.Watched;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Wheel;
 
-/** Asking: who asks can be answered before its request is in the other's mailbox, and gets that answer, whatever else arrives meanwhile. */
+/**
+ * Calls: a caller may be answered before its request is in the callee's mailbox. It gets that answer,
+ * whatever else arrives meanwhile.
+ */
 final class Asks {
     private static final int ROUNDS = 2_000;
     private static final int UNANSWERED = -2;
 
     private Asks() {}
 
-    /** The number that comes back, "DOWN" if the other has died; null if time ran out. */
+    /** The number that the callee returns, "DOWN" if it has died, or null if time ran out. */
     private static Object ask(Pid callee, int number, long nanos) throws InterruptedException {
         long since = System.nanoTime();
         Object answer = Calls.call(Play.me(), callee, callee, number, nanos);
@@ -38,7 +41,7 @@ final class Asks {
             return "DOWN";
         }
         require(failed.why() == Calls.Why.TIMEOUT && System.nanoTime() - since >= nanos, "the time ran out too early");
-        Object late = Calls.giveUp(Play.me(), failed.ref()); // it may have come between
+        Object late = Calls.giveUp(Play.me(), failed.ref()); // the answer may have come in between
         return late instanceof Calls.Failed ? null : late;
     }
 
@@ -65,7 +68,10 @@ final class Asks {
         }
     }
 
-    /** Each question gets its own answer while strangers send, and none of their messages is lost. */
+    /**
+     * Each request gets its own answer while other processes send to the caller, and none of their messages
+     * is lost.
+     */
     static void answers() throws Exception {
         Play.in(new Support.Noisy(4, 3_000), () -> {
             Pid server = Play.spawn(Asks::answerAll);
@@ -100,7 +106,7 @@ final class Asks {
         require(Play.poll() == null, "a message too many");
     }
 
-    /** Who asks one that dies learns of it, once, and after that there is nobody to ask. */
+    /** A caller of a process that dies learns of the death once. A later call fails at once. */
     static void deaths() throws Exception {
         Play.in(new Support.Noisy(4, 3_000), () -> {
             for (int round = 0; round < ROUNDS / 4; round++) {
@@ -125,7 +131,7 @@ final class Asks {
         require(Play.poll() == null && Play.me().info().monitors().isEmpty(), "nothing is left of a call");
     }
 
-    /** Who has to end while it asks in a shield is told so, whenever that comes. */
+    /** A caller that has to exit while it waits in a shield is told so, at whatever time the exit comes. */
     static void shielded() throws Exception {
         Play.in(new Support.Noisy(4, 3_000), () -> {
             Pid silent = Play.spawn(() -> Play.take("stop"::equals));
@@ -148,7 +154,7 @@ final class Asks {
         }
     }
 
-    /** However the limits of one call and the next differ: each lasts as long as it was said to, and ends. */
+    /** Consecutive calls with different limits: each waits as long as its limit says, and ends. */
     static void limits() throws Exception {
         Pid silent = Play.spawn(() -> Play.take("stop"::equals));
         Pid server = Play.spawn(Asks::answerAll);
@@ -180,7 +186,7 @@ final class Asks {
         require(Play.me().info().monitors().isEmpty(), "a call that has ended watches nobody");
     }
 
-    /** A server keeps nothing of those that asked once and wait for other things. */
+    /** A server keeps no record of callers that called once and now wait for something else. */
     static void once() throws Exception {
         Pid server = Play.spawn(Asks::answerAll);
         AtomicInteger answered = new AtomicInteger();
@@ -200,7 +206,7 @@ final class Asks {
         return Watched.watchers(pid);
     }
 
-    /** Who was not answered, was interrupted, or asked one that died, can wait again. */
+    /** A caller can wait again after a call that timed out, was interrupted, or found its callee dead. */
     static void ghosts() throws Exception {
         Pid silent = Play.spawn(() -> Play.take("stop"::equals));
         List<Support.Body> waits = List.of(

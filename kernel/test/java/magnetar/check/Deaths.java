@@ -21,11 +21,13 @@ import magnetar.kernel.process.Send;
 import magnetar.kernel.process.Spawn;
 import magnetar.kernel.process.Zombies;
 
-/** Processes in numbers: what the dead leave, when they give back what they held, and who runs. */
+/** Processes in numbers: what dead ones leave, when they free what they held, and fairness. */
 final class Deaths {
     private Deaths() {}
 
-    /** Many processes are started and end, some with a name, a link or a monitor: no list has anything of them. */
+    /**
+     * Many processes start and end, some with a name, a link or a monitor. Afterwards no list mentions them.
+     */
     static void leaveNothing(int processes) throws Exception {
         Play.finished(Play.spawn(() -> {
             Play.me().trapExits(true);
@@ -47,7 +49,7 @@ final class Deaths {
         require(ProcessTable.all().isEmpty() && Zombies.all().isEmpty(), "the dead are listed");
     }
 
-    /** Who keeps the pid of a dead process keeps the value that it ended with, and nothing else that it had. */
+    /** The pid of a dead process keeps its value reachable, and nothing else that it had. */
     static void keptPid() throws Exception {
         List<Pid> pids = new ArrayList<>();
         List<WeakReference<Object>> held = new ArrayList<>();
@@ -67,7 +69,7 @@ final class Deaths {
         }
     }
 
-    /** A process that holds something in its closure, dictionary, mailbox and on its stack. */
+    /** A process that keeps objects reachable from its closure, dictionary, mailbox and stack. */
     private static Pid holder(int how, List<WeakReference<Object>> held) throws Exception {
         Object closed = new byte[1000];
         Object said = new byte[1000];
@@ -96,7 +98,10 @@ final class Deaths {
         return pid;
     }
 
-    /** A server that listens is told to exit and started again on the same port when it is dead, a thousand times. */
+    /**
+     * A listening server is told to exit and, when it is dead, started again on the same port; a thousand
+     * times.
+     */
     static void listeningSocket(int restarts) throws Exception {
         InetAddress loopback = InetAddress.getLoopbackAddress();
         int port;
@@ -128,7 +133,7 @@ final class Deaths {
         }));
     }
 
-    /** Waits for a message; the clean-up takes its time. */
+    /** Waits for a message. Its clean-up is slow. */
     private static void awaitInAScopeOfItsOwn() throws InterruptedException {
         try {
             Play.next();
@@ -139,7 +144,10 @@ final class Deaths {
         }
     }
 
-    /** Processes that flood themselves, one more than there are cores: a quiet one, woken from outside, makes progress. */
+    /**
+     * One process more than there are cores sends to itself without end. A quiet process, woken from outside,
+     * makes progress.
+     */
     static void fairness() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
         int cores = Runtime.getRuntime().availableProcessors();

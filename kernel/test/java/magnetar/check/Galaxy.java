@@ -22,8 +22,9 @@ import magnetar.kernel.process.Ref;
 import magnetar.kernel.process.Send;
 
 /**
- * Processes that link, unlink, watch and cease to watch each other all at once, while strangers end them; when all is quiet, what each survivor did
- * is compared with what it got: one word of each death that it waited for, none that it had ceased to wait for.
+ * Processes that link, unlink, monitor and demonitor each other all at once, while exit signals from outside
+ * end them. When all is quiet, what each survivor did is compared with what it got: one message for each
+ * death that it still watched, none for one that it had stopped watching.
  */
 final class Galaxy {
     private static final int SIZE = 16;
@@ -77,8 +78,9 @@ final class Galaxy {
     }
 
     /**
-     * All who live have done their steps, whoever died has told it (its fiber is gone), and nobody is dying of that. One list, looked at from its first
-     * question to its last: who ended between two lists was in neither, and still told of its death.
+     * True if all living processes have done their steps, and each dead one has announced its death: its
+     * fiber is gone. The same list answers all questions. With two lists, a process that ended in between
+     * would be in neither, while it still announced its death.
      */
     private boolean quiet() {
         List<Pid> all = living();
@@ -89,7 +91,7 @@ final class Galaxy {
         return pids.stream().filter(p -> p.ended() == null).toList();
     }
 
-    /** The books of a survivor name survivors, whose books name it. */
+    /** A survivor links and monitors only survivors, and they list it too. */
     private void symmetric(Pid pid) {
         LocalProcess p = ProcessTable.live(pid);
         if (p == null) {
@@ -139,7 +141,10 @@ final class Galaxy {
             Play.take("end"::equals);
         }
 
-        /** Of two, the one with the lower index links them and takes the link back: else neither could know what the other did last. */
+        /**
+         * Of two processes, the one with the lower index links and unlinks them. Otherwise neither could know
+         * what the other did last.
+         */
         private void step(int n) throws InterruptedException {
             Pid other = pids.get(n);
             switch (ThreadLocalRandom.current().nextInt(6)) {

@@ -23,11 +23,14 @@ import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Send;
 import magnetar.kernel.sched.Peek;
 
-/** Waking by hand-off: whom it may serve, that nobody waits for long, and that nobody sleeps on. Main leaves out what needs it where it is off. */
+/**
+ * Wake-up by hand-off: which threads it serves, that no fiber waits for long, and that no wake-up is lost.
+ * Main skips the checks that need it where it is off.
+ */
 final class HandOffs {
     private HandOffs() {}
 
-    /** Whoever wakes a fiber and then computes for a second ends after the one that was woken. */
+    /** A fiber that wakes another one and then computes for a second ends after the woken fiber. */
     static void bound() throws Exception {
         bound(1);
     }
@@ -55,7 +58,7 @@ final class HandOffs {
         }
     }
 
-    /** One plainly parked virtual thread is handed over between two parks, and nothing else. */
+    /** Between two parks a fiber hands over one plainly parked virtual thread, and no other thread. */
     static void targets() throws Exception {
         Thread plain = sleeper(Thread.ofVirtual(), LockSupport::park);
         Thread second = sleeper(Thread.ofVirtual(), LockSupport::park);
@@ -89,10 +92,10 @@ final class HandOffs {
         return t;
     }
 
-    /** What the initializer of the next class of {@link Initialized} runs. */
+    /** The code that the initializer of the next class of {@link Initialized} runs. */
     static final ThreadLocal<Runnable> BODY = new ThreadLocal<>();
 
-    /** A class that is loaded anew for each use: in its initializer a virtual thread is pinned. */
+    /** A class that is loaded again for each use. A virtual thread is pinned in its initializer. */
     static final class Initialized {
         static {
             BODY.get().run();
@@ -118,7 +121,10 @@ final class HandOffs {
         }
     }
 
-    /** Two wake a thread that parks plainly, with a time and pinned in turn, each as often as it likes: the thread never sleeps on. */
+    /**
+     * Two threads wake a thread that parks plainly, with a time limit and pinned in turn, as often as they
+     * like. No wake-up is lost.
+     */
     static void lost() throws Exception {
         Simulated.simulate(true);
         World noisy = new Support.Noisy(2, 20_000);
@@ -149,7 +155,7 @@ final class HandOffs {
             while (seen.get() < rounds && Support.failure == null) {
                 Fiber.current().refill();
                 noisy.unpark(sleeper, Fiber.current());
-                LockSupport.parkNanos(1); // a yield would not let the waker pass
+                    LockSupport.parkNanos(1); // a yield would not let the waker run first
             }
         });
         Thread waker = Support.fiber(noisy, () -> {
@@ -167,7 +173,7 @@ final class HandOffs {
         Simulated.simulate(false);
     }
 
-    /** Tokens go round a ring of processes: all arrive. */
+    /** Tokens go round a ring of processes, and all arrive. */
     static void ring(int processes, int rounds) throws Exception {
         int tokens = 4;
         CountDownLatch home = new CountDownLatch(tokens);
@@ -194,7 +200,10 @@ final class HandOffs {
         }
     }
 
-    /** Whoever was woken by a fiber that computes for five seconds runs before that has ended, although two answer each other on the other one of two carriers. */
+    /**
+     * On two carriers: a fiber computes for five seconds, and two others answer each other. A fiber that the
+     * first one woke runs before that one ends.
+     */
     static void crowded() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
         Life.answerEachOther(stop::get);
@@ -207,8 +216,9 @@ final class HandOffs {
     }
 
     /**
-     * Six hundred, more than two fibers take in at once, wait outside while two answer each other on the one carrier. They are taken in together: from the first that begins to
-     * the last the two have ten turns at most.
+     * On one carrier two fibers answer each other while 600 external submissions wait, more than two batches.
+     * They are moved to the carrier's queue together: from the first to the last that begins, the two fibers
+     * have ten time slices at most.
      */
     static void together() throws Exception {
         for (int i = 0; i < 5; i++) {
@@ -247,8 +257,9 @@ final class HandOffs {
     }
 
     /**
-     * A thread is started from outside while two answer each other on the one carrier, fifty-one times: most times it runs before the two have had two hundred turns. The next
-     * tick is thousands away.
+     * On one carrier two fibers answer each other while a platform thread starts a thread, fifty-one times.
+     * Most times it runs before the two have had two hundred time slices. The next tick is thousands of time
+     * slices away.
      */
     static void outside() throws Exception {
         AtomicInteger turns = new AtomicInteger();
@@ -272,8 +283,8 @@ final class HandOffs {
     }
 
     /**
-     * A hundred ask one process, on one carrier, where none can take the others' fibers: once each has had an answer, the first gets ten thousand more when each has
-     * had a thousand more.
+     * A hundred fibers call one process on one carrier, where no other carrier can steal them. Once each has
+     * had an answer, the first one gets ten thousand more while each gets a thousand more.
      */
     static void fair() throws Exception {
         Pid answers = Play.spawn(() -> {

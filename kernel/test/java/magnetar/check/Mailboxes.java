@@ -33,18 +33,18 @@ import magnetar.kernel.process.Spawn;
 import magnetar.kernel.process.WhenFull;
 import magnetar.kernel.time.Durations;
 
-/** Mailboxes: what is sent arrives once and in order, whoever waits is woken, and a bound is kept. */
+/** Mailboxes: a message arrives once and in order, a waiting owner is woken, and a bound is kept. */
 final class Mailboxes {
     private Mailboxes() {}
 
-    /** A message: who sent it, and its number there. */
+    /** A message: its sender, and its number among that sender's messages. */
     private record Letter(int from, int number, Pid answer) {}
 
     private static World noisy() {
         return new Support.Noisy(4, 3_000);
     }
 
-    /** Senders that each wait for an answer before they send again: nobody sleeps on. */
+    /** Senders that each wait for an answer before they send again. No wake-up is lost. */
     static void wakeUp() throws Exception {
         Play.in(noisy(), () -> {
             int senders = 3;
@@ -71,7 +71,10 @@ final class Mailboxes {
         });
     }
 
-    /** What several send is received once each, and in the order of each sender, whichever the owner asks for first. */
+    /**
+     * Messages of several senders are received once each, and in the order of each sender, whichever the
+     * owner asks for first.
+     */
     static void order() throws Exception {
         int senders = 4;
         int letters = 4_000;
@@ -116,7 +119,10 @@ final class Mailboxes {
         require(Play.poll() == null, "a letter too many");
     }
 
-    /** A wait that ran out of time, was interrupted, or in which a channel was first, leaves nothing in the mailbox: the next one sleeps. */
+    /**
+     * A wait that timed out, was interrupted, or ended by a channel leaves nothing in the mailbox: the next
+     * wait parks.
+     */
     static void ghosts() throws Exception {
         Channel<Integer> channel = Channel.rendezvous();
         List<Support.Body> waits = List.of(
@@ -156,7 +162,7 @@ final class Mailboxes {
         throw new AssertionError("it was not interrupted");
     }
 
-    /** A message, or the value of a channel; null if time runs out. */
+    /** A message, or a value from the channel; null if time runs out. */
     private static Object beside(Channel<?> channel, long nanos) throws InterruptedException {
         for (;;) {
             Object message = Play.poll();
@@ -170,7 +176,10 @@ final class Mailboxes {
         }
     }
 
-    /** An owner that waits for messages and a channel at once takes each value and each message once, and no putter is told otherwise. */
+    /**
+     * An owner that waits for messages and a channel at once takes each value and each message once. Each put
+     * gets the right result.
+     */
     static void besideChannels() throws Exception {
         overtaken();
         int each = 6_000;
@@ -208,7 +217,7 @@ final class Mailboxes {
         });
     }
 
-    /** One that waits beside the mailbox. */
+    /** A waiter beside the mailbox. */
     private static final class Probe extends Waiter {
         final AtomicInteger completed = new AtomicInteger();
 
@@ -223,7 +232,10 @@ final class Mailboxes {
         }
     }
 
-    /** A message completes who waits for it once, and nobody whom something else has claimed. */
+    /**
+     * A message completes the owner's waiter once, and does not complete a waiter that another event has
+     * claimed.
+     */
     static void claims() throws Exception {
         for (int bound : new int[] {0, 3}) {
             CountDownLatch done = new CountDownLatch(1);
@@ -247,7 +259,10 @@ final class Mailboxes {
         }
     }
 
-    /** The channel is first by a hair: its value counts, though there is a message when the mailbox is asked. */
+    /**
+     * The channel is first by a hair. Its value counts, although there is a message when the mailbox is
+     * checked.
+     */
     private static void overtaken() throws Exception {
         Channel<Integer> channel = Channel.rendezvous();
         Source mailbox = new Source() {
@@ -276,7 +291,10 @@ final class Mailboxes {
         }
     }
 
-    /** What was there when a reference was made is not looked at by who asks for it, and all that came later is. */
+    /**
+     * A receive that asks for a reference skips the messages that were there when it was made, and sees all
+     * later ones.
+     */
     static void marks() throws Exception {
         for (int older : new int[] {0, 1, 2, 1_000, 100_000}) {
             AtomicReference<Ref> made = new AtomicReference<>();
@@ -303,7 +321,10 @@ final class Mailboxes {
         }
     }
 
-    /** A process that has to exit gets nothing more: what is sent is a dead letter, a receive in a clean-up ends, one that waits too. */
+    /**
+     * A process that has to exit gets no more messages. A message to it is a dead letter, and a receive in
+     * its clean-up ends, even one that waits already.
+     */
     static void closed() throws Exception {
         for (boolean waiting : new boolean[] {false, true}) {
             for (int bound : new int[] {0, 2}) {
@@ -374,7 +395,10 @@ final class Mailboxes {
         return Spawn.spawn(options, Play.call(body)).pid();
     }
 
-    /** What each policy keeps of five messages, two looked at before, where three have room; signals come in any case. */
+    /**
+     * What each policy keeps of five messages with room for three, of which the owner has moved two to its
+     * list. Signals are always added.
+     */
     static void policies() throws Exception {
         same(List.of(0, 1, 2, "down"), kept(WhenFull.DROP_NEW, 3), "the newest are dropped");
         same(List.of(2, 3, 4, "down"), kept(WhenFull.DROP_OLD, 3), "the oldest are dropped");
@@ -383,7 +407,10 @@ final class Mailboxes {
         same(List.of("down", "down", 3), signalsSpared(), "signals are no ordinary messages");
     }
 
-    /** What is there and what was dropped are at each instant all that was sent to one that looks and takes nothing. */
+    /**
+     * At each instant the messages present and the messages dropped add up to all that were sent. The owner
+     * scans and takes none.
+     */
     static void dropped() throws Exception {
         World world = noisy();
         Play.in(world, () -> {
@@ -448,7 +475,10 @@ final class Mailboxes {
         return kept;
     }
 
-    /** With room for three, 3 is sent while the owner looks at 0, 1 and 2: it takes 0, and what had to go for 3 has gone. */
+    /**
+     * With room for three, message 3 is sent while the owner scans 0, 1 and 2. The owner takes 0, and the
+     * message that 3 displaced is gone.
+     */
     private static List<Object> dropsWhileLooking() throws Exception {
         List<Object> got = new ArrayList<>();
         Pid pid = bounded(3, WhenFull.DROP_OLD, () -> {
@@ -482,7 +512,7 @@ final class Mailboxes {
         }
     }
 
-    /** With room for three and two signals in it, of two messages more the older goes. */
+    /** With room for three, and two signals in it: of two more messages the older one is dropped. */
     private static List<Object> signalsSpared() throws Exception {
         List<Object> got = new ArrayList<>();
         CountDownLatch ready = new CountDownLatch(1);
@@ -508,7 +538,10 @@ final class Mailboxes {
         return got;
     }
 
-    /** A thousand senders wait for room for three: it never holds more, all arrive, and in the order of each sender; one alone is woken as well. */
+    /**
+     * A thousand senders wait for room for three. The mailbox never holds more, and all messages arrive in
+     * the order of each sender. A sender that waits alone is woken too.
+     */
     static void manySenders() throws Exception {
         send(1_000, 5);
         send(1, 100_000);
@@ -545,7 +578,7 @@ final class Mailboxes {
         });
     }
 
-    /** A world in which a parked thread that was woken goes on only when it is let. */
+    /** A world in which a parked thread that was woken continues only when it is allowed to. */
     private static final class Held extends World {
         final CountDownLatch let = new CountDownLatch(1);
         final AtomicInteger woken = new AtomicInteger();
@@ -558,7 +591,7 @@ final class Mailboxes {
         }
     }
 
-    /** A sender that was woken for room and ends before it sends passes its wake-up on. */
+    /** A sender that was woken because there is room, and ends before it sends, passes the wake-up on. */
     static void givingUp() throws Exception {
         CountDownLatch take = new CountDownLatch(1);
         Pid owner = bounded(1, WhenFull.BLOCK, () -> {
@@ -583,7 +616,10 @@ final class Mailboxes {
 
     // ---------------------------------------------------------------- stress
 
-    /** Many processes send, receive selectively, run out of time and are interrupted at random; then everything is counted. */
+    /**
+     * Many processes send, receive selectively, time out and are interrupted at random. Then everything is
+     * counted.
+     */
     static void stress(int processes, int operations) throws Exception {
         for (int capacity : new int[] {0, 2}) {
             Play.in(new Support.Noisy(16, 5_000), () -> new Post(processes / 2, operations, capacity).run());
@@ -640,7 +676,7 @@ final class Mailboxes {
                 try {
                     operate(n, id);
                 } catch (InterruptedException e) {
-                    // it had no effect: count() finds it if it had
+                    // the operation had no effect; count() would notice one
                 }
             }
             worked.countDown();
@@ -649,7 +685,7 @@ final class Mailboxes {
                     m = Play.next();
                     receive(m);
                 } catch (InterruptedException e) {
-                    // a late one
+                    // a late message
                 }
             }
         }
@@ -690,7 +726,7 @@ final class Mailboxes {
             }
         }
 
-        /** Interrupts whoever still works, until all have ended. */
+        /** Interrupts the processes that still work, until all have ended. */
         private void torment() {
             Support.until("all have worked; left: " + worked, 40, () -> {
                 for (int i = 0; i < 1 + processes / 20; i++) {

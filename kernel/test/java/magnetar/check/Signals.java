@@ -23,7 +23,7 @@ import magnetar.kernel.process.Send;
 import magnetar.kernel.process.Spawn;
 import magnetar.kernel.process.Zombies;
 
-/** Links, monitors, aliases, names and exits, each in the race that would break it. */
+/** Links, monitors, aliases, names and exits, each in a race that could break it. */
 final class Signals {
     private static final int ROUNDS = 2_000;
 
@@ -51,7 +51,10 @@ final class Signals {
         return message instanceof List<?> l && l.size() > place && what.equals(l.get(place));
     }
 
-    /** Who links to one that dies gets one exit signal, with the reason or because it was too late, and has no link left. */
+    /**
+     * A process that links to a dying one gets one exit signal, with the reason or with noproc, and keeps no
+     * link.
+     */
     static void links() throws Exception {
         inNoise(() -> {
             Play.me().trapExits(true);
@@ -67,7 +70,7 @@ final class Signals {
         });
     }
 
-    /** When a demonitor returns, the message of the death is there, or never comes. */
+    /** When demonitor returns, the death notice is in the mailbox, or never comes. */
     static void monitors() throws Exception {
         inNoise(() -> {
             for (int i = 0; i < ROUNDS; i++) {
@@ -87,7 +90,7 @@ final class Signals {
         });
     }
 
-    /** Of several replies one comes; when the alias was closed, it is there, or never comes. */
+    /** Of several replies one comes. When the alias is closed, that one is in the mailbox, or never comes. */
     static void aliases() throws Exception {
         inNoise(() -> {
             for (int i = 0; i < ROUNDS; i++) {
@@ -115,7 +118,7 @@ final class Signals {
         });
     }
 
-    /** Whoever learns of a death can have the name. */
+    /** A process that learns of a death can register the dead process's name. */
     static void names() throws Exception {
         inNoise(() -> {
             for (int i = 0; i < ROUNDS / 2; i++) {
@@ -136,7 +139,10 @@ final class Signals {
         });
     }
 
-    /** Whoever starts a process with a link and a monitor hears of its end twice, also if a stranger found it in the list of all and killed it before. */
+    /**
+     * A process that starts another with a link and a monitor hears of its end twice, even if a third process
+     * found it in the list of all and killed it before.
+     */
     static void births() throws Exception {
         AtomicBoolean over = new AtomicBoolean();
         Play.in(new Support.Noisy(3, 20_000), () -> {
@@ -168,7 +174,10 @@ final class Signals {
         return Spawn.spawn(options, Play.call(() -> Play.next()));
     }
 
-    /** An exit signal to a guest ends its work or comes too late: the thread that was the process knows nothing of it afterwards. */
+    /**
+     * An exit signal to a process on its caller's thread ends its work or comes too late. Afterwards it does
+     * not affect that thread.
+     */
     static void guests() throws Exception {
         Play.in(new Support.Noisy(3, 10_000), () -> {
             int ended = 0;
@@ -191,7 +200,10 @@ final class Signals {
         });
     }
 
-    /** Who traps exits, and was not told to exit before, gets a message; who does not any more gets none. */
+    /**
+     * A process that traps exits, and was not told to exit before, gets a message. Once it has stopped
+     * trapping, it gets none.
+     */
     static void traps() throws Exception {
         inNoise(() -> {
             for (int i = 0; i < ROUNDS; i++) {
@@ -222,7 +234,7 @@ final class Signals {
                 ready.await();
                 killer.set(Support.fiber(Fiber.current().world(), () -> {
                     sending.set(true);
-                    Send.exit(victim, "x"); // from nobody: a fiber is no process
+                    Send.exit(victim, "x"); // without a sending process: a fiber is not a process
                 }));
                 Object reason = Play.reasonOf(victim);
                 require(!trapped.get() || reason.equals("normal"), "round " + i + ": one that traps exits ended by " + reason);
@@ -231,7 +243,10 @@ final class Signals {
         });
     }
 
-    /** A kill is for all others the end at once, whatever the process does, and whatever it was told before. */
+    /**
+     * For all other processes a kill is the end at once, whatever the process does, and whatever signal came
+     * before.
+     */
     static void kills() throws Exception {
         for (boolean exiting : new boolean[] {false, true}) {
             AtomicBoolean go = new AtomicBoolean();
@@ -274,7 +289,7 @@ final class Signals {
         }
     }
 
-    /** Others learn of an end by anything but a kill when the clean-ups have run. */
+    /** Other processes learn of an end other than a kill when the clean-ups have run. */
     static void cleanUps() throws Exception {
         inNoise(() -> {
             for (int i = 0; i < ROUNDS / 10; i++) {
@@ -314,8 +329,8 @@ final class Signals {
     private static final int CLUSTER = 4;
 
     /**
-     * Clusters of linked processes, each watched by monitors and one link, die by random exits and kills, some sent twice or by strangers; each death
-     * is told once to each who asked.
+     * Clusters of linked processes, each watched by monitors and one link, die by random exits and kills,
+     * some sent twice or from outside. Each death is reported once to each watcher.
      */
     static void storm(int deaths) throws Exception {
         int watchers = 40;
@@ -359,7 +374,7 @@ final class Signals {
                 members.add(before = member);
             }
             boolean whole = c % 2 == 0;
-            if (whole) { // all links stand: one death is that of all
+            if (whole) { // all links stand, so one death kills the whole cluster
                 for (int n = 0; n < CLUSTER; n++) {
                     Send.send(members.get(n), Play.me().pid());
                 }
@@ -395,7 +410,10 @@ final class Signals {
         }
     }
 
-    /** One message for each monitor, and one exit of the first member, which alone is linked to this, unless it died before it was. */
+    /**
+     * Expects one message for each monitor, and one exit of the first member, the only one linked to this
+     * process, unless it died before.
+     */
     private static void collect(List<Pid> members, List<Ref> refs, AtomicInteger told) throws InterruptedException {
         for (Ref ref : refs) {
             List<?> down = (List<?>) Play.take(m -> isAbout(m, 0, "DOWN"));

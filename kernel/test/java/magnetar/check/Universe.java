@@ -20,17 +20,17 @@ import magnetar.kernel.process.Send;
 import magnetar.kernel.process.Spawn;
 
 /**
- * A few processes that link, watch, trap, name, end and kill each other at random, one step at a time, beside a model that does the same; after
- * each step both agree on links, monitors, names, and all messages that have come.
+ * A few processes link, monitor, trap, name, end and kill each other at random, one step at a time. A model
+ * does the same. After each step both agree on links, monitors, names and all messages that have come.
  */
 final class Universe {
     private static final int SIZE = 5;
     private static final List<String> MODES = List.of("NONE", "OPEN", "DEMONITOR", "REPLY_DEMONITOR", "REPLY");
 
-    /** What a process is told to do. */
+    /** What a process has to do. */
     private record Command(Support.Body body, CountDownLatch done) {}
 
-    /** One process, and what the model knows of it. */
+    /** One process, and the model's state of it. */
     private static final class Star {
         final int index;
         final List<String> log = Collections.synchronizedList(new ArrayList<>());
@@ -84,7 +84,7 @@ final class Universe {
         run(universes, steps, false);
     }
 
-    /** The same, of processes that have a fiber only while they have something to do. */
+    /** The same, with processes that are passivated while they are idle. */
     static void runAtRest(int universes, int steps) throws Exception {
         run(universes, steps, true);
     }
@@ -119,7 +119,7 @@ final class Universe {
         while (obey(s, Play.next())) {}
     }
 
-    /** False at the end. */
+    /** Runs a command; false to end. */
     private boolean obey(Star s, Object m) throws Throwable {
         if (!(m instanceof Command c)) {
             s.log.add(text(m));
@@ -179,7 +179,7 @@ final class Universe {
         }
     }
 
-    /** A dead one is replaced now and then, when the living have no word of it in their books. */
+    /** Now and then replaces a dead process, when no living one lists it any more. */
     private void replace(Star a) {
         stars.set(a.index, born(a.index));
         watches.removeIf(w -> w.by == a);

@@ -17,9 +17,6 @@ public final class Config {
      * How long, in real time, to wait at a deadlock: another thread that then wakes a fiber is reported
      * instead.
      */
-     * How long, in real time, to wait at a deadlock for another thread, which would show that it is none of
-     * the program's.
-     */
     public int graceMillis = 50;
     /** True to keep a log. */
     public boolean logs;
