@@ -84,7 +84,7 @@
   (every? #(= [0 1 2 3 4 5 :down] %) (pairs)))
 
 (defn named-monitor
-  "Who starts a process with a name and a monitor hears why it died, however soon."
+  "A process that starts another with a name and a monitor hears why it died, however soon."
   []
   (let [parent (spawn (fn []
                         (let [[child ref] (actor/spawn-opt {:name :child :monitor true} (fn [] (receive :stop nil)))]
@@ -94,7 +94,7 @@
     (contains? #{:killed :alive} (actor/join parent))))
 
 (defn named-link
-  "Who starts a process with a name and a link hears why it died, however soon, and lives on if it traps exits."
+  "A process that starts another with a name and a link hears why it died, however soon, and lives on if it traps exits."
   []
   (let [parent (actor/spawn-opt {:trap-exit true}
                                 (fn []
@@ -114,7 +114,7 @@
     (if (= :alive heard) heard [heard (receive [:EXIT _ why] why (after 10 :nothing))])))
 
 (defn early-kill
-  "Who starts a process that is killed before it begins hears of it."
+  "A process hears of the death of a process that it starts, even if that is killed before it begins."
   []
   (let [parent (actor/spawn-opt {:trap-exit true} start-and-hear)
         enemy (spawn (fn [] (doseq [{:keys [pid label]} (inspect/processes) :when (re-find #"child" (str label))] (actor/exit pid :kill))))]

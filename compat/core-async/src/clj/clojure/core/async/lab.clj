@@ -1,5 +1,5 @@
 (ns clojure.core.async.lab
-  "The names of core.async's lab, which are those of `magnetar.async.lab`."
+  "The names of core.async's lab, bound to `magnetar.async.lab`."
   (:require
    [clojure.core.async]
    [magnetar.async.lab]
