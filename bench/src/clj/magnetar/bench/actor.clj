@@ -1,8 +1,8 @@
 (ns magnetar.bench.actor
   "`bin/magnetar bench actor`: processes beside Erlang's, with the hand-off of fibers and without."
   (:require
-   [magnetar.bench.suite :as suite]
    [magnetar.bench.memory :as memory]
+   [magnetar.bench.suite :as suite]
    [magnetar.bench.workload.actors :as actors]))
 
 (set! *warn-on-reflection* true)

@@ -1,8 +1,8 @@
 (ns magnetar.bench.otp
   "`bin/magnetar bench otp`: servers and supervisors beside Erlang's."
   (:require
-   [magnetar.bench.suite :as suite]
    [magnetar.bench.memory :as memory]
+   [magnetar.bench.suite :as suite]
    [magnetar.bench.workload.servers :as servers]))
 
 (set! *warn-on-reflection* true)

@@ -21,7 +21,7 @@
                  {:name "F, binding frame, pmap / bound-fn*, executor" :ours "dynamic var, by frame" :theirs "executor, bound-fn*" :target 0.1}
                  {:name "F, pmap / executor, explicit argument" :ours "explicit argument" :theirs "executor, explicit argument"}]
                 (suite/figures "F: " ["explicit argument" "context value" "dynamic var, by frame" "bound-fn*"
-                                     "executor, explicit argument" "executor, bound-fn*"]))}
+                                      "executor, explicit argument" "executor, bound-fn*"]))}
    {:group "fork" :workload 'magnetar.bench.workload.scopes/fork-and-join :arguments [100000] :forks 3 :warm-ups 8 :rounds 15
     :rows [{:name "fork + join, 100,000, one by one / startVirtualThread + join" :ours "fork, join" :theirs "startVirtualThread, join" :target 1.3}]}
    {:group "fork all" :workload 'magnetar.bench.workload.scopes/fork-all-and-join :arguments [100000] :forks 2 :warm-ups 8 :rounds 15

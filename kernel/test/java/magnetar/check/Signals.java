@@ -140,8 +140,8 @@ final class Signals {
     }
 
     /**
-     * A process that starts another with a link and a monitor hears of its end twice, even if a third process
-     * found it in the list of all and killed it before.
+     * A process that starts another with a link and a monitor hears of its end twice. That holds even if a
+     * third process found it in the list of all and killed it before.
      */
     static void births() throws Exception {
         AtomicBoolean over = new AtomicBoolean();

@@ -17,7 +17,7 @@ import java.util.concurrent.locks.LockSupport;
  * <p>For a plainly parked virtual thread this does what {@code LockSupport.unpark} does: it changes PARKED to
  * UNPARKED, then submits the continuation. The submission is lazy, that is, it signals no carrier. The JDK
  * also sets the permit first; this does not. A thread that continues from UNPARKED needs no permit. If the
- * thread has meanwhile woken and parked in another way, the state change fails, and a permit set before it
+ * thread has meanwhile woken and parked in another way, the state change fails. A permit set before that
  * would make the fallback {@code unpark} do nothing.
  *
  * <p>Invariants:

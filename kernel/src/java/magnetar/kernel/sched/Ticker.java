@@ -32,8 +32,8 @@ import java.util.concurrent.locks.LockSupport;
  *       until the probe has run, because a program that starts many fibers from outside delays the probe too.
  *   <li>With hand-over, fibers also step aside after {@value #LONG_PATIENCE} ticks in a row at which a fiber
  *       may be stranded, and later if there are many fibers. This serves a fiber in the queue of a busy
- *       carrier while fibers on the other carriers answer each other and run the probes, so that no probe is
- *       late.
+ *       carrier. Fibers on the other carriers may answer each other meanwhile and run the probes, so that no
+ *       probe is late.
  *   <li>There is at most one probe. The ticker does not tick while there is neither a reminder nor a probe.
  * </ol>
  *
