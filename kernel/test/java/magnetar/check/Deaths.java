@@ -29,20 +29,20 @@ final class Deaths {
      * Many processes start and end, some with a name, a link or a monitor. Afterwards no list mentions them.
      */
     static void leaveNothing(int processes) throws Exception {
-        Play.finished(Play.spawn(() -> {
-            Play.me().trapExits(true);
+        Harness.finished(Harness.spawn(() -> {
+            Harness.me().trapExits(true);
             for (int i = 0; i < processes; i += 4) {
                 Spawn.Options options = new Spawn.Options("named").name("name " + i).links(true).monitors(true);
                 Spawn.spawn(options, () -> 1);
-                Pid killed = Play.spawn(() -> Play.next());
+                Pid killed = Harness.spawn(() -> Harness.next());
                 Send.exit(killed, "kill");
                 for (int n = 0; n < 2; n++) {
-                    Play.spawn(() -> Refs.make(Play.me()));
+                    Harness.spawn(() -> Refs.make(Harness.me()));
                 }
-                Play.next();
-                Play.next();
+                Harness.next();
+                Harness.next();
             }
-            require(Play.me().info().links().isEmpty() && Play.me().info().monitors().isEmpty(), "a link or a monitor to the dead");
+            require(Harness.me().info().links().isEmpty() && Harness.me().info().monitors().isEmpty(), "a link or a monitor to the dead");
         }));
         Support.until("no fiber is left", () -> Fibers.count() == 0);
         require(ProcessTable.names().isEmpty(), "names of the dead: " + ProcessTable.names());
@@ -57,7 +57,7 @@ final class Deaths {
             pids.add(holder(i % 3, held));
         }
         for (Pid pid : pids) {
-            Play.reasonOf(pid);
+            Harness.reasonOf(pid);
         }
         Support.until("what the dead held is collected; left: " + held.size(), () -> {
             System.gc();
@@ -79,13 +79,13 @@ final class Deaths {
         }
         CountDownLatch ready = new CountDownLatch(1);
         Pid pid = Spawn.spawn("holder", () -> {
-            Play.me().setDictionary(kept);
+            Harness.me().setDictionary(kept);
             Object local = new byte[1000];
             synchronized (held) {
                 held.add(new WeakReference<>(local));
             }
             ready.countDown();
-            Play.take(m -> m.equals("end") && local != closed);
+            Harness.take(m -> m.equals("end") && local != closed);
             return new int[7];
         });
         ready.await();
@@ -108,11 +108,11 @@ final class Deaths {
         try (ServerSocket any = new ServerSocket(0, 1, loopback)) {
             port = any.getLocalPort();
         }
-        Play.finished(Play.spawn(() -> {
+        Harness.finished(Harness.spawn(() -> {
             for (int i = 0; i < restarts; i++) {
                 int how = i;
                 AtomicBoolean bound = new AtomicBoolean();
-                Pid server = Play.spawn(() -> {
+                Pid server = Harness.spawn(() -> {
                     try (ServerSocket socket = new ServerSocket()) {
                         socket.setReuseAddress(false);
                         socket.bind(new InetSocketAddress(loopback, port));
@@ -124,10 +124,10 @@ final class Deaths {
                         }
                     }
                 });
-                Monitors.monitor(Play.me(), server, server, null, Ref.Alias.NONE);
+                Monitors.monitor(Harness.me(), server, server, null, Ref.Alias.NONE);
                 Support.until("it listens", () -> bound.get() || !server.isAlive());
                 Send.exit(server, "restart");
-                List<?> down = (List<?>) Play.next();
+                List<?> down = (List<?>) Harness.next();
                 require(down.getLast().equals("restart"), "start " + i + " ended by " + down.getLast());
             }
         }));
@@ -136,7 +136,7 @@ final class Deaths {
     /** Waits for a message. Its clean-up is slow. */
     private static void awaitInAScopeOfItsOwn() throws InterruptedException {
         try {
-            Play.next();
+            Harness.next();
         } finally {
             for (int n = 0; n < 10; n++) {
                 Thread.yield();
@@ -153,10 +153,10 @@ final class Deaths {
         int cores = Runtime.getRuntime().availableProcessors();
         CountDownLatch flooding = new CountDownLatch(cores);
         for (int i = 0; i <= cores; i++) {
-            Play.spawn(() -> {
+            Harness.spawn(() -> {
                 for (int n = 0; !stop.get(); n++) {
-                    Send.send(Play.me().pid(), n);
-                    Play.next();
+                    Send.send(Harness.me().pid(), n);
+                    Harness.next();
                     if (n == 10_000) {
                         flooding.countDown();
                     }
@@ -165,9 +165,9 @@ final class Deaths {
         }
         Support.until("the loops run", () -> flooding.getCount() == 0);
         AtomicInteger steps = new AtomicInteger();
-        Pid quiet = Play.spawn(() -> {
+        Pid quiet = Harness.spawn(() -> {
             for (int i = 0; i < 20; i++) {
-                Play.next();
+                Harness.next();
                 steps.incrementAndGet();
             }
         });

@@ -38,7 +38,7 @@ final class Galaxy {
     private Galaxy() {}
 
     static void run(int galaxies) throws Exception {
-        Play.in(new Support.Noisy(6, 5_000), () -> {
+        Harness.in(new Support.Noisy(6, 5_000), () -> {
             for (int i = 0; i < galaxies; i++) {
                 new Galaxy().play();
             }
@@ -49,7 +49,7 @@ final class Galaxy {
         for (int i = 0; i < SIZE; i++) {
             int n = i;
             boolean traps = i % 2 == 0;
-            pids.add(Play.spawn(() -> new Member(n, traps).live()));
+            pids.add(Harness.spawn(() -> new Member(n, traps).live()));
         }
         begin.set(true);
         while (!quiet()) {
@@ -65,7 +65,7 @@ final class Galaxy {
         Support.until("all are judged", () -> judged.get() == survivors.size() || living().size() < survivors.size());
         tell(survivors, "end");
         for (Pid pid : pids) {
-            Object reason = Play.reasonOf(pid);
+            Object reason = Harness.reasonOf(pid);
             require(List.of("normal", "x", "killed").contains(reason), pid + " ended by " + reason);
         }
         require(judged.get() == survivors.size(), "one that was judged has ended");
@@ -124,21 +124,21 @@ final class Galaxy {
         }
 
         void live() throws InterruptedException {
-            Play.me().trapExits(traps);
+            Harness.me().trapExits(traps);
             while (!begin.get()) {
                 Thread.yield();
             }
             for (int i = 0; i < STEPS; i++) {
                 step(ThreadLocalRandom.current().nextInt(SIZE));
             }
-            done.add(Play.me().pid());
-            Play.take("judge"::equals);
-            for (Object m = Play.poll(); m != null; m = Play.poll()) {
+            done.add(Harness.me().pid());
+            Harness.take("judge"::equals);
+            for (Object m = Harness.poll(); m != null; m = Harness.poll()) {
                 note((List<?>) m);
             }
             judge();
             judged.incrementAndGet();
-            Play.take("end"::equals);
+            Harness.take("end"::equals);
         }
 
         /**
@@ -150,20 +150,20 @@ final class Galaxy {
             switch (ThreadLocalRandom.current().nextInt(6)) {
                 case 0, 1 -> {
                     if (n > index && traps) {
-                        Links.link(Play.me(), other);
+                        Links.link(Harness.me(), other);
                         linked.add(other);
                     }
                 }
                 case 2 -> {
                     if (n > index) {
-                        Links.unlink(Play.me(), other);
+                        Links.unlink(Harness.me(), other);
                         linked.remove(other);
                     }
                 }
-                case 3 -> watched.put(Monitors.monitor(Play.me(), other, other, null, Ref.Alias.NONE), other);
+                case 3 -> watched.put(Monitors.monitor(Harness.me(), other, other, null, Ref.Alias.NONE), other);
                 case 4 -> ceaseToWatch();
                 default -> {
-                    Object m = Play.poll();
+                    Object m = Harness.poll();
                     if (m != null) {
                         note((List<?>) m);
                     }
@@ -174,7 +174,7 @@ final class Galaxy {
         private void ceaseToWatch() {
             if (!watched.isEmpty()) {
                 Ref ref = watched.keySet().iterator().next();
-                if (Monitors.demonitor(Play.me(), ref)) {
+                if (Monitors.demonitor(Harness.me(), ref)) {
                     watched.remove(ref);
                 }
             }

@@ -47,7 +47,7 @@ final class HandOffs {
             Support.until("it waits", () -> Support.parked(woken));
             Thread waker = Support.fiber(World.REAL, () -> {
                 c.send(1);
-                for (long end = System.nanoTime() + seconds * Play.SECOND; System.nanoTime() < end && !done.get(); ) {
+                for (long end = System.nanoTime() + seconds * Harness.SECOND; System.nanoTime() < end && !done.get(); ) {
                     Thread.onSpinWait();
                 }
                 first.set(done.get());
@@ -63,7 +63,7 @@ final class HandOffs {
         Thread plain = sleeper(Thread.ofVirtual(), LockSupport::park);
         Thread second = sleeper(Thread.ofVirtual(), LockSupport::park);
         Thread third = sleeper(Thread.ofVirtual(), LockSupport::park);
-        Thread timed = sleeper(Thread.ofVirtual(), () -> LockSupport.parkNanos(3600 * Play.SECOND));
+        Thread timed = sleeper(Thread.ofVirtual(), () -> LockSupport.parkNanos(3600 * Harness.SECOND));
         Thread pinned = sleeper(Thread.ofVirtual(), () -> pinned(LockSupport::park));
         Thread platform = sleeper(Thread.ofPlatform().daemon(), LockSupport::park);
         require(!Peek.handOver(plain, Fiber.current()), "a platform thread hands nobody over");
@@ -137,7 +137,7 @@ final class HandOffs {
                 Runnable wait = () -> {
                     while (turn.get() < round) {
                         if (round % 3 == 1) {
-                            LockSupport.parkNanos(3600 * Play.SECOND);
+                            LockSupport.parkNanos(3600 * Harness.SECOND);
                         } else {
                             LockSupport.park();
                         }
@@ -180,9 +180,9 @@ final class HandOffs {
         List<Pid> ring = new ArrayList<>();
         for (int i = 0; i < processes; i++) {
             int n = i;
-            ring.add(Play.spawn(() -> {
+            ring.add(Harness.spawn(() -> {
                 for (int left = rounds * tokens; left > 0; left--) {
-                    int hops = (Integer) Play.next();
+                    int hops = (Integer) Harness.next();
                     if (hops == 0) {
                         home.countDown();
                     } else {
@@ -196,7 +196,7 @@ final class HandOffs {
         }
         Support.until("all tokens are home; missing: " + tokens, () -> home.getCount() == 0);
         for (Pid pid : ring) {
-            Play.finished(pid);
+            Harness.finished(pid);
         }
     }
 
@@ -287,8 +287,8 @@ final class HandOffs {
      * had an answer, the first one gets ten thousand more while each gets a thousand more.
      */
     static void fair() throws Exception {
-        Pid answers = Play.spawn(() -> {
-            for (Object from = Play.next(); !from.equals("stop"); from = Play.next()) {
+        Pid answers = Harness.spawn(() -> {
+            for (Object from = Harness.next(); !from.equals("stop"); from = Harness.next()) {
                 Send.send(from, "answer");
             }
         });
@@ -298,7 +298,7 @@ final class HandOffs {
         List<Pid> askers = new ArrayList<>();
         for (int i = 0; i < more.length(); i++) {
             int n = i;
-            askers.add(Play.spawn(() -> {
+            askers.add(Harness.spawn(() -> {
                 ask(answers);
                 first.countDown();
                 while (!enough.get()) {
@@ -310,16 +310,16 @@ final class HandOffs {
             }));
         }
         for (Pid pid : askers) {
-            Play.finished(pid);
+            Harness.finished(pid);
         }
         Send.send(answers, "stop");
-        Play.finished(answers);
+        Harness.finished(answers);
         int least = IntStream.range(0, more.length()).map(more::get).min().getAsInt();
         require(least >= 1_000, "of a hundred that ask one, the first had 10,000 answers when the last had " + least);
     }
 
     private static void ask(Pid whom) throws Exception {
-        Send.send(whom, Play.me().pid());
-        Play.next();
+        Send.send(whom, Harness.me().pid());
+        Harness.next();
     }
 }

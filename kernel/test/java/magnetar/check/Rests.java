@@ -30,12 +30,12 @@ final class Rests {
 
     /** A process that handles its messages, and is passivated while it has none. */
     static Callable<Object> eating(Eater eater) {
-        return Play.call(() -> {
+        return Harness.call(() -> {
             Object message;
             do {
-                message = Play.poll();
+                message = Harness.poll();
                 if (message == null) {
-                    Hosting.rest(Play.me(), eating(eater));
+                    Hosting.rest(Harness.me(), eating(eater));
                 }
             } while (eater.eat(message));
         });
@@ -48,7 +48,7 @@ final class Rests {
     }
 
     private static void inNoise(Support.Body body) throws Exception {
-        Play.in(new Support.Noisy(3, 10_000), () -> Play.finished(Play.spawn(body)));
+        Harness.in(new Support.Noisy(3, 10_000), () -> Harness.finished(Harness.spawn(body)));
         Support.until("all have gone", () -> Fibers.count() == 0 && ProcessTable.all().isEmpty());
     }
 
@@ -67,14 +67,14 @@ final class Rests {
             }));
             for (int s = 0; s < SENDERS; s++) {
                 int sender = s;
-                Play.spawn(() -> {
+                Harness.spawn(() -> {
                     for (int i = 0; i < ROUNDS; i++) {
                         Send.send(pid, List.of(sender, i));
                         spin(2_000);
                     }
                 });
             }
-            Object reason = Play.reasonOf(pid);
+            Object reason = Harness.reasonOf(pid);
             require(reason.equals("normal"), "instead of all came " + eaten[SENDERS] + " messages, and the end by " + reason);
         });
     }
@@ -85,18 +85,18 @@ final class Rests {
      */
     static void withMessage() throws Exception {
         inNoise(() -> {
-            Pid pid = Spawn.spawn("check", Play.call(() -> {
-                Send.send(Play.me().pid(), "m");
-                Hosting.rest(Play.me(), eating(m -> false));
+            Pid pid = Spawn.spawn("check", Harness.call(() -> {
+                Send.send(Harness.me().pid(), "m");
+                Hosting.rest(Harness.me(), eating(m -> false));
             }));
-            Object reason = Play.reasonOf(pid);
+            Object reason = Harness.reasonOf(pid);
             require(reason.equals("normal"), "it ended by " + reason);
         });
     }
 
     /** It is passivated after each message, and found each time. */
     static void again() throws Exception {
-        Play.in(new Support.Noisy(3, 10_000), () -> {
+        Harness.in(new Support.Noisy(3, 10_000), () -> {
             AtomicInteger eaten = new AtomicInteger();
             Pid pid = Spawn.spawn("check", eating(m -> eaten.incrementAndGet() < 10));
             for (int i = 0; i < 10; i++) {
@@ -105,7 +105,7 @@ final class Rests {
                 Support.until("one that has nothing to do rests, the time " + i, () -> eaten.get() == before && resting(pid));
                 Send.send(pid, "m");
             }
-            Object reason = Play.reasonOf(pid);
+            Object reason = Harness.reasonOf(pid);
             require(reason.equals("normal"), "after " + eaten + " messages it ended by " + reason);
         });
     }
@@ -124,13 +124,13 @@ final class Rests {
         inNoise(() -> {
             for (int i = 0; i < ROUNDS; i++) {
                 Pid pid = Spawn.spawn("check", eating(m -> true));
-                Ref ref = Monitors.monitor(Play.me(), pid, pid, null, Ref.Alias.NONE);
-                Play.spawn(() -> Send.send(pid, "m"));
+                Ref ref = Monitors.monitor(Harness.me(), pid, pid, null, Ref.Alias.NONE);
+                Harness.spawn(() -> Send.send(pid, "m"));
                 spin(5_000);
                 int round = i;
                 require(ProcessTable.all().stream().anyMatch(p -> p.pid() == pid), "round " + round + ": one that is alive is not in the list");
                 Send.exit(pid, i % 2 == 0 ? "x" : "kill");
-                List<?> down = (List<?>) Play.next();
+                List<?> down = (List<?>) Harness.next();
                 require(down.get(1).equals(ref) && down.getLast().equals(i % 2 == 0 ? "x" : "killed"), "round " + round + ": " + down);
             }
         });

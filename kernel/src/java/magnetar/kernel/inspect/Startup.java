@@ -49,25 +49,27 @@ public final class Startup {
                 Ring$Fixed Ring$Sliding Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation
                 TimeoutChannel TimeoutChannel$Awaited TimeoutChannel$Closing Transform TransformChannel
                 TransformChannel$Sink UsualMaker WritePort
-            process: Address Aliases AtRest AtRest$Again Bag BoundedMailbox BoundedMailbox$Spared Caller Calls
-                Calls$AnswerTo Calls$Call Calls$Edge Calls$Failed Calls$IsRequest Calls$Server Calls$Standing
+            process: Address Aliases Bag BoundedMailbox BoundedMailbox$Spared Caller Calls Calls$AnswerTo
+                Calls$Call Calls$Edge Calls$Failed Calls$IsRequest Calls$Server Calls$Standing
                 Calls$Standing$CallAlarm Calls$Why Clauses DeadLetters DeadLetters$Letter DeathNotice Delivery
-                Delivery$1 Guards Hosting Hosting$Continue Hosting$Runner Language Links Links$Step
+                Delivery$1 Guards Hosting Hosting$Continue Hosting$Runner InFlight Language Links Links$Step
                 LocalProcess LocalProcess$Birth LocalProcess$Life LongQueues LongQueues$Growth
                 LongQueues$Warning Mailbox Mailbox$Answer MailboxInfo Matcher Monitor Monitors Names Node
-                OpenMailbox Owned Pid Pid$Ended ProcessInfo ProcessTable Receiver Ref Ref$Alias Refs Resting
-                Send SendTimer SendTimers SendTimers$TimerRef Spawn Spawn$1 Spawn$Body Spawn$Guest
-                Spawn$OnThread Spawn$Options Spawn$Started Ways WhenFull Words Words$1 Zombie Zombies
+                OpenMailbox Owned Passivated PassivatedWaiter PassivatedWaiter$Again Pid Pid$Ended ProcessInfo
+                ProcessTable Receiver Ref Ref$Alias Refs Send SendTimer SendTimers SendTimers$TimerRef Spawn
+                Spawn$1 Spawn$Body Spawn$Guest Spawn$OnThread Spawn$Options Spawn$Started WhenFull Words
+                Words$1 Zombie Zombies
             scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
                 Offload$Look Offload$Worker Scope Scope$1 Scope$Alarm Scope$Ending Scope$State Scope$Stuck
             inspect: FiberInfo RuntimeInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
             """;
 
     private static final String SIMULATOR = """
-            sim: Chaos Chaos$1 Choice Choice$Place Choice$What Config Event Journal Lines Monitors Names Point
-                Post Post$Letter Post$Way Run Run$Failure Run$Fullest Run$Problem Run$Waiting SimFiber
-                SimFiber$1 SimWorld Simulation Simulation$1 Stalled Stalled$Submission Strategy Strategy$1
-                Strategy$Drawn Strategy$Priorities Strategy$Replay Strategy$Uniform TearDown Verdict
+            sim: Choice Choice$Place Choice$What ChoicePoint Config DelayedSignals DelayedSignals$Letter
+                DelayedSignals$Way Event EventLog FailureReport FaultInjector FaultInjector$1 Monitors Names
+                Run Run$Failure Run$Fullest Run$Problem Run$Waiting SimFiber SimFiber$1 SimWorld Simulation
+                Simulation$1 SourceLines Stalled Stalled$Submission Strategy Strategy$1 Strategy$Drawn
+                Strategy$Priorities Strategy$Replay Strategy$Uniform TearDown
             """;
 
     private Startup() {}

@@ -114,7 +114,7 @@ public final class Calls {
         if (server != null) {
             return callAsServer(me, server, callee, object, message, nanos);
         }
-        Ways.settle(callee);
+        InFlight.settle(callee);
         LocalProcess p = ProcessTable.live(callee);
         return p == null || nanos <= 0 || !mayWaitAlone(me, p)
                 ? await(me, send(me, callee, object, message), nanos)
@@ -309,7 +309,7 @@ public final class Calls {
                 Monitors.begin(me, in, callee);
             }
         } else if (in.watched.process() == null && !Fault.CALL_IGNORES_DEATH.isPlanted()) {
-            Ways.settle(in.watched, me.pid());
+            InFlight.settle(in.watched, me.pid());
             watchedDied(me, in, Words.get().noproc);
         }
     }

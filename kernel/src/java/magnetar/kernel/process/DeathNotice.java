@@ -47,14 +47,14 @@ record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, Lis
 
     private void tellLinked(LocalProcess p) {
         if (p != null) {
-            Ways.exit(dead, p, why, true);
+            InFlight.exit(dead, p, why, true);
         }
     }
 
     private void tellWatcher(Monitor m) {
         LocalProcess p = m.maker().process();
         if (p != null) {
-            Ways.down(dead, p, m, why);
+            InFlight.down(dead, p, m, why);
         }
     }
 

@@ -13,7 +13,7 @@ import magnetar.kernel.sched.Fault;
  * <ol>
  *   <li>A process enters and leaves its fiber under its monitor. So a signal finds either the fiber to
  *       interrupt, or no fiber and the mailbox to close.
- *   <li>A passivated process is in the list of {@link Resting} before its waiter {@link AtRest} is in its
+ *   <li>A passivated process is in the list of {@link Passivated} before its waiter {@link PassivatedWaiter} is in its
  *       mailbox. The thread that claims the waiter starts the next fiber.
  *   <li>A failure of the body is reported once, before any other process learns of the death.
  * </ol>
@@ -182,13 +182,13 @@ public final class Hosting {
         Calls.rests(process);
         process.dropEmptyLists();
         // Allocated before the process leaves its fiber: memory may run out.
-        AtRest rest = new AtRest(process, c.next, c.context);
+        PassivatedWaiter rest = new PassivatedWaiter(process, c.next, c.context);
         process.vacate(host);
-        Resting.add(process);
+        Passivated.add(process);
         if (process.mailbox().enlist(rest) || Fault.PROCESS_IDLES_WITH_MESSAGE.isPlanted()) {
             return true;
         }
-        Resting.remove(process);
+        Passivated.remove(process);
         process.enter(host);
         host.setContext(c.context);
         host.check();

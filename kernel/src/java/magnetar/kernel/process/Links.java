@@ -44,13 +44,13 @@ public final class Links extends Bag<Pid> {
      */
     public static boolean link(LocalProcess me, Pid other) {
         Fiber.current().enter();
-        Ways.settle(other);
+        InFlight.settle(other);
         LocalProcess p = ProcessTable.live(other);
         if (p == me || isLinked(me, other) || p != null && underBoth(p, me, JOIN)) {
             return true;
         }
         me.fiber().check(); // this process may have been killed itself
-        Ways.settle(other, me.pid());
+        InFlight.settle(other, me.pid());
         return me.trapsNoproc(other);
     }
 
@@ -64,7 +64,7 @@ public final class Links extends Bag<Pid> {
     /** Removes a link, if there is one. From now on the death of the other has no effect here. */
     public static void unlink(LocalProcess me, Pid other) {
         Fiber.current().enter();
-        Ways.settle(other);
+        InFlight.settle(other);
         LocalProcess p = ProcessTable.live(other);
         if (p == null || p == me) {
             Simulated.switchPoint();

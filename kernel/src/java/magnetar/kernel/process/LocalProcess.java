@@ -77,7 +77,7 @@ public final class LocalProcess extends Region {
     // Set by the starter, then by any thread.
     private volatile Pid leader;
 
-    // Guarded by the lock of the part of Resting that lists this process.
+    // Guarded by the lock of the part of Passivated that lists this process.
     LocalProcess restsBefore;
     LocalProcess restsAfter;
     boolean listedAtRest;

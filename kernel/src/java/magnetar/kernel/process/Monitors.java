@@ -47,7 +47,7 @@ public final class Monitors {
      * @param mode how the reference works as an address
      */
     public static Ref monitor(LocalProcess me, Pid watched, Object object, Object tag, Ref.Alias mode) {
-        Ways.settle(watched);
+        InFlight.settle(watched);
         LocalProcess p = ProcessTable.live(watched);
         Monitor m = make(me, p == null ? watched : p.pid(), object, tag, mode);
         if (keep(me, m)) {
@@ -90,7 +90,7 @@ public final class Monitors {
     static void begin(LocalProcess me, Monitor m, LocalProcess watched) {
         Simulated.switchPoint();
         if (watched == null || !watch(watched, m)) {
-            Ways.settle(m.watched, me.pid());
+            InFlight.settle(m.watched, me.pid());
             fire(me, m, Words.get().noproc);
         }
         Simulated.switchPoint();
@@ -160,7 +160,7 @@ public final class Monitors {
         if (!(ref instanceof Monitor m)) {
             return false;
         }
-        Ways.settle(m.watched);
+        InFlight.settle(m.watched);
         boolean was;
         Simulated.switchPoint();
         synchronized (me) {

@@ -140,7 +140,7 @@ final class OpenMailbox extends Mailbox {
 
     /** True if its owner is passivated. */
     boolean holdsOneAtRest() {
-        return word instanceof AtRest;
+        return word instanceof PassivatedWaiter;
     }
 
     @Override

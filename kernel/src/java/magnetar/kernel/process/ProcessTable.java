@@ -78,7 +78,7 @@ public final class ProcessTable {
 
     /** Like {@link #live}, after everything has arrived that the current fiber has sent to the process. */
     public static LocalProcess reach(Pid pid) {
-        Ways.settle(pid);
+        InFlight.settle(pid);
         return live(pid);
     }
 
@@ -97,7 +97,7 @@ public final class ProcessTable {
         // Each list is read twice: a process is in at least one of them at each instant, but may change to
         // the other between two reads.
         for (int look = 0; look < 2; look++) {
-            addLive(Resting.all(), all);
+            addLive(Passivated.all(), all);
             Fibers.homes(home -> {
                 if (home instanceof LocalProcess p && p.pid().process() == p) {
                     all.add(p);

@@ -24,7 +24,7 @@ public final class Send {
         if (receiver != null && Simulated.loses(to, message)) {
             DeadLetters.add(to, message);
         } else if (receiver != null && mayBeHeard(sender, message, to)) {
-            Ways.message(sender, receiver, to, message);
+            InFlight.message(sender, receiver, to, message);
         }
         return message;
     }
@@ -75,7 +75,7 @@ public final class Send {
         Fiber sender = Fiber.current();
         sender.enter();
         if (mayBeHeard(sender, message, to)) {
-            Ways.control(sender, to, message);
+            InFlight.control(sender, to, message);
         }
     }
 
@@ -110,7 +110,7 @@ public final class Send {
         LocalProcess receiver = ProcessTable.live(to);
         LocalProcess from = LocalProcess.of(sender);
         if (receiver != null && !isExiting(from)) {
-            Ways.exit(from == null ? sender : from.pid(), receiver, reason, false);
+            InFlight.exit(from == null ? sender : from.pid(), receiver, reason, false);
             sender.check(); // the sender may have sent the signal to itself
         }
     }

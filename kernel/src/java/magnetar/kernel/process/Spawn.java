@@ -199,7 +199,7 @@ public final class Spawn {
     }
 
     /**
-     * Gives a passivated process a fiber again. At each instant the process is in Resting or in the list of
+     * Gives a passivated process a fiber again. At each instant the process is in Passivated or in the list of
      * fibers.
      */
     static void activate(LocalProcess process, Callable<?> work, Object context) {
@@ -209,7 +209,7 @@ public final class Spawn {
         }
         Fiber fiber = Fibers.prepare(process.pid().label(), process, new Body(process, work));
         fiber.setContext(context);
-        Resting.remove(process);
+        Passivated.remove(process);
         begin(process, fiber); // if that fails, the process is killed
     }
 

@@ -106,7 +106,7 @@ final class SimFiber implements Executor {
 
     /** Its present line of the program, or null. */
     String line() {
-        return Lines.ofProgram(thread.getStackTrace());
+        return SourceLines.ofProgram(thread.getStackTrace());
     }
 
     @Override

@@ -47,9 +47,9 @@ public final class Simulation {
     final Config config;
     final SimWorld world;
     private final Strategy strategy;
-    private final Journal journal;
-    private final Chaos chaos = new Chaos(this);
-    private final Verdict verdict = new Verdict(this);
+    private final EventLog journal;
+    private final FaultInjector chaos = new FaultInjector(this);
+    private final FailureReport verdict = new FailureReport(this);
 
     // Only accessed on the carrier, or by the fiber that it runs.
     long now;
@@ -78,7 +78,7 @@ public final class Simulation {
         this.config = config;
         this.strategy = strategy;
         this.world = new SimWorld(this, config.seed);
-        this.journal = new Journal(config, fibers);
+        this.journal = new EventLog(config, fibers);
     }
 
     /** True if {@code java.lang} is open, which a simulation needs. */
@@ -293,7 +293,7 @@ public final class Simulation {
         if (ending) {
             return null;
         }
-        Point p = Point.at(last, Place.REST, runnable);
+        ChoicePoint p = ChoicePoint.at(last, Place.REST, runnable);
         Choice c = strategy.decide(p);
         if (c == null) {
             return null;
@@ -431,7 +431,7 @@ public final class Simulation {
                 && Wheel.of(world).nextNanos() != Long.MAX_VALUE;
         List<SimFiber> victims = chaos.victims(me);
         List<LocalProcess> resting = chaos.resting(me);
-        Point p = Point.at(me, Place.SWITCH, runnable, victims, resting, hurries);
+        ChoicePoint p = ChoicePoint.at(me, Place.SWITCH, runnable, victims, resting, hurries);
         if (!runnable.isEmpty() || !victims.isEmpty() || !resting.isEmpty()) {
             decide(p);
         }
@@ -445,7 +445,7 @@ public final class Simulation {
         return endless;
     }
 
-    private void decide(Point p) {
+    private void decide(ChoicePoint p) {
         Choice c = strategy.decide(p);
         if (c == null) {
             return;
@@ -496,14 +496,14 @@ public final class Simulation {
         if (ending || !config.may(what)) {
             return null;
         }
-        Choice c = strategy.decide(Point.at(last, place, List.of()));
+        Choice c = strategy.decide(ChoicePoint.at(last, place, List.of()));
         if (c != null) {
             choices.add(c);
         }
         return c;
     }
 
-    Chaos chaos() {
+    FaultInjector chaos() {
         return chaos;
     }
 

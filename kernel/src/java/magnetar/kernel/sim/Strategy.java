@@ -24,7 +24,7 @@ public abstract class Strategy {
     private static final int LATEST = 20;
 
     /** The choice at this point, or null for the default. */
-    abstract Choice decide(Point point);
+    abstract Choice decide(ChoicePoint point);
 
     /** Called when the fiber spins, and so asks to be passed over. */
     void yields(SimFiber fiber) {}
@@ -58,7 +58,7 @@ public abstract class Strategy {
         }
 
         @Override
-        final Choice decide(Point p) {
+        final Choice decide(ChoicePoint p) {
             Choice fault = injected < config.maxFaults && faults.nextDouble() < config.faultRate ? fault(p) : null;
             if (fault != null) {
                 injected++;
@@ -67,7 +67,7 @@ public abstract class Strategy {
             return p.runnable().isEmpty() ? null : schedule(p);
         }
 
-        private Choice fault(Point p) {
+        private Choice fault(ChoicePoint p) {
             List<Choice> possible = new ArrayList<>();
             if (p.place() == Place.MESSAGE) {
                 possible.add(p.fault(Choice.What.LOSE, -1));
@@ -90,7 +90,7 @@ public abstract class Strategy {
             return possible.isEmpty() ? null : possible.get(faults.nextInt(possible.size()));
         }
 
-        abstract Choice schedule(Point p);
+        abstract Choice schedule(ChoicePoint p);
     }
 
     private static final class Uniform extends Drawn {
@@ -99,7 +99,7 @@ public abstract class Strategy {
         }
 
         @Override
-        Choice schedule(Point p) {
+        Choice schedule(ChoicePoint p) {
             int n = p.runnable().size();
             int drawn = random.nextInt(p.mayStay() ? n + 1 : n);
             return drawn == n || drawn == 0 && !p.mayStay() ? null : p.run(p.runnable().get(drawn));
@@ -129,7 +129,7 @@ public abstract class Strategy {
         }
 
         @Override
-        Choice schedule(Point p) {
+        Choice schedule(ChoicePoint p) {
             if (changes.contains(++step)) {
                 yields(p.fiber());
             }
@@ -162,7 +162,7 @@ public abstract class Strategy {
         }
 
         @Override
-        Choice decide(Point p) {
+        Choice decide(ChoicePoint p) {
             Choice c = choices.get(Choice.key(p.place(), p.fiber().number, p.index()));
             if (c != null && isPossible(c, p)) {
                 left--;
@@ -174,7 +174,7 @@ public abstract class Strategy {
             return null;
         }
 
-        private void branch(Point p) {
+        private void branch(ChoicePoint p) {
             List<SimFiber> others = p.runnable();
             others.subList(p.mayStay() || others.isEmpty() ? 0 : 1, others.size()).forEach(f -> branches.add(p.run(f)));
             p.victims().forEach(v -> branches.add(p.fault(Choice.What.KILL, v.number)));
@@ -195,7 +195,7 @@ public abstract class Strategy {
             }
         }
 
-        private static boolean isPossible(Choice c, Point p) {
+        private static boolean isPossible(Choice c, ChoicePoint p) {
             return switch (c.what()) {
                 case PREEMPT, PREFER -> p.runnable(c.target()) != null;
                 case KILL_AT_REST -> p.resting(c.target()) != null;

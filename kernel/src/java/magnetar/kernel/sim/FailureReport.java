@@ -9,7 +9,7 @@ import java.util.Set;
  *
  * <p>Invariant: the first problem counts. Any thread may set it.
  */
-final class Verdict {
+final class FailureReport {
     private static final String REAL_TIME = ": Thread/sleep, a deref with a time-out, or another timed wait of the JDK. "
             + "In a simulation time is virtual: use the library's sleep or timeout.";
 
@@ -18,7 +18,7 @@ final class Verdict {
     private volatile Run.Problem problem; // written under the monitor
     private volatile SimFiber woken; // by another thread
 
-    Verdict(Simulation simulation) {
+    FailureReport(Simulation simulation) {
         this.simulation = simulation;
     }
 
@@ -86,7 +86,7 @@ final class Verdict {
             stop("TIMED_WAIT", f + " waits for real time" + REAL_TIME);
             return;
         }
-        foreignWake(f, "the thread \"" + t.getName() + "\"" + where(Lines.ofProgram(t.getStackTrace())));
+        foreignWake(f, "the thread \"" + t.getName() + "\"" + where(SourceLines.ofProgram(t.getStackTrace())));
     }
 
     private void foreignWake(SimFiber f, String who) {
@@ -96,7 +96,7 @@ final class Verdict {
 
     /** Called if the fiber has woken a thread that is not part of the simulation. */
     void met(SimFiber f, Thread stranger) {
-        stop("FOREIGN_THREAD", f + where(f.line()) + ", meets the thread \"" + stranger.getName() + "\"" + where(Lines.ofProgram(stranger.getStackTrace()))
+        stop("FOREIGN_THREAD", f + where(f.line()) + ", meets the thread \"" + stranger.getName() + "\"" + where(SourceLines.ofProgram(stranger.getStackTrace()))
                 + ", which is not part of the simulation: start it as a fiber (fork, go, spawn) inside of it.");
     }
 
@@ -108,7 +108,7 @@ final class Verdict {
 
     /** Called if the current fiber did something that cannot be simulated. Returns the sentence. */
     String refuse(String what) {
-        String sentence = what + where(Lines.ofProgram(Thread.currentThread().getStackTrace()))
+        String sentence = what + where(SourceLines.ofProgram(Thread.currentThread().getStackTrace()))
                 + ": it runs on a thread that no seed orders. Start a fiber instead, with fork, go or spawn.";
         stop("FOREIGN_THREAD", sentence);
         return sentence;

@@ -16,8 +16,8 @@ import magnetar.kernel.time.Wheel;
  * and the timer thread tries again at each tick. So the message that woke the process is handled. The list
  * and its timer allocate nothing at that time.
  */
-final class AtRest extends Waiter {
-    private static final AtomicReference<AtRest> STRANDED = new AtomicReference<>();
+final class PassivatedWaiter extends Waiter {
+    private static final AtomicReference<PassivatedWaiter> STRANDED = new AtomicReference<>();
     private static final AtomicBoolean IS_TRIED_AGAIN = new AtomicBoolean();
     private static final Again AGAIN = new Again();
 
@@ -26,9 +26,9 @@ final class AtRest extends Waiter {
     private final Object context;
 
     // Written by the thread that adds this to the list.
-    private AtRest stranded;
+    private PassivatedWaiter stranded;
 
-    AtRest(LocalProcess process, Callable<?> next, Object context) {
+    PassivatedWaiter(LocalProcess process, Callable<?> next, Object context) {
         this.process = process;
         this.next = next;
         this.context = context;
@@ -69,9 +69,9 @@ final class AtRest extends Waiter {
         @Override
         protected void expire() {
             IS_TRIED_AGAIN.set(false);
-            AtRest a = STRANDED.getAndSet(null);
+            PassivatedWaiter a = STRANDED.getAndSet(null);
             while (a != null) {
-                AtRest after = a.stranded;
+                PassivatedWaiter after = a.stranded;
                 a.stranded = null;
                 a.complete(null, null);
                 a = after;

@@ -17,10 +17,10 @@ import magnetar.kernel.time.Durations;
  * Processes for the checks, in the kernel's default language: its constants are strings, its messages are
  * lists.
  */
-final class Play {
+final class Harness {
     static final long SECOND = 1_000_000_000L;
 
-    private Play() {}
+    private Harness() {}
 
     /**
      * Runs the body in a fiber of this world, with switch points on. Processes that it spawns are in that

@@ -15,14 +15,14 @@ import magnetar.kernel.sim.Choice.Place;
  * @param resting the passivated processes that may be killed here
  * @param timers true if time may pass here
  */
-record Point(SimFiber fiber, Place place, int index, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> resting, boolean timers) {
+record ChoicePoint(SimFiber fiber, Place place, int index, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> resting, boolean timers) {
     /** The next choice point of this kind of the fiber, without faults. */
-    static Point at(SimFiber fiber, Place place, List<SimFiber> runnable) {
+    static ChoicePoint at(SimFiber fiber, Place place, List<SimFiber> runnable) {
         return at(fiber, place, runnable, List.of(), List.of(), false);
     }
 
-    static Point at(SimFiber fiber, Place place, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> resting, boolean timers) {
-        return new Point(fiber, place, ++fiber.points[place.ordinal()], runnable, victims, resting, timers);
+    static ChoicePoint at(SimFiber fiber, Place place, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> resting, boolean timers) {
+        return new ChoicePoint(fiber, place, ++fiber.points[place.ordinal()], runnable, victims, resting, timers);
     }
 
     /** True if the fiber can continue. */

@@ -18,17 +18,17 @@ import magnetar.kernel.time.Wheel;
  *
  * <p>Invariant: that fiber kills at the chosen step. While it delivers a signal, no victim is chosen.
  */
-final class Chaos implements Runnable {
+final class FaultInjector implements Runnable {
     private static final long MILLI = 1_000_000;
 
     private final Simulation simulation;
-    private final Post post = new Post();
+    private final DelayedSignals post = new DelayedSignals();
 
     // Only accessed on the carrier, or by the fiber that it runs.
     private LocalProcess victim;
     private boolean delivers;
 
-    Chaos(Simulation simulation) {
+    FaultInjector(Simulation simulation) {
         this.simulation = simulation;
     }
 
@@ -148,7 +148,7 @@ final class Chaos implements Runnable {
 
     /** Delivers every delayed signal from one to the other. */
     void letArrive(Object from, Object to) {
-        for (Post.Letter l = post.first(from, to); l != null; l = post.first(from, to)) {
+        for (DelayedSignals.Letter l = post.first(from, to); l != null; l = post.first(from, to)) {
             if (!post.deliver(l)) {
                 simulation.letOthersRun(); // another fiber is delivering it
             }
@@ -156,7 +156,7 @@ final class Chaos implements Runnable {
     }
 
     private void deliver() {
-        for (Post.Letter l = post.next(simulation.now); l != null && !simulation.ending; l = post.next(simulation.now)) {
+        for (DelayedSignals.Letter l = post.next(simulation.now); l != null && !simulation.ending; l = post.next(simulation.now)) {
             delivers = true;
             post.deliver(l);
             delivers = false;

@@ -11,13 +11,13 @@ import magnetar.kernel.process.ProcessTable;
  * The records of a run: its event log, and the fullest mailbox. Only accessed on the carrier, or by the fiber
  * that it runs.
  */
-final class Journal {
+final class EventLog {
     private final Config config;
     private final Names names;
     private final List<Event> events = new ArrayList<>();
     private Run.Fullest fullest = new Run.Fullest(null, 0);
 
-    Journal(Config config, List<SimFiber> fibers) {
+    EventLog(Config config, List<SimFiber> fibers) {
         this.config = config;
         this.names = new Names(fibers);
     }

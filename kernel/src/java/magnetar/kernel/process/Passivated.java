@@ -20,21 +20,21 @@ import java.util.List;
  *
  * <p>Lock order: the lock of a part is the innermost one.
  */
-final class Resting {
-    private static final Resting[] PARTS = new Resting[16];
+final class Passivated {
+    private static final Passivated[] PARTS = new Passivated[16];
 
     static {
         for (int i = 0; i < PARTS.length; i++) {
-            PARTS[i] = new Resting();
+            PARTS[i] = new Passivated();
         }
     }
 
     // Guarded by this.
     private LocalProcess first;
 
-    private Resting() {}
+    private Passivated() {}
 
-    private static Resting partOf(LocalProcess process) {
+    private static Passivated partOf(LocalProcess process) {
         return PARTS[process.pid().hashCode() & (PARTS.length - 1)];
     }
 
@@ -49,7 +49,7 @@ final class Resting {
     /** All of them, unordered. */
     static List<LocalProcess> all() {
         List<LocalProcess> all = new ArrayList<>();
-        for (Resting part : PARTS) {
+        for (Passivated part : PARTS) {
             part.addTo(all);
         }
         return all;

@@ -11,8 +11,8 @@ import magnetar.kernel.fiber.Simulated;
  * <p>Invariant: outside of a simulation nothing is allocated here, because a death is reported even when
  * memory has run out. So each method asks {@link Simulated#mayDelay} before it makes the delayed delivery.
  */
-final class Ways {
-    private Ways() {}
+final class InFlight {
+    private InFlight() {}
 
     /** The sender: the process of the fiber, else the fiber. */
     private static Object source(Fiber sender) {

@@ -18,7 +18,7 @@ import java.util.Map;
  *   <li>Each signal arrives once, whichever fiber delivers it.
  * </ol>
  */
-final class Post {
+final class DelayedSignals {
     /**
      * The pair of a sending process or fiber and a receiving process. Only a key of a map that is never
      * iterated.
