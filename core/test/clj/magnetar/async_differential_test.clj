@@ -128,7 +128,7 @@
       (operate library (channels where) called what))))
 
 (defn- ordered
-  "The log with the callbacks of one step in the order in which they were left: who is called first is nobody's promise."
+  "The log with the callbacks of one step in the order in which they were left, because the order of their calls is not promised."
   [log]
   (mapcat #(sort-by second %) (partition-by first log)))
 

@@ -319,7 +319,7 @@
 ;; ---- reachability
 
 (defn- go-that-nobody-can-reach
-  "A weak reference to what a go holds that waits on a channel which nobody else knows."
+  "A weak reference to an object that a go block holds, which waits on a channel that is otherwise unreachable."
   []
   (let [held (byte-array 1000)
         waiting (promise)

@@ -25,7 +25,7 @@
     :merge theirs/merge, :into theirs/into}])
 
 (defmacro ^:private in-both-directions
-  "Does body once for each direction, with `lane` bound to its operations."
+  "Runs the body once for each direction, with the symbol bound to the operations of that direction."
   [lane & body]
   `(doseq [lane# lanes]
      (testing (:title lane#)

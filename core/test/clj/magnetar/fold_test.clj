@@ -59,7 +59,7 @@
     (.deleteOnExit)
     (spit text)))
 
-;; ---- the answer is that of the reduction in order
+;; ---- the answer is the answer of the reduction in order
 
 (def ^:private shapes
   {:vector vec

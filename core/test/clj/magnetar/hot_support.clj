@@ -36,7 +36,7 @@
   (apply (value ns name) args))
 
 (defn new-name
-  "The symbol of a namespace that nobody has used."
+  "The symbol of a namespace that is not used yet."
   [hint]
   (symbol (str "magnetar.hot-test." (gensym hint))))
 

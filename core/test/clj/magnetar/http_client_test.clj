@@ -84,7 +84,7 @@
 (deftest all-pages-are-in-flight-together-and-all-arrive-whichever-way-they-are-fetched
   (doseq [n [20 90], [way run] ways]
     (testing (str n " pages: " way)
-      (let [all-there (CountDownLatch. n) ; nobody is answered before all have asked
+      (let [all-there (CountDownLatch. n) ; the server answers only when all have asked
             server (start-server #(do (.countDown all-there) (.await all-there)))]
         (try
           (with-open [client (HttpClient/newHttpClient)]

@@ -1,5 +1,5 @@
 (ns magnetar.otp-repairs-test
-  "What OTP does at the edges of servers: processes that continue, addresses of nobody, options that are wrong."
+  "What OTP does at the edges of servers: processes that continue, addresses without a process, options that are wrong."
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing use-fixtures]]
@@ -167,7 +167,7 @@
     (is (= reason (why #(stop address)))))
   (is (= :magnetar/bad-address (first (processes/misuse #(proc-lib/stop "text"))))))
 
-;; ---- addresses of nobody
+;; ---- addresses without a process
 
 (deftest a-message-to-a-name-of-a-node-that-no-process-has-is-dropped
   (is (= :m (! [::nobody (actor/node)] :m)))

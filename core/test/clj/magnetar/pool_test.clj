@@ -1,5 +1,5 @@
 (ns magnetar.pool-test
-  "Pools: who borrows, who waits, who dies."
+  "Pools: borrowing, waiting, deaths."
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing use-fixtures]]

@@ -1,5 +1,5 @@
 (ns magnetar.spec-test
-  "Each clause of SPEC.md is proved by a test that cites it, and no test cites a clause that does not exist."
+  "Each clause of SPEC.md names a test that proves it and that cites it, and no test cites a clause that does not exist."
   (:require
    [clojure.java.io :as io]
    [clojure.set :as set]
@@ -25,6 +25,27 @@
              [_ list] (re-seq #":spec \[([^\]]+)\]" source)
              [_ clause] (re-seq #"\"([^\"]+)\"" list)]
          clause)))
+
+;; --- the tests that the clauses name
+
+(defn- citations
+  "The pairs of a clause and a test that cites it, in this source."
+  [source]
+  (let [[_ namespace] (re-find #"\(ns\s+(?:\^\S+\s+)*magnetar\.(\S+)" source)]
+    (for [[_ list test] (re-seq #":spec \[([^\]]+)\][^{}]*\}\s+(?:\^\S+\s+)*([^\s()\[\]]+)" source)
+          [_ clause] (re-seq #"\"([^\"]+)\"" list)]
+      [clause (str namespace "/" test)])))
+
+(defn- named
+  "The pairs of a clause and a test that it names."
+  []
+  (for [[_ clause text] (re-seq #"(?s)- \*\*([A-Z]+\d+)\*\* (.*?)(?=\n- |\n\n|$)" (slurp (io/file home "SPEC.md")))
+        [_ test] (re-seq #"`([a-z0-9.-]+-test/[^`]+)`" text)]
+    [clause test]))
+
+(deftest each-clause-names-a-test-that-cites-it
+  (is (= [] (remove (set (map first (named))) (clauses))))
+  (is (= #{} (set/difference (set (named)) (set (mapcat citations (test-sources)))))))
 
 (deftest the-clauses-are-numbered-in-order-and-no-number-twice
   (is (apply < (map #(parse-long (subs % 1)) (clauses)))))

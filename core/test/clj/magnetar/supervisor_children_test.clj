@@ -1,5 +1,5 @@
 (ns magnetar.supervisor-children-test
-  "Children of supervisors beyond the scenarios of OTP: scopes, pipelines, and starts that are none."
+  "Children of supervisors beyond the scenarios of OTP: scopes, pipelines, and values that are not a start."
   (:require
    [clojure.test :refer [deftest is testing use-fixtures]]
    [magnetar.actor :as actor :refer [receive]]
@@ -113,7 +113,7 @@
                       [#(sup/scope-link 5) :magnetar/not-a-function]]]
     (is (= reason (first (processes/misuse f))))))
 
-;; ---- starts that are none
+;; ---- values that are not a start
 
 (defn- flaw-of [spec]
   ((juxt :why :path) (refusal #(sup/start-link spec))))

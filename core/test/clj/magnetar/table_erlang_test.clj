@@ -1,5 +1,5 @@
 (ns magnetar.table-erlang-test
-  "The differential lane of tables: random programs of operations on each kind of table, here and in a real `erl`, with the same results.
+  "The differential test of tables: random programs of operations on each kind of table, here and in a real `erl`, with the same results.
 
   `bin/magnetar test --with-erl magnetar.table-erlang-test`; JAVA_OPTS=-Dmagnetar.runs=N for more programs. A tuple of Erlang is a vector here, an
   atom a keyword, a binary a string."

@@ -92,7 +92,7 @@
   (map #(str alias "/" %) (keys (ns-publics (get (ns-aliases *ns*) (symbol alias))))))
 
 (defn completions
-  "Names that start with `word` in the current namespace; after alias/, those of the aliased one."
+  "Names that start with `word` in the current namespace; after alias/, names of the aliased one."
   [word]
   (let [[_ alias] (re-matches #"([^/]+)/.*" word)
         names (if (and alias (get (ns-aliases *ns*) (symbol alias)))

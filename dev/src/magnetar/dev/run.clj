@@ -118,7 +118,7 @@
             :else (recur (conj forms form))))))))
 
 (def ^:private declarations
-  "Heads of forms that run nothing, but for what begins with `def`."
+  "Heads of forms that run nothing, except the ones that begin with `def`."
   #{"ns" "in-ns" "comment" "declare" "set!" "import" "alias"})
 
 (defn- declaration? [form]

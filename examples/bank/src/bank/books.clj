@@ -33,7 +33,7 @@
   (DriverManager/getConnection url))
 
 (defn open
-  "Makes the tables anew, with n accounts of this balance each."
+  "Makes new tables, with n accounts of this balance each."
   [url n balance]
   (with-open [c (connect url)]
     (update! c "DROP TABLE IF EXISTS ledger")
@@ -75,7 +75,7 @@
         (throw t)))))
 
 (defn careless-transfer
-  "The same without a transaction: whoever dies in between leaves the debit behind."
+  "The same without a transaction: a process that dies in between leaves the debit behind."
   [url payer payee amount between]
   (with-open [c (connect url)]
     (move c payer payee amount between)))

@@ -7,8 +7,8 @@
    [crawler.crawl :as crawl]
    [crawler.experiments :as experiments]
    [crawler.interrupt :as interrupt]
-   [crawler.lanes :as lanes]
    [crawler.progress :as progress]
+   [crawler.runners :as runners]
    [crawler.server :as server]
    [crawler.site :as site]
    [crawler.summary :as summary]
@@ -95,13 +95,13 @@
   (str/trim (str/join " " title)))
 
 (defn turns
-  "Returns the runs of `rows` by `n` lanes, as [id index-of-lane], in the order to do them: each run of a row is done by all lanes in
+  "Returns the runs of `rows` by `n` runners, as [id index-of-runner], in the order to do them: each run of a row is done by all runners in
   turn, and each time another one begins. So no library always has the machine in the state that another one left."
   [rows n]
   (let [times (into {} (map (juxt :id #(:times % 1))) rows)
         runs  (mapcat #(repeat (times %) %) experiments/order)]
-    (mapcat (fn [first-lane id]
-              (map #(vector id (mod (+ first-lane %) n)) (range n)))
+    (mapcat (fn [first-runner id]
+              (map #(vector id (mod (+ first-runner %) n)) (range n)))
             (range)
             runs)))
 
@@ -111,41 +111,41 @@
   (if (or failed (and old new (not (:failed new)) (<= (:ms old) (:ms new)))) old (or new old)))
 
 (defn- measure-all
-  "Returns the results of each of `lanes` by row, without those that come after an interrupt."
-  [context lanes interrupted?]
-  (say "Warming up " (str/join ", " (map name-of lanes)) " ..")
-  (run! #(when-not (interrupted?) (lanes/warm-up % context patience-ms)) lanes)
+  "Returns the results of each of `runners` by row, without those that come after an interrupt."
+  [context runners interrupted?]
+  (say "Warming up " (str/join ", " (map name-of runners)) " ..")
+  (run! #(when-not (interrupted?) (runners/warm-up % context patience-ms)) runners)
   (say "Measuring them in turn ..")
-  (let [turns (turns experiments/rows (count lanes))
+  (let [turns (turns experiments/rows (count runners))
         count-one (progress/counter (count turns))]
     (try
-      (reduce (fn [results [id lane]]
-                (let [result (when-not (interrupted?) (lanes/measure (lanes lane) id))]
+      (reduce (fn [results [id runner]]
+                (let [result (when-not (interrupted?) (runners/measure (runners runner) id))]
                   (count-one result)
-                  (cond-> results result (update-in [lane id] better result))))
-              (vec (repeat (count lanes) {}))
+                  (cond-> results result (update-in [runner id] better result))))
+              (vec (repeat (count runners) {}))
               turns)
       (finally (progress/clear)))))
 
-(defn- await-lanes
-  "Blocks until all of `lanes` are ready. Fails when one cannot be, unless it was stopped by an interrupt."
-  [lanes interrupted?]
+(defn- await-runners
+  "Blocks until all of `runners` are ready. Fails when one cannot be, unless it was stopped by an interrupt."
+  [runners interrupted?]
   (try
-    (run! lanes/await-ready lanes)
+    (run! runners/await-ready runners)
     (catch ExceptionInfo e
       (when-not (interrupted?)
         (throw e)))))
 
 (defn- compare-libraries
-  "Measures each of `lanes` and prints the table, when Ctrl-C ends it early the part that is known; returns false
+  "Measures each of `runners` and prints the table, when Ctrl-C ends it early the part that is known; returns false
   then, else true."
-  [lanes context]
+  [runners context]
   (interrupt/call-interruptible
-    #(run! lanes/stop lanes)
+    #(run! runners/stop runners)
     (fn [interrupted?]
-      (await-lanes lanes interrupted?)
-      (let [results (measure-all context lanes interrupted?)
-            titles  (map :title lanes)]
+      (await-runners runners interrupted?)
+      (let [results (measure-all context runners interrupted?)
+            titles  (map :title runners)]
         (say "\n" (when (interrupted?) "Interrupted. So far:\n") (table/text experiments/rows titles results))
         (run! say (table/failures titles results))
         (not (interrupted?))))))
@@ -165,11 +165,11 @@ Try next: `bin/magnetar demo DIR` with HTML of your own, `bin/magnetar repl` for
        " times over on loopback, each after 500 to 1,500 ms."))
 
 (defn- tell
-  "Runs the story over `folder` with the `lanes` and `servers`; returns true when it was told to the end."
-  [folder lanes {:keys [large] :as servers}]
+  "Runs the story over `folder` with the `runners` and `servers`; returns true when it was told to the end."
+  [folder runners {:keys [large] :as servers}]
   (introduce folder servers)
   (and (crawl-large large)
-       (compare-libraries lanes (context servers folder))))
+       (compare-libraries runners (context servers folder))))
 
 (defn run
   "Runs the demo over the HTML in `folder` (a File); nil for the project's own papers, found at `root`, rendered
@@ -177,14 +177,14 @@ Try next: `bin/magnetar demo DIR` with HTML of your own, `bin/magnetar repl` for
   [{:keys [folder root]}]
   (let [start   (System/nanoTime)
         cache   (io/file root ".cache")
-        loading (future (lanes/launch-all cache))
+        loading (future (runners/launch-all cache))
         folder  (or folder (site/build root cache))
         servers (start-servers folder)
-        lanes   @loading]
+        runners   @loading]
     (try
-      (when (tell folder lanes servers)
+      (when (tell folder runners servers)
         (say meaning)
         (say (fill "\nAll in %.0f s." (/ (- (System/nanoTime) start) 1e9))))
       (finally
-        (run! lanes/stop lanes)
+        (run! runners/stop runners)
         (run! server/stop (vals servers))))))

@@ -82,7 +82,7 @@
         (boolean (re-find #"(?i)^\s*(text/html|application/xhtml\+xml)\b" content-type)))))
 
 (defn- encoding
-  "Returns the name of the encoding that makes a body unreadable to us, nil when there is none. We ask for none."
+  "Returns the name of the encoding that makes a body unreadable to us, or nil. We ask for a plain body."
   [headers]
   (when-let [encoding (header headers "content-encoding")]
     (when-not (contains? #{"" "identity"} (str/lower-case (str/trim encoding)))
@@ -104,7 +104,7 @@
 ;; From answer to outcome.
 
 (defn- page
-  "Returns the outcome of a final `response`: an HTML page's `:body`, or why there is none."
+  "Returns the outcome of a final `response`: an HTML page's `:body`, or why it has no body."
   [^HttpResponse response]
   (let [status  (.statusCode response)
         headers (.headers response)

@@ -9,7 +9,7 @@
    (clojure.lang PersistentQueue)))
 
 (defn- wanted?
-  "True when `link` belongs to the crawl: a page of its hosts, or an address nobody understands."
+  "True when `link` belongs to the crawl: a page of its hosts, or an address that cannot be parsed."
   [{:keys [hosts]} {:keys [bad] :as link}]
   (or bad (nil? hosts) (contains? hosts (url/host (:url link)))))
 

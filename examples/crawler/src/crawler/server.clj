@@ -2,7 +2,7 @@
   "A web site on loopback, to crawl at will: a folder of HTML with the latency of a real network, beside pages
   that fail in every way a page can.
 
-  Latency is drawn from a seed and the path, so a page takes equally long for everyone who asks."
+  Latency is drawn from a seed and the path, so a page takes equally long for each client."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str])

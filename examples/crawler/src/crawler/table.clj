@@ -16,15 +16,15 @@
     :else         (milliseconds ms)))
 
 (defn- ideal
-  "Returns the least of the ideals that the lanes' `results` for a row agree on up to noise."
+  "Returns the least of the ideals that the runners' `results` for a row agree on up to noise."
   [results]
   (let [ideals (keep :ideal results)]
     (if (seq ideals) (milliseconds (apply min ideals)) "")))
 
 (defn- line-of
-  "Returns the texts of one `row`: its title, a cell per lane, the ideal."
-  [results-by-lane {:keys [id title]}]
-  (let [results (map #(get % id) results-by-lane)]
+  "Returns the texts of one `row`: its title, a cell per runner, the ideal."
+  [results-by-runner {:keys [id title]}]
+  (let [results (map #(get % id) results-by-runner)]
     (concat [title] (map cell results) [(ideal results)])))
 
 (defn- pad [widths texts]
@@ -38,19 +38,19 @@
    (concat ["milliseconds"] (map second titles) ["ideal"])])
 
 (defn text
-  "Returns a table with a line per row, a column per lane (its `titles`, of two lines, above), and the ideal, all in
+  "Returns a table with a line per row, a column per runner (its `titles`, of two lines, above), and the ideal, all in
   milliseconds."
-  [rows titles results-by-lane]
-  (let [lines  (concat (heads titles) (map #(line-of results-by-lane %) rows))
+  [rows titles results-by-runner]
+  (let [lines  (concat (heads titles) (map #(line-of results-by-runner %) rows))
         widths (apply map (fn [& column] (apply max (map count column))) lines)
         rule   (map #(str/join (repeat % "-")) widths)
         [above below & body] lines]
     (str/join \newline (map #(str/trimr (pad widths %)) (list* above below rule body)))))
 
 (defn failures
-  "Returns a sentence per row and lane that failed."
-  [titles results-by-lane]
-  (for [[title results] (map vector titles results-by-lane)
+  "Returns a sentence per row and runner that failed."
+  [titles results-by-runner]
+  (for [[title results] (map vector titles results-by-runner)
         {:keys [id failed]} (vals results)
         :when failed]
     (str (str/join " " title) ", " (name id) ": " failed)))

@@ -30,7 +30,7 @@
 (def ^:private patience-ms 20000)
 
 (defn- result
-  "Returns the summary of `crawl`; `:hangs` when there is none in time."
+  "Returns the summary of `crawl`; `:hangs` when it does not come in time."
   [crawl]
   (a/alt!!
     (:summary crawl)         ([summary] summary)

@@ -30,7 +30,7 @@
     (f (str "http://127.0.0.1:" (.getLocalPort listener) "/"))))
 
 (defn free-port
-  "Returns a loopback port on which nobody listens."
+  "Returns a loopback port without a listener."
   []
   (with-open [listener (ServerSocket. 0 1 (InetAddress/getLoopbackAddress))]
     (.getLocalPort listener)))

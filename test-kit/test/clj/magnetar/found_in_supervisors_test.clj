@@ -18,7 +18,7 @@
   (actor/flag :trap-exit true)
   (loop [] (receive [:EXIT _ :shutdown] (recur) [:EXIT _ why] (actor/exit why))))
 
-;; Its link was taken away before it was told to end: nobody told it of the death.
+;; Its link was removed before it was told to end, so it did not learn of the death.
 (deftest a-child-that-is-being-stopped-does-not-outlive-its-supervisor
   (doseq [spec [{:children [{:id :deaf :start [actor/spawn-link* deaf] :shutdown 1000}]}
                 {:strategy :simple-one-for-one :children [{:id :deaf :start [actor/spawn-link* deaf] :shutdown 1000}]}]]
@@ -77,7 +77,7 @@
         (when (next @left) (vswap! left rest))
         (f)))))
 
-;; Of two failed starts of a one-for-all one was tried again, and the other stayed :restarting if somebody terminated the first one meanwhile.
+;; Two starts of a one-for-all failed. If another process terminated the first child meanwhile, the other stayed :restarting.
 (deftest of-a-group-that-does-not-come-up-one-child-is-tried-again-and-the-others-are-down
   (is (= [[:a nil] [:b nil]]
          (mt/simulate {}

@@ -55,7 +55,7 @@
              (= :nothing (receive x x (after 10 :nothing)))
              (= [] (:links (actor/process-info (self))) (:monitors (actor/process-info (self)))))))))
 
-;; Whoever goes through all processes may find one before it has begun.
+;; A process that goes through all processes may find one before it has begun.
 (deftest who-spawns-a-process-that-is-killed-before-it-begins-hears-of-it
   (is (holds-for-one-preemption? hunted/early-kill)))
 

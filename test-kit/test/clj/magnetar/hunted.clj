@@ -84,7 +84,7 @@
   (every? #(= [0 1 2 3 4 5 :down] %) (pairs)))
 
 (defn named-monitor
-  "Who starts a process with a name and a monitor hears why it died, however soon."
+  "A process that starts another with a name and a monitor hears why it died, however soon."
   []
   (let [parent (spawn (fn []
                         (let [[child ref] (actor/spawn-opt (fn [] (receive :stop nil))
@@ -95,7 +95,7 @@
     (contains? #{:killed :alive} (actor/join parent))))
 
 (defn named-link
-  "Who starts a process with a name and a link hears why it died, however soon, and lives on if it traps exits."
+  "A process that starts another with a name and a link hears why it died, however soon, and lives on if it traps exits."
   []
   (let [parent (actor/spawn-opt (fn []
                                   (actor/spawn-opt (fn [] (receive :stop nil)) {:name :child :link true})
@@ -115,7 +115,7 @@
     (if (= :alive heard) heard [heard (receive [:EXIT _ why] why (after 10 :nothing))])))
 
 (defn early-kill
-  "Who starts a process that is killed before it begins hears of it."
+  "A process hears of the death of a process that it starts, even if that is killed before it begins."
   []
   (let [parent (actor/spawn-opt start-and-hear {:trap-exit true})
         enemy (spawn (fn [] (doseq [{:keys [pid label]} (inspect/processes) :when (re-find #"child" (str label))] (actor/exit pid :kill))))]

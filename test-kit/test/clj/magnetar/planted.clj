@@ -11,7 +11,7 @@
 (defn- switch-point []
   (Simulated/switchPoint))
 
-;; --- an event: whoever waits looks whether it has happened, and else leaves something to be woken by
+;; --- an event: a waiter checks whether it has happened, and else leaves something to be woken by
 
 (defn- happen [event]
   (switch-point)

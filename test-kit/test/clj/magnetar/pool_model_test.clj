@@ -1,5 +1,5 @@
 (ns magnetar.pool-model-test
-  "A pool against a model of who has what, while borrowers and workers are killed at random, in simulations."
+  "A pool against a model of its borrowers, while borrowers and workers are killed at random, in simulations."
   {:limit 240000}
   (:require
    [clojure.test :refer [deftest is]]
@@ -24,13 +24,13 @@
    :handle-call (fn [request _ s] [:reply request s])
    :handle-cast (fn [_ s] [:noreply s])})
 
-;; ---- the model: who has which worker, and what has gone wrong
+;; ---- the model: the borrower of each worker, and what has gone wrong
 
 (defn- note-wrong [model & what]
   (swap! model update :wrong conj (vec what)))
 
 (defn- take-in-model
-  "The borrower has got the worker: nobody else who lives may have it."
+  "The borrower has got the worker: no other living process may have it."
   [model worker me]
   (let [holder (get-in @model [:holders worker])]
     (when (and holder (not= holder me) (actor/alive? holder))
@@ -75,7 +75,7 @@
       (actor/exit (nth victims (chance (count victims))) :kill))))
 
 (defn- at-rest
-  "What is wrong with a pool that nobody uses any more."
+  "What is wrong with a pool that is no longer used."
   [p]
   (scope/sleep 100)
   (let [{:keys [lent waiting workers]} (pool/status p)]

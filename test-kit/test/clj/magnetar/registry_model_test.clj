@@ -38,7 +38,7 @@
     :passed
     [(select-keys failure [:kind :message :error]) schedule (take-last 60 (:log-text run))]))
 
-;; ---- registries: a model from each key to who has it, written in the same step as the answer is seen
+;; ---- registries: a model from each key to its owner, written in the same step as the answer is seen
 
 (defn- claim
   "Registers the key again and again; tells the model what it has got. Flaws are what the model does not allow."
@@ -194,7 +194,7 @@
       (and (= :exit how) (= :killed x))))
 
 (defn- streamed
-  "A stream over six elements, two at a time: are its results those of the model, and is nothing left?"
+  "A stream over six elements, two at a time: are its results the model's, and is nothing left?"
   [ordered?]
   (actor/with-process {:trap-exit true}
     (let [counts (volatile! {:now 0 :most 0})
@@ -204,7 +204,7 @@
            (if ordered?
              (every? true? (map expected? (range 6) results))
              (= (- 6 killed) (count (distinct (filter #(= :ok (first %)) results)))))
-           (<= (long (:most @counts)) (+ 2 killed)) ; who was killed may count itself out late
+           (<= (long (:most @counts)) (+ 2 killed)) ; a killed task may count itself out late
            (= [] (actor/flush))))))
 
 (deftest ^{:spec ["C106"]} a-stream-keeps-its-order-and-its-bound
@@ -223,7 +223,7 @@
                                    (= [] (actor/flush)))))))))
 
 (defn- in-order-of-ends
-  "Keeps results by the order in which they come, also where that of the elements was asked for."
+  "Keeps results in the order in which they come, even if the order of the elements was asked for."
   [keep-result]
   (fn [plan state number result]
     (keep-result (assoc plan :ordered? false) state number result)))

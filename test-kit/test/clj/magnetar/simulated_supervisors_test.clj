@@ -47,7 +47,7 @@
   (sort-by :n (vals (:kids state))))
 
 (defn- unlinks-first
-  "As a supervisor of old did it: who is being stopped does not hear of the supervisor's death."
+  "As a former supervisor did it: a child that is being stopped does not hear of the supervisor's death."
   [stop]
   (fn [who {:keys [pid] :as child}]
     (actor/unlink pid)

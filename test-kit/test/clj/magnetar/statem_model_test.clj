@@ -139,7 +139,7 @@
              time))))
 
 (defn- expected
-  "What the machine has to handle; :tie if two timeouts are due at once, where the order is nobody's."
+  "What the machine has to handle; :tie if two timeouts are due at once, whose order is not promised."
   [program]
   (let [begin {:now 0 :state :a :timers {} :zero [] :queue [] :postponed [] :log [] :tie false}
         end (until (reduce (fn [model [at command]]

@@ -47,7 +47,7 @@
   (or (first (:events m)) (throw (ex-info "The trace ends here." {::end m}))))
 
 (defn- none-alive-but-children
-  "Whoever is alive has to be a child of the model: what was stopped is dead."
+  "Every living process has to be a child of the model: what was stopped is dead."
   [m alive]
   (let [known (set (map :pid (:kids m)))]
     (if-let [left (seq (remove known alive))]
@@ -105,7 +105,7 @@
 ;; --- starts
 
 (defn- start
-  "The child is started; the outcome is that of the trace."
+  "The child is started; the outcome is taken from the trace."
   [m {:keys [id]}]
   (let [[word started alive :as event] (next-event m)]
     (if (= [:start id] [word started])

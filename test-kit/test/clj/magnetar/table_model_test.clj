@@ -84,7 +84,7 @@
     (testing (str named " on " kind)
       (is (:passed (checked {} #(run-ops kind start ops)))))))
 
-;; Whoever waits for a firm batch looks again and again: with fixed priorities for ever.
+;; A thread that waits for a firm batch checks again and again: with fixed priorities for ever.
 (deftest batches-that-wait-for-each-other-are-what-the-sequential-table-does
   (with-redefs-fn {#'store/patience 0}
     #(doseq [named ["batches and reads" "batches and writes" "new batches" "clearing"]

@@ -1,5 +1,5 @@
 (ns magnetar.worlds-test
-  "What the library keeps for all: a simulation neither sees nor changes that of the outside, nor that of another simulation."
+  "What the library keeps for all: a simulation neither sees nor changes what belongs to the outside or to another simulation."
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! receive self spawn]]
@@ -82,7 +82,7 @@
   (set (map :name (inspect/fibers))))
 
 (defn- seen-from-outside
-  "What a real thread sees, which wakes nobody here, so it is waited for in a loop."
+  "What a real thread sees. It wakes no fiber here, so it is waited for in a loop."
   []
   (let [seen (atom nil)
         thread (doto (Thread. #(reset! seen [(names) (fibers)])) .start)]

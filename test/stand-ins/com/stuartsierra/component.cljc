@@ -11,7 +11,7 @@
   (stop [component] component))
 
 (defn using
-  "The component, which shall have those of these names."
+  "The component, which depends on the components of these names."
   [component names]
   (vary-meta component assoc ::using names))
 

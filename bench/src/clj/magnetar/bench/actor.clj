@@ -1,14 +1,14 @@
 (ns magnetar.bench.actor
   "`bin/magnetar bench actor`: processes beside Erlang's, with the hand-off of fibers and without."
   (:require
-   [magnetar.bench.lane :as lane]
    [magnetar.bench.memory :as memory]
+   [magnetar.bench.suite :as suite]
    [magnetar.bench.workload.actors :as actors]))
 
 (set! *warn-on-reflection* true)
 
 (def groups
-  "What is compared with what: see `magnetar.bench.lane`.
+  "What is compared with what: see `magnetar.bench.suite`.
 
   Example: (:group (first groups)) => \"ring\""
   [{:group "ring" :workload 'magnetar.bench.workload.actors/rings :arguments [1000 1000] :forks 2 :warm-ups 4 :rounds 7
@@ -32,8 +32,8 @@
      (memory/row {:library 'actors :named "the same, with dynamic bindings / Erlang" :workload 'park-bound} processes theirs)]))
 
 (defn run
-  "Runs the groups, or those named in :groups, and \"memory\"; see `magnetar.bench.lane/run-with-memory`.
+  "Runs the groups, or those named in :groups, and \"memory\"; see `magnetar.bench.suite/run-with-memory`.
 
   Example: (run {:quick true})"
   [settings]
-  (lane/run-with-memory groups memory-rows settings))
+  (suite/run-with-memory groups memory-rows settings))

@@ -162,7 +162,7 @@
 (defn run
   "Runs every comparison and returns {:machine .. :settings .. :time .. :memory .. :start ..}, each part with :rows and :raw.
 
-  Blocks for minutes; fails for a name that is none, and when a workload does.
+  Blocks for minutes; fails for a name that does not exist, and when a workload does.
 
   Example: (run quick)"
   [settings]

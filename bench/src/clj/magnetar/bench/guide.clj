@@ -1,6 +1,6 @@
 (ns magnetar.bench.guide
   "The figures of a result in the pages of the guide: between <!-- figures LANE: PREFIX --> and <!-- end of figures --> stands a table of
-  the lane's rows whose names begin with the prefix."
+  the suite's rows whose names begin with the prefix."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
@@ -36,13 +36,13 @@
                     ["" ""])))
 
 (defn with-figures
-  "The text of a page with the tables of a lane replaced by those of a result.
+  "Returns the text of a page, with the tables of a suite replaced by the tables of a result.
 
   Example: (with-figures page \"fold\" result)"
-  [page lane result]
+  [page suite result]
   (str/replace page block
-               (fn [[all open of-lane prefix close]]
-                 (if (= lane of-lane)
+               (fn [[all open of-suite prefix close]]
+                 (if (= suite of-suite)
                    (str open (table prefix result) close)
                    all))))
 
@@ -55,9 +55,9 @@
   "Puts the figures of a result into the pages of the guide, and returns those that it has changed.
 
   Example: (write \"fold\" result)"
-  [lane result]
+  [suite result]
   (vec (for [page (pages)
              :let [before (slurp page)
-                   after (with-figures before lane result)]
+                   after (with-figures before suite result)]
              :when (not= before after)]
          (do (spit page after) page))))

@@ -20,7 +20,7 @@
       (.getProperty (doto (Properties.) (.load in)) "version"))))
 
 (defn kernel-file
-  "Returns the text of a file of the kernel's such as /proc/self/status, or nil where there is none.
+  "Returns the text of a file of the kernel's such as /proc/self/status, or nil if it does not exist.
 
   Example: (kernel-file \"/proc/cpuinfo\")"
   [path]
@@ -119,7 +119,7 @@
 
 (def ^:private trips 1000)
 
-;; Whoever waits longer for an answer shares its core with whom it waits for.
+;; A thread that polls longer than this for an answer shares its core with the other thread.
 (def ^:private most-looks 1000000)
 
 (defn- answer-trips

@@ -37,13 +37,13 @@
       (seq groups) (assoc :groups (set groups)))))
 
 (defn- print-and-write
-  [lane result write?]
+  [suite result write?]
   (println)
   (run! println ((requiring-resolve 'magnetar.bench.report/table) result))
   (when write?
     (run! #(println "written:" (str %))
-          (concat ((requiring-resolve 'magnetar.bench.report/write) lane result)
-                  ((requiring-resolve 'magnetar.bench.guide/write) lane result))))
+          (concat ((requiring-resolve 'magnetar.bench.report/write) suite result)
+                  ((requiring-resolve 'magnetar.bench.guide/write) suite result))))
   0)
 
 (defn- write?
@@ -76,13 +76,13 @@
   []
   ((requiring-resolve 'magnetar.bench.peers.programs/install)))
 
-(defn- run-lane
-  "The lanes whose groups have a JVM each."
-  [lane options groups]
-  (let [result ((requiring-resolve (symbol (str "magnetar.bench." lane) "run"))
+(defn- run-suite
+  "Runs a suite whose groups have a JVM each."
+  [suite options groups]
+  (let [result ((requiring-resolve (symbol (str "magnetar.bench." suite) "run"))
                 {:quick (contains? options "--quick")
                  :groups (when (seq groups) (set groups))})]
-    (print-and-write lane result (write? options groups))))
+    (print-and-write suite result (write? options groups))))
 
 (defn- refuse
   [message]
@@ -103,7 +103,7 @@
           (or (= [] peers) (some str/blank? peers))
           (refuse "Which peers? --peers wants names, such as --peers Go,core.")
           (= "peers" command) (run-peers (set options) groups peers)
-          (not= "async" command) (run-lane command (set options) groups)
+          (not= "async" command) (run-suite command (set options) groups)
           (built?) (run-async (set options) groups)
           :else (run-built arguments))))
 

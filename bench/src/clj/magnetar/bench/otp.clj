@@ -1,8 +1,8 @@
 (ns magnetar.bench.otp
   "`bin/magnetar bench otp`: servers and supervisors beside Erlang's."
   (:require
-   [magnetar.bench.lane :as lane]
    [magnetar.bench.memory :as memory]
+   [magnetar.bench.suite :as suite]
    [magnetar.bench.workload.servers :as servers]))
 
 (set! *warn-on-reflection* true)
@@ -29,7 +29,7 @@
       (update :rows (partial mapv #(-> (update % :name str ", parallel collector") (dissoc :target))))))
 
 (def groups
-  "What is compared with what: see `magnetar.bench.lane`.
+  "What is compared with what: see `magnetar.bench.suite`.
 
   Example: (:group (first groups)) => \"call\""
   [(group "call" 'magnetar.bench.workload.servers/called [1 200000] "call, 1 caller" 0.75)
@@ -46,8 +46,8 @@
      (memory/row {:library 'servers :named "the same, threaded" :workload 'park-threaded} n theirs)]))
 
 (defn run
-  "Runs the groups, or those named in :groups, and \"memory\"; see `magnetar.bench.lane/run-with-memory`.
+  "Runs the groups, or those named in :groups, and \"memory\"; see `magnetar.bench.suite/run-with-memory`.
 
   Example: (run {:quick true})"
   [settings]
-  (lane/run-with-memory groups memory-rows settings))
+  (suite/run-with-memory groups memory-rows settings))

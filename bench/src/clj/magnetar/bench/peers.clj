@@ -140,7 +140,7 @@
   "Runs the workloads, or those whose title holds one of :groups, with all peers or those that :peers names, and returns {:machine ..
   :settings .. :rows .. :raw .. :over-n .. :over-cores ..}.
 
-  Blocks for 45 to 70 minutes; fails for a name that is none, and when ours does, and leaves what it has measured in bench/target/peers/so-far.edn. With :groups scaling is measured only if it is one of them.
+  Blocks for 45 to 70 minutes; fails for a name that does not exist, and when ours does, and leaves what it has measured in bench/target/peers/so-far.edn. With :groups scaling is measured only if it is one of them.
 
   Example: (run {:quick true :groups #{\"rendezvous\"} :peers [\"Go\"]})"
   [{:keys [groups] :as options}]

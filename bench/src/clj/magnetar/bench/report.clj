@@ -64,7 +64,7 @@
   (for [[k v] (concat machine (select-keys settings [:jvm-flags :rounds :warm-ups :warm-up-ms :iterations :iteration-ms :quick :share-of-others-at-most]))]
     (str "- " (name k) ": " (if (sequential? v) (str/join " " v) v))))
 
-(def ^:private of-lanes
+(def ^:private of-suites
   ["A ratio is time, ours / theirs, one per round: the variants of a group run in turn in one JVM, the order turned round each time."
    "Each cell has the median of all rounds, the least and the greatest. What each line does: `bench/README.md`."])
 
@@ -84,20 +84,20 @@
    "table" ["# Tables beside Erlang's ets"]
    "otp" ["# Servers and supervisors beside Erlang's"]
    "fold" (into ["# magnetar.fold beside clojure.core.reducers and transduce"]
-            (conj of-lanes "The JVMs that count words have no option but the size of their heap."))})
+            (conj of-suites "The JVMs that count words have no option but the size of their heap."))})
 
 (defn markdown
-  "Returns the result of a lane as the text of a Markdown page: the table, how to read it, the machine.
+  "Returns the result of a suite as the text of a Markdown page: the table, how to read it, the machine.
 
   Example: (spit \"async.md\" (markdown \"async\" result))"
-  [lane result]
-  (let [[title & notes] (headings lane)]
+  [suite result]
+  (let [[title & notes] (headings suite)]
     (str/join
       "\n"
       (concat [title ""
-               (written-by lane)
+               (written-by suite)
                "Each JVM, of both sides, has the options of `kernel/java.options`, as `bin/magnetar` gives them to programs."]
-              (or notes of-lanes)
+              (or notes of-suites)
               [""]
               (table result)
               ["" "## Machine and settings" ""]

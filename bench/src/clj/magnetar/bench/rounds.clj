@@ -1,5 +1,5 @@
 (ns magnetar.bench.rounds
-  "Variants of one piece of work, in turn, in this JVM: the child of `magnetar.bench.lane`.
+  "Variants of one piece of work, in turn, in this JVM: the child of `magnetar.bench.suite`.
 
   A variant is [name f]. All of a round have to give the same value, or the run fails: what is compared does the same. A variant that
   measures itself, as other processes do, gives {:ms .. :value ..}. A round in which others used the processors is run again."

@@ -1,7 +1,7 @@
 (ns magnetar.bench.table
   "`bin/magnetar bench table`: tables beside Erlang's ets, and the places for state beside each other."
   (:require
-   [magnetar.bench.lane :as lane]
+   [magnetar.bench.suite :as suite]
    [magnetar.bench.workload.tables :as tables]))
 
 (set! *warn-on-reflection* true)
@@ -12,10 +12,10 @@
 
 (defn- state [named processes title]
   {:group named :workload 'magnetar.bench.workload.tables/kept-in :arguments [processes 200000] :forks 1 :warm-ups 4 :rounds 7
-   :rows (lane/figures title tables/places)})
+   :rows (suite/figures title tables/places)})
 
 (def groups
-  "What is compared with what: see `magnetar.bench.lane`.
+  "What is compared with what: see `magnetar.bench.suite`.
 
   Example: (:group (first groups)) => \"lookup\""
   [(beside-ets "lookup" 'magnetar.bench.workload.tables/looked-up [1000000] "1,000,000 lookups in a set of 1,000,000" 0.5)
@@ -26,8 +26,8 @@
    (state "state of many" 100 "State, 100 writers: ")])
 
 (defn run
-  "Runs the groups, or those named in :groups; see `magnetar.bench.lane/run`.
+  "Runs the groups, or those named in :groups; see `magnetar.bench.suite/run`.
 
   Example: (run {:quick true})"
   [settings]
-  (lane/run groups settings))
+  (suite/run groups settings))

@@ -1,5 +1,5 @@
 (ns magnetar.bench.otp-test
-  "The lane `otp` with little to do."
+  "The suite `otp` with little to do."
   (:require
    [clojure.test :refer [deftest is testing]]
    [magnetar.bench.otp :as otp]

@@ -1,5 +1,5 @@
 (ns magnetar.bench.table-test
-  "The lane `table` with little to do."
+  "The suite `table` with little to do."
   (:require
    [clojure.test :refer [deftest is testing]]
    [magnetar.bench.rounds :as rounds]

@@ -21,7 +21,7 @@
     (.getCanonicalFile folder)))
 
 (defn- run
-  "What `bin/magnetar run` with the arguments ends with, started in the folder: exit code, stdout, lines of stderr but for progress."
+  "What `bin/magnetar run` with the arguments ends with, started in the folder: exit code, stdout, lines of stderr except progress."
   [folder & arguments]
   (let [{:keys [exit out err]} (apply magnetar {:folder folder} "run" arguments)]
     [exit out (vec (remove #(re-find #"^magnetar: (finding|fetching|preparing)|^$" %) (str/split-lines err)))]))

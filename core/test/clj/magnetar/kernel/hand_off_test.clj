@@ -29,7 +29,7 @@
                                       "magnetar.check.Main" "hand-off-ring" "mailbox-wake-up")]
     (is (= 0 exit) out)))
 
-;; There a virtual thread is a platform thread in disguise, of a class of its own.
+;; There a virtual thread is a platform thread of a class of its own.
 (deftest without-continuations-hand-off-turns-itself-off-and-all-works
   (let [options (->> (str/split-lines (slurp (io/file (System/getProperty "magnetar.home") "kernel/java.options")))
                      (remove #(or (str/blank? %) (str/starts-with? % "#")))

@@ -1,5 +1,5 @@
 (ns magnetar.kernel.life-test
-  "What the garbage collector may take, that nobody is starved, and that each wait can be named."
+  "What the garbage collector may take, that no fiber is starved, and that each wait can be named."
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.dev.child :as child]

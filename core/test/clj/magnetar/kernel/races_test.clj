@@ -1,5 +1,5 @@
 (ns magnetar.kernel.races-test
-  "Invariants of Waiter, Parked, Fiber, Channel and Select, each led to the race that would break it."
+  "Invariants of Waiter, Parked, Fiber, Channel and Select, each in the race that could break it."
   (:require
    [clojure.test :refer [deftest]]
    [magnetar.kernel.checks :refer [green?]]))
@@ -16,7 +16,7 @@
 (deftest a-result-is-there-before-its-waiter-is-woken
   (green? 40 "publication" "wake-up"))
 
-;; Channel: a look without the lock is looked at again under it
+;; Channel: a check without the lock is repeated under it
 (deftest what-came-between-the-look-without-the-lock-and-the-one-under-it-is-seen
   (green? 20 "look-again"))
 
@@ -39,7 +39,7 @@
 (deftest a-put-wakes-the-taker-that-it-met-under-a-mutex
   (green? 20 "own-buffer"))
 
-;; The cause of an end is written before the thread is interrupted: who wakes by the interrupt finds why.
+;; The cause to end is written before the thread is interrupted, so a thread that the interrupt wakes sees the cause.
 (deftest the-cause-comes-before-the-interrupt-is-thrown-at-each-operation-and-masked-by-a-shield
   (green? 30 "cause-first" "level-triggered" "shielded"))
 

@@ -1,5 +1,5 @@
 (ns magnetar.kernel.rests-test
-  "Processes that have no fiber while they wait: Hosting and Resting."
+  "Processes that have no fiber while they wait: Hosting and Passivated."
   (:require
    [clojure.test :refer [deftest]]
    [magnetar.kernel.checks :refer [green?]]))

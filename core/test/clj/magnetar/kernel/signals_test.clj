@@ -1,5 +1,5 @@
 (ns magnetar.kernel.signals-test
-  "Invariants of LocalProcess: signals act on arrival, a death has two phases, and nobody is starved."
+  "Invariants of LocalProcess: signals act on arrival, a death has two phases, and no process is starved."
   (:require
    [clojure.test :refer [deftest]]
    [magnetar.kernel.checks :refer [green?]]))
@@ -7,7 +7,7 @@
 (deftest links-monitors-aliases-names-and-exits-at-random-do-what-a-model-does
   (green? 60 "signals" "signals-random"))
 
-;; LocalProcess, invariants 1 to 6
+;; LocalProcess, invariants 1 to 5
 (deftest each-signal-that-meets-a-death-acts-once-and-in-order
   (green? 60 "signals-links" "signals-monitors" "signals-aliases" "signals-names" "signals-guests" "signals-traps"))
 
@@ -15,7 +15,7 @@
 (deftest a-kill-is-the-end-at-once-and-any-other-end-comes-after-the-clean-up-so-a-server-finds-its-port-free-1000-times
   (green? 60 "signals-kills" "signals-clean-ups" "deaths-listening-socket"))
 
-;; `bin/magnetar proofs` has a million of them, as of the next ones.
+;; `bin/magnetar proofs` runs a million of them, and of the next ones.
 (deftest of-40000-linked-deaths-under-random-kills-each-is-told-once
   (green? 60 "storm"))
 

@@ -1,5 +1,5 @@
 (ns magnetar.kernel.stack-sweep
-  "Operations at each of the depths that lie before the end of the stack, each with a partner of its own that waits."
+  "Operations at each depth near the end of the stack, each with a waiting partner of its own."
   (:require
    [magnetar.actor :as actor :refer [! receive]]
    [magnetar.async :as a])
@@ -48,7 +48,7 @@
   (doto (a/chan) (as-> c (parked latch #(a/>!! c :x)))))
 
 (def kinds
-  "From the kind of an operation to what makes its object, beside which a partner waits, the operation, and what meets the partner if that did not."
+  "Maps the kind of an operation to three functions: one makes its object with a waiting partner, one is the operation, one meets the partner if the operation did not."
   {:offer! [with-taker #(a/offer! % :x) #(a/offer! % :x)]
    :put [with-taker #(a/>!! % :x) #(a/offer! % :x)]
    :take [with-putter #(a/<!! %) a/poll!]
@@ -58,7 +58,7 @@
    :send [waiting-process #(! % :x) #(! % :x)]})
 
 (defn sweep
-  "Does the operation at each of so many depths on a thread as `on` starts it, then meets the partners that still wait.
+  "Runs the operation at each of so many depths on a thread as `on` starts it, then meets the partners that still wait.
   Returns how many operations overflowed the stack, and how many partners nothing has woken."
   [kind on depths]
   (let [[make op again] (kinds kind)

@@ -1,5 +1,5 @@
 (ns magnetar.kernel.stack-test
-  "What a program finds that has run out of stack: a kernel that works, no wake-up lost, no channel locked."
+  "A program that has run out of stack finds a working kernel: no wake-up is lost, no channel stays locked."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]

@@ -1,5 +1,5 @@
 (ns magnetar.otp.elixir
-  "The lane of a real `elixir`: the Elixir side of the scenarios of what Elixir has beyond Erlang."
+  "The test configuration of a real `elixir`: the Elixir side of the scenarios of what Elixir has beyond Erlang."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]

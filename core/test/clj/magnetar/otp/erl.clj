@@ -1,5 +1,5 @@
 (ns magnetar.otp.erl
-  "The lane of a real `erl`: the Erlang side of all scenarios, in one node without a network."
+  "The test configuration of a real `erl`: the Erlang side of all scenarios, in one node without a network."
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]
@@ -15,7 +15,7 @@
 (def ^:private limit-seconds 240)
 
 (defn wanted?
-  "Was the run told to use the lanes of Erlang and Elixir, by --with-erl?"
+  "True if the run was told, by --with-erl, to use Erlang and Elixir too."
   []
   (= "true" (System/getProperty "magnetar.erl")))
 

@@ -1,5 +1,5 @@
 (ns magnetar.otp.hosting-test
-  "Servers that have no thread while they wait: what the scenarios say holds for them as well."
+  "Servers that have no thread while they wait: the scenarios are true for them as well."
   {:limit 600000}
   (:require
    [clojure.test :refer [deftest is]]

@@ -1,12 +1,12 @@
 (ns magnetar.otp.lanes
-  "The table of scenarios, and the lanes that they run in: our processes, and a real `erl` or `elixir`.
+  "The table of scenarios, and the configurations that run them: our processes, and a real `erl` or `elixir`.
 
   A scenario is a var named by its ID that holds a map:
 
     :id :says    the ID, and what has to happen
     :expect      what is observed, as data
     :ours        a function that does it with magnetar.actor and returns what it observed
-    :erl         the body of an Erlang function that does the same; nil where there is none, with :no-erl, the reason
+    :erl         the body of an Erlang function that does the same; nil if it has no counterpart, with :no-erl, the reason
     :elixir      the body of an Elixir function that does the same, where it is about what Elixir has and Erlang has not
     :erl-expect  what Erlang shows, where it is not the same as :expect, with :differs, the reason"
   (:require
@@ -21,7 +21,7 @@
 
 (set! *warn-on-reflection* true)
 
-;; ---- the lane of our processes
+;; ---- the scenarios with our processes
 
 (defn- alive-now []
   (into #{} (map LocalProcess/.pid) (ProcessTable/all)))
@@ -53,14 +53,14 @@
     (f)))
 
 (defn observe
-  "What the scenario shows in our lane, :late if nothing in time."
+  "What the scenario shows with our processes, :late if nothing in time."
   [{:keys [ours]}]
   (support/with-failures [_]
     (with-reports
       #(leaving-nobody (fn [] (support/value-of (second (support/start-thread :virtual (host ours)))))))))
 
 (defn check
-  "Compares what the scenario shows in our lane with what it has to, as a test."
+  "Compares what the scenario shows with our processes with what it has to show, as a test."
   [{:keys [id says expect] :as scenario}]
   (t/testing (str id ": " says)
     (t/is (= expect (observe scenario)))))

@@ -93,7 +93,7 @@
    (merge {:id id :start [gs/start-link kid (merge {:id id :to (self)} (:state more))]} (dissoc more :state))))
 
 (defn quiet
-  "The spec of a child that tells nobody."
+  "The spec of a child that sends no message."
   ([id] (quiet id nil))
   ([id more]
    (merge {:id id :start [gs/start-link kid {:id id}]} more)))

@@ -1,5 +1,5 @@
 (ns magnetar.otp.table-test
-  "The table of scenarios: the lanes of Erlang and Elixir, and the proof that each scenario can fail there; here, see magnetar.otp.altered-test."
+  "The table of scenarios in Erlang and Elixir, and the proof that each scenario can fail there; for ours, see magnetar.otp.altered-test."
   {:limit 600000}
   (:require
    [clojure.java.io :as io]

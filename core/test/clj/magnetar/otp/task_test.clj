@@ -87,7 +87,7 @@
     {Enum.map(results, fn {:ok, {n, _}} -> {:ok, n} end), Enum.all?(results, fn {:ok, {_, most}} -> most <= 2 end)}")
 
 (defn- after-the-next
-  "Waits until the task of the next number has ended, the third for nobody; its own number."
+  "Waits until the task of the next number has ended, the third for no task; its own number."
   [pids n]
   (swap! pids assoc n (self))
   (when (< (long n) 3)

@@ -37,7 +37,7 @@
           [name (into (sorted-map) (update-vals (docs/public-vars name) entry))])))
 
 (defn written
-  "What api.edn says; empty where there is none."
+  "What api.edn says; empty if there is no such file."
   []
   (if (sources/exists? file) (edn/read-string (sources/text file)) {}))
 
@@ -92,6 +92,6 @@
     (println "}")))
 
 (defn write
-  "Writes api.edn anew; what was listed keeps its :since."
+  "Writes api.edn again; what was listed keeps its :since."
   []
   (spit (io/file sources/*root* file) (text-of (keep-since (published) (written)))))

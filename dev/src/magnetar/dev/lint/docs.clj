@@ -19,7 +19,7 @@
   (require ns-sym)
   (into (sorted-map) (remove (comp :no-doc meta val) (ns-publics ns-sym))))
 
-;; Also those marked ^:no-doc, for macros alone: whoever meets one in an expansion reads its docstring.
+;; Also vars marked ^:no-doc for macros alone, because a reader of an expansion reads their docstrings.
 (defn- undocumented [{:keys [file name]}]
   (require name)
   (for [[var-name v] (sort-by key (ns-publics name))

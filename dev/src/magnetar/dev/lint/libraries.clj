@@ -89,7 +89,7 @@
        :message (str "has `" (str/trim line) "` where deps.edn gives `" (str/trim wanted-line) "`: `bin/magnetar lint --fix` writes it")})))
 
 (defn findings
-  "Poms whose libraries are not those of deps.edn."
+  "Poms whose libraries differ from deps.edn."
   []
   (keep finding (poms)))
 

@@ -9,7 +9,7 @@
 (def ^:private widest 110)
 
 (def ^:private pages
-  "Single pages, beside all those of the folders. What the benchmarks print is not wrapped."
+  "Single pages, beside all pages of the folders. What the benchmarks print is not wrapped."
   ["SPEC.md" "CONTRIBUTING.md" "docs/README.md" "docs/glossary.md" "bench/known-gaps.md"])
 
 (def ^:private folders

@@ -8,13 +8,13 @@ import org.jetbrains.lincheck.datastructures.Operation;
 import org.jetbrains.lincheck.datastructures.Param;
 
 /**
- * One channel of each kind under every operation that returns at once. A wait is a put or take with a callback: it answers
- * PENDING, and whoever serves it later shows that it was there.
+ * One channel of each kind under every operation that returns at once. A wait is a put or take with a
+ * callback. It returns PENDING, and the operation that serves it later shows that it was there.
  */
 public final class Channels {
     private Channels() {}
 
-    /** The operations; what a subclass adds is the kind. */
+    /** The operations. A subclass adds the kind. */
     @Param(name = "value", gen = IntGen.class, conf = "1:3")
     public abstract static class Subject {
         private final Channel<Integer> channel;

@@ -7,11 +7,13 @@ import org.jetbrains.lincheck.datastructures.Operation;
 import org.jetbrains.lincheck.datastructures.Param;
 import org.jetbrains.lincheck.datastructures.Validate;
 
-/** Channels that are wrong on purpose: Lincheck has to find out, or its silence about the others means nothing. */
+/**
+ * Controls: channels with a defect. Lincheck has to find it, or its silence about the others proves nothing.
+ */
 public final class Controls {
     private Controls() {}
 
-    /** A fixed buffer of one value that looks for room, and puts the value, under two locks. */
+    /** A fixed buffer of one value that checks for room, and puts the value, under two locks. */
     @Param(name = "value", gen = IntGen.class, conf = "1:3")
     public static final class ForgetfulFixed {
         private final Deque<Integer> values = new ArrayDeque<>();
@@ -44,7 +46,10 @@ public final class Controls {
         }
     }
 
-    /** A rendezvous whose waiting take is handed a value without a claim: two puts may find the same one. */
+    /**
+     * A rendezvous that hands a value to a waiting take without a claim, so that two puts may find the same
+     * take.
+     */
     @Param(name = "value", gen = IntGen.class, conf = "1:3")
     public static final class Unclaimed {
         private volatile Model.Party waiting;
@@ -66,7 +71,7 @@ public final class Controls {
         }
     }
 
-    /** A mailbox whose owner looks for messages and says that it waits in two steps. */
+    /** A mailbox whose owner checks for messages, and registers its waiter, in two steps. */
     @Param(name = "value", gen = IntGen.class, conf = "1:3")
     public static final class Deaf {
         private final Deque<Integer> inbox = new ArrayDeque<>();

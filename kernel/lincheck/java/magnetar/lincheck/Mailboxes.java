@@ -11,15 +11,15 @@ import org.jetbrains.lincheck.datastructures.Param;
 import org.jetbrains.lincheck.datastructures.Validate;
 
 /**
- * Mailboxes of each kind: several send, one receives selectively, waits and gives up, somebody closes.
+ * Mailboxes of each kind: several threads send, one receives selectively, waits and gives up, and one closes.
  *
- * <p>Who of several senders wakes the owner is not in the model: one that has taken the waiter out, and is about to claim it, lets others pass. At
- * the end the owner must not sleep on.
+ * <p>The model does not say which of several senders wakes the owner. A sender that has taken the waiter out,
+ * and is about to claim it, may be overtaken by others. At the end the owner must not sleep on.
  */
 public final class Mailboxes {
     private Mailboxes() {}
 
-    /** The operations; what a subclass adds is the bound. Those of the owner are never two at a time. */
+    /** The operations. A subclass adds the bound. Two operations of the owner never run at the same time. */
     @Param(name = "value", gen = IntGen.class, conf = "1:4")
     public abstract static class Subject {
         private final Box box;
@@ -192,7 +192,7 @@ public final class Mailboxes {
         }
     }
 
-    /** What senders see of a full mailbox is the same whether they will wait, fail or drop. */
+    /** A sender sees the same of a full mailbox, whether it would wait, fail or drop. */
     public static final class RefusingModel extends Specification {
         public RefusingModel() {
             super(1, false);

@@ -53,7 +53,10 @@ public final class Main {
                         .threads(3).actorsPerThread(1).actorsBefore(1).actorsAfter(2).verifier(SerializabilityVerifier.class));
     }
 
-    /** Without operations afterwards the validation sees what the parallel ones left; with them, what is in the mailbox is taken out. */
+    /**
+     * Without operations afterwards, the validation sees the result of the parallel ones. With them, the
+     * mailbox is emptied.
+     */
     private static void mailbox(String title, Class<?> subject, Class<?> specification) {
         holds("Lincheck, model checking: mailbox, " + title, subject, specification,
                 new ModelCheckingOptions().iterations(quick ? 8 : 30).invocationsPerIteration(quick ? 100 : 500)

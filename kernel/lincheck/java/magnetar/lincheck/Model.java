@@ -5,14 +5,14 @@ import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 
-/** What a channel does, one operation at a time: the sequential specification. */
+/** The sequential specification: what a channel does, one operation at a time. */
 final class Model {
-    /** Kinds of buffers, by what happens to a value when there is no room. */
+    /** The kinds of buffers, by what happens to a value when there is no room. */
     enum Kind {
         RENDEZVOUS, FIXED, DROPPING, SLIDING, PROMISE, UNBOUNDED
     }
 
-    /** One that waits, perhaps in two channels. */
+    /** A party that waits, perhaps in two channels. */
     static final class Party {
         boolean served;
     }
@@ -31,7 +31,7 @@ final class Model {
         this.capacity = capacity;
     }
 
-    /** A put: true, false, or PENDING; queued for the party if it has to wait and there is one. */
+    /** A put: true, false or PENDING. If it has to wait, the party is queued, unless it is null. */
     String put(int value, Party party) {
         if (closed) {
             return "false";
@@ -97,7 +97,7 @@ final class Model {
         return "PENDING";
     }
 
-    /** Takes the first party out that has not been served elsewhere, and serves it. */
+    /** Removes and serves the first party that was not served elsewhere. */
     private static Place serve(List<Place> queue) {
         while (!queue.isEmpty()) {
             Place first = queue.removeFirst();

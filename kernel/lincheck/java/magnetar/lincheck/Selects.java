@@ -10,11 +10,11 @@ import org.jetbrains.lincheck.datastructures.Param;
 /**
  * Selects that cross on two channels, among plain operations.
  *
- * <p>Checked for serializability, not linearizability: a select queues in one channel after the other and holds no two locks,
- * as in core.async and unlike Go. So one may take an offer on the first channel while it has not yet reached the second, where
- * a taker has come to wait meanwhile. Each result is that of some order of all operations, but that order need not be the one
- * on the clock. Proved for one operation a thread; with two a thread one run in some hundred thousand was in no order at all,
- * and which promise holds there is open.
+ * <p>Checked for serializability, not linearizability. A select queues in one channel after the other and
+ * never holds two locks, as in core.async and unlike Go. So it may take an offer on the first channel before
+ * it has reached the second, where a taker has come to wait meanwhile. The results fit some order of all
+ * operations, though perhaps not their order in time. This is proved for one operation per thread. With two
+ * per thread, one run in some hundred thousand fitted no order, and which promise holds there is open.
  */
 public final class Selects {
     private Selects() {}

@@ -12,7 +12,7 @@ import org.openjdk.jcstress.annotations.Outcome;
 import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.I_Result;
 
-/** The cause of an interrupt is there before the interrupt is. */
+/** The cause of an interrupt is visible before the interrupt is. */
 public final class Causes {
     private Causes() {}
 

@@ -24,7 +24,7 @@ public final class Channels {
         int content;
     }
 
-    /** What the sender wrote before the put, the receiver sees after the take. */
+    /** The receiver sees after the take what the sender wrote before the put. */
     @JCStressTest
     @State
     @Outcome(id = "-1", expect = ACCEPTABLE, desc = "Nothing there yet.")
@@ -46,7 +46,7 @@ public final class Channels {
         }
     }
 
-    /** An offer against a close: what was accepted is there, what was refused is not. */
+    /** An offer races a close: an accepted value is there, a refused one is not. */
     @JCStressTest
     @State
     @Outcome(id = {"1, 7", "0, 0"}, expect = ACCEPTABLE, desc = "Accepted and there, or refused and not.")
@@ -70,7 +70,7 @@ public final class Channels {
         }
     }
 
-    /** A poll against a close: the value is taken once, by the poll or afterwards. */
+    /** A poll races a close: the value is taken once, by the poll or afterwards. */
     @JCStressTest
     @State
     @Outcome(id = {"7, 0", "0, 7"}, expect = ACCEPTABLE, desc = "Once.")
@@ -98,7 +98,7 @@ public final class Channels {
         }
     }
 
-    /** A waiting take against a close: it ends once, at once or by its callback. */
+    /** A waiting take races a close: it ends once, at once or by its callback. */
     @JCStressTest
     @State
     @Outcome(id = {"1, 0", "0, 1"}, expect = ACCEPTABLE, desc = "It ended once.")
@@ -123,7 +123,7 @@ public final class Channels {
         }
     }
 
-    /** A waiting put against a close: refused, or kept to be taken. */
+    /** A waiting put races a close: it is refused, or kept to be taken. */
     @JCStressTest
     @State
     @Outcome(id = {"0, 0, 0", "1, 7, 1"}, expect = ACCEPTABLE, desc = "Refused, or kept and answered when taken.")
@@ -149,7 +149,7 @@ public final class Channels {
         }
     }
 
-    /** A put and a take that meet: one value, once. */
+    /** A put and a take meet: one value, once. */
     @JCStressTest
     @State
     @Outcome(id = "7, 1", expect = ACCEPTABLE, desc = "They met.")
@@ -180,7 +180,7 @@ public final class Channels {
         }
     }
 
-    /** An interrupt against a delivery: the value arrives, or the sender keeps it; no waiter is left. */
+    /** An interrupt races a delivery: the value arrives, or the sender keeps it. No waiter is left. */
     @JCStressTest
     @State
     @Outcome(id = {"7, 1, 0", "-1, 0, 0"}, expect = ACCEPTABLE, desc = "Delivered, or not sent.")

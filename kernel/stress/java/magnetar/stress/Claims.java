@@ -13,7 +13,7 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.II_Result;
 import org.openjdk.jcstress.infra.results.I_Result;
 
-/** The claim of a waiter: one winner, and a result that is there when the waiter is ready. */
+/** The claim of a waiter: one thread takes it, and the result is visible when the waiter is ready. */
 public final class Claims {
     private Claims() {}
 
@@ -58,7 +58,7 @@ public final class Claims {
         }
     }
 
-    /** A pair against a plain claim of its other half: TRYING is waited for, CLAIMED is final. */
+    /** A pair races a plain claim of its other half: the claim waits for TRYING, and CLAIMED is final. */
     @JCStressTest
     @State
     @Outcome(id = {"1, 0", "0, 1"}, expect = ACCEPTABLE, desc = "One has it.")
@@ -78,7 +78,9 @@ public final class Claims {
         }
     }
 
-    /** A time-out against an event: the wait yields the event's result, or the event finds it gone. */
+    /**
+     * A time-out races an event: the wait returns the event's result, or the event finds the waiter claimed.
+     */
     @JCStressTest
     @State
     @Outcome(id = {"1, 1", "0, 0"}, expect = ACCEPTABLE, desc = "The event and the wait agree.")

@@ -12,11 +12,13 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.II_Result;
 import org.openjdk.jcstress.infra.results.I_Result;
 
-/** The same claims about code that breaks them on purpose: each of these has to fail, or the others prove nothing. */
+/**
+ * Controls: the same claims about code with a defect. Each of these has to fail, or the others prove nothing.
+ */
 public final class Controls {
     private Controls() {}
 
-    /** Makes the mistake easy to see, on a busy machine too. */
+    /** Makes the defect easy to see, even on a busy machine. */
     private static void hesitate() {
         for (int i = 0; i < 10; i++) {
             Thread.onSpinWait();
@@ -68,7 +70,7 @@ public final class Controls {
         }
     }
 
-    /** Two selects that cross take the two claims without an order, and give back what they got if the other is gone. */
+    /** Two crossing selects take the two claims in no order, and release the first if the second is gone. */
     @JCStressTest
     @State
     @Outcome(id = {"1, 0", "0, 1"}, expect = ACCEPTABLE, desc = "One pairs.")
@@ -100,7 +102,7 @@ public final class Controls {
         }
     }
 
-    /** A wait that ends by time without asking for the claim. */
+    /** A wait that ends by time without taking the claim. */
     @JCStressTest
     @State
     @Outcome(id = {"1, 1", "0, 0"}, expect = ACCEPTABLE, desc = "The event and the wait agree.")
@@ -115,11 +117,11 @@ public final class Controls {
 
         @Actor
         public void owner(II_Result r) {
-            r.r2 = claimed.get(); // and away
+            r.r2 = claimed.get(); // and leaves
         }
     }
 
-    /** A close that looks at the waiting takers before it says that it is closed. */
+    /** A close that checks for waiting takers before it marks the channel closed. */
     @JCStressTest
     @State
     @Outcome(id = {"1, 0", "0, 1"}, expect = ACCEPTABLE, desc = "The take ended once.")
@@ -171,7 +173,7 @@ public final class Controls {
         }
     }
 
-    /** An owner that looks for a message and says that it waits in two steps. */
+    /** An owner that checks for messages, and registers its waiter, in two steps. */
     @JCStressTest
     @State
     @Outcome(id = {"0, 0", "1, 1"}, expect = ACCEPTABLE, desc = "It does not wait, or is woken.")
@@ -202,7 +204,7 @@ public final class Controls {
         }
     }
 
-    /** A close that comes between a sender's look and its message. */
+    /** A close that comes between a sender's check and its message. */
     @JCStressTest
     @State
     @Outcome(id = {"0, 0", "-1, 0"}, expect = ACCEPTABLE, desc = "Taken and dropped, or refused.")

@@ -15,11 +15,11 @@ import org.openjdk.jcstress.infra.results.III_Result;
 import org.openjdk.jcstress.infra.results.II_Result;
 import org.openjdk.jcstress.infra.results.I_Result;
 
-/** Messages on their way through a mailbox, against an owner that begins or ceases to wait, and a close. */
+/** A mailbox between senders, an owner that begins or stops to wait, and a close. */
 public final class Mailboxes {
     private Mailboxes() {}
 
-    /** A message against an owner that is about to wait: either it waits and is woken, or it sees the message. */
+    /** A message races an owner that is about to wait: the owner is woken, or sees the message. */
     @JCStressTest
     @State
     @Outcome(id = {"1, 1, 11", "0, 0, 1"}, expect = ACCEPTABLE, desc = "Woken, or seen.")
@@ -44,7 +44,7 @@ public final class Mailboxes {
         }
     }
 
-    /** The same, where there is a bound. */
+    /** The same with a bound. */
     @JCStressTest
     @State
     @Outcome(id = {"1, 1, 11", "0, 0, 1"}, expect = ACCEPTABLE, desc = "Woken, or seen.")
@@ -69,7 +69,7 @@ public final class Mailboxes {
         }
     }
 
-    /** Two messages and an owner that waits: it is woken once, and both are there. */
+    /** Two messages race to a waiting owner: it is woken once, and both are there. */
     @JCStressTest
     @State
     @Outcome(id = {"1, 0, 12", "0, 1, 12"}, expect = ACCEPTABLE, desc = "One wakes, both are there.")
@@ -98,7 +98,7 @@ public final class Mailboxes {
         }
     }
 
-    /** A message against the end of the owner's wait: one of the two has the claim, and the message is there. */
+    /** A message races the end of the owner's wait: one of them has the claim, and the message is there. */
     @JCStressTest
     @State
     @Outcome(id = {"1, 0, 1", "0, 1, 1"}, expect = ACCEPTABLE, desc = "Woken or given up, and the message is there.")
@@ -128,7 +128,7 @@ public final class Mailboxes {
         }
     }
 
-    /** A message against a close: what comes too late is told so, and a closed mailbox holds nothing. */
+    /** A message races a close: a message that is too late is refused, and a closed mailbox is empty. */
     @JCStressTest
     @State
     @Outcome(id = {"0, 0", "-1, 0"}, expect = ACCEPTABLE, desc = "Taken and dropped, or refused.")
@@ -152,7 +152,7 @@ public final class Mailboxes {
         }
     }
 
-    /** An owner that is about to wait against a close: it does not wait, or is woken. */
+    /** An owner that is about to wait races a close: it does not wait, or is woken. */
     @JCStressTest
     @State
     @Outcome(id = {"0, 0", "1, 1"}, expect = ACCEPTABLE, desc = "It does not wait, or is woken.")
@@ -177,7 +177,7 @@ public final class Mailboxes {
         }
     }
 
-    /** Two messages of one sender against the owner that takes them: each once, and in order. */
+    /** Two messages of one sender race the owner that takes them: each comes once, and in order. */
     @JCStressTest
     @State
     @Outcome(id = {"0, 12", "1, 2", "12, 0"}, expect = ACCEPTABLE, desc = "In order, once each.")
@@ -202,7 +202,10 @@ public final class Mailboxes {
         }
     }
 
-    /** Whoever counts what waits, while it is taken and its nodes are numbered anew, counts what there was. */
+    /**
+     * A thread counts the waiting messages while they are taken and renumbered. The count was true at some
+     * instant.
+     */
     @JCStressTest
     @State
     @Outcome(id = {"0", "1"}, expect = ACCEPTABLE, desc = "What there was at some instant.")
@@ -234,7 +237,7 @@ public final class Mailboxes {
         int content;
     }
 
-    /** What the sender wrote before, the owner reads after. */
+    /** The owner reads after the receive what the sender wrote before the send. */
     @JCStressTest
     @State
     @Outcome(id = {"-1", "1"}, expect = ACCEPTABLE, desc = "Nothing there yet, or the letter and its content.")
@@ -255,7 +258,9 @@ public final class Mailboxes {
         }
     }
 
-    /** A sender that is about to wait for room against the owner that makes some: it does not wait, or is woken. */
+    /**
+     * A sender that is about to wait for room races the owner that makes room: it does not wait, or is woken.
+     */
     @JCStressTest
     @State
     @Outcome(id = {"0, 0", "1, 1"}, expect = ACCEPTABLE, desc = "It does not wait, or is woken.")

@@ -13,8 +13,8 @@ import java.util.TreeSet;
 import java.util.regex.Pattern;
 
 /**
- * Runs every jcstress test, {@code quick} or {@code full}; prints {@code ok TITLE} or {@code FAIL TITLE} for each.
- * Quick is one mode of the compiler, full is all that jcstress finds.
+ * Runs every jcstress test, {@code quick} or {@code full}, and prints {@code ok TITLE} or {@code FAIL TITLE}
+ * for each. Quick uses one mode of the compiler, full uses all modes that jcstress finds.
  */
 public final class Main {
     private static final Pattern NAME = Pattern.compile("(magnetar\\.stress\\.[A-Za-z]+)\\$([A-Za-z]+)");
@@ -49,7 +49,7 @@ public final class Main {
         }
     }
 
-    /** What jcstress prints. It throws when a test fails, and the controls do. */
+    /** What jcstress prints. It throws when a test fails, as the controls do. */
     private static String run(boolean quick) throws IOException {
         List<String> options = new ArrayList<>(List.of("-v", "-t", "magnetar.stress.*", "-f", "1", "-iters", quick ? "1" : "2",
                 "-time", quick ? "300" : "500", "-sc", "false", "-af", "NONE", "-hs", "128",

@@ -20,17 +20,20 @@ import magnetar.kernel.process.Watched;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Wheel;
 
-/** Asking: who asks can be answered before its request is in the other's mailbox, and gets that answer, whatever else arrives meanwhile. */
+/**
+ * Calls: a caller may be answered before its request is in the callee's mailbox. It gets that answer,
+ * whatever else arrives meanwhile.
+ */
 final class Asks {
     private static final int ROUNDS = 2_000;
     private static final int UNANSWERED = -2;
 
     private Asks() {}
 
-    /** The number that comes back, "DOWN" if the other has died; null if time ran out. */
+    /** The number that the callee returns, "DOWN" if it has died, or null if time ran out. */
     private static Object ask(Pid callee, int number, long nanos) throws InterruptedException {
         long since = System.nanoTime();
-        Object answer = Calls.call(Play.me(), callee, callee, number, nanos);
+        Object answer = Calls.call(Harness.me(), callee, callee, number, nanos);
         if (!(answer instanceof Calls.Failed failed)) {
             return answer;
         }
@@ -38,7 +41,7 @@ final class Asks {
             return "DOWN";
         }
         require(failed.why() == Calls.Why.TIMEOUT && System.nanoTime() - since >= nanos, "the time ran out too early");
-        Object late = Calls.giveUp(Play.me(), failed.ref()); // it may have come between
+        Object late = Calls.giveUp(Harness.me(), failed.ref()); // the answer may have come in between
         return late instanceof Calls.Failed ? null : late;
     }
 
@@ -47,7 +50,7 @@ final class Asks {
     }
 
     private static void answerAll() throws InterruptedException {
-        for (Object m = Play.next(); m instanceof List<?> request; m = Play.next()) {
+        for (Object m = Harness.next(); m instanceof List<?> request; m = Harness.next()) {
             spin(200);
             if (!request.get(2).equals(UNANSWERED)) {
                 Send.send(addressOf(request), Map.entry(addressOf(request), request.get(2)));
@@ -56,7 +59,7 @@ final class Asks {
     }
 
     private static void answerOtherwise() throws InterruptedException {
-        Send.send(addressOf((List<?>) Play.next()), "no answer");
+        Send.send(addressOf((List<?>) Harness.next()), "no answer");
     }
 
     private static void spin(int atMost) {
@@ -65,15 +68,18 @@ final class Asks {
         }
     }
 
-    /** Each question gets its own answer while strangers send, and none of their messages is lost. */
+    /**
+     * Each request gets its own answer while other processes send to the caller, and none of their messages
+     * is lost.
+     */
     static void answers() throws Exception {
-        Play.in(new Support.Noisy(4, 3_000), () -> {
-            Pid server = Play.spawn(Asks::answerAll);
+        Harness.in(new Support.Noisy(4, 3_000), () -> {
+            Pid server = Harness.spawn(Asks::answerAll);
             List<Pid> all = new ArrayList<>();
             for (int c = 0; c < 3; c++) {
-                Pid caller = Play.spawn(() -> askMany(server));
+                Pid caller = Harness.spawn(() -> askMany(server));
                 all.add(caller);
-                all.add(Play.spawn(() -> {
+                all.add(Harness.spawn(() -> {
                     for (int i = 0; i < ROUNDS; i++) {
                         spin(2_000);
                         Send.send(caller, "a stranger's");
@@ -81,10 +87,10 @@ final class Asks {
                 }));
             }
             for (Pid pid : all) {
-                Play.finished(pid);
+                Harness.finished(pid);
             }
             Send.send(server, "stop");
-            Play.finished(server);
+            Harness.finished(server);
         });
     }
 
@@ -95,21 +101,21 @@ final class Asks {
             require(Integer.valueOf(i).equals(answer) || !endless && answer == null, "the answer to " + i + " is " + answer);
         }
         for (int i = 0; i < ROUNDS; i++) {
-            require("a stranger's".equals(Play.next()), "a stranger's message comes");
+            require("a stranger's".equals(Harness.next()), "a stranger's message comes");
         }
-        require(Play.poll() == null, "a message too many");
+        require(Harness.poll() == null, "a message too many");
     }
 
-    /** Who asks one that dies learns of it, once, and after that there is nobody to ask. */
+    /** A caller of a process that dies learns of the death once. A later call fails at once. */
     static void deaths() throws Exception {
-        Play.in(new Support.Noisy(4, 3_000), () -> {
+        Harness.in(new Support.Noisy(4, 3_000), () -> {
             for (int round = 0; round < ROUNDS / 4; round++) {
-                Pid server = Play.spawn(Asks::answerAll);
-                List<Pid> callers = Stream.generate(() -> Play.spawn(() -> askTheDying(server))).limit(3).toList();
+                Pid server = Harness.spawn(Asks::answerAll);
+                List<Pid> callers = Stream.generate(() -> Harness.spawn(() -> askTheDying(server))).limit(3).toList();
                 spin(40_000);
                 Send.exit(server, "kill");
                 for (Pid caller : callers) {
-                    Play.finished(caller);
+                    Harness.finished(caller);
                 }
             }
         });
@@ -118,25 +124,25 @@ final class Asks {
     private static void askTheDying(Pid server) throws InterruptedException {
         Object answer = 0;
         for (int i = 0; !"DOWN".equals(answer); i++) {
-            answer = ask(server, i, i % 2 == 0 ? Durations.INFINITE : 60 * Play.SECOND);
+            answer = ask(server, i, i % 2 == 0 ? Durations.INFINITE : 60 * Harness.SECOND);
             require(Integer.valueOf(i).equals(answer) || "DOWN".equals(answer), "the answer to " + i + " is " + answer);
         }
         require("DOWN".equals(ask(server, -1, Durations.INFINITE)), "there is nobody");
-        require(Play.poll() == null && Play.me().info().monitors().isEmpty(), "nothing is left of a call");
+        require(Harness.poll() == null && Harness.me().info().monitors().isEmpty(), "nothing is left of a call");
     }
 
-    /** Who has to end while it asks in a shield is told so, whenever that comes. */
+    /** A caller that has to exit while it waits in a shield is told so, at whatever time the exit comes. */
     static void shielded() throws Exception {
-        Play.in(new Support.Noisy(4, 3_000), () -> {
-            Pid silent = Play.spawn(() -> Play.take("stop"::equals));
+        Harness.in(new Support.Noisy(4, 3_000), () -> {
+            Pid silent = Harness.spawn(() -> Harness.take("stop"::equals));
             for (int round = 0; round < ROUNDS; round++) {
-                Pid caller = Play.spawn(() -> Fiber.current().shield(() -> askInShield(silent)));
+                Pid caller = Harness.spawn(() -> Fiber.current().shield(() -> askInShield(silent)));
                 spin(4_000);
                 Send.exit(caller, "x");
-                require("x".equals(Play.reasonOf(caller)), "it ends for the reason that it was given");
+                require("x".equals(Harness.reasonOf(caller)), "it ends for the reason that it was given");
             }
             Send.send(silent, "stop");
-            Play.finished(silent);
+            Harness.finished(silent);
         });
     }
 
@@ -148,11 +154,11 @@ final class Asks {
         }
     }
 
-    /** However the limits of one call and the next differ: each lasts as long as it was said to, and ends. */
+    /** Consecutive calls with different limits: each waits as long as its limit says, and ends. */
     static void limits() throws Exception {
-        Pid silent = Play.spawn(() -> Play.take("stop"::equals));
-        Pid server = Play.spawn(Asks::answerAll);
-        Play.finished(Play.spawn(() -> {
+        Pid silent = Harness.spawn(() -> Harness.take("stop"::equals));
+        Pid server = Harness.spawn(Asks::answerAll);
+        Harness.finished(Harness.spawn(() -> {
             for (int i = 0; i < 40; i++) {
                 limits(server, i);
                 require(ask(silent, i, 2_000_000) == null, "it is silent");
@@ -161,7 +167,7 @@ final class Asks {
         Support.until("no timer is left", () -> Wheel.of(World.REAL).size() == 0);
         for (Pid pid : List.of(silent, server)) {
             Send.send(pid, "stop");
-            Play.finished(pid);
+            Harness.finished(pid);
         }
     }
 
@@ -172,27 +178,27 @@ final class Asks {
         require(ask(server, UNANSWERED, 20_000_000) == null, "a timer that is due too early");
         ask(server, i, 5_000_000);
         long since = System.nanoTime();
-        require(Play.take(m -> false, 15_000_000) == null && System.nanoTime() - since >= 15_000_000, "the timer of a call that is over");
+        require(Harness.take(m -> false, 15_000_000) == null && System.nanoTime() - since >= 15_000_000, "the timer of a call that is over");
         for (int n = 0; n < 2; n++) {
-            require(Integer.valueOf(i).equals(ask(server, i, 1_000 * Play.SECOND)), "it answers");
+            require(Integer.valueOf(i).equals(ask(server, i, 1_000 * Harness.SECOND)), "it answers");
         }
         require(ask(server, UNANSWERED, 1_000_000) == null, "a timer that is due too late");
-        require(Play.me().info().monitors().isEmpty(), "a call that has ended watches nobody");
+        require(Harness.me().info().monitors().isEmpty(), "a call that has ended watches nobody");
     }
 
-    /** A server keeps nothing of those that asked once and wait for other things. */
+    /** A server keeps no record of callers that called once and now wait for something else. */
     static void once() throws Exception {
-        Pid server = Play.spawn(Asks::answerAll);
+        Pid server = Harness.spawn(Asks::answerAll);
         AtomicInteger answered = new AtomicInteger();
-        List<Pid> callers = Stream.generate(() -> Play.spawn(() -> {
+        List<Pid> callers = Stream.generate(() -> Harness.spawn(() -> {
             require(Integer.valueOf(1).equals(ask(server, 1, Durations.INFINITE)), "it answers");
             answered.incrementAndGet();
-            Play.take("stop"::equals);
+            Harness.take("stop"::equals);
         })).limit(20).toList();
         Support.until("the monitors of the calls that are over have gone", () -> answered.get() == 20 && listedBy(server) == 0);
         for (Pid pid : Stream.concat(callers.stream(), Stream.of(server)).toList()) {
             Send.send(pid, "stop");
-            Play.finished(pid);
+            Harness.finished(pid);
         }
     }
 
@@ -200,9 +206,9 @@ final class Asks {
         return Watched.watchers(pid);
     }
 
-    /** Who was not answered, was interrupted, or asked one that died, can wait again. */
+    /** A caller can wait again after a call that timed out, was interrupted, or found its callee dead. */
     static void ghosts() throws Exception {
-        Pid silent = Play.spawn(() -> Play.take("stop"::equals));
+        Pid silent = Harness.spawn(() -> Harness.take("stop"::equals));
         List<Support.Body> waits = List.of(
                 () -> require(ask(silent, 1, 2_000_000) == null, "the time runs out"),
                 () -> {
@@ -213,29 +219,29 @@ final class Asks {
                         require(!Thread.currentThread().isInterrupted(), "the interrupt was told");
                     }
                 },
-                () -> require("DOWN".equals(ask(Play.spawn(() -> Play.next()), 3, Durations.INFINITE)), "it died of the question"),
+                () -> require("DOWN".equals(ask(Harness.spawn(() -> Harness.next()), 3, Durations.INFINITE)), "it died of the question"),
                 () -> {
-                    require(ask(Play.spawn(Asks::answerOtherwise), 4, Play.SECOND) == null, "no answer came");
-                    require("no answer".equals(Play.next()), "what came instead is a message");
+                    require(ask(Harness.spawn(Asks::answerOtherwise), 4, Harness.SECOND) == null, "no answer came");
+                    require("no answer".equals(Harness.next()), "what came instead is a message");
                 });
         for (int i = 0; i < waits.size(); i++) {
             Support.Body wait = waits.get(i);
             AtomicBoolean over = new AtomicBoolean();
-            Pid pid = Play.spawn(() -> {
+            Pid pid = Harness.spawn(() -> {
                 wait.run();
                 over.set(true);
-                require(Play.next().equals("message"), "the message comes");
+                require(Harness.next().equals("message"), "the message comes");
             });
             if (i == 1) {
-                Play.parked(pid);
+                Harness.parked(pid);
                 ProcessTable.live(pid).info().thread().interrupt();
             }
             Support.until("wait " + i + " is over", over::get);
-            Play.parked(pid);
+            Harness.parked(pid);
             Send.send(pid, "message");
-            Play.finished(pid);
+            Harness.finished(pid);
         }
         Send.send(silent, "stop");
-        Play.finished(silent);
+        Harness.finished(silent);
     }
 }

@@ -25,7 +25,7 @@ final class Claims {
         private final AtomicInteger arrived = new AtomicInteger();
         private volatile int last = ROUNDS;
 
-        /** Does the round take place? Both are told the same, if they meet in each round. */
+        /** True if the round takes place. Both threads get the same result, if they meet in each round. */
         boolean more(int round) {
             if (round >= last) {
                 return false;
@@ -64,18 +64,21 @@ final class Claims {
         public void complete(Object source, Object result) {}
     }
 
-    /** Three waiters of one round, and what each thread got of them. */
+    /** Three waiters of one round, and which of them each thread claimed. */
     private static final class Round {
         final Waiter a = new Plain(1);
         final Waiter b = new Plain(2);
         final Waiter c = new Plain(3);
 
-        // Written by one thread each before they meet: bits of a, b and c that it claimed.
+        // Each is written by one thread before they meet: a bit for each of a, b and c that it claimed.
         int first;
         int second;
     }
 
-    /** However two threads claim one or pair two of three waiters, nobody's claim is another's, and one of them succeeds. */
+    /**
+     * Two threads claim one or pair two of three waiters. No waiter is claimed by both threads, and one
+     * thread succeeds.
+     */
     static void pairs() throws Exception {
         Simulated.simulate(true);
         World noisy = new Races.Dozing();
@@ -128,7 +131,10 @@ final class Claims {
         require(!r.a.isOpen() || r.a.claim(), what + ": an open claim stayed locked");
     }
 
-    /** A waiter that was told that its time is up, or interrupted, while somebody claims it: either the wait ends, or the event counts. */
+    /**
+     * A waiter times out or is interrupted while another thread claims it: either the wait ends, or the event
+     * counts.
+     */
     static void endings() throws Exception {
         Simulated.simulate(true);
         World noisy = new Races.Dozing();

@@ -21,33 +21,35 @@ import magnetar.kernel.process.Send;
 import magnetar.kernel.process.Spawn;
 import magnetar.kernel.process.Zombies;
 
-/** Processes in numbers: what the dead leave, when they give back what they held, and who runs. */
+/** Processes in numbers: what dead ones leave, when they free what they held, and fairness. */
 final class Deaths {
     private Deaths() {}
 
-    /** Many processes are started and end, some with a name, a link or a monitor: no list has anything of them. */
+    /**
+     * Many processes start and end, some with a name, a link or a monitor. Afterwards no list mentions them.
+     */
     static void leaveNothing(int processes) throws Exception {
-        Play.finished(Play.spawn(() -> {
-            Play.me().trapExits(true);
+        Harness.finished(Harness.spawn(() -> {
+            Harness.me().trapExits(true);
             for (int i = 0; i < processes; i += 4) {
                 Spawn.Options options = new Spawn.Options("named").name("name " + i).links(true).monitors(true);
                 Spawn.spawn(options, () -> 1);
-                Pid killed = Play.spawn(() -> Play.next());
+                Pid killed = Harness.spawn(() -> Harness.next());
                 Send.exit(killed, "kill");
                 for (int n = 0; n < 2; n++) {
-                    Play.spawn(() -> Refs.make(Play.me()));
+                    Harness.spawn(() -> Refs.make(Harness.me()));
                 }
-                Play.next();
-                Play.next();
+                Harness.next();
+                Harness.next();
             }
-            require(Play.me().info().links().isEmpty() && Play.me().info().monitors().isEmpty(), "a link or a monitor to the dead");
+            require(Harness.me().info().links().isEmpty() && Harness.me().info().monitors().isEmpty(), "a link or a monitor to the dead");
         }));
         Support.until("no fiber is left", () -> Fibers.count() == 0);
         require(ProcessTable.names().isEmpty(), "names of the dead: " + ProcessTable.names());
         require(ProcessTable.all().isEmpty() && Zombies.all().isEmpty(), "the dead are listed");
     }
 
-    /** Who keeps the pid of a dead process keeps the value that it ended with, and nothing else that it had. */
+    /** The pid of a dead process keeps its value reachable, and nothing else that it had. */
     static void keptPid() throws Exception {
         List<Pid> pids = new ArrayList<>();
         List<WeakReference<Object>> held = new ArrayList<>();
@@ -55,7 +57,7 @@ final class Deaths {
             pids.add(holder(i % 3, held));
         }
         for (Pid pid : pids) {
-            Play.reasonOf(pid);
+            Harness.reasonOf(pid);
         }
         Support.until("what the dead held is collected; left: " + held.size(), () -> {
             System.gc();
@@ -67,7 +69,7 @@ final class Deaths {
         }
     }
 
-    /** A process that holds something in its closure, dictionary, mailbox and on its stack. */
+    /** A process that keeps objects reachable from its closure, dictionary, mailbox and stack. */
     private static Pid holder(int how, List<WeakReference<Object>> held) throws Exception {
         Object closed = new byte[1000];
         Object said = new byte[1000];
@@ -77,13 +79,13 @@ final class Deaths {
         }
         CountDownLatch ready = new CountDownLatch(1);
         Pid pid = Spawn.spawn("holder", () -> {
-            Play.me().setDictionary(kept);
+            Harness.me().setDictionary(kept);
             Object local = new byte[1000];
             synchronized (held) {
                 held.add(new WeakReference<>(local));
             }
             ready.countDown();
-            Play.take(m -> m.equals("end") && local != closed);
+            Harness.take(m -> m.equals("end") && local != closed);
             return new int[7];
         });
         ready.await();
@@ -96,18 +98,21 @@ final class Deaths {
         return pid;
     }
 
-    /** A server that listens is told to exit and started again on the same port when it is dead, a thousand times. */
+    /**
+     * A listening server is told to exit and, when it is dead, started again on the same port; a thousand
+     * times.
+     */
     static void listeningSocket(int restarts) throws Exception {
         InetAddress loopback = InetAddress.getLoopbackAddress();
         int port;
         try (ServerSocket any = new ServerSocket(0, 1, loopback)) {
             port = any.getLocalPort();
         }
-        Play.finished(Play.spawn(() -> {
+        Harness.finished(Harness.spawn(() -> {
             for (int i = 0; i < restarts; i++) {
                 int how = i;
                 AtomicBoolean bound = new AtomicBoolean();
-                Pid server = Play.spawn(() -> {
+                Pid server = Harness.spawn(() -> {
                     try (ServerSocket socket = new ServerSocket()) {
                         socket.setReuseAddress(false);
                         socket.bind(new InetSocketAddress(loopback, port));
@@ -119,19 +124,19 @@ final class Deaths {
                         }
                     }
                 });
-                Monitors.monitor(Play.me(), server, server, null, Ref.Alias.NONE);
+                Monitors.monitor(Harness.me(), server, server, null, Ref.Alias.NONE);
                 Support.until("it listens", () -> bound.get() || !server.isAlive());
                 Send.exit(server, "restart");
-                List<?> down = (List<?>) Play.next();
+                List<?> down = (List<?>) Harness.next();
                 require(down.getLast().equals("restart"), "start " + i + " ended by " + down.getLast());
             }
         }));
     }
 
-    /** Waits for a message; the clean-up takes its time. */
+    /** Waits for a message. Its clean-up is slow. */
     private static void awaitInAScopeOfItsOwn() throws InterruptedException {
         try {
-            Play.next();
+            Harness.next();
         } finally {
             for (int n = 0; n < 10; n++) {
                 Thread.yield();
@@ -139,16 +144,19 @@ final class Deaths {
         }
     }
 
-    /** Processes that flood themselves, one more than there are cores: a quiet one, woken from outside, makes progress. */
+    /**
+     * One process more than there are cores sends to itself without end. A quiet process, woken from outside,
+     * makes progress.
+     */
     static void fairness() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
         int cores = Runtime.getRuntime().availableProcessors();
         CountDownLatch flooding = new CountDownLatch(cores);
         for (int i = 0; i <= cores; i++) {
-            Play.spawn(() -> {
+            Harness.spawn(() -> {
                 for (int n = 0; !stop.get(); n++) {
-                    Send.send(Play.me().pid(), n);
-                    Play.next();
+                    Send.send(Harness.me().pid(), n);
+                    Harness.next();
                     if (n == 10_000) {
                         flooding.countDown();
                     }
@@ -157,9 +165,9 @@ final class Deaths {
         }
         Support.until("the loops run", () -> flooding.getCount() == 0);
         AtomicInteger steps = new AtomicInteger();
-        Pid quiet = Play.spawn(() -> {
+        Pid quiet = Harness.spawn(() -> {
             for (int i = 0; i < 20; i++) {
-                Play.next();
+                Harness.next();
                 steps.incrementAndGet();
             }
         });

@@ -6,7 +6,7 @@ import magnetar.kernel.channel.Handler;
 
 /** A handler as another library would make it. Handlers of one flag are branches of one choice. */
 final class Foreign implements Handler {
-    /** What is committed once, whichever branch it is. */
+    /** The state that all handlers of one choice share: it is committed once, by whichever handler. */
     static final class Flag {
         private static final AtomicLong IDS = new AtomicLong();
 

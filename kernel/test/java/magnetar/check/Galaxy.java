@@ -22,8 +22,9 @@ import magnetar.kernel.process.Ref;
 import magnetar.kernel.process.Send;
 
 /**
- * Processes that link, unlink, watch and cease to watch each other all at once, while strangers end them; when all is quiet, what each survivor did
- * is compared with what it got: one word of each death that it waited for, none that it had ceased to wait for.
+ * Processes that link, unlink, monitor and demonitor each other all at once, while exit signals from outside
+ * end them. When all is quiet, what each survivor did is compared with what it got: one message for each
+ * death that it still watched, none for one that it had stopped watching.
  */
 final class Galaxy {
     private static final int SIZE = 16;
@@ -37,7 +38,7 @@ final class Galaxy {
     private Galaxy() {}
 
     static void run(int galaxies) throws Exception {
-        Play.in(new Support.Noisy(6, 5_000), () -> {
+        Harness.in(new Support.Noisy(6, 5_000), () -> {
             for (int i = 0; i < galaxies; i++) {
                 new Galaxy().play();
             }
@@ -48,7 +49,7 @@ final class Galaxy {
         for (int i = 0; i < SIZE; i++) {
             int n = i;
             boolean traps = i % 2 == 0;
-            pids.add(Play.spawn(() -> new Member(n, traps).live()));
+            pids.add(Harness.spawn(() -> new Member(n, traps).live()));
         }
         begin.set(true);
         while (!quiet()) {
@@ -64,7 +65,7 @@ final class Galaxy {
         Support.until("all are judged", () -> judged.get() == survivors.size() || living().size() < survivors.size());
         tell(survivors, "end");
         for (Pid pid : pids) {
-            Object reason = Play.reasonOf(pid);
+            Object reason = Harness.reasonOf(pid);
             require(List.of("normal", "x", "killed").contains(reason), pid + " ended by " + reason);
         }
         require(judged.get() == survivors.size(), "one that was judged has ended");
@@ -77,8 +78,9 @@ final class Galaxy {
     }
 
     /**
-     * All who live have done their steps, whoever died has told it (its fiber is gone), and nobody is dying of that. One list, looked at from its first
-     * question to its last: who ended between two lists was in neither, and still told of its death.
+     * True if all living processes have done their steps, and each dead one has announced its death: its
+     * fiber is gone. The same list answers all questions. With two lists, a process that ended in between
+     * would be in neither, while it still announced its death.
      */
     private boolean quiet() {
         List<Pid> all = living();
@@ -89,7 +91,7 @@ final class Galaxy {
         return pids.stream().filter(p -> p.ended() == null).toList();
     }
 
-    /** The books of a survivor name survivors, whose books name it. */
+    /** A survivor links and monitors only survivors, and they list it too. */
     private void symmetric(Pid pid) {
         LocalProcess p = ProcessTable.live(pid);
         if (p == null) {
@@ -122,43 +124,46 @@ final class Galaxy {
         }
 
         void live() throws InterruptedException {
-            Play.me().trapExits(traps);
+            Harness.me().trapExits(traps);
             while (!begin.get()) {
                 Thread.yield();
             }
             for (int i = 0; i < STEPS; i++) {
                 step(ThreadLocalRandom.current().nextInt(SIZE));
             }
-            done.add(Play.me().pid());
-            Play.take("judge"::equals);
-            for (Object m = Play.poll(); m != null; m = Play.poll()) {
+            done.add(Harness.me().pid());
+            Harness.take("judge"::equals);
+            for (Object m = Harness.poll(); m != null; m = Harness.poll()) {
                 note((List<?>) m);
             }
             judge();
             judged.incrementAndGet();
-            Play.take("end"::equals);
+            Harness.take("end"::equals);
         }
 
-        /** Of two, the one with the lower index links them and takes the link back: else neither could know what the other did last. */
+        /**
+         * Of two processes, the one with the lower index links and unlinks them. Otherwise neither could know
+         * what the other did last.
+         */
         private void step(int n) throws InterruptedException {
             Pid other = pids.get(n);
             switch (ThreadLocalRandom.current().nextInt(6)) {
                 case 0, 1 -> {
                     if (n > index && traps) {
-                        Links.link(Play.me(), other);
+                        Links.link(Harness.me(), other);
                         linked.add(other);
                     }
                 }
                 case 2 -> {
                     if (n > index) {
-                        Links.unlink(Play.me(), other);
+                        Links.unlink(Harness.me(), other);
                         linked.remove(other);
                     }
                 }
-                case 3 -> watched.put(Monitors.monitor(Play.me(), other, other, null, Ref.Alias.NONE), other);
+                case 3 -> watched.put(Monitors.monitor(Harness.me(), other, other, null, Ref.Alias.NONE), other);
                 case 4 -> ceaseToWatch();
                 default -> {
-                    Object m = Play.poll();
+                    Object m = Harness.poll();
                     if (m != null) {
                         note((List<?>) m);
                     }
@@ -169,7 +174,7 @@ final class Galaxy {
         private void ceaseToWatch() {
             if (!watched.isEmpty()) {
                 Ref ref = watched.keySet().iterator().next();
-                if (Monitors.demonitor(Play.me(), ref)) {
+                if (Monitors.demonitor(Harness.me(), ref)) {
                     watched.remove(ref);
                 }
             }

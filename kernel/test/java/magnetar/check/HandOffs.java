@@ -23,11 +23,14 @@ import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Send;
 import magnetar.kernel.sched.Peek;
 
-/** Waking by hand-off: whom it may serve, that nobody waits for long, and that nobody sleeps on. Main leaves out what needs it where it is off. */
+/**
+ * Wake-up by hand-off: which threads it serves, that no fiber waits for long, and that no wake-up is lost.
+ * Main skips the checks that need it where it is off.
+ */
 final class HandOffs {
     private HandOffs() {}
 
-    /** Whoever wakes a fiber and then computes for a second ends after the one that was woken. */
+    /** A fiber that wakes another one and then computes for a second ends after the woken fiber. */
     static void bound() throws Exception {
         bound(1);
     }
@@ -44,7 +47,7 @@ final class HandOffs {
             Support.until("it waits", () -> Support.parked(woken));
             Thread waker = Support.fiber(World.REAL, () -> {
                 c.send(1);
-                for (long end = System.nanoTime() + seconds * Play.SECOND; System.nanoTime() < end && !done.get(); ) {
+                for (long end = System.nanoTime() + seconds * Harness.SECOND; System.nanoTime() < end && !done.get(); ) {
                     Thread.onSpinWait();
                 }
                 first.set(done.get());
@@ -55,12 +58,12 @@ final class HandOffs {
         }
     }
 
-    /** One plainly parked virtual thread is handed over between two parks, and nothing else. */
+    /** Between two parks a fiber hands over one plainly parked virtual thread, and no other thread. */
     static void targets() throws Exception {
         Thread plain = sleeper(Thread.ofVirtual(), LockSupport::park);
         Thread second = sleeper(Thread.ofVirtual(), LockSupport::park);
         Thread third = sleeper(Thread.ofVirtual(), LockSupport::park);
-        Thread timed = sleeper(Thread.ofVirtual(), () -> LockSupport.parkNanos(3600 * Play.SECOND));
+        Thread timed = sleeper(Thread.ofVirtual(), () -> LockSupport.parkNanos(3600 * Harness.SECOND));
         Thread pinned = sleeper(Thread.ofVirtual(), () -> pinned(LockSupport::park));
         Thread platform = sleeper(Thread.ofPlatform().daemon(), LockSupport::park);
         require(!Peek.handOver(plain, Fiber.current()), "a platform thread hands nobody over");
@@ -89,10 +92,10 @@ final class HandOffs {
         return t;
     }
 
-    /** What the initializer of the next class of {@link Initialized} runs. */
+    /** The code that the initializer of the next class of {@link Initialized} runs. */
     static final ThreadLocal<Runnable> BODY = new ThreadLocal<>();
 
-    /** A class that is loaded anew for each use: in its initializer a virtual thread is pinned. */
+    /** A class that is loaded again for each use. A virtual thread is pinned in its initializer. */
     static final class Initialized {
         static {
             BODY.get().run();
@@ -118,7 +121,10 @@ final class HandOffs {
         }
     }
 
-    /** Two wake a thread that parks plainly, with a time and pinned in turn, each as often as it likes: the thread never sleeps on. */
+    /**
+     * Two threads wake a thread that parks plainly, with a time limit and pinned in turn, as often as they
+     * like. No wake-up is lost.
+     */
     static void lost() throws Exception {
         Simulated.simulate(true);
         World noisy = new Support.Noisy(2, 20_000);
@@ -131,7 +137,7 @@ final class HandOffs {
                 Runnable wait = () -> {
                     while (turn.get() < round) {
                         if (round % 3 == 1) {
-                            LockSupport.parkNanos(3600 * Play.SECOND);
+                            LockSupport.parkNanos(3600 * Harness.SECOND);
                         } else {
                             LockSupport.park();
                         }
@@ -149,7 +155,7 @@ final class HandOffs {
             while (seen.get() < rounds && Support.failure == null) {
                 Fiber.current().refill();
                 noisy.unpark(sleeper, Fiber.current());
-                LockSupport.parkNanos(1); // a yield would not let the waker pass
+                    LockSupport.parkNanos(1); // a yield would not let the waker run first
             }
         });
         Thread waker = Support.fiber(noisy, () -> {
@@ -167,16 +173,16 @@ final class HandOffs {
         Simulated.simulate(false);
     }
 
-    /** Tokens go round a ring of processes: all arrive. */
+    /** Tokens go round a ring of processes, and all arrive. */
     static void ring(int processes, int rounds) throws Exception {
         int tokens = 4;
         CountDownLatch home = new CountDownLatch(tokens);
         List<Pid> ring = new ArrayList<>();
         for (int i = 0; i < processes; i++) {
             int n = i;
-            ring.add(Play.spawn(() -> {
+            ring.add(Harness.spawn(() -> {
                 for (int left = rounds * tokens; left > 0; left--) {
-                    int hops = (Integer) Play.next();
+                    int hops = (Integer) Harness.next();
                     if (hops == 0) {
                         home.countDown();
                     } else {
@@ -190,11 +196,14 @@ final class HandOffs {
         }
         Support.until("all tokens are home; missing: " + tokens, () -> home.getCount() == 0);
         for (Pid pid : ring) {
-            Play.finished(pid);
+            Harness.finished(pid);
         }
     }
 
-    /** Whoever was woken by a fiber that computes for five seconds runs before that has ended, although two answer each other on the other one of two carriers. */
+    /**
+     * On two carriers: a fiber computes for five seconds, and two others answer each other. A fiber that the
+     * first one woke runs before that one ends.
+     */
     static void crowded() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
         Life.answerEachOther(stop::get);
@@ -207,8 +216,9 @@ final class HandOffs {
     }
 
     /**
-     * Six hundred, more than two fibers take in at once, wait outside while two answer each other on the one carrier. They are taken in together: from the first that begins to
-     * the last the two have ten turns at most.
+     * On one carrier two fibers answer each other while 600 external submissions wait, more than two batches.
+     * They are moved to the carrier's queue together: from the first to the last that begins, the two fibers
+     * have ten time slices at most.
      */
     static void together() throws Exception {
         for (int i = 0; i < 5; i++) {
@@ -247,8 +257,9 @@ final class HandOffs {
     }
 
     /**
-     * A thread is started from outside while two answer each other on the one carrier, fifty-one times: most times it runs before the two have had two hundred turns. The next
-     * tick is thousands away.
+     * On one carrier two fibers answer each other while a platform thread starts a thread, fifty-one times.
+     * Most times it runs before the two have had two hundred time slices. The next tick is thousands of time
+     * slices away.
      */
     static void outside() throws Exception {
         AtomicInteger turns = new AtomicInteger();
@@ -272,12 +283,12 @@ final class HandOffs {
     }
 
     /**
-     * A hundred ask one process, on one carrier, where none can take the others' fibers: once each has had an answer, the first gets ten thousand more when each has
-     * had a thousand more.
+     * A hundred fibers call one process on one carrier, where no other carrier can steal them. Once each has
+     * had an answer, the first one gets ten thousand more while each gets a thousand more.
      */
     static void fair() throws Exception {
-        Pid answers = Play.spawn(() -> {
-            for (Object from = Play.next(); !from.equals("stop"); from = Play.next()) {
+        Pid answers = Harness.spawn(() -> {
+            for (Object from = Harness.next(); !from.equals("stop"); from = Harness.next()) {
                 Send.send(from, "answer");
             }
         });
@@ -287,7 +298,7 @@ final class HandOffs {
         List<Pid> askers = new ArrayList<>();
         for (int i = 0; i < more.length(); i++) {
             int n = i;
-            askers.add(Play.spawn(() -> {
+            askers.add(Harness.spawn(() -> {
                 ask(answers);
                 first.countDown();
                 while (!enough.get()) {
@@ -299,16 +310,16 @@ final class HandOffs {
             }));
         }
         for (Pid pid : askers) {
-            Play.finished(pid);
+            Harness.finished(pid);
         }
         Send.send(answers, "stop");
-        Play.finished(answers);
+        Harness.finished(answers);
         int least = IntStream.range(0, more.length()).map(more::get).min().getAsInt();
         require(least >= 1_000, "of a hundred that ask one, the first had 10,000 answers when the last had " + least);
     }
 
     private static void ask(Pid whom) throws Exception {
-        Send.send(whom, Play.me().pid());
-        Play.next();
+        Send.send(whom, Harness.me().pid());
+        Harness.next();
     }
 }

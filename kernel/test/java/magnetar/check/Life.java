@@ -24,11 +24,11 @@ import magnetar.kernel.park.Wait;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.time.Waits;
 
-/** How long fibers live, who runs, and what they say while they wait. */
+/** The life of fibers: reachability, fairness, and what they tell while they wait. */
 final class Life {
     private Life() {}
 
-    /** An abandoned weak fiber, parked on a channel nobody can reach, is collected; a strong one is not. */
+    /** An abandoned weak fiber, parked on an unreachable channel, is collected; a strong one is not. */
     static void reachability() throws Exception {
         List<WeakReference<Thread>> weak = abandoned(Fibers.Hold.WEAK);
         List<WeakReference<Thread>> strong = abandoned(Fibers.Hold.STRONG);
@@ -51,7 +51,7 @@ final class Life {
                 try {
                     wait(selects);
                 } catch (InterruptedException e) {
-                    // the strong ones end so
+                    // this ends the strong fibers
                 }
             });
             Support.until("it waits", () -> self.get() != null && self.get().get() != null && Support.parked(self.get().get()));
@@ -69,7 +69,10 @@ final class Life {
         }
     }
 
-    /** One flooded loop more than there are cores: a quiet fiber, started and woken from outside, makes progress. */
+    /**
+     * One fiber more than there are cores puts and takes in an endless loop without parking. A quiet fiber,
+     * started and woken from outside, makes progress.
+     */
     static void fairness() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
         int loops = Runtime.getRuntime().availableProcessors() + 1;
@@ -110,7 +113,10 @@ final class Life {
         quiet.close();
     }
 
-    /** Pairs that answer each other for ever, more than there are cores: what a platform thread starts and a timer wakes goes on all the same. */
+    /**
+     * Pairs that answer each other for ever, more than there are cores. Fibers that a platform thread starts
+     * and a timer wakes still run.
+     */
     static void fairnessPairs() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
         AtomicInteger running = new AtomicInteger();
@@ -134,12 +140,15 @@ final class Life {
         Support.until("all pairs have begun and ended", () -> running.get() == 2 * pairs && Fibers.count() == 0);
     }
 
-    /** Starts two fibers that answer each other until {@code stop} is true, which one of them asks before each turn. */
+    /**
+     * Starts two fibers that answer each other until {@code stop} is true, which one of them checks before
+     * each turn.
+     */
     static void answerEachOther(BooleanSupplier stop) {
         answerEachOther(stop, new AtomicInteger());
     }
 
-    /** The same; counts them as they begin. */
+    /** The same, and counts the fibers as they begin. */
     static void answerEachOther(BooleanSupplier stop, AtomicInteger running) {
         Channel<Integer> to = Channel.rendezvous();
         Channel<Integer> fro = Channel.rendezvous();
@@ -166,7 +175,10 @@ final class Life {
         }
     }
 
-    /** A thread says what it waits for while it waits, also after others have parked it, and not while it runs. */
+    /**
+     * A thread tells what it waits for while it waits, also after other code has parked it, and not while it
+     * runs.
+     */
     static void waits() throws Exception {
         Channel<Integer> c = Channel.rendezvous();
         ReentrantLock lock = new ReentrantLock();
@@ -199,7 +211,9 @@ final class Life {
         Support.join(t);
     }
 
-    /** Whoever looks at a thread that waits for this and that sees one wait, and not a part of two. */
+    /**
+     * A reader of a thread that waits alternately for two objects sees one whole wait, never a mix of two.
+     */
     static void waitsInTurn() throws Exception {
         Channel<Integer> in = Channel.rendezvous();
         Channel<Integer> out = Channel.rendezvous();
@@ -234,7 +248,7 @@ final class Life {
         require(seen > 0, "it was never seen to wait");
     }
 
-    /** What was waited for once is not kept when the wait is over. */
+    /** An object that was waited for once is not kept when the wait is over. */
     static void waitedForOnce() throws Exception {
         AtomicReference<WeakReference<Object>> once = new AtomicReference<>();
         AtomicBoolean over = new AtomicBoolean();
@@ -257,7 +271,7 @@ final class Life {
         return on;
     }
 
-    /** Each of many parked fibers says why it waits, on what and since when, through its thread alone. */
+    /** Each of many parked fibers tells why it waits, on what and since when, through its thread alone. */
     static void blockers(int fibers) throws Exception {
         Channel<Integer> c = Channel.rendezvous();
         long before = System.nanoTime();

@@ -33,63 +33,66 @@ import magnetar.kernel.process.Spawn;
 import magnetar.kernel.process.WhenFull;
 import magnetar.kernel.time.Durations;
 
-/** Mailboxes: what is sent arrives once and in order, whoever waits is woken, and a bound is kept. */
+/** Mailboxes: a message arrives once and in order, a waiting owner is woken, and a bound is kept. */
 final class Mailboxes {
     private Mailboxes() {}
 
-    /** A message: who sent it, and its number there. */
+    /** A message: its sender, and its number among that sender's messages. */
     private record Letter(int from, int number, Pid answer) {}
 
     private static World noisy() {
         return new Support.Noisy(4, 3_000);
     }
 
-    /** Senders that each wait for an answer before they send again: nobody sleeps on. */
+    /** Senders that each wait for an answer before they send again. No wake-up is lost. */
     static void wakeUp() throws Exception {
-        Play.in(noisy(), () -> {
+        Harness.in(noisy(), () -> {
             int senders = 3;
             int rounds = 3_000;
-            Pid owner = Play.spawn(() -> {
+            Pid owner = Harness.spawn(() -> {
                 for (int i = 0; i < senders * rounds; i++) {
-                    Letter letter = (Letter) Play.next();
+                    Letter letter = (Letter) Harness.next();
                     Send.send(letter.answer, letter.number);
                 }
             });
             List<Pid> all = new ArrayList<>(List.of(owner));
             for (int s = 0; s < senders; s++) {
                 int from = s;
-                all.add(Play.spawn(() -> {
+                all.add(Harness.spawn(() -> {
                     for (int i = 0; i < rounds; i++) {
-                        Send.send(owner, new Letter(from, i, Play.me().pid()));
-                        require(Play.next().equals(i), "the answer to another letter");
+                        Send.send(owner, new Letter(from, i, Harness.me().pid()));
+                        require(Harness.next().equals(i), "the answer to another letter");
                     }
                 }));
             }
             for (Pid pid : all) {
-                Play.finished(pid);
+                Harness.finished(pid);
             }
         });
     }
 
-    /** What several send is received once each, and in the order of each sender, whichever the owner asks for first. */
+    /**
+     * Messages of several senders are received once each, and in the order of each sender, whichever the
+     * owner asks for first.
+     */
     static void order() throws Exception {
         int senders = 4;
         int letters = 4_000;
-        Play.in(noisy(), () -> {
-            Pid owner = Play.spawn(() -> receiveAll(senders, letters));
+        Harness.in(noisy(), () -> {
+            Pid owner = Harness.spawn(() -> receiveAll(senders, letters));
             List<Pid> all = new ArrayList<>();
             for (int s = 0; s < senders; s++) {
                 int from = s;
-                all.add(Play.spawn(() -> {
+                all.add(Harness.spawn(() -> {
                     for (int i = 0; i < letters; i++) {
                         Send.send(owner, new Letter(from, i, null));
                     }
                 }));
             }
             for (Pid pid : all) {
-                Play.finished(pid);
+                Harness.finished(pid);
             }
-            Play.finished(owner);
+            Harness.finished(owner);
         });
     }
 
@@ -98,52 +101,55 @@ final class Mailboxes {
         int[] next = new int[senders];
         for (int received = 0; received < senders * letters; ) {
             int wanted = chance.nextInt(2 * senders);
-            Letter letter = (Letter) Play.take(m -> wanted >= senders || ((Letter) m).from == wanted, 1 + chance.nextInt(50_000));
+            Letter letter = (Letter) Harness.take(m -> wanted >= senders || ((Letter) m).from == wanted, 1 + chance.nextInt(50_000));
             if (letter != null) {
                 require(letter.number == next[letter.from]++, "letter " + letter + " instead of " + (next[letter.from] - 1));
                 received++;
             }
         }
-        require(Play.poll() == null, "a letter too many");
+        require(Harness.poll() == null, "a letter too many");
     }
 
     private static void receiveInOrder(int senders, int letters) throws InterruptedException {
         int[] next = new int[senders];
         for (int i = 0; i < senders * letters; i++) {
-            Letter letter = (Letter) Play.next();
+            Letter letter = (Letter) Harness.next();
             require(letter.number == next[letter.from]++, "letter " + letter + " instead of " + (next[letter.from] - 1));
         }
-        require(Play.poll() == null, "a letter too many");
+        require(Harness.poll() == null, "a letter too many");
     }
 
-    /** A wait that ran out of time, was interrupted, or in which a channel was first, leaves nothing in the mailbox: the next one sleeps. */
+    /**
+     * A wait that timed out, was interrupted, or ended by a channel leaves nothing in the mailbox: the next
+     * wait parks.
+     */
     static void ghosts() throws Exception {
         Channel<Integer> channel = Channel.rendezvous();
         List<Support.Body> waits = List.of(
-                () -> require(Play.take(m -> true, 2_000_000) == null, "the time runs out"),
-                () -> interrupted(() -> Play.next()),
+                () -> require(Harness.take(m -> true, 2_000_000) == null, "the time runs out"),
+                () -> interrupted(() -> Harness.next()),
                 () -> require(beside(channel, 2_000_000) == null, "the time runs out"),
                 () -> interrupted(() -> beside(channel, Durations.INFINITE)),
                 () -> require(beside(channel, Durations.INFINITE).equals(7), "the channel is first"));
         for (int i = 0; i < waits.size(); i++) {
             Support.Body wait = waits.get(i);
             AtomicBoolean again = new AtomicBoolean();
-            Pid pid = Play.spawn(() -> {
+            Pid pid = Harness.spawn(() -> {
                 wait.run();
                 again.set(true);
-                require(Play.next().equals("message"), "the message comes");
+                require(Harness.next().equals("message"), "the message comes");
             });
             if (i == 1 || i == 3) {
-                Play.parked(pid);
+                Harness.parked(pid);
                 ProcessTable.live(pid).info().thread().interrupt();
             }
             if (i == 4) {
                 channel.send(7);
             }
             Support.until("wait " + i + " is over", again::get);
-            Play.parked(pid);
+            Harness.parked(pid);
             Send.send(pid, "message");
-            Play.finished(pid);
+            Harness.finished(pid);
         }
     }
 
@@ -156,38 +162,41 @@ final class Mailboxes {
         throw new AssertionError("it was not interrupted");
     }
 
-    /** A message, or the value of a channel; null if time runs out. */
+    /** A message, or a value from the channel; null if time runs out. */
     private static Object beside(Channel<?> channel, long nanos) throws InterruptedException {
         for (;;) {
-            Object message = Play.poll();
+            Object message = Harness.poll();
             if (message != null) {
                 return message;
             }
-            Select.Chosen chosen = Select.over(List.of(channel)).awaitBeside(Play.me().receiver().source(), nanos);
+            Select.Chosen chosen = Select.over(List.of(channel)).awaitBeside(Harness.me().receiver().source(), nanos);
             if (chosen == null || chosen.index() >= 0) {
                 return chosen == null ? null : chosen.value();
             }
         }
     }
 
-    /** An owner that waits for messages and a channel at once takes each value and each message once, and no putter is told otherwise. */
+    /**
+     * An owner that waits for messages and a channel at once takes each value and each message once. Each put
+     * gets the right result.
+     */
     static void besideChannels() throws Exception {
         overtaken();
         int each = 6_000;
         Channel<Integer> channel = Channel.rendezvous();
         AtomicInteger put = new AtomicInteger();
         World world = noisy();
-        Play.in(world, () -> {
+        Harness.in(world, () -> {
             AtomicInteger got = new AtomicInteger();
             AtomicInteger messages = new AtomicInteger();
-            Pid owner = Play.spawn(() -> {
+            Pid owner = Harness.spawn(() -> {
                 for (boolean open = true; open || messages.get() < each; ) {
                     Object next = beside(channel, 1 + ThreadLocalRandom.current().nextInt(200_000));
                     open &= !"no more".equals(next);
                     (next instanceof Integer ? got : messages).addAndGet(next == null || next.equals("no more") ? 0 : 1);
                 }
             });
-            Pid sender = Play.spawn(() -> {
+            Pid sender = Harness.spawn(() -> {
                 for (int i = 0; i < each; i++) {
                     Send.send(owner, "message");
                     spin(ThreadLocalRandom.current().nextInt(100));
@@ -199,16 +208,16 @@ final class Mailboxes {
                     spin(ThreadLocalRandom.current().nextInt(100));
                 }
             }));
-            Play.finished(sender);
+            Harness.finished(sender);
             Send.send(owner, "no more");
-            Play.finished(owner);
+            Harness.finished(owner);
             require(got.get() == put.get(), put + " values were put, " + got + " arrived");
             require(put.get() == each, "of " + each + " values " + put + " were put");
             require(messages.get() == each, "of " + each + " messages " + messages + " arrived");
         });
     }
 
-    /** One that waits beside the mailbox. */
+    /** A waiter beside the mailbox. */
     private static final class Probe extends Waiter {
         final AtomicInteger completed = new AtomicInteger();
 
@@ -223,7 +232,10 @@ final class Mailboxes {
         }
     }
 
-    /** A message completes who waits for it once, and nobody whom something else has claimed. */
+    /**
+     * A message completes the owner's waiter once, and does not complete a waiter that another event has
+     * claimed.
+     */
     static void claims() throws Exception {
         for (int bound : new int[] {0, 3}) {
             CountDownLatch done = new CountDownLatch(1);
@@ -242,12 +254,15 @@ final class Mailboxes {
             Send.send(other, 2);
             require(waits.completed.get() == 1 && !waits.isOpen(), "two messages completed one " + waits.completed + " times");
             done.countDown();
-            Play.finished(pid);
-            Play.finished(other);
+            Harness.finished(pid);
+            Harness.finished(other);
         }
     }
 
-    /** The channel is first by a hair: its value counts, though there is a message when the mailbox is asked. */
+    /**
+     * The channel is first by a hair. Its value counts, although there is a message when the mailbox is
+     * checked.
+     */
     private static void overtaken() throws Exception {
         Channel<Integer> channel = Channel.rendezvous();
         Source mailbox = new Source() {
@@ -276,34 +291,40 @@ final class Mailboxes {
         }
     }
 
-    /** What was there when a reference was made is not looked at by who asks for it, and all that came later is. */
+    /**
+     * A receive that asks for a reference skips the messages that were there when it was made, and sees all
+     * later ones.
+     */
     static void marks() throws Exception {
         for (int older : new int[] {0, 1, 2, 1_000, 100_000}) {
             AtomicReference<Ref> made = new AtomicReference<>();
-            Pid pid = Play.spawn(() -> {
+            Pid pid = Harness.spawn(() -> {
                 for (int i = 0; i < older; i++) {
-                    Send.send(Play.me().pid(), i);
+                    Send.send(Harness.me().pid(), i);
                 }
-                Ref ref = Refs.make(Play.me());
+                Ref ref = Refs.make(Harness.me());
                 AtomicInteger looks = new AtomicInteger();
-                long mark = Refs.mark(Play.me(), ref);
-                require(Play.me().receiver().receive(m -> m, 0, mark) == null, "of " + older + " older messages one was looked at");
+                long mark = Refs.mark(Harness.me(), ref);
+                require(Harness.me().receiver().receive(m -> m, 0, mark) == null, "of " + older + " older messages one was looked at");
                 made.set(ref);
-                Support.until("the answer is there", () -> Play.me().receiver().info().messages() > older);
+                Support.until("the answer is there", () -> Harness.me().receiver().info().messages() > older);
                 if (older % 2 == 0) {
-                    Play.take(m -> false, 0); // it is in the list now
+                    Harness.take(m -> false, 0); // it is in the list now
                 }
-                Object answer = Play.me().receiver().receive(m -> looks.incrementAndGet() > 0 && m.equals(ref) ? m : null, Durations.INFINITE, mark);
+                Object answer = Harness.me().receiver().receive(m -> looks.incrementAndGet() > 0 && m.equals(ref) ? m : null, Durations.INFINITE, mark);
                 require(answer.equals(ref) && looks.get() == 1, "behind " + older + " messages " + looks + " were looked at for " + answer);
-                require(older == 0 || Play.poll().equals(0), "the oldest message is still there");
+                require(older == 0 || Harness.poll().equals(0), "the oldest message is still there");
             });
             Support.until("the reference is made", () -> made.get() != null || ProcessTable.live(pid) == null);
             Send.send(pid, made.get());
-            Play.finished(pid);
+            Harness.finished(pid);
         }
     }
 
-    /** A process that has to exit gets nothing more: what is sent is a dead letter, a receive in a clean-up ends, one that waits too. */
+    /**
+     * A process that has to exit gets no more messages. A message to it is a dead letter, and a receive in
+     * its clean-up ends, even one that waits already.
+     */
     static void closed() throws Exception {
         for (boolean waiting : new boolean[] {false, true}) {
             for (int bound : new int[] {0, 2}) {
@@ -317,7 +338,7 @@ final class Mailboxes {
         CountDownLatch sent = new CountDownLatch(1);
         AtomicInteger ended = new AtomicInteger();
         Spawn.Options options = new Spawn.Options("check").bound(bound, WhenFull.BLOCK);
-        Pid pid = Spawn.spawn(options, Play.call(() -> Fiber.current().shield(() -> {
+        Pid pid = Spawn.spawn(options, Harness.call(() -> Fiber.current().shield(() -> {
             inCleanUp.countDown();
             if (!waiting) {
                 uninterruptibly(sent);
@@ -325,7 +346,7 @@ final class Mailboxes {
             for (int i = 0; i < 2; i++) {
                 try {
                     if (i == 0) {
-                        Play.next();
+                        Harness.next();
                     } else {
                         beside(Channel.rendezvous(), Durations.INFINITE);
                     }
@@ -338,7 +359,7 @@ final class Mailboxes {
         }))).pid();
         inCleanUp.await();
         if (waiting) {
-            Play.parked(pid);
+            Harness.parked(pid);
         }
         Send.exit(pid, "over");
         require(!pid.isAlive(), "it was told to exit");
@@ -350,7 +371,7 @@ final class Mailboxes {
             require(DeadLetters.count() == before + 3, "of three late messages " + (DeadLetters.count() - before) + " are dead letters");
             sent.countDown();
         }
-        require("over".equals(Play.reasonOf(pid)) && ended.get() == 2, "two receives of an exiting process: " + ended + " ended by exit");
+        require("over".equals(Harness.reasonOf(pid)) && ended.get() == 2, "two receives of an exiting process: " + ended + " ended by exit");
     }
 
     private static void uninterruptibly(CountDownLatch latch) {
@@ -371,10 +392,13 @@ final class Mailboxes {
 
     private static Pid bounded(int capacity, WhenFull policy, Support.Body body) {
         Spawn.Options options = new Spawn.Options("check").bound(capacity, policy);
-        return Spawn.spawn(options, Play.call(body)).pid();
+        return Spawn.spawn(options, Harness.call(body)).pid();
     }
 
-    /** What each policy keeps of five messages, two looked at before, where three have room; signals come in any case. */
+    /**
+     * What each policy keeps of five messages with room for three, of which the owner has moved two to its
+     * list. Signals are always added.
+     */
     static void policies() throws Exception {
         same(List.of(0, 1, 2, "down"), kept(WhenFull.DROP_NEW, 3), "the newest are dropped");
         same(List.of(2, 3, 4, "down"), kept(WhenFull.DROP_OLD, 3), "the oldest are dropped");
@@ -383,14 +407,17 @@ final class Mailboxes {
         same(List.of("down", "down", 3), signalsSpared(), "signals are no ordinary messages");
     }
 
-    /** What is there and what was dropped are at each instant all that was sent to one that looks and takes nothing. */
+    /**
+     * At each instant the messages present and the messages dropped add up to all that were sent. The owner
+     * scans and takes none.
+     */
     static void dropped() throws Exception {
         World world = noisy();
-        Play.in(world, () -> {
+        Harness.in(world, () -> {
             AtomicBoolean over = new AtomicBoolean();
             Pid pid = bounded(2, WhenFull.DROP_OLD, () -> {
                 while (!over.get()) {
-                    Play.take(m -> false, 0);
+                    Harness.take(m -> false, 0);
                 }
             });
             for (int sent = 1; sent <= 20_000; sent++) {
@@ -400,7 +427,7 @@ final class Mailboxes {
                 require(all == sent, "of " + sent + " messages " + info.messages() + " are there and " + info.dropped() + " were dropped");
             }
             over.set(true);
-            Play.finished(pid);
+            Harness.finished(pid);
         });
     }
 
@@ -415,17 +442,17 @@ final class Mailboxes {
         CountDownLatch looked = new CountDownLatch(1);
         CountDownLatch two = new CountDownLatch(1);
         Pid pid = bounded(capacity, policy, () -> {
-            Pid other = Play.spawn(() -> Play.next());
+            Pid other = Harness.spawn(() -> Harness.next());
             two.await();
-            Monitors.monitor(Play.me(), other, other, "down", Ref.Alias.NONE);
-            Play.take(m -> false, 0); // the first two are in the list now
+            Monitors.monitor(Harness.me(), other, other, "down", Ref.Alias.NONE);
+            Harness.take(m -> false, 0); // the first two are in the list now
             looked.countDown();
             sent.await();
-            info.set(Play.me().receiver().info());
+            info.set(Harness.me().receiver().info());
             Send.exit(other, "gone");
             Support.until("it is dead", () -> ProcessTable.live(other) == null);
-            Support.until("the signal is there", () -> Play.me().receiver().info().messages() == capacity + 1);
-            for (Object m = Play.poll(); m != null; m = Play.poll()) {
+            Support.until("the signal is there", () -> Harness.me().receiver().info().messages() == capacity + 1);
+            for (Object m = Harness.poll(); m != null; m = Harness.poll()) {
                 kept.add(m instanceof List<?> l ? l.getFirst() : m);
             }
         });
@@ -442,60 +469,63 @@ final class Mailboxes {
             }
         }
         sent.countDown();
-        Play.finished(pid);
+        Harness.finished(pid);
         require(info.get().messages() == capacity, "it holds " + info.get());
         kept.addAll(kept.size() - 1, refused);
         return kept;
     }
 
-    /** With room for three, 3 is sent while the owner looks at 0, 1 and 2: it takes 0, and what had to go for 3 has gone. */
+    /**
+     * With room for three, message 3 is sent while the owner scans 0, 1 and 2. The owner takes 0, and the
+     * message that 3 displaced is gone.
+     */
     private static List<Object> dropsWhileLooking() throws Exception {
         List<Object> got = new ArrayList<>();
         Pid pid = bounded(3, WhenFull.DROP_OLD, () -> {
-            Pid self = Play.me().pid();
+            Pid self = Harness.me().pid();
             AtomicBoolean first = new AtomicBoolean(true);
             CountDownLatch ready = new CountDownLatch(3);
             for (int i = 0; i < 3; i++) {
                 Send.send(self, i);
                 ready.countDown();
             }
-            Object taken = Play.take(m -> {
+            Object taken = Harness.take(m -> {
                 if (first.getAndSet(false)) {
                     sendFromElsewhere(self, 3);
                 }
                 return true;
             });
             got.add(taken);
-            for (Object m = Play.poll(); m != null; m = Play.poll()) {
+            for (Object m = Harness.poll(); m != null; m = Harness.poll()) {
                 got.add(m);
             }
         });
-        Play.finished(pid);
+        Harness.finished(pid);
         return got;
     }
 
     private static void sendFromElsewhere(Pid to, Object message) {
         try {
-            Play.finished(Play.spawn(() -> Send.send(to, message)));
+            Harness.finished(Harness.spawn(() -> Send.send(to, message)));
         } catch (InterruptedException e) {
             throw new AssertionError(e);
         }
     }
 
-    /** With room for three and two signals in it, of two messages more the older goes. */
+    /** With room for three, and two signals in it: of two more messages the older one is dropped. */
     private static List<Object> signalsSpared() throws Exception {
         List<Object> got = new ArrayList<>();
         CountDownLatch ready = new CountDownLatch(1);
         CountDownLatch sent = new CountDownLatch(1);
         Pid pid = bounded(3, WhenFull.DROP_OLD, () -> {
             for (int i = 0; i < 2; i++) {
-                Pid dead = Play.spawn(() -> {});
-                Play.finished(dead);
-                Monitors.monitor(Play.me(), dead, dead, "down", Ref.Alias.NONE);
+                Pid dead = Harness.spawn(() -> {});
+                Harness.finished(dead);
+                Monitors.monitor(Harness.me(), dead, dead, "down", Ref.Alias.NONE);
             }
             ready.countDown();
             sent.await();
-            for (Object m = Play.poll(); m != null; m = Play.poll()) {
+            for (Object m = Harness.poll(); m != null; m = Harness.poll()) {
                 got.add(m instanceof List<?> l ? l.getFirst() : m);
             }
         });
@@ -504,11 +534,14 @@ final class Mailboxes {
             Send.send(pid, i);
         }
         sent.countDown();
-        Play.finished(pid);
+        Harness.finished(pid);
         return got;
     }
 
-    /** A thousand senders wait for room for three: it never holds more, all arrive, and in the order of each sender; one alone is woken as well. */
+    /**
+     * A thousand senders wait for room for three. The mailbox never holds more, and all messages arrive in
+     * the order of each sender. A sender that waits alone is woken too.
+     */
     static void manySenders() throws Exception {
         send(1_000, 5);
         send(1, 100_000);
@@ -517,7 +550,7 @@ final class Mailboxes {
     private static void send(int senders, int letters) throws Exception {
         AtomicBoolean over = new AtomicBoolean();
         AtomicInteger most = new AtomicInteger();
-        Play.in(new Support.Noisy(64, 3_000), () -> {
+        Harness.in(new Support.Noisy(64, 3_000), () -> {
             Pid owner = bounded(3, WhenFull.BLOCK, () -> receiveInOrder(senders, letters));
             LocalProcess process = ProcessTable.live(owner);
             Thread looker = Support.platform(World.REAL, () -> {
@@ -529,23 +562,23 @@ final class Mailboxes {
             List<Pid> all = new ArrayList<>();
             for (int s = 0; s < senders; s++) {
                 int from = s;
-                all.add(Play.spawn(() -> {
+                all.add(Harness.spawn(() -> {
                     for (int i = 0; i < letters; i++) {
                         Send.send(owner, new Letter(from, i, null));
                     }
                 }));
             }
             for (Pid pid : all) {
-                Play.finished(pid);
+                Harness.finished(pid);
             }
-            Play.finished(owner);
+            Harness.finished(owner);
             over.set(true);
             Support.join(looker);
             require(most.get() <= 3, "it held " + most + " messages");
         });
     }
 
-    /** A world in which a parked thread that was woken goes on only when it is let. */
+    /** A world in which a parked thread that was woken continues only when it is allowed to. */
     private static final class Held extends World {
         final CountDownLatch let = new CountDownLatch(1);
         final AtomicInteger woken = new AtomicInteger();
@@ -558,35 +591,38 @@ final class Mailboxes {
         }
     }
 
-    /** A sender that was woken for room and ends before it sends passes its wake-up on. */
+    /** A sender that was woken because there is room, and ends before it sends, passes the wake-up on. */
     static void givingUp() throws Exception {
         CountDownLatch take = new CountDownLatch(1);
         Pid owner = bounded(1, WhenFull.BLOCK, () -> {
             take.await();
-            require(Play.next().equals("first") && Play.next().equals("third"), "the message of who waits on comes");
+            require(Harness.next().equals("first") && Harness.next().equals("third"), "the message of who waits on comes");
         });
         Send.send(owner, "first");
         Held held = new Held();
         AtomicReference<Pid> second = new AtomicReference<>();
-        Support.join(Support.fiber(held, () -> second.set(Play.spawn(() -> Send.send(owner, "second")))));
+        Support.join(Support.fiber(held, () -> second.set(Harness.spawn(() -> Send.send(owner, "second")))));
         Support.until("the second waits", () -> ProcessTable.live(owner).receiver().info().senders() == 1);
-        Pid third = Play.spawn(() -> Send.send(owner, "third"));
+        Pid third = Harness.spawn(() -> Send.send(owner, "third"));
         Support.until("the third waits", () -> ProcessTable.live(owner).receiver().info().senders() == 2);
         take.countDown();
         Support.until("the second was woken", () -> held.woken.get() > 0);
         Send.exit(second.get(), "gives up");
         held.let.countDown();
-        require("gives up".equals(Play.reasonOf(second.get())), "the second ends");
-        Play.finished(third);
-        Play.finished(owner);
+        require("gives up".equals(Harness.reasonOf(second.get())), "the second ends");
+        Harness.finished(third);
+        Harness.finished(owner);
     }
 
     // ---------------------------------------------------------------- stress
 
-    /** Many processes send, receive selectively, run out of time and are interrupted at random; then everything is counted. */
+    /**
+     * Many processes send, receive selectively, time out and are interrupted at random. Then everything is
+     * counted.
+     */
     static void stress(int processes, int operations) throws Exception {
         for (int capacity : new int[] {0, 2}) {
-            Play.in(new Support.Noisy(16, 5_000), () -> new Post(processes / 2, operations, capacity).run());
+            Harness.in(new Support.Noisy(16, 5_000), () -> new Post(processes / 2, operations, capacity).run());
         }
     }
 
@@ -628,7 +664,7 @@ final class Mailboxes {
                 Send.send(pid, "stop");
             }
             for (Pid pid : pids) {
-                Play.finished(pid);
+                Harness.finished(pid);
             }
             count();
         }
@@ -640,16 +676,16 @@ final class Mailboxes {
                 try {
                     operate(n, id);
                 } catch (InterruptedException e) {
-                    // it had no effect: count() finds it if it had
+                    // the operation had no effect; count() would notice one
                 }
             }
             worked.countDown();
             for (Object m = null; !"stop".equals(m); ) {
                 try {
-                    m = Play.next();
+                    m = Harness.next();
                     receive(m);
                 } catch (InterruptedException e) {
-                    // a late one
+                    // a late message
                 }
             }
         }
@@ -659,9 +695,9 @@ final class Mailboxes {
             int parity = chance.nextInt(2);
             switch (chance.nextInt(10)) {
                 case 0, 1, 2, 3 -> send(n, id, chance.nextInt(processes));
-                case 4 -> receive(Play.poll());
-                case 5, 6 -> receive(Play.take(m -> m instanceof Integer i && i % 2 == parity, chance.nextInt(1_500_000)));
-                case 7 -> receive(Play.next());
+                case 4 -> receive(Harness.poll());
+                case 5, 6 -> receive(Harness.take(m -> m instanceof Integer i && i % 2 == parity, chance.nextInt(1_500_000)));
+                case 7 -> receive(Harness.next());
                 case 8 -> {
                     channel.offer(-1);
                     receive(beside(channel, chance.nextInt(1_500_000)));
@@ -690,7 +726,7 @@ final class Mailboxes {
             }
         }
 
-        /** Interrupts whoever still works, until all have ended. */
+        /** Interrupts the processes that still work, until all have ended. */
         private void torment() {
             Support.until("all have worked; left: " + worked, 40, () -> {
                 for (int i = 0; i < 1 + processes / 20; i++) {

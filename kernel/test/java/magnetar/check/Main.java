@@ -4,9 +4,12 @@ import java.util.Map;
 import magnetar.kernel.sched.Fault;
 import magnetar.kernel.sched.HandOff;
 
-/** Runs checks by name: {@code Main NAME..}; exit 1 and one line for the first that fails. The property {@code magnetar.check.fault} plants a defect. */
+/**
+ * Runs checks by name: {@code Main NAME..}. Prints one line for the first that fails and exits with 1. The
+ * property {@code magnetar.check.fault} plants a defect.
+ */
 public final class Main {
-    /** A check; throws an {@code AssertionError} that says what it saw. */
+    /** A check. It throws an {@code AssertionError} that says what it saw. */
     interface Check {
         void run() throws Exception;
     }
@@ -68,8 +71,8 @@ public final class Main {
             Map.entry("mailbox-stress", () -> Mailboxes.stress(1_000, 50)),
             Map.entry("mailbox-stress-10000", () -> Mailboxes.stress(10_000, 20)),
             Map.entry("mailbox-stress-long", () -> Mailboxes.stress(10_000, 400)),
-            Map.entry("signals", () -> Universe.run(60, 60)),
-            Map.entry("signals-at-rest", () -> Universe.runAtRest(60, 60)),
+            Map.entry("signals", () -> Model.run(60, 60)),
+            Map.entry("signals-at-rest", () -> Model.runAtRest(60, 60)),
             Map.entry("rests-again", Rests::again),
             Map.entry("rests-messages", Rests::messages),
             Map.entry("rests-with-message", Rests::withMessage),
@@ -105,7 +108,7 @@ public final class Main {
 
     private Main() {}
 
-    /** The check of what is not there where hand-off is off: it passes then. */
+    /** A check that needs hand-off: it passes where hand-off is off. */
     private static Check ofHandOff(Check check) {
         return () -> {
             if (HandOff.isOn()) {

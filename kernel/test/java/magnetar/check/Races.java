@@ -21,11 +21,14 @@ import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 
-/** Races that are led to happen, each with one known good end. */
+/** Races that are forced to happen, each with a known result. */
 final class Races {
     private Races() {}
 
-    /** A world whose park returns at once, as the contract of park allows: the waiter looks for its result all the time. */
+    /**
+     * A world whose park returns at once, which its contract allows. So the waiter checks for its result all
+     * the time.
+     */
     private static class Awake extends World {
         @Override
         public void park(Object waiter) {
@@ -36,7 +39,7 @@ final class Races {
         public void unpark(Thread thread, Fiber fiber) {}
     }
 
-    /** One that dozes at switch points besides. */
+    /** An awake world that also sleeps at switch points. */
     static final class Dozing extends Awake {
         @Override
         protected void reachSwitchPoint() {
@@ -44,7 +47,7 @@ final class Races {
         }
     }
 
-    /** What an operation hands over is there when it returns, though the waiter never sleeps. */
+    /** What an operation hands over is visible when it returns, although the waiter never sleeps. */
     static void publication() throws Exception {
         Simulated.simulate(true);
         World awake = new Dozing();
@@ -72,7 +75,7 @@ final class Races {
         Simulated.simulate(false);
     }
 
-    /** A waiter that is woken has been completed: nobody sleeps on with its result. */
+    /** A waiter that is woken has been completed. None sleeps on after its result was published. */
     static void wakeUp() throws Exception {
         Simulated.simulate(true);
         World slow = new Support.Noisy(1, 100_000);
@@ -92,7 +95,10 @@ final class Races {
         Simulated.simulate(false);
     }
 
-    /** A world whose thread stays at its first switch point, which is at the lock of its operation, until it is let go. */
+    /**
+     * A world whose thread stops at its first switch point, before the lock of its operation, until it is
+     * released.
+     */
     private static final class Held extends World {
         private final CountDownLatch go = new CountDownLatch(1);
         private final AtomicInteger reached = new AtomicInteger();
@@ -109,7 +115,7 @@ final class Races {
         }
     }
 
-    /** An operation saw nobody without the lock; whoever has come to wait since then is met under it. */
+    /** T1 checks without the lock and sees no waiter; T2 begins to wait. T1 meets T2 under the lock. */
     static void lookAgain() throws Exception {
         Simulated.simulate(true);
         Channel<Integer> c = Channel.rendezvous();
@@ -118,7 +124,10 @@ final class Races {
         Simulated.simulate(false);
     }
 
-    /** Runs two operations; the second begins and waits when the first has looked and is about to take the lock. */
+    /**
+     * Runs two operations. The second begins and waits when the first has made its check and is about to take
+     * the lock.
+     */
     private static void comeBetween(Support.Body first, Support.Body second) throws Exception {
         Held held = new Held();
         Thread one = Support.fiber(held, first);
@@ -130,7 +139,7 @@ final class Races {
         Support.join(two);
     }
 
-    /** Two fibers, each of which selects a take from one channel and a put on the other, crosswise: every round ends. */
+    /** Two fibers each select a take from one channel and a put on the other, crosswise. Every round ends. */
     static void crossing() throws Exception {
         Simulated.simulate(true);
         World noisy = new Support.Noisy(4, 3_000);
@@ -157,7 +166,9 @@ final class Races {
         }
     }
 
-    /** A select of ours crosses a choice of another library on two channels: every round is one transfer. */
+    /**
+     * One of our selects crosses a choice of another library on two channels. Every round is one transfer.
+     */
     static void crossingForeign() throws Exception {
         Simulated.simulate(true);
         World noisy = new Support.Noisy(4, 3_000);
@@ -178,7 +189,7 @@ final class Races {
         require(sent.get() == rounds && got.get() == rounds, rounds + " rounds made " + sent + " puts and " + got + " takes");
     }
 
-    /** Puts on one or takes from the other, through handlers of one flag; true if it put. */
+    /** Puts on one channel or takes from the other, through handlers of one flag; true if it put. */
     private static boolean choose(Channel<Integer> out, Channel<Integer> in, int value) throws InterruptedException {
         Foreign.Flag flag = new Foreign.Flag();
         AtomicReference<Boolean> chosen = new AtomicReference<>();
@@ -202,7 +213,9 @@ final class Races {
         });
     }
 
-    /** Four selects over three channels claim each other in all orders: no transfer is made twice and none is halved. */
+    /**
+     * Four selects over three channels claim each other in all orders. No transfer happens twice or by half.
+     */
     static void ring() throws Exception {
         Simulated.simulate(true);
         World noisy = new Support.Noisy(4, 3_000);
@@ -230,7 +243,10 @@ final class Races {
         channels.forEach(c -> require(Support.nodes(c) == 0, "nodes were left behind"));
     }
 
-    /** An event that won the claim is delivered in spite of an interrupt, which stays for the next operation. */
+    /**
+     * An event that won the claim is delivered in spite of an interrupt. The interrupt stays for the next
+     * operation.
+     */
     static void interruptAfterClaim() throws Exception {
         AtomicReference<Parked> waiting = new AtomicReference<>();
         AtomicReference<Object> seen = new AtomicReference<>();
@@ -249,7 +265,7 @@ final class Races {
         require("true value true".equals(seen.get()), "completed, result, still interrupted: " + seen);
     }
 
-    /** A time-out that comes after the claim was lost does not end the wait: the result does. */
+    /** A time-out after an event has taken the claim does not end the wait; the result does. */
     static void expiryAfterClaim() throws Exception {
         AtomicReference<Parked> waiting = new AtomicReference<>();
         AtomicReference<Object> seen = new AtomicReference<>();
@@ -267,7 +283,7 @@ final class Races {
         require("true value".equals(seen.get()), "completed, result: " + seen);
     }
 
-    /** Whoever is woken by the interrupt of a cause finds the cause. */
+    /** A fiber that is woken by the interrupt of a cause sees the cause. */
     static void causeFirst() throws Exception {
         Simulated.simulate(true);
         World slow = new Support.Noisy(1, 3_000_000);
@@ -290,7 +306,7 @@ final class Races {
         Simulated.simulate(false);
     }
 
-    /** A doomed fiber throws its cause at each operation, also when it has swallowed the interrupt. */
+    /** A fiber that has to end throws its cause at each operation, even if it has swallowed the interrupt. */
     static void levelTriggered() throws Exception {
         AtomicInteger thrown = new AtomicInteger();
         AtomicReference<Fiber> fiber = new AtomicReference<>();
@@ -312,7 +328,7 @@ final class Races {
         require(thrown.get() == 3, "three operations threw " + thrown + " times");
     }
 
-    /** A cause that comes while a shield is up does not disturb the clean-up that waits behind it. */
+    /** A cause that comes during a shield does not disturb the clean-up that waits in it. */
     static void shielded() throws Exception {
         Channel<Object> c = Channel.rendezvous();
         AtomicReference<Object> seen = new AtomicReference<>();
@@ -369,7 +385,7 @@ final class Races {
         require(Support.nodes(a) == 0 && Support.nodes(b) == 0, "the branch that lost left a node");
     }
 
-    /** Closing releases every taker, keeps waiting puts, and is seen by who only looks. */
+    /** Closing releases every taker, keeps waiting puts, and is visible to a thread that only polls. */
     static void close() throws Exception {
         Channel<Integer> c = Channel.rendezvous();
         List<Thread> takers = new ArrayList<>();
@@ -396,14 +412,14 @@ final class Races {
         Support.join(putter);
     }
 
-    /** A thread that does nothing but look sees the close. */
+    /** A thread that only polls sees the close. */
     static void closeIsVisible() throws Exception {
         for (int i = 0; i < 3; i++) {
             Channel<Integer> c = Channel.rendezvous();
             Thread looker = Support.platform(World.REAL, () -> {
                 while (!c.isClosed()) {}
             });
-            Thread.sleep(300); // the loop has to be compiled before the close: that is the point
+            Thread.sleep(300); // the loop has to be compiled before the close, or the check proves nothing
             c.close();
             Support.join(looker);
         }
@@ -420,7 +436,10 @@ final class Races {
         require(Integer.valueOf(2).equals(c.poll()), "the value of the waiting put was lost");
     }
 
-    /** A put meets a waiting take on a channel whose buffer is the program's own, in Java: such a channel is locked by a mutex. */
+    /**
+     * A put meets a waiting take on a channel with a buffer of the program's own, in Java. Such a channel is
+     * locked by a mutex.
+     */
     static void ownBuffer() throws Exception {
         Channel<Integer> c = Channel.of(new Own());
         AtomicInteger got = new AtomicInteger();

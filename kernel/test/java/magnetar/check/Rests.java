@@ -16,26 +16,26 @@ import magnetar.kernel.process.Ref;
 import magnetar.kernel.process.Send;
 import magnetar.kernel.process.Spawn;
 
-/** Processes that give their fiber back while they wait, in the races with what wakes them. */
+/** Passivated processes, in races with what wakes them. */
 final class Rests {
     private static final int ROUNDS = 2_000;
     private static final int SENDERS = 3;
 
     private Rests() {}
 
-    /** What is done with a message; false at the end. */
+    /** Handles a message; false to end. */
     interface Eater {
         boolean eat(Object message) throws Throwable;
     }
 
-    /** A process that eats its messages, and rests when there are none. */
+    /** A process that handles its messages, and is passivated while it has none. */
     static Callable<Object> eating(Eater eater) {
-        return Play.call(() -> {
+        return Harness.call(() -> {
             Object message;
             do {
-                message = Play.poll();
+                message = Harness.poll();
                 if (message == null) {
-                    Hosting.rest(Play.me(), eating(eater));
+                    Hosting.rest(Harness.me(), eating(eater));
                 }
             } while (eater.eat(message));
         });
@@ -48,11 +48,14 @@ final class Rests {
     }
 
     private static void inNoise(Support.Body body) throws Exception {
-        Play.in(new Support.Noisy(3, 10_000), () -> Play.finished(Play.spawn(body)));
+        Harness.in(new Support.Noisy(3, 10_000), () -> Harness.finished(Harness.spawn(body)));
         Support.until("all have gone", () -> Fibers.count() == 0 && ProcessTable.all().isEmpty());
     }
 
-    /** What each sender sends is eaten once and in its order, by whichever fiber; the state goes from one to the next. */
+    /**
+     * The messages of each sender are handled once and in order, on whichever fiber. The state passes from
+     * one fiber to the next.
+     */
     static void messages() throws Exception {
         inNoise(() -> {
             int[] eaten = new int[SENDERS + 1];
@@ -64,42 +67,45 @@ final class Rests {
             }));
             for (int s = 0; s < SENDERS; s++) {
                 int sender = s;
-                Play.spawn(() -> {
+                Harness.spawn(() -> {
                     for (int i = 0; i < ROUNDS; i++) {
                         Send.send(pid, List.of(sender, i));
                         spin(2_000);
                     }
                 });
             }
-            Object reason = Play.reasonOf(pid);
+            Object reason = Harness.reasonOf(pid);
             require(reason.equals("normal"), "instead of all came " + eaten[SENDERS] + " messages, and the end by " + reason);
         });
     }
 
-    /** A message that came after the last look at the mailbox, and before the rest, is eaten. */
+    /**
+     * A message that came after the last scan of the mailbox, and before the process left its fiber, is
+     * handled.
+     */
     static void withMessage() throws Exception {
         inNoise(() -> {
-            Pid pid = Spawn.spawn("check", Play.call(() -> {
-                Send.send(Play.me().pid(), "m");
-                Hosting.rest(Play.me(), eating(m -> false));
+            Pid pid = Spawn.spawn("check", Harness.call(() -> {
+                Send.send(Harness.me().pid(), "m");
+                Hosting.rest(Harness.me(), eating(m -> false));
             }));
-            Object reason = Play.reasonOf(pid);
+            Object reason = Harness.reasonOf(pid);
             require(reason.equals("normal"), "it ended by " + reason);
         });
     }
 
-    /** It rests after each message, and again, and is found each time. */
+    /** It is passivated after each message, and found each time. */
     static void again() throws Exception {
-        Play.in(new Support.Noisy(3, 10_000), () -> {
+        Harness.in(new Support.Noisy(3, 10_000), () -> {
             AtomicInteger eaten = new AtomicInteger();
             Pid pid = Spawn.spawn("check", eating(m -> eaten.incrementAndGet() < 10));
             for (int i = 0; i < 10; i++) {
                 int before = i;
-                // that it has eaten tells rest from a fiber that has not begun
+                // a handled message proves that it is passivated, and not that its fiber has not begun
                 Support.until("one that has nothing to do rests, the time " + i, () -> eaten.get() == before && resting(pid));
                 Send.send(pid, "m");
             }
-            Object reason = Play.reasonOf(pid);
+            Object reason = Harness.reasonOf(pid);
             require(reason.equals("normal"), "after " + eaten + " messages it ended by " + reason);
         });
     }
@@ -110,18 +116,21 @@ final class Rests {
         return p.info().thread() == null;
     }
 
-    /** An exit signal ends it wherever it is between work and rest, and it is in the list of all until then. */
+    /**
+     * An exit signal ends it at any point between work and passivation. Until then it is in the list of all
+     * processes.
+     */
     static void signals() throws Exception {
         inNoise(() -> {
             for (int i = 0; i < ROUNDS; i++) {
                 Pid pid = Spawn.spawn("check", eating(m -> true));
-                Ref ref = Monitors.monitor(Play.me(), pid, pid, null, Ref.Alias.NONE);
-                Play.spawn(() -> Send.send(pid, "m"));
+                Ref ref = Monitors.monitor(Harness.me(), pid, pid, null, Ref.Alias.NONE);
+                Harness.spawn(() -> Send.send(pid, "m"));
                 spin(5_000);
                 int round = i;
                 require(ProcessTable.all().stream().anyMatch(p -> p.pid() == pid), "round " + round + ": one that is alive is not in the list");
                 Send.exit(pid, i % 2 == 0 ? "x" : "kill");
-                List<?> down = (List<?>) Play.next();
+                List<?> down = (List<?>) Harness.next();
                 require(down.get(1).equals(ref) && down.getLast().equals(i % 2 == 0 ? "x" : "killed"), "round " + round + ": " + down);
             }
         });

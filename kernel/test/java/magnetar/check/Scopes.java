@@ -12,7 +12,7 @@ import magnetar.kernel.scope.Scope;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Waits;
 
-/** Scopes without a face: who ends, when, and what is masked. */
+/** Scopes without the Clojure API: the end of forks, deadlines, and shields. */
 final class Scopes {
     private static final long LONG = 3600_000_000_000L;
 
@@ -38,7 +38,7 @@ final class Scopes {
         return Scope.deadlineOf(Fiber.current());
     }
 
-    /** The earlier deadline counts, and none that a shield masks. */
+    /** The earlier deadline counts, except one that a shield masks. */
     static void deadlines() throws Exception {
         inFiber(() -> {
             require(deadline() == Durations.INFINITE, "no scope, no deadline");
@@ -58,7 +58,7 @@ final class Scopes {
         });
     }
 
-    /** A scope that was closed has no fork left, its owner no interrupt and no cause. */
+    /** A closed scope has no fork left, and its owner has neither an interrupt nor a cause. */
     static void closing() throws Exception {
         inFiber(() -> {
             AtomicInteger ended = new AtomicInteger();

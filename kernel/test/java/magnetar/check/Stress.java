@@ -23,10 +23,12 @@ import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Parked;
 
 /**
- * Many fibers put, take, select, time out and are interrupted at random over a few channels; then everything is counted.
+ * Many fibers put, take, select, time out and are interrupted at random over a few channels. Then everything
+ * is counted.
  *
- * <p>Each value is put once. One that was accepted was received exactly once; one whose put was refused, timed out or
- * interrupted was never received. No node is left in a queue. While it runs, no channel has both a taker and a value for it.
+ * <p>Each value is put once. An accepted value was received exactly once. A value whose put was refused,
+ * timed out or interrupted was never received. No node is left in a queue. During the run, no channel has
+ * both a taker and a value for it.
  */
 public final class Stress {
     private static final int CHANNELS = 3;
@@ -53,7 +55,7 @@ public final class Stress {
         }
     }
 
-    /** Gives on what it gets: a channel with it runs its code under a lock that parks. */
+    /** A transform that passes values on. A channel with it runs user code under a lock that parks. */
     private static final class Same implements Transform {
         @Override
         public boolean add(Consumer<Object> sink, Object value) {
@@ -90,7 +92,7 @@ public final class Stress {
         }
     }
 
-    /** All kinds of channels, with so many fibers in all, and switch points that hesitate. */
+    /** All kinds of channels, with so many fibers in all, and switch points that pause. */
     public static void run(int fibers, int operations) throws Exception {
         Simulated.simulate(true);
         try {
@@ -146,7 +148,7 @@ public final class Stress {
                 default -> callBack(id, chance);
             }
         } catch (InterruptedException e) {
-            // the operation had no effect: count() finds it if it had
+            // the operation had no effect; count() would notice one
         }
     }
 
@@ -211,7 +213,7 @@ public final class Stress {
 
     // ---------------------------------------------------------------- the end
 
-    /** Interrupts whoever still works until all have ended, and looks at the channels meanwhile. */
+    /** Interrupts the fibers that still work until all have ended, and checks the channels meanwhile. */
     private void torment() throws InterruptedException {
         long limit = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
         while (!ended.await(300, TimeUnit.MICROSECONDS)) {

@@ -10,7 +10,7 @@ import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.World;
 import magnetar.kernel.park.Parked;
 
-/** What the checks share. A check throws an {@code AssertionError} that says what it saw. */
+/** Helpers of the checks. A check throws an {@code AssertionError} that says what it saw. */
 final class Support {
     private Support() {}
 
@@ -18,7 +18,9 @@ final class Support {
         void run() throws Throwable;
     }
 
-    /** A world that stops at switch points now and then, so that interleavings happen which are rare on two cores. */
+    /**
+     * A world that pauses at switch points now and then, to cause interleavings that are rare on two cores.
+     */
     static final class Noisy extends World {
         private final int oneIn;
         private final long nanos;
@@ -43,7 +45,10 @@ final class Support {
         }
     }
 
-    /** Lets another thread run for a moment: interleavings then do not depend on a free core. For platform threads. */
+    /**
+     * Lets another thread run for a moment, so that interleavings do not depend on a free core. For platform
+     * threads.
+     */
     static void doze() {
         if (ThreadLocalRandom.current().nextInt(2) == 0) {
             try {
@@ -54,7 +59,7 @@ final class Support {
         }
     }
 
-    /** Starts a virtual thread in this world; a failure of the body is printed and ends the JVM's check as red. */
+    /** Starts a virtual thread in this world. A failure of the body is printed, and fails the check. */
     static Thread fiber(World world, Body body) {
         return start(Thread.ofVirtual().unstarted(() -> guarded(body)), world);
     }
@@ -80,10 +85,10 @@ final class Support {
         }
     }
 
-    /** How long a check waits for what happens at once where all is well. */
+    /** How long a check waits for an event that should happen at once. */
     private static final int SECONDS = Integer.getInteger("magnetar.check.seconds", 10);
 
-    /** Waits until the condition holds, for {@code SECONDS} at most. */
+    /** Waits at most {@code SECONDS} until the condition is true. */
     static void until(String what, BooleanSupplier condition) {
         until(what, SECONDS, condition);
     }
@@ -95,7 +100,7 @@ final class Support {
         }
     }
 
-    /** Waits for the end of the thread; says what it waits for if it does not end. */
+    /** Waits for the end of the thread. If it does not end, says what it waits for. */
     static void join(Thread t) throws InterruptedException {
         if (!t.join(java.time.Duration.ofSeconds(SECONDS))) {
             throw new AssertionError("a thread hangs: " + t + ", which is " + t.getState() + ", for " + Parked.waitOf(t) + ", blocker " + LockSupport.getBlocker(t));
@@ -111,7 +116,10 @@ final class Support {
         }
     }
 
-    /** Nodes in the channel's two queues, those of waiters that were claimed included: info() hides them. */
+    /**
+     * The number of nodes in the channel's two queues, including nodes of claimed waiters, which info()
+     * hides.
+     */
     static int nodes(Channel<?> channel) {
         return size(channel, "takers") + size(channel, "putters");
     }
@@ -129,7 +137,7 @@ final class Support {
         }
     }
 
-    /** Has the thread parked in the kernel? */
+    /** True if the thread is parked in the kernel. */
     static boolean parked(Thread t) {
         Thread.State s = t.getState();
         return Parked.waitOf(t) != null

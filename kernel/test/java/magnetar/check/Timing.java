@@ -20,7 +20,7 @@ import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Wheel;
 
-/** The wheel: never early, none forgotten, asleep when idle, and no code of the program on its thread. */
+/** The wheel: no timer is early or lost, its thread sleeps when idle and runs no code of the program. */
 final class Timing {
     private Timing() {}
 
@@ -44,7 +44,7 @@ final class Timing {
         }
     }
 
-    /** A clock that stands until it is moved. */
+    /** A clock that stands still until it is moved. */
     static final class Clock extends World {
         private final AtomicLong now = new AtomicLong(System.nanoTime());
 
@@ -53,13 +53,13 @@ final class Timing {
             return now.get();
         }
 
-        /** Moves the clock and lets the wheel's thread look at it. */
+        /** Moves the clock and wakes the wheel's thread. */
         void advance(long nanos) {
             now.addAndGet(nanos);
             LockSupport.unpark(thread());
         }
 
-        /** The thread of this world's wheel: the one that sleeps on it. */
+        /** The thread of this world's wheel, found by its blocker. */
         Thread thread() {
             AtomicReference<Thread> found = new AtomicReference<>();
             Support.until("the timer thread sleeps", () -> {
@@ -74,7 +74,7 @@ final class Timing {
         }
     }
 
-    /** Hundreds of timers on the real clock: none early, none lost. */
+    /** Hundreds of timers on the real clock: none is early, none is lost. */
     static void neverEarly() throws Exception {
         Wheel wheel = Wheel.of(World.REAL);
         Random chance = new Random(7);
@@ -91,7 +91,7 @@ final class Timing {
         }
     }
 
-    /** A timer that is due before the one the thread sleeps for wakes it. */
+    /** A timer due before the one that the thread sleeps for wakes the thread. */
     static void earlierTimer() throws Exception {
         Wheel wheel = Wheel.of(World.REAL);
         Probe far = new Probe(World.REAL, System.nanoTime() + 20_000_000_000L, new CountDownLatch(1));
@@ -112,7 +112,7 @@ final class Timing {
         return false;
     }
 
-    /** On a clock that is moved by hand: order, cascades over all levels, far timers; nothing before its time. */
+    /** On a clock moved by hand: order, cascades over all levels, far timers. No timer is early. */
     static void wheelOnClock() throws Exception {
         Clock clock = new Clock();
         Wheel wheel = Wheel.of(clock);
@@ -135,7 +135,7 @@ final class Timing {
         require(wheel.size() == 0, "the wheel is empty");
     }
 
-    /** With nothing to wait for, the thread sleeps without limit. */
+    /** Without timers the thread sleeps without a limit. */
     static void idle() throws Exception {
         Channel<Integer> c = Channel.rendezvous();
         require(c.receiveWithin(2_000_000) == Port.PENDING, "the time runs out");
@@ -143,7 +143,10 @@ final class Timing {
         require(Wheel.of(World.REAL).size() == 0, "the wheel is empty");
     }
 
-    /** A wait that was served in time takes its timer along; a timeout channel has a timer only while somebody waits. */
+    /**
+     * A wait that ends in time removes its timer. A timeout channel has a timer only while a waiter is
+     * queued.
+     */
     static void released() throws Exception {
         Wheel wheel = Wheel.of(World.REAL);
         Channel<Integer> c = Channel.rendezvous();
@@ -163,14 +166,14 @@ final class Timing {
         Support.join(v);
     }
 
-    /** One waiter leaves a timeout channel while another comes: the one that stays has its timer. */
+    /** One waiter leaves a timeout channel while another arrives. The one that stays has its timer. */
     static void sharedTimeout() throws Exception {
         Channel<Object> hour = TimeoutChannel.after(3600_000_000_000L);
         Wheel wheel = Wheel.of(World.REAL);
         Claims.Meeting barrier = new Claims.Meeting();
         Thread other = Support.platform(World.REAL, () -> {
             for (int i = 0; barrier.more(i); i++) {
-                hour.take(new Foreign(r -> {})); // the one that leaves: the first is served first
+                hour.take(new Foreign(r -> {})); // the one that leaves, because the first is served first
                 barrier.await();
                 require(hour.offer(i) == Boolean.TRUE, "the first is served");
                 barrier.await();
@@ -209,7 +212,7 @@ final class Timing {
         require(Durations.deadline(-5, 10) == 5, "the clock may be below zero");
     }
 
-    /** A callback on a timeout channel, whoever asked for which thread, does not run on the timer thread. */
+    /** A callback on a timeout channel never runs on the timer thread, whichever thread was asked for. */
     static void notOnTimerThread() throws Exception {
         AtomicReference<Boolean> onTimer = new AtomicReference<>();
         CountDownLatch called = new CountDownLatch(1);

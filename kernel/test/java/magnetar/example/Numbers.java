@@ -6,7 +6,7 @@ import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Select;
 
-/** Channels from Java alone: one fiber counts, another listens until it has heard enough. */
+/** Channels from Java alone: one fiber counts, another takes until it has enough. */
 public final class Numbers {
     private Numbers() {}
 
@@ -30,7 +30,7 @@ public final class Numbers {
         return heard;
     }
 
-    /** What can be done without waiting, and a select that takes what comes first. */
+    /** Operations that do not wait, and a select that takes what comes first. */
     public static String first() throws InterruptedException {
         Channel<String> news = Channel.rendezvous();
         Channel<String> jobs = Channel.of(Buffer.fixed(1));

@@ -123,7 +123,7 @@
   {"go" ["golang-go"] "erl" ["erlang-base" "erlang-inets"] "erlc" ["erlang-dev"]})
 
 (defn install
-  "Installs the peers that are not there, by `apt-get` and `mvn`; returns the exit code: 0, or that of what failed.
+  "Installs the missing peers, by `apt-get` and `mvn`; returns the exit code: 0, or the code of the command that failed.
 
   Example: (install)"
   []
@@ -170,7 +170,7 @@
   180000)
 
 (defn- line-of
-  "The next line of a peer; :ended when there is none, :late when it does not come."
+  "The next line of a peer; :ended at the end of its output, :late when no line comes in time."
   [{:keys [^Process process ^BufferedReader out]}]
   (let [line (future (try (or (.readLine out) :ended) (catch IOException _ :ended)))
         answer (deref line patience-ms :late)]

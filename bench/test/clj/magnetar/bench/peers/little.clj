@@ -1,5 +1,5 @@
 (ns magnetar.bench.peers.little
-  "Every workload of the lane `peers` with little to do."
+  "Every workload of the suite `peers` with little to do."
   (:require
    [clojure.string :as str]
    [magnetar.bench.peers.echo :as echo]

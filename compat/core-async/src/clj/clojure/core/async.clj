@@ -1,5 +1,5 @@
 (ns clojure.core.async
-  "The names of core.async, which are those of `magnetar.async`: for libraries that were written for core.async.
+  "The names of core.async, bound to `magnetar.async`: for libraries that were written for core.async.
 
   Put magnetar-core-async on the class path instead of core.async. A program of your own better requires `magnetar.async`."
   (:refer-clojure :exclude [into map merge partition partition-by reduce take transduce])
@@ -15,7 +15,7 @@
 
 (set! *warn-on-reflection* true)
 
-;; Said by name for whoever reads without running: editors and linters.
+;; Declared by name for tools that read without running: editors and linters.
 (declare <! <!! >! >!! alts! alts!! alt! alt!! take! put! poll! offer! do-alt do-alts fn-handler ioc-alts! defblockingop
          chan promise-chan timeout buffer dropping-buffer sliding-buffer unblocking-buffer? close!
          go go-loop thread io-thread thread-call

@@ -49,7 +49,7 @@
      (try ~@body (finally (.stop server# 0)))))
 
 (defn refused-port
-  "A port that nobody listens on."
+  "A port without a listener."
   []
   (with-open [socket (ServerSocket. 0)]
     (.getLocalPort socket)))

@@ -25,7 +25,7 @@
     (doall (take-while #(not= ::end %) (repeatedly #(read {:eof ::end} reader))))))
 
 (defn- load-script
-  "Loads the script but for its last form, which writes files and ends the JVM."
+  "Loads the script except its last form, which writes files and ends the JVM."
   []
   (binding [*ns* (create-ns 'magnetar.compat.probes)
             *command-line-args* ["clojure.core.async"]]

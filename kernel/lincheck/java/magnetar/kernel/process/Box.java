@@ -3,7 +3,7 @@ package magnetar.kernel.process;
 import java.util.function.IntPredicate;
 import magnetar.kernel.park.Waiter;
 
-/** A mailbox without a process: what senders and its owner do to it, with answers in words. */
+/** A mailbox without a process, with the operations of senders and of its owner. The results are words. */
 public final class Box {
     private final Mailbox mailbox;
     private Waiter waiting; // only accessed by the owner
@@ -12,12 +12,12 @@ public final class Box {
         this.mailbox = mailbox;
     }
 
-    /** One without a bound. */
+    /** A mailbox without a bound. */
     public static Box open() {
         return new Box(new OpenMailbox());
     }
 
-    /** One with a bound. */
+    /** A mailbox with a bound. */
     public static Box bounded(int capacity, String policy) {
         return new Box(new BoundedMailbox(capacity, WhenFull.valueOf(policy)));
     }
@@ -27,7 +27,7 @@ public final class Box {
         return answer(mailbox.push(new Node(message)));
     }
 
-    /** A signal is added. */
+    /** Adds a signal. */
     public String signal(int message) {
         return answer(mailbox.pushSignal(new Node(message)));
     }
@@ -36,7 +36,7 @@ public final class Box {
         return w == Mailbox.CLOSED ? "closed" : w == Mailbox.FULL ? "full" : "added";
     }
 
-    /** The owner takes the first message that fits; null if there is none, or the process exits. */
+    /** The owner takes the first message that matches; null if no message does, or the process exits. */
     public Integer take(IntPredicate fits) {
         Integer taken = find(fits);
         return mailbox.isClosed() ? null : taken;
@@ -71,14 +71,16 @@ public final class Box {
         }
     }
 
-    /** When nobody is at work, the owner does not wait for what is there, nor for a closed mailbox. */
+    /**
+     * While no operation runs, the owner must not wait if there is a message, or if the mailbox is closed.
+     */
     public void check() {
         if (waiting != null && waiting.isOpen() && (mailbox.waiting() > 0 || mailbox.isClosed())) {
             throw new AssertionError("the owner sleeps on");
         }
     }
 
-    /** What is in the inbox, as the owner sees it. */
+    /** The number of messages in the inbox, as the owner sees it. */
     public int waiting() {
         return mailbox.waiting();
     }

@@ -52,7 +52,7 @@ class NodeQueueTest {
         return node;
     }
 
-    /** The nodes by their links, which must agree in both directions. */
+    /** The nodes of the queue. Their links must agree in both directions. */
     private List<Node> nodes() {
         List<Node> forwards = new ArrayList<>();
         List<Node> backwards = new ArrayList<>();
@@ -168,19 +168,19 @@ class NodeQueueTest {
             added(callback()).waiter.claim();
         }
         assertTrue(queue.accepts(callback()));
-        assertEquals(15, queue.size()); // too few to be worth a look
+        assertEquals(15, queue.size()); // below the first purge
         added(callback());
         assertTrue(queue.accepts(callback()));
         assertEquals(1, queue.size());
         Node second = added(callback());
         second.waiter.claim();
         assertTrue(queue.accepts(callback()));
-        assertEquals(2, queue.size()); // the next look is at sixteen again
+        assertEquals(2, queue.size()); // the next purge is at sixteen again
         queue.remove(second);
         for (int i = 0; i < 15; i++) {
             added(callback());
         }
-        assertTrue(queue.accepts(callback())); // 16 that wait: the next look is at 32
+        assertTrue(queue.accepts(callback())); // 16 that wait: the next purge is at 32
         added(callback()).waiter.claim();
         assertTrue(queue.accepts(callback()));
         assertEquals(17, queue.size());

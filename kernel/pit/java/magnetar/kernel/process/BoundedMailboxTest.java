@@ -40,7 +40,7 @@ class BoundedMailboxTest {
         assertSame(Mailbox.FULL, push(m, 3));
         assertEquals(new MailboxInfo(3, 3, policy.name(), policy == WhenFull.DROP_NEW ? 1 : 0, 0), m.info());
         assertEquals(List.of(0, 1, 2), drained(m));
-        assertSame(Mailbox.FULL, push(m, 4)); // what is in the list counts
+        assertSame(Mailbox.FULL, push(m, 4)); // messages in the list count
         remove(m, 1);
         assertNull(push(m, 5));
         assertSame(Mailbox.FULL, push(m, 6));
@@ -57,7 +57,7 @@ class BoundedMailboxTest {
         assertEquals(List.of(0, 1, 2, "down"), drained(m));
         remove(m, 0);
         if (policy != WhenFull.DROP_OLD) {
-            assertSame(Mailbox.FULL, push(m, 3)); // there are three still
+            assertSame(Mailbox.FULL, push(m, 3)); // it still holds three
         }
         remove(m, "down");
         assertNull(push(m, 4));
@@ -152,7 +152,7 @@ class BoundedMailboxTest {
         holds(m, 3, 1);
         assertEquals(List.of("down", 1, 2), drained(m));
         push(m, 3);
-        remove(m, "down"); // in the look that it is at: 1 is owed still
+        remove(m, "down"); // in the current scan: 1 is still owed
         holds(m, 2, 2);
         assertEquals(List.of(2, 3), drained(m));
         holds(m, 2, 2);
@@ -282,7 +282,7 @@ class BoundedMailboxTest {
         m.drain();
         remove(m, 0);
         assertEquals(1, woken.completed);
-        m.giveUp(woken); // it was woken, and does not send
+        m.giveUp(woken); // it was woken, and sends no message
         assertEquals(List.of(1, 1, 0), List.of(woken.completed, next.completed, last.completed));
     }
 

@@ -8,7 +8,7 @@ import java.util.Collections;
 import java.util.List;
 import magnetar.kernel.park.Waiter;
 
-/** What the tests of mailboxes share. */
+/** Helpers of the mailbox tests. */
 final class Mail {
     private Mail() {}
 
@@ -59,7 +59,7 @@ final class Mail {
         return messages;
     }
 
-    /** The list, whose links must agree in both directions, and whose numbers must ascend. */
+    /** The messages of the list. Its links must agree in both directions, and its numbers must ascend. */
     static List<Object> list(Mailbox mailbox) {
         List<Object> backwards = new ArrayList<>();
         Node last = null;

@@ -20,7 +20,7 @@ import magnetar.kernel.park.Waiter;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** What mailboxes with and without a bound have in common. */
+/** What bounded and unbounded mailboxes have in common. */
 class MailboxTest {
     enum Kind {
         OPEN(OpenMailbox::new),
@@ -242,7 +242,7 @@ class MailboxTest {
         m.delist(gone);
         assertNull(push(m, "b"));
         assertTrue(gone.isOpen());
-        m.delist(gone); // as one does that a message came to meanwhile
+        m.delist(gone); // as an owner does if a message came meanwhile
         assertEquals(List.of("b"), from(m.drain()));
     }
 

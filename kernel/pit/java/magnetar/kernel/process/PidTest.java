@@ -52,7 +52,7 @@ class PidTest {
     @Test
     void theHashDependsOnAllThree() {
         int hash = new Pid(0, 7, 9, null).hashCode();
-        assertEquals(Long.hashCode(7 * 0x9E3779B97F4A7C15L ^ 9), hash); // a hash map of pids in a simulation is the same in each run
+        assertEquals(Long.hashCode(7 * 0x9E3779B97F4A7C15L ^ 9), hash); // fixed: a simulation must repeat
         assertEquals(hash + 3, new Pid(3, 7, 9, null).hashCode());
     }
 

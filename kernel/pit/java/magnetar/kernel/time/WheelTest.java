@@ -24,7 +24,7 @@ class WheelTest {
     private static final long MS = 1_000_000;
     private static final long SPAN = 1L << 36; // in ticks
 
-    /** A world whose clock stands until it is moved. */
+    /** A world whose clock stands still until it is moved. */
     private static final class Clock extends World {
         private final boolean movesTimers;
         private volatile long now;
@@ -238,7 +238,7 @@ class WheelTest {
         assertEquals(List.of(due, later), expired);
     }
 
-    /** What is due, in order: by tick, then as it was added. */
+    /** What is due, in order: by tick, then by the order of adding. */
     private static final class Model {
         private final TreeMap<Long, List<Probe>> waiting = new TreeMap<>();
         private int size;
@@ -449,11 +449,11 @@ class WheelTest {
         assertTrue(thread.isDaemon());
         assertEquals("magnetar-timer", thread.getName());
         assertFalse(Wheel.isTimerThread());
-        awaitState(thread, Thread.State.WAITING); // nothing to wait for
+        awaitState(thread, Thread.State.WAITING); // no timers
         Probe far = new Probe(real.now + 3_600_000 * MS, p -> {});
         threaded.add(far);
         awaitState(thread, Thread.State.TIMED_WAITING);
-        real.now += 1_000 * MS; // the thread does not look: it sleeps until the far timer
+        real.now += 1_000 * MS; // the thread does not notice: it sleeps until the far timer
         assertSame(thread, expire(real, threaded, real.now - 5 * MS));
         awaitState(thread, Thread.State.TIMED_WAITING);
         threaded.cancel(far);

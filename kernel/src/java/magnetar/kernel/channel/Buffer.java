@@ -5,13 +5,14 @@ import java.util.Arrays;
 import java.util.Iterator;
 
 /**
- * The values that a channel has accepted and not handed out. As a collection it is a read-only view, oldest value first.
+ * The values that a channel has accepted and not handed out yet. As a collection it is a read-only view,
+ * oldest value first.
  *
- * <p>All changes are made by the channel, under its lock. A buffer of the kernel runs no user code; for one that does, see
- * {@link #runsUserCode}.
+ * <p>Only the channel changes it, under the channel's lock. A buffer of the kernel runs no user code; for one
+ * that does, see {@link #runsUserCode}.
  */
 public abstract class Buffer extends AbstractCollection<Object> {
-    /** For implementers; programs take one of the factories. */
+    /** For implementers. Programs use one of the factories. */
     protected Buffer() {}
 
     /** A buffer of n values, at least one; a put waits while it is full. */
@@ -37,7 +38,7 @@ public abstract class Buffer extends AbstractCollection<Object> {
         return new Ring.Unbounded();
     }
 
-    /** A buffer that keeps its first value, hands it out any number of times and drops the others. */
+    /** A buffer that keeps its first value, returns it any number of times and drops the others. */
     public static Buffer promise() {
         return new Promise();
     }
@@ -45,16 +46,19 @@ public abstract class Buffer extends AbstractCollection<Object> {
     /** True while a put has to wait. */
     public abstract boolean isFull();
 
-    /** Adds a value, or drops one, as the kind of buffer has it; called by the channel it belongs to, under its lock. */
+    /**
+     * Adds a value, or drops one, depending on the kind of buffer. Called by its channel, under the channel's
+     * lock.
+     */
     public abstract void insert(Object value);
 
-    /** Hands out the next value; called only while there is one. */
+    /** Returns the next value. Called only while there is one. */
     public abstract Object remove();
 
-    /** The channel was closed. */
+    /** Called when the channel was closed. */
     public void close() {}
 
-    /** How many values it can hold; -1 for any number. */
+    /** How many values it can hold; -1 if unbounded. */
     public abstract int capacity();
 
     /** True if a put never waits. */
@@ -72,12 +76,12 @@ public abstract class Buffer extends AbstractCollection<Object> {
         return false;
     }
 
-    /** The buffer of another library that this one stands for, else itself. */
+    /** The buffer of another library that this one wraps, else itself. */
     public Object original() {
         return this;
     }
 
-    /** A snapshot: made while the channel works, it may miss or repeat a value. */
+    /** Iterates over a snapshot. One made while the channel works may miss or repeat a value. */
     @Override
     public Iterator<Object> iterator() {
         return Arrays.asList(snapshot()).iterator();

@@ -9,9 +9,9 @@ import magnetar.kernel.time.Wheel;
 /**
  * A function that waits for the result of an operation.
  *
- * <p>It runs on the thread that completes the operation ({@code onCaller}), else on a fiber of its own; never on the timer
- * thread, never under a lock. Deep chains are trampolined by {@link Fiber#call}. What it throws is reported: the completing
- * thread is not the one to blame.
+ * <p>With {@code onCaller} it runs on the thread that completes the operation, else on a fiber of its own. It
+ * never runs on the timer thread or under a lock. {@link Fiber#call} bounds the stack of a chain of
+ * callbacks. What the function throws is reported, because it is no failure of the completing thread.
  */
 public final class Callback extends Waiter {
     private final long id = Fiber.current().nextId();
@@ -20,7 +20,7 @@ public final class Callback extends Waiter {
     private final boolean onCaller;
     private Select.Losers losers;
 
-    /** Hands the result to {@code target}. */
+    /** Passes the result to {@code target}. */
     public Callback(Handler.Completion target, boolean onCaller) {
         this.target = target;
         this.onCaller = onCaller;
@@ -51,7 +51,7 @@ public final class Callback extends Waiter {
         }
     }
 
-    /** With the context values of whoever queued it. */
+    /** Delivers with the context values of the fiber that queued the callback. */
     private final class Delivery implements Handler.Completion {
         @Override
         public void complete(Object result) {

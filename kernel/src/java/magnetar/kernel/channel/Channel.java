@@ -27,39 +27,49 @@ import magnetar.kernel.time.Waits;
  *
  * <p>Invariants, whenever the lock is free:
  * <ol>
- *   <li>If a taker waits that can be claimed, the buffer is empty and no putter waits that can be claimed with it.
- *   <li>If a putter waits that can be claimed, the buffer is full, or there is none.
- *   <li>Each value that a put reported as accepted is in the buffer, dropped by the kind of the buffer, or was handed to exactly
- *       one claimed taker. A put that ended otherwise left no value behind.
- *   <li>A waiter that gave up, for an interrupt, a time-out or because another branch of its select won, leaves no node behind
- *       once its call has returned.
- *   <li>Closed never becomes open. After closing, waiting puts stay, to be taken; takers have been released.
- *   <li>No stack overflow ends an operation between its lock and its last wake-up: each entry makes sure of the stack first ({@link StackRoom}, also by
- *       {@link Fiber#enter}).
+ *   <li>While a claimable taker waits, the buffer is empty, and no putter waits that can be claimed together
+ *       with it.
+ *   <li>While a claimable putter waits, the buffer is full, or the channel has no buffer.
+ *   <li>Each value whose put was accepted is in the buffer, was dropped by the kind of buffer, or was handed
+ *       to exactly one claimed taker. A put that ended otherwise left no value behind.
+ *   <li>A waiter gives up for an interrupt, for a time limit, or because another branch of its select won.
+ *       When its call returns, it has no node in a queue.
+ *   <li>A closed channel never opens. Puts that wait at its closing stay until they are taken; takers are
+ *       released.
+ *   <li>No stack overflow ends an operation between its lock and its last wake-up, because each entry
+ *       reserves the stack first ({@link StackRoom}, also by {@link Fiber#enter}).
  * </ol>
  *
- * <p>Source: Go's {@code runtime/chan.go}: a short lock, a ring, two queues of waiters, direct hand-off. Differences: waiters
- * are claimed by compare-and-set (see {@link Waiter}), so that interrupts, timers and selects compete for them without the
- * lock; a closed channel keeps its waiting puts (core.async's contract). Refused: the segment queue of Kotlin and jox, which
- * is faster under contention of many cores and slower here, and cannot remove a waiter from its middle in O(1).
+ * <p>Source: Go's {@code runtime/chan.go}: a short lock, a ring, two queues of waiters, direct hand-off.
+ * There are two differences. Waiters are claimed by compare-and-set (see {@link Waiter}), so that interrupts,
+ * timers and selects compete for them without the lock. A closed channel keeps its waiting puts (core.async's
+ * contract). Rejected: the segment queue of Kotlin and jox. It is faster under contention of many cores,
+ * slower here, and cannot remove a waiter from its middle in O(1).
  *
- * <p>The lock is a word: compare-and-set, then spin, then yield. Where there is a buffer the loser stays away for a moment instead of
- * spinning ({@link Spin#backOff}). If others fill or empty the buffer at full speed meanwhile, it stays away for some tens of microseconds, even while the lock is
- * free. The lock is never held across a park, or a call of another kernel object except a claim. Waking and callbacks happen after it, since the woken fiber would
- * spin on it, and a callback may wait for what the channel does next: an operation keeps the waiter that it met, gathers others that it finished in {@code done},
- * and completes them once the lock is released. User code runs inside in two kinds of channels only, those with a transducer and those with a buffer of the
- * program's own; there the lock is a {@link ReentrantLock}, and a waiter for it parks. A select meets such a channel like any other. It commits its claim before
- * the user code runs, since what that has done cannot be taken back.
+ * <p>The lock is an int: compare-and-set, then spin, then yield. On a channel with a buffer, a thread that
+ * fails to lock backs off for a moment instead of spinning ({@link Spin#backOff}). While other threads fill
+ * or empty the buffer at full speed, it backs off for some tens of microseconds, even while the lock is free.
  *
- * <p>Lock order: channel, then claims by rising id. The kernel never holds two channel locks; user code that runs under one may take the lock of another channel.
+ * <p>The lock is never held across a park, or a call of another kernel object except a claim. Waking and
+ * callbacks happen after it: a woken fiber would spin on it, and a callback may wait for the channel's next
+ * operation. So an operation keeps the waiter that it met, collects other finished ones in {@code done}, and
+ * completes them once the lock is free.
+ *
+ * <p>User code runs under the lock of two kinds of channels only: with a transducer, and with a buffer of the
+ * program's own. There the lock is a {@link ReentrantLock}, and a thread that waits for it parks. A select
+ * treats such a channel like any other. It commits its claim before the user code runs, since the effects of
+ * user code cannot be undone.
+ *
+ * <p>Lock order: channel, then claims by ascending id. The kernel never holds two channel locks. User code
+ * that runs under one may take the lock of another channel.
  *
  * @param <T> what it carries; null is not a value
  */
 public class Channel<T> implements ReadPort, WritePort, Port {
-    /** The answer of an operation whose waiter was claimed by another event. */
+    /** The result of an operation whose waiter another event has claimed. */
     static final Object GONE = new Object();
 
-    /** Others work at full speed if the buffer holds so many values more or fewer when the loser of the lock has paused once. */
+    /** Others work at full speed if the buffer's size has changed by so many values during one pause. */
     private static final int BUSY = 8;
 
     private static final VarHandle LOCK;
@@ -88,7 +98,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     private Node done;
     private Node lastDone;
 
-    /** For a {@link ChannelMaker}; programs take {@link #of}. */
+    /** For a {@link ChannelMaker}. Programs use {@link #of}. */
     protected Channel(Buffer buffer) {
         this(buffer, buffer != null && buffer.runsUserCode());
     }
@@ -111,7 +121,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     // ---------------------------------------------------------------- operations that wait
 
     /**
-     * Puts a value; waits while nobody takes it and there is no room.
+     * Puts a value. Waits until it is taken or there is room for it.
      *
      * @return true if it was accepted, false if the channel is closed
      * @throws InterruptedException if interrupted while it waited; the value was not put
@@ -121,7 +131,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     /**
-     * Takes a value; waits while there is none.
+     * Takes a value. Waits until there is one.
      *
      * @return the value, or null if the channel is closed and drained
      * @throws InterruptedException if interrupted while it waited; no value was taken
@@ -131,7 +141,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return (T) receiveWithin(Durations.INFINITE);
     }
 
-    /** Like {@link #send}, but answers {@link Port#PENDING} if it had to wait longer than this. */
+    /** Like {@link #send}, but returns {@link Port#PENDING} if it would have to wait longer than this. */
     public final Object sendWithin(Object value, long nanos) throws InterruptedException {
         requireValue(value);
         Fiber fiber = Fiber.current();
@@ -140,7 +150,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_PUT, value, nanos);
     }
 
-    /** Like {@link #receive}, but answers {@link Port#PENDING} if it had to wait longer than this. */
+    /** Like {@link #receive}, but returns {@link Port#PENDING} if it would have to wait longer than this. */
     public final Object receiveWithin(long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
@@ -148,7 +158,10 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_TAKE, null, nanos);
     }
 
-    /** Without the lock: true if an operation would wait, as far as one can see; it looks again under the lock once its waiter is made. */
+    /**
+     * Checks without the lock: true if an operation would probably wait. It checks again under the lock, once
+     * its waiter is made.
+     */
     private boolean seesNobody(NodeQueue others) {
         return buffer == null && others.isEmpty() && !closed;
     }
@@ -238,13 +251,16 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     // ---------------------------------------------------------------- closing
 
-    /** Closes the channel. Later puts are refused; takers that wait are released with null now; later takes get what is left, then null. */
+    /**
+     * Closes the channel. Later puts are refused, and waiting takers get null now. Later takes get what is
+     * left, then null.
+     */
     @Override
     public final void close() {
         close(null);
     }
 
-    /** Closes the channel for a cause, which {@link #cause} shows. The first close counts. */
+    /** Closes the channel with a cause, which {@link #cause} returns. Only the first close has an effect. */
     public final void close(Object why) {
         StackRoom.touch();
         lock();
@@ -282,18 +298,18 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return closed;
     }
 
-    /** Why it was closed: what {@link #close(Object)} was given, or null. */
+    /** The argument of {@link #close(Object)}, or null. */
     public Object cause() {
         return cause;
     }
 
-    // ---------------------------------------------------------------- the two transfers
+    // ---------------------------------------------------------------- put and take under the lock
 
     /**
-     * The put, whole, under the lock.
+     * A whole put, under the lock.
      *
      * @param own the caller's waiter if others can see it (a select that is queued elsewhere), else null
-     * @param node to be queued if the put has to wait; null if it must not
+     * @param node queued if the put has to wait; null if it must not wait
      * @return true, false if closed, PENDING, or GONE if own was claimed by another event
      */
     final Object putNow(Object value, Waiter own, Node node) {
@@ -327,7 +343,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
-    /** The take, whole, under the lock; see {@link #putNow}. */
+    /** A whole take, under the lock; see {@link #putNow}. */
     final Object takeNow(Waiter own, Node node) {
         beforeOperation();
         Node met = null;
@@ -358,13 +374,13 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
-    /** The answer of a put that is done. */
+    /** The result of a completed put. */
     private Object accepted(Object value) {
         Simulated.note("put", this, value);
         return Boolean.TRUE;
     }
 
-    /** The answer of a take that has this value. */
+    /** The result of a take of this value. */
     private Object taken(Object value) {
         Simulated.note("take", this, value);
         return value;
@@ -374,7 +390,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         try {
             accept(value);
         } finally {
-            serveTakers(); // also when a transform gave some values and then threw
+            serveTakers(); // also if a transform threw after it had added values
         }
     }
 
@@ -392,7 +408,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return value;
     }
 
-    /** Gives the values of the buffer to waiting takers. */
+    /** Hands values from the buffer to waiting takers. */
     final void serveTakers() {
         while (!takers.isEmpty() && hasValue()) {
             Node taker = match(takers, null);
@@ -403,7 +419,10 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
-    /** The next value for a claimed taker; if a buffer of the program's own throws, that is reported and the taker gets null. */
+    /**
+     * The next value for a claimed taker. If a buffer of the program's own throws, that is reported and the
+     * taker gets null.
+     */
     private Object removeFor(Node taker) {
         try {
             return buffer.remove();
@@ -413,7 +432,10 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
-    /** Without the lock: true only if a take would have to wait. For the first look of a select, which looks again. */
+    /**
+     * Checks without the lock: true only if a take would have to wait. For the first pass of a select, which
+     * checks again.
+     */
     final boolean looksEmpty() {
         beforeOperation();
         return mutex == null && !closed && putters.isEmpty() && !hasValue();
@@ -423,7 +445,10 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return buffer != null && buffer.size() > 0;
     }
 
-    /** Claims the first waiter of the queue that can be claimed, together with own, and takes it out; null if there is none. */
+    /**
+     * Claims the first claimable waiter of the queue, together with own, and removes it; null if no waiter
+     * could be claimed.
+     */
     final Node match(NodeQueue queue, Waiter own) {
         for (Node n = queue.first; n != null; ) {
             Node next = n.next;
@@ -461,7 +486,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                 : limit + "takes are allowed on a single channel.\n(< (.size takes) impl/MAX-QUEUE-SIZE)");
     }
 
-    /** Takes the node of a wait that ended elsewhere out of its queue, if it is still in one. */
+    /** Removes the node of a wait that ended elsewhere, if it is still in a queue. */
     final void remove(Node node) {
         if (!Fault.WAITER_LEAVES_CHANNEL_WITHOUT_LOCK.isPlanted()) {
             lock();
@@ -475,7 +500,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
-    /** Notes a claimed node, out of its queue, to be completed once the lock is free. */
+    /** Records the result of a claimed node that left its queue. It is completed once the lock is free. */
     final void finish(Node node, Object result) {
         node.item = result;
         if (done == null) {
@@ -486,14 +511,17 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         lastDone = node;
     }
 
-    // ---------------------------------------------------------------- what kinds of channels differ in
+    // ---------------------------------------------------------------- differences between kinds of channels
 
     /** Puts an accepted value into the buffer. */
     void accept(Object value) {
         buffer.insert(value);
     }
 
-    /** Puts the value of a putter that had waited into the buffer; its put is done, and is told so after the lock. */
+    /**
+     * Adds the value of a waiting put to the buffer. The put is complete, and is woken after the lock is
+     * free.
+     */
     final void acceptQueued(Object value) {
         try {
             accept(value);
@@ -507,10 +535,10 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return true;
     }
 
-    /** Called under the lock when the channel has just been closed. */
+    /** Called under the lock, right after the channel was closed. */
     void afterClose() {}
 
-    /** Called under the lock when a closed channel has no value: true if it may have one now. */
+    /** Called under the lock when a closed channel has no value. True if it may have one now. */
     boolean flush() {
         return false;
     }
@@ -532,7 +560,8 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
-    // Without a buffer the next transfer needs the other side: no moment is to be lost. Behind one the other side does more if it is left alone.
+    // Without a buffer the next transfer needs the other side, so this thread retries at once. With a buffer
+    // the other side gets more done if it is left alone.
     private void lockSlowly() {
         int failures = 0;
         int before = 0;
@@ -546,12 +575,15 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         } while (word != 0 || othersWork(before, failures) || !LOCK.compareAndSet(this, 0, 1));
     }
 
-    /** True while others fill or empty the buffer at full speed, and the loser has not yet stayed away as long as it may. */
+    /**
+     * True while other threads fill or empty the buffer at full speed, and this one has not backed off for as
+     * long as it may.
+     */
     private boolean othersWork(int before, int failures) {
         return buffer != null && Spin.mayStay(failures) && Math.abs(buffer.size() - before) >= BUSY;
     }
 
-    /** What the question answers under the lock; it must not call an operation. */
+    /** Evaluates the question under the lock. It must not call an operation of the channel. */
     final boolean underLock(BooleanSupplier question) {
         lock();
         try {
@@ -565,12 +597,15 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
-    /** Releases the lock, then completes what was finished under it. */
+    /** Releases the lock, then completes the waiters that were finished under it. */
     private void unlock() {
         unlock(null);
     }
 
-    /** The same for an operation that has met this node, claimed and with its result; null if it has met none. */
+    /**
+     * The same for an operation that met this node, which is claimed and holds its result. Null if it met no
+     * node.
+     */
     private void unlock(Node met) {
         Node first;
         if (mutex == null) {
@@ -582,7 +617,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                 finish(met, met.item); // user code may have finished others before
             }
             if (mutex.getHoldCount() > 1) {
-                mutex.unlock(); // user code under the lock used its own channel: the outer call completes
+                mutex.unlock(); // an operation by user code under the lock: the outer one completes
                 return;
             }
             first = takeDone();
@@ -603,7 +638,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return first;
     }
 
-    /** Wakes the parked ones first: a callback is user code and may wait for them. */
+    /** Wakes the parked threads first. A callback is user code and may wait for them. */
     private static void complete(Node first) {
         Node callbacks = null;
         Node lastCallback = null;
@@ -626,7 +661,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     // ---------------------------------------------------------------- views
 
-    /** Its buffer, or null. */
+    /** The buffer, or null. */
     public final Buffer buffer() {
         return buffer;
     }

@@ -7,9 +7,9 @@ import java.util.List;
  * The state of a channel at one instant.
  *
  * @param closed whether it was closed
- * @param cause why, or null
- * @param count the values in its buffer
- * @param capacity what its buffer can hold; 0 without a buffer, -1 for any number
+ * @param cause the cause that it was closed with, or null
+ * @param count the number of values in its buffer
+ * @param capacity the capacity of its buffer; 0 without a buffer, -1 if unbounded
  * @param takers the threads that wait to take; null stands for a callback
  * @param putters the threads that wait to put; null stands for a callback
  */

@@ -3,14 +3,16 @@ package magnetar.kernel.channel;
 import magnetar.kernel.park.Waiter;
 
 /**
- * The handler of another library, queued on a channel of ours. Its lock is what TRYING is to our own waiters.
+ * The handler of another library, queued on one of our channels. Its lock corresponds to TRYING of our own
+ * waiters.
  *
- * <p>Invariant: the handler is asked only between {@code lock} and {@code unlock}, and committed at most once.
+ * <p>Invariant: the handler is used only between its {@code lock} and {@code unlock}, and committed at most
+ * once.
  */
 final class ForeignWaiter extends Waiter {
     private final Handler handler;
 
-    // Written under the handler's lock by whoever commits, read by the same thread afterwards.
+    // Written under the handler's lock by the thread that commits, read by the same thread afterwards.
     private Handler.Completion completion;
 
     ForeignWaiter(Handler handler) {

@@ -5,17 +5,18 @@ import magnetar.kernel.fiber.FiberBody;
 import magnetar.kernel.report.Failures;
 
 /**
- * Computes a value on a fiber and hands it to a channel, which closes after it, or without it if there is none.
+ * Computes a value on a fiber, puts it on a channel unless it is null, and closes the channel.
  *
- * <p>Invariant: a failure is reported before the channel closes. A program that ends when it closes shows the report all the same.
+ * <p>Invariant: a failure is reported before the channel closes. So a program that ends when the channel
+ * closes still shows the report.
  */
 public final class GoBody extends FiberBody {
     private final Channel<Object> out;
 
-    // Only accessed by the fiber; cleared so that what the body closes over can be collected while it runs.
+    // Only accessed by the fiber. Cleared so that the objects it closes over can be collected while it runs.
     private Callable<?> body;
 
-    /** The value of {@code body}, unless null, goes to {@code out}. */
+    /** Puts the value of {@code body}, unless null, on {@code out}. */
     public GoBody(Callable<?> body, Channel<Object> out) {
         this.body = body;
         this.out = out;

@@ -10,7 +10,8 @@ final class Node {
     // The value to put, or null for a take; the result once finished. Guarded by the channel's lock, then by the claim.
     Object item;
 
-    // Guarded by the lock of the channel whose queue it is in; null queue: in none.
+    // Guarded by the lock of the channel whose queue holds the node. The queue is null if the node is in no
+    // queue.
     Node previous;
     Node next;
     NodeQueue queue;

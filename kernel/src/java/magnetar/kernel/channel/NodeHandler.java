@@ -2,7 +2,7 @@ package magnetar.kernel.channel;
 
 import magnetar.kernel.park.Waiter;
 
-/** A waiter of ours as the handler of an operation on a port of another library. */
+/** Adapts one of our waiters to an operation on a port of another library. */
 final class NodeHandler implements Handler, Handler.Completion {
     private static final Completion NOTHING = r -> {};
 
@@ -66,7 +66,7 @@ final class NodeHandler implements Handler, Handler.Completion {
     @Override
     public Completion commit() {
         if (!locked && !waiter().acquire()) {
-            return NOTHING; // a port that commits without the lock, too late
+            return NOTHING; // the port commits without the lock, and another event took the claim first
         }
         locked = false;
         waiter().commit();

@@ -1,15 +1,18 @@
 package magnetar.kernel.channel;
 
-/** The takers or the putters that wait on a channel, first come first served. All access under the channel's lock. */
+/**
+ * The waiting takers or putters of a channel, first come first served. Accessed only under the channel's
+ * lock.
+ */
 final class NodeQueue {
     /** The number of callbacks that may wait on one side of a channel, as in core.async. */
     static final int CALLBACK_LIMIT = 1024;
 
-    /** The queue of a channel on which nobody has waited yet; never added to. */
+    /** The queue of a channel on which no waiter was queued yet; never added to. */
     static final NodeQueue NONE = new NodeQueue();
 
     Node first;
-    private Node last; // null, or the first, while there is one only: it is not written then
+    private Node last; // with one node: null or that node, which saves a write
     private int size;
     private int callbacks;
     private int purgeAt = 16;
@@ -22,7 +25,10 @@ final class NodeQueue {
         return size;
     }
 
-    /** True if there is room for the node. Handlers of other libraries that lost interest are dropped now and then. */
+    /**
+     * True if there is room for the node. Now and then drops handlers of other libraries that are no longer
+     * active.
+     */
     boolean accepts(Node node) {
         if (!node.waiter.isCallback()) {
             return true;

@@ -1,8 +1,11 @@
 package magnetar.kernel.channel;
 
-/** What has two ends and can be closed. */
+/**
+ * An object that can be closed, of which at least one end can be used: see {@link ReadPort} and
+ * {@link WritePort}.
+ */
 public interface Port {
-    /** The answer of an operation that did not happen now. Never a value. */
+    /** The result of an operation that did not happen now. Never a value. */
     Object PENDING = new Object() {
         @Override
         public String toString() {
@@ -10,9 +13,9 @@ public interface Port {
         }
     };
 
-    /** Closes it; closing it again has no effect. */
+    /** Closes the port. Closing it again has no effect. */
     void close();
 
-    /** True once closed, though values may be left to take. */
+    /** True once closed, even if values are left to take. */
     boolean isClosed();
 }

@@ -10,31 +10,36 @@ import magnetar.kernel.time.Waits;
 
 /** The operations of {@link Channel} for ports of any kind. */
 public final class Ports {
-    // Makes a port of ours of another library's, or gives null. Written when a bridge to that library is loaded.
+    // Wraps a port of another library as one of ours, or returns null. Written when a bridge to that library
+    // is loaded.
     private static volatile Function<Object, Object> adapter = x -> null;
 
-    // Makes the error of an operation ("take", "put" or "close") on what is no port. Written when magnetar.async is loaded.
+    // Makes the error of an operation ("take", "put" or "close") on an object that is not a port. Written
+    // when magnetar.async is loaded.
     private static volatile BiFunction<String, Object, RuntimeException> refusal =
             (operation, x) -> new IllegalArgumentException("cannot " + operation + ": this is no port: " + x);
 
     private Ports() {}
 
-    /** Sets what makes ports of those of other libraries. */
+    /** Sets the function that wraps ports of other libraries. */
     public static void adapt(Function<Object, Object> adapter) {
         Ports.adapter = adapter;
     }
 
-    /** Sets what makes the error of an operation ("take", "put" or "close") on what is no port. */
+    /**
+     * Sets the function that makes the error of an operation ("take", "put" or "close") on an object that is
+     * not a port.
+     */
     public static void refuseWith(BiFunction<String, Object, RuntimeException> refusal) {
         Ports.refusal = refusal;
     }
 
-    /** The port of ours that stands for x, or null. */
+    /** Our port that wraps x, or null. */
     public static Object adapted(Object x) {
         return adapter.apply(x);
     }
 
-    /** True if x is a port, or one of ours stands for it. */
+    /** True if x is a port, or can be wrapped as one. */
     public static boolean isPort(Object x) {
         return x instanceof ReadPort || x instanceof WritePort || adapted(x) != null;
     }
@@ -71,12 +76,12 @@ public final class Ports {
         return refusal.apply(operation, x);
     }
 
-    /** Takes a value from a port of any kind; waits while there is none. Null if closed. */
+    /** Takes a value from a port of any kind. Waits until there is one. Null if closed. */
     public static Object take(Object x) throws InterruptedException {
         return x instanceof Channel<?> c ? c.receiveWithin(Durations.INFINITE) : await(readPort(x), null, Durations.INFINITE);
     }
 
-    /** Puts a value on a port of any kind; waits while there is no room. False if closed. */
+    /** Puts a value on a port of any kind. Waits until there is room. False if closed. */
     public static Object put(Object x, Object value) throws InterruptedException {
         Channel.requireValue(value);
         return x instanceof Channel<?> c
@@ -84,7 +89,10 @@ public final class Ports {
                 : await(writePort(x), value, Durations.INFINITE);
     }
 
-    /** Takes a value from a port; waits while there is none. Null if closed, {@link Port#PENDING} if time ran out. */
+    /**
+     * Takes a value from a port. Waits until there is one. Null if closed, {@link Port#PENDING} if time ran
+     * out.
+     */
     public static Object take(ReadPort port, long nanos) throws InterruptedException {
         if (port instanceof Channel<?> c) {
             return c.receiveWithin(nanos);
@@ -92,7 +100,10 @@ public final class Ports {
         return await(port, null, nanos);
     }
 
-    /** Puts a value on a port; waits while there is no room. False if closed, {@link Port#PENDING} if time ran out. */
+    /**
+     * Puts a value on a port. Waits until there is room. False if closed, {@link Port#PENDING} if time ran
+     * out.
+     */
     public static Object put(WritePort port, Object value, long nanos) throws InterruptedException {
         if (port instanceof Channel<?> c) {
             return c.sendWithin(value, nanos);

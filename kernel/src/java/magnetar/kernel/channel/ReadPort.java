@@ -1,6 +1,6 @@
 package magnetar.kernel.channel;
 
-/** Anything values can be taken from: a {@link Channel}, or a port of a program's own. */
+/** An object that values can be taken from: a {@link Channel}, or a port of a program's own. */
 public interface ReadPort {
     /** Takes a value now, or queues the handler; returns the value, null if closed, or {@link Port#PENDING} if queued. */
     Object take(Handler handler);

@@ -3,11 +3,11 @@ package magnetar.kernel.channel;
 import java.util.NoSuchElementException;
 
 /**
- * A first-in-first-out buffer in a ring of a power of two.
+ * A first-in-first-out buffer in a ring whose length is a power of two.
  *
- * <p>The array is made at the first value and doubles up to the capacity, so that an empty buffer, such as that of a go block's
- * result, costs nothing, and one of a million costs what it holds. This is the one allocation under a channel's lock; it is
- * amortised.
+ * <p>The array is made for the first value and doubles up to the capacity. So an empty buffer, such as a go
+ * block's result has, costs nothing, and a buffer of a million costs only what it holds. This is the only
+ * allocation under a channel's lock; its cost is amortised.
  */
 abstract sealed class Ring extends Buffer {
     private static final int FIRST = 8;
@@ -79,7 +79,7 @@ abstract sealed class Ring extends Buffer {
         return false;
     }
 
-    /** One that holds nothing drops the value also when a taker waits, as in core.async. */
+    /** A buffer of capacity 0 drops a value even if a taker waits, as in core.async. */
     @Override
     public boolean isTransparent() {
         return capacity() != 0;

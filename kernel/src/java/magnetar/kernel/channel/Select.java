@@ -21,22 +21,25 @@ import magnetar.kernel.time.Waits;
  * // first.index() is 0 or 1; first.value() what was taken, or whether the put was accepted
  * }</pre>
  *
- * <p>First pass: tries each operation, in random order unless asked for the given one; nobody can see the select yet, so its
- * claim needs no care. Second pass: queues one node after the other, trying again under each channel's lock, now with its claim
- * (see {@link Waiter#pair}). Then parks. Afterwards, however it ended, the other nodes are taken out: a select leaves no ghost.
+ * <p>The first pass tries each operation, in random order or in the given one. No other thread can see the
+ * select yet, so its claim needs no care. The second pass queues the nodes one after the other. It tries each
+ * operation again under the channel's lock, now with the select's claim (see {@link Waiter#pair}). Then the
+ * thread parks. However the wait ended, the other nodes are removed afterwards.
  *
- * <p>A select looks at its ports one after another, in both passes, and not at one instant, as core.async does and Go does not: what
- * happens meanwhile to a port that it has passed, or not reached, is seen by the waiting that follows, or is too late.
+ * <p>In both passes a select checks its ports one after another and not at one instant, as core.async does
+ * and Go does not. A change of a port that it has passed, or not reached, is seen by the wait that follows,
+ * or comes too late.
  *
  * <p>A take and a put on one channel without a buffer meet each other, as in core.async and unlike Go.
  */
 public final class Select {
-    // A select that calls back: whoever claims it and whoever queues its nodes each see what the other has done.
+    // Volatile for a select that calls back: the thread that claims it and the thread that queues its nodes
+    // see each other's work.
     private static final VarHandle NODE = MethodHandles.arrayElementVarHandle(Node[].class);
 
     private static final Chosen BESIDE = new Chosen(-1, null);
 
-    // Each is an Operation, or the port itself for a take.
+    // Each element is an Operation, or for a take the port itself.
     private final Object[] branches;
     private final boolean hasPut;
     private boolean inOrder;
@@ -74,7 +77,9 @@ public final class Select {
     /** One branch: a take if the item is null, else a put of the item. */
     public record Operation(Object port, Object item) {}
 
-    /** The branch that happened, and what it yielded: the value taken (null: closed), or true or false for a put. */
+    /**
+     * The branch that happened, and its result: the value taken (null if closed), or true or false for a put.
+     */
     public record Chosen(int index, Object value) {}
 
     /** The branch that takes from this port. */
@@ -131,7 +136,7 @@ public final class Select {
         return awaitWithin(Durations.INFINITE);
     }
 
-    /** Waits for a branch, for so many nanoseconds; null if none happened. */
+    /** Waits for a branch for at most so many nanoseconds; null if no branch happened. */
     public Chosen awaitWithin(long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
@@ -140,13 +145,16 @@ public final class Select {
         return now != null || nanos <= 0 ? now : waitForFirst(fiber, order, nanos);
     }
 
-    /** The same, beside a source that may become ready instead: then the index is -1, and no branch happened. */
+    /**
+     * Waits for a branch or for the source. If the source is ready first, the index is -1 and no branch
+     * happened.
+     */
     public Chosen awaitBeside(Source source, long nanos) throws InterruptedException {
         beside = source;
         return awaitWithin(nanos);
     }
 
-    /** Does a branch now, or calls back with the {@link Chosen} one later: the branch, or null if it will call back. */
+    /** Does a branch now and returns it, or returns null and later calls back with the {@link Chosen} one. */
     public Chosen whenChosen(Handler.Completion target, boolean onCaller) {
         Fiber fiber = Fiber.current();
         fiber.enter();
@@ -166,7 +174,10 @@ public final class Select {
         }
     }
 
-    /** Draws the k-th branch from those not drawn yet. The order holds each drawn index plus 1; 0 stands for its own index plus 1. */
+    /**
+     * Draws the k-th branch from those not drawn yet. The order holds each drawn index plus 1; 0 at a place
+     * stands for the place itself.
+     */
     private int draw(Fiber fiber, int[] order, int k) {
         int j = inOrder ? k : k + fiber.random(order.length - k);
         int drawn = order[j] == 0 ? j : order[j] - 1;
@@ -175,7 +186,10 @@ public final class Select {
         return drawn;
     }
 
-    /** The first branch that can happen. If the answer is not final, channels that look empty are passed by without their lock. */
+    /**
+     * The first branch that can happen. Unless the answer is final, it skips channels that look empty without
+     * locking them.
+     */
     private Chosen tryAll(Fiber fiber, int[] order, boolean isFinal) {
         for (int k = 0; k < order.length; k++) {
             int i = draw(fiber, order, k);
@@ -245,12 +259,12 @@ public final class Select {
         }
     }
 
-    /** Lets the source beside the channels compete; true if it is ready and nothing else has happened. */
+    /** Lets the source beside the channels compete. True if it is ready and no branch has happened. */
     private boolean isBesideReady(Waiter waiter) {
         return beside != null && !beside.enlist(waiter) && waiter.claimMine();
     }
 
-    /** Queues a node for each branch until one can happen, which is returned, or the waiter is claimed. */
+    /** Queues a node for each branch, until one can happen, which is returned, or the waiter is claimed. */
     private Chosen queueAll(Waiter waiter, Node[] nodes, int[] order) {
         try {
             for (int drawn : order) {
@@ -270,7 +284,7 @@ public final class Select {
             if (waiter.isMine() || waiter.claim()) {
                 throw t;
             }
-            Failures.report(Thread.currentThread(), t); // another branch has happened already: that is the answer
+            Failures.report(Thread.currentThread(), t); // another branch happened: its result counts
             return null;
         }
     }
@@ -294,7 +308,7 @@ public final class Select {
         }
     }
 
-    /** The nodes of a select that calls back, to be taken out once it has happened. */
+    /** The nodes of a select that calls back, which are removed once a branch has happened. */
     static final class Losers {
         private final Select select;
         private final Node[] nodes;

@@ -8,14 +8,14 @@ import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Wheel;
 
 /**
- * A channel that closes by itself at an instant. It belongs to its caller alone.
+ * A channel that closes by itself at an instant. Two callers never share one.
  *
  * <p>Invariants:
  * <ol>
- *   <li>The wheel holds it only while somebody waits on it. Otherwise each operation looks at the clock first, so one that nobody
- *       waits on costs no timer and can be collected before its time.
- *   <li>Whoever changes whether somebody waits, and then finds the timer otherwise, adjusts it under the monitor, until it finds
- *       it right after its own change.
+ *   <li>The wheel holds the channel only while a waiter is queued on it. Otherwise each operation checks the
+ *       clock first. So a channel without waiters costs no timer and can be collected before its time.
+ *   <li>After a thread has queued or removed a waiter, it compares the timer with the queues. If they differ,
+ *       it adjusts the timer under the monitor, and repeats that until they agree.
  * </ol>
  *
  * <p>Lock order: the monitor, then the channel; the monitor, then the wheel.
@@ -29,14 +29,14 @@ public class TimeoutChannel extends Channel<Object> {
     // Written under the monitor, read by any thread.
     private volatile Closing closing;
 
-    /** For a {@link ChannelMaker}; programs take {@link #after}. */
+    /** For a {@link ChannelMaker}. Programs use {@link #after}. */
     protected TimeoutChannel(World world, long dueNanos) {
         super(null, false);
         this.world = world;
         this.dueNanos = dueNanos;
     }
 
-    /** A channel that closes after so many nanoseconds; at once if none. */
+    /** A channel that closes after so many nanoseconds; at once for zero or less. */
     public static Channel<Object> after(long nanos) {
         World world = Fiber.current().world();
         return ChannelMaker.current().timeout(world, nanos <= 0 ? NOW : Durations.deadline(world.nanoTime(), nanos));
@@ -71,7 +71,8 @@ public class TimeoutChannel extends Channel<Object> {
     }
 
     private synchronized void adjust() {
-        // Looks again after each change: whoever saw the timer as it was before relies on it.
+        // Checks again after each change: T1 changes the timer; T2 queues a waiter, reads the timer as it was
+        // before, and so does not adjust it.
         Awaited question = new Awaited();
         for (boolean awaited = underLock(question); awaited != (closing != null); awaited = underLock(question)) {
             if (awaited) {
@@ -84,7 +85,7 @@ public class TimeoutChannel extends Channel<Object> {
         }
     }
 
-    /** Asked under the lock. */
+    /** The question for {@link #underLock}. */
     private final class Awaited implements BooleanSupplier {
         @Override
         public boolean getAsBoolean() {

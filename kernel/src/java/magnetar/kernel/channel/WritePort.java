@@ -1,6 +1,6 @@
 package magnetar.kernel.channel;
 
-/** Anything values can be put on: a {@link Channel}, or a port of a program's own. */
+/** An object that values can be put on: a {@link Channel}, or a port of a program's own. */
 public interface WritePort {
     /** Puts a value now, or queues the handler; returns true, false if closed, or {@link Port#PENDING} if queued. */
     Object put(Object value, Handler handler);

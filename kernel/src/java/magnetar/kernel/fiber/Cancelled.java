@@ -18,7 +18,10 @@ public final class Cancelled extends Unwinding {
         this.why = why;
     }
 
-    /** True if the error, or a cause of it, is how an operation answers a cancellation, or the interrupt that comes with it. */
+    /**
+     * True if the error or one of its causes is a cancellation, or an operation's answer to the interrupt
+     * that comes with one.
+     */
     public static boolean isBehind(Throwable error) {
         Throwable t = error;
         for (int depth = 0; t != null && depth < CAUSES; depth++) {
@@ -35,7 +38,7 @@ public final class Cancelled extends Unwinding {
                 || t instanceof SocketException && "Closed by interrupt".equals(t.getMessage());
     }
 
-    /** The reason given by whoever cancelled, or null. */
+    /** The reason that the cancelling thread gave, or null. */
     public Object why() {
         return why;
     }

@@ -1,11 +1,11 @@
 package magnetar.kernel.fiber;
 
 /**
- * Why a fiber has to end. Written to the fiber before its thread is interrupted, and never taken back: every kernel
- * operation looks at it on entry and on wake-up and throws again each time.
+ * Why a fiber has to end. The cause is written to the fiber before its thread is interrupted, and never
+ * removed. Every kernel operation checks it on entry and on wake-up, and throws it again each time.
  */
 public sealed interface Cause {
-    /** The error that a kernel operation throws in the doomed fiber. */
+    /** The error that a kernel operation throws in the fiber. */
     Error toError();
 
     /** The scope that owns the fiber was cancelled. */
@@ -24,7 +24,7 @@ public sealed interface Cause {
         }
     }
 
-    /** The process was killed: it is dead for everybody else already. */
+    /** The process was killed: for all other processes it is dead already. */
     record Kill(Object reason) implements Cause {
         @Override
         public Error toError() {

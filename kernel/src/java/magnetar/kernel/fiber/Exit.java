@@ -7,7 +7,8 @@ import magnetar.kernel.report.Unwinding;
  * Thrown by every kernel operation in a process that has to exit. An {@code Error} without a stack: it is not a failure to
  * report, and {@code (catch Exception ..)} does not swallow it.
  *
- * <p>The reason may have no end, or fail to print. So it is printed only when the message is asked for, and no more of it than the words give.
+ * <p>The reason may be infinite, or fail to print. So it is printed only when the message is asked for, and
+ * only as far as {@link #setWords} bounds it.
  */
 public final class Exit extends Unwinding {
     private static final long serialVersionUID = 1L;
@@ -22,12 +23,12 @@ public final class Exit extends Unwinding {
         this.reason = reason;
     }
 
-    /** Sets how a reason is written, here and in {@link Cancelled}: as text of bounded length. */
+    /** Sets the function that prints a reason as text of bounded length, here and in {@link Cancelled}. */
     public static void setWords(Function<Object, String> next) {
         words = next;
     }
 
-    /** The value as text. Does not throw, except when memory has ended. */
+    /** The value as text. Throws nothing except for lack of memory. */
     static String say(Object value) {
         try {
             return words.apply(value);

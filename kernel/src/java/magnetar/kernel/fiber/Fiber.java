@@ -12,22 +12,24 @@ import magnetar.kernel.sched.Schedulable;
 import magnetar.kernel.sched.Ticker;
 
 /**
- * What the kernel knows about one thread: its world, its cause to end, its budget, its random numbers.
+ * The kernel's record of one thread: its world, its cause to end, its budget, its random numbers.
  *
  * <p>Invariants:
  * <ol>
- *   <li>The cause is written before the thread is interrupted, at most once, and never taken back; a kill may replace another
- *       cause. {@link #check} throws it again each time.
- *   <li>A fiber is found through its thread: it is the thread's uncaught-exception handler, which costs no entry in a
- *       thread-local map and no search. A program that sets a handler of its own in the fiber is met by the slow way: the
- *       registry, once, then a thread-local.
- *   <li>A fiber holds its thread weakly unless it is {@link #hold held}: a go block parked on channels that nobody can reach
- *       is collected, with its fiber. One that owns a scope is held: deadline and clean-ups are due.
+ *   <li>The cause is written before the thread is interrupted, at most once, and never removed. Only a kill
+ *       may replace another cause. {@link #check} throws it again each time.
+ *   <li>A fiber is found through its thread, as the thread's uncaught-exception handler. That costs no search
+ *       and no entry in a thread-local map. If a program sets a handler of its own in the fiber, the slow
+ *       path searches the registry once and then uses a thread-local.
+ *   <li>A fiber refers to its thread weakly unless it is {@link #hold held}. So a go block that is parked on
+ *       unreachable channels is collected, with its fiber. A fiber that owns a scope is held, because
+ *       deadline and clean-ups must run.
  * </ol>
  *
- * <p>There may be a million, 112 bytes each: a field more costs all of them 8.
+ * <p>There may be a million fibers, of 112 bytes each. One more field costs each of them 8 bytes.
  *
- * <p>Refused: a {@code ScopedValue} for identity (0.3 to 0.6 kB per parked thread), a {@code ThreadLocal} for it (0.25 kB).
+ * <p>Rejected: a {@code ScopedValue} for identity (0.3 to 0.6 kB per parked thread), a {@code ThreadLocal}
+ * (0.25 kB).
  */
 public final class Fiber extends WeakReference<Thread> implements Failures.Handler, Schedulable {
     /** Kernel operations that a fiber may do without parking before it lets others run. */
@@ -58,7 +60,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     Fiber next;
     Fibers.Shard shard;
 
-    // Set by the starter or the owner thread, cleared by the fiber at its end: keeps the thread reachable.
+    // Set by the starter or the owner thread, cleared by the fiber at its end. Keeps the thread reachable.
     Thread held;
 
     // Set by the starter, then only accessed by the owner thread.
@@ -69,17 +71,17 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     private Region region;
     private short budget = BUDGET;
     private int shields;
-    private Region masked; // by the innermost shield: this region and those around it
+    private Region masked; // by the innermost shield: this region and its outer ones
     private boolean interruptLater;
     private byte yields;
     private short parks; // since the ticker was reminded
     private int delaysSeen = Delays.count();
-    private boolean handedOver; // since it last parked
+    private boolean handedOver; // its carrier, since it last parked
     private long random;
     private long nextId;
     private byte depth;
     private ArrayDeque<Runnable> later;
-    private WeakReference<Object[]> copied; // something, and the copy of it
+    private WeakReference<Object[]> copied; // the source of a copy, and the copy
 
     Fiber(Thread thread, World world) {
         super(thread, Fibers.COLLECTED);
@@ -87,14 +89,17 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         this.random = world.seed() | 1;
     }
 
-    /** What a fiber takes from the one that starts it. */
+    /** Takes the context of the fiber that starts this one, and the scope that owns it. */
     Fiber inherit(Fiber starter, Object owner) {
         context = starter.context;
         home = owner;
         return this;
     }
 
-    /** The fiber of the current thread; a thread that the kernel did not start gets one at its first operation. */
+    /**
+     * The fiber of the current thread. A thread that the kernel did not start gets one at its first
+     * operation.
+     */
     public static Fiber current() {
         Thread t = Thread.currentThread();
         UncaughtExceptionHandler h = t.getUncaughtExceptionHandler();
@@ -104,34 +109,41 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     private static Fiber currentSlow(Thread t, UncaughtExceptionHandler set) {
         Fiber f = SLOW.get();
         if (f == null) {
-            f = set instanceof ThreadGroup ? null : Fibers.find(t); // a thread without a handler of its own was not started here
+            // A thread without a handler of its own was not started here.
+            f = set instanceof ThreadGroup ? null : Fibers.find(t);
             SLOW.set(f == null ? f = new Fiber(t, World.REAL) : f);
         }
         return f;
     }
 
-    /** The clock, chance and scheduler of this fiber. */
+    /** The clock, random source and scheduler of this fiber. */
     public World world() {
         return world;
     }
 
-    /** The context values of this fiber, an immutable map of the face's own; null if there are none. */
+    /**
+     * The context values of this fiber: an immutable map made by the Clojure API, or null if it has no
+     * values.
+     */
     public Object context() {
         return context;
     }
 
-    /** Replaces the context values; the caller puts the former ones back. */
+    /** Replaces the context values. The caller restores the former ones. */
     public void setContext(Object values) {
         context = values;
     }
 
-    /** The copy that this, the current, fiber has kept of the source; null if it has kept none, or another's, or it was collected. */
+    /**
+     * The copy of the source that the current fiber has kept; null if it kept no copy, kept one of another
+     * source, or it was collected.
+     */
     public Object copyOf(Object source) {
         Object[] kept = copied == null ? null : copied.get();
         return kept != null && kept[0] == source ? kept[1] : null;
     }
 
-    /** Keeps the copy of the source, to be given to many; returns it. */
+    /** Keeps a copy of the source, which {@link #copyOf} can return many times. Returns the copy. */
     public Object keepCopy(Object source, Object copy) {
         copied = new WeakReference<>(new Object[] {source, copy});
         return copy;
@@ -142,12 +154,12 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         return home;
     }
 
-    /** The innermost region that this, the current, fiber is in, or null. */
+    /** The innermost region of this fiber, which is the current one; or null. */
     public Region region() {
         return region;
     }
 
-    /** True if a shield masks all the regions that this, the current, fiber is in, and its own cause. */
+    /** True if a shield masks the own cause of this fiber and all the regions that it is in. */
     public boolean isShielded() {
         return shields > 0 && region == masked;
     }
@@ -159,7 +171,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         region = inner;
     }
 
-    /** Leaves the innermost region; the interrupt that came with its cause is withdrawn. */
+    /** Leaves the innermost region, and withdraws the interrupt that came with its cause. */
     public void leaveRegion() {
         boolean doomed = region.cause() != null;
         region = region.outer;
@@ -169,7 +181,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         }
     }
 
-    /** Leaves the innermost region, which nobody is in from now on until another fiber enters it. */
+    /** Leaves the innermost region. It is vacant until a fiber enters it again. */
     public void vacateRegion() {
         Region left = region;
         leaveRegion();
@@ -190,17 +202,26 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         return cause;
     }
 
-    /** Why this, the current, fiber has to end what it does now: its own cause, or that of a region it is in. */
+    /**
+     * Why the current fiber has to end its present work: its own cause, or the cause of a region that it is
+     * in.
+     */
     private Cause anyCause() {
         return cause != null ? cause : region == null ? null : regionCause(null);
     }
 
-    /** The same, but for what a shield masks: the fiber's own cause, and those of the regions that the shield was raised in. */
+    /**
+     * The same, except what a shield masks: the fiber's own cause, and the causes of regions entered before
+     * the shield.
+     */
     private Cause openCause() {
         return shields == 0 ? anyCause() : regionCause(masked);
     }
 
-    /** Gives the fiber a cause to end, then interrupts it. A second cause is ignored, but for a kill. False if ignored. */
+    /**
+     * Gives the fiber a cause to end, then interrupts it. Returns false, and ignores the cause, if there is
+     * one already and this is not a kill.
+     */
     public boolean doom(Cause why) {
         if (Fault.INTERRUPT_COMES_BEFORE_CAUSE.isPlanted()) {
             get().interrupt();
@@ -213,7 +234,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         return taken;
     }
 
-    /** Interrupts the thread, which may have seen why already. */
+    /** Interrupts the thread. It may have seen the cause already. */
     void interrupt() {
         Simulated.switchPoint();
         Thread t = get();
@@ -232,7 +253,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         return openCause() != null;
     }
 
-    /** Throws the cause, if there is one and no shield masks it. */
+    /** Throws the cause, if there is one that no shield masks. */
     public void check() {
         Cause why = openCause();
         if (why != null) {
@@ -241,8 +262,8 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     }
 
     /**
-     * Runs the clean-up with the cause masked, and the interrupt that comes with it put off. A region that the clean-up enters can be
-     * doomed as ever: a scope of its own limits it.
+     * Runs the clean-up with the cause masked and its interrupt deferred. A region that the clean-up enters
+     * can still be cancelled, so a scope of its own can limit the clean-up.
      */
     public void shield(Runnable cleanUp) {
         Region before = masked;
@@ -263,7 +284,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         }
     }
 
-    /** If the interrupt came with a cause that a shield masks: withdraws it until the shield ends. */
+    /** If a shield masks the cause of the interrupt: clears the interrupt until the shield ends. */
     public boolean putOffInterrupt() {
         boolean masked = shields > 0 && anyCause() != null;
         if (masked && Thread.interrupted()) {
@@ -272,7 +293,10 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         return masked;
     }
 
-    /** Entry of a kernel operation: makes sure of the stack it needs, throws the cause, spends the budget, and at zero lets others run. */
+    /**
+     * Entry of a kernel operation: reserves the stack it needs, throws the cause, spends the budget, and
+     * yields when that is used up.
+     */
     public void enter() {
         StackRoom.touch();
         check();
@@ -289,12 +313,12 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
             budget = BUDGET;
             letOthersRun();
         }
-        if (late && world == World.REAL && Thread.currentThread().isVirtual()) { // nothing of the real world's chance in a simulation
+        if (late && world == World.REAL && Thread.currentThread().isVirtual()) { // a simulation must repeat
             Spin.stepAside();
         }
     }
 
-    /** Yields, and now and then steps aside: see {@link Spin}. */
+    /** Yields, and every {@value #STEP_ASIDE}th time steps aside, see {@link Spin}. */
     private void letOthersRun() {
         if (Simulated.hasLetOthersRun() || Fault.FIBER_NEVER_YIELDS.isPlanted()) {
             return;
@@ -306,7 +330,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         }
     }
 
-    /** The fiber has parked, so it has let others run. */
+    /** Records that the fiber has parked, and so has let other fibers run. */
     public void refill() {
         budget = BUDGET;
         handedOver = false;
@@ -326,7 +350,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         handedOver = true;
     }
 
-    /** True at one turn in {@value #LOOK}. */
+    /** True at one time slice in {@value #LOOK}. */
     @Override
     public boolean looksOutside() {
         return parks % LOOK == 0;
@@ -340,7 +364,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         return nextId++;
     }
 
-    /** Differs after each wait of this fiber; another thread may learn of it late. */
+    /** A number that changes with each wait of this fiber. Another thread may see it late. */
     public long waits() {
         return nextId;
     }
@@ -354,8 +378,9 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     }
 
     /**
-     * Runs a callback on this, the current, fiber. Nested ones run inside each other to a depth of {@value #CALLBACK_DEPTH},
-     * deeper ones after the outermost has returned, so that a chain of callbacks of any length needs a bounded stack.
+     * Runs a callback on the current fiber. Callbacks nest to a depth of {@value #CALLBACK_DEPTH}. A deeper
+     * one runs after the outermost has returned, so that a chain of callbacks of any length needs a bounded
+     * stack.
      */
     public void call(Runnable callback) {
         if (depth == CALLBACK_DEPTH) {
@@ -397,7 +422,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         held = thread;
     }
 
-    /** Keeps this, the current, fiber from being collected until {@link #release}; false if it is kept already. */
+    /** Keeps the current fiber from being collected until {@link #release}. False if it is kept already. */
     public boolean hold() {
         if (held != null) {
             return false;
@@ -406,7 +431,9 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         return true;
     }
 
-    /** True if it is kept from being collected: somebody owns it. */
+    /**
+     * True if the fiber is kept from being collected, because a scope, a process or another fiber owns it.
+     */
     public boolean isHeld() {
         return held != null;
     }

@@ -4,9 +4,10 @@ import java.util.concurrent.ExecutorService;
 import magnetar.kernel.report.Failures;
 
 /**
- * What a fiber does, and its last acts: a failure is reported, the fiber leaves the list, its executor is shut down.
+ * The work of a fiber and its end: a failure is reported, the fiber leaves the list, its executor is shut
+ * down.
  *
- * <p>A class and not a wrapper of a {@code Runnable}, since each frame of a parked fiber costs a hundred bytes.
+ * <p>Rejected: a wrapper of a {@code Runnable}, since each frame of a parked fiber costs a hundred bytes.
  */
 public abstract class FiberBody implements Runnable {
     // Set by the starter, only accessed by the fiber once it runs.
@@ -16,7 +17,7 @@ public abstract class FiberBody implements Runnable {
     /** For subclasses. */
     protected FiberBody() {}
 
-    /** The body that runs this. */
+    /** A body that runs the Runnable. */
     static FiberBody of(Runnable run) {
         return new FiberBody() {
             private Runnable left = run;
@@ -30,7 +31,7 @@ public abstract class FiberBody implements Runnable {
         };
     }
 
-    /** The work. What it throws is reported. */
+    /** The work. A Throwable that it throws is reported. */
     protected abstract void execute() throws Throwable;
 
     @Override
@@ -53,7 +54,7 @@ public abstract class FiberBody implements Runnable {
         ended();
     }
 
-    /** Called when the fiber has left the list, as the very last. */
+    /** Called last, when the fiber has left the list. */
     protected void ended() {}
 
     /** The fiber that runs this. */

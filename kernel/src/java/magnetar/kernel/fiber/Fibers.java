@@ -12,17 +12,19 @@ import magnetar.kernel.sched.Fault;
 import magnetar.kernel.sched.Scheduler;
 
 /**
- * Starts fibers and lists them: the only list there is.
+ * Starts fibers, and keeps the only list of them.
  *
  * <p>Invariants:
  * <ol>
  *   <li>A fiber is in the list from before its first instruction until after its last one.
- *   <li>A collectable fiber is reachable from the list weakly only; once collected it leaves the list at a later start.
+ *   <li>The list refers to a collectable fiber weakly. A fiber that was collected leaves the list at a later
+ *       start.
  * </ol>
  *
- * <p>A virtual thread that was plainly started is held by the JVM until it ends. A collectable one is started {@link Scheduler#startUntracked untracked}; where that is off,
- * through an executor of its own, which holds it, and which nobody holds. It shuts that down as its last act, which takes it off the JVM's list of
- * executors at once instead of at the next collection.
+ * <p>The JVM holds a plainly started virtual thread until the thread ends. A collectable one is started
+ * {@link Scheduler#startUntracked untracked}. Where that is off, it is started through an executor of its
+ * own, to which only its body refers. The body shuts the executor down last, which removes it from the JVM's
+ * list of executors at once instead of at the next collection.
  *
  * <p>Price of the list per start: one lock and unlock of a shard, twice; 24 bytes.
  */
@@ -39,11 +41,11 @@ public final class Fibers {
 
     private Fibers() {}
 
-    /** How long a fiber lives that nobody can reach. */
+    /** How long a fiber lives that is not reachable. */
     public enum Hold {
-        /** Until it ends: somebody owns it. */
+        /** Until it ends, because it has an owner. */
         STRONG,
-        /** Until nobody can reach what it waits for. */
+        /** Until the object that it waits for is unreachable. */
         WEAK
     }
 
@@ -63,7 +65,7 @@ public final class Fibers {
         return fiber;
     }
 
-    /** A fiber that is listed and held, and has yet to be started by {@link #begin}: its owner can doom it before it runs. */
+    /** Lists and holds a fiber that {@link #begin} will start. Its owner can cancel it before it runs. */
     public static Fiber prepare(String name, Object owner, FiberBody body) {
         return prepare(Fiber.current(), name, owner, body);
     }
@@ -116,7 +118,7 @@ public final class Fibers {
         }
     }
 
-    /** Gives a platform thread, not started yet, a fiber. */
+    /** Gives a fiber to a thread that was not started yet. */
     public static Fiber adopt(Thread thread, World world) {
         Fiber fiber = new Fiber(thread, world);
         thread.setUncaughtExceptionHandler(fiber);
@@ -153,7 +155,10 @@ public final class Fibers {
         return found[0];
     }
 
-    /** The threads of all fibers that have not ended and are in no simulation, in no order; in a simulation of its own, in the order in which they were made. */
+    /**
+     * The threads of all fibers that have not ended. In a simulation: its own, in the order of creation.
+     * Elsewhere: those in no simulation, unordered.
+     */
     public static List<Thread> threads() {
         World world = World.current();
         List<Thread> threads = new ArrayList<>();
@@ -171,7 +176,10 @@ public final class Fibers {
         return threads;
     }
 
-    /** Shows what the fibers that have not ended are owned by; the visitor is short and calls nothing here. */
+    /**
+     * Passes the owner of each fiber that has not ended to the visitor, which must be short and not call this
+     * class.
+     */
     public static void homes(Consumer<Object> visit) {
         for (Shard s : SHARDS) {
             s.each(f -> visit.accept(f.home()));
@@ -188,7 +196,7 @@ public final class Fibers {
         return n;
     }
 
-    /** A part of the list under a lock of its own; its lock is the last in every order. */
+    /** A part of the list with a lock of its own. That lock is the innermost one. */
     static final class Shard {
         private Fiber first;
         private int size;

@@ -3,8 +3,8 @@ package magnetar.kernel.fiber;
 import java.util.function.Supplier;
 
 /**
- * A table with one instance for the real world and one for each simulation, for example the names of processes. So what is left of one simulation does not
- * affect the next.
+ * A table with one instance for the real world and one for each simulation, for example the names of
+ * processes. So entries that one simulation leaves behind do not affect the next.
  *
  * @param <T> the table
  */

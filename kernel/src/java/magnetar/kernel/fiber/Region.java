@@ -1,13 +1,14 @@
 package magnetar.kernel.fiber;
 
 /**
- * A stretch of a fiber's execution that can be doomed as a whole, such as the body of a scope. Regions of one fiber nest.
+ * A cancellation scope: a part of a fiber's execution that can be cancelled as a whole, such as the body of a
+ * scope. The regions of a fiber nest.
  *
- * <p>Invariant: the cause is written before the fiber's thread is interrupted, and never taken back, though a kill may replace another one;
- * leaving the region ends its effect, and withdraws the interrupt that came with it.
+ * <p>Invariant: the cause is written before the fiber's thread is interrupted, and never removed; only a kill
+ * may replace another one. Leaving the region ends its effect and withdraws the interrupt that came with it.
  */
 public abstract class Region {
-    // Written by the fiber that is in the region; others read the last one as a guess.
+    // Written by the fiber that is in the region. Other threads may read a stale value.
     Region outer;
     Fiber fiber;
 
@@ -22,7 +23,7 @@ public abstract class Region {
         return fiber;
     }
 
-    /** The region around this one, as the fiber in it sees it. */
+    /** The region around this one, as its fiber sees it. */
     public final Region outer() {
         return outer;
     }
@@ -32,12 +33,15 @@ public abstract class Region {
         return cause;
     }
 
-    /** The fiber that will be in the region, if it is known before. */
+    /** Sets the fiber that will enter the region, if it is known in advance. */
     protected final void expect(Fiber soon) {
         fiber = soon;
     }
 
-    /** Writes the cause, then interrupts the fiber in the region. Never called after the region was left, but to be entered again; twice only to kill. */
+    /**
+     * Writes the cause, then interrupts the fiber in the region. Not called once the region was left for
+     * good. Called twice only for a kill.
+     */
     protected final void doomRegion(Cause why) {
         cause = why;
         Fiber f = fiber;

@@ -6,12 +6,12 @@ import java.lang.invoke.MutableCallSite;
 import magnetar.kernel.report.Failures;
 
 /**
- * The places at which a simulation takes part: what each says is done only while the current fiber is simulated.
+ * The hooks of a simulation. Each acts only while the current fiber is simulated.
  *
  * <p>Invariants:
  * <ol>
- *   <li>{@link #switchPoint} stands before each compare-and-set that another thread can win, and before each lock.
- *   <li>While no simulation runs, the question whether one does is a constant false to the compiler, and folds away with what depends on it.
+ *   <li>{@link #switchPoint} precedes each lock, and each compare-and-set that another thread can win.
+ *   <li>While no simulation runs, the compiler sees a constant false, and the hooks fold away.
  * </ol>
  */
 public final class Simulated {
@@ -41,48 +41,57 @@ public final class Simulated {
         return world.movesTimers() ? world : null;
     }
 
-    /** The current fiber has let a thread of another world go on. */
+    /** Records that the current fiber has woken a thread of another world. */
     public static void meet(World other, Thread thread) {
         if (isSimulated() && Fiber.current().world() != other) {
             Fiber.current().world().meets(thread);
         }
     }
 
-    /** Writes into the log of the simulation, if there is one. */
+    /** Writes into the log of the simulation, if one runs. */
     public static void note(String what, Object on, Object value) {
         if (isSimulated()) {
             Fiber.current().world().write(what, on, value);
         }
     }
 
-    /** True if a simulation loses this message of the current fiber. */
+    /** True if the simulation drops this message of the current fiber. */
     public static boolean loses(Object to, Object message) {
         return isSimulated() && Fiber.current().world().isLost(to, message);
     }
 
-    /** True if a simulation may delay the signals of the current fiber: asked first, so that nothing is made for {@link #delays} elsewhere. */
+    /**
+     * True if the simulation may delay the signals of the current fiber. Asked before {@link #delays}, so
+     * that its arguments are made only then.
+     */
     public static boolean mayDelay() {
         return isSimulated() && Fiber.current().world().delaysSignals();
     }
 
-    /** True if a simulation has taken this signal of the current fiber, and lets it arrive later, in the order of its sender and receiver. */
+    /**
+     * True if the simulation has taken this signal of the current fiber. It arrives later, in order among
+     * signals of this sender and receiver.
+     */
     public static boolean delays(Object from, Object to, Object what, Runnable arrival) {
         return Fiber.current().world().isDelayed(from, to, what, arrival);
     }
 
-    /** Lets the signals arrive that a simulation has delayed between these two: one that is not delayed comes now. */
+    /** Delivers the delayed signals between these two, because one that is not delayed comes now. */
     public static void settle(Object from, Object to) {
         if (mayDelay()) {
             Fiber.current().world().letArrive(from, to);
         }
     }
 
-    /** True if a simulation keeps this failure of the current fiber. */
+    /** True if the simulation records this failure of the current fiber. */
     private static boolean keeps(String site, Throwable error) {
         return isSimulated() && Fiber.current().world().keepsFailure(site, error);
     }
 
-    /** True if the current fiber is simulated, and has let others run: a spinning or a long-running one has to. */
+    /**
+     * True if the current fiber is simulated and has let others run, which a spinning or long-running fiber
+     * has to.
+     */
     static boolean hasLetOthersRun() {
         return isSimulated() && Fiber.current().world().letOthersRun();
     }
@@ -100,7 +109,7 @@ public final class Simulated {
         }
     }
 
-    /** Turns the switch points of all simulated fibers on or off; real fibers pass them by. */
+    /** Turns the hooks on or off. They pass by real fibers. */
     public static void simulate(boolean on) {
         SIMULATED.setTarget(MethodHandles.constant(boolean.class, on));
         MutableCallSite.syncAll(new MutableCallSite[] {SIMULATED});

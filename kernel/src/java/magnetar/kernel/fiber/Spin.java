@@ -3,15 +3,17 @@ package magnetar.kernel.fiber;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Waiting for another core to leave a section of a few instructions, or to be done with a word that both want.
+ * Waits for another core to leave a section of a few instructions, or to finish with a field that both update
+ * by CAS.
  *
- * <p>Whoever loses a word that is wanted again and again stays away from it for {@value #PAUSES} pauses of the processor, about a microsecond,
- * and does not look at it meanwhile ({@link #lost}): each look takes the word, and what lies beside it, from the core that works there. Left
- * alone, that core does some tens of operations as fast as one that has no rival.
+ * <p>A thread that loses a contended CAS pauses for {@value #PAUSES} pause instructions, about a microsecond,
+ * without reading the field ({@link #lost}). Each read would take the cache line from the core that works on
+ * it. Left alone, that core does some tens of operations at the speed of an uncontended one.
  *
- * <p>Spinning is bounded: every {@value #LIMIT} turns the thread yields, because the owner of the section may have lost its
- * core, and every {@value #YIELDS} yields it steps aside: a virtual thread that only yields comes back before those that were
- * made runnable from outside its carrier, and one of these may be the owner. Nothing has to wake the spinner.
+ * <p>Spinning is bounded. Every {@value #LIMIT} turns the thread yields, because the owner of the section may
+ * have lost its core. Every {@value #YIELDS} yields it steps aside. A virtual thread that only yields runs
+ * again before those that were made runnable from outside its carrier, and the owner may be one of them. So
+ * the spinner needs no wake-up.
  */
 public final class Spin {
     private static final int LIMIT = 128;
@@ -39,7 +41,10 @@ public final class Spin {
         return 0;
     }
 
-    /** Stays away, twice as long as {@link #lost}, after so many failures to take a lock, the last one now; returns the count of failures for the next call. */
+    /**
+     * Backs off from a lock, twice as long as {@link #lost}, after the given number of failed attempts.
+     * Returns the number for the next call.
+     */
     public static int backOff(int failures) {
         if (Simulated.hasLetOthersRun()) {
             return failures + 1;
@@ -54,17 +59,22 @@ public final class Spin {
             return failures + 1;
         }
         stepAside();
-        return BACK_OFFS; // it has stayed away for long enough
+        return BACK_OFFS; // it has backed off for long enough
     }
 
-    /** True while whoever {@link #backOff backs off} may stay away although nothing would be in the way: some tens of microseconds in all. */
+    /**
+     * True while a thread in {@link #backOff} may pause although the lock is free: some tens of microseconds
+     * in all.
+     */
     public static boolean mayStay(int failures) {
         return failures < BACK_OFFS;
     }
 
     /**
-     * Stays away from a word that was just lost to another thread, but not for the first {@value #AT_ONCE} losses in a row: that rival is gone, and may have been the only one.
-     * Takes the count of losses in a row, and returns it for the next call. For those that no owner can keep waiting: it does not yield.
+     * Backs off after a failed CAS. The first {@value #AT_ONCE} failures in a row retry at once: the
+     * competing update has completed, and may have been the only one. Takes the number of failures in a row
+     * and returns it for the next call. It never yields, so it is for fields that are not locks, where no
+     * owner can keep a thread waiting.
      */
     public static int lost(int losses) {
         if (losses < AT_ONCE) {
@@ -80,7 +90,10 @@ public final class Spin {
         }
     }
 
-    /** Lets every runnable fiber run before this one goes on, those too that a yield does not let pass. */
+    /**
+     * Lets every runnable fiber run before this one continues, including those that a yield does not let
+     * pass.
+     */
     static void stepAside() {
         boolean interrupted = Thread.interrupted(); // an interrupted thread would not park
         LockSupport.parkNanos(1);

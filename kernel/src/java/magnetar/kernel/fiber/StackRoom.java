@@ -2,24 +2,31 @@ package magnetar.kernel.fiber;
 
 
 /**
- * Throws {@link StackOverflowError} before a kernel operation has changed anything, if the stack would not do for the whole operation.
+ * Throws {@link StackOverflowError} before a kernel operation has changed anything, if the stack is too short
+ * for all of it.
  *
- * <p>An overflow between the claim of a waiter and its wake-up would lose the wake-up, and one inside a lock would leave it locked. No handler
- * can mend that: it has no stack either. So an operation touches the stack that it may need first.
+ * <p>An overflow between the claim of a waiter and its wake-up would lose the wake-up, and one inside a lock
+ * would leave it locked. No handler can repair that, because it has no stack either. So an operation first
+ * touches the stack that it may need.
  *
  * <p>Invariants:
  * <ol>
- *   <li>After {@link #touch} at least {@value #BYTES} bytes are free below the frame of the caller. What follows up to the wake-up, interpreted,
- *       takes less than half of them: with half of them the sweep over all depths in the tests found no loss either.
- *   <li>The room is that of the {@value #SLOTS} locals. The interpreter makes such a frame. Compiled code makes none, and touches as much at the
- *       entry all the same: it has to have room for the frame that the interpreter would need if it were to go on there. HotSpot does so where
- *       there is a call, which {@code more} keeps from being folded away.
- *   <li>It is inlined nowhere, because of its length. Inlined, it would give each operation a thousand dead locals to compile.
- *   <li>It is called before anything is changed, and by the entry of an operation alone: further down it would throw where there is room.
+ *   <li>After {@link #touch} at least {@value #BYTES} bytes are free below the frame of the caller. The code
+ *       up to the wake-up, interpreted, takes less than half of them. With half of them the tests, which try
+ *       all depths, found no loss either.
+ *   <li>The frame of the {@value #SLOTS} locals is the reserve. The interpreter makes such a frame. Compiled
+ *       code makes none, but touches as much stack on entry: it must have room for the interpreter's frame,
+ *       in case execution continues there. HotSpot does so only in a method with a call, which {@code more}
+ *       keeps from being folded away.
+ *   <li>The method is too long to be inlined. Inlined, it would give each operation a thousand dead locals to
+ *       compile.
+ *   <li>Only the entry of an operation calls it, before anything is changed. Further down it would throw
+ *       although the stack suffices.
  * </ol>
  *
- * <p>Source: JEP 270, which reserves stack for the JDK's own locks; its annotation is closed to others. Refused: a recursion of small frames, which
- * is a call for each; to hand a wake-up that failed to another thread, which can fail at each call on the way there.
+ * <p>Source: JEP 270, which reserves stack for the JDK's own locks; its annotation is closed to other code.
+ * Rejected: a recursion of small frames, which costs a call for each; handing a failed wake-up to another
+ * thread, which can fail at each call on the way there.
  */
 public final class StackRoom {
     private static final int SLOTS = 1024;
@@ -29,7 +36,7 @@ public final class StackRoom {
 
     private StackRoom() {}
 
-    /** Makes sure that there is stack for an operation. */
+    /** Reserves the stack for an operation. */
     public static void touch() {
         touch(more);
     }

@@ -4,10 +4,11 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 
 /**
- * Tells whether the current thread has any thread-locals, without giving it some.
+ * Tells whether the current thread has any thread-locals, without creating their table.
  *
- * <p>Asking a {@link ThreadLocal} for its value makes a table for a thread that has none, about 250 bytes; a fiber that is asked so for each
- * message would carry it for nothing. Where {@code java.lang} is closed the answer is always "it may have".
+ * <p>{@link ThreadLocal#get} makes that table, about 250 bytes, for a thread that has none. A fiber that is
+ * asked for each message would carry it for nothing. Where {@code java.lang} is closed the answer is always
+ * "it may have".
  */
 public final class ThreadLocals {
     private static final VarHandle TABLE = open();

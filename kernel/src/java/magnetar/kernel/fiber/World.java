@@ -13,20 +13,18 @@ import magnetar.kernel.sched.Schedulers;
 import magnetar.kernel.sched.Ticker;
 
 /**
- * Time and chance as a fiber sees them: the clock, random numbers, ids, park and unpark, and how threads are made. Each
- * fiber has a world and hands it to the fibers it starts, so that a simulated world can run beside the real one.
+ * The runtime environment of a fiber: clock, random numbers, ids, park and unpark, and how threads are made.
+ * Each fiber has a world and passes it to the fibers that it starts, so that a simulated world can run beside
+ * the real one.
  *
- * <p>Invariants:
- * <ol>
- *   <li>A fiber asks no clock, no random source and no {@link LockSupport} but through its world. Fibers of two worlds share
- *       no channel.
- * </ol>
+ * <p>Invariant: a fiber uses clocks, random sources and {@link LockSupport} only through its world. Fibers of
+ * two worlds share no channel.
  */
 public class World {
     /** The world of the operating system's clock and the JVM's scheduler. */
     public static final World REAL = new World();
 
-    /** What tells the ids of simulations from those of real runs. */
+    /** The creation of simulated runs, which tells their ids from the ids of real runs. */
     protected static final int SIMULATED_CREATION = 1;
 
     private static final long CREATION = ThreadLocalRandom.current().nextInt(SIMULATED_CREATION + 1, Integer.MAX_VALUE);
@@ -43,15 +41,15 @@ public class World {
         }
     }
 
-    // Below zero, so that they never equal an id of core.async, which counts up from zero.
+    // Negative, so that they never equal an id of core.async, which counts up from zero.
     private final AtomicLong ids = new AtomicLong(Long.MIN_VALUE);
 
     private final AtomicLong serials = new AtomicLong();
 
-    // Set once, read by any thread: the timers of this world, owned by the room above.
+    // Set once, read by any thread: the timers of this world, which the package time makes.
     private volatile Object timers;
 
-    // What others keep for each simulated world.
+    // One value per key, see room.
     private final Map<Object, Object> rooms = new ConcurrentHashMap<>();
 
     /** For simulated worlds. */
@@ -68,43 +66,49 @@ public class World {
         return System.nanoTime();
     }
 
-    /** The clock to mark the start of a wait with: exact enough for a human, and cheap. */
+    /** A cheap clock for the start of a wait, exact enough for a human reader. */
     public long coarseNanos() {
         long tick = Ticker.lastTick();
         return tick != 0 && this == REAL && SCHEDULER.handsOver() ? tick : nanoTime();
     }
 
-    /** Seeds the random numbers of a new fiber. */
+    /** A seed for the random numbers of a new fiber. */
     public long seed() {
         return ThreadLocalRandom.current().nextLong();
     }
 
-    /** Reserves {@code n} ids, the same number in each call, and returns the first, a multiple of it. */
+    /**
+     * Reserves {@code n} ids, the same number in each call, and returns the first, which is a multiple of
+     * {@code n}.
+     */
     long reserveIds(int n) {
         return ids.getAndAdd(n);
     }
 
-    /** The next number of something that is numbered from 1 in this world. */
+    /** The next number of a series that starts at 1 in this world. */
     public final long nextSerial() {
         return serials.incrementAndGet();
     }
 
-    /** Tells this run from others. */
+    /** A number that tells this run from other runs. */
     public long creation() {
         return CREATION;
     }
 
-    /** Parks the current thread, which waits with this; it may return too early. */
+    /** Parks the current thread, which waits with this waiter. May return early. */
     public void park(Object waiter) {
         LockSupport.park();
     }
 
-    /** Makes the thread runnable, which is that of the fiber. */
+    /** Makes the thread of the fiber runnable. */
     public void unpark(Thread thread, Fiber fiber) {
         SCHEDULER.wake(thread, fiber, waker());
     }
 
-    /** The current fiber, if it is one that may hand over; null too if memory has ended and it is not known yet. */
+    /**
+     * The current fiber if it may hand over, else null. Also null if memory has run out and the fiber is not
+     * known yet.
+     */
     private static Fiber waker() {
         if (!SCHEDULER.handsOver() || !Thread.currentThread().isVirtual()) {
             return null;
@@ -121,7 +125,10 @@ public class World {
         return Thread.ofVirtual().name(name).unstarted(task);
     }
 
-    /** Starts such a thread so that no list of the JVM holds it; false if that is not possible, and nothing was done. */
+    /**
+     * Starts such a thread without a list of the JVM holding it. Returns false, and does nothing, if that is
+     * not possible.
+     */
     static boolean startUntracked(Thread thread) {
         return SCHEDULER.startUntracked(thread);
     }
@@ -144,36 +151,36 @@ public class World {
     /** Called at a switch point of a fiber of this world while a simulation runs. */
     protected void reachSwitchPoint() {}
 
-    /** Lets others run, if this world schedules its fibers itself; else false, and nothing was done. */
+    /** Lets others run, if this world schedules its fibers itself. Else returns false and does nothing. */
     protected boolean letOthersRun() {
         return false;
     }
 
-    /** Something happened to the object that a log of a simulation tells. */
+    /** Records an event of the object in the log of a simulation. */
     protected void write(String what, Object on, Object value) {}
 
-    /** A fiber of this world has met a thread of another one. */
+    /** Records that a fiber of this world has woken a thread of another one. */
     protected void meets(Thread stranger) {}
 
-    /** True if the message is to be lost on its way. */
+    /** True if the message is to be dropped. */
     protected boolean isLost(Object to, Object message) {
         return false;
     }
 
-    /** True if signals of this world may take long on their way. */
+    /** True if signals of this world may be delayed. */
     protected boolean delaysSignals() {
         return false;
     }
 
-    /** True if the signal was taken, and arrives later than now. */
+    /** True if the signal was taken and arrives later. */
     protected boolean isDelayed(Object from, Object to, Object what, Runnable arrival) {
         return false;
     }
 
-    /** Lets what is on its way from one to the other arrive. */
+    /** Delivers the delayed signals from one to the other. */
     protected void letArrive(Object from, Object to) {}
 
-    /** True if this world keeps the failure, so that nobody else need be told. */
+    /** True if this world records the failure, so that it is not reported elsewhere. */
     protected boolean keepsFailure(String site, Throwable error) {
         return false;
     }
@@ -189,7 +196,7 @@ public class World {
         return (T) t;
     }
 
-    /** What somebody keeps for this simulated world under this key, made on first use. */
+    /** The value of this key in this simulated world, made on first use. */
     @SuppressWarnings("unchecked")
     public final <T> T room(Object key, Supplier<T> make) {
         return (T) rooms.computeIfAbsent(key, k -> make.get());

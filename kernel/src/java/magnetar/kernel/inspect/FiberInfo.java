@@ -8,16 +8,16 @@ import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Wait;
 
 /**
- * What a fiber does at one instant. Read from outside, without its co-operation.
+ * The state of a fiber at one instant, read by another thread without its co-operation.
  *
  * @param thread the thread itself
- * @param waitsFor why it is parked in the kernel, in words, or null if it is not
+ * @param waitsFor why it is parked in the kernel, in words, or null if it is not parked there
  * @param on the object it waits on, or null
  * @param waitedNanos how long it has waited, or 0
  */
 public record FiberInfo(Thread thread, String waitsFor, Object on, long waitedNanos) {
 
-    /** What this thread does; it need not be a fiber. */
+    /** The state of this thread, which need not be a fiber. */
     public static FiberInfo of(Thread thread) {
         Wait wait = Parked.waitOf(thread);
         return wait == null
@@ -25,7 +25,7 @@ public record FiberInfo(Thread thread, String waitsFor, Object on, long waitedNa
                 : new FiberInfo(thread, wait.reason().words(), wait.on(), Math.max(0, World.current().nanoTime() - wait.since()));
     }
 
-    /** All fibers that have not ended; in a simulation its own, elsewhere those of none. */
+    /** All fibers that have not ended. In a simulation: its own. Elsewhere: those in no simulation. */
     public static List<FiberInfo> all() {
         List<Thread> threads = Fibers.threads();
         List<FiberInfo> all = new ArrayList<>(threads.size());

@@ -7,12 +7,12 @@ import magnetar.kernel.sched.Schedulers;
 import magnetar.kernel.time.Wheel;
 
 /**
- * How the kernel runs on this JVM, and how much there is of it at one instant.
+ * How the kernel runs on this JVM, and some of its counts at one instant.
  *
  * @param handsOver true if a woken fiber is handed over to the carrier of its waker, which needs {@code java.lang} to be open
- * @param startsUntracked true if fibers that may be collected start without an executor of their own
- * @param fibers how many fibers have not ended
- * @param timers how many timers wait, outside of simulations
+ * @param startsUntracked true if collectable fibers start without an executor of their own
+ * @param fibers the number of fibers that have not ended
+ * @param timers the number of waiting timers outside of simulations
  */
 public record RuntimeInfo(boolean handsOver, boolean startsUntracked, int fibers, int timers) {
 

@@ -10,22 +10,26 @@ import magnetar.kernel.time.Wheel;
 /**
  * Initialises the kernel's classes while there is stack for it.
  *
- * <p>A class whose initialiser overflows the stack stays broken for the life of the JVM. A deep recursion that is the first to use the kernel
- * could so disable it for all. The linkage of a call site needs more stack than an operation does, so the ways of a wake-up are gone once as well.
+ * <p>A class whose initialiser overflows the stack stays broken for the life of the JVM. So if a deep
+ * recursion were the first to use the kernel, it could disable the kernel for the whole program. Linking a
+ * call site also needs more stack than an operation does, so each path of a wake-up is run once as well.
  *
- * <p>The same holds of memory: a call site that is first linked when memory has ended may stay broken, since the JVM remembers a
- * {@code BootstrapMethodError}. So what runs then has few call sites to link. Strings are concatenated inline ({@code -XDstringConcat=inline}). A
- * class stands for a lambda that captures something, and {@code instanceof} for a switch over types. A lambda that captures nothing is a field.
- * What is left is linked here.
+ * <p>Memory has the same effect. A call site that is first linked when memory has run out may stay broken,
+ * since the JVM remembers a {@code BootstrapMethodError}. So the code that runs then has few call sites to
+ * link. Strings are concatenated inline ({@code -XDstringConcat=inline}). A class replaces a lambda that
+ * captures a value, and {@code instanceof} replaces a switch over types. A lambda that captures nothing is a
+ * field. The remaining call sites are linked here.
  *
  * <p>Invariants:
  * <ol>
- *   <li>Each class of the kernel is in one of the two lists, nested ones too. A test compares them with the compiled kernel.
- *   <li>No class is initialised a second time, and a second call does nothing that a program could notice.
- *   <li>The rehearsal ends, after {@value #PATIENCE_MILLIS} ms at the latest: its caller may hold the only carrier.
+ *   <li>Each class of the kernel, nested ones too, is in one of the two lists. A test compares them with the
+ *       compiled kernel.
+ *   <li>No class is initialised twice. A second call has no effect that a program could notice.
+ *   <li>The rehearsal ends after at most {@value #PATIENCE_MILLIS} ms, because its caller may hold the only
+ *       carrier.
  * </ol>
  *
- * <p>Refused: to initialise in the background, which leaves a time in which the first use is not safe.
+ * <p>Rejected: initialising in the background, because a first use could come before it has finished.
  */
 public final class Startup {
     private static final long PATIENCE_MILLIS = 100;
@@ -45,30 +49,32 @@ public final class Startup {
                 Ring$Fixed Ring$Sliding Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation
                 TimeoutChannel TimeoutChannel$Awaited TimeoutChannel$Closing Transform TransformChannel
                 TransformChannel$Sink UsualMaker WritePort
-            process: Address Aliases AtRest AtRest$Again Bag BoundedMailbox BoundedMailbox$Spared Caller Calls
-                Calls$AnswerTo Calls$Call Calls$Edge Calls$Failed Calls$IsRequest Calls$Server Calls$Standing
+            process: Address Aliases Bag BoundedMailbox BoundedMailbox$Spared Caller Calls Calls$AnswerTo
+                Calls$Call Calls$Edge Calls$Failed Calls$IsRequest Calls$Server Calls$Standing
                 Calls$Standing$CallAlarm Calls$Why Clauses DeadLetters DeadLetters$Letter DeathNotice Delivery
-                Delivery$1 Guards Hosting Hosting$Continue Hosting$Runner Language Links Links$Step
+                Delivery$1 Guards Hosting Hosting$Continue Hosting$Runner InFlight Language Links Links$Step
                 LocalProcess LocalProcess$Birth LocalProcess$Life LongQueues LongQueues$Growth
                 LongQueues$Warning Mailbox Mailbox$Answer MailboxInfo Matcher Monitor Monitors Names Node
-                OpenMailbox Owned Pid Pid$Ended ProcessInfo ProcessTable Receiver Ref Ref$Alias Refs Resting
-                Send SendTimer SendTimers SendTimers$TimerRef Spawn Spawn$1 Spawn$Body Spawn$Guest
-                Spawn$OnThread Spawn$Options Spawn$Started Ways WhenFull Words Words$1 Zombie Zombies
+                OpenMailbox Owned Passivated PassivatedWaiter PassivatedWaiter$Again Pid Pid$Ended ProcessInfo
+                ProcessTable Receiver Ref Ref$Alias Refs Send SendTimer SendTimers SendTimers$TimerRef Spawn
+                Spawn$1 Spawn$Body Spawn$Guest Spawn$OnThread Spawn$Options Spawn$Started WhenFull Words
+                Words$1 Zombie Zombies
             scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
                 Offload$Look Offload$Worker Scope Scope$1 Scope$Alarm Scope$Ending Scope$State Scope$Stuck
             inspect: FiberInfo RuntimeInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
             """;
 
     private static final String SIMULATOR = """
-            sim: Chaos Chaos$1 Choice Choice$Place Choice$What Config Event Journal Lines Monitors Names Point
-                Post Post$Letter Post$Way Run Run$Failure Run$Fullest Run$Problem Run$Waiting SimFiber
-                SimFiber$1 SimWorld Simulation Simulation$1 Stalled Stalled$Submission Strategy Strategy$1
-                Strategy$Drawn Strategy$Priorities Strategy$Replay Strategy$Uniform TearDown Verdict
+            sim: Choice Choice$Place Choice$What ChoicePoint Config DelayedSignals DelayedSignals$Letter
+                DelayedSignals$Way Event EventLog FailureReport FaultInjector FaultInjector$1 Monitors Names
+                Run Run$Failure Run$Fullest Run$Problem Run$Waiting SimFiber SimFiber$1 SimWorld Simulation
+                Simulation$1 SourceLines Stalled Stalled$Submission Strategy Strategy$1 Strategy$Drawn
+                Strategy$Priorities Strategy$Replay Strategy$Uniform TearDown
             """;
 
     private Startup() {}
 
-    /** Initialises all classes but those of the simulator, and goes the ways of a wake-up once. */
+    /** Initialises all classes except the simulator's, and runs each path of a wake-up once. */
     public static void prepare() {
         initialise(CLASSES);
         rehearse();
@@ -79,12 +85,12 @@ public final class Startup {
         initialise(SIMULATOR);
     }
 
-    /** The names of all classes that one of the two calls initialises, for the test. */
+    /** The names of all classes that the two calls initialise, for the test. */
     public static String[] names() {
         return (names(CLASSES) + names(SIMULATOR)).split(" ");
     }
 
-    /** From lines of a package and its classes to the full names, a space after each. */
+    /** Turns lines of a package and its classes into full names, each followed by a space. */
     private static String names(String lines) {
         StringBuilder names = new StringBuilder();
         String prefix = "";
@@ -104,12 +110,12 @@ public final class Startup {
             try {
                 Class.forName(name, true, loader);
             } catch (ClassNotFoundException e) {
-                throw new NoClassDefFoundError(name); // the kernel is not complete
+                throw new NoClassDefFoundError(name); // the compiled kernel is incomplete
             }
         }
     }
 
-    /** A taker that parks is woken by a virtual thread, then another one by this thread. */
+    /** A virtual thread wakes a parked taker, then this thread wakes another one. */
     private static void rehearse() {
         Channel<Object> met = Channel.rendezvous();
         long end = System.nanoTime() + PATIENCE_MILLIS * 1_000_000;

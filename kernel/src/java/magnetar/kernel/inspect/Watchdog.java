@@ -11,16 +11,18 @@ import magnetar.kernel.park.Parked;
 import magnetar.kernel.report.Failures;
 
 /**
- * Names the fibers that hold their carrier for too long: that compute, or wait in a call that a virtual thread cannot give its carrier
- * back in.
+ * Reports the fibers that hold their carrier for too long: they compute, or wait in a call during which a
+ * virtual thread keeps its carrier.
  *
- * <p>It looks at all fibers several times within the limit. One that was found on the same carrier at each look, and has not waited in
- * the kernel in between, is reported, once for each such episode. A fiber that is merely queued for a carrier is on none: a virtual
- * thread prints the carrier it is on, and no JDK tells it in another way without flags.
+ * <p>It samples all fibers several times within the limit. A fiber is reported if each sample finds it on the
+ * same carrier and it has not waited in the kernel in between; once for each such episode. A fiber that is
+ * queued for a carrier is on no carrier. The carrier is read from the thread's {@code toString}, because no
+ * JDK offers it in another way without flags.
  *
- * <p>Invariants: the episodes are those of fibers that were on a carrier at the last look. Looking takes at most a tenth of the time.
+ * <p>Invariants: only fibers that were on a carrier at the last sample have an episode. Sampling takes at
+ * most a tenth of the time.
  *
- * <p>Refused: events of the flight recorder (they tell of pinned parks only, and afterwards).
+ * <p>Rejected: events of the flight recorder, which show pinned parks only, and only afterwards.
  */
 public final class Watchdog extends Thread implements AutoCloseable {
     private static final int LOOKS = 8;
@@ -42,8 +44,8 @@ public final class Watchdog extends Thread implements AutoCloseable {
      * @param site the source line that started it
      * @param thread the fiber
      * @param carrier the name of the platform thread that it holds
-     * @param nanos for how long it has been seen to
-     * @param stack where it is
+     * @param nanos for how long it has been seen to hold it
+     * @param stack its stack
      */
     public record Holding(String site, Thread thread, String carrier, long nanos, StackTraceElement[] stack) {}
 
@@ -65,7 +67,7 @@ public final class Watchdog extends Thread implements AutoCloseable {
         }
     }
 
-    /** A watchdog, not started yet, that reports who holds a carrier for so many nanoseconds. */
+    /** A watchdog, not started yet, that reports fibers which hold a carrier for so many nanoseconds. */
     public Watchdog(long limitNanos, Consumer<Holding> report) {
         super(null, null, "magnetar-watchdog", 0, false);
         this.limitNanos = limitNanos;
@@ -83,7 +85,7 @@ public final class Watchdog extends Thread implements AutoCloseable {
         }
     }
 
-    /** Ends it; it may report what it is looking at. */
+    /** Ends the watchdog, which may still report what it samples now. */
     @Override
     public void close() {
         closed = true;
@@ -94,7 +96,7 @@ public final class Watchdog extends Thread implements AutoCloseable {
         try {
             look(now);
         } catch (OutOfMemoryError noRoom) {
-            // The next look finds more room, or not. A report that threw was told of already.
+            // The next sample may find more memory. A report that threw was reported itself already.
         }
     }
 

@@ -5,28 +5,29 @@ import java.util.List;
 import magnetar.kernel.fiber.Simulated;
 
 /**
- * An event that happens once, and that any number of fibers may wait for.
+ * A one-shot latch: an event that happens once, and that any number of fibers may wait for.
  *
  * <p>Invariants:
  * <ol>
- *   <li>What was written before {@link #open} is seen by whoever has waited, or has found it {@link #isOpen open}.
- *   <li>A waiter that gave up is not in the list once its call has returned.
+ *   <li>A thread that has waited, or has found the latch {@link #isOpen open}, sees all that was written
+ *       before {@link #open}.
+ *   <li>When the call of a waiter that gave up returns, the list does not hold that waiter.
  * </ol>
  *
- * <p>The monitor is held for a few instructions, and no other lock is taken under it.
+ * <p>Lock order: the monitor is the innermost lock. It is held for a few instructions.
  */
 public class Gate {
     private volatile boolean open;
 
-    // Guarded by the monitor; null while nobody waits.
+    // Guarded by the monitor; null while no fiber waits.
     private List<Waiter> waiters;
 
-    /** True once it has happened. */
+    /** True once the event has happened. */
     public final boolean isOpen() {
         return open;
     }
 
-    /** Lets it happen, and wakes all who wait. The first call counts; false for the others. */
+    /** Opens the latch and wakes all waiters. True for the first call only. */
     public final boolean open() {
         List<Waiter> woken;
         Simulated.switchPoint();
@@ -39,7 +40,8 @@ public class Gate {
             waiters = null;
         }
         if (woken != null) {
-            for (int i = 0; i < woken.size(); i++) { // without an iterator or a lambda: memory may have ended, and all have to be woken
+            // No iterator and no lambda: this has to wake all waiters even when memory has run out.
+            for (int i = 0; i < woken.size(); i++) {
                 wake(woken.get(i));
             }
         }
@@ -52,7 +54,7 @@ public class Gate {
         }
     }
 
-    /** Adds a waiter; false if it need not wait. */
+    /** Adds a waiter; false if the latch is open already, so that it need not wait. */
     public final synchronized boolean add(Waiter waiter) {
         if (open) {
             return false;
@@ -64,7 +66,7 @@ public class Gate {
         return true;
     }
 
-    /** Takes out a waiter that gave up. */
+    /** Removes a waiter that gave up. */
     public final synchronized void remove(Waiter waiter) {
         if (waiters != null) {
             waiters.remove(waiter);

@@ -7,20 +7,24 @@ import magnetar.kernel.fiber.World;
 import magnetar.kernel.sched.Fault;
 
 /**
- * A thread that waits. What a thread waits for, on which object and since when is asked of the thread itself, by {@link #waitOf}: there is no second table.
+ * One wait of a thread. {@link #waitOf} reads from the thread itself what it waits for, on which object and
+ * since when. No second table records that.
  *
  * <p>Invariants:
  * <ol>
- *   <li>A waiter serves one wait and is not used again: another thread may still hold it.
- *   <li>The thread leaves {@link #await} in one of three ways: READY (the result stands), or it has taken its own claim,
- *       because time ran out or because it was interrupted. Then nobody else can complete it any more.
- *   <li>If the claim was lost to an event, the event wins over interrupt and time-out: the result is delivered, and the
- *       interrupt status stays set for the next operation.
+ *   <li>A waiter serves one wait and is never reused, because another thread may still hold it.
+ *   <li>The thread leaves {@link #await} in one of two ways. Either the waiter is READY and its result is
+ *       valid. Or the thread has taken its own claim, because time ran out or it was interrupted, and no
+ *       other thread can complete the waiter.
+ *   <li>If an event took the claim, the event wins over an interrupt and over the time limit. Its result is
+ *       delivered, and the interrupt status stays set for the next operation.
  * </ol>
  */
 public final class Parked extends Waiter {
     private final Fiber fiber;
-    private final World world; // not asked of the fiber: whoever wakes it leaves that, which its owner writes to again and again, where it is
+    // A copy of fiber.world(). The waking thread reads it here and so does not touch the fiber's cache line,
+    // which the owner writes to all the time.
+    private final World world;
     private final Thread thread;
     private final WaitReason reason;
     private final Object on;
@@ -51,7 +55,8 @@ public final class Parked extends Waiter {
         if (blocker instanceof WaitSign sign) {
             return sign.read();
         }
-        return blocker instanceof Parked p ? new Wait(p.reason, p.on, p.since, p.id) : null; // the latter in a simulated world
+        // In a simulated world the blocker is the Parked itself.
+        return blocker instanceof Parked p ? new Wait(p.reason, p.on, p.since, p.id) : null;
     }
 
     @Override
@@ -84,7 +89,7 @@ public final class Parked extends Waiter {
         return source;
     }
 
-    /** What the wait yielded. */
+    /** What the wait returned. */
     public Object result() {
         return result;
     }
@@ -132,7 +137,10 @@ public final class Parked extends Waiter {
         return true;
     }
 
-    /** Takes the own claim and throws; if the claim was lost, parks until the result is there, the interrupt put off so long. */
+    /**
+     * Takes the own claim and throws. If an event took it first, parks until the result is there and then
+     * sets the interrupt again.
+     */
     private void abandon() throws InterruptedException {
         if (claim()) {
             fiber.check();

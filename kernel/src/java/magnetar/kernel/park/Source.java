@@ -1,10 +1,16 @@
 package magnetar.kernel.park;
 
-/** Something that may become ready, and that one fiber waits for together with other things: each claims the same waiter. */
+/**
+ * Something that can become ready, and that a fiber can wait for together with others. All of them claim the
+ * same waiter.
+ */
 public interface Source {
-    /** Lets the waiter be claimed and completed, with this as the source, once this is ready; false if it is ready now. */
+    /**
+     * Registers a waiter, which is claimed and completed with this source once it is ready; false if it is
+     * ready now.
+     */
     boolean enlist(Waiter waiter);
 
-    /** Forgets a waiter that does not wait any more. */
+    /** Removes a waiter that no longer waits. */
     void delist(Waiter waiter);
 }

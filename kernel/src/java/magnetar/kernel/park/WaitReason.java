@@ -1,7 +1,7 @@
 package magnetar.kernel.park;
 
 /**
- * Why a fiber is parked. The list is closed: do not re-use a reason for another wait, add a new one.
+ * Why a fiber is parked. The list is closed: another kind of wait gets a new reason.
  */
 public enum WaitReason {
     /** Waits for a value from one channel. */
@@ -26,7 +26,7 @@ public enum WaitReason {
     MAILBOX_ROOM("room in a mailbox"),
     /** Waits until a process has ended. */
     PROCESS_END("end of a process"),
-    /** Waits until whoever suspended the process lets it go on. */
+    /** Waits until a suspended process is resumed. */
     SUSPENDED("resumption of the process"),
     /** Waits for time to pass. */
     SLEEP("time to pass"),
@@ -39,7 +39,7 @@ public enum WaitReason {
         this.words = words;
     }
 
-    /** True if who waits for this will wait on the same object again, as a rule. */
+    /** True if a fiber that waits for this usually waits on the same object again. */
     boolean isRepeated() {
         return this == CHANNEL_TAKE || this == CHANNEL_PUT || this == MAILBOX;
     }

@@ -6,17 +6,21 @@ import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.sched.Fault;
 
 /**
- * The sign that a thread hangs out while it waits, for others to read: its {@link LockSupport#getBlocker blocker}, from its first wait on.
+ * The record of what a thread waits for, published for other threads as the thread's
+ * {@link LockSupport#getBlocker blocker}.
  *
- * <p>It stays the blocker when a wait is over, and keeps reason and object where the thread is likely to wait for the same again, since to store a young
- * object into an old thread each time is a fence, and work for the collector (docs/decisions/0023). So a thread keeps the channel, or the pid of the process, that
- * it waited on last, until it waits again.
+ * <p>The first wait installs it, and it stays the blocker when the wait is over. It also keeps the reason and
+ * the object of a wait that is likely to be repeated. Storing a young object into an old thread at each wait
+ * would cost a fence and work for the collector (docs/decisions/0023). So an idle thread keeps the last
+ * channel or pid that it waited on.
  *
  * <p>Invariants:
  * <ol>
- *   <li>Only the thread writes to it. {@code turn} is odd exactly while the rest tells the wait: it is written after the rest when a wait begins, and before
- *       the rest when it is over. Whoever reads the same odd turn before and after has read one wait.
- *   <li>Nothing but the thread refers to it: what it keeps lives no longer than a thread that nobody can reach.
+ *   <li>Only the waiting thread writes to it. {@code turn} is odd exactly while the other fields describe a
+ *       wait: it is written after them when a wait begins, and before them when it ends. A reader that sees
+ *       the same odd turn before and after reading the fields has read one wait.
+ *   <li>Only the thread refers to it. So an object that it keeps becomes collectable together with the
+ *       thread.
  * </ol>
  */
 final class WaitSign {
@@ -38,7 +42,9 @@ final class WaitSign {
 
     private WaitSign() {}
 
-    /** The current thread is about to park; the rest is what a {@link Wait} tells. */
+    /**
+     * Publishes that the current thread is about to park. The parameters are the fields of the {@link Wait}.
+     */
     static WaitSign begin(WaitReason reason, Object on, long since, long number) {
         WaitSign sign = ofCurrent();
         sign.write(reason, on, since, number);
@@ -46,7 +52,7 @@ final class WaitSign {
         return sign;
     }
 
-    // Other code that parks has taken its blocker away.
+    // Makes a new sign if other code that parks has replaced the blocker.
     private static WaitSign ofCurrent() {
         if (LockSupport.getBlocker(Thread.currentThread()) instanceof WaitSign sign) {
             return sign;
@@ -67,7 +73,7 @@ final class WaitSign {
         number = nextNumber;
     }
 
-    /** The thread goes on. */
+    /** Publishes that the wait is over. */
     void end() {
         TURN.setRelease(this, turn + 1);
         VarHandle.storeStoreFence();
@@ -76,7 +82,7 @@ final class WaitSign {
         }
     }
 
-    /** The wait at this instant; null if there is none, or one has begun or ended while it was looked at. */
+    /** The current wait; null if the thread does not wait, or if a wait began or ended during the read. */
     Wait read() {
         int before = turn;
         Wait seen = new Wait(reason, on, since, number);

@@ -7,22 +7,23 @@ import magnetar.kernel.fiber.Spin;
 import magnetar.kernel.sched.Fault;
 
 /**
- * One party that waits for something to happen, and can be claimed by exactly one of the events it waits for.
+ * One party that waits for several events, exactly one of which can claim it.
  *
  * <p>Invariants:
  * <ol>
- *   <li>The claim moves OPEN to CLAIMED once, and never back. Whoever made the move, and nobody else, completes the waiter
- *       (or, if it was the waiter itself, abandons the wait).
- *   <li>TRYING is a short lock on the claim: its holder runs no user code, takes no channel lock and does not park. It ends
- *       in OPEN (rolled back) or CLAIMED (committed).
- *   <li>A holder of one TRYING claim waits only for claims with a higher id. So the waits-for chain climbs, has an end, and
- *       the party at its end makes progress: two selects that cross on two channels cannot deadlock.
+ *   <li>The claim moves to CLAIMED once, and never back. Only the thread that made that move completes the
+ *       waiter. If that is the waiting thread itself, it abandons the wait.
+ *   <li>TRYING is a short lock on the claim. Its holder runs no user code, takes no channel lock and does not
+ *       park. It ends in OPEN (rolled back) or CLAIMED (committed).
+ *   <li>A thread that holds one TRYING claim waits only for claims with a higher id. So a chain of waiting
+ *       threads ascends in ids and ends at a thread that makes progress: two selects that cross on two
+ *       channels cannot deadlock.
  *   <li>The result is written before READY is, and READY before the waiter is woken.
  * </ol>
  *
- * <p>Source: the three-state claim of Reagents and of Go's {@code sudog.isSelect}. Difference from Go: Go locks all
- * channels of a select in address order; here no select holds two channel locks, so the claims are ordered instead.
- * Refused: back-off with retry for crossing selects, which needs a second argument to exclude livelock.
+ * <p>Source: the three-state claim of Reagents and Go's {@code sudog.isSelect}. Go locks all channels of a
+ * select in address order. Here no select holds two channel locks, so the claims are ordered instead.
+ * Rejected: back-off with retry for crossing selects, which needs a second argument to exclude livelock.
  */
 public abstract class Waiter {
     private static final int OPEN = 0;
@@ -77,12 +78,12 @@ public abstract class Waiter {
         return state == READY;
     }
 
-    /** Publishes what was written before. */
+    /** Publishes the result and all that was written before. */
     protected final void setReady() {
         state = READY;
     }
 
-    /** Each change of the state that another thread may make as well. */
+    /** Changes the state by CAS, where another thread may change it too. */
     private boolean move(int from, int to) {
         Simulated.switchPoint();
         return STATE.compareAndSet(this, from, to);
@@ -96,7 +97,7 @@ public abstract class Waiter {
         return acquire() && commitAcquired();
     }
 
-    /** Takes the claim for the waiting thread's own operation, which is about to happen. */
+    /** Takes the claim for an operation of the waiting thread itself, which it is about to do. */
     public final boolean claimMine() {
         mine = claim();
         return mine;
@@ -112,7 +113,7 @@ public abstract class Waiter {
         return true;
     }
 
-    /** Locks the claim; false if it was taken before. To be ended by {@link #commit} or {@link #release}. */
+    /** Locks the claim until {@link #commit} or {@link #release}; false if it was taken before. */
     public boolean acquire() {
         for (int turns = 0; ; turns = Spin.turn(turns)) {
             int s = state;
@@ -130,7 +131,7 @@ public abstract class Waiter {
         state = CLAIMED;
     }
 
-    /** Gives the locked claim back. */
+    /** Unlocks the claim without taking it. */
     public void release() {
         state = OPEN;
     }
@@ -139,9 +140,9 @@ public abstract class Waiter {
     public enum Pairing {
         /** Both are claimed by the caller. */
         PAIRED,
-        /** The caller's own waiter had been claimed by somebody else. */
+        /** Another thread had claimed the caller's own waiter. */
         OWN_GONE,
-        /** The peer had been claimed by somebody else. */
+        /** Another thread had claimed the peer. */
         PEER_GONE
     }
 

@@ -1,8 +1,8 @@
 package magnetar.kernel.process;
 
 /**
- * Whoever has a name that the kernel does not know, such as one in a registry of the program. Looked up for each message, on a fiber: it may run
- * code of the program, which the timer thread must not.
+ * A name that the kernel does not know, such as one in a registry of the program. It is looked up for each
+ * message, on a fiber, because the lookup may run code of the program, which the timer thread must not run.
  */
 public interface Address {
     /** The process that has the name now, or null. */

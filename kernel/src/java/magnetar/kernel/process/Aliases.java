@@ -7,13 +7,17 @@ import magnetar.kernel.sched.Fault;
 /**
  * References that are addresses of the process that made them.
  *
- * <p>Invariant: what kind of address a reference is changes under the monitor of its maker, from open to closed once. A message is delivered under that monitor
- * only while it is open. So a reply that closes its alias is the only one, and none comes after {@link #close}.
+ * <p>Invariant: the alias of a reference changes under the monitor of its maker, and goes from open to closed
+ * once. A message is delivered under that monitor, and only while the alias is open. So a reply that closes
+ * its alias is the only one, and no message comes after {@link #close}.
  */
 public final class Aliases {
     private Aliases() {}
 
-    /** A new reference of the current process that is an address of it until it is closed, or with {@code once} until a message came. */
+    /**
+     * Makes a reference that is an address of the current process until it is closed, or with {@code once}
+     * until its first message.
+     */
     public static Ref open(LocalProcess me, boolean once) {
         Ref ref = Refs.make(me);
         ref.alias = once ? Ref.Alias.REPLY : Ref.Alias.OPEN;
@@ -31,14 +35,17 @@ public final class Aliases {
         }
     }
 
-    /** True if this process still waits for an answer at this alias of its own. */
+    /** True if this process still waits for an answer at this reference, which it made. */
     public static boolean isOpen(LocalProcess me, Ref ref) {
         synchronized (me) {
             return ref.maker() == me.pid() && ref.isAddress();
         }
     }
 
-    /** A message to an alias of the process: delivered if that is open. No bound applies: it is an answer. */
+    /**
+     * Delivers a message to an alias of the process, if the alias is open. No bound applies, because the
+     * message is an answer.
+     */
     static void deliver(LocalProcess process, Ref alias, Object message) {
         boolean wasOpen = Fault.ALIAS_IS_CHECKED_BEFORE_LOCK.isPlanted() && alias.isAddress();
         Simulated.switchPoint();

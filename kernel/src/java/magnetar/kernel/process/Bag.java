@@ -5,38 +5,40 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 
-/** A set that is null until it has held something, and costs one word with one element. Guarded by whoever holds it. */
+/**
+ * A small set: null until it has held an element, and one field wide with one element. Its holder guards it.
+ */
 class Bag<T> {
     private Object held; // null, the one element, or a set of more
 
-    /** The bag with the element. */
+    /** Adds the element, and returns the set. */
     static <T> Bag<T> with(Bag<T> bag, T element) {
         Bag<T> b = bag == null ? new Bag<>() : bag;
         b.add(element);
         return b;
     }
 
-    /** Takes the element out; false if it was not in. */
+    /** Removes the element; false if the set did not hold it. */
     static boolean remove(Bag<?> bag, Object element) {
         return bag != null && bag.remove(element);
     }
 
-    /** The bag, or null if it holds nothing. */
+    /** The set, or null if it is empty. */
     static <B extends Bag<?>> B slim(B bag) {
         return isEmpty(bag) ? null : bag;
     }
 
-    /** True if it holds nothing. */
+    /** True if it is empty. */
     static boolean isEmpty(Bag<?> bag) {
         return bag == null || bag.held == null || bag.held instanceof Set<?> s && s.isEmpty();
     }
 
-    /** True if the element is in. */
+    /** True if it holds the element. */
     static boolean contains(Bag<?> bag, Object element) {
         return bag != null && bag.contains(element);
     }
 
-    /** Its elements, in the order in which they came. */
+    /** Its elements, in the order in which they were added. */
     static <T> List<T> list(Bag<T> bag) {
         return bag == null ? List.of() : bag.list();
     }

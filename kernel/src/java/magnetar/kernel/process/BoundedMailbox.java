@@ -7,18 +7,24 @@ import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Waiter;
 
 /**
- * A mailbox for a limited number of ordinary messages. Signals, replies and timers are added in any case, and count.
+ * A mailbox for a limited number of ordinary messages. Signals, replies and timer messages are always added,
+ * and count.
  *
- * <p>Invariants, beside those of {@link Mailbox}:
+ * <p>Invariants, in addition to the ones of {@link Mailbox}:
  * <ol>
- *   <li>An ordinary message is added only while inbox and list together hold fewer than the capacity; where the oldest ordinary one is dropped
- *       instead, one that is in the list is owed. The oldest ordinary ones of the list are the owed ones, and the owner drops them before it
- *       looks at the list again; if it takes one of them in the look that it is at, that one came out before the other came in, and it was
- *       counted as dropped only for as long as that look took.
- *   <li>A sender is in the queue of those that wait for room only while there is none: whoever makes room, or closes, wakes one, or all.
+ *   <li>An ordinary message is added only while inbox and list together hold fewer messages than the
+ *       capacity. Owed messages do not count.
+ *   <li>With {@code DROP_OLD} a sender makes room by dropping the oldest ordinary message. It cannot remove
+ *       one from the list, which belongs to the owner. So it increments {@code owed}: the oldest {@code owed}
+ *       ordinary messages of the list count as dropped, and the owner removes them before its next scan.
+ *   <li>If the owner's current scan takes an owed message, that message no longer counts as dropped. The
+ *       result is the same as if it had been taken before the new message came in.
+ *   <li>A sender waits in the queue only while there is no room. A thread that makes room wakes one sender;
+ *       the thread that closes the mailbox wakes all.
  * </ol>
  *
- * <p>The monitor is held for a few instructions; no other lock is taken and nobody is woken under it.
+ * <p>Lock order: the monitor is the innermost lock. It is held for a few instructions, and no waiter is woken
+ * under it.
  */
 final class BoundedMailbox extends Mailbox {
     final int capacity;
@@ -30,11 +36,11 @@ final class BoundedMailbox extends Mailbox {
     private Waiter owner;
     private boolean closed;
     private int held; // in the inbox and in the list
-    private int listed; // in the list, but for signals
-    private int owed; // of these
+    private int listed; // ordinary messages in the list
+    private int owed; // of these, how many are owed
     private long dropped;
 
-    /** What no bound applies to. */
+    /** A message to which no bound applies. */
     private static final class Spared extends Node {
         Spared(Object message) {
             super(message);
@@ -62,7 +68,7 @@ final class BoundedMailbox extends Mailbox {
         }
     }
 
-    /** Makes room; false if there are but signals. */
+    /** Makes room; false if the mailbox holds only signals. */
     private boolean dropOldest() {
         if (listed > owed) {
             owed++;
@@ -126,7 +132,10 @@ final class BoundedMailbox extends Mailbox {
         }
     }
 
-    /** Counts one that is owed as dropped, in one step: no instant has it twice. False if none is owed. */
+    /**
+     * Counts an owed message as dropped, in one step, so that info never counts it twice. False if no message
+     * is owed.
+     */
     private synchronized boolean drops(Node oldest) {
         if (owed == 0) {
             return false;
@@ -152,7 +161,7 @@ final class BoundedMailbox extends Mailbox {
         }
     }
 
-    /** Is it one of the oldest? */
+    /** True if the node is one of the owed messages. */
     private boolean isOwed(Node node) {
         int older = 0;
         for (Node n = node.previous; n != null && older < owed; n = n.previous) {
@@ -161,7 +170,7 @@ final class BoundedMailbox extends Mailbox {
         return older < owed;
     }
 
-    /** Wakes a sender if there is room, or all if it was closed. */
+    /** Wakes one sender if there is room, or all senders if the mailbox is closed. */
     private void wakeSenders() {
         Waiter w = toWake(true);
         while (w != null) {
@@ -170,7 +179,10 @@ final class BoundedMailbox extends Mailbox {
         }
     }
 
-    /** The next sender to wake, claimed; null if there is none. Allocates nothing: a process closes its mailbox because memory has ended. */
+    /**
+     * The next sender to wake, claimed; null if there is no such sender. Allocates nothing: the mailbox may
+     * be closed because memory has run out.
+     */
     private synchronized Waiter toWake(boolean isFirst) {
         while (!senders.isEmpty() && (closed || hasRoom() && isFirst)) {
             Waiter w = senders.poll();
@@ -181,7 +193,7 @@ final class BoundedMailbox extends Mailbox {
         return null;
     }
 
-    /** Queues a sender until there may be room; false if there may be now. */
+    /** Queues a sender until there may be room; false if there is room now, or the mailbox is closed. */
     synchronized boolean awaitRoom(Waiter sender) {
         if (closed || hasRoom()) {
             return false;
@@ -190,7 +202,7 @@ final class BoundedMailbox extends Mailbox {
         return true;
     }
 
-    /** Takes out a sender that gave up; if it had been woken, the next one is. */
+    /** Removes a sender that gave up. If it had been woken, wakes the next one instead. */
     void giveUp(Waiter sender) {
         synchronized (this) {
             senders.remove(sender);

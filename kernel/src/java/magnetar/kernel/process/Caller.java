@@ -13,7 +13,7 @@ public final class Caller {
 
     private Caller() {}
 
-    /** As in "my/app.clj:12"; null if no line of the program is on the stack. */
+    /** The line, as in "my/app.clj:12"; null if no line of the program is on the stack. */
     public static String line() {
         return WALKER.walk(FIRST);
     }

@@ -21,43 +21,55 @@ import magnetar.kernel.time.Expiry;
 import magnetar.kernel.time.Waits;
 
 /**
- * Calls: a request, and the wait for its answer, for the end of the callee, or for the end of the time. How a request looks the language says; what a failed call
- * says to its caller is the affair of the library above.
+ * Calls: a request, and the wait for its answer, for the end of the callee, or for the end of the time. The
+ * {@link Language} defines the form of a request. The library above turns a failed call into an error.
  *
- * <p>A process that is no {@link Server} waits for nothing else while it calls. So it waits on the {@link Call} itself, past its mailbox, in a monitor that stands
- * from one call to the next ({@link Standing}). A server waits in its mailbox, by a monitor for each call, and looks for a cycle of calls before it waits.
+ * <p>A process that is not a {@link Server} waits for nothing else during a call. So it waits on the
+ * {@link Call} itself, past its mailbox. Its monitor of the callee lasts from one call to the next
+ * ({@link Standing}). A server waits in its mailbox, with a monitor for each call, and checks for a cycle of
+ * calls before it waits.
  *
  * <p>Invariants:
  * <ol>
- *   <li>The event that claims the waiter of a {@code Call} ends it: the first message that is sent to its reference, the death of the callee, the time, an interrupt, or
- *       the end of the caller. So exactly one of them comes, and what is sent later is dropped.
- *   <li>The caller opens a call and then looks whether the callee is dead, or it has to exit itself. A death is written before the dying look for an open call,
- *       and a mailbox is closed before. So one of both sees the other: no caller waits for the dead, or past its own end, not even in a shield.
- *   <li>A process lists at most one standing monitor, of whom it called last, like any monitor. It lists it from before the first request to the death of one of
- *       both, to a call of another process, or until it rests; or, after one call only, until it waits in its mailbox. So a server lists those who call it again
- *       and again, some 200 bytes each.
- *   <li>A server writes which call it waits in before it looks for a cycle. So of the servers of a cycle the last one sees all of it.
+ *   <li>Exactly one event ends a {@code Call}: the one that claims its waiter. That is the first message sent
+ *       to its reference, the death of the callee, the time limit, an interrupt, or the exit of the caller.
+ *       Later messages are dropped.
+ *   <li>No caller waits for a dead callee, or past its own exit, not even in a shield. T1, the caller, opens
+ *       the call, then checks whether the callee is dead and whether its own mailbox is closed. T2 writes the
+ *       death, or closes the mailbox, then looks for an open call. At least one sees the other.
+ *   <li>A process lists at most one standing monitor, on the process that it called last. It lists it before
+ *       the first request is sent, and until one of these: either process dies, it calls another process, it
+ *       becomes idle without a fiber, or it waits in its mailbox after a single call. So a server lists its
+ *       repeated callers, some 200 bytes each.
+ *   <li>A server writes the call that it waits in before it checks for a cycle. So the last server to write
+ *       sees the whole cycle.
  * </ol>
  *
- * <p>Refused: a call that is told of the death by the mailbox that its request is in (whoever kills a process may not look at the list of messages, which its
- * thread may be working on), and a monitor for each call of those that are no servers (callers and the callee would meet twice for each under its monitor).
+ * <p>Rejected: letting the callee's mailbox report the death to the requests in it. The thread that kills a
+ * process may not read the message list, which the owner's thread may be changing. Rejected: a monitor for
+ * each call of every caller. Callers and callee would contend twice per call for the callee's lock.
  */
 public final class Calls {
     private Calls() {}
 
-    /** A process that takes the requests of others. What it does now is read by those whose calls it handles. */
+    /** A process that handles the requests of others. The processes that it serves read its state. */
     public interface Server {
-        /** The message that it handles, or null. */
+        /** The message that it handles now, or null. */
         Object handling();
 
-        /** The call that it waits in, or null. Read before {@link #handling}: the call that it handles was written before. */
+        /**
+         * The call that it waits in, or null. Read before {@link #handling}, which the server writes first.
+         */
         Edge waitsIn();
 
-        /** It waits in this call from now on, or in none. */
+        /** Sets the call that it waits in from now on; null for no call. */
         void waitFor(Edge edge);
     }
 
-    /** A call that a server waits in: whom it has called, and the reference of the answer. One per call, never equal to another. */
+    /**
+     * A wait-for edge: the callee of a server's call, and the reference of its answer. Each call has its own,
+     * equal to no other.
+     */
     public static final class Edge {
         private final Pid callee;
         private final Ref ref;
@@ -74,14 +86,17 @@ public final class Calls {
         TIMEOUT,
         /** The callee has ended; the detail is its exit reason. */
         DOWN,
-        /** The callee waits for the caller, perhaps by way of others; the detail is the list of their pids, from the caller to the caller. */
+        /**
+         * The callee waits for the caller, directly or through others. The detail is the list of pids on the
+         * cycle, from the caller to the caller.
+         */
         CYCLE
     }
 
     /**
-     * What a call returns in place of an answer.
+     * The result of a call without an answer.
      *
-     * @param ref the reference that the answer would have had
+     * @param ref the reference of the missing answer
      */
     public record Failed(Why why, Object detail, Ref ref) {}
 
@@ -90,8 +105,8 @@ public final class Calls {
     /**
      * Sends the request and waits for the answer. Called by the current process.
      *
-     * @param object how the message of the callee's end names it
-     * @param nanos how long to wait; {@link Durations#INFINITE} without end
+     * @param object how the death notice names the callee
+     * @param nanos how long to wait; {@link Durations#INFINITE} for no limit
      * @return the answer, or {@link Failed}
      */
     public static Object call(LocalProcess me, Pid callee, Object object, Object message, long nanos) throws InterruptedException {
@@ -99,14 +114,17 @@ public final class Calls {
         if (server != null) {
             return callAsServer(me, server, callee, object, message, nanos);
         }
-        Ways.settle(callee);
+        InFlight.settle(callee);
         LocalProcess p = ProcessTable.live(callee);
         return p == null || nanos <= 0 || !mayWaitAlone(me, p)
                 ? await(me, send(me, callee, object, message), nanos)
                 : callAlone(me, p, object, message, nanos);
     }
 
-    /** Sends the request; the reference that its answer has, which {@link #await} waits for. Called by the current process. */
+    /**
+     * Sends the request and returns the reference of its answer, for {@link #await}. Called by the current
+     * process.
+     */
     public static Ref send(LocalProcess me, Pid callee, Object object, Object message) throws InterruptedException {
         Ref.Alias mode = Fault.SECOND_ANSWER_COMES.isPlanted() ? Ref.Alias.DEMONITOR : Ref.Alias.REPLY_DEMONITOR;
         Ref ref = Monitors.monitor(me, callee, object, null, mode);
@@ -114,7 +132,10 @@ public final class Calls {
         return ref;
     }
 
-    /** Sends the answer to the reference of a request; to the caller itself if the reference never was an address. */
+    /**
+     * Sends the answer to the reference of a request, or to the caller itself if the reference never was an
+     * address.
+     */
     public static void answer(Pid caller, Ref ref, Object message) throws InterruptedException {
         Send.send(ref.isPlain() ? caller : ref, message);
     }
@@ -125,7 +146,10 @@ public final class Calls {
         return outcome(ref, me.receiver().receive(new AnswerTo(ref), wait, ref.mark()));
     }
 
-    /** Waits for the answer no longer: the one that is there already, or {@link Failed}. Called by the current process. */
+    /**
+     * Stops waiting for the answer. Returns it if it is there already, else {@link Failed}. Called by the
+     * current process.
+     */
     public static Object giveUp(LocalProcess me, Ref ref) throws InterruptedException {
         if (Fault.LATE_ANSWER_COMES.isPlanted()) {
             return new Failed(Why.TIMEOUT, null, ref);
@@ -134,7 +158,10 @@ public final class Calls {
         return await(me, ref, 0);
     }
 
-    /** What the message says to the request with this reference, which it {@link #answers}: the answer, or {@link Failed}; of null that time ran out. */
+    /**
+     * The outcome of the request with this reference, from a message that {@link #answers} it: the answer, or
+     * {@link Failed}. Null means that time ran out.
+     */
     public static Object outcome(Ref ref, Object message) {
         if (message == null) {
             return new Failed(Why.TIMEOUT, null, ref);
@@ -159,7 +186,8 @@ public final class Calls {
         }
     }
 
-    // --- the call of a server ----------------------------------------------------------------------------------------
+    // --- calls of a server
+    // -------------------------------------------------------------------------------------------
 
     private static Object callAsServer(LocalProcess me, Server server, Pid callee, Object object, Object message, long nanos) throws InterruptedException {
         Ref ref = send(me, callee, object, message);
@@ -180,8 +208,9 @@ public final class Calls {
     /**
      * The pids on the way from this process back to it, if each waits for the next; null if one does not.
      *
-     * <p>While one walks, a call seen before may be answered, and its server then close what looks like the rest of a cycle. An edge is of one call and never
-     * comes back. So calls that two walks have seen were all there at the instant between the two.
+     * <p>The walk takes time. A call seen early may be answered, and its server may then start another call
+     * that only seems to close the cycle. So there are two walks. An edge belongs to one call and never
+     * recurs. Edges that both walks saw existed together at the instant between the walks.
      */
     private static List<Pid> cycle(LocalProcess me, Edge first) {
         List<Edge> way = wayBack(me, first);
@@ -210,14 +239,17 @@ public final class Calls {
         return null;
     }
 
-    /** The call that the process waits in, if its callee owes the answer still. */
+    /** The call that the process waits in, if its callee still owes the answer. */
     private static Edge next(LocalProcess process) {
         Server server = process == null ? null : process.server();
         Edge edge = server == null ? null : server.waitsIn();
         return edge != null && Aliases.isOpen(process, edge.ref) && isOwed(edge) ? edge : null;
     }
 
-    /** True if the callee has the call in hand or in its mailbox. One that it gave away waits for others. */
+    /**
+     * True if the callee handles the call, or has it in its mailbox. A call that it passed on waits for other
+     * processes.
+     */
     private static boolean isOwed(Edge edge) {
         LocalProcess callee = ProcessTable.live(edge.callee);
         Predicate<Object> request = new IsRequest(edge.ref);
@@ -240,12 +272,13 @@ public final class Calls {
         }
     }
 
-    // --- the call of one that waits for nothing else -----------------------------------------------------------------
+    // --- calls of other processes
+    // ------------------------------------------------------------------------------------
 
-    /** What a call ends with when its caller has to exit. */
+    /** Ends the call of a caller that has to exit. */
     private static final Object NOTHING = new Object();
 
-    /** Not if its next message has to wait itself, nor if the send may. */
+    /** False if the caller may not take a message now, or if sending the request may block. */
     private static boolean mayWaitAlone(LocalProcess me, LocalProcess callee) {
         return !me.receiver().isSuspended() && !me.mailbox().matching && !(callee.mailbox() instanceof BoundedMailbox);
     }
@@ -276,7 +309,7 @@ public final class Calls {
                 Monitors.begin(me, in, callee);
             }
         } else if (in.watched.process() == null && !Fault.CALL_IGNORES_DEATH.isPlanted()) {
-            Ways.settle(in.watched, me.pid());
+            InFlight.settle(in.watched, me.pid());
             watchedDied(me, in, Words.get().noproc);
         }
     }
@@ -299,7 +332,9 @@ public final class Calls {
 
     private static Object taken(LocalProcess me, Object answer, Call call, long deadline) throws InterruptedException {
         if (answer == NOTHING || me.mailbox().isClosed()) {
-            throw new Exit(me.reason()); // it has to exit, and takes no message any more; in a shield, or its cause is about to be written
+            // The caller has to exit and takes no message: it is in a shield, or its cause is about to be
+            // written.
+            throw new Exit(me.reason());
         }
         me.receiver().awaitResumption();
         if (answer instanceof Failed down && down.ref == call) {
@@ -310,12 +345,16 @@ public final class Calls {
             me.receiver().tell(answer);
             return outcome(call, answer);
         }
-        Delivery.wake(me, me.mailbox().pushSignal(new Node(answer))); // somebody has sent something else to the reference
+        // A message that is not an answer was sent to the reference.
+        Delivery.wake(me, me.mailbox().pushSignal(new Node(answer)));
         World world = me.fiber().world();
         return await(me, call, Waits.isOver(world, deadline) ? 0 : Waits.left(world, deadline));
     }
 
-    /** Lists the monitor that the calls of this process are open in from now on, or none, in place of the last one; false, and nothing was done, if it is dead. */
+    /**
+     * Replaces the standing monitor of this process, or removes it for null. Returns false, and does nothing,
+     * if the process is dead.
+     */
     private static boolean stand(LocalProcess me, Standing next) {
         Standing before;
         synchronized (me) {
@@ -337,7 +376,8 @@ public final class Calls {
         return true;
     }
 
-    // --- what others tell of -----------------------------------------------------------------------------------------
+    // --- events
+    // ------------------------------------------------------------------------------------------------------
 
     static boolean isCall(Ref ref) {
         return ref instanceof Call;
@@ -347,7 +387,7 @@ public final class Calls {
         return ref instanceof Standing;
     }
 
-    /** Something was sent to the reference of a call. */
+    /** Handles a message that was sent to the reference of a call. */
     static void deliver(LocalProcess process, Ref ref, Object message) {
         Call call = (Call) ref;
         if (call.isAddress()) {
@@ -356,21 +396,21 @@ public final class Calls {
         }
     }
 
-    /** The process is about to wait in its mailbox: it may never call again. */
+    /** Called when the process is about to wait in its mailbox. It may never call again. */
     static void waitsElsewhere(LocalProcess me) {
         if (me.standing != null && me.standing.isForOneCall()) {
             stand(me, null);
         }
     }
 
-    /** The process is about to rest. */
+    /** Called when the process is about to give up its fiber while it is idle. */
     static void rests(LocalProcess me) {
         if (me.standing != null) {
             stand(me, null);
         }
     }
 
-    /** Under the monitor of the process, whose mailbox is closed: it exits. */
+    /** Called under the monitor of a process that exits, when its mailbox is closed. */
     static void exits(LocalProcess me) {
         Call open = me.standing == null ? null : me.standing.call;
         if (open != null) {
@@ -378,7 +418,7 @@ public final class Calls {
         }
     }
 
-    /** The process that the standing monitor watches has died. */
+    /** Called when the process that the standing monitor watches has died. */
     static void watchedDied(LocalProcess me, Monitor m, Object why) {
         Standing standing = (Standing) m;
         synchronized (me) {
@@ -393,16 +433,20 @@ public final class Calls {
         }
     }
 
-    /** The watcher of a standing monitor calls in it no more. */
+    /** Called when the watcher of a standing monitor will make no more calls with it. */
     static void forgotten(Monitor m) {
         ((Standing) m).end();
     }
 
     // --- the two references ------------------------------------------------------------------------------------------
 
-    /** A call whose caller waits for nothing else: what is sent to its reference goes to the waiting caller, past its mailbox. */
+    /**
+     * A call of a process that is not a server. A message to its reference goes to the waiting caller, past
+     * its mailbox.
+     */
     private static final class Call extends Monitor {
-        // Set before others have the reference, taken back by the caller: what is sent later comes to nobody.
+        // Set before other threads have the reference, cleared by the caller. A message that is sent later is
+        // dropped.
         private Parked waiter;
 
         Call(long id, Pid maker, long mark, Object object, Standing in, Parked waiter) {
@@ -421,7 +465,7 @@ public final class Calls {
             return w != null && w.isOpen();
         }
 
-        /** Ends the call with this, unless it has ended. */
+        /** Ends the call with this message, unless it has ended. */
         void end(Object message) {
             Parked w = waiter;
             if (w != null && w.claim()) {
@@ -430,7 +474,10 @@ public final class Calls {
         }
     }
 
-    /** The monitor that stands from one call of a process to its next, while it calls the same process: neither side changes a list for a call. */
+    /**
+     * A monitor that lasts from one call of a process to the next, while it calls the same process. So a call
+     * changes no list on either side.
+     */
     static final class Standing extends Monitor {
         private static final VarHandle CALL;
 
@@ -446,7 +493,7 @@ public final class Calls {
         private volatile Call call;
         private volatile Alarm alarm;
 
-        // Only accessed by the caller: true when the first call has ended.
+        // Only accessed by the caller: true once the first call has ended.
         private boolean again;
 
         Standing(long id, long creation, Pid maker, Pid watched) {
@@ -458,7 +505,7 @@ public final class Calls {
             return call;
         }
 
-        /** Opens a call. Called by the caller, who waits for no other. */
+        /** Opens a call. Called by the caller, which has no other open call. */
         void open(Call next, long deadline, World world) {
             if (alarm == null && again) {
                 alarm = new CallAlarm(world);
@@ -470,17 +517,20 @@ public final class Calls {
             call = next;
         }
 
-        /** True if there was one call only, which has ended. Called by the caller. */
+        /** True if there was only one call, and it has ended. Called by the caller. */
         boolean isForOneCall() {
             return alarm == null && call == null;
         }
 
-        /** True if time ends the call without a timer of its own. Called by the caller. */
+        /**
+         * True if the call needs no timer of its own, because it has ended, or the alarm limits it. Called by
+         * the caller.
+         */
         boolean limits(Call open, long deadline) {
             return !open.isAddress() || alarm != null && deadline != Durations.INFINITE && alarm.arm();
         }
 
-        /** The caller waits no longer. */
+        /** Called when the caller waits no longer. */
         void close() {
             if (alarm != null) {
                 alarm.lift();
@@ -489,7 +539,7 @@ public final class Calls {
             again = true;
         }
 
-        /** Nobody calls in it any more. */
+        /** Called when no more calls will be made with it. */
         void end() {
             Alarm a = alarm;
             if (a != null) {

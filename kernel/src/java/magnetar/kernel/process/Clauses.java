@@ -1,27 +1,33 @@
 package magnetar.kernel.process;
 
 /**
- * A matcher made of clauses that are tried in order, each in a method of its own: the JVM compiles small methods and leaves large
- * ones interpreted, and what a clause throws is caught here, without a closure around it.
+ * A matcher made of clauses that are tried in order. Each clause is a method of its own, because the JVM
+ * compiles small methods and leaves large ones interpreted. What a clause throws is caught here, so that the
+ * clause needs no closure around it.
  *
- * <p>Invariants: a clause answers null for "no", else {@link #number} of its answer says which clause it is, and {@link #value}
- * what it bound. What a clause throws counts as no and goes to {@link Guards}; an exit, a cancellation, an interrupt and the errors
- * of the JVM pass through.
+ * <p>Invariants:
+ * <ol>
+ *   <li>A clause that does not match returns null. Otherwise {@link #number} of its result tells the clause,
+ *       and {@link #value} the values that it bound.
+ *   <li>A clause that throws does not match, and {@link Guards} reports the failure. An exit, a cancellation,
+ *       an interrupt and the errors of the JVM are thrown on.
+ * </ol>
  *
- * <p>Refused: an object for each clause, which allocates at each use where clauses read locals; one method with all clauses, which
- * is too large for the JIT at some twenty of them. More than {@link #WIDTH} clauses are nested: the last method asks another object.
+ * <p>Rejected: an object for each clause, which allocates at each use if clauses read locals; one method with
+ * all clauses, which the JIT does not compile from some twenty clauses on. More than {@link #WIDTH} clauses
+ * are nested: the last method calls another object.
  */
 public interface Clauses extends Matcher {
-    /** How many methods one object has. */
+    /** The number of clause methods of one object. */
     int WIDTH = 16;
 
-    /** Matches nothing. */
+    /** Matches no message. */
     Matcher NONE = message -> null;
 
-    /** How many methods are in use. */
+    /** The number of methods in use. */
     int size();
 
-    /** The clause of a method with its place, for reports. */
+    /** The source text of a clause with its place, for reports. */
     String text(int clause);
 
     /** Tries clause 0. */
@@ -153,7 +159,10 @@ public interface Clauses extends Matcher {
         throw (T) e;
     }
 
-    /** The answer of a clause that bound something; six names or fewer need no code at their site to fill an array. */
+    /**
+     * The result of a clause that bound a value. With these overloads a clause of up to six names needs no
+     * code to fill an array.
+     */
     static Object[] answer(long clause, Object a) {
         return new Object[] {clause, a};
     }
@@ -183,7 +192,7 @@ public interface Clauses extends Matcher {
         return new Object[] {clause, a, b, c, d, e, f};
     }
 
-    /** The number of the clause that gave the answer; -1 for null. */
+    /** The number of the clause that returned this result; -1 for null. */
     static int number(Object answer) {
         if (answer == null) {
             return -1;
@@ -191,7 +200,7 @@ public interface Clauses extends Matcher {
         return (int) (long) (Long) (answer instanceof Object[] bound ? bound[0] : answer);
     }
 
-    /** What the clause bound, from 1. */
+    /** The i-th value that the clause bound, from 1. */
     static Object value(Object answer, int i) {
         return ((Object[]) answer)[i];
     }

@@ -7,7 +7,10 @@ import java.util.concurrent.atomic.LongAdder;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.PerWorld;
 
-/** Messages that nobody got: counted all, the last ones kept as text. Those of a simulation are its own. */
+/**
+ * Messages that reached no process. All are counted; the last ones are kept as text. A simulation has its
+ * own.
+ */
 public final class DeadLetters {
     private static final int KEPT = 100;
     private static final int PER_SECOND = 10;
@@ -18,16 +21,16 @@ public final class DeadLetters {
     // Guarded by itself.
     private final ArrayDeque<Letter> last = new ArrayDeque<>();
 
-    // Set or read by any thread; a race costs or gives one letter.
+    // Set or read by any thread. A race keeps one letter more or less.
     private volatile long second;
     private volatile int inSecond;
 
     private DeadLetters() {}
 
     /**
-     * One of them.
+     * One dead letter.
      *
-     * @param to whom it was sent to
+     * @param to the address that it was sent to
      * @param message the message as text, of bounded length
      * @param from the thread that sent it
      * @param line the source line that sent it, or null
@@ -55,11 +58,14 @@ public final class DeadLetters {
                 }
             }
         } catch (OutOfMemoryError noRoom) {
-            // It is counted. The sender, whose message was dropped, does not end because of it.
+            // The letter is counted. Its sender must not die because a dropped message could not be recorded.
         }
     }
 
-    /** At most so many a second are kept: finding the line costs a walk of the stack. */
+    /**
+     * True for at most {@value #PER_SECOND} letters a second, because finding the source line walks the
+     * stack.
+     */
     private boolean mayKeep() {
         long now = Fiber.current().world().nanoTime() / 1_000_000_000L;
         if (now != second) {
@@ -69,12 +75,12 @@ public final class DeadLetters {
         return inSecond++ < PER_SECOND;
     }
 
-    /** How many there were. */
+    /** How many dead letters there were. */
     public static long count() {
         return LETTERS.current().count.sum();
     }
 
-    /** The last ones that were kept, the oldest first. */
+    /** The last letters that were kept, the oldest first. */
     public static List<Letter> last() {
         ArrayDeque<Letter> last = LETTERS.current().last;
         synchronized (last) {

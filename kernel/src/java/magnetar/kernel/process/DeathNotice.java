@@ -6,12 +6,14 @@ import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Gate;
 
 /**
- * What has to be told after a death, in this order: what the process owned, those linked to it, those that watched it, those it watched, those that wait for its end.
+ * The parties to tell of a death, in this order: the things that the process owned, the linked processes, its
+ * watchers, the processes it watched, and the threads that wait for its end.
  *
- * <p>Invariant: each is told, once it has begun; where memory has ended, again and again until there is some. So {@link #announce} does not throw.
+ * <p>Invariant: once {@link #announce} has begun, it tells each of them. If memory has run out it retries
+ * until there is some, so it does not throw.
  */
 record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, Gate gone) {
-    /** Tells all who have to be told, outside of all locks. */
+    /** Tells all parties, outside of all locks. */
     void announce() {
         Simulated.note("dies", dead, why);
         int all = owned.size() + links.size() + watchers.size() + watching.size() + 1;
@@ -45,18 +47,21 @@ record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, Lis
 
     private void tellLinked(LocalProcess p) {
         if (p != null) {
-            Ways.exit(dead, p, why, true);
+            InFlight.exit(dead, p, why, true);
         }
     }
 
     private void tellWatcher(Monitor m) {
         LocalProcess p = m.maker().process();
         if (p != null) {
-            Ways.down(dead, p, m, why);
+            InFlight.down(dead, p, m, why);
         }
     }
 
-    /** Memory has ended: lets others run, who may give some back. Not by a timed park, for which a virtual thread needs memory itself. */
+    /**
+     * Lets other threads run, which may free memory. Not by a timed park, for which a virtual thread needs
+     * memory itself.
+     */
     static void letOthersRun() {
         try {
             if (Thread.currentThread().isVirtual()) {

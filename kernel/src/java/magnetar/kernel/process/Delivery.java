@@ -8,15 +8,16 @@ import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 
 /**
- * The senders' side of a mailbox: what becomes of a message that has arrived at a process.
+ * The senders' side of a mailbox: what happens to a message that has arrived at a process.
  *
- * <p>Invariant: a message is in the mailbox, or among the dead letters, or its sender was told that there is no room, before the sender goes on. The owner is
- * woken last, outside of all locks: the sender may park next, and wants no other core to come between.
+ * <p>Invariant: when the sender continues, its message is in the mailbox or among the dead letters, or the
+ * sender got an error because there was no room. The owner is woken last, outside of all locks, because the
+ * sender often parks next: then the owner runs on the sender's carrier.
  */
 final class Delivery {
     private Delivery() {}
 
-    /** A message for this address of the process: its pid, or an alias of it. */
+    /** Delivers a message to an address of the process: its pid or an alias. */
     static void deliver(LocalProcess process, Fiber sender, Object to, Object message) throws InterruptedException {
         if (to instanceof Ref alias) {
             Aliases.deliver(process, alias, message);
@@ -25,7 +26,9 @@ final class Delivery {
         }
     }
 
-    /** A message of the current fiber, which waits where the mailbox is bounded and blocks. */
+    /**
+     * Delivers a message of the current fiber, which waits if the mailbox is full and its policy is to block.
+     */
     private static void deliver(LocalProcess process, Fiber sender, Object message) throws InterruptedException {
         Mailbox mailbox = process.mailbox();
         Node node = new Node(message);
@@ -38,12 +41,12 @@ final class Delivery {
         }
     }
 
-    /** A message that no bound applies to and that never waits; false if the process is dead. */
+    /** Delivers a message to which no bound applies. Never waits. False if the process is dead. */
     static boolean deliverSignal(LocalProcess process, Object message) {
         return arrives("timer message", process, message, process.mailbox().pushSignal(new Node(message)));
     }
 
-    /** The mailbox has answered to the message: false if it is closed. */
+    /** Handles the result of a push: false if the mailbox is closed. */
     private static boolean arrives(String how, LocalProcess process, Object message, Waiter answer) {
         if (answer != Mailbox.CLOSED) {
             Simulated.note(how, process.pid(), message);
@@ -51,7 +54,7 @@ final class Delivery {
         return wake(process, answer);
     }
 
-    /** Wakes the owner, if the mailbox has answered with it; false if the mailbox is closed. */
+    /** Wakes the owner if the push returned its waiter. False if the mailbox is closed. */
     static boolean wake(LocalProcess process, Waiter answer) {
         if (answer != null && answer != Mailbox.CLOSED) {
             answer.complete(process.mailbox(), null);

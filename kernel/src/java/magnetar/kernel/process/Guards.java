@@ -7,23 +7,32 @@ import magnetar.kernel.fiber.PerWorld;
 import magnetar.kernel.report.Failures;
 
 /**
- * What a guard throws while a clause is tried: the clause does not match, and the failure is reported once for each clause.
+ * Failures of guards. If a guard throws while a clause is tried, the clause does not match, and the failure
+ * is reported once for each clause.
  *
- * <p>Invariants: a clause is among those seen before its failure is reported, so that a thousand processes at one receive make one
- * report; only the failing path comes here. They grow with the clauses of the program, not with its messages.
+ * <p>Invariant: a clause is recorded as seen before its failure is reported. So a thousand processes at one
+ * receive make one report. The record grows with the clauses of the program, not with its messages. Only the
+ * failing path comes here.
  *
- * <p>Differs from Erlang, where a failing guard says nothing at all: there a guard is a handful of built-in tests, here any function.
+ * <p>Difference from Erlang, where a failing guard is silent: there a guard is one of a few built-in tests,
+ * here any function.
  */
 public final class Guards {
-    /** Which were reported; in a simulation by this one, or a second run would differ from the first. */
+    /**
+     * The clauses that were reported. Each simulation has its own, so that a second run does not differ from
+     * the first.
+     */
     private static final PerWorld<Set<String>> SEEN = PerWorld.of(ConcurrentHashMap::newKeySet);
 
-    // Set or read by any thread; null: the hook of failures.
+    // Set or read by any thread. Null stands for the hook of failures.
     private static volatile BiConsumer<String, Throwable> hook;
 
     private Guards() {}
 
-    /** Sets what takes the failures, each with the text of its clause, or with null the default way again; returns the hook before. */
+    /**
+     * Sets the function that gets each failure with the text of its clause; null restores the default.
+     * Returns the former one.
+     */
     public static synchronized BiConsumer<String, Throwable> setHook(BiConsumer<String, Throwable> next) {
         BiConsumer<String, Throwable> before = hook;
         hook = next;

@@ -6,14 +6,16 @@ import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.sched.Fault;
 
 /**
- * How a process gets a thread and gives it back: it runs on a fiber to its end, goes on with other work on an empty stack, or rests without a fiber until there is
- * something to do.
+ * How a process gets and leaves a thread. It runs on a fiber to its end. It may drop its stack and continue
+ * with other work. Or it is passivated: it has no fiber while it is idle.
  *
  * <p>Invariants:
  * <ol>
- *   <li>A process enters and leaves its fiber under its monitor. So a signal finds either the fiber to interrupt, or none and the mailbox to close.
- *   <li>A process that rests is in the list of {@link Resting} before its waiter {@link AtRest} is in its mailbox. Whoever claims that waiter starts the next fiber.
- *   <li>A failure of the body is reported before anybody learns of the death, once.
+ *   <li>A process enters and leaves its fiber under its monitor. So a signal finds either the fiber to
+ *       interrupt, or no fiber and the mailbox to close.
+ *   <li>A passivated process is in the list of {@link Passivated} before its waiter {@link PassivatedWaiter} is in its
+ *       mailbox. The thread that claims the waiter starts the next fiber.
+ *   <li>A failure of the body is reported once, before any other process learns of the death.
  * </ol>
  */
 public final class Hosting {
@@ -21,21 +23,28 @@ public final class Hosting {
 
     private Hosting() {}
 
-    /** What runs a process: its fiber, and where a failure of the body is reported. One object, since a parked process keeps its frames. */
+    /**
+     * The runner of a process: its fiber, and how a failure of the body is reported. One object, since a
+     * parked process keeps its frames.
+     */
     interface Runner {
         Fiber runner();
 
-        /** Reports what the body threw, before anybody learns of the death; false if that is left to the caller of {@link #run}. */
+        /**
+         * Reports what the body threw, before other processes learn of the death; false to leave that to the
+         * caller of {@link #run}.
+         */
         boolean reports(Throwable thrown);
     }
 
-    /** Drops the stack of the current process and goes on with this. */
+    /** Drops the stack of the current process and continues with other work. */
     private static final class Continue extends Error {
         private static final long serialVersionUID = 1L;
         private final transient LocalProcess process;
         private final transient Callable<?> next;
         private final boolean atRest;
-        private final transient Object context; // of the one who rests: what is unwound puts another one back
+        // Of a passivated process, because the code that is unwound restores another one.
+        private final transient Object context;
 
         Continue(LocalProcess process, Callable<?> next, boolean atRest, Object context) {
             super("`continue` leaves its process by this error: a (catch Throwable ..) around it has to throw it again", null, false, false);
@@ -46,35 +55,43 @@ public final class Hosting {
         }
     }
 
-    /** Never returns: this, the current, process drops its stack, and goes on with this work. */
+    /** Never returns: the current process drops its stack, and continues with this work. */
     public static void continueWith(LocalProcess me, Callable<?> next) {
         me.fiber().check();
         throw new Continue(me, next, false, null);
     }
 
     /**
-     * Never returns: this, the current, process drops its stack and gives its fiber back. The next message, or an exit signal, starts another one, which
-     * goes on with this work. Called outside of all scopes, when it has looked through its mailbox and found nothing.
+     * Never returns: the current process drops its stack and gives up its fiber. The next message, or an exit
+     * signal, starts another fiber, which continues with this work. Called outside of all scopes, after a
+     * scan of the mailbox has found no message.
      */
     public static void rest(LocalProcess me, Callable<?> next) {
         me.fiber().check();
         throw new Continue(me, next, true, me.fiber().context());
     }
 
-    /** True of what a process throws to drop its stack and go on: no failure. Code that catches everything throws it on. */
+    /**
+     * True if this is how a process drops its stack and continues, not a failure. Code that catches
+     * everything throws it on.
+     */
     public static boolean isContinue(Throwable thrown) {
         return thrown instanceof Continue;
     }
 
-    /** The same {@code Continue}, for a process that goes on with {@code around} its next work. That of a process that rests is left as it is. */
+    /**
+     * The same {@code Continue}, with {@code around} applied to the next work. For a process that is
+     * passivated it is unchanged.
+     */
     public static Error goingOn(Throwable thrown, UnaryOperator<Callable<?>> around) {
         Continue c = (Continue) thrown;
         return c.atRest ? c : new Continue(c.process, around.apply(c.next), false, c.context);
     }
 
     /**
-     * Runs a process on the current fiber to its end, or until it is at rest; returns what its body threw unless that was reported, or null. Its frame is
-     * on the stack for as long as the process lives, so what is done afterwards is done elsewhere.
+     * Runs a process on the current fiber to its end, or until it is passivated. Returns what its body threw,
+     * unless that was reported; else null. The frame of this method is on the stack for as long as the
+     * process lives, so other methods do the work afterwards.
      */
     static Throwable run(LocalProcess process, Runner on, Callable<?> work) {
         process.enter(on.runner());
@@ -92,8 +109,10 @@ public final class Hosting {
     }
 
     /**
-     * The report comes before the death notices: a program that ends when it learns of the death shows the report all the same. Not so if an
-     * exit signal has come, which would end the operations of a hook, nor without memory, which the death gives back.
+     * Ends a process whose body threw. The report precedes the death notices, so a program that ends on the
+     * notice still shows the report. Two failures are left to the caller. After an exit signal, the
+     * operations of a report hook would throw. Without memory, the death must come first, because it frees
+     * some.
      */
     private static Throwable fail(LocalProcess process, Runner on, Throwable thrown) {
         if (thrown instanceof OutOfMemoryError) {
@@ -108,13 +127,13 @@ public final class Hosting {
         return reported ? null : thrown;
     }
 
-    /** Drops what may be what fills the memory. */
+    /** Drops the mailbox, whose messages may be what fills the memory. */
     private static void dropMailbox(LocalProcess process) {
         try {
             LongQueues.ended(process.pid(), process.mailbox().size());
             process.mailbox().drop();
         } catch (OutOfMemoryError noRoom) {
-            // The death closes it, and tries until there is room.
+            // The death closes the mailbox, and retries until there is memory.
         }
     }
 
@@ -127,7 +146,7 @@ public final class Hosting {
         }
     }
 
-    /** What the language makes of it. An error may fail to say what it is: the process dies all the same. */
+    /** The exit reason, from the language. A Throwable whose methods throw still ends the process. */
     private static Object reasonOf(Throwable thrown) {
         try {
             return Words.language().reason(thrown);
@@ -155,17 +174,21 @@ public final class Hosting {
         }
     }
 
-    /** True if it is at rest: this fiber has nothing to do with it any more. False if there is something to do. */
+    /**
+     * Passivates the process: true if it is idle and this fiber is done with it, false if there is work to
+     * do.
+     */
     private static boolean rests(LocalProcess process, Fiber host, Continue c) {
         Calls.rests(process);
         process.dropEmptyLists();
-        AtRest rest = new AtRest(process, c.next, c.context); // before it gives its fiber back: memory may end
+        // Allocated before the process leaves its fiber: memory may run out.
+        PassivatedWaiter rest = new PassivatedWaiter(process, c.next, c.context);
         process.vacate(host);
-        Resting.add(process);
+        Passivated.add(process);
         if (process.mailbox().enlist(rest) || Fault.PROCESS_IDLES_WITH_MESSAGE.isPlanted()) {
             return true;
         }
-        Resting.remove(process);
+        Passivated.remove(process);
         process.enter(host);
         host.setContext(c.context);
         host.check();

@@ -6,16 +6,19 @@ import java.util.Map;
 import magnetar.kernel.fiber.Cancelled;
 import magnetar.kernel.fiber.Exit;
 
-/** How a language above writes exit reasons and the messages that the kernel itself sends; as it stands here, plain Java does. */
+/**
+ * A codec: how a language above writes exit reasons and the kernel's own messages. The defaults are for plain
+ * Java.
+ */
 public interface Language {
     /** The constant of this name: normal, kill, killed, noproc, cancelled, DOWN. */
     default Object constant(String name) {
         return name;
     }
 
-    /** The message that a process which traps exits gets instead of ending. */
+    /** The message that a process which traps exits gets instead of exiting. */
     default Object exit(Pid from, Object reason) {
-        return Arrays.asList("EXIT", from, reason); // from nobody, or for no reason: null
+        return Arrays.asList("EXIT", from, reason); // either may be null: no sending process, no reason
     }
 
     /** The message of a monitor. */
@@ -23,7 +26,7 @@ public interface Language {
         return Arrays.asList(tag, ref, "process", object, reason);
     }
 
-    /** The request of a call, for whoever handles calls. */
+    /** The request of a call, as a server receives it. */
     default Object request(Pid from, Ref ref, Object message) {
         return Arrays.asList("call", Map.entry(from, ref), message);
     }
@@ -33,7 +36,10 @@ public interface Language {
         return message instanceof List<?> l && l.size() == 3 && l.get(1) instanceof Map.Entry<?, ?> from && from.getValue() == ref;
     }
 
-    /** True if the message answers the request with this reference, though it is no {@code Map.Entry} of the two: those the kernel knows. */
+    /**
+     * True if the message answers the request with this reference. Not asked for a {@code Map.Entry} of
+     * reference and answer, which the kernel knows.
+     */
     default boolean isReply(Ref ref, Object message) {
         return false;
     }
@@ -43,7 +49,7 @@ public interface Language {
         return message;
     }
 
-    /** True if the message is that of the monitor with this reference. */
+    /** True if the message was sent by the monitor with this reference. */
     default boolean isDown(Ref ref, Object message) {
         return message instanceof List<?> l && l.size() == 5 && l.get(1) == ref;
     }
@@ -58,7 +64,9 @@ public interface Language {
         return Arrays.asList("timeout", ref, message);
     }
 
-    /** The message about what a traced process has sent (to whom) or received (to null). */
+    /**
+     * The message about what a traced process has sent (to an address) or received (then {@code to} is null).
+     */
     default Object trace(Pid who, Object message, Object to) {
         return to == null ? Arrays.asList("trace", who, "receive", message)
                 : Arrays.asList("trace", who, "send", message, to);
@@ -72,27 +80,35 @@ public interface Language {
         return thrown instanceof Cancelled ? constant("cancelled") : List.of(String.valueOf(thrown));
     }
 
-    /** The exit reason of a process that has ended with the memory, and whose reason cannot be written. Asked for before. */
+    /**
+     * The exit reason of a process that ends because memory ran out, and whose own reason cannot be written.
+     * Made in advance.
+     */
     default Object noMemory() {
         return List.of("java.lang.OutOfMemoryError");
     }
 
-    /** The exit reason for what a program gave as one. */
+    /** The exit reason for a value that the program gave as one. */
     default Object given(Object reason) {
         return reason;
     }
 
-    /** True of what a process may be registered under. What is no name is not looked up: it may have a hash without an end. */
+    /**
+     * True if a process may be registered under this value. Other values are not looked up, because computing
+     * their hash may not end.
+     */
     default boolean isName(Object x) {
         return true;
     }
 
-    /** The error of a misuse of this kind: a sentence, and data by name. */
+    /** The error for a misuse of this kind, with a sentence and data by name. */
     default RuntimeException misuse(String kind, String sentence, Map<String, Object> data) {
         return new IllegalArgumentException(sentence);
     }
 
-    /** A value as text of bounded length, made without running code of the program: it may be asked for on the timer thread. */
+    /**
+     * A value as text of bounded length. Runs no code of the program, because the timer thread may call it.
+     */
     default String text(Object value) {
         String s = String.valueOf(value);
         return s.length() > 200 ? s.substring(0, 200) + "..." : s;

@@ -9,18 +9,21 @@ import magnetar.kernel.sched.Fault;
  *
  * <p>Invariants:
  * <ol>
- *   <li>Links are symmetric, except for a side that is dead: both sides change under both monitors, which {@link #underBoth} takes, the one of the lower pid first.
- *   <li>A process that is dead has no links and gets none: its death has taken them along to tell them.
+ *   <li>Links between processes that are not dead are symmetric. Both sides change under both monitors, which
+ *       {@link #underBoth} takes, the lower pid's first.
+ *   <li>A dead process has no links and gets none. Its death notice has taken them.
  * </ol>
+ *
+ * <p>Lock order: monitors of processes by ascending pid.
  */
 public final class Links extends Bag<Pid> {
-    // Linked while there is memory for it.
+    // Linked at start-up, while there is memory for it.
     private static final Step<Boolean> JOIN = Links::join;
     private static final Step<Boolean> PART = Links::part;
 
     private Links() {}
 
-    /** What is done to two processes under both monitors. */
+    /** An operation on two processes under both monitors. */
     interface Step<T> {
         T run(LocalProcess a, LocalProcess b);
     }
@@ -35,30 +38,33 @@ public final class Links extends Bag<Pid> {
         }
     }
 
-    /** Links the current process, this one, and another; false if the other is dead and this one does not trap exits. */
+    /**
+     * Links the current process with another one. False if the other is dead and the current one does not
+     * trap exits.
+     */
     public static boolean link(LocalProcess me, Pid other) {
         Fiber.current().enter();
-        Ways.settle(other);
+        InFlight.settle(other);
         LocalProcess p = ProcessTable.live(other);
         if (p == me || isLinked(me, other) || p != null && underBoth(p, me, JOIN)) {
             return true;
         }
-        me.fiber().check(); // it may have been killed itself
-        Ways.settle(other, me.pid());
+        me.fiber().check(); // this process may have been killed itself
+        InFlight.settle(other, me.pid());
         return me.trapsNoproc(other);
     }
 
-    /** True if there is a link already: its end has still to come, also if the other is dead by now. */
+    /** True if there is a link. If the other is dead by now, its exit signal has still to come. */
     public static boolean isLinked(LocalProcess me, Pid other) {
         synchronized (me) {
             return contains(me.links, other);
         }
     }
 
-    /** Undoes a link, if there is one: from now on the death of the other does nothing here. */
+    /** Removes a link, if there is one. From now on the death of the other has no effect here. */
     public static void unlink(LocalProcess me, Pid other) {
         Fiber.current().enter();
-        Ways.settle(other);
+        InFlight.settle(other);
         LocalProcess p = ProcessTable.live(other);
         if (p == null || p == me) {
             Simulated.switchPoint();
@@ -68,7 +74,7 @@ public final class Links extends Bag<Pid> {
         }
     }
 
-    /** Takes one side away: the other is dead. */
+    /** Removes one side of a link, because the other process is dead. */
     static void remove(LocalProcess me, Pid other) {
         synchronized (me) {
             remove(me.links, other);
@@ -84,7 +90,7 @@ public final class Links extends Bag<Pid> {
         return true;
     }
 
-    /** Under both monitors: lists each with the other; a dead one lists none. */
+    /** Under both monitors: adds each process to the other's links. A dead process gets none. */
     static void tie(LocalProcess a, LocalProcess b) {
         list(a, b.pid());
         if (!Fault.LINK_HAS_ONE_SIDE.isPlanted()) {

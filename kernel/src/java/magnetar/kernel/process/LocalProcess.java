@@ -14,30 +14,36 @@ import magnetar.kernel.sched.Fault;
 import magnetar.kernel.time.Waits;
 
 /**
- * A process as Erlang means it: who it is, and its life. It is a region of the fiber that runs it, so an exit signal dooms what that fiber does, wherever it
- * waits, and nothing beyond.
+ * A process in Erlang's sense: its identity and its life. It is a region of the fiber that runs it. So an
+ * exit signal cancels what that fiber does inside the process, wherever it waits, and nothing else.
  *
- * <p>Others work on the same process under its monitor, each with state of its own: {@link Receiver} takes its messages and {@link Delivery} brings them,
- * {@link Links} and {@link Monitors} say whom its death concerns, {@link Aliases} and {@link Calls} bring answers, {@link Hosting} runs it.
+ * <p>Other classes work on the process under its monitor, each with state of its own. {@link Receiver} takes
+ * its messages and {@link Delivery} brings them. {@link Links} and {@link Monitors} list the processes to
+ * tell of its death. {@link Aliases} and {@link Calls} bring answers. {@link Hosting} runs it.
  *
  * <p>Invariants:
  * <ol>
- *   <li>A signal acts on arrival, by the thread that sends it: so the signals of one sender act in the order in which they were sent. Trap
- *       flag, links, monitors and life change under the monitor of their process only.
- *   <li>Life goes from ALIVE to EXITING to DEAD, or at once to DEAD. From EXITING on the name is free, the mailbox closed, and exit signals
- *       other than a kill are ignored; the reason does not change any more. The process is DEAD when its body has ended with all scopes in it, or at
- *       once when it was killed.
- *   <li>Name, list of links and of monitors are empty before anybody learns of the death, and what it owned has been told.
- *   <li>No interrupt is sent to the thread once DEAD was written by the thread itself.
- *   <li>Memory may end while it dies. So what a step needs is allocated before the step changes anything, and a step that fails is done again, when the others
- *       have given memory back. One that dies because memory has ended drops its own mailbox before all else.
+ *   <li>A signal acts on arrival, on the thread that sends it. So the signals of one sender act in the order
+ *       in which they were sent. Trap flag, links, monitors and life change only under the monitor of their
+ *       process.
+ *   <li>Life goes from ALIVE to EXITING to DEAD, or at once to DEAD. From EXITING on, the name is free, the
+ *       mailbox is closed, the reason is fixed, and exit signals other than a kill are ignored. The process
+ *       is DEAD when its body and all scopes in it have ended, or at once when it was killed.
+ *   <li>Before another process learns of the death, the name is free, the links and monitors are detached,
+ *       and the owned things were told.
+ *   <li>No interrupt is sent to the thread after the thread itself has written DEAD.
+ *   <li>Memory may run out while the process dies. So a step allocates what it needs before it changes
+ *       anything. A step that fails is repeated after other threads have run. A process that dies because
+ *       memory ran out first drops its own mailbox.
  * </ol>
  *
- * <p>Differences from Erlang: signals are synchronous, which its rules allow; a process that ends by a signal runs its {@code finally} blocks
- * first (for them it is EXITING: what it sends is dropped), and one that was killed may run on as a zombie that nobody hears.
+ * <p>Differences from Erlang: signals are synchronous, which its rules allow. A process that ends by a signal
+ * first runs its {@code finally} blocks, in which it is EXITING and its sends are dropped. A process that was
+ * killed may run on as a zombie, whose sends are dropped too.
  *
- * <p>Lock order: monitors of processes by pid, then a mailbox. Nobody is woken under them, except by an interrupt, and except those that wait for a mailbox that
- * closes: its owner, senders, and an owner that waits for an answer.
+ * <p>Lock order: monitors of processes by ascending pid, then a mailbox. No waiter is woken under them, with
+ * two exceptions: an interrupt, and the waiters of a mailbox that closes (its owner, its senders, and an
+ * owner that waits for an answer).
  */
 public final class LocalProcess extends Region {
     private enum Life {
@@ -59,7 +65,7 @@ public final class LocalProcess extends Region {
     private Object name;
     private Gate gone;
 
-    // Guarded by the monitor; each is the affair of the class that it is of, and null while there is nothing in it.
+    // Guarded by the monitor. Each belongs to the class of its type, and is null while it is empty.
     Links links;
     Monitors monitors;
     Calls.Standing standing;
@@ -71,7 +77,7 @@ public final class LocalProcess extends Region {
     // Set by the starter, then by any thread.
     private volatile Pid leader;
 
-    // Guarded by the part of the list of those at rest that it is in.
+    // Guarded by the lock of the part of Passivated that lists this process.
     LocalProcess restsBefore;
     LocalProcess restsAfter;
     boolean listedAtRest;
@@ -82,14 +88,18 @@ public final class LocalProcess extends Region {
         pid.bear(this);
     }
 
-    // --- who it is ---------------------------------------------------------------------------------------------------
+    // --- identity
+    // ----------------------------------------------------------------------------------------------------
 
-    /** The process that the current thread is, or null: a fork or a go block that a process has started is none. */
+    /**
+     * The process that the current thread runs, or null. A fork or a go block that a process started is not
+     * that process.
+     */
     public static LocalProcess current() {
         return of(Fiber.current());
     }
 
-    /** The process that the current thread is; a misuse of the operation if it is none. */
+    /** The process that the current thread runs. Throws a misuse of the operation if it runs no process. */
     public static LocalProcess require(String operation) {
         Fiber fiber = Fiber.current();
         LocalProcess p = of(fiber);
@@ -118,7 +128,7 @@ public final class LocalProcess extends Region {
                         + "take what you need before, as in (let [me (self)] ..), and send to it.";
     }
 
-    /** The process in whose scopes the fiber works, though it is not that process. */
+    /** The process in one of whose scopes the fiber works without being that process; or null. */
     private static LocalProcess ownerOf(Fiber fiber) {
         return fiber.home() instanceof Region r && r.fiber() != null && r.fiber() != fiber ? of(r.fiber()) : null;
     }
@@ -128,7 +138,7 @@ public final class LocalProcess extends Region {
         return pid;
     }
 
-    /** What takes its messages. */
+    /** The receiver of its messages. */
     public Receiver receiver() {
         return receiver;
     }
@@ -154,12 +164,12 @@ public final class LocalProcess extends Region {
         return name;
     }
 
-    /** Whether exit signals become messages. */
+    /** True if exit signals become messages. */
     public synchronized boolean trapsExits() {
         return traps;
     }
 
-    /** Sets whether exit signals become messages; returns what was before. */
+    /** Sets whether exit signals become messages. Returns the former setting. */
     public boolean trapExits(boolean on) {
         Fiber.current().enter();
         return setTraps(on);
@@ -171,40 +181,41 @@ public final class LocalProcess extends Region {
         return before;
     }
 
-    /** What the face keeps for its owner. */
+    /** A value that the Clojure API keeps for the owner. */
     public Object dictionary() {
         return dictionary;
     }
 
-    /** Replaces what the face keeps; called by the owner. */
+    /** Replaces the value of {@link #dictionary}. Called by the owner. */
     public void setDictionary(Object next) {
         dictionary = next;
     }
 
-    /** What it is as a server, or null if it takes no requests. */
+    /** Its server context, or null if it handles no requests. */
     public Calls.Server server() {
         return server;
     }
 
-    /** Makes it a server; called by the owner. */
+    /** Sets its server context. Called by the owner. */
     public void serve(Calls.Server as) {
         server = as;
     }
 
-    /** Its group leader; itself if nobody set one. */
+    /** Its group leader, which is itself unless one was set. */
     public Pid leader() {
         Pid l = leader;
         return l == null ? pid : l;
     }
 
-    /** Sets the group leader, which the processes that it starts from now on have as well. */
+    /** Sets the group leader. Processes that it starts from now on inherit it. */
     public void setLeader(Pid next) {
         leader = next;
     }
 
-    // --- its name, its spawner ---------------------------------------------------------------------------------------
+    // --- its name and its spawner
+    // ------------------------------------------------------------------------------------
 
-    /** Gives it a name; what stands in the way, or null. */
+    /** Registers it under a name. Returns why that is not possible, or null. */
     synchronized String register(Object wanted) {
         if (life != Life.ALIVE) {
             return "it is not alive";
@@ -220,7 +231,7 @@ public final class LocalProcess extends Region {
         return null;
     }
 
-    /** Takes its name away; false if it has not this one. */
+    /** Removes its name; false if it has another name or none. */
     synchronized boolean unregister(Object given) {
         if (!given.equals(name)) {
             return false;
@@ -231,16 +242,18 @@ public final class LocalProcess extends Region {
     }
 
     /**
-     * Gives a process that was started, before it runs, its name, its link and its monitor: all at one instant, so that whoever finds it by its
-     * name finds it with them, and its end is told with its true reason however soon it comes.
+     * Gives a process that does not run yet its name, its link and its monitor, all at one instant. So a
+     * thread that finds it by its name finds the other two as well. However soon it ends, its end is reported
+     * with its true reason.
      *
-     * @param spawner the process that has started it, if it is to be linked to or monitored by that; else null
-     * @return what stands in the way of the name, or null
+     * @param spawner the process that started it, if that is to be linked to it or to monitor it; else null
+     * @return why the name is not possible, or null
      */
     String settle(LocalProcess spawner, Object wanted, boolean linked, Monitor m) {
         Birth birth = new Birth(spawner != null, wanted, linked, m);
         String obstacle = Links.underBoth(this, spawner == null ? this : spawner, birth);
-        if (birth.dead && !Fault.KILL_BEFORE_START_SENDS_NO_NOTICE.isPlanted()) { // another process has found it in the list of all
+        // It is dead if another process has found it in the list of all processes and killed it.
+        if (birth.dead && !Fault.KILL_BEFORE_START_SENDS_NO_NOTICE.isPlanted()) {
             new DeathNotice(pid, reason, List.of(), linked ? List.of(spawner.pid) : List.of(), m == null ? List.of() : List.of(m), List.of(), null).announce();
         }
         return obstacle;
@@ -263,7 +276,7 @@ public final class LocalProcess extends Region {
         @Override
         public String run(LocalProcess child, LocalProcess parent) {
             if (spawned && parent.isDead()) {
-                throw new Exit(Words.get().killed); // a child without its link may not live
+                throw new Exit(Words.get().killed); // a child must not live without its link
             }
             String obstacle = wanted == null || !child.isAlive() ? null : child.register(wanted);
             if (obstacle != null) {
@@ -282,7 +295,10 @@ public final class LocalProcess extends Region {
 
     // --- what it owns ------------------------------------------------------------------------------------------------
 
-    /** Lets it own this, until it dies or disowns it; false, and nothing is changed, if it is dead. */
+    /**
+     * Makes it the owner of the thing until it dies or disowns it. Returns false, and changes nothing, if it
+     * is dead.
+     */
     public synchronized boolean own(Owned thing) {
         boolean can = life != Life.DEAD;
         if (can) {
@@ -291,17 +307,17 @@ public final class LocalProcess extends Region {
         return can;
     }
 
-    /** Ends that: its death does nothing to this any more. */
+    /** Ends the ownership. The death of the process then has no effect on the thing. */
     public synchronized void disown(Owned thing) {
         Bag.remove(owned, thing);
     }
 
-    /** What it owns, in the order in which it came to it. */
+    /** The things that it owns, in the order in which it came to own them. */
     public synchronized List<Owned> belongings() {
         return List.copyOf(Bag.list(owned));
     }
 
-    // There may be a million of them.
+    // There may be a million idle processes.
     synchronized void dropEmptyLists() {
         links = Bag.slim(links);
         owned = Bag.slim(owned);
@@ -310,7 +326,7 @@ public final class LocalProcess extends Region {
 
     // --- its fiber ---------------------------------------------------------------------------------------------------
 
-    /** What the fiber that will run it is, so that it can be told to exit before it runs. */
+    /** Sets the fiber that will run it, so that an exit signal can reach it before it runs. */
     void hostedBy(Fiber soon) {
         expect(soon);
     }
@@ -325,7 +341,7 @@ public final class LocalProcess extends Region {
 
     // --- exit --------------------------------------------------------------------------------------------------------
 
-    /** An exit signal arrives. */
+    /** Handles an exit signal. */
     void exit(Pid from, Object why, boolean overLink) {
         Simulated.note("exit signal", pid, why);
         boolean trapped = Fault.TRAPPING_IS_CHECKED_BEFORE_LOCK.isPlanted() && traps;
@@ -363,7 +379,10 @@ public final class LocalProcess extends Region {
         }
     }
 
-    /** A link to a process that was dead already: an exit signal, which becomes a message if it traps exits; else false, and nothing is done. */
+    /**
+     * Handles a link to a process that was dead already. With trapped exits this is a message, else it
+     * returns false and does nothing.
+     */
     boolean trapsNoproc(Pid dead) {
         Waiter answer;
         Simulated.switchPoint();
@@ -377,7 +396,7 @@ public final class LocalProcess extends Region {
         return true;
     }
 
-    /** Under the monitor: not alive for others any more. */
+    /** Under the monitor: from now on other processes see it as not alive. */
     private void leave(Object why) {
         life = Life.EXITING;
         reason = why;
@@ -389,7 +408,7 @@ public final class LocalProcess extends Region {
         Calls.exits(this);
     }
 
-    /** Under the monitor: dead at once for everybody else, whatever its thread does. */
+    /** Under the monitor: from now on it is dead for all other processes, whatever its thread does. */
     private DeathNotice kill(Object why) {
         Cause cause = new Cause.Kill(life == Life.ALIVE ? why : reason);
         Zombies.add(this);
@@ -413,7 +432,7 @@ public final class LocalProcess extends Region {
         return notice;
     }
 
-    /** The body has ended, with everything in it. */
+    /** Called when the body has ended, with all scopes in it. */
     void end(Object why, Object value) {
         Simulated.switchPoint();
         boolean own = false;
@@ -438,7 +457,7 @@ public final class LocalProcess extends Region {
         }
     }
 
-    /** Waits until it has ended, for so many nanoseconds; true if it has. */
+    /** Waits at most so many nanoseconds until it has ended; true if it has. */
     boolean awaitEnd(long nanos) throws InterruptedException {
         Gate gate;
         Simulated.switchPoint();
@@ -454,7 +473,7 @@ public final class LocalProcess extends Region {
 
     // --- views -------------------------------------------------------------------------------------------------------
 
-    /** What is known of it at one instant, without its co-operation. */
+    /** A snapshot of its state, which needs no co-operation of its thread. */
     public synchronized ProcessInfo info() {
         return new ProcessInfo(pid, thread(), life.name(), name, Bag.list(links),
                 Monitors.active(Monitors.watchers(this)).map(Ref::maker).toList(),

@@ -11,37 +11,42 @@ import magnetar.kernel.report.Failures;
 import magnetar.kernel.report.Reserve;
 
 /**
- * Warns of mailboxes that grow, before they fill the memory, and names the longest ones when memory has ended.
+ * Warns of growing mailboxes before they fill the memory, and names the longest ones when memory has run out.
  *
  * <p>Invariants:
  * <ol>
- *   <li>A mailbox is warned of when it comes to hold {@code magnetar.long-queue} messages, and at each doubling; again only after its owner has looked at it when
- *       it held no more than a tenth of that. So no process is warned of without an end, and none that recovers is warned of twice.
- *   <li>A message costs one comparison of a number that its sender has at hand. All else happens on a fiber of its own, so that neither a sender nor the timer
- *       thread runs what the program does with a warning.
- *   <li>In a simulation there are no warnings: they would change what it does.
+ *   <li>A mailbox causes a warning when it reaches {@code magnetar.long-queue} messages, and at each
+ *       doubling. The warnings start again only after its owner has seen it at a tenth of that or less. So
+ *       the number of warnings is bounded, and a mailbox near the limit does not repeat them.
+ *   <li>A message costs one comparison with a number that its sender has at hand. The rest runs on a fiber of
+ *       its own, so that neither a sender nor the timer thread runs the program's handler of warnings.
+ *   <li>A simulation makes no warnings, which would change its run.
  * </ol>
  *
- * <p>Source: {@code long_message_queue} of Erlang's system_monitor, with its two limits. Refused: a thread that looks at all mailboxes, which wakes programs that
- * do nothing, and comes too late where a mailbox fills the memory in a second.
+ * <p>Source: {@code long_message_queue} of Erlang's system_monitor, with its two limits. Rejected: a thread
+ * that checks all mailboxes. It wakes idle programs, and comes too late for a mailbox that fills the memory
+ * in a second.
  */
 public final class LongQueues {
     private static final int MOST_NAMED = 3;
-    private static final long BETWEEN_NANOS = 1_000_000_000L; // of two reports that memory has ended
+    private static final long BETWEEN_NANOS = 1_000_000_000L; // between two reports that memory has run out
 
-    /** From how many messages on a mailbox is long; 0 or less: none is. */
+    /**
+     * From this number of messages on a mailbox is long. Zero or less in the property turns the warnings off.
+     */
     static final long LIMIT = limit();
 
     private static final long SHORT = LIMIT / 10;
 
-    // Set or read by any thread; null: the log of the system.
+    // Set or read by any thread. Null stands for the log of the system.
     private static volatile Consumer<Warning> hook;
 
-    // Set or read by any thread: the process that the memory ended in last, and how many messages it had. A race mixes two of them.
+    // Set or read by any thread: the last process that ran out of memory, and its number of messages. A race
+    // may mix two of them.
     private static volatile Pid ended;
     private static volatile int endedWith;
 
-    // Set or read by any thread; a race costs a report more.
+    // Set or read by any thread. A race costs one more report.
     private static volatile long lastTold = System.nanoTime() - BETWEEN_NANOS;
 
     static {
@@ -53,15 +58,15 @@ public final class LongQueues {
     /**
      * A long mailbox.
      *
-     * @param pid whose it is
+     * @param pid the process of the mailbox
      * @param messages how many it held
-     * @param sender the thread that has sent the last of them; null if that is not known
+     * @param sender the thread that sent the last of them; null if unknown
      * @param line the source line that sent it, or null
-     * @param text all that as a sentence, with what to do
+     * @param text a sentence that says all that, and what to do
      */
     public record Warning(Pid pid, long messages, String sender, String line, String text) {}
 
-    /** Sets where warnings go, or with null the default way again; returns what was before. */
+    /** Sets the handler of warnings, or with null restores the default. Returns the former one. */
     public static synchronized Consumer<Warning> setHook(Consumer<Warning> next) {
         Consumer<Warning> before = hook;
         hook = next;
@@ -73,17 +78,20 @@ public final class LongQueues {
         return set > 0 ? set : Long.MAX_VALUE;
     }
 
-    /** Loads the class before memory ends. */
+    /** Loads the class before memory runs out. */
     static void load() {}
 
     // --- warnings ----------------------------------------------------------------------------------------------------
 
-    /** The current thread has sent a message to a mailbox, which holds so many now: the limit or more. */
+    /**
+     * Called when the current thread has sent a message to a mailbox, which now holds so many: the limit or
+     * more.
+     */
     static void grown(Mailbox mailbox, long messages) {
         grown(mailbox, messages, true);
     }
 
-    /** The owner of a mailbox has found that it holds so many messages. */
+    /** Called when the owner of a mailbox has found that it holds so many messages. */
     static void found(Mailbox mailbox, long messages) {
         grown(mailbox, messages, false);
     }
@@ -97,7 +105,7 @@ public final class LongQueues {
             String line = bySender ? Caller.line() : null;
             Fibers.start("monitor of mailboxes", Fibers.Hold.STRONG, new Growth(mailbox, messages, sender, line));
         } catch (OutOfMemoryError noRoom) {
-            // The report that memory has ended names it.
+            // The report that memory has run out names the mailbox.
         }
     }
 
@@ -116,14 +124,14 @@ public final class LongQueues {
         }
     }
 
-    /** The owner has looked at its mailbox, which holds so many messages. */
+    /** Called when the owner has scanned its mailbox, which holds so many messages. */
     static void looked(Mailbox mailbox, int messages) {
         if (messages <= SHORT) {
             mailbox.warned = 0;
         }
     }
 
-    /** Finds the process of the mailbox, and warns of it. */
+    /** Finds the process of the mailbox, and warns. */
     private record Growth(Mailbox mailbox, long messages, String sender, String line) implements Runnable {
         @Override
         public void run() {
@@ -140,10 +148,10 @@ public final class LongQueues {
         try {
             String text = sentence(p, messages, sender, line);
             Reserve.remember(text);
-            longest(); // so that its classes are loaded when memory has ended
+            longest(); // loads its classes before memory runs out
             warn(new Warning(p.pid(), messages, sender, line, text));
         } catch (OutOfMemoryError noRoom) {
-            // Memory has ended before the warning: the report of that names the mailbox.
+            // Memory ran out before the warning. The report of that names the mailbox.
         }
     }
 
@@ -162,9 +170,10 @@ public final class LongQueues {
         }
     }
 
-    // --- the end of memory -------------------------------------------------------------------------------------------
+    // --- running out of memory
+    // ---------------------------------------------------------------------------------------
 
-    /** The memory has ended in this process, whose mailbox is about to be dropped. Allocates nothing. */
+    /** Called when this process has run out of memory, before its mailbox is dropped. Allocates nothing. */
     static void ended(Pid pid, int messages) {
         ended = pid;
         endedWith = messages;
@@ -177,7 +186,7 @@ public final class LongQueues {
                 : dropped + " with " + endedWith + " messages, which were dropped when memory ended in it";
     }
 
-    /** Which mailboxes are the longest, as a sentence; empty if there is no message. */
+    /** A sentence that names the longest mailboxes; empty if all are empty. */
     public static String longest() {
         return longest("");
     }
@@ -204,7 +213,7 @@ public final class LongQueues {
         return p.mailbox().size();
     }
 
-    /** What is said beside a report that memory has ended, at most once a second; null for nothing. */
+    /** The text for a report that memory has run out, at most once a second; null for no text. */
     private static String onNoMemory() {
         long now = System.nanoTime();
         if (now - lastTold < BETWEEN_NANOS) {

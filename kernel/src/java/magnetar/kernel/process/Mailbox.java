@@ -7,23 +7,26 @@ import magnetar.kernel.park.Source;
 import magnetar.kernel.park.Waiter;
 
 /**
- * The messages of one process: an inbox that any thread may add to, and a list in the order of arrival that its owner alone looks through.
+ * The messages of one process: an inbox that any thread may add to, and a list in order of arrival that only
+ * its owner scans.
  *
  * <p>Invariants:
  * <ol>
- *   <li>A message is in the inbox, or in the list, or was taken: once. The owner moves the whole inbox to the end of the list, in order.
- *   <li>A message that was added before the owner looked at the inbox is seen; one that is added later meets the owner's waiter, which is in
- *       the inbox exactly while the inbox is empty and the owner waits. So no wake-up is lost.
- *   <li>The numbers of the nodes in the list ascend. A node that was there when a reference was made has no higher number than the mark of
- *       that reference.
- *   <li>Once closed it takes nothing, and what it held is dropped.
+ *   <li>A message is in exactly one place: in the inbox, in the list, or taken. The owner moves the whole
+ *       inbox to the end of the list, in order.
+ *   <li>No wake-up is lost. The owner sees a message that was added before it checked the inbox. A message
+ *       that is added later meets the owner's waiter, which is in the inbox exactly while the inbox is empty
+ *       and the owner waits.
+ *   <li>The numbers of the nodes in the list ascend. A node that was there when a reference was made has a
+ *       number not higher than the mark of that reference.
+ *   <li>A closed mailbox takes no message, and drops what it held.
  * </ol>
  */
 abstract class Mailbox implements Source {
-    /** What {@link #push} answers when the mailbox is closed. */
+    /** The result of {@link #push} if the mailbox is closed. */
     static final Waiter CLOSED = new Answer();
 
-    /** What {@link #push} answers when there is no room. */
+    /** The result of {@link #push} if there is no room. */
     static final Waiter FULL = new Answer();
 
     private static final VarHandle KEPT;
@@ -38,22 +41,28 @@ abstract class Mailbox implements Source {
 
     // The list. Only accessed by the owner.
     private Node first;
-    private Node last; // null, or the first, while there is one only: it is not written then
+    private Node last; // with one node: null or that node, which saves a write
     private long arrived;
 
-    // True while a message is looked at. Only written by the owner; here, since whoever sends reads the process, and this changes with each message.
+    // True while a matcher runs on a message. Only written by the owner. It changes with each message, so it
+    // is not in LocalProcess, which senders read.
     boolean matching;
 
-    // How often it was warned of since it was short last. Written under the lock of the warnings, and by the owner; a race costs a warning more or less.
+    // How often it caused a warning since it was last short. Written under the lock of the warnings, and by
+    // the owner. A race costs a warning more or less.
     byte warned;
 
-    // Only written by the owner, opaquely: others that count may be a little late, and no message pays for a fence.
+    // Only written by the owner, opaquely: no message pays for a fence, and other threads may read an older
+    // count.
     private int kept;
 
-    /** Adds a message. Answers the waiter of the owner, claimed and to be completed, or null, {@link #CLOSED} or {@link #FULL}. */
+    /**
+     * Adds a message. Returns the waiter of the owner, claimed and still to be completed; or null,
+     * {@link #CLOSED} or {@link #FULL}.
+     */
     abstract Waiter push(Node node);
 
-    /** Adds a message that no bound applies to. */
+    /** Adds a message to which no bound applies. */
     abstract Waiter pushSignal(Node node);
 
     /** Takes the whole inbox, in the order of arrival; null if it is empty. Called by the owner. */
@@ -62,15 +71,18 @@ abstract class Mailbox implements Source {
     /** How many messages are in the inbox. */
     abstract int waiting();
 
-    /** Closes it, and wakes the owner if it waits: a shield may hide from it why. Links no call site, since memory may have ended while messages are held. */
+    /**
+     * Closes it and wakes its owner, which may be in a shield that masks the cause. Links no call site, since
+     * memory may have run out.
+     */
     abstract void close();
 
     abstract boolean isClosed();
 
-    /** Called by the owner before it takes a message out of the list. */
+    /** Called by the owner before it removes a message from the list. */
     void removing(Node node) {}
 
-    /** Takes out of the list what has to go before it is looked at. */
+    /** Removes owed messages from the list, before a scan. */
     void pay() {}
 
     /** How many messages there are. */
@@ -78,7 +90,7 @@ abstract class Mailbox implements Source {
         return kept() + waiting();
     }
 
-    /** What is known of it at one instant. */
+    /** A snapshot of its state. */
     MailboxInfo info() {
         return new MailboxInfo(size(), 0, null, 0, 0);
     }
@@ -88,7 +100,7 @@ abstract class Mailbox implements Source {
         return (int) KEPT.getOpaque(this);
     }
 
-    /** The number of the youngest message in the list, or that was in it. */
+    /** The number of the youngest message that ever was in the list. */
     final long arrived() {
         return arrived;
     }
@@ -99,7 +111,7 @@ abstract class Mailbox implements Source {
         return arrived;
     }
 
-    /** Moves the inbox to the list; the first of the nodes moved, or null. */
+    /** Moves the inbox to the list. Returns the first of the moved nodes, or null. */
     final Node drain() {
         Node moved = takeInbox();
         if (moved != null) {
@@ -108,7 +120,7 @@ abstract class Mailbox implements Source {
         return moved;
     }
 
-    // Each field once: those who send take the line that they are in.
+    // Writes each field once, because senders contend for the cache line of the fields.
     private void append(Node chain) {
         Node before = youngest();
         long number = arrived;
@@ -135,7 +147,7 @@ abstract class Mailbox implements Source {
         }
     }
 
-    /** The first node of the list that arrived after the mark; null if there is none. */
+    /** The first node of the list that arrived after the mark, or null. */
     final Node after(long mark) {
         pay();
         if (mark == 0) {
@@ -148,13 +160,13 @@ abstract class Mailbox implements Source {
         return later;
     }
 
-    /** Takes the message that is received out of the list. */
+    /** Removes the message that is received from the list. */
     final void remove(Node node) {
         removing(node);
         unlink(node);
     }
 
-    /** Takes a node out of the list. */
+    /** Removes a node from the list. */
     final void unlink(Node node) {
         if (node.previous == null) {
             first = node.next;
@@ -169,7 +181,7 @@ abstract class Mailbox implements Source {
         KEPT.setOpaque(this, kept - 1);
     }
 
-    /** Closes it, and drops the list as well. Called by the owner, who looks at no message any more. */
+    /** Closes the mailbox, and drops the list as well. Called by the owner, which scans it no more. */
     final void drop() {
         first = null;
         last = null;
@@ -187,8 +199,9 @@ abstract class Mailbox implements Source {
     }
 
     /**
-     * How many messages are before the first one that the test takes, or -1. May be called by any thread: while the owner works on its list,
-     * or takes its inbox, it may miss one; what it finds was there.
+     * The number of messages before the first one that the test accepts, or -1. Any thread may call it. While
+     * the owner changes its list or takes its inbox, it may miss a message. A message that it finds was
+     * there.
      */
     final int find(Predicate<Object> wanted) {
         int before = 0;

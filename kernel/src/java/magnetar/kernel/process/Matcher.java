@@ -2,6 +2,6 @@ package magnetar.kernel.process;
 
 /** Chooses messages: the clauses of a receive. */
 public interface Matcher {
-    /** What is made of the message; null to leave it where it is. */
+    /** The result for a message that matches; null leaves the message in its place. */
     Object match(Object message);
 }

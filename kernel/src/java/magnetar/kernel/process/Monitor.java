@@ -1,6 +1,6 @@
 package magnetar.kernel.process;
 
-/** The reference of one monitor: who watches, whom, and how the message of its end begins. */
+/** The reference of one monitor: the watcher, the watched process, and how the death notice begins. */
 class Monitor extends Ref {
     final Pid watched;
     final Object object; // as the watcher named it: the pid, or a name
@@ -13,7 +13,7 @@ class Monitor extends Ref {
         this.tag = tag;
     }
 
-    /** What is watched at this moment: the monitor itself; null if none is. */
+    /** The monitor that is active now: this one; for a standing monitor its open call, or null. */
     Monitor call() {
         return this;
     }

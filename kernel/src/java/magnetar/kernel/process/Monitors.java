@@ -9,25 +9,29 @@ import magnetar.kernel.park.Waiter;
 import magnetar.kernel.sched.Fault;
 
 /**
- * Who watches a process, and whom it watches. A monitor is a one-way watch, as Erlang's; the Java monitor of a process is called its lock here.
+ * The monitors of a process: those on it and those that it has on others. A monitor is Erlang's one-way
+ * watch. The Java monitor of a process is called its lock here.
  *
  * <p>Invariants:
  * <ol>
- *   <li>A monitor fires at most once. It ends when it is taken out of the watcher's list {@code watching}, under the watcher's lock. The thread that takes it
- *       out decides: {@link #fire}, on the thread that tells of the death, puts the message into the watcher's mailbox under that same lock; {@link
- *       #demonitor} puts none. So when {@code demonitor} has returned true the message will never come. When it has returned false the message has come, unless
- *       the monitor was none of this process; it is in the mailbox if it was not received before.
- *   <li>The watcher lists a monitor before the watched process does. If the watched process dies in between, {@link #begin} finds that out and fires, with
- *       {@code noproc} for a reason. If the watcher is killed in between, {@code begin} takes the monitor out of the other list again.
+ *   <li>A monitor fires at most once. The thread that removes it from the watcher's list {@code watching},
+ *       holding the watcher's lock, decides the outcome. {@link #fire}, on the thread that announces the
+ *       death, enqueues the message under that same lock; {@link #demonitor} enqueues nothing.
+ *   <li>When {@code demonitor} has returned true, the message will never come. When it has returned false for
+ *       a monitor of this process, the message has come: it is in the mailbox unless it was received before.
+ *   <li>T1, the watcher, lists the monitor in its own list, then in the watched process's list. If the
+ *       watched process dies in between, {@link #begin} sees that and fires with the reason {@code noproc}.
+ *       If the watcher is killed in between, {@code begin} removes the monitor from the other list.
  * </ol>
  *
- * <p>The monitor of a {@link Calls.Standing call} is listed like any other. It fires in its own way: the call gets the news, not the mailbox.
+ * <p>The monitor of a {@link Calls.Standing call} is listed like any other. When it fires, the call gets the
+ * notice, not the mailbox.
  *
- * <p>Source: Erlang's monitors. Difference: a signal acts at once, on the thread that sends it. Refused: lists that always exist, since there may be a million
- * processes at rest: {@link #slim} drops the empty ones.
+ * <p>Source: Erlang's monitors. Difference: a signal acts at once, on the thread that sends it. Rejected:
+ * lists that always exist, since there may be a million idle processes: {@link #slim} drops the empty ones.
  */
 public final class Monitors {
-    // Guarded by the lock of the process whose they are: the monitors of others on it, and its own.
+    // Guarded by the lock of their process: the monitors of others on it, and its own.
     private Bag<Monitor> watchers;
     private Bag<Monitor> watching;
 
@@ -38,12 +42,12 @@ public final class Monitors {
     /**
      * Watches a process. Called by the watcher.
      *
-     * @param object how the message of its end names it: the pid, or the name that was used
-     * @param tag the first element of that message; null for the usual {@code DOWN}
-     * @param mode what the reference is as an address
+     * @param object how the death notice names the process: its pid, or the name that was used
+     * @param tag the first element of that notice; null for the usual {@code DOWN}
+     * @param mode how the reference works as an address
      */
     public static Ref monitor(LocalProcess me, Pid watched, Object object, Object tag, Ref.Alias mode) {
-        Ways.settle(watched);
+        InFlight.settle(watched);
         LocalProcess p = ProcessTable.live(watched);
         Monitor m = make(me, p == null ? watched : p.pid(), object, tag, mode);
         if (keep(me, m)) {
@@ -52,7 +56,10 @@ public final class Monitors {
         return m;
     }
 
-    /** A monitor as {@link #monitor} makes it, of what cannot be reached: it fires at once, for this reason. Called by the watcher. */
+    /**
+     * Makes a monitor on a process that cannot be reached. It fires at once, with this reason. Called by the
+     * watcher.
+     */
     public static Ref monitorUnreachable(LocalProcess me, Pid stand, Object object, Object tag, Ref.Alias mode, Object reason) {
         Monitor m = make(me, stand, object, tag, mode);
         if (keep(me, m)) {
@@ -67,7 +74,7 @@ public final class Monitors {
         return m;
     }
 
-    /** Adds the monitor to those that this process has; false if this process is dead. */
+    /** Adds the monitor to the watcher's list; false if the watcher is dead. */
     static boolean keep(LocalProcess me, Monitor m) {
         synchronized (me) {
             if (me.isDead()) {
@@ -79,11 +86,11 @@ public final class Monitors {
         }
     }
 
-    /** Lists the monitor, which its watcher lists already, with the watched process. */
+    /** Adds the monitor, which is in the watcher's list already, to the list of the watched process. */
     static void begin(LocalProcess me, Monitor m, LocalProcess watched) {
         Simulated.switchPoint();
         if (watched == null || !watch(watched, m)) {
-            Ways.settle(m.watched, me.pid());
+            InFlight.settle(m.watched, me.pid());
             fire(me, m, Words.get().noproc);
         }
         Simulated.switchPoint();
@@ -103,7 +110,10 @@ public final class Monitors {
         }
     }
 
-    /** Under both locks, before the watched process runs: lists the monitor with both. Not with a watched one that is dead: its caller tells of the death. */
+    /**
+     * Under both locks, before the watched process runs: adds the monitor to both lists. If the watched
+     * process is dead, only to the first; then the caller tells of the death.
+     */
     static void tie(LocalProcess me, Monitor m, LocalProcess watched) {
         of(me).watching = Bag.with(of(me).watching, m);
         if (!watched.isDead()) {
@@ -120,7 +130,9 @@ public final class Monitors {
 
     // --- the end -----------------------------------------------------------------------------------------------------
 
-    /** Tells the watcher {@code me} that the watched process has died. Called by the thread that has found out, whichever that is. */
+    /**
+     * Tells the watcher {@code me} that the watched process has died. Called by the thread that found out.
+     */
     static void fire(LocalProcess me, Monitor m, Object why) {
         if (m.call() != null) {
             Simulated.note("down", me.pid(), why);
@@ -142,13 +154,13 @@ public final class Monitors {
         Delivery.wake(me, answer);
     }
 
-    /** Ends a monitor; false if it had ended, or is none of this process. */
+    /** Ends a monitor; false if it had ended, or is not a monitor of this process. */
     public static boolean demonitor(LocalProcess me, Ref ref) {
         Fiber.current().enter();
         if (!(ref instanceof Monitor m)) {
             return false;
         }
-        Ways.settle(m.watched);
+        InFlight.settle(m.watched);
         boolean was;
         Simulated.switchPoint();
         synchronized (me) {
@@ -169,12 +181,12 @@ public final class Monitors {
         }
     }
 
-    /** Under the lock of the watcher: takes it out of the list; false if it was not in. */
+    /** Under the lock of the watcher: removes the monitor from its list; false if it was not there. */
     static boolean endUnderMonitor(LocalProcess me, Ref m) {
         return me.monitors != null && Bag.remove(me.monitors.watching, m);
     }
 
-    /** Takes it out of the list of the watched process. */
+    /** Removes the monitor from the list of the watched process. */
     static void forget(Monitor m) {
         LocalProcess p = m.watched.process();
         if (Calls.isStanding(m)) {
@@ -184,13 +196,13 @@ public final class Monitors {
             Simulated.switchPoint();
             synchronized (p) {
                 if (p.monitors != null && Bag.remove(p.monitors.watchers, m) && p.fiber() == null) {
-                    slim(p); // it rests, and has no use of an empty list
+                    slim(p); // it has no fiber, is idle, and needs no empty list
                 }
             }
         }
     }
 
-    /** Under the lock of the process: drops what holds nothing. */
+    /** Under the lock of the process: drops empty lists. */
     static void slim(LocalProcess p) {
         if (p.monitors != null) {
             p.monitors.watchers = Bag.slim(p.monitors.watchers);
@@ -211,12 +223,12 @@ public final class Monitors {
         return p.monitors == null ? List.of() : Bag.list(p.monitors.watching);
     }
 
-    /** Those of them that stand for something now: the monitor itself, or the call that a standing monitor is open for. */
+    /** The monitors that are active now: each monitor itself, or the open call of a standing one. */
     static Stream<Monitor> active(List<Monitor> some) {
         return some.stream().map(Monitor::call).filter(Objects::nonNull);
     }
 
-    /** How many calls of this process were neither answered nor given up. */
+    /** The number of calls of this process that were neither answered nor given up. */
     public static int openCalls(LocalProcess me) {
         synchronized (me) {
             return (int) active(watching(me)).filter(Monitor::isAddress).count();

@@ -5,13 +5,16 @@ import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import magnetar.kernel.fiber.PerWorld;
 
-/** Which process has which name. Claimed and released under the monitor of the process, so a dead one has none. */
+/**
+ * The registered names. A name is claimed and released under the monitor of its process, so a dead process
+ * has none.
+ */
 final class Names {
     private static final PerWorld<ConcurrentHashMap<Object, LocalProcess>> NAMES = PerWorld.of(ConcurrentHashMap::new);
 
     private Names() {}
 
-    /** Who has the name already; null if this process has it now. */
+    /** Registers the process and returns null, or returns the process that has the name already. */
     static LocalProcess claim(Object name, LocalProcess process) {
         return NAMES.current().putIfAbsent(name, process);
     }

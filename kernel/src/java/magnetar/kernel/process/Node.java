@@ -5,9 +5,9 @@ class Node {
     final Object message;
 
     // Written by the sender before the node is published, then only by the owner of the mailbox.
-    Node next; // in the inbox the one that came before, in the list of the owner the one that came after
+    Node next; // in the inbox the node pushed before this one, in the owner's list the one after it
     Node previous;
-    long number; // in the inbox the number of nodes from this one down, in the list of the owner the number of its arrival
+    long number; // in the inbox the count of nodes from this one down, in the list its arrival
 
     Node(Object message) {
         this.message = message;

@@ -11,12 +11,13 @@ import magnetar.kernel.sched.Fault;
 /**
  * A mailbox without a bound. Adding never waits.
  *
- * <p>The inbox is one word: null (empty), the youngest node of a stack, the waiter of the owner, or CLOSED. A sender moves it by one
- * compare-and-set; the owner takes the stack by one and reverses it once.
+ * <p>The inbox is one field: null (empty), the youngest node of a stack, the waiter of the owner, or CLOSED.
+ * A sender changes it by one compare-and-set. The owner takes the whole stack by one, and reverses it once.
  *
- * <p>Source: Treiber's stack; the parked owner in the same word as in Erlang's and Akka's mailboxes. Difference: the waiter is a claim
- * that channels, timers and interrupts compete for as well. Refused: a linked queue with a dummy node (one more object for each process,
- * and a second word for the waiter, so a fence more for each message).
+ * <p>Source: Treiber's stack; the parked owner in the same field as in Erlang's and Akka's mailboxes.
+ * Difference: channels, timers and interrupts compete for the claim of the waiter as well. Rejected: a linked
+ * queue with a dummy node. It costs one more object for each process, and a second field for the waiter, so
+ * one more fence for each message.
  */
 final class OpenMailbox extends Mailbox {
     private static final VarHandle WORD;
@@ -27,13 +28,13 @@ final class OpenMailbox extends Mailbox {
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
-        new OpenMailbox().close(); // links its call site: a mailbox is closed when memory has ended
+        new OpenMailbox().close(); // links its call site, because a mailbox is closed when memory has run out
     }
 
     // Set or read by any thread.
     private volatile Object word;
 
-    /** Each change of the word. */
+    /** Changes the field by CAS. */
     private boolean move(Object from, Object to) {
         Simulated.switchPoint();
         return WORD.compareAndSet(this, from, to);
@@ -106,7 +107,7 @@ final class OpenMailbox extends Mailbox {
             }
             long n = top.number;
             VarHandle.loadLoadFence();
-            if (word == top) { // else the owner may have taken it, and have given it another number
+            if (word == top) { // otherwise the owner may have taken the node and renumbered it
                 return (int) n;
             }
         }
@@ -137,9 +138,9 @@ final class OpenMailbox extends Mailbox {
         move(owner, null);
     }
 
-    /** True if its owner is at rest. */
+    /** True if its owner is passivated. */
     boolean holdsOneAtRest() {
-        return word instanceof AtRest;
+        return word instanceof PassivatedWaiter;
     }
 
     @Override

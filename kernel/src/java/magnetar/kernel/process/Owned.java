@@ -1,10 +1,11 @@
 package magnetar.kernel.process;
 
-/** What belongs to a process and does not outlive it, unless it finds another owner. */
+/** A thing that belongs to a process and does not outlive it, unless it gets another owner. */
 public interface Owned {
     /**
-     * The process has died. Called by whoever ended it, before anybody else learns of the death, once for each time that the process began to own
-     * this: it may have been given away since. Must neither wait nor throw, nor call what a user wrote.
+     * Called when the owner has died, on the thread that ended it, before any other process learns of the
+     * death. It is called once for each time that the process began to own this, which may have another owner
+     * by now. It must not wait, throw, or call user code.
      */
     void ownerDied(Pid owner);
 }

@@ -1,10 +1,12 @@
 package magnetar.kernel.process;
 
 /**
- * The name of one process, for ever: it is never used again. Equal pids name the same process, also when one of them was read from text.
+ * The identity of one process. It is never reused. Equal pids identify the same process, even if one of them
+ * was read from text.
  *
- * <p>Invariant: {@code process} is the live process or null; it goes from the one to the other once, before anybody learns of the death. So
- * whoever keeps a pid does not keep what the process held, but for the value that it ended with.
+ * <p>Invariant: {@code process} is the live process or null. It changes to null once, before another process
+ * learns of the death. So a pid keeps nothing of a dead process alive except its exit reason and the value
+ * that it ended with.
  */
 public final class Pid implements Comparable<Pid> {
     private final int node;
@@ -15,17 +17,17 @@ public final class Pid implements Comparable<Pid> {
     // Set or read by any thread.
     private volatile LocalProcess process;
     private volatile Ended ended;
-    private volatile Pid twin; // of a pid that was read from text: the one that the process itself has
+    private volatile Pid twin; // for a pid that was read from text: the pid that the process itself has
 
     /**
      * How a process ended.
      *
      * @param reason the exit reason
-     * @param value what it computed, if the reason is normal
+     * @param value its result, if the reason is normal
      */
     public record Ended(Object reason, Object value) {}
 
-    /** A pid read from text: the live process of that name, if there is one, has an equal one. */
+    /** A pid read from text. If a live process has this identity, its own pid is equal to this one. */
     public Pid(int node, long serial, long creation, String label) {
         this.node = node;
         this.serial = serial;
@@ -58,18 +60,18 @@ public final class Pid implements Comparable<Pid> {
         return t == null ? ended : t.ended;
     }
 
-    /** For a pid that was read from text: it has been found out which process it names. */
+    /** Records the process's own pid in a pid that was read from text. */
     void recognize(Pid own) {
         twin = own;
     }
 
-    /** True until it exits, or is told to. */
+    /** True until it exits, or is told to exit. */
     public boolean isAlive() {
         LocalProcess p = process();
         return p != null && p.isAlive();
     }
 
-    /** What it was called when it was started: its name or the source line. */
+    /** Its name, or the source line that started it. */
     public String label() {
         return label;
     }

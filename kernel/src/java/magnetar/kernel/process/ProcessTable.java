@@ -10,14 +10,17 @@ import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.PerWorld;
 import magnetar.kernel.fiber.World;
 
-/** Finds processes: by name, by pid, all of them. */
+/** Finds processes by name or by pid, and lists all of them. */
 public final class ProcessTable {
-    /** All that a simulation has started; the real world has other lists, of those that are not dead. */
+    /**
+     * All processes of each simulation. The real world uses the lists of fibers, of guests and of passivated
+     * processes instead.
+     */
     private static final PerWorld<Set<LocalProcess>> SIMULATED = PerWorld.ofSimulations(ConcurrentHashMap::newKeySet);
 
     private ProcessTable() {}
 
-    /** Lists a new process, if it is of a simulation. */
+    /** Lists a new process, if it belongs to a simulation. */
     static void made(LocalProcess process) {
         Set<LocalProcess> simulated = SIMULATED.current();
         if (simulated != null) {
@@ -38,30 +41,30 @@ public final class ProcessTable {
         }
     }
 
-    /** Gives the name back; false if nobody has it. */
+    /** Frees the name; false if no process has it. */
     public static boolean unregister(Object name) {
         LocalProcess p = Names.find(name);
         return p != null && p.unregister(name);
     }
 
-    /** The process of that name, or null. */
+    /** The process with this name, or null. */
     public static Pid whereis(Object name) {
         LocalProcess p = Names.find(name);
         return p == null ? null : p.pid();
     }
 
-    /** All names, in no order. */
+    /** All names, unordered. */
     public static List<Object> names() {
         return Names.all();
     }
 
-    /** The process of the pid that is not dead, also of a pid that was read from text; or null. */
+    /** The process of the pid, which may have been read from text; null if it is dead. */
     public static LocalProcess live(Pid pid) {
         LocalProcess p = pid.process();
         return p != null || pid.ended() != null || pid.creation() != Refs.creation() || pid.node() != 0 ? p : recognize(pid);
     }
 
-    /** Looks through all processes, once for each pid that was read from text. */
+    /** Searches all processes, once for each pid that was read from text. */
     private static LocalProcess recognize(Pid pid) {
         for (LocalProcess p : all()) {
             if (p.pid().equals(pid)) {
@@ -73,23 +76,28 @@ public final class ProcessTable {
         return null;
     }
 
-    /** The same as {@link #live}, once everything has arrived that the current fiber has sent to it. */
+    /** Like {@link #live}, after everything has arrived that the current fiber has sent to the process. */
     public static LocalProcess reach(Pid pid) {
-        Ways.settle(pid);
+        InFlight.settle(pid);
         return live(pid);
     }
 
-    /** All processes that are not dead, but for those of simulations, in no order; in a simulation its own, by their pids. */
+    /**
+     * All processes that are not dead. In a simulation: its own, ordered by pid. Elsewhere: those in no
+     * simulation, unordered.
+     */
     public static List<LocalProcess> all() {
         Set<LocalProcess> simulated = SIMULATED.current();
-        Set<LocalProcess> all = new LinkedHashSet<>(); // one that goes to rest or comes back meanwhile may be met twice
+        Set<LocalProcess> all = new LinkedHashSet<>(); // a process may change lists and be met twice
         if (simulated != null) {
             addLive(simulated, all);
             return all.stream().sorted(Comparator.comparing(LocalProcess::pid)).toList();
         }
         addLive(Spawn.guests(), all);
-        for (int look = 0; look < 2; look++) { // twice both: one is in either list at each instant, but may go to the other between two looks
-            addLive(Resting.all(), all);
+        // Each list is read twice: a process is in at least one of them at each instant, but may change to
+        // the other between two reads.
+        for (int look = 0; look < 2; look++) {
+            addLive(Passivated.all(), all);
             Fibers.homes(home -> {
                 if (home instanceof LocalProcess p && p.pid().process() == p) {
                     all.add(p);
@@ -100,7 +108,7 @@ public final class ProcessTable {
         return List.copyOf(all);
     }
 
-    /** The processes of this simulation that are at rest, by their pids. */
+    /** The passivated processes of this simulation, ordered by pid. */
     public static List<LocalProcess> atRest() {
         return SIMULATED.current().stream().filter(p -> p.pid().process() == p && p.mailbox() instanceof OpenMailbox open && open.holdsOneAtRest())
                 .sorted(Comparator.comparing(LocalProcess::pid)).toList();
@@ -114,7 +122,7 @@ public final class ProcessTable {
         }
     }
 
-    /** Waits until the process has ended, for so many nanoseconds: how it ended, or null. */
+    /** Waits at most so many nanoseconds until the process has ended. Returns how it ended, or null. */
     public static Pid.Ended join(Pid pid, long nanos) throws InterruptedException {
         LocalProcess p = live(pid);
         if (p != null && LocalProcess.current() == p) {

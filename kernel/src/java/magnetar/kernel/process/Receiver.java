@@ -14,17 +14,19 @@ import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Waits;
 
 /**
- * The owner's side of a mailbox: takes messages out of it, unless the process is suspended, and tells the tracer which.
+ * The owner's side of a mailbox: takes messages out of it, unless the process is suspended, and reports them
+ * to the tracer.
  *
  * <p>Invariants:
  * <ol>
- *   <li>The owner alone receives. It looks at a message in one receive at a time: a matcher that receives itself is refused.
+ *   <li>Only the owner receives. It scans in one receive at a time: a matcher that receives is refused.
  *   <li>A message that a receive does not take keeps its place.
- *   <li>While {@code suspensions} is above zero {@code suspended} is a closed gate, and no message is taken. A message that was taken before stays taken.
+ *   <li>While {@code suspensions} is above zero, {@code suspended} is a closed latch, and no message is
+ *       taken. A message that was taken before stays taken.
  * </ol>
  */
 public final class Receiver {
-    /** What {@link #next} returns for a message that is null. */
+    /** The result of {@link #next} for a message that is null. */
     public static final Object NULL = new Object();
 
     private static final Matcher ANY = message -> message == null ? NULL : message;
@@ -53,11 +55,12 @@ public final class Receiver {
     // --- receiving ---------------------------------------------------------------------------------------------------
 
     /**
-     * Takes the first message, in the order of arrival, that the matcher takes; the others stay. Called by the owner.
+     * Takes the first message, in order of arrival, that the matcher accepts. The others stay. Called by the
+     * owner.
      *
-     * @param nanos how long to wait; {@link Durations#INFINITE} without end
-     * @param mark no message is looked at that arrived before
-     * @return what the matcher made of it; null if time ran out
+     * @param nanos how long to wait; {@link Durations#INFINITE} for no limit
+     * @param mark messages that arrived before this mark are skipped
+     * @return the matcher's result; null if time ran out
      */
     public Object receive(Matcher matcher, long nanos, long mark) throws InterruptedException {
         Fiber fiber = process.fiber();
@@ -87,7 +90,7 @@ public final class Receiver {
         return receive(ANY, nanos, 0);
     }
 
-    /** Takes a message from this node on, or from those that arrive meanwhile; null if none fits. */
+    /** Takes a message from this node on, or one that arrives meanwhile; null if no message matches. */
     private Object take(Matcher matcher, Node from) throws InterruptedException {
         awaitResumption();
         if (mailbox.matching) {
@@ -129,30 +132,38 @@ public final class Receiver {
 
     private boolean refuseIfClosed() {
         if (mailbox.isClosed()) {
-            throw new Exit(process.reason()); // in a shield: nothing will come any more
+            throw new Exit(process.reason()); // in a shield: no message will come any more
         }
         return true;
     }
 
-    /** The mailbox as something to wait for together with channels; look through it with {@link #receive} first. Called by the owner. */
+    /**
+     * The mailbox as a source to wait for together with channels, after {@link #receive} found no message.
+     * Called by the owner.
+     */
     public Source source() {
         refuseIfClosed();
         return mailbox;
     }
 
-    /** How many messages are in the mailbox before the first one that the test takes, or -1; a guess while the owner takes messages. */
+    /**
+     * The number of messages before the first one that the test accepts, or -1. Approximate while the owner
+     * takes messages.
+     */
     public int find(Predicate<Object> wanted) {
         return mailbox.find(wanted);
     }
 
-    /** What is known of the mailbox at one instant. */
+    /** A snapshot of the mailbox's state. */
     public MailboxInfo info() {
         return mailbox.info();
     }
 
     // --- tracing -----------------------------------------------------------------------------------------------------
 
-    /** Sends what the process sends and receives to this one as well, or with null no longer. */
+    /**
+     * Also sends each message that the process sends or receives to this tracer, or with null to no tracer.
+     */
     public void trace(Pid to) {
         tracer = to;
     }
@@ -166,7 +177,7 @@ public final class Receiver {
         return to;
     }
 
-    /** The process has taken this message. */
+    /** Reports a message that the process has taken. */
     void tell(Object message) {
         Simulated.note("receives", process.pid(), message);
         Pid to = liveTracer();
@@ -175,7 +186,7 @@ public final class Receiver {
         }
     }
 
-    /** The process sends this message. */
+    /** Reports a message that the process sends. */
     void tellSending(Object message, Object to) {
         Pid observer = liveTracer();
         if (observer != null) {
@@ -185,7 +196,7 @@ public final class Receiver {
 
     // --- suspension --------------------------------------------------------------------------------------------------
 
-    /** Lets the process take no message until it was resumed as often as suspended. */
+    /** Suspends the process: it takes no message until it was resumed as often as suspended. */
     public void suspend() {
         StackRoom.touch();
         synchronized (process) {
@@ -196,7 +207,7 @@ public final class Receiver {
         }
     }
 
-    /** Takes one suspension back; false if there is none. */
+    /** Undoes one suspension; false if the process is not suspended. */
     public boolean resume() {
         StackRoom.touch();
         Gate opened;

@@ -1,25 +1,28 @@
 package magnetar.kernel.process;
 
 /**
- * A reference: a value that is never made twice.
+ * A reference: a unique value.
  *
- * <p>It remembers how far the mailbox of its maker reached when it was made. No older message can contain it, so a receive that asks for it
- * begins behind them.
+ * <p>It records the youngest message in the mailbox of its maker at that time. No older message can contain
+ * the reference, so a receive that matches on it skips them.
  */
 public class Ref implements Comparable<Ref> {
     /** What a message sent to a reference does. */
     public enum Alias {
         /** It is dropped: the reference never was an address. */
         NONE,
-        /** It is dropped: the reference was an address, and is none any more. */
+        /** It is dropped: the reference was an address, and is one no longer. */
         CLOSED,
         /** It is delivered. */
         OPEN,
-        /** It is delivered, and is the last one. */
+        /** It is delivered, and the alias is closed. */
         REPLY,
-        /** It is delivered; closing the monitor closes it, and it closes the monitor. */
+        /**
+         * It is delivered, and closes both the alias and the monitor. The end of the monitor also closes the
+         * alias.
+         */
         REPLY_DEMONITOR,
-        /** It is delivered; closing the monitor closes it. */
+        /** It is delivered. The end of the monitor closes the alias. */
         DEMONITOR
     }
 
@@ -28,7 +31,7 @@ public class Ref implements Comparable<Ref> {
     private final Pid maker;
     private final long mark;
 
-    // Guarded by the process that made it.
+    // Guarded by the monitor of the process that made it.
     Alias alias = Alias.NONE;
 
     Ref(long id, long creation, Pid maker, long mark) {
@@ -48,12 +51,15 @@ public class Ref implements Comparable<Ref> {
         return maker;
     }
 
-    /** True if what is sent to it may come. Under the monitor of the process that made it. */
+    /** True if a message sent to it is delivered. Under the monitor of the process that made it. */
     boolean isAddress() {
         return alias != Alias.NONE && alias != Alias.CLOSED;
     }
 
-    /** True if it never was an address. That is settled before others have the reference, so any thread may ask. */
+    /**
+     * True if it never was an address. That is fixed before other threads have the reference, so any thread
+     * may ask.
+     */
     public boolean isPlain() {
         return alias == Alias.NONE;
     }
@@ -62,7 +68,7 @@ public class Ref implements Comparable<Ref> {
         return creation;
     }
 
-    /** The number of the youngest message that its maker had when it made this. */
+    /** The number of the youngest message that its maker had when it made the reference. */
     long mark() {
         return mark;
     }

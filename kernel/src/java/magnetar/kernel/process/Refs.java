@@ -2,7 +2,7 @@ package magnetar.kernel.process;
 
 import magnetar.kernel.fiber.Fiber;
 
-/** Makes references, and says where to begin to look for what holds one. */
+/** Makes references, and finds the mark from which a receive that matches on one has to start. */
 public final class Refs {
     private Refs() {}
 
@@ -13,7 +13,7 @@ public final class Refs {
         return p == null ? new Ref(next(fiber), creation(), null, 0) : make(p);
     }
 
-    /** A new reference of this process, the current one. */
+    /** A new reference of this process, which is the current one. */
     public static Ref make(LocalProcess me) {
         return new Ref(next(me.fiber()), creation(), me.pid(), youngest(me));
     }
@@ -26,13 +26,19 @@ public final class Refs {
         return Fiber.current().world().creation();
     }
 
-    /** The number of its youngest message. A guard that makes a reference must not move what is being looked at: then an older one will do. */
+    /**
+     * The number of its youngest message. A guard that makes a reference must not change the list during the
+     * scan, so it gets an older mark.
+     */
     static long youngest(LocalProcess me) {
         Mailbox mailbox = me.mailbox();
         return mailbox.matching ? mailbox.arrived() : mailbox.mark();
     }
 
-    /** The mark to begin a receive at that asks for one of these values: behind all that is older than the youngest reference among them. */
+    /**
+     * The mark from which a receive that matches on one of these values has to start: the mark of the
+     * youngest reference among them.
+     */
     public static long mark(LocalProcess me, Object... values) {
         long youngest = 0;
         for (Object value : values) {

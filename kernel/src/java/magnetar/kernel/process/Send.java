@@ -8,7 +8,7 @@ import magnetar.kernel.fiber.Simulated;
 /**
  * Sends messages and exit signals to processes.
  *
- * <p>Invariant: what a process sends that has to exit, in a shield, is dropped: for all others it is gone.
+ * <p>Invariant: what an exiting process sends, in a shield, is dropped. For all others it is dead already.
  */
 public final class Send {
     private Send() {}
@@ -24,12 +24,15 @@ public final class Send {
         if (receiver != null && Simulated.loses(to, message)) {
             DeadLetters.add(to, message);
         } else if (receiver != null && mayBeHeard(sender, message, to)) {
-            Ways.message(sender, receiver, to, message);
+            InFlight.message(sender, receiver, to, message);
         }
         return message;
     }
 
-    /** False if the sender is a process that exits, in a shield: what it sends is dropped. Tells the tracer of one that does not. */
+    /**
+     * False if the sender is an exiting process in a shield, whose messages are dropped. Otherwise tells its
+     * tracer.
+     */
     private static boolean mayBeHeard(Fiber sender, Object message, Object to) {
         if (sender.region() == null || !(LocalProcess.of(sender) instanceof LocalProcess p)) {
             return true;
@@ -67,16 +70,19 @@ public final class Send {
                 Map.of("to", to));
     }
 
-    /** Sends what controls a process: no bound applies to it, and if the process is dead it is dropped. */
+    /** Sends a control message. No bound applies to it, and it is dropped if the process is dead. */
     public static void control(Pid to, Object message) {
         Fiber sender = Fiber.current();
         sender.enter();
         if (mayBeHeard(sender, message, to)) {
-            Ways.control(sender, to, message);
+            InFlight.control(sender, to, message);
         }
     }
 
-    /** Sends what no bound applies to, and what nobody waits for: no process there, no error. */
+    /**
+     * Sends a message to which no bound applies and for which no sender waits. If there is no process, it
+     * becomes a dead letter without an error.
+     */
     public static void signal(Object to, Object message) {
         if (to instanceof Ref alias) {
             LocalProcess p = alias.maker() == null ? null : alias.maker().process();
@@ -104,17 +110,17 @@ public final class Send {
         LocalProcess receiver = ProcessTable.live(to);
         LocalProcess from = LocalProcess.of(sender);
         if (receiver != null && !isExiting(from)) {
-            Ways.exit(from == null ? sender : from.pid(), receiver, reason, false);
-            sender.check(); // it may have been the sender itself
+            InFlight.exit(from == null ? sender : from.pid(), receiver, reason, false);
+            sender.check(); // the sender may have sent the signal to itself
         }
     }
 
-    /** True of a process that does its clean-up, in a shield: what it sends is dropped, of whatever kind. */
+    /** True for a process that does its clean-up in a shield. Whatever it sends is dropped. */
     static boolean isExiting(LocalProcess p) {
         return p != null && !p.isAlive();
     }
 
-    /** Ends the current process, if nobody catches this. */
+    /** The error that ends the current process, unless it is caught. */
     public static Error exit(Object reason) {
         return new Exit(Words.language().given(reason));
     }

@@ -9,14 +9,20 @@ final class SendTimer extends Timer implements Runnable {
     private final long due;
     private Object message;
 
-    /** A timer for an address: a pid, an alias, or a name or an {@link Address}, which are looked up when it is due. */
+    /**
+     * A timer for an address: a pid, an alias, or a name or an {@link Address}. The last two are looked up
+     * when it is due.
+     */
     SendTimer(Object to, long dueNanos) {
         super(dueNanos);
         this.to = to;
         this.due = dueNanos;
     }
 
-    /** The message may contain the reference of the timer, so it is known only after the timer was made. */
+    /**
+     * Sets the message. It may contain the reference of the timer, so it is known only after the timer was
+     * made.
+     */
     void carry(Object what) {
         message = what;
     }

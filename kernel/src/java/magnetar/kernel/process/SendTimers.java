@@ -24,7 +24,10 @@ public final class SendTimers {
         return ref instanceof TimerRef;
     }
 
-    /** Sends the message after so many nanoseconds; with {@code tagged} inside a message that holds the reference. */
+    /**
+     * Sends the message after so many nanoseconds. With {@code tagged} the message is wrapped together with
+     * the reference.
+     */
     public static Ref after(long nanos, Object to, Object message, boolean tagged) {
         Fiber fiber = Fiber.current();
         fiber.enter();
@@ -37,14 +40,14 @@ public final class SendTimers {
         return ref;
     }
 
-    /** Stops a timer; the nanoseconds that were left, or -1 if it has sent or was stopped. */
+    /** Stops a timer. Returns the nanoseconds that were left, or -1 if it has sent or was stopped. */
     public static long cancel(Ref ref) {
         StackRoom.touch();
         Fiber fiber = Fiber.current();
         return ref instanceof TimerRef t && Wheel.of(fiber.world()).cancel(t.timer) ? left(fiber, t.timer) : -1;
     }
 
-    /** The nanoseconds until the timer sends, or -1 if it has, or was stopped. */
+    /** The nanoseconds until the timer sends, or -1 if it has sent or was stopped. */
     public static long read(Ref ref) {
         StackRoom.touch();
         Fiber fiber = Fiber.current();

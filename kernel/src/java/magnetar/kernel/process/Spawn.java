@@ -15,9 +15,11 @@ import magnetar.kernel.report.Failures;
 import magnetar.kernel.report.NoMemory;
 
 /**
- * Starts processes: on fibers, on the thread of the caller for a while, and again after a rest.
+ * Starts processes: on a new fiber, for a while on the thread of the caller, and again when they were
+ * passivated.
  *
- * <p>Invariant: a process that is started has its name, link and monitor before its first instruction, or does not run, and leaves nothing behind.
+ * <p>Invariant: a process has its name, link and monitor before its first instruction. If that fails, it does
+ * not run, and leaves nothing behind.
  */
 public final class Spawn {
     private static final Set<LocalProcess> GUESTS = ConcurrentHashMap.newKeySet();
@@ -29,7 +31,7 @@ public final class Spawn {
 
     private Spawn() {}
 
-    /** How a process is started: what is not set is as in Erlang. To be given to one start. */
+    /** How a process is started. The defaults are Erlang's. Used for one start. */
     public static final class Options {
         private final String label;
         private String site;
@@ -42,12 +44,12 @@ public final class Spawn {
         private int capacity;
         private WhenFull whenFull = WhenFull.BLOCK;
 
-        /** Nothing set: it is called by this label, its name or the source line that starts it, or null. */
+        /** All defaults. The label is its name or the source line that starts it, or null. */
         public Options(String label) {
             this.label = label;
         }
 
-        /** The source line that starts it, if it is called otherwise. */
+        /** The source line that starts it, if the label is another text. */
         public Options site(String line) {
             site = line;
             return this;
@@ -59,7 +61,10 @@ public final class Spawn {
             return this;
         }
 
-        /** What gives it a name that the kernel does not know, before it runs, or throws; or null. */
+        /**
+         * A function that registers its pid under a name that the kernel does not know, before it runs, or
+         * throws; or null.
+         */
         public Options naming(Consumer<Pid> by) {
             naming = by;
             return this;
@@ -89,7 +94,7 @@ public final class Spawn {
             return this;
         }
 
-        /** The most ordinary messages that its mailbox holds, and what happens to one that finds no room. */
+        /** The capacity of its mailbox, and what happens to a message that finds no room. */
         public Options bound(int most, WhenFull then) {
             capacity = most;
             whenFull = then;
@@ -108,7 +113,7 @@ public final class Spawn {
      * @param monitor the reference of the monitor, or null
      */
     public record Started(Pid pid, Ref monitor) {}
-
+    /** Starts a process with all defaults. */
     /** Starts a process that does nothing but this work. */
     public static Pid spawn(String label, Callable<?> work) {
         Fiber starter = Fiber.current();
@@ -187,13 +192,16 @@ public final class Spawn {
         }
     }
 
-    /** Ends a process that does not run. */
+    /** Ends a process that never ran. */
     private static void drop(LocalProcess process) {
         process.exit(process.pid(), Words.get().kill, false);
         Zombies.remove(process);
     }
 
-    /** Gives a process that was at rest a fiber again; it is in one of the two lists all the time. */
+    /**
+     * Gives a passivated process a fiber again. At each instant the process is in Passivated or in the list of
+     * fibers.
+     */
     static void activate(LocalProcess process, Callable<?> work, Object context) {
         if (isOfOutside(process)) {
             activateOutside(process, work, context);
@@ -201,17 +209,20 @@ public final class Spawn {
         }
         Fiber fiber = Fibers.prepare(process.pid().label(), process, new Body(process, work));
         fiber.setContext(context);
-        Resting.remove(process);
+        Passivated.remove(process);
         begin(process, fiber); // if that fails, the process is killed
     }
 
-    /** True of a process of the real world for a fiber of a simulation. */
+    /** True if the process is of the real world and the current fiber is in a simulation. */
     private static boolean isOfOutside(LocalProcess process) {
         World here = World.current();
         return here != World.REAL && process.pid().creation() != here.creation();
     }
 
-    /** From a thread of the real world: a fiber that is made in a simulation is of that, and would end with it. */
+    /**
+     * Activates it from a thread of the real world. A fiber made in a simulation belongs to it, and would end
+     * with it.
+     */
     private static void activateOutside(LocalProcess process, Callable<?> work, Object context) {
         Thread outside = new Thread(null, () -> activate(process, work, context), process.toString(), 0, false);
         outside.setDaemon(true);
@@ -219,7 +230,7 @@ public final class Spawn {
         Simulated.meet(World.REAL, outside);
     }
 
-    /** The fiber's side of a process. */
+    /** The fiber's part of a process. */
     private static class Body extends FiberBody implements Hosting.Runner {
         private final LocalProcess process;
         private Callable<?> work;
@@ -231,11 +242,11 @@ public final class Spawn {
 
         private Callable<?> takeWork() {
             Callable<?> w = work;
-            work = null; // so that what it closes over can be collected while it runs
+            work = null; // so that the objects it closes over can be collected while it runs
             return w;
         }
 
-        /** How a failure names it. */
+    /** How the report of a failure names the process. */
         String who() {
             return process.toString();
         }
@@ -261,7 +272,7 @@ public final class Spawn {
         }
     }
 
-    /** A guest's thread: what the body throws goes to the caller. */
+    /** Runs a process on its caller's thread. What the body throws goes to the caller. */
     private record OnThread(Fiber runner) implements Hosting.Runner {
         @Override
         public boolean reports(Throwable thrown) {
@@ -269,10 +280,10 @@ public final class Spawn {
         }
     }
 
-    /** How the work of a guest ended: one of value and thrown. */
+    /** How the work of a process on its caller's thread ended. {@code thrown} is null if it returned. */
     public record Guest(Pid pid, Throwable thrown) {}
 
-    /** Makes the current thread a process for the extent of the work, which runs here and now. */
+    /** Makes the current thread a process while the work runs, on this thread. */
     public static Guest host(Options options, Callable<?> work) {
         Fiber fiber = Fiber.current();
         fiber.enter();
@@ -291,7 +302,7 @@ public final class Spawn {
         }
     }
 
-    /** The processes that run on the thread of a caller. */
+    /** The processes that run on the thread of their callers. */
     static Set<LocalProcess> guests() {
         return GUESTS;
     }

@@ -1,6 +1,6 @@
 package magnetar.kernel.process;
 
-/** What happens to an ordinary message that finds no room in a mailbox with a bound. */
+/** What happens to an ordinary message that finds no room in a bounded mailbox. */
 public enum WhenFull {
     /** Its sender waits for room. */
     BLOCK,
@@ -8,6 +8,6 @@ public enum WhenFull {
     DROP_NEW,
     /** The oldest ordinary message is dropped. */
     DROP_OLD,
-    /** Its sender is told by an error. */
+    /** Its sender gets an error. */
     FAIL
 }

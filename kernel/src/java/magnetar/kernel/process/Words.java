@@ -2,7 +2,10 @@ package magnetar.kernel.process;
 
 import magnetar.kernel.fiber.Exit;
 
-/** The words of the language in use. Set once, before the first process. */
+/**
+ * The dialect in use: its {@link Language}, and its constants, made once. Set before the first process
+ * starts.
+ */
 public final class Words {
     // Set or read by any thread.
     private static volatile Words words = new Words(new Language() {});
@@ -33,7 +36,7 @@ public final class Words {
         return words.language;
     }
 
-    /** Speaks this language from now on. */
+    /** Uses this language from now on. */
     public static void speak(Language language) {
         words = new Words(language);
         Exit.setWords(language::text);

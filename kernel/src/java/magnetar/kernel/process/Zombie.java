@@ -5,7 +5,7 @@ package magnetar.kernel.process;
  *
  * @param pid its pid
  * @param thread the thread that does not end
- * @param reason what others were told
+ * @param reason the exit reason that others were told
  * @param nanos how long ago it was killed
  */
 public record Zombie(Pid pid, Thread thread, Object reason, long nanos) {}

@@ -8,9 +8,13 @@ import java.util.concurrent.ConcurrentHashMap;
 import magnetar.kernel.fiber.PerWorld;
 import magnetar.kernel.fiber.World;
 
-/** Processes that were killed and whose threads still run. Those of a simulation are its own, and their time is virtual. */
+/**
+ * Processes that were killed and whose threads still run. A simulation has its own, measured by its virtual
+ * time.
+ */
 public final class Zombies {
-    private static final PerWorld<Map<LocalProcess, Long>> KILLED = PerWorld.of(ConcurrentHashMap::new); // and when
+    // With the time of the kill.
+    private static final PerWorld<Map<LocalProcess, Long>> KILLED = PerWorld.of(ConcurrentHashMap::new);
 
     private Zombies() {}
 
@@ -22,7 +26,7 @@ public final class Zombies {
         KILLED.current().remove(process);
     }
 
-    /** All of them, the first one killed first. */
+    /** All of them, the one killed first at the front. */
     public static List<Zombie> all() {
         long now = World.current().nanoTime();
         List<Zombie> zombies = new ArrayList<>();

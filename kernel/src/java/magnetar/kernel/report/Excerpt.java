@@ -2,12 +2,15 @@ package magnetar.kernel.report;
 
 import java.io.Writer;
 
-/** Keeps the beginning of what is written, and throws {@link Full} at whoever writes on: so what has no end can be printed. */
+/**
+ * Keeps the beginning of a text and throws {@link Full} at its writer when it is full. So an infinite value
+ * can be printed.
+ */
 public final class Excerpt extends Writer {
     private final StringBuilder text = new StringBuilder();
     private final int most;
 
-    /** Thrown at whoever writes more than is kept. */
+    /** Thrown by a write that exceeds the limit. */
     public static final class Full extends Error {
         private static final long serialVersionUID = 1L;
 
@@ -16,7 +19,7 @@ public final class Excerpt extends Writer {
         }
     }
 
-    /** Keeps so many characters. */
+    /** Keeps at most so many characters. */
     public Excerpt(int most) {
         this.most = most;
     }
@@ -45,7 +48,7 @@ public final class Excerpt extends Writer {
     @Override
     public void close() {}
 
-    /** What was written, or its beginning. */
+    /** The text, or its beginning. */
     @Override
     public String toString() {
         return text.toString();

@@ -11,15 +11,16 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
- * Where a failure goes that no caller is there to catch: to each hook, once.
+ * Reports a failure that no caller catches: once, to each hook.
  *
- * <p>While there is no hook it goes to the thread's own or the default {@link UncaughtExceptionHandler}, if the program has set one,
- * else to standard error, with the user's own frames first. Cancellation and exit are no failures.
+ * <p>While there is no hook it goes to the {@link UncaughtExceptionHandler} that the program has set, on the thread
+ * or as the default. Otherwise it is printed on standard error, with the program's own frames first.
+ * Cancellation and exit are not failures.
  */
 public final class Failures {
-    private static final int MOST_ERRORS = 32; // of a chain of causes
-    private static final int LONGEST = 4000; // characters of one of them
-    private static final int MOST_FRAMES = 20; // of one of them
+    private static final int MOST_ERRORS = 32; // in a chain of causes
+    private static final int LONGEST = 4000; // characters of one error
+    private static final int MOST_FRAMES = 20; // of one error
 
     private static final List<Consumer<Failure>> DEFAULT = List.of(Failures::goDefaultWay);
 
@@ -32,52 +33,55 @@ public final class Failures {
     // Set or read by any thread.
     private static volatile Supplier<String> noMemory = () -> null;
 
-    // Set or read by any thread; true of a failure that somebody else keeps.
+    // Set or read by any thread. True for a failure that a simulation records.
     private static volatile BiPredicate<String, Throwable> keeper = (site, error) -> false;
 
     private Failures() {}
 
-    /** A thread's handler of uncaught exceptions that reports them here: not one that the program has set. */
+    /** An uncaught-exception handler of the kernel, which reports here; not one that the program has set. */
     public interface Handler extends UncaughtExceptionHandler {}
 
-    /** Sets who keeps failures of a site, so that nobody else need be told: a simulation. */
+    /** Sets the test for failures that a simulation records, and that are not reported here. */
     public static void setKeeper(BiPredicate<String, Throwable> next) {
         keeper = next;
     }
 
     /**
-     * A failure that nobody caught, or what was noticed of a thread that goes on.
+     * A failure that was not caught, or a notice about a thread that continues.
      *
-     * @param site who failed: the source line that started it where that is known, else the name of the thread
-     * @param thread where it ran
-     * @param error what it threw, or for a notice what says it
-     * @param isNotice true if the thread goes on
+     * @param site the source line that started the work if known, else the name of the thread
+     * @param thread the thread that it ran on
+     * @param error what it threw; for a notice, an error that describes it
+     * @param isNotice true if the thread continues
      */
     public record Failure(String site, Thread thread, Throwable error, boolean isNotice) {}
 
-    /** Sets what gives the hooks, in the order of their calls: none for the default way. Returns what gave them before. */
+    /** Sets the source of the hooks, in the order of their calls; an empty list stands for the default way. Returns the former source. */
     public static synchronized Supplier<List<Consumer<Failure>>> setHooks(Supplier<List<Consumer<Failure>>> next) {
         Supplier<List<Consumer<Failure>>> before = hooks;
         hooks = next;
         return before;
     }
 
-    /** Sets how a report writes what an error says, which may hold data without an end. */
+    /** Sets the function that prints what an error says, which may hold infinite data. */
     public static void setWords(Function<Throwable, String> next) {
         words = next;
     }
 
-    /** Sets what is said on standard error after a report that memory has ended: what fills it, or null for nothing. */
+    /**
+     * Sets the supplier of a text about what fills the memory, printed on standard error after a report that
+     * it has run out. Null for no text.
+     */
     public static void setNoMemory(Supplier<String> next) {
         noMemory = next;
     }
 
-    /** Reports a failure of the thread. Does not throw: a hook that fails is reported with what it failed on. */
+    /** Reports a failure of the thread. Does not throw: if the hook fails, that is reported too. */
     public static void report(Thread thread, Throwable error) {
         report(thread.getName(), thread, error);
     }
 
-    /** Reports a failure of what was started at the site. */
+    /** Reports a failure of the work that was started at the site. */
     public static void report(String site, Thread thread, Throwable error) {
         if (error instanceof Unwinding || keeper.test(site, error)) {
             return;
@@ -85,7 +89,10 @@ public final class Failures {
         deliver(site, thread, error, false);
     }
 
-    /** Reports what is wrong with a thread that goes on: the error says what, and its stack where. It goes where failures go. */
+    /**
+     * Reports a problem of a thread that continues. The error describes it, and its stack shows the place. It
+     * takes the way of failures.
+     */
     public static void notice(String site, Thread thread, Throwable error) {
         if (!keeper.test(site, error)) {
             deliver(site, thread, error, true);
@@ -179,7 +186,7 @@ public final class Failures {
         return text.toString();
     }
 
-    /** The failure as text: who failed, of what, the user's own frames, and the causes below. */
+    /** The failure as text: the site, the error, the program's own frames, and the causes. */
     public static String describe(String site, Throwable failure) {
         StringBuilder text = new StringBuilder("Uncaught in ").append(site.isEmpty() ? "an unnamed thread" : site);
         append(text, ": ", failure, Collections.newSetFromMap(new IdentityHashMap<>()));

@@ -5,9 +5,11 @@ import java.util.List;
 import java.util.function.UnaryOperator;
 
 /**
- * A stack as a user reads it: only frames of the program, each function once and named as in its source, repeated frames folded.
+ * Prints a stack for a user: only frames of the program, each function once and named as in its source,
+ * repeated frames folded.
  *
- * <p>Clojure calls one function by up to two frames of one class, {@code invoke} and {@code invokeStatic}: they are one line here.
+ * <p>Clojure calls one function by up to two frames of one class, {@code invoke} and {@code invokeStatic}.
+ * Here they are one line.
  */
 public final class Frames {
     private static final int LONGEST_CYCLE = 8; // of functions that call each other
@@ -24,19 +26,20 @@ public final class Frames {
             "magnetar.sys$", "magnetar.sys.", "magnetar.table$", "magnetar.table.", "magnetar.task$", "magnetar.task.",
             "magnetar.test$", "magnetar.test.", "magnetar.timer$"};
 
-    // Set or read by any thread: from the name of a class to that of the function.
+    // Set or read by any thread: maps the name of a class to the name of its function.
     private static volatile UnaryOperator<String> names = UnaryOperator.identity();
 
     private Frames() {}
 
-    /** Sets how the class of a function is named. */
+    /** Sets the function that maps the class of a function to its name. */
     public static void setNames(UnaryOperator<String> next) {
         names = next;
     }
 
     /**
-     * The frames of the program alone, or all if there are none: for an error that says what another one did. A printer that cuts the stack of
-     * the cause where the two meet would else cut off the frames of the user.
+     * The frames of the program alone, or all frames if the program has none. For an error that wraps another
+     * one: a printer that omits the frames which an error shares with its cause would otherwise omit the
+     * program's own frames.
      */
     public static StackTraceElement[] own(StackTraceElement[] frames) {
         List<StackTraceElement> own = new ArrayList<>();
@@ -97,7 +100,7 @@ public final class Frames {
         }
     }
 
-    // A recursion without an end leaves a thousand lines.
+    // An infinite recursion leaves a thousand lines.
     private static List<String> folded(List<String> lines) {
         List<String> folded = new ArrayList<>();
         int i = 0;
@@ -132,7 +135,7 @@ public final class Frames {
         return (end - from) / cycle;
     }
 
-    /** True if the class is neither of Clojure, nor of this library, nor of the JDK. */
+    /** True if the class belongs neither to Clojure, nor to this library, nor to the JDK. */
     public static boolean isOfProgram(String className) {
         for (String prefix : FOREIGN) {
             if (className.startsWith(prefix)) {

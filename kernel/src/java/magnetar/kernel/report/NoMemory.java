@@ -1,13 +1,14 @@
 package magnetar.kernel.report;
 
 /**
- * What a thread does with an error that nobody catches, where the program has set no handler: the same as the JVM, except when memory has ended. The JVM prints the
- * stack then, which needs memory, and so says only that its handler has failed too. This one reports the failure, for which {@link Reserve} has memory.
+ * The default handler of uncaught exceptions, if the program has set none. It does what the JVM does, except
+ * when memory has run out. Printing a stack needs memory, so the JVM would only say that its handler has
+ * failed too. This handler reports the failure, for which {@link Reserve} has memory.
  */
 public final class NoMemory implements Failures.Handler {
     private NoMemory() {}
 
-    /** Makes it the default handler, unless the program has set one, and sets memory aside for its reports. */
+    /** Makes it the default handler, unless the program has set one, and reserves memory for its reports. */
     public static void install() {
         Reserve.refill();
         if (Thread.getDefaultUncaughtExceptionHandler() == null) {

@@ -1,10 +1,10 @@
 package magnetar.kernel.report;
 
-/** An error without a stack that ends a fiber which has to end: no failure, and so never reported. */
+/** An error without a stack that ends a fiber which has to end. It is not a failure, and never reported. */
 public abstract class Unwinding extends Error {
     private static final long serialVersionUID = 1L;
 
-    /** For subclasses, which say what has to end in {@link #getMessage}. */
+    /** For subclasses, which say in {@link #getMessage} why the fiber has to end. */
     protected Unwinding() {
         super(null, null, true, false);
     }

@@ -2,17 +2,20 @@ package magnetar.kernel.sched;
 
 import java.util.function.IntSupplier;
 
-/** What the ticker tells all fibers: how often one of them has waited too long for a carrier. */
+/**
+ * How the ticker asks all fibers to leave their carriers: it counts how often a fiber has waited too long for
+ * one.
+ */
 public final class Delays {
     // Written by the ticker, read by each operation of each fiber.
     private static volatile int count;
 
-    // Set once, when there are fibers.
+    // Set when the class Fibers is initialized.
     private static volatile IntSupplier fibers = () -> 0;
 
     private Delays() {}
 
-    /** How many there were. A fiber that sees another number than before leaves its carrier once. */
+    /** The count. A fiber that sees it changed leaves its carrier once. */
     public static int count() {
         return count;
     }
@@ -22,7 +25,7 @@ public final class Delays {
         count++;
     }
 
-    /** Sets what counts the fibers. */
+    /** Sets the function that counts the fibers. */
     public static void setFibers(IntSupplier counter) {
         fibers = counter;
     }

@@ -5,13 +5,15 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MutableCallSite;
 
 /**
- * Fault points. A fault point does something wrong while a test has planted the defect of its name. {@code kernel/mutants/faults.edn} names the check that
- * must find it. This class is in the lowest package, so that every package can use it.
+ * Fault points: places where the kernel does something wrong while a test has planted the defect of that
+ * name. {@code kernel/mutants/faults.edn} names the check that must find it. This class is in the lowest
+ * package, so that every package can use it.
  *
  * <p>Invariants:
  * <ol>
- *   <li>While nothing is planted, what is planted is a constant null to the compiler, and a fault point folds away.
- *   <li>To ask allocates nothing, since a process may end because memory has: no text is a name here, since the JVM makes a text when its line first runs.
+ *   <li>While no defect is planted, the compiler sees a constant null, and a fault point folds away.
+ *   <li>{@link #isPlanted} allocates nothing, since a process may be ending because memory has run out. So
+ *       defects are not named by strings: the JVM allocates a string constant when its line first runs.
  * </ol>
  */
 public enum Fault {

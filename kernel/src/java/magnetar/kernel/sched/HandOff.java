@@ -11,41 +11,52 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Wakes a fiber on the waker's own carrier, without waking another carrier for it. Most wakers are about to park, and the woken fiber runs next on their core:
- * 0.2 us for a wake-up instead of 0.5 to 1.
+ * Wakes a fiber on the waker's own carrier, without waking another carrier for it. Most wakers are about to
+ * park, and then the woken fiber runs next on their core: a wake-up takes 0.2 us instead of 0.5 to 1.
  *
- * <p>What {@code LockSupport.unpark} does to a plainly parked virtual thread is done here as well (PARKED to UNPARKED, then the submission), but the
- * submission is lazy: it signals nobody. The permit, which the JDK sets first, is not set: a thread that goes on from UNPARKED
- * needs none. And if the thread has meanwhile woken and parked in another way, the change of its state fails; a permit that was set for it by then would let nobody
- * wake it.
+ * <p>For a plainly parked virtual thread this does what {@code LockSupport.unpark} does: it changes PARKED to
+ * UNPARKED, then submits the continuation. The submission is lazy, that is, it signals no carrier. The JDK
+ * also sets the permit first; this does not. A thread that continues from UNPARKED needs no permit. If the
+ * thread has meanwhile woken and parked in another way, the state change fails. A permit set before that
+ * would make the fallback {@code unpark} do nothing.
  *
  * <p>Invariants:
  * <ol>
- *   <li>Only a target that is plainly parked, on the JDK's scheduler, is handed over, by a virtual thread that is on it as well. All others
- *       (parked with a time, pinned, about to park, platform threads) are woken by {@code LockSupport.unpark}.
- *   <li>A fiber hands over once between two parks: when it parks, one fiber can follow it on its carrier. Each further one that it wakes is submitted with a
- *       signal, so that another carrier comes, which may take the first one as well.
- *   <li>While a carrier is idle, a fiber that was handed over waits no more than three ticks of the {@link Ticker}. The ticker is reminded after each lazy
- *       submission, and {@link #mayBeStranded} is true as long as the fiber lies in a queue. While all carriers compute it waits for one of them.
- *   <li>Threads that a platform thread starts or wakes lie in the pool's queue of submissions, outside of the queues of the carriers. A carrier that has run a fiber
- *       which was woken here takes up to {@value #SHARE} of them to the end of its own queue: at {@link Schedulable#looksOutside some turns} of each fiber, and when
- *       the ticker {@link Ticker#takeOutside says} that some may wait there. If it has taken so many that there may be more, it says so itself. So they have their
- *       turn among the fibers that wake each other.
+ *   <li>A hand-over needs a target that is plainly parked and a waker that is a virtual thread, both on the
+ *       JDK's scheduler. All other targets (parked with a time limit, pinned, about to park, platform
+ *       threads) get {@code LockSupport.unpark}.
+ *   <li>A fiber hands over at most once between two parks, because one fiber can follow it on its carrier.
+ *       Each further fiber that it wakes is submitted with a signal. The carrier that this wakes may also
+ *       steal the fiber handed over first.
+ *   <li>While a carrier is idle, a fiber that was handed over waits at most three ticks of the
+ *       {@link Ticker}. Each lazy submission reminds the ticker, and {@link #mayBeStranded} is true as long
+ *       as the fiber is in a queue. While all carriers are busy, the fiber waits for one of them.
+ *   <li>Fibers that a platform thread starts or wakes are external submissions: they are in the pool's
+ *       submission queue, not in a carrier's queue. A carrier that has run a fiber woken here moves up to
+ *       {@value #SHARE} of them to the end of its own queue. It does so at
+ *       {@link Schedulable#looksOutside some time slices} of each fiber, and when the ticker
+ *       {@link Ticker#takeOutside reports} that some may wait. A carrier that has moved a full batch reports
+ *       the same. So external submissions get their turn among fibers that wake each other.
  * </ol>
  *
- * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on {@code --add-opens java.base/java.lang=ALL-UNNAMED}, or
- * {@code =magnetar.kernel} on the module path; where that is closed
- * or looks different, or the JDK is newer than those it was proved on, it is off, and fibers are woken by {@code LockSupport.unpark}. The JDK pins
- * the waker during the submission, so that it stays on the carrier whose queue it adds to.
+ * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on
+ * {@code --add-opens java.base/java.lang=ALL-UNNAMED}, or {@code =magnetar.kernel} on the module path. It is
+ * off where that is closed or looks different, and on a JDK newer than those it was tested on. Then
+ * {@code LockSupport.unpark} wakes the fibers. The JDK pins the waker during the submission, so that it stays
+ * on the carrier whose queue it adds to.
  *
- * <p>Source of the look outside: Go's scheduler, which takes from the global queue at every 61st turn.
- * Refused: the JDK's own {@code lazySubmitRunContinuation}, which submits with a signal when a virtual thread calls it; a scheduler of our own (docs/decisions/0008).
+ * <p>Source of the polling: Go's scheduler, which takes from the global queue at every 61st turn. Rejected:
+ * the JDK's own {@code lazySubmitRunContinuation}, which submits with a signal when a virtual thread calls
+ * it; a scheduler of our own (docs/decisions/0008).
  */
 public final class HandOff implements Scheduler {
-    /** How often the queues are looked at, some microseconds in all: two fibers that answer each other leave them empty several times meanwhile. */
+    /**
+     * How often the queues are checked, some microseconds in all. Two fibers that answer each other leave
+     * them empty several times meanwhile.
+     */
     private static final int LOOKS = 64;
 
-    /** How many are taken in at once, some tens of microseconds' work. */
+    /** The largest batch of external submissions, some tens of microseconds of work. */
     private static final int SHARE = 256;
 
     private static final Inside INSIDE = Scheduler.mayLookInside() ? Inside.open() : null;
@@ -69,7 +80,7 @@ public final class HandOff implements Scheduler {
         Way way;
         try {
             way = tryToWake(thread, target, waker);
-        } catch (OutOfMemoryError noRoom) { // before anything was changed; the JDK waits until it has room
+        } catch (OutOfMemoryError noRoom) { // nothing was changed yet; unpark waits for memory
             way = Way.NOT;
         }
         if (way == Way.NOT) {
@@ -94,21 +105,24 @@ public final class HandOff implements Scheduler {
 
     /** How a thread was woken. */
     enum Way {
-        /** It was not. */
+        /** Not woken. */
         NOT,
         /** Submitted with a signal. */
         SIGNALLED,
-        /** Lazily. */
+        /** Submitted lazily. */
         HANDED_OVER
     }
 
-    /** Wakes the thread, on which the target runs, if it is plainly parked and the current thread, on which the waker runs, is on its scheduler; else nothing was done. */
+    /**
+     * Wakes the thread of the target if invariant 1 allows a hand-over; else does nothing. The waker runs on
+     * the current thread.
+     */
     static Way tryToWake(Thread thread, Schedulable target, Schedulable waker) {
         if (!ON || waker == null || !thread.isVirtual() || SCHEDULER.get(thread) != POOL || SCHEDULER.get(Thread.currentThread()) != POOL) {
             return Way.NOT;
         }
         boolean lazy = !waker.hasHandedOver() || Fault.HAND_OFF_TWICE_BETWEEN_PARKS.isPlanted();
-        Resumption resumption = resumption(target, lazy); // before the state is changed: there may be no memory
+        Resumption resumption = resumption(target, lazy); // may fail for lack of memory, so before the CAS
         if (resumption == null || !STATE.compareAndSet(thread, PARKED, UNPARKED)) {
             return Way.NOT;
         }
@@ -122,8 +136,8 @@ public final class HandOff implements Scheduler {
     }
 
     /**
-     * True if somebody waits for a carrier that may not come: from outside, or in the queue of one that goes on computing. If they are seen
-     * empty once, nobody in them is stuck.
+     * True if a fiber may wait for a carrier that does not come: as an external submission, or in the queue
+     * of a carrier that stays busy. A fiber in these queues is not stuck if they are seen empty once.
      */
     @Override
     public boolean mayBeStranded() {
@@ -139,7 +153,7 @@ public final class HandOff implements Scheduler {
         return true;
     }
 
-    /** Null if there is no memory for it: the JDK's own way waits until there is. */
+    /** Null if there is no memory for it. The caller then uses {@code unpark}, which waits until there is. */
     private static Resumption resumption(Schedulable fiber, boolean lazy) {
         try {
             return new Resumption(fiber, lazy);
@@ -148,7 +162,8 @@ public final class HandOff implements Scheduler {
         }
     }
 
-    // The last argument lets the JDK wait for memory and try again, so that this does not fail once the state was changed.
+    // The last argument makes the JDK wait for memory and retry, so that this cannot fail after the state was
+    // changed.
     private static void submit(Thread target, Executor how) {
         try {
             SUBMIT.invokeExact(target, how, true);
@@ -159,7 +174,7 @@ public final class HandOff implements Scheduler {
         }
     }
 
-    /** What is needed of the inside of virtual threads. */
+    /** The private parts of virtual threads that are used here. */
     private record Inside(MethodHandle submit, VarHandle state, VarHandle scheduler, int parked, int unparked,
             ForkJoinPool pool) {
 
@@ -168,7 +183,7 @@ public final class HandOff implements Scheduler {
             return Class.forName("java.lang.VirtualThread").isInstance(Thread.ofVirtual().unstarted(() -> {}));
         }
 
-        /** Null if it is closed, or looks different from what is expected. */
+        /** Null if the class is closed, or does not look as expected. */
         static Inside open() {
             try {
                 Class<?> c = Class.forName("java.lang.VirtualThread");
@@ -187,7 +202,10 @@ public final class HandOff implements Scheduler {
         }
     }
 
-    /** A fiber to be run, for the pool, and how it gets there. It never counts as done, since nobody waits for it: that saves a compare-and-set. */
+    /**
+     * A fiber to run, as a task of the pool, and how to submit it. It never counts as done: no thread joins
+     * it, and that saves a CAS.
+     */
     private static final class Resumption extends ForkJoinTask<Void> implements Executor {
         private static final long serialVersionUID = 1L;
         private final transient Schedulable fiber;
@@ -229,7 +247,10 @@ public final class HandOff implements Scheduler {
             Ticker.tellOutside();
         }
 
-        /** Puts it at the end of this carrier's queue, or runs it at once if there is no room; false then. */
+        /**
+         * Adds the task to the end of this carrier's queue and returns true. If there is no room, runs it at
+         * once and returns false.
+         */
         private static boolean takeIn(ForkJoinTask<?> task) {
             try {
                 task.fork();
@@ -242,7 +263,7 @@ public final class HandOff implements Scheduler {
 
         private static void runNow(ForkJoinTask<?> task) {
             if (task instanceof Resumption r) {
-                r.exec(); // to invoke it is to wait until it counts as done
+                r.exec(); // invoke would wait until the task counts as done, which it never does
             } else {
                 task.quietlyInvoke();
             }

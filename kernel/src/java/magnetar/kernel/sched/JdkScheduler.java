@@ -2,7 +2,7 @@ package magnetar.kernel.sched;
 
 import java.util.concurrent.locks.LockSupport;
 
-/** The JDK's own way. */
+/** Wakes threads by {@link LockSupport#unpark}, and starts each of them plainly. */
 final class JdkScheduler implements Scheduler {
     @Override
     public void wake(Thread thread, Schedulable target, Schedulable waker) {

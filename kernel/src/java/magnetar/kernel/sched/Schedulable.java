@@ -1,13 +1,13 @@
 package magnetar.kernel.sched;
 
-/** What a scheduler asks of a fiber. */
+/** A fiber as a scheduler sees it. */
 public interface Schedulable {
-    /** True if it has woken another one by a hand-over since it last parked. Asked by its own thread. */
+    /** True if this fiber has handed its carrier over since it last parked. Called on its own thread. */
     boolean hasHandedOver();
 
-    /** Told that it wakes another one by a hand-over, on its own thread. */
+    /** Records that this fiber hands its carrier over. Called on its own thread. */
     void handsOver();
 
-    /** True at some of its turns: the carrier that runs it then is to take in threads that wait outside of its queue. */
+    /** True at some time slices of the fiber: its carrier then polls external submissions. */
     boolean looksOutside();
 }

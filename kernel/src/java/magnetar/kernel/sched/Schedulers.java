@@ -5,7 +5,7 @@ public final class Schedulers {
     private static final Scheduler CHOSEN = HandOff.isOn() ? new HandOff() : new JdkScheduler();
 
     static {
-        CHOSEN.startsUntracked(); // to find out takes a thread, which no simulation may see
+        CHOSEN.startsUntracked(); // here, because the first call may start a thread: not in a simulation
         Ticker.tickFor(CHOSEN);
     }
 

@@ -3,42 +3,55 @@ package magnetar.kernel.sched;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * A platform thread that ticks while fibers wake each other, and sees to it that those run whom the carriers do not come to by themselves.
+ * The scheduler monitor: a platform thread that ticks while fibers wake each other, and runs those that no
+ * carrier would reach.
  *
- * <p>A carrier runs what is in its own queue before it looks at what came from outside: fibers that a platform thread started or woke, a timer for
- * instance. Two fibers that answer each other for ever keep that queue from running empty, so that all others would wait for ever. And a carrier
- * that sleeps is not told of a fiber that was handed over lazily ({@link HandOff}). So a tick that finds somebody who may wait for too long starts a probe
- * from outside, an ordinary submission, unless the last one has not run yet. Without need it starts none: a probe wakes a carrier, which takes one of two
- * fibers that answer each other, and both go on from core to core (rendezvous 240 ns instead of 175). While a probe has not run, the carriers are told to
- * look {@link #takeOutside outside} of their queues, which {@link HandOff} does for them: the probe and all others who wait there get into the queues.
+ * <p>A carrier polls external submissions only when its own queue is empty. Two fibers that answer each other
+ * for ever keep that queue from running empty, so a fiber that a timer woke would wait for ever. Also, a
+ * sleeping carrier gets no signal for a fiber that was handed over lazily ({@link HandOff}). So a tick that
+ * finds a fiber which may wait too long submits a probe, an empty virtual thread, from outside; but not while
+ * the last probe has not run. Unneeded probes cost: each wakes a carrier, which steals one of two fibers that
+ * answer each other (rendezvous 240 ns instead of 175). While a probe has not run, {@link #takeOutside} tells
+ * the carriers to poll external submissions, which {@link HandOff} does. That moves the probe, and the fibers
+ * queued with it, into the carriers' queues.
  *
  * <p>Invariants:
  * <ol>
- *   <li>After a reminder there is a tick, within three times {@value #TICK_NANOS} ns, that starts a probe; or finds one that has not run, which
- *       keeps a carrier from going to sleep; or sees that nobody waits outside and that the queues of the carriers run empty ({@link Scheduler#mayBeStranded}). {@code pending}
- *       is written before {@code asleep} is read; the ticker writes {@code asleep} before it reads {@code pending}.
- *   <li>At each tick that finds a probe which has not run, and after each start of one, {@code outside} is true until a carrier has seen it.
- *   <li>Each {@value #PATIENCE} ticks in a row that a probe has not run, every fiber steps aside once, at its next operation ({@link Delays}): the queues of
- *       the carriers run empty, and whoever stepped aside comes back from outside. This is for schedulers that hand nobody over, and for fibers that only
- *       yield, where no carrier takes in what waits outside. They step aside once and not until the probe has run, since a probe is late too where a program starts
- *       many fibers from outside.
- *   <li>Where fibers are handed over they step aside also after {@value #LONG_PATIENCE} ticks in a row at which a fiber may be stranded; the more fibers there
- *       are, the later. This is for a fiber in the queue of a carrier that computes, while fibers on the other carriers answer each other and take the probes in,
- *       so that no probe is late.
- *   <li>There is at most one probe, and no tick while nobody reminds and no probe is under way.
+ *   <li>After a reminder a tick follows within three times {@value #TICK_NANOS} ns that does one of three
+ *       things. It starts a probe. Or it finds one that has not run, which keeps a carrier from going to
+ *       sleep. Or it sees that no external submission waits and that the carriers' queues run empty
+ *       ({@link Scheduler#mayBeStranded}). No reminder is lost: the reminder writes {@code pending}, then
+ *       reads {@code asleep}; the ticker writes {@code asleep}, then reads {@code pending}. At least one sees
+ *       the other.
+ *   <li>After each start of a probe, and each tick that finds it not run, {@code outside} is true until a
+ *       carrier has read it.
+ *   <li>After each {@value #PATIENCE} ticks in a row at which a probe has not run, every fiber steps aside
+ *       once, at its next operation ({@link Delays}): it parks for a moment. Then the carriers' queues run
+ *       empty, and the fibers return as external submissions. This serves schedulers without hand-over and
+ *       fibers that only yield, where no carrier polls external submissions. A fiber steps aside once and not
+ *       until the probe has run, because a program that starts many fibers from outside delays the probe too.
+ *   <li>With hand-over, fibers also step aside after {@value #LONG_PATIENCE} ticks in a row at which a fiber
+ *       may be stranded, and later if there are many fibers. This serves a fiber in the queue of a busy
+ *       carrier. Fibers on the other carriers may answer each other meanwhile and run the probes, so that no
+ *       probe is late.
+ *   <li>There is at most one probe. The ticker does not tick while there is neither a reminder nor a probe.
  * </ol>
+ *
+ * <p>Compare Go's {@code sysmon}.
  */
 public final class Ticker {
     private static final long TICK_NANOS = 1_000_000;
     private static final long LOOK_AGAIN_NANOS = TICK_NANOS / 10;
     private static final int PATIENCE = 10;
     private static final int LONG_PATIENCE = 100;
-    private static final int FIBERS_FOR_A_TICK = 4; // each that steps aside parks for a moment: the more there are, the longer it is put off
 
-    // Written by whoever wakes, taken back by the ticker.
+    // Stepping aside costs each fiber a park, so many fibers do it less often.
+    private static final int FIBERS_FOR_A_TICK = 4;
+
+    // Set by a thread that wakes fibers, cleared by the ticker.
     private static volatile boolean pending;
 
-    // Set by the ticker, or by a carrier that has left some; taken back by a carrier.
+    // Set by the ticker, or by a carrier that has left some submissions; cleared by a carrier.
     private static volatile boolean outside;
 
     // Written by the ticker.
@@ -47,10 +60,13 @@ public final class Ticker {
 
     // Only accessed by the ticker.
     private static Thread probe;
-    private static int waited; // ticks of this probe
-    private static int crowded; // ticks since one at which nobody was stranded, or since all stepped aside
+    private static int waited; // ticks for which this probe has not run
+    private static int crowded; // ticks since no fiber could be stranded, or since all fibers stepped aside
 
-    /** Linked while there is memory for it: a lambda whose linkage memory did not suffice for may stay broken for ever. */
+    /**
+     * Linked at start-up, while there is memory: a lambda whose linkage ran out of memory may stay broken for
+     * ever.
+     */
     static final Runnable NOTHING = () -> {};
 
     // Set once, before the first tick.
@@ -59,12 +75,12 @@ public final class Ticker {
 
     private Ticker() {}
 
-    /** The clock of {@code System.nanoTime} at the last tick, some milliseconds ago at most; 0 if none is recent. */
+    /** {@code System.nanoTime} at the last tick, some milliseconds ago at most; 0 if no tick is recent. */
     public static long lastTick() {
         return lastTick;
     }
 
-    /** Makes it tick, if it does not. */
+    /** Makes the ticker tick, if it sleeps. */
     public static void remind() {
         if (!pending) {
             pending = true;
@@ -74,12 +90,12 @@ public final class Ticker {
         }
     }
 
-    /** Somebody may wait outside of the carriers' queues. */
+    /** Records that external submissions may wait. */
     static void tellOutside() {
         outside = true;
     }
 
-    /** True if it was said since the last call that somebody may wait outside. Takes that back. */
+    /** True if {@link #tellOutside} was called since the last call of this method, which clears it. */
     static boolean takeOutside() {
         boolean told = outside;
         if (told) {
@@ -102,7 +118,7 @@ public final class Ticker {
                 LockSupport.parkNanos(TICK_NANOS);
                 look();
             } catch (Throwable noRoom) {
-                pending = true; // no probe: at the next tick again
+                pending = true; // the probe could not start: the next tick tries again
             }
         }
     }
@@ -122,7 +138,7 @@ public final class Ticker {
                 crowded = 0;
             }
         } else if (scheduler.handsOver() && scheduler.mayBeStranded()) {
-            probe(); // handed over at the last tick, when its queue seemed empty
+            probe(); // a fiber was handed over at the last tick, while its queue seemed empty
         } else {
             crowded = 0;
             sleep();
@@ -137,7 +153,10 @@ public final class Ticker {
         }
     }
 
-    /** Looks twice: the ticker itself may have taken the core of a carrier, whose queue stands still meanwhile. */
+    /**
+     * Checks twice: the ticker may have taken the core of a carrier, so that its queue does not move during
+     * one check.
+     */
     private static boolean isNeeded() {
         if (!scheduler.mayBeStranded()) {
             return false;

@@ -6,17 +6,20 @@ import java.lang.invoke.MethodType;
 import java.lang.invoke.VarHandle;
 
 /**
- * Starts a virtual thread that no list of the JVM's holds, so that it is collected when nobody can reach what it waits for.
+ * Starts a virtual thread that is in no list of the JVM, so that it is collected when nothing can wake it any
+ * more.
  *
- * <p>What {@code VirtualThread.start} does is done here as well, but for one thing: the thread is given the root container, and is not put
- * into its set. It leaves that set at its end as all others do, which does nothing to a set that it is not in.
+ * <p>This does what {@code VirtualThread.start} does, with one exception: the thread gets the root container,
+ * but is not added to that container's set. At its end it removes itself from the set like every thread,
+ * which does nothing to a set that does not hold it.
  *
- * <p>Invariant: a thread is started once, here or elsewhere, and by its starter alone: NEW goes to STARTED by one compare-and-set. One that could
- * not be submitted is TERMINATED, as the JDK has it.
+ * <p>Invariant: a thread is started once, here or elsewhere. The CAS from NEW to STARTED decides which
+ * starter wins. A thread that could not be submitted becomes TERMINATED, as in the JDK.
  *
- * <p>Relies on the inside of {@code java.lang.VirtualThread}, as {@link HandOff} does, which alone uses this; off where the JVM's own
- * root counts what it does not hold ({@code -Djdk.trackAllThreads=false}). What starts so is in no thread dump of {@code jcmd}: the list of
- * fibers has it. Refused: the same for fibers that somebody owns, which the JVM may show.
+ * <p>Relies on the inside of {@code java.lang.VirtualThread}, as {@link HandOff} does, its only user. It is
+ * off where the JVM's root container only counts its threads ({@code -Djdk.trackAllThreads=false}). Threads
+ * started here are missing from the thread dumps of {@code jcmd}; the list of fibers has them. Rejected: the
+ * same for fibers that have an owner, which the JVM may well show.
  */
 final class Untracked {
     private static final Inside INSIDE = Scheduler.mayLookInside() ? Inside.open() : null;
@@ -30,12 +33,15 @@ final class Untracked {
 
     private Untracked() {}
 
-    /** True if threads are started so. Asked first outside of simulations: to find out takes a thread that no seed orders. */
+    /**
+     * True if threads are started this way. First called outside of simulations, because it starts a thread
+     * that no seed orders.
+     */
     static boolean isOn() {
         return ON;
     }
 
-    /** True if the virtual thread was started; else nothing was done. */
+    /** Starts the virtual thread and returns true, or does nothing and returns false. */
     static boolean start(Thread thread) {
         if (!ON || !STATE.compareAndSet(thread, NEW, STARTED)) {
             return false;
@@ -63,10 +69,10 @@ final class Untracked {
         }
     }
 
-    /** What is needed of the inside of virtual threads. */
+    /** The private parts of virtual threads that are used here. */
     private record Inside(VarHandle state, MethodHandle admit, MethodHandle submit, MethodHandle giveUp, int fresh, int started) {
 
-        /** Null if it is closed, or is not what this JDK was known by. */
+        /** Null if the class is closed, or does not look as expected. */
         static Inside open() {
             try {
                 Class<?> c = Class.forName("java.lang.VirtualThread");
@@ -82,7 +88,7 @@ final class Untracked {
             }
         }
 
-        /** Gives a thread the container that a plainly started one has. */
+        /** Gives a thread the container that a plainly started thread has. */
         private static MethodHandle admission(MethodHandles.Lookup in) throws Throwable {
             Class<?> container = Thread.class.getDeclaredMethod("threadContainer").getReturnType();
             Object root = in.findVirtual(Thread.class, "threadContainer", MethodType.methodType(container)).invoke(Thread.startVirtualThread(() -> {}));

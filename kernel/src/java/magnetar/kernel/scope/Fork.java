@@ -19,13 +19,15 @@ import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Waits;
 
 /**
- * A computation that a scope owns, on a fiber of its own. As a gate it opens when the computation has ended.
+ * A computation that a scope owns, on a fiber of its own. As a {@link Gate} it opens when the computation has
+ * ended.
  *
- * <p>Invariant: value and error are written once. Then the fiber leaves the list of fibers, then the scope learns of the end, then the gate
- * opens: who joins a fork and starts the next one does not meet the former under the scope's lock.
+ * <p>Invariant: value and error are written once. Then the fiber leaves the list of fibers, then the scope
+ * learns of the end, then the gate opens. So a thread that joins one fork and starts the next does not meet
+ * the ended one under the scope's lock.
  */
 public final class Fork extends Gate implements Future<Object> {
-    // Set once by the face, read by any thread.
+    // Set once by the Clojure API, read by any thread.
     private static volatile BiFunction<String, Fork, RuntimeException> refusal = (message, fork) -> new IllegalStateException(message);
 
     private final Scope scope;
@@ -49,7 +51,10 @@ public final class Fork extends Gate implements Future<Object> {
         this.daemon = daemon;
     }
 
-    /** Sets what makes the error of a join that would wait for itself; the face's carries data. */
+    /**
+     * Sets the function that makes the error of a join that would wait for itself. The Clojure API's error
+     * carries data.
+     */
     public static void setRefusal(BiFunction<String, Fork, RuntimeException> maker) {
         refusal = maker;
     }
@@ -68,7 +73,7 @@ public final class Fork extends Gate implements Future<Object> {
         return site;
     }
 
-    /** True if the scope does not wait for it but ends it. */
+    /** True if the scope does not wait for it, but cancels it at its end. */
     public boolean isDaemon() {
         return daemon;
     }
@@ -78,7 +83,7 @@ public final class Fork extends Gate implements Future<Object> {
         return fiber;
     }
 
-    /** What it computed, once the gate is open; null if it failed. */
+    /** Its result, once the gate is open; null if it failed. */
     public Object value() {
         return value;
     }
@@ -94,7 +99,7 @@ public final class Fork extends Gate implements Future<Object> {
         return isOpen() && error != null && (error instanceof Cancelled || isDoomed() && Cancelled.isBehind(error));
     }
 
-    /** True if it was cancelled, be it alone or with its scope; it may have ended in another way all the same. */
+    /** True if it was told to end, alone or with its scope. It may still have ended in another way. */
     public boolean isDoomed() {
         return fiber.cause() != null || scope.isCancelled();
     }
@@ -111,7 +116,10 @@ public final class Fork extends Gate implements Future<Object> {
         return !isOpen();
     }
 
-    /** Its value, once it has ended; throws what it threw as the cause of an {@link ExecutionException} that names the fork. */
+    /**
+     * Its value, once it has ended. If it threw, an {@link ExecutionException} that names the fork and has
+     * that as its cause.
+     */
     @Override
     public Object get() throws InterruptedException, ExecutionException {
         await(Durations.INFINITE);
@@ -126,7 +134,7 @@ public final class Fork extends Gate implements Future<Object> {
         return outcome();
     }
 
-    /** Waits until it has ended, for so many nanoseconds; true if it has. */
+    /** Waits at most so many nanoseconds until it has ended; true if it has. */
     public boolean await(long nanos) throws InterruptedException {
         if (!isOpen()) {
             refuseOwn(Fiber.current());
@@ -134,12 +142,15 @@ public final class Fork extends Gate implements Future<Object> {
         return Waits.await(this, WaitReason.FORK_JOIN, this, nanos);
     }
 
-    /** Runs the callback when it has ended, on its fiber, or at once if it has. It has to be short, and not to fail. */
+    /**
+     * Runs the callback on the fork's fiber when it has ended, or at once if it has ended already. It must be
+     * short and must not throw.
+     */
     public void whenEnded(Runnable callback) {
         boolean added = add(new Waiter() {
             @Override
             public long id() {
-                return 0; // claimed alone, so in no order
+                return 0; // claimed alone, so it needs no place in the order
             }
 
             @Override
@@ -180,12 +191,15 @@ public final class Fork extends Gate implements Future<Object> {
         return (error instanceof Cancelled ? error : (fiber.cause() != null ? fiber.cause() : scope.cause()).toError()).getMessage();
     }
 
-    /** Cancels it alone: its next kernel operation, or the one it waits in, throws {@link Cancelled}. */
+    /**
+     * Cancels this fork alone: its next kernel operation, or the one that it waits in, throws
+     * {@link Cancelled}.
+     */
     public void cancel(Object why) {
         fiber.doom(new Cause.Cancel(why));
     }
 
-    /** The fiber's side. */
+    /** The fiber's part of a fork. */
     private final class Body extends FiberBody {
         private Callable<?> work;
 
@@ -195,7 +209,7 @@ public final class Fork extends Gate implements Future<Object> {
 
         private Callable<?> takeWork() {
             Callable<?> w = work;
-            work = null; // so that what it closes over can be collected while it runs
+            work = null; // so that the objects it closes over can be collected while it runs
             return w;
         }
 

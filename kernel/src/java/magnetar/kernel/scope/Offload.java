@@ -24,18 +24,21 @@ import magnetar.kernel.time.Waits;
 import magnetar.kernel.time.Wheel;
 
 /**
- * Platform threads for work that a virtual thread cannot give its carrier back in: file IO, native calls, loops that only compute.
+ * Platform threads for work during which a virtual thread would hold its carrier: file IO, native calls,
+ * loops that only compute.
  *
  * <p>Invariants:
  * <ol>
- *   <li>At most {@code limit} threads work at a time. One that waits in an operation of the kernel does not count: so work that waits
- *       for other offloaded work, in whatever roundabout way, does not keep that from a thread.
- *   <li>The caller does not return before its work has ended. Cancelling the caller dooms the work, which is a region of the thread it
- *       runs on, and so ends with it: no interrupt reaches the thread's next work.
- *   <li>Work is owned as the caller is: forks and deadlines inside it count as the caller's.
+ *   <li>At most {@code limit} threads work at a time. A thread that waits in an operation of the kernel does
+ *       not count. So work that waits for other offloaded work, even indirectly, does not keep that work from
+ *       getting a thread.
+ *   <li>The caller does not return before its work has ended. The work is a region of the thread it runs on.
+ *       Cancelling the caller cancels that region only, so no interrupt reaches the thread's next work.
+ *   <li>The work has the owner of its caller: forks and deadlines inside it count as the caller's.
  * </ol>
  *
- * <p>Refused: an executor of the JDK (its bound makes nested work deadlock), a thread per call (a start costs 60 us).
+ * <p>Rejected: an executor of the JDK, whose bound makes nested work deadlock; a thread per call, whose start
+ * costs 60 us.
  *
  * <p>Lock order: a call's monitor, the pool's lock, the wheel's.
  */
@@ -43,7 +46,10 @@ public final class Offload {
     private static final long KEEP_ALIVE_NANOS = 10_000_000_000L;
     private static final long LOOK_AGAIN_NANOS = 10_000_000L;
 
-    /** The threads of this JVM: {@code magnetar.offload.threads} many, or 4 for each core and at least 8. */
+    /**
+     * The threads of this JVM. Their limit is {@code magnetar.offload.threads}, by default 4 for each core
+     * and at least 8.
+     */
     public static final Offload SHARED = new Offload(Math.max(1, Integer.getInteger("magnetar.offload.threads",
             Math.max(8, 4 * Runtime.getRuntime().availableProcessors()))));
 
@@ -58,13 +64,13 @@ public final class Offload {
     private int started;
     private boolean watched;
 
-    /** A set of so many threads. */
+    /** A pool of at most so many threads. */
     public Offload(int limit) {
         this.limit = limit;
     }
 
     /**
-     * The numbers of one instant.
+     * A snapshot of the pool.
      *
      * @param limit how many threads may work at a time
      * @param threads how many there are
@@ -73,7 +79,7 @@ public final class Offload {
      */
     public record Info(int limit, int threads, int running, int queued) {}
 
-    /** What goes on now. */
+    /** A snapshot of the pool. */
     public Info info() {
         lock.lock();
         try {
@@ -83,7 +89,10 @@ public final class Offload {
         }
     }
 
-    /** Does the work on a platform thread and parks until it has ended; on a thread of this kind, does it at once. */
+    /**
+     * Does the work on a platform thread, and parks until it has ended. A thread of this kind does it at
+     * once.
+     */
     public Object run(Callable<?> work) throws Throwable {
         Fiber fiber = Fiber.current();
         fiber.enter();
@@ -103,7 +112,7 @@ public final class Offload {
         return call.outcome();
     }
 
-    /** Waits until the call has ended. */
+    /** Waits for the end of the call, as a clean-up in a shield. */
     private record Ending(Call call) implements Runnable {
         @Override
         public void run() {
@@ -144,12 +153,15 @@ public final class Offload {
         }
     }
 
-    /** Adds threads if there is work for them and the limit allows it. While work is queued, looks again: a thread may have begun to wait. */
+    /**
+     * Adds threads if there is work for them and the limit allows it. While work is queued it checks again
+     * later, because a thread may have begun to wait.
+     */
     private void addThreads() {
         int room = limit - workers.size() + waiting();
         for (int missing = Math.min(room, queue.size() - idle); missing > 0; missing--) {
             Worker worker = new Worker(null, World.REAL, Integer.toString(++started));
-            worker.start(); // before it counts: there may be no memory for a thread more
+            worker.start(); // before it is counted, because there may be no memory for another thread
             workers.add(worker);
         }
         if (queue.size() > idle && !watched) {
@@ -158,7 +170,7 @@ public final class Offload {
         }
     }
 
-    /** The next look at a queue that is not empty. */
+    /** The next check of a queue that is not empty. */
     private final class Look extends Timer {
         Look() {
             super(World.REAL.nanoTime() + LOOK_AGAIN_NANOS);
@@ -194,7 +206,7 @@ public final class Offload {
         }
     }
 
-    /** The next work for this thread; null if it has waited long enough and shall end. */
+    /** The next work for this thread; null if it was idle for long enough and has to end. */
     private Call next(Worker worker) {
         lock.lock();
         try {
@@ -220,11 +232,11 @@ public final class Offload {
         try {
             return queued.awaitNanos(nanos);
         } catch (InterruptedException e) {
-            return nanos; // nobody has a reason to interrupt an idle thread
+            return nanos; // an idle thread has no work that could be cancelled
         }
     }
 
-    /** A thread for work; one with work of its own ends after it. */
+    /** A thread for work. A thread that was made for one call ends after it. */
     private final class Worker extends Thread {
         private final Call own;
         private final Fiber fiber;
@@ -250,27 +262,27 @@ public final class Offload {
                     if (goesOn) {
                         call.run(fiber);
                     }
-                } catch (OutOfMemoryError noRoom) { // to wait for work needs some
+                } catch (OutOfMemoryError noRoom) { // waiting for work needs memory
                     LockSupport.parkNanos(LOOK_AGAIN_NANOS);
                 }
             }
         }
     }
 
-    /** One piece of work. Its region is what a cancellation dooms. */
+    /** One piece of work. It is the region that a cancellation of the caller cancels. */
     final class Call extends Region {
         private final Callable<?> work;
         private final Object context;
         private final World world;
         private final Gate ended = new Gate();
 
-        /** Who waits for the end of the work. */
+        /** The fiber that waits for the end of the work. */
         final Fiber caller;
 
         /** The scope that the caller works in, or null. */
         final Scope scope;
 
-        /** When the work that the caller does is cancelled. */
+        /** The instant at which the caller's present work is cancelled. */
         final long deadline;
 
         // Guarded by the monitor.
@@ -322,7 +334,7 @@ public final class Offload {
             on.setContext(null);
             finish();
             on.leaveRegion();
-            Thread.interrupted(); // one that the work sent itself is not for the next
+            Thread.interrupted(); // an interrupt that the work sent to itself must not reach the next work
             ended.open();
         }
 

@@ -25,25 +25,33 @@ import magnetar.kernel.time.Wheel;
 /**
  * Owns the forks that were started in it, and does not end before they have.
  *
- * <p>Use, by the thread that owns it: {@link #open}, forks, {@link #join}, {@link #cancel} if something went wrong, {@link #close}.
+ * <p>Its owner calls: {@link #open}, then {@link #fork}, then {@link #join}, {@link #cancel} if something
+ * failed, and {@link #close}.
  *
  * <p>Invariants:
  * <ol>
- *   <li>A fork is in the list from before its fiber begins until after it has left the list of fibers. CLOSED implies an empty list.
- *   <li>Cancelling happens once. It writes the cause of the region and of each fork in the list before it interrupts; a fork that is
- *       added later finds the scope cancelled and is refused.
- *   <li>No interrupt is sent to the owner after CLOSED; the one that came with the cancellation is withdrawn by closing.
- *   <li>Scopes of one fiber nest. Cancelling an outer one reaches the forks of an inner one through its owner, which it dooms: the
- *       inner scope then cancels its own. So a shield of the owner shields what it waits for.
+ *   <li>A fork is in the list from before its fiber begins until after that fiber has left the list of
+ *       fibers. A CLOSED scope has an empty list.
+ *   <li>A scope is cancelled once. That writes the cause of the region, and of each fork in the list, before
+ *       it interrupts. A fork that is added later finds the scope cancelled and is refused.
+ *   <li>No interrupt is sent to the owner after CLOSED. Closing withdraws the interrupt that came with the
+ *       cancellation.
+ *   <li>Scopes of one fiber nest. Cancelling an outer scope interrupts the owner of the inner one, which then
+ *       cancels its own forks. So a shield of the owner also protects the forks that it waits for.
  * </ol>
  *
- * <p>Source: Trio's nurseries, the JDK's StructuredTaskScope. Differences from the latter: no preview flag; a failing fork also interrupts
- * the owner where it waits, so that a body that waits for something else does not wait in vain; the interrupt is withdrawn.
+ * <p>Source: Trio's nurseries, the JDK's StructuredTaskScope. Differences from the latter: no preview flag; a
+ * failing fork also interrupts the waiting owner, because its body may wait for a result that will not come;
+ * the interrupt is withdrawn.
  *
- * <p>Lock order: the scope's lock is a leaf, but for the joiner, which is called under it and must not call the scope.
+ * <p>Lock order: the scope's lock is the innermost one. The joiner is called under it and must not call the
+ * scope.
  */
 public final class Scope extends Region {
-    /** How long a fork may go on after its cancellation before it is named, unless the owner says otherwise. */
+    /**
+     * How long a fork may run after its cancellation before it is reported, unless the owner sets another
+     * time.
+     */
     public static final long PATIENCE_NANOS = 5_000_000_000L;
 
     private static final LongAdder ALIVE = new LongAdder();
@@ -59,18 +67,18 @@ public final class Scope extends Region {
     private final Joiner joiner;
     private final ReentrantLock lock = new ReentrantLock();
     private final Fiber owner;
-    private final Fiber caller; // who waits for the owner, if that does offloaded work
+    private final Fiber caller; // if the owner does offloaded work: the fiber that waits for it
     private final Scope outer;
     private final long deadline;
 
-    // Set by the owner before the first fork: the face's own.
+    // Set by the owner before the first fork: a value of the Clojure API.
     private Object attachment;
     private long patience = PATIENCE_NANOS;
 
     // Guarded by the lock.
     private State state = State.OPEN;
     private Object why;
-    private boolean cancelsForks; // taken back without the lock: to cancel a fork again does nothing
+    private boolean cancelsForks; // cleared without the lock: cancelling a fork again does nothing
     private Fork first;
     private int awaited;
     private int listed;
@@ -93,7 +101,8 @@ public final class Scope extends Region {
     /**
      * Opens a scope that the current fiber owns.
      *
-     * @param nanos after which it is cancelled; an enclosing scope's deadline counts as well, unless a shield masks it
+     * @param nanos after which it is cancelled; an enclosing scope's deadline applies as well, unless a
+     *     shield masks it
      */
     public static Scope open(String site, Joiner joiner, long nanos) {
         Fiber owner = Fiber.current();
@@ -117,8 +126,8 @@ public final class Scope extends Region {
     }
 
     /**
-     * The innermost scope that this, the current, fiber is in: one that it owns, or that whoever offloaded its work is in, or the one that
-     * owns it; or null.
+     * The innermost scope of this fiber, which is the current one; or null. That is a scope that it owns, the
+     * scope around the work that it does for an offloading fiber, or the scope that owns it.
      */
     public static Scope enclosing(Fiber fiber) {
         Object region = fiber.region();
@@ -128,7 +137,10 @@ public final class Scope extends Region {
         return region instanceof Offload.Call c ? c.scope : fiber.home() instanceof Scope s ? s : null;
     }
 
-    /** The instant at which what this, the current, fiber does now is cancelled; {@link Durations#INFINITE} for never, as in a shield. */
+    /**
+     * The instant at which the present work of this fiber, the current one, is cancelled;
+     * {@link Durations#INFINITE} for never, as in a shield.
+     */
     public static long deadlineOf(Fiber fiber) {
         if (fiber.isShielded()) {
             return Durations.INFINITE;
@@ -140,7 +152,7 @@ public final class Scope extends Region {
         return s == null ? Durations.INFINITE : s.deadline;
     }
 
-    /** How many scopes have not ended. */
+    /** The number of scopes that have not ended. */
     public static long alive() {
         return ALIVE.sum();
     }
@@ -155,22 +167,25 @@ public final class Scope extends Region {
         return deadline;
     }
 
-    /** What the owner attached. */
+    /** The value that the owner attached. */
     public Object attachment() {
         return attachment;
     }
 
-    /** Attaches something of the owner's. */
+    /** Attaches a value. Called by the owner. */
     public void attach(Object thing) {
         attachment = thing;
     }
 
-    /** Sets how many nanoseconds a fork may go on after its cancellation before it is named. */
+    /** Sets for how many nanoseconds a fork may run after its cancellation before it is reported. */
     public void setPatience(long nanos) {
         patience = nanos;
     }
 
-    /** True if this, the current, fiber may fork here: the owner, and fibers that the scope owns, also through scopes that lie inside it. */
+    /**
+     * True if this fiber, the current one, may fork here: the owner, and fibers that this scope or a scope
+     * inside it owns.
+     */
     public boolean admits(Fiber fiber) {
         Scope s = enclosing(fiber);
         while (s != null && s != this) {
@@ -179,13 +194,16 @@ public final class Scope extends Region {
         return s == this;
     }
 
-    /** Who waits for the work that was offloaded to this, the current, fiber; null if nobody. */
+    /** The fiber that waits for the work offloaded to this fiber, which is the current one; or null. */
     private static Fiber callerOf(Fiber fiber) {
         Object region = fiber.region();
         return region instanceof Scope s ? s.caller : region instanceof Offload.Call c ? c.caller : null;
     }
 
-    /** True if the fiber waits for the other, the current, one: it owns a scope that that works in, or has offloaded what it does. */
+    /**
+     * True if the fiber waits for the other one, the current one: it owns a scope around the other's work, or
+     * has offloaded that work.
+     */
     static boolean waitsFor(Fiber fiber, Fiber other) {
         if (callerOf(other) == fiber) {
             return true;
@@ -216,7 +234,10 @@ public final class Scope extends Region {
         }
     }
 
-    /** Runs the clean-up when all forks have ended, the last one that was added first. False if the scope has ended. */
+    /**
+     * Adds a clean-up, which runs when all forks have ended. The one added last runs first. False if the
+     * scope has ended.
+     */
     public boolean onExit(Runnable cleanUp) {
         StackRoom.touch();
         lock.lock();
@@ -239,7 +260,7 @@ public final class Scope extends Region {
         return why;
     }
 
-    /** Starts a fork; null if the scope does not take any more. */
+    /** Starts a fork; null if the scope accepts no more forks. */
     public Fork fork(String name, boolean daemon, Callable<?> work) {
         StackRoom.touch();
         Fork fork = new Fork(this, name, daemon);
@@ -271,7 +292,7 @@ public final class Scope extends Region {
         }
     }
 
-    /** Called by each fork as its very last act. */
+    /** Called by each fork as its last action. */
     void ended(Fork fork) {
         boolean stop;
         Gate nowIdle = null;
@@ -293,7 +314,10 @@ public final class Scope extends Region {
         }
     }
 
-    /** Asks the joiner. One that fails ends the scope, and is reported: the gates have to open all the same. */
+    /**
+     * Asks the joiner. If it throws, that is reported and ends the scope, because the gates have to open in
+     * any case.
+     */
     private boolean decides(Fork fork) {
         try {
             return joiner.ended(fork);
@@ -316,7 +340,7 @@ public final class Scope extends Region {
         awaited -= fork.isDaemon() ? 0 : 1;
     }
 
-    /** Cancels the scope: its body and all its forks. The first call counts. */
+    /** Cancels the scope: its body and all its forks. Only the first call has an effect. */
     public void cancel(Object reason) {
         StackRoom.touch();
         List<Fork> doomed;
@@ -328,7 +352,7 @@ public final class Scope extends Region {
             doomed = forks();
             Cause cause = new Cause.Cancel(reason);
             if (state == State.OPEN) {
-                cancelsForks = true; // until all are told: if memory ends before, the timer of a deadline comes again
+                cancelsForks = true; // until all are cancelled: without memory a deadline tries again
                 state = State.CANCELLED;
                 why = reason;
                 doomRegion(cause);
@@ -361,9 +385,9 @@ public final class Scope extends Region {
     }
 
     /**
-     * Waits, as the owner, until the forks that are no daemons have ended.
+     * Waits until the forks that are not daemons have ended. Called by the owner.
      *
-     * @throws InterruptedException if the owner was interrupted by somebody else
+     * @throws InterruptedException if the owner was interrupted without a cause
      */
     public void join() throws InterruptedException {
         Gate gate = gate(false);
@@ -373,7 +397,7 @@ public final class Scope extends Region {
         owner.check();
     }
 
-    /** A gate that opens when there are no forks to wait for; null if there are none now. */
+    /** A gate that opens when there are no more forks to wait for; null if that is so now. */
     private Gate gate(boolean daemonsToo) {
         lock.lock();
         try {
@@ -385,8 +409,9 @@ public final class Scope extends Region {
     }
 
     /**
-     * Ends the scope, as the owner: cancels what is left, waits until it has ended however long that takes, runs the clean-ups, and
-     * withdraws the interrupt. A fork that goes on for longer than the scope's patience is named through the failure hook.
+     * Ends the scope. Cancels the remaining forks, waits for their end however long that takes, runs the
+     * clean-ups, and withdraws the interrupt. A fork that runs for longer than the scope's patience is
+     * reported to the failure hook. Called by the owner.
      *
      * @return what the clean-ups threw
      */
@@ -407,7 +432,7 @@ public final class Scope extends Region {
         return thrown;
     }
 
-    /** Waits until all has ended, and runs the clean-ups. */
+    /** Waits for the end of all forks, and runs the clean-ups. */
     private final class Ending implements Runnable {
         private final List<Throwable> thrown;
 
@@ -424,7 +449,7 @@ public final class Scope extends Region {
         }
     }
 
-    /** Takes no forks any more, if there are none: the clean-ups may not start one. */
+    /** If no fork is left, refuses forks from now on, because a clean-up must not start one. */
     private boolean endIfIdle() {
         lock.lock();
         try {
@@ -437,7 +462,7 @@ public final class Scope extends Region {
         }
     }
 
-    /** The next clean-up; null if there is none, and then the scope is closed. */
+    /** The next clean-up; null if all have run, which closes the scope. */
     private Runnable nextExit() {
         lock.lock();
         try {
@@ -487,7 +512,7 @@ public final class Scope extends Region {
         }
     }
 
-    /** Who does what the thread does: the thread that it has offloaded its work to, else the thread itself. */
+    /** The thread that does this thread's work: the one that it offloaded its work to, else itself. */
     private static Thread worker(Thread thread) {
         if (thread != null && Parked.waitOf(thread) instanceof Wait w && w.on() instanceof Offload.Call c && c.worker() != null) {
             return c.worker();
@@ -495,7 +520,10 @@ public final class Scope extends Region {
         return thread;
     }
 
-    /** A fork that does not react to its cancellation; the stack is the fork's, or that of the thread it has offloaded its work to. */
+    /**
+     * A fork that does not end after its cancellation. The stack shows the fork's thread, or the thread that
+     * it offloaded its work to.
+     */
     public static final class Stuck extends RuntimeException {
         private static final long serialVersionUID = 1L;
 
@@ -504,7 +532,7 @@ public final class Scope extends Region {
         }
     }
 
-    /** What {@link #why} answers when the deadline was the reason. */
+    /** The result of {@link #why} if the deadline was the reason. */
     public static final Object DEADLINE = new Object() {
         @Override
         public String toString() {

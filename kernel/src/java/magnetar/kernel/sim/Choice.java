@@ -1,35 +1,43 @@
 package magnetar.kernel.sim;
 
 /**
- * What a simulation did that it need not have done. A schedule is the list of these: all else follows from the program.
+ * One choice of a simulation that differs from the default. A schedule is the list of these; the program
+ * determines all else.
  *
  * @param fiber the number of the fiber that had run last
- * @param point how often it had come to a place of this kind: a switch point, an end or a park, a message or a signal that it sends
- * @param what what was done
- * @param target the number of the fiber concerned, of the process, or of milliseconds; -1 if there is none
+ * @param point how many choice points of this kind that fiber had reached: switch points, ends and parks,
+ *     messages or signals
+ * @param what the kind of choice
+ * @param target the number of the fiber, of the process, or of milliseconds; -1 without a target
  */
 public record Choice(int fiber, int point, What what, int target) {
     /** What can be chosen. */
     public enum What {
-        /** Another fiber runs, though this one could have gone on. */
+        /** Another fiber runs, although this one could continue. */
         PREEMPT,
-        /** Another than the first of the runnable fibers runs, where this one waits or has ended. */
+        /** Where this fiber parks or has ended: not the first of the runnable fibers runs. */
         PREFER,
         /** A process is killed. */
         KILL,
-        /** A process at rest is killed, by its serial number. */
+        /** A passivated process is killed. The target is its serial number. */
         KILL_AT_REST,
         /** A message is lost. */
         LOSE,
-        /** A signal arrives so many milliseconds later than it was sent, or with 0 when others had the chance to run; those behind it wait. */
+        /**
+         * A signal is delayed by so many milliseconds; 0 only lets others run first. Later signals of the
+         * pair wait behind it.
+         */
         HOLD,
-        /** Time passes up to the next timer, though there are runnable fibers. */
+        /** Time passes up to the next timer, although there are runnable fibers. */
         HURRY,
-        /** More time passes than up to the next timer. */
+        /** More time passes than until the next timer. */
         DELAY
     }
 
-    /** The kinds of places; each is counted for itself, so that what is left out of a schedule moves little of the rest. */
+    /**
+     * The kinds of choice points. Each is counted separately, so that removing a choice from a schedule moves
+     * few of the others.
+     */
     enum Place {
         SWITCH,
         REST,

@@ -5,15 +5,18 @@ import java.util.Set;
 import java.util.function.Function;
 import java.util.function.Predicate;
 
-/** How a simulation is run. All fields may be set until it is. */
+/** The settings of a simulation. They may be changed until it runs. */
 public final class Config {
-    /** Seeds ids and random numbers of the world. */
+    /** The seed of the world's ids and random numbers. */
     public long seed;
-    /** How many switch points may be reached. */
+    /** The most switch points that may be reached. */
     public long maxSteps = 1_000_000;
-    /** How long, in real time, a fiber may run without reaching one. */
+    /** How long, in real time, a fiber may run without reaching a switch point. */
     public long patienceMillis = 10_000;
-    /** How long, in real time, a deadlock may take to turn out to be the work of another thread. */
+    /**
+     * How long, in real time, to wait at a deadlock: another thread that then wakes a fiber is reported
+     * instead.
+     */
     public int graceMillis = 50;
     /** True to keep a log. */
     public boolean logs;
@@ -21,16 +24,16 @@ public final class Config {
     public Function<Object, String> text = String::valueOf;
     /** The probability of a fault at each point. */
     public double faultRate;
-    /** How many faults there may be. */
+    /** The most faults. */
     public int maxFaults = Integer.MAX_VALUE;
-    /** Which kinds. */
+    /** The kinds of faults. */
     public Set<Choice.What> faults = EnumSet.noneOf(Choice.What.class);
-    /** Which processes may be killed, by what they are called. */
+    /** The labels of the processes that may be killed. */
     public Predicate<String> victims = name -> true;
-    /** The reason that kills. */
+    /** The exit reason of kills. */
     public Object kill;
 
-    /** The plain way. */
+    /** The defaults, without faults. */
     public Config() {}
 
     boolean may(Choice.What what) {

@@ -4,11 +4,14 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 
 /**
- * What the JVM knows of fibers that it makes runnable itself, most of all of those that wait for a monitor. Who leaves a monitor hands it to a thread of the JDK, the unblocker, which makes the next one
- * runnable at a time that no seed decides; but the hand-over itself shows at once. So a simulation can tell that one is coming, and wait for it.
+ * What the JVM knows of fibers that it makes runnable itself, especially fibers that wait for a monitor. A
+ * thread that leaves a monitor hands it to a thread of the JDK, the unblocker. That makes the next fiber
+ * runnable at a time that no seed decides, while the hand-over itself is visible at once. So a simulation can
+ * tell that a fiber is about to become runnable, and wait for it.
  *
- * <p>Relies on the inside of {@code java.lang.VirtualThread}. Refused: to preempt nobody who holds a monitor. {@code LiveStackFrame} tells which
- * monitors a thread holds, but not of all compiled frames: a run would depend on what the JIT has compiled.
+ * <p>Relies on the inside of {@code java.lang.VirtualThread}. Rejected: never to preempt a fiber that holds a
+ * monitor. {@code LiveStackFrame} shows which monitors a thread holds, except in some compiled frames. A run
+ * would then depend on what the JIT has compiled.
  */
 final class Monitors {
     private static final String UNBLOCKER = "VirtualThread-unblocker";
@@ -49,22 +52,25 @@ final class Monitors {
         return UNBLOCKER.equals(thread.getName());
     }
 
-    /** True if the monitor that it waits for was left to it: it will be submitted. */
+    /** True if the monitor that it waits for was handed to it, so that it will be submitted. */
     static boolean isComing(Thread blocked) {
         return (boolean) LEFT_TO.getVolatile(blocked) || isUnblockerBusy() || blocked.getState() == Thread.State.RUNNABLE;
     }
 
-    /** True of one that can run because somebody has unparked it; false of one that has yielded. */
+    /** True if the thread can run because it was unparked; false if it has yielded. */
     static boolean isUnparked(Thread thread) {
         return (int) STATE.getVolatile(thread) == UNPARKED;
     }
 
-    /** True of one that has called {@code Thread.yield}. */
+    /** True if the thread has called {@code Thread.yield}. */
     static boolean hasYielded(Thread thread) {
         return (int) STATE.getVolatile(thread) == YIELDED;
     }
 
-    /** True where the JVM submits a thread because its stack was asked for, which it does with each that is not mounted and can run. */
+    /**
+     * True during a submission by the JVM because a thread's stack was requested. It submits each unmounted
+     * thread that can run.
+     */
     static boolean isLookedAt() {
         for (StackTraceElement frame : new Throwable().getStackTrace()) {
             if (frame.getMethodName().equals("tryGetStackTrace")) {
@@ -79,7 +85,10 @@ final class Monitors {
         return frames.length > 0 && !frames[0].getMethodName().equals("takeVirtualThreadListToUnblock");
     }
 
-    /** True if real threads may hold it as well: nobody is preempted in one of these, so it will be left soon. */
+    /**
+     * True if real threads may hold the monitor too. No fiber is preempted while it holds one of these, so it
+     * will be left soon.
+     */
     static boolean isShared(Thread blocked) {
         StackTraceElement[] frames = blocked.getStackTrace();
         if (frames.length == 0) {

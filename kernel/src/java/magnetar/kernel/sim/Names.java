@@ -7,9 +7,9 @@ import java.util.Map;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.process.Pid;
 
-/** Names of objects that are the same in each run: by kind, in the order in which they were first asked for. */
+/** Names for objects, the same in each run: the kind, and the order in which they were first named. */
 final class Names {
-    private final Map<Object, String> names = new IdentityHashMap<>(); // asked by object only, never gone through
+    private final Map<Object, String> names = new IdentityHashMap<>(); // looked up only, never iterated
     private final Map<String, Integer> counts = new HashMap<>();
     private final List<SimFiber> fibers;
 
@@ -28,7 +28,7 @@ final class Names {
         };
     }
 
-    /** The fiber that runs it, else its own name. */
+    /** The fiber that runs the process, else the process's own name. */
     private String ofProcess(Object pid) {
         for (SimFiber f : fibers) {
             if (f.runs((Pid) pid)) {
@@ -38,7 +38,7 @@ final class Names {
         return "process " + ((Pid) pid).serial() + (((Pid) pid).label() == null ? "" : " " + ((Pid) pid).label());
     }
 
-    /** Without what differs from JVM to JVM: the numbers of functions, the addresses of lambdas. */
+    /** The class without what differs between JVMs: the numbers of functions, the addresses of lambdas. */
     private static String kind(Class<?> of) {
         return of.getSimpleName().replaceAll("__\\d+|\\$\\$Lambda.*", "").toLowerCase(java.util.Locale.ROOT);
     }

@@ -3,18 +3,18 @@ package magnetar.kernel.sim;
 import java.util.List;
 
 /**
- * How a simulation went.
+ * The result of a simulation.
  *
  * @param value what the body returned
  * @param error what it threw, or null
  * @param problem what stopped the simulation, or null
- * @param choices what was done that need not have been done, in order
- * @param events the log, if one was kept
- * @param failures what fibers threw that nobody caught
- * @param left the fibers that had not ended though the body had, and nothing could run any more; go blocks too
- * @param fullest the most messages that each process held, by its name, if the log was kept or a bound was asked for
- * @param steps how many switch points were reached
- * @param nanos how much virtual time has passed
+ * @param choices the choices that differ from the default, in order
+ * @param events the event log, if one was kept
+ * @param failures what fibers threw without catching it
+ * @param left the fibers, go blocks too, that had not ended when the body had and nothing could run any more
+ * @param fullest the process that held the most messages, if the log was kept or a bound was asked for
+ * @param steps the number of switch points reached
+ * @param nanos the virtual time that has passed
  */
 public record Run(Object value, Throwable error, Problem problem, List<Choice> choices, List<Event> events, List<Failure> failures,
         List<Waiting> left, Fullest fullest, long steps, long nanos) {
@@ -31,7 +31,7 @@ public record Run(Object value, Throwable error, Problem problem, List<Choice> c
     /** What a fiber threw. */
     public record Failure(String site, Throwable error) {}
 
-    /** The process whose mailbox was the fullest, by its name, and how many messages that were. */
+    /** The process with the fullest mailbox, by its name, and how many messages that mailbox held. */
     public record Fullest(String process, int messages) {}
 
     /**
@@ -40,9 +40,9 @@ public record Run(Object value, Throwable error, Problem problem, List<Choice> c
      * @param number its number
      * @param name the line that started it, or its name
      * @param waits what it waits for, in words
-     * @param line the line of the program that it is at, or null
-     * @param calls how many of its calls were neither answered nor given up
-     * @param owned false if nobody owns it: a go block, which would be collected
+     * @param line its present line of the program, or null
+     * @param calls the number of its calls that were neither answered nor given up
+     * @param owned false if it has no owner: a go block, which would be collected
      */
     public record Waiting(int number, String name, String waits, String line, int calls, boolean owned) {}
 }

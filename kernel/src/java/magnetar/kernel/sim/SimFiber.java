@@ -12,7 +12,10 @@ import magnetar.kernel.process.Monitors;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.ProcessTable;
 
-/** A fiber of a simulation. It is the scheduler of its own virtual thread, so that a submission says whose it is. */
+/**
+ * A fiber of a simulation. It is the scheduler of its own virtual thread, so that a submission tells which
+ * fiber can run.
+ */
 final class SimFiber implements Executor {
     final int number;
     final String name;
@@ -21,8 +24,8 @@ final class SimFiber implements Executor {
 
     // Only accessed on the carrier, or by the fiber that it runs.
     final int[] points = new int[Choice.Place.values().length];
-    Runnable task; // what to run next, if it is runnable
-    private Runnable own; // what runs it: the same each time
+    Runnable task; // the continuation to run next, if it is runnable
+    private Runnable own; // its continuation, which never changes
     boolean ended;
 
     SimFiber(Simulation simulation, int number, String name) {
@@ -31,7 +34,10 @@ final class SimFiber implements Executor {
         this.name = name == null || name.isEmpty() ? "unnamed" : name;
     }
 
-    /** Its virtual thread can run; or one that its program has started, which inherits its scheduler and is refused. */
+    /**
+     * Called when its virtual thread can run. Also for a thread that its program has started, which inherits
+     * the scheduler and is refused.
+     */
     @Override
     public void execute(Runnable next) {
         own = own == null ? next : own;
@@ -46,12 +52,12 @@ final class SimFiber implements Executor {
         return thread.getUncaughtExceptionHandler() instanceof Fiber f ? f : null;
     }
 
-    /** False of the fibers of the simulator. */
+    /** False for the simulator's own fibers. */
     boolean isOfProgram() {
         return number >= Simulation.BODY;
     }
 
-    /** The process that it runs, if it was started for one that is alive. */
+    /** The live process that it was started for, or null. */
     LocalProcess process() {
         Fiber f = fiber();
         return f != null && f.home() instanceof LocalProcess p && p.fiber() == f && p.pid().isAlive() ? p : null;
@@ -72,7 +78,9 @@ final class SimFiber implements Executor {
         return n;
     }
 
-    /** What is known of it; asked for its stack, a runnable thread would be submitted again. */
+    /**
+     * Describes the fiber. If it is runnable its stack is not read, because the JVM would submit it again.
+     */
     Run.Waiting waiting(boolean waits, Names names) {
         Fiber fiber = fiber();
         return new Run.Waiting(number, name, waits ? wait(names) : null, waits ? line() : null, openCalls(), fiber != null && fiber.isHeld());
@@ -91,14 +99,14 @@ final class SimFiber implements Executor {
         };
     }
 
-    /** True if it is in one of these methods of the JDK. */
+    /** True if one of these methods of the JDK is on its stack. */
     boolean isAt(Set<String> methods) {
         return Arrays.stream(thread.getStackTrace()).anyMatch(f -> f.getClassName().startsWith("java.") && methods.contains(f.getMethodName()));
     }
 
-    /** The line of the program that it is at, or null. */
+    /** Its present line of the program, or null. */
     String line() {
-        return Lines.ofProgram(thread.getStackTrace());
+        return SourceLines.ofProgram(thread.getStackTrace());
     }
 
     @Override

@@ -7,7 +7,10 @@ import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.World;
 
-/** The world of one simulation: its clock, its chance, its threads. What is done in it the simulation decides. */
+/**
+ * The runtime environment of one simulation: clock, random numbers, threads. It passes all decisions to the
+ * {@link Simulation}.
+ */
 final class SimWorld extends World {
     private static final Method NEW_THREAD = open();
 

@@ -13,20 +13,26 @@ import magnetar.kernel.sim.Choice.Place;
 import magnetar.kernel.time.Wheel;
 
 /**
- * One run of a program in a world of its own: on one thread, in virtual time, by a strategy. The same program, seed and strategy give the same run.
+ * One run of a program in a world of its own: on one thread, in virtual time, by a strategy. The same
+ * program, seed and strategy give the same run.
  *
  * <p>Invariants:
  * <ol>
- *   <li>Fibers run on the carrier only, one at a time, between two places where the strategy may choose: a switch point, a park, an end.
- *   <li>A fiber is in {@code runnable} exactly while it has a task and does not run. Its order is that of becoming runnable.
- *   <li>Nothing that the strategy sees depends on time, on identity hashes, or on what other threads of the JVM do. Whatever another thread does to a
- *       fiber ends the run with a problem, but that it leaves a monitor of the kernel that both worlds share.
- *   <li>Time passes only while nothing can run, a little while one fiber runs alone for long, or where a fault says so.
+ *   <li>Fibers run only on the carrier, one at a time, from one choice point to the next: a switch point, a
+ *       park or an end.
+ *   <li>A fiber is in {@code runnable} exactly while it has a task and does not run. The order is the order
+ *       of becoming runnable.
+ *   <li>What the strategy sees does not depend on real time, on identity hashes, or on other threads of the
+ *       JVM. If another thread affects a fiber, the run ends with a problem. One case is allowed: it leaves a
+ *       monitor of the kernel that both worlds share.
+ *   <li>Time passes only while no fiber can run, by a small step while one fiber runs alone for long, or
+ *       where a fault makes it pass.
  * </ol>
  *
- * <p>Sources: the simulation of FoundationDB (one thread, virtual time, faults from the seed), Shuttle and Coyote (random and priority-based
- * schedulers). Difference: the fibers are the JDK's virtual threads on a scheduler of ours, so that plain code with plain stacks is simulated, and no
- * code is rewritten. Refused: bytecode instrumentation to switch at each access of memory, as Fray and Lincheck do.
+ * <p>Sources: the simulation of FoundationDB (one thread, virtual time, faults from the seed), Shuttle and
+ * Coyote (random and priority-based schedulers). Difference: the fibers are the JDK's virtual threads on a
+ * scheduler of ours. So plain code with plain stacks is simulated, and no code is rewritten. Rejected:
+ * bytecode instrumentation to switch at each memory access, as Fray and Lincheck do.
  */
 public final class Simulation {
     private static final int TIMERS = 0;
@@ -41,9 +47,9 @@ public final class Simulation {
     final Config config;
     final SimWorld world;
     private final Strategy strategy;
-    private final Journal journal;
-    private final Chaos chaos = new Chaos(this);
-    private final Verdict verdict = new Verdict(this);
+    private final EventLog journal;
+    private final FaultInjector chaos = new FaultInjector(this);
+    private final FailureReport verdict = new FailureReport(this);
 
     // Only accessed on the carrier, or by the fiber that it runs.
     long now;
@@ -54,7 +60,7 @@ public final class Simulation {
     private List<Run.Waiting> left = List.of();
     private SimFiber last;
     private SimFiber next;
-    private boolean leaves; // the fiber that runs was told to let others run
+    private boolean leaves; // the running fiber was told to let others run
     private final Stalled stalled = new Stalled(runnable);
     boolean ending;
     private Object value;
@@ -72,10 +78,10 @@ public final class Simulation {
         this.config = config;
         this.strategy = strategy;
         this.world = new SimWorld(this, config.seed);
-        this.journal = new Journal(config, fibers);
+        this.journal = new EventLog(config, fibers);
     }
 
-    /** False where {@code java.lang} is closed. */
+    /** True if {@code java.lang} is open, which a simulation needs. */
     public static boolean isPossible() {
         return SimWorld.isPossible();
     }
@@ -85,7 +91,7 @@ public final class Simulation {
         return Simulated.world() instanceof SimWorld;
     }
 
-    /** Runs the body as a fiber of a new world to its end. */
+    /** Runs the body to its end, as a fiber of a new world. */
     public static Run run(Config config, Strategy strategy, Callable<?> body) throws InterruptedException {
         Simulation s = new Simulation(config, strategy);
         s.carrier = new Thread(null, () -> s.carry(body), "magnetar-simulation", 0, false);
@@ -96,7 +102,10 @@ public final class Simulation {
         return s.await();
     }
 
-    /** Does many runs, without turning the switch points of the kernel off in between, which costs what the JIT has compiled. */
+    /**
+     * Does many runs without turning the hooks of the kernel off in between, because that discards
+     * JIT-compiled code.
+     */
     public static <T> T together(Callable<T> runs) throws Exception {
         count(1);
         try {
@@ -113,7 +122,7 @@ public final class Simulation {
         running += change;
     }
 
-    /** Waits for the run; if it does not come to a switch point for long, tells where it is. */
+    /** Waits for the result. If the run reaches no switch point for long, reports where it is. */
     private Run await() throws InterruptedException {
         long seen = -1;
         while (run == null) {
@@ -183,7 +192,7 @@ public final class Simulation {
         }
     }
 
-    /** Gives another thread the time to come and be blamed. */
+    /** Waits a little, so that another thread that could run a fiber is reported instead of a deadlock. */
     private boolean isForeignerNear() {
         for (int n = 0; n < config.graceMillis && !verdict.isKnown(); n++) {
             LockSupport.parkNanos(LOOK_NANOS);
@@ -198,7 +207,7 @@ public final class Simulation {
         return !runnable.isEmpty();
     }
 
-    /** Runs what can run, in the plain way; the log and the strategy do not see it. */
+    /** Runs all runnable fibers in the default order. The log and the strategy do not see it. */
     void runAll() {
         for (int n = 0; n < ASIDE_STEPS && !runnable.isEmpty(); n++) {
             step(runnable.removeFirst());
@@ -229,7 +238,10 @@ public final class Simulation {
         }
     }
 
-    /** Its program has called Thread.yield: it has nothing to do before others have done something, or time has passed. */
+    /**
+     * Called when the program has called Thread.yield: it has nothing to do before others have run or time
+     * has passed.
+     */
     private void hasYielded(SimFiber f) {
         strategy.yields(f);
         if (!isEndless(f) && runnable.size() == 1) {
@@ -237,7 +249,7 @@ public final class Simulation {
         }
     }
 
-    /** It can not run: why? */
+    /** Finds out why the fiber cannot run. */
     private void look(SimFiber f) {
         switch (f.thread.getState()) {
             case TERMINATED -> {
@@ -281,7 +293,7 @@ public final class Simulation {
         if (ending) {
             return null;
         }
-        Point p = Point.at(last, Place.REST, runnable);
+        ChoicePoint p = ChoicePoint.at(last, Place.REST, runnable);
         Choice c = strategy.decide(p);
         if (c == null) {
             return null;
@@ -290,7 +302,7 @@ public final class Simulation {
         return p.runnable(c.target());
     }
 
-    /** Lets time pass up to the next timer; false if there is none. */
+    /** Lets time pass up to the next timer; false without a timer. */
     boolean passTime() {
         long due = Wheel.of(world).nextNanos();
         if (due == Long.MAX_VALUE) {
@@ -306,7 +318,10 @@ public final class Simulation {
         LockSupport.unpark(fibers.get(TIMERS).thread);
     }
 
-    /** A fiber has done a thousand things, while nobody else could run: that takes a little time, and not all that is left to the next timer. */
+    /**
+     * Called when a fiber has run a thousand operations alone. Lets a little time pass, but not all up to the
+     * next timer.
+     */
     private void passALittle() {
         now += ALONE_NANOS;
         if (Wheel.of(world).nextNanos() <= now) {
@@ -319,7 +334,8 @@ public final class Simulation {
         return c == null ? 0 : c.target() * LOOK_NANOS;
     }
 
-    // --- fibers of our own -------------------------------------------------------------------------------------------
+    // --- the simulator's own fibers
+    // ----------------------------------------------------------------------------------
 
     private void expireTimers() {
         while (!ending) {
@@ -357,7 +373,7 @@ public final class Simulation {
     }
 
     private void makeRunnable(SimFiber f, Runnable task) {
-        if (f.task == null) { // else its stack was asked for, and the JVM submits it again
+        if (f.task == null) { // otherwise its stack was requested, and the JVM submits it again
             runnable.add(f);
         }
         f.task = task;
@@ -369,7 +385,10 @@ public final class Simulation {
         return t == carrier || f != null && t == f.thread;
     }
 
-    /** Ends the simulation of the current fiber: it did what a simulation cannot do. Returns what is wrong, with the line. */
+    /**
+     * Ends the simulation of the current fiber, which did something that cannot be simulated. Returns a
+     * sentence about it, with the line.
+     */
     public static String refuse(String what) {
         return ((SimWorld) Simulated.world()).simulation.verdict.refuse(what);
     }
@@ -412,7 +431,7 @@ public final class Simulation {
                 && Wheel.of(world).nextNanos() != Long.MAX_VALUE;
         List<SimFiber> victims = chaos.victims(me);
         List<LocalProcess> resting = chaos.resting(me);
-        Point p = Point.at(me, Place.SWITCH, runnable, victims, resting, hurries);
+        ChoicePoint p = ChoicePoint.at(me, Place.SWITCH, runnable, victims, resting, hurries);
         if (!runnable.isEmpty() || !victims.isEmpty() || !resting.isEmpty()) {
             decide(p);
         }
@@ -426,7 +445,7 @@ public final class Simulation {
         return endless;
     }
 
-    private void decide(Point p) {
+    private void decide(ChoicePoint p) {
         Choice c = strategy.decide(p);
         if (c == null) {
             return;
@@ -446,7 +465,7 @@ public final class Simulation {
         leave(other);
     }
 
-    /** Lets another fiber run, or with null whoever is chosen. */
+    /** Lets the other fiber run, or for null the one that the strategy chooses. */
     void leave(SimFiber other) {
         next = other;
         leaves = true;
@@ -470,19 +489,21 @@ public final class Simulation {
         return true;
     }
 
-    /** The fault that the strategy wants at this place of the fiber that runs, or has run last; or null. */
+    /**
+     * The fault that the strategy wants at this choice point of the fiber that runs, or ran last; or null.
+     */
     Choice fault(Choice.What what, Place place) {
         if (ending || !config.may(what)) {
             return null;
         }
-        Choice c = strategy.decide(Point.at(last, place, List.of()));
+        Choice c = strategy.decide(ChoicePoint.at(last, place, List.of()));
         if (c != null) {
             choices.add(c);
         }
         return c;
     }
 
-    Chaos chaos() {
+    FaultInjector chaos() {
         return chaos;
     }
 

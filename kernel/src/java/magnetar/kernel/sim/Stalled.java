@@ -7,13 +7,15 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * The fibers that another thread will make runnable: they wait for a monitor, and the JVM submits them when it was left.
+ * The fibers that another thread will make runnable: they wait for a monitor, and the JVM submits them when
+ * it was left.
  *
  * <p>Invariants:
  * <ol>
- *   <li>Only the carrier gives a fiber the task that another thread has submitted, so nothing changes while a fiber runs.
- *   <li>After {@link #settle} each fiber that a monitor was left to is runnable. So it is runnable from the same step on in each run, however long
- *       the JVM's thread takes.
+ *   <li>Only the carrier gives a fiber the task that another thread has submitted. So nothing changes while a
+ *       fiber runs.
+ *   <li>After {@link #settle} each fiber that was handed a monitor is runnable. So it becomes runnable at the
+ *       same step in each run, however long the JVM's thread takes.
  * </ol>
  */
 final class Stalled {
@@ -44,8 +46,9 @@ final class Stalled {
     }
 
     /**
-     * A submission by a fiber of the simulation: taken, until all have settled, if it came because somebody has asked for the stack of one that a
-     * monitor was left to. Whether the JVM's thread has submitted it too, or will, or does not, differs from run to run.
+     * Handles a submission by a fiber of the simulation. True if it was caused by a request for the stack of
+     * a fiber that was handed a monitor: then it is kept until {@link #settle}. It differs from run to run
+     * whether the JVM's thread submits that fiber too, and when.
      */
     boolean takes(SimFiber fiber, Runnable task) {
         boolean isLookedAt = fibers.contains(fiber) && Monitors.isLookedAt();
@@ -58,23 +61,26 @@ final class Stalled {
         return isLookedAt;
     }
 
-    /** One that another thread has just made runnable, or null. */
+    /** A fiber that another thread has just made runnable, or null. */
     SimFiber woken() {
         Submission s = submitted.peek();
         return s == null ? null : s.fiber;
     }
 
-    /** If somebody has left a monitor: waits until the JVM has submitted who waited for it. */
+    /** If a monitor was left: waits until the JVM has submitted the fiber that waited for it. */
     void settle() {
         while (looked && Monitors.isUnblockerBusy() || fibers.stream().anyMatch(f -> Monitors.isComing(f.thread))) {
             LockSupport.parkNanos(this, SETTLE_NANOS);
             take(false);
         }
         looked = false;
-        take(false); // one that came between the look and now
+        take(false); // a submission that came after the last check
     }
 
-    /** For one that waits for a monitor which real threads use as well: true if it was left, and then nothing has happened. */
+    /**
+     * For a fiber that waits for a monitor which real threads use too: true if it was left soon, and then the
+     * run is unaffected.
+     */
     boolean comesSoon(SimFiber fiber) {
         for (int n = 0; n < LOOKS && fiber.task == null; n++) {
             LockSupport.parkNanos(LOOK_NANOS);

@@ -10,33 +10,36 @@ import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.sim.Choice.Place;
 
 /**
- * Who runs next. Made for one run.
+ * A scheduler of simulations. Used for one run.
  *
- * <p>Three kinds: uniform (each runnable fiber is as likely as any other, at each switch point), priorities (Burckhardt, Kothari, Musuvathi
- * and Nagarakatte, ASPLOS 2010: the runnable fiber of the highest priority runs, and at a few random steps the running one becomes the lowest;
- * finds a defect of depth d in k steps of n fibers with probability 1/(n k^(d-1)) at least), and a given schedule, from which all others derive:
- * what it does not tell is done in the plain way, without preemption and first come first served.
+ * <p>Three kinds. Uniform: at each switch point every runnable fiber is equally likely. Priorities: the
+ * runnable fiber of the highest priority runs, and at a few random steps the running one becomes the lowest;
+ * finds a defect of depth d in k steps of n fibers with a probability of at least 1/(n k^(d-1)). A given
+ * schedule: at points that it does not mention, the default holds, which is no preemption, and first come
+ * first served.
+ *
+ * <p>Source of the priorities: Burckhardt, Kothari, Musuvathi and Nagarakatte, ASPLOS 2010.
  */
 public abstract class Strategy {
     private static final int LATEST = 20;
 
-    /** What to do here, or null for the plain way. */
-    abstract Choice decide(Point point);
+    /** The choice at this point, or null for the default. */
+    abstract Choice decide(ChoicePoint point);
 
-    /** The fiber asks to be passed over: it spins. */
+    /** Called when the fiber spins, and so asks to be passed over. */
     void yields(SimFiber fiber) {}
 
-    /** Each of those that can run is as likely as the others. */
+    /** Each runnable fiber is equally likely. */
     public static Strategy uniform(long seed, Config config) {
         return new Uniform(seed, config);
     }
 
-    /** By priorities that change at {@code depth - 1} of the first so many steps. */
+    /** Priorities that change at {@code depth - 1} of the first so many steps. */
     public static Strategy priorities(long seed, Config config, int depth, int steps) {
         return new Priorities(seed, config, depth, steps);
     }
 
-    /** Does again what was done before, or some of it. */
+    /** Repeats these choices, where they are possible. */
     public static Replay replay(List<Choice> choices) {
         return new Replay(choices);
     }
@@ -55,7 +58,7 @@ public abstract class Strategy {
         }
 
         @Override
-        final Choice decide(Point p) {
+        final Choice decide(ChoicePoint p) {
             Choice fault = injected < config.maxFaults && faults.nextDouble() < config.faultRate ? fault(p) : null;
             if (fault != null) {
                 injected++;
@@ -64,7 +67,7 @@ public abstract class Strategy {
             return p.runnable().isEmpty() ? null : schedule(p);
         }
 
-        private Choice fault(Point p) {
+        private Choice fault(ChoicePoint p) {
             List<Choice> possible = new ArrayList<>();
             if (p.place() == Place.MESSAGE) {
                 possible.add(p.fault(Choice.What.LOSE, -1));
@@ -87,7 +90,7 @@ public abstract class Strategy {
             return possible.isEmpty() ? null : possible.get(faults.nextInt(possible.size()));
         }
 
-        abstract Choice schedule(Point p);
+        abstract Choice schedule(ChoicePoint p);
     }
 
     private static final class Uniform extends Drawn {
@@ -96,7 +99,7 @@ public abstract class Strategy {
         }
 
         @Override
-        Choice schedule(Point p) {
+        Choice schedule(ChoicePoint p) {
             int n = p.runnable().size();
             int drawn = random.nextInt(p.mayStay() ? n + 1 : n);
             return drawn == n || drawn == 0 && !p.mayStay() ? null : p.run(p.runnable().get(drawn));
@@ -104,7 +107,7 @@ public abstract class Strategy {
     }
 
     private static final class Priorities extends Drawn {
-        private final Map<SimFiber, Long> priorities = new HashMap<>(); // asked by fiber only, never gone through
+        private final Map<SimFiber, Long> priorities = new HashMap<>(); // looked up only, never iterated
         private final TreeSet<Integer> changes = new TreeSet<>();
         private long lowest;
         private int step;
@@ -126,7 +129,7 @@ public abstract class Strategy {
         }
 
         @Override
-        Choice schedule(Point p) {
+        Choice schedule(ChoicePoint p) {
             if (changes.contains(++step)) {
                 yields(p.fiber());
             }
@@ -139,7 +142,10 @@ public abstract class Strategy {
         }
     }
 
-    /** A given schedule. Keeps where it could have been left: a search over all schedules goes on from there. */
+    /**
+     * A given schedule. Records where it could have branched, so that a search over all schedules can
+     * continue there.
+     */
     public static final class Replay extends Strategy {
         private final Map<Long, Choice> choices = new HashMap<>();
         private int left;
@@ -150,13 +156,13 @@ public abstract class Strategy {
             left = choices.size();
         }
 
-        /** What could have been done otherwise after the last choice of the schedule, in order. */
+    /** The other possible choices after the last one of the schedule, in order. */
         public List<Choice> branches() {
             return branches;
         }
 
         @Override
-        Choice decide(Point p) {
+        Choice decide(ChoicePoint p) {
             Choice c = choices.get(Choice.key(p.place(), p.fiber().number, p.index()));
             if (c != null && isPossible(c, p)) {
                 left--;
@@ -168,7 +174,7 @@ public abstract class Strategy {
             return null;
         }
 
-        private void branch(Point p) {
+        private void branch(ChoicePoint p) {
             List<SimFiber> others = p.runnable();
             others.subList(p.mayStay() || others.isEmpty() ? 0 : 1, others.size()).forEach(f -> branches.add(p.run(f)));
             p.victims().forEach(v -> branches.add(p.fault(Choice.What.KILL, v.number)));
@@ -189,7 +195,7 @@ public abstract class Strategy {
             }
         }
 
-        private static boolean isPossible(Choice c, Point p) {
+        private static boolean isPossible(Choice c, ChoicePoint p) {
             return switch (c.what()) {
                 case PREEMPT, PREFER -> p.runnable(c.target()) != null;
                 case KILL_AT_REST -> p.resting(c.target()) != null;

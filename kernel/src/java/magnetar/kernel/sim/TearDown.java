@@ -6,7 +6,10 @@ import magnetar.kernel.fiber.Cause;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
 
-/** Ends what a simulation has left, as far as it lets itself be ended. Runs on the carrier, once it is known how the run went. */
+/**
+ * Ends the fibers that a simulation has left, as far as they can be ended. Runs on the carrier, once the
+ * result is known.
+ */
 final class TearDown {
     private static final int JUMPS = 100;
 

@@ -8,19 +8,23 @@ import magnetar.kernel.park.Parked;
 import magnetar.kernel.sched.Fault;
 
 /**
- * The limit of one wait after the other of the same fiber, most of which end long before: one timer stays in the wheel for all of them. A wait says only until
- * when it lasts. The timer that goes off too early is set anew, for the wait that is under way then.
+ * A reusable deadline timer, for the consecutive waits of one fiber. Most of these end long before their
+ * limit, so one timer stays in the wheel for all of them. A wait only writes its deadline. A timer that fires
+ * too early sets the next one, for the wait of that moment.
  *
  * <p>Invariants:
  * <ol>
- *   <li>While a limited wait is under way, there is a timer that is due at its end or before: the owner looks for it when others can find its waiter; the timer
- *       that goes off takes itself out of {@code bell} before it looks for the waiter. So one of both sets the next one.
- *   <li>A wait ends by time no earlier than it said: the waiter is read before the deadline, and the deadline of a wait is set before its waiter is found and
- *       taken back before the next one is. So a deadline that is read is that of the waiter, or of a later one, when the waiter has ended already.
+ *   <li>During a limited wait there is a timer due at its deadline or earlier. T1, the owner, publishes its
+ *       waiter, then reads {@code bell}. T2, the timer, clears {@code bell}, then reads the waiter. At least
+ *       one sees the other and sets the next timer.
+ *   <li>A wait does not expire before its deadline. The timer reads the waiter before the deadline. The owner
+ *       sets the deadline before it publishes the waiter, and removes it before it publishes the next one. So
+ *       the timer reads the deadline of that waiter; or it reads a later one, and then that waiter has ended
+ *       already.
  * </ol>
  *
- * <p>Source: the timers of Linux's TCP, which are not moved at each acknowledgement. Refused: a timer added and cancelled for each wait (a lock that all
- * callers meet under, twice a call).
+ * <p>Source: the timers of Linux's TCP, which are not moved at each acknowledgement. Rejected: adding and
+ * cancelling a timer for each wait, because all callers would contend for the wheel's lock twice per call.
  */
 public abstract class Alarm {
     private static final long NONE = Long.MAX_VALUE;
@@ -36,43 +40,46 @@ public abstract class Alarm {
 
     private final World world;
 
-    // Set by the owner and by the timer thread.
+    // Written by the owner and by the timer thread.
     private volatile Bell bell;
 
     // Written by the owner, published by its waiter.
     private long deadline = NONE;
 
-    /** For fibers of this world. */
+    /** An alarm for a fiber of this world. */
     protected Alarm(World world) {
         this.world = world;
     }
 
-    /** What the owner waits with, if it waits. */
+    /** The waiter that the owner waits with, or null. */
     protected abstract Parked waiter();
 
-    /** The owner is about to wait until this instant at most: called before its waiter can be found. */
+    /** Sets the deadline of the next wait. Called before other threads can find its waiter. */
     public void set(long instant) {
         deadline = instant;
     }
 
-    /** The waiter can be found. False if the timer that is in the wheel would come too late: this wait needs one of its own. */
+    /**
+     * Called once other threads can find the waiter. False if the timer in the wheel would come too late, so
+     * that this wait needs a timer of its own.
+     */
     public boolean arm() {
         Bell b = bell;
         while (b == null) {
             if (arm(deadline)) {
                 return true;
             }
-            b = bell; // the timer thread has just set one, or that one has rung already
+            b = bell; // the timer thread has just set one, which may have fired already
         }
         return b.dueNanos <= deadline || Fault.LATE_TIMER_WILL_DO.isPlanted();
     }
 
-    /** The wait has ended. */
+    /** Called when the wait has ended. */
     public void lift() {
         deadline = NONE;
     }
 
-    /** Takes the timer out of the wheel. */
+    /** Removes the timer from the wheel. */
     public void end() {
         Bell b = bell;
         if (b != null && Wheel.of(world).cancel(b)) {

@@ -2,9 +2,9 @@ package magnetar.kernel.time;
 
 import java.time.Duration;
 
-/** The one coercion of durations: a number of milliseconds, a {@link Duration}, or {@code :infinity}. */
+/** Converts durations: a number of milliseconds, a {@link Duration}, or {@code :infinity}. */
 public final class Durations {
-    /** Nanoseconds that stand for no limit. */
+    /** The number of nanoseconds that stands for no limit. */
     public static final long INFINITE = Long.MAX_VALUE;
 
     private static final long MAX_MILLIS = INFINITE / 1_000_000;
@@ -13,9 +13,10 @@ public final class Durations {
     private Durations() {}
 
     /**
-     * The duration in nanoseconds; {@link #INFINITE} for {@code :infinity} and what is too long to count.
+     * The duration in nanoseconds; {@link #INFINITE} for {@code :infinity} and for a duration that a long
+     * cannot count.
      *
-     * @throws IllegalArgumentException if it is negative or nothing of the kind
+     * @throws IllegalArgumentException if it is negative or not a duration
      */
     public static long nanos(Object duration) {
         if (duration instanceof Duration d) {
@@ -30,7 +31,10 @@ public final class Durations {
         throw refuse(duration);
     }
 
-    /** 0 for a negative one, which the caller refuses: {@link Duration#toNanos} throws where a long cannot count the nanoseconds of either sign. */
+    /**
+     * Zero for a negative duration, which the caller refuses. {@link Duration#toNanos} throws if a long
+     * cannot count the nanoseconds.
+     */
     private static long nanos(Duration d) {
         return d.isNegative() ? 0 : d.compareTo(LONGEST) >= 0 ? INFINITE : d.toNanos();
     }
@@ -55,7 +59,7 @@ public final class Durations {
                 + duration + (duration == null ? "." : " of " + duration.getClass().getName() + "."));
     }
 
-    /** The instant that lies this many nanoseconds after now; {@link #INFINITE} if that is too far to count. */
+    /** The instant this many nanoseconds after now; {@link #INFINITE} if a long cannot count it. */
     public static long deadline(long now, long nanos) {
         long instant = now + nanos;
         return nanos == INFINITE || instant < now ? INFINITE : instant;

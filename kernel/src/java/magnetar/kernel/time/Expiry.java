@@ -6,7 +6,7 @@ import magnetar.kernel.park.Parked;
 public final class Expiry extends Timer {
     private final Parked waiter;
 
-    /** Ends the wait at this instant, if it has not ended before. */
+    /** Will end the wait at this instant, unless it has ended before. */
     public Expiry(Parked waiter, long dueNanos) {
         super(dueNanos);
         this.waiter = waiter;

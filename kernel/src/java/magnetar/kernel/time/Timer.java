@@ -1,8 +1,8 @@
 package magnetar.kernel.time;
 
-/** Something that is due at an instant. Made for one use; see {@link Wheel}. */
+/** An action that is due at an instant. Used once; see {@link Wheel}. */
 public abstract class Timer {
-    /** The slot of a timer that is in none. */
+    /** The slot of a timer that is in no slot. */
     static final int NOWHERE = -1;
 
     final long dueNanos;
@@ -18,8 +18,9 @@ public abstract class Timer {
     }
 
     /**
-     * Called by the timer thread, outside of the wheel's lock. Runs kernel code only and must not block. Called once, and again after each time that it has
-     * thrown an OutOfMemoryError: so it allocates before it changes anything, or does the same again.
+     * Called by the timer thread, outside of the wheel's lock. Runs kernel code only and must not block.
+     * Called once, and once more after each time that it threw an OutOfMemoryError. So it must allocate
+     * before it changes anything, or be idempotent.
      */
     protected abstract void expire();
 }

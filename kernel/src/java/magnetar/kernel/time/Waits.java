@@ -6,21 +6,21 @@ import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 
-/** Waits that time limits. */
+/** Waits with a time limit. */
 public final class Waits {
     private Waits() {}
 
-    /** Parks until completed, for so many nanoseconds: true if completed. */
+    /** Parks at most so many nanoseconds until completed; true if completed. */
     public static boolean await(World world, Parked waiter, long nanos) throws InterruptedException {
         return awaitUntil(world, waiter, deadline(world, nanos));
     }
 
-    /** The instant so many nanoseconds from now; the clock is asked only if there is a limit. */
+    /** The instant so many nanoseconds from now. Reads the clock only if there is a limit. */
     public static long deadline(World world, long nanos) {
         return nanos == Durations.INFINITE ? nanos : Durations.deadline(world.nanoTime(), nanos);
     }
 
-    /** True if the instant has come. */
+    /** True if the instant has passed. */
     public static boolean isOver(World world, long deadline) {
         return deadline != Durations.INFINITE && left(world, deadline) <= 0;
     }
@@ -30,7 +30,7 @@ public final class Waits {
         return deadline == Durations.INFINITE ? deadline : deadline - world.nanoTime();
     }
 
-    /** Parks until completed, up to this instant: true if completed. */
+    /** Parks until completed, or until this instant; true if completed. */
     public static boolean awaitUntil(World world, Parked waiter, long deadline) throws InterruptedException {
         Expiry expiry = limit(world, waiter, deadline);
         try {
@@ -40,7 +40,10 @@ public final class Waits {
         }
     }
 
-    /** Lets the wait that is about to begin end at this instant; null if it has no limit. To be {@link #lift lifted} after it. */
+    /**
+     * Starts the timer of a wait that is about to begin; null without a limit. {@link #lift} stops it after
+     * the wait.
+     */
     public static Expiry limit(World world, Parked waiter, long deadline) {
         if (deadline == Durations.INFINITE) {
             return null;
@@ -50,14 +53,14 @@ public final class Waits {
         return expiry;
     }
 
-    /** Ends what {@link #limit} began. */
+    /** Stops a timer that {@link #limit} started. */
     public static void lift(World world, Expiry expiry) {
         if (expiry != null) {
             Wheel.of(world).cancel(expiry);
         }
     }
 
-    /** Waits for a gate, for so many nanoseconds: true if it is open. */
+    /** Waits at most so many nanoseconds for a gate; true if it is open. */
     public static boolean await(Gate gate, WaitReason reason, Object on, long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();

@@ -13,27 +13,34 @@ import magnetar.kernel.sched.Fault;
 /**
  * The timers of one world: a hierarchical wheel and one daemon thread.
  *
- * <p>Six levels of 64 slots; a slot of level n spans 64<sup>n</sup> ticks of one millisecond. Adding and cancelling are O(1).
- * A timer of a higher level moves down when its slot begins.
+ * <p>Six levels of 64 slots; a slot of level n spans 64<sup>n</sup> ticks of one millisecond. Adding and
+ * cancelling are O(1). A timer of a higher level moves down when its slot begins.
  *
  * <p>Invariants:
  * <ol>
- *   <li>A timer is in the slot that its due tick and the wheel's current tick determine, or nowhere. The bit of a slot is set
- *       exactly when the slot is not empty.
- *   <li>No timer expires before it is due; it expires at most one tick late, and what the scheduler adds.
- *   <li>What is due earlier expires earlier, and of what is due at the same tick what was added earlier, however late the thread comes: a slot is a
- *       list in the order of adding, and one of a higher level is emptied into lower ones before anything is added to these.
- *   <li>The thread sleeps to the beginning of the first slot that is not empty, and without limit when all are empty.
- *       {@code wakeTick} is the tick it sleeps to; whoever adds an earlier timer wakes it.
+ *   <li>A timer is in no slot, or in the slot that its due tick and the wheel's current tick determine. The
+ *       bit of a slot is set exactly when the slot is not empty.
+ *   <li>No timer expires before it is due. It expires at most one tick late, plus the delay of the operating
+ *       system's scheduler.
+ *   <li>Timers expire in the order of their due ticks, and timers of one tick in the order of adding, however
+ *       late the thread comes. A slot is a list in the order of adding. A slot of a higher level is emptied
+ *       into lower ones before timers are added to these.
+ *   <li>The thread sleeps until the beginning of the first slot that is not empty, and without a limit when
+ *       all are empty. {@code wakeTick} is the tick it sleeps to. A thread that adds an earlier timer wakes
+ *       it.
  *   <li>User code never runs on this thread, and {@link Timer#expire} is called outside of the lock.
- *   <li>A timer leaves the list of those that are due before it expires, and comes back to its end if memory ended meanwhile: it is tried again at the next
- *       tick, after others that are due by then. The thread survives whatever a timer or a report throws. So an error costs no timer.
+ *   <li>A timer leaves the list of due timers before it expires. If memory runs out meanwhile, it returns to
+ *       the end of that list and is tried again at the next tick. The thread survives whatever a timer or a
+ *       report throws. So an error loses no timer.
  * </ol>
  *
- * <p>Source: Varghese and Lauck, scheme 7. Difference: the bit map of slots finds the next slot without stepping through empty
- * ticks. Refused: a heap (O(log n) to cancel, and most timers are cancelled), a single wheel with rounds (a far timer wakes
- * the thread at each turn). The lock is the last in every order: a word, as a channel's, since a fiber that finds a ReentrantLock taken parks, which costs
- * more than all that is done under it (a sixth of a call of a server by a hundred callers).
+ * <p>Source: Varghese and Lauck, scheme 7. Difference: a bit map of slots finds the next slot without
+ * stepping through empty ticks. Rejected: a heap, because most timers are cancelled, which costs O(log n); a
+ * single wheel with rounds, in which a far timer wakes the thread at each turn; a ReentrantLock. A fiber that
+ * finds one taken parks, which costs more than all work under it (a sixth of a call, with a hundred callers
+ * of one server).
+ *
+ * <p>Lock order: the lock, an int as a channel's, is the innermost one.
  */
 public final class Wheel {
     private static final int BITS = 6;
@@ -67,7 +74,8 @@ public final class Wheel {
     private int size;
     private Thread thread;
 
-    // Only accessed by whoever expires: the timers that are due and have not expired, linked as in a slot.
+    // Only accessed by the thread that expires timers: the due ones that have not expired, linked as in a
+    // slot.
     private Timer due;
 
     // Set by any thread.
@@ -88,7 +96,7 @@ public final class Wheel {
         return Thread.currentThread() instanceof WheelThread || Simulated.isExpiringTimers();
     }
 
-    /** How many timers are waiting. */
+    /** The number of waiting timers. */
     public int size() {
         lock();
         try {
@@ -103,9 +111,10 @@ public final class Wheel {
         boolean wake;
         lock();
         try {
-            startThread(); // first: if there is no memory for it, nothing was added
+            startThread(); // first: if there is no memory for the thread, no timer was added
             if (size == 0) {
-                tick = Math.max(tick, tickAt(world.coarseNanos())); // a tick in the past is as good: a timer is in a higher level then
+                // A tick in the past is correct too: it only puts the timer into a higher level.
+                tick = Math.max(tick, tickAt(world.coarseNanos()));
             }
             long due = insert(timer);
             size++;
@@ -146,7 +155,10 @@ public final class Wheel {
         }
     }
 
-    /** When the timers of a simulated world have to be looked at next, on its clock; {@link Long#MAX_VALUE} if there are none. */
+    /**
+     * For a simulated world: when its timers have to be checked next, on its clock; {@link Long#MAX_VALUE}
+     * without timers.
+     */
     public long nextNanos() {
         lock();
         try {
@@ -157,7 +169,7 @@ public final class Wheel {
         }
     }
 
-    /** Expires what is due in a simulated world. */
+    /** Expires the due timers of a simulated world. */
     public void expireDue() {
         lock();
         try {
@@ -181,7 +193,7 @@ public final class Wheel {
         LOCK.setRelease(this, 0);
     }
 
-    /** Ends the thread: the world has ended, and no timer of it expires any more. */
+    /** Ends the thread, because the world has ended. No timer of it expires any more. */
     public void end() {
         ended = true;
         lock();
@@ -216,7 +228,7 @@ public final class Wheel {
         return due >>> (BITS * level) << (BITS * level);
     }
 
-    /** The lowest level at which the due tick differs from the current tick in this level's digit only. */
+    /** The lowest level at which the due tick differs from the current tick only in this level's digit. */
     private int levelOf(long due) {
         long differing = due ^ tick;
         int level = 0;
@@ -232,7 +244,9 @@ public final class Wheel {
         occupied[slot / SLOTS] |= 1L << slot;
     }
 
-    /** Puts a timer at the end of a list, whose first one has the last one for its previous; returns the first one. */
+    /**
+     * Adds a timer to the end of a list and returns the first one, whose {@code previous} is the last one.
+     */
     private static Timer append(Timer first, Timer timer) {
         if (first == null) {
             timer.previous = timer;
@@ -281,7 +295,7 @@ public final class Wheel {
         return now + 1 + ahead << shift;
     }
 
-    /** Moves the wheel to the present, and the timers that are due to the end of their list. */
+    /** Moves the wheel to the present, and the due timers to the end of the list {@code due}. */
     private void advance(long present) {
         for (long t = firstTick(); t <= present; t = firstTick()) {
             tick = t;
@@ -295,7 +309,7 @@ public final class Wheel {
         tick = Math.max(tick, present);
     }
 
-    /** Re-inserts the timers of the slot that begins now; those due at this very tick go to level 0. */
+    /** Re-inserts the timers of the slot that begins now. Timers due at this very tick go to level 0. */
     private void cascade(int level) {
         int slot = level * SLOTS + ((int) (tick >>> (BITS * level)) & (SLOTS - 1));
         while (slots[slot] != null) {
@@ -319,7 +333,7 @@ public final class Wheel {
         }
     }
 
-    /** One turn of the thread: expires what is due, then sleeps. */
+    /** One turn of the thread: expires the due timers, then sleeps. */
     private void turn() {
         long sleepTo;
         boolean idle;
@@ -342,7 +356,7 @@ public final class Wheel {
         }
     }
 
-    /** Expires what is due; what memory did not suffice for is due again. */
+    /** Expires the due timers. A timer that ran out of memory stays due. */
     private void expireAll() {
         Timer failed = null;
         for (Timer t = due; t != null; t = due) {
@@ -384,7 +398,7 @@ public final class Wheel {
             while (!wheel.ended) {
                 try {
                     wheel.turn();
-                } catch (Throwable e) { // no other thread would take over
+                } catch (Throwable e) { // no other thread would replace this one
                     LockSupport.parkNanos(TICK_NANOS);
                 }
             }

@@ -4,9 +4,12 @@ import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.World;
 
-/** Looks at what only this package may see. */
+/** Gives the tests access to members of this package. */
 public final class Peek {
-    /** A world in which parking looks again at once, and nobody is woken: one thread may play another's part. */
+    /**
+     * A world in which park returns at once and unpark does nothing, so that one thread may play the part of
+     * another.
+     */
     private static final World AWAKE = new World() {
         @Override
         public void park(Object waiter) {

@@ -2,7 +2,7 @@ package magnetar.kernel.process;
 
 import magnetar.kernel.park.Waiter;
 
-/** A mailbox without a process, with answers in numbers. */
+/** A mailbox without a process. The results are numbers. */
 public final class Box {
     private final Mailbox mailbox;
 
@@ -10,17 +10,17 @@ public final class Box {
         this.mailbox = mailbox;
     }
 
-    /** One without a bound. */
+    /** A mailbox without a bound. */
     public static Box open() {
         return new Box(new OpenMailbox());
     }
 
-    /** One that holds one message. */
+    /** A mailbox with room for one message. */
     public static Box bounded(String policy) {
         return new Box(new BoundedMailbox(1, WhenFull.valueOf(policy)));
     }
 
-    /** 0: added, 1: added, and the owner is woken; -1: closed, -2: full. */
+    /** 0: added; 1: added, and the owner is woken; -1: closed; -2: full. */
     public int push(Object message) {
         Waiter w = mailbox.push(new Node(message));
         if (w == null) {
@@ -33,7 +33,7 @@ public final class Box {
         return 1;
     }
 
-    /** Takes what is there: how many messages. */
+    /** Takes the messages that are there, and returns how many. */
     public int drain() {
         int n = 0;
         for (Node m = mailbox.drain(); m != null; m = m.next) {
@@ -42,7 +42,7 @@ public final class Box {
         return n;
     }
 
-    /** The messages of what is there, the first as the highest digit. */
+    /** The messages that are there as digits, the first one as the highest. */
     public int digits() {
         int n = 0;
         for (Node m = mailbox.drain(); m != null; m = m.next) {
@@ -73,7 +73,7 @@ public final class Box {
         mailbox.close();
     }
 
-    /** A sender begins to wait for room: does it wait? */
+    /** A sender is queued for room; false if it need not wait. */
     public boolean awaitRoom(Waiter sender) {
         return ((BoundedMailbox) mailbox).awaitRoom(sender);
     }

@@ -1,10 +1,10 @@
 package magnetar.kernel.process;
 
-/** Shows what only this package may see. */
+/** Gives the checks access to members of this package. */
 public final class Watched {
     private Watched() {}
 
-    /** How many monitors the process lists that others have on it, those of calls too that are over. */
+    /** The number of monitors of other processes on this one, including monitors of calls that are over. */
     public static int watchers(Pid pid) {
         LocalProcess p = ProcessTable.live(pid);
         synchronized (p) {

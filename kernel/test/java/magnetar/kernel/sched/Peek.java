@@ -1,15 +1,18 @@
 package magnetar.kernel.sched;
 
-/** Shows what only this package may see. */
+/** Gives the checks access to members of this package. */
 public final class Peek {
     private Peek() {}
 
-    /** Wakes the thread for the waker, which the current thread runs, if it can; true if it was handed over; see {@code HandOff.tryToWake}. */
+    /**
+     * Hands the thread over for the waker, which runs on the current thread; true if that was possible; see
+     * {@code HandOff.tryToWake}.
+     */
     public static boolean handOver(Thread target, Schedulable waker) {
         return wake(target, waker) == HandOff.Way.HANDED_OVER;
     }
 
-    /** True if the thread is woken as any is that becomes runnable; see {@code HandOff.tryToWake}. */
+    /** Wakes the thread with a signal; true if that was possible; see {@code HandOff.tryToWake}. */
     public static boolean wakeOrdinarily(Thread target, Schedulable waker) {
         return wake(target, waker) == HandOff.Way.SIGNALLED;
     }

@@ -26,7 +26,7 @@
   (.execute ^Executor (executor-for workload) r))
 
 (defn ex-handler
-  "Reports a failure as that of a go block; returns nil."
+  "Reports the failure of a go block; returns nil."
   [ex]
   (reports/report ex)
   nil)

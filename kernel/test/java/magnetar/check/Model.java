@@ -20,29 +20,29 @@ import magnetar.kernel.process.Send;
 import magnetar.kernel.process.Spawn;
 
 /**
- * A few processes that link, watch, trap, name, end and kill each other at random, one step at a time, beside a model that does the same; after
- * each step both agree on links, monitors, names, and all messages that have come.
+ * A few processes link, monitor, trap, name, end and kill each other at random, one step at a time. A model
+ * does the same. After each step both agree on links, monitors, names and all messages that have come.
  */
-final class Universe {
+final class Model {
     private static final int SIZE = 5;
     private static final List<String> MODES = List.of("NONE", "OPEN", "DEMONITOR", "REPLY_DEMONITOR", "REPLY");
 
-    /** What a process is told to do. */
+    /** What a process has to do. */
     private record Command(Support.Body body, CountDownLatch done) {}
 
-    /** One process, and what the model knows of it. */
-    private static final class Star {
+    /** One process, and the model's state of it. */
+    private static final class Node {
         final int index;
         final List<String> log = Collections.synchronizedList(new ArrayList<>());
         Pid pid;
         boolean dead;
         boolean traps;
         String name;
-        final List<Star> links = new ArrayList<>();
+        final List<Node> links = new ArrayList<>();
         final List<Watch> watching = new ArrayList<>();
         final List<String> messages = new ArrayList<>();
 
-        Star(int index) {
+        Node(int index) {
             this.index = index;
         }
     }
@@ -50,12 +50,12 @@ final class Universe {
     /** A monitor or an alias. */
     private static final class Watch {
         final int number;
-        final Star by;
-        final Star on; // null for an alias
+        final Node by;
+        final Node on; // null for an alias
         String mode;
         Ref ref;
 
-        Watch(int number, Star by, Star on, String mode) {
+        Watch(int number, Node by, Node on, String mode) {
             this.number = number;
             this.by = by;
             this.on = on;
@@ -64,14 +64,14 @@ final class Universe {
     }
 
     private final Random chance;
-    private final List<Star> stars = new ArrayList<>();
+    private final List<Node> stars = new ArrayList<>();
     private final List<Watch> watches = new ArrayList<>();
     private final StringBuilder story = new StringBuilder();
     private final String prefix;
     private final boolean rests;
     private int made;
 
-    private Universe(long seed, boolean rests) {
+    private Model(long seed, boolean rests) {
         this.chance = new Random(seed);
         this.rests = rests;
         this.prefix = "star " + seed + " ";
@@ -84,15 +84,15 @@ final class Universe {
         run(universes, steps, false);
     }
 
-    /** The same, of processes that have a fiber only while they have something to do. */
+    /** The same, with processes that are passivated while they are idle. */
     static void runAtRest(int universes, int steps) throws Exception {
         run(universes, steps, true);
     }
 
     private static void run(int universes, int steps, boolean rests) throws Exception {
-        Play.in(new Support.Noisy(32, 3_000), () -> {
+        Harness.in(new Support.Noisy(32, 3_000), () -> {
             for (int seed = 0; seed < universes; seed++) {
-                new Universe(seed, rests).play(steps);
+                new Model(seed, rests).play(steps);
             }
         });
     }
@@ -102,25 +102,25 @@ final class Universe {
             step();
             Support.until("after " + story + " the model says\n" + expected() + "and the processes\n" + actual(), () -> expected().equals(actual()));
         }
-        for (Star s : stars) {
+        for (Node s : stars) {
             if (!s.dead) {
                 Send.exit(s.pid, "kill");
             }
         }
     }
 
-    private Star born(int index) {
-        Star s = new Star(index);
-        s.pid = rests ? Spawn.spawn("check", Rests.eating(m -> obey(s, m))) : Play.spawn(() -> obey(s));
+    private Node born(int index) {
+        Node s = new Node(index);
+        s.pid = rests ? Spawn.spawn("check", Rests.eating(m -> obey(s, m))) : Harness.spawn(() -> obey(s));
         return s;
     }
 
-    private void obey(Star s) throws Throwable {
-        while (obey(s, Play.next())) {}
+    private void obey(Node s) throws Throwable {
+        while (obey(s, Harness.next())) {}
     }
 
-    /** False at the end. */
-    private boolean obey(Star s, Object m) throws Throwable {
+    /** Runs a command; false to end. */
+    private boolean obey(Node s, Object m) throws Throwable {
         if (!(m instanceof Command c)) {
             s.log.add(text(m));
             return true;
@@ -149,7 +149,7 @@ final class Universe {
         return stars.stream().filter(s -> s.pid.equals(pid)).findFirst().map(s -> s.index).orElse(-1);
     }
 
-    private void tell(Star s, String what, Support.Body body) throws Exception {
+    private void tell(Node s, String what, Support.Body body) throws Exception {
         story.append(s.index).append(' ').append(what).append("; ");
         CountDownLatch done = new CountDownLatch(1);
         Send.send(s.pid, new Command(body, done));
@@ -159,8 +159,8 @@ final class Universe {
     // ---------------------------------------------------------------- steps
 
     private void step() throws Exception {
-        Star a = stars.get(chance.nextInt(SIZE));
-        Star b = stars.get(chance.nextInt(SIZE));
+        Node a = stars.get(chance.nextInt(SIZE));
+        Node b = stars.get(chance.nextInt(SIZE));
         if (a.dead) {
             replace(a);
             return;
@@ -179,14 +179,14 @@ final class Universe {
         }
     }
 
-    /** A dead one is replaced now and then, when the living have no word of it in their books. */
-    private void replace(Star a) {
+    /** Now and then replaces a dead process, when no living one lists it any more. */
+    private void replace(Node a) {
         stars.set(a.index, born(a.index));
         watches.removeIf(w -> w.by == a);
     }
 
-    private void link(Star a, Star b) throws Exception {
-        tell(a, "links " + b.index, () -> Links.link(Play.me(), b.pid));
+    private void link(Node a, Node b) throws Exception {
+        tell(a, "links " + b.index, () -> Links.link(Harness.me(), b.pid));
         if (a != b && b.dead && a.traps) {
             a.messages.add("EXIT " + b.index + " noproc");
         } else if (a != b && !b.dead && !a.links.contains(b)) {
@@ -195,15 +195,15 @@ final class Universe {
         }
     }
 
-    private void unlink(Star a, Star b) throws Exception {
-        tell(a, "unlinks " + b.index, () -> Links.unlink(Play.me(), b.pid));
+    private void unlink(Node a, Node b) throws Exception {
+        tell(a, "unlinks " + b.index, () -> Links.unlink(Harness.me(), b.pid));
         a.links.remove(b);
         b.links.remove(a);
     }
 
-    private void monitor(Star a, Star b) throws Exception {
+    private void monitor(Node a, Node b) throws Exception {
         Watch w = new Watch(made++, a, b, MODES.get(chance.nextInt(MODES.size())));
-        tell(a, "watches " + b.index + " " + w.mode, () -> w.ref = Monitors.monitor(Play.me(), b.pid, b.pid, "down" + w.number, Ref.Alias.valueOf(w.mode)));
+        tell(a, "watches " + b.index + " " + w.mode, () -> w.ref = Monitors.monitor(Harness.me(), b.pid, b.pid, "down" + w.number, Ref.Alias.valueOf(w.mode)));
         watches.add(w);
         if (b.dead) {
             down(w, "noproc");
@@ -222,30 +222,30 @@ final class Universe {
         w.mode = w.mode.endsWith("DEMONITOR") ? "NONE" : w.mode;
     }
 
-    private void demonitor(Star a) throws Exception {
+    private void demonitor(Node a) throws Exception {
         Watch w = any(a);
         if (w != null && w.on != null) {
-            tell(a, "demonitors " + w.number, () -> Monitors.demonitor(Play.me(), w.ref));
+            tell(a, "demonitors " + w.number, () -> Monitors.demonitor(Harness.me(), w.ref));
             a.watching.remove(w);
             closeWith(w);
         } else if (w != null) {
-            tell(a, "unaliases " + w.number, () -> Aliases.close(Play.me(), w.ref));
+            tell(a, "unaliases " + w.number, () -> Aliases.close(Harness.me(), w.ref));
             w.mode = "NONE";
         }
     }
 
-    private Watch any(Star a) {
+    private Watch any(Node a) {
         List<Watch> own = watches.stream().filter(w -> w.by == a).toList();
         return own.isEmpty() ? null : own.get(chance.nextInt(own.size()));
     }
 
-    private void alias(Star a) throws Exception {
+    private void alias(Node a) throws Exception {
         Watch w = new Watch(made++, a, null, chance.nextBoolean() ? "OPEN" : "REPLY");
-        tell(a, "makes alias " + w.number + " " + w.mode, () -> w.ref = Aliases.open(Play.me(), w.mode.equals("REPLY")));
+        tell(a, "makes alias " + w.number + " " + w.mode, () -> w.ref = Aliases.open(Harness.me(), w.mode.equals("REPLY")));
         watches.add(w);
     }
 
-    private void reply(Star a) throws Exception {
+    private void reply(Node a) throws Exception {
         if (watches.isEmpty()) {
             return;
         }
@@ -262,15 +262,15 @@ final class Universe {
         w.mode = w.mode.startsWith("REPLY") ? "NONE" : w.mode;
     }
 
-    private void trap(Star a, boolean on) throws Exception {
-        tell(a, "traps " + on, () -> Play.me().trapExits(on));
+    private void trap(Node a, boolean on) throws Exception {
+        tell(a, "traps " + on, () -> Harness.me().trapExits(on));
         a.traps = on;
     }
 
-    private void register(Star a) throws Exception {
+    private void register(Node a) throws Exception {
         String name = prefix + a.index;
         if (a.name == null) {
-            tell(a, "registers", () -> ProcessTable.register(name, Play.me().pid()));
+            tell(a, "registers", () -> ProcessTable.register(name, Harness.me().pid()));
             a.name = name;
         } else {
             tell(a, "unregisters", () -> ProcessTable.unregister(name));
@@ -278,19 +278,19 @@ final class Universe {
         }
     }
 
-    private void exit(Star a, Star b, String reason) throws Exception {
+    private void exit(Node a, Node b, String reason) throws Exception {
         tell(a, "exits " + b.index + " " + reason, () -> Send.exit(b.pid, reason));
         if (!b.dead) {
             signal(b, a, reason, false);
         }
     }
 
-    private void end(Star a) throws Exception {
+    private void end(Node a) throws Exception {
         tell(a, "ends", null);
         die(a, "normal");
     }
 
-    private void signal(Star to, Star from, String reason, boolean overLink) {
+    private void signal(Node to, Node from, String reason, boolean overLink) {
         if (to.dead || overLink && !to.links.remove(from)) {
             return;
         }
@@ -303,9 +303,9 @@ final class Universe {
         }
     }
 
-    private void die(Star s, String reason) {
+    private void die(Node s, String reason) {
         s.dead = true;
-        List<Star> linked = List.copyOf(s.links);
+        List<Node> linked = List.copyOf(s.links);
         s.links.clear();
         s.watching.clear();
         stars.forEach(w -> List.copyOf(w.watching).stream().filter(m -> m.on == s && !w.dead).forEach(m -> down(m, reason)));
@@ -316,7 +316,7 @@ final class Universe {
 
     private String expected() {
         StringBuilder text = new StringBuilder();
-        for (Star s : stars) {
+        for (Node s : stars) {
             text.append(s.index).append(s.dead ? " is dead" : " links " + sorted(s.links.stream().map(l -> l.index))
                     + " watches " + sorted(s.watching.stream().map(w -> w.on.index))
                     + " is watched by " + sorted(stars.stream().flatMap(w -> w.watching.stream()).filter(w -> w.on == s).map(w -> w.by.index))
@@ -327,14 +327,14 @@ final class Universe {
 
     private String actual() {
         StringBuilder text = new StringBuilder();
-        for (Star s : stars) {
+        for (Node s : stars) {
             LocalProcess p = ProcessTable.live(s.pid);
             text.append(s.index).append(p == null ? " is dead" : living(s, p.info())).append('\n');
         }
         return text.toString();
     }
 
-    private String living(Star s, ProcessInfo info) {
+    private String living(Node s, ProcessInfo info) {
         if (info.name() != null) {
             require(s.pid.equals(ProcessTable.whereis(info.name())), "the name " + info.name() + " is that of another");
         }

@@ -4,11 +4,12 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * What has stopped a simulation, as a sentence with the line: a deadlock, or something that no seed decides.
+ * The failure report of a simulation: why it was stopped, as a sentence with the line. The reason is a
+ * deadlock, or an event that no seed decides.
  *
- * <p>Invariant: the first one counts. Set by any thread.
+ * <p>Invariant: the first problem counts. Any thread may set it.
  */
-final class Verdict {
+final class FailureReport {
     private static final String REAL_TIME = ": Thread/sleep, a deref with a time-out, or another timed wait of the JDK. "
             + "In a simulation time is virtual: use the library's sleep or timeout.";
 
@@ -17,11 +18,11 @@ final class Verdict {
     private volatile Run.Problem problem; // written under the monitor
     private volatile SimFiber woken; // by another thread
 
-    Verdict(Simulation simulation) {
+    FailureReport(Simulation simulation) {
         this.simulation = simulation;
     }
 
-    /** Asked on the carrier, at the end. */
+    /** Called on the carrier, at the end. */
     Run.Problem problem() {
         String line = woken == null ? null : woken.line();
         return line == null ? problem : new Run.Problem(problem.kind(), problem.sentence() + " It waited at " + line + ".", problem.waiting());
@@ -37,7 +38,9 @@ final class Verdict {
         }
     }
 
-    /** Not kept: the carrier, which never comes back, may not read it. */
+    /**
+     * Not stored in {@code problem}, which the carrier may not read in this case, because it never returns.
+     */
     Run.Problem stuck(SimFiber f) {
         String line = f == null ? null : f.line();
         return new Run.Problem("STUCK", (f == null ? "The simulation" : f.toString()) + " ran for " + simulation.config.patienceMillis
@@ -54,7 +57,10 @@ final class Verdict {
         stop("TIMED_WAIT", f + " waits for real time" + where(f.line()) + REAL_TIME);
     }
 
-    /** It was parked, and before it could be looked at it was made runnable, though nobody else has run. */
+    /**
+     * Called if the fiber was parked and became runnable before the carrier could check it, although no other
+     * fiber has run.
+     */
     void wokenAtOnce(SimFiber f) {
         if (f.isAt(Set.of("sleep", "parkNanos", "parkUntil"))) {
             timedWait(f);
@@ -72,7 +78,7 @@ final class Verdict {
         return line == null ? "" : ", at " + line;
     }
 
-    /** Another thread has woken it. */
+    /** Called if another thread has woken the fiber. */
     void foreign(SimFiber f) {
         Thread t = Thread.currentThread();
         if (t.getName().startsWith("VirtualThread-unparker")) {
@@ -80,7 +86,7 @@ final class Verdict {
             stop("TIMED_WAIT", f + " waits for real time" + REAL_TIME);
             return;
         }
-        foreignWake(f, "the thread \"" + t.getName() + "\"" + where(Lines.ofProgram(t.getStackTrace())));
+        foreignWake(f, "the thread \"" + t.getName() + "\"" + where(SourceLines.ofProgram(t.getStackTrace())));
     }
 
     private void foreignWake(SimFiber f, String who) {
@@ -88,21 +94,21 @@ final class Verdict {
         stop("FOREIGN_THREAD", f + " is woken by " + who + ", which is not part of the simulation: start it as a fiber (fork, go, spawn) inside of it.");
     }
 
-    /** It has found a thread from elsewhere that waits for it. */
+    /** Called if the fiber has woken a thread that is not part of the simulation. */
     void met(SimFiber f, Thread stranger) {
-        stop("FOREIGN_THREAD", f + where(f.line()) + ", meets the thread \"" + stranger.getName() + "\"" + where(Lines.ofProgram(stranger.getStackTrace()))
+        stop("FOREIGN_THREAD", f + where(f.line()) + ", meets the thread \"" + stranger.getName() + "\"" + where(SourceLines.ofProgram(stranger.getStackTrace()))
                 + ", which is not part of the simulation: start it as a fiber (fork, go, spawn) inside of it.");
     }
 
-    /** Nothing here could run, and yet its wait for a monitor has ended. */
+    /** Called if the fiber's wait for a monitor has ended, although no fiber of the simulation could run. */
     void notified(SimFiber f) {
         stop("FOREIGN_THREAD", f + where(f.line()) + ", waited for a monitor, for its notify or for the end of a thread, and a thread that is not part of the "
                 + "simulation has let it go on: start it as a fiber (fork, go, spawn) inside of it.");
     }
 
-    /** The current fiber did what a simulation cannot do; returns the sentence. */
+    /** Called if the current fiber did something that cannot be simulated. Returns the sentence. */
     String refuse(String what) {
-        String sentence = what + where(Lines.ofProgram(Thread.currentThread().getStackTrace()))
+        String sentence = what + where(SourceLines.ofProgram(Thread.currentThread().getStackTrace()))
                 + ": it runs on a thread that no seed orders. Start a fiber instead, with fork, go or spawn.";
         stop("FOREIGN_THREAD", sentence);
         return sentence;

@@ -9,13 +9,15 @@ import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Wheel;
 
 /**
- * A process at rest waits in its mailbox: whoever claims it starts a fiber that goes on with the work.
+ * The waiter of a passivated process, which has no fiber while it is idle. It waits in the mailbox. The
+ * thread that claims it starts a fiber that continues the work.
  *
- * <p>Invariant: whoever has claimed it starts the fiber, or, where memory has ended, leaves it in a list that the timer thread tries again at each tick. So
- * the message that has woken the process is not left lying. Neither list nor timer costs memory then.
+ * <p>Invariant: the claiming thread starts the fiber. If memory has run out, it adds this to a list instead,
+ * and the timer thread tries again at each tick. So the message that woke the process is handled. The list
+ * and its timer allocate nothing at that time.
  */
-final class AtRest extends Waiter {
-    private static final AtomicReference<AtRest> STRANDED = new AtomicReference<>();
+final class PassivatedWaiter extends Waiter {
+    private static final AtomicReference<PassivatedWaiter> STRANDED = new AtomicReference<>();
     private static final AtomicBoolean IS_TRIED_AGAIN = new AtomicBoolean();
     private static final Again AGAIN = new Again();
 
@@ -23,10 +25,10 @@ final class AtRest extends Waiter {
     private final Callable<?> next;
     private final Object context;
 
-    // Written by whoever leaves it in the list.
-    private AtRest stranded;
+    // Written by the thread that adds this to the list.
+    private PassivatedWaiter stranded;
 
-    AtRest(LocalProcess process, Callable<?> next, Object context) {
+    PassivatedWaiter(LocalProcess process, Callable<?> next, Object context) {
         this.process = process;
         this.next = next;
         this.context = context;
@@ -34,7 +36,7 @@ final class AtRest extends Waiter {
 
     @Override
     public long id() {
-        return 0; // meets no channel: nothing is waited for beside the mailbox
+        return 0; // never competes with a channel: a passivated process waits only in its mailbox
     }
 
     @Override
@@ -58,7 +60,7 @@ final class AtRest extends Waiter {
         }
     }
 
-    /** One timer for all, which is in the wheel or about to be while {@code IS_TRIED_AGAIN}. */
+    /** The one timer of the list. It is in the wheel, or about to be, while {@code IS_TRIED_AGAIN}. */
     private static final class Again extends Timer {
         Again() {
             super(World.REAL.nanoTime());
@@ -67,9 +69,9 @@ final class AtRest extends Waiter {
         @Override
         protected void expire() {
             IS_TRIED_AGAIN.set(false);
-            AtRest a = STRANDED.getAndSet(null);
+            PassivatedWaiter a = STRANDED.getAndSet(null);
             while (a != null) {
-                AtRest after = a.stranded;
+                PassivatedWaiter after = a.stranded;
                 a.stranded = null;
                 a.complete(null, null);
                 a = after;

@@ -13,13 +13,19 @@ import magnetar.kernel.process.ProcessTable;
 import magnetar.kernel.process.Spawn;
 import magnetar.kernel.time.Durations;
 
-/** Processes as the checks play with them: the language is the kernel's own, words are strings and messages lists. */
-final class Play {
+/**
+ * Processes for the checks, in the kernel's default language: its constants are strings, its messages are
+ * lists.
+ */
+final class Harness {
     static final long SECOND = 1_000_000_000L;
 
-    private Play() {}
+    private Harness() {}
 
-    /** Runs the body in a fiber of this world, with switch points on; what it spawns lives in that world as well. */
+    /**
+     * Runs the body in a fiber of this world, with switch points on. Processes that it spawns are in that
+     * world too.
+     */
     static void in(World world, Support.Body body) throws Exception {
         Simulated.simulate(true);
         try {
@@ -29,7 +35,7 @@ final class Play {
         }
     }
 
-    /** A process that does this. */
+    /** A process that runs the body. */
     static Pid spawn(Support.Body body) {
         return Spawn.spawn("check", call(body));
     }
@@ -51,7 +57,7 @@ final class Play {
         return LocalProcess.require("a check");
     }
 
-    /** The first message that fits, however long it takes. */
+    /** The first message that matches, however long it takes. */
     static Object take(Predicate<Object> fits) throws InterruptedException {
         return take(fits, Durations.INFINITE);
     }
@@ -64,12 +70,12 @@ final class Play {
         return take(m -> true);
     }
 
-    /** What is there now; null if there is nothing. */
+    /** A message that is there now, or null. */
     static Object poll() throws InterruptedException {
         return take(m -> true, 0);
     }
 
-    /** The exit reason, once it is there. */
+    /** The exit reason, once the process has ended. */
     static Object reasonOf(Pid pid) throws InterruptedException {
         Pid.Ended ended = ProcessTable.join(pid, Integer.getInteger("magnetar.check.seconds", 10) * SECOND);
         require(ended != null, pid + " does not end: " + waitOf(pid));
@@ -82,7 +88,7 @@ final class Play {
         return t == null ? "its thread has ended" : "its thread is " + t.getState() + " on " + Parked.waitOf(t);
     }
 
-    /** Waits for the end of a process, which has to be a normal one. */
+    /** Waits for the end of a process, which has to be normal. */
     static void finished(Pid pid) throws InterruptedException {
         Object reason = reasonOf(pid);
         require("normal".equals(reason), pid + " ended by " + reason);

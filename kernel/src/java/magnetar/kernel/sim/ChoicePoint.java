@@ -5,27 +5,27 @@ import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.sim.Choice.Place;
 
 /**
- * A place in a run where there is something to choose.
+ * A choice point: a place in a run where the strategy may choose.
  *
  * @param fiber the fiber that has run
- * @param place what kind of place
- * @param index how many of this kind it had come to
+ * @param place the kind of choice point
+ * @param index how many of this kind the fiber has reached
  * @param runnable the other fibers that can run, in the order in which they became runnable
  * @param victims the fibers whose processes may be killed here
- * @param resting the processes at rest that may be killed here
+ * @param resting the passivated processes that may be killed here
  * @param timers true if time may pass here
  */
-record Point(SimFiber fiber, Place place, int index, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> resting, boolean timers) {
-    /** The next one of the fiber at such a place, without faults. */
-    static Point at(SimFiber fiber, Place place, List<SimFiber> runnable) {
+record ChoicePoint(SimFiber fiber, Place place, int index, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> resting, boolean timers) {
+    /** The next choice point of this kind of the fiber, without faults. */
+    static ChoicePoint at(SimFiber fiber, Place place, List<SimFiber> runnable) {
         return at(fiber, place, runnable, List.of(), List.of(), false);
     }
 
-    static Point at(SimFiber fiber, Place place, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> resting, boolean timers) {
-        return new Point(fiber, place, ++fiber.points[place.ordinal()], runnable, victims, resting, timers);
+    static ChoicePoint at(SimFiber fiber, Place place, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> resting, boolean timers) {
+        return new ChoicePoint(fiber, place, ++fiber.points[place.ordinal()], runnable, victims, resting, timers);
     }
 
-    /** True if the fiber can go on. */
+    /** True if the fiber can continue. */
     boolean mayStay() {
         return place == Place.SWITCH;
     }
@@ -38,7 +38,7 @@ record Point(SimFiber fiber, Place place, int index, List<SimFiber> runnable, Li
         return new Choice(fiber.number, index, what, target);
     }
 
-    /** The process at rest of this serial number, or null. */
+    /** The passivated process with this serial number, or null. */
     LocalProcess resting(int serial) {
         for (LocalProcess p : resting) {
             if ((int) p.pid().serial() == serial) {

@@ -13,22 +13,22 @@ import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Wheel;
 
 /**
- * What befalls the processes of a simulation from outside: they are killed, their messages are lost, their signals take long. Kills, and signals that
- * come late, are done by a fiber that belongs to nobody.
+ * The fault injector of a simulation: it kills processes, loses messages and delays signals. One of the
+ * simulator's own fibers does the kills and delivers the delayed signals.
  *
- * <p>Invariant: that fiber kills at the step that was chosen: nobody is chosen while it lets a signal arrive.
+ * <p>Invariant: that fiber kills at the chosen step. While it delivers a signal, no victim is chosen.
  */
-final class Chaos implements Runnable {
+final class FaultInjector implements Runnable {
     private static final long MILLI = 1_000_000;
 
     private final Simulation simulation;
-    private final Post post = new Post();
+    private final DelayedSignals post = new DelayedSignals();
 
     // Only accessed on the carrier, or by the fiber that it runs.
     private LocalProcess victim;
     private boolean delivers;
 
-    Chaos(Simulation simulation) {
+    FaultInjector(Simulation simulation) {
         this.simulation = simulation;
     }
 
@@ -51,7 +51,7 @@ final class Chaos implements Runnable {
         }
     }
 
-    /** False while it has something to do that must not be disturbed. */
+    /** False while a kill is due that must not be disturbed. */
     boolean isFree() {
         return victim == null;
     }
@@ -60,7 +60,7 @@ final class Chaos implements Runnable {
         return me.number != Simulation.CHAOS && victim == null && !delivers && simulation.config.may(What.KILL);
     }
 
-    /** The processes at rest, which no fiber runs, that may be killed at a switch point of this fiber. */
+    /** The passivated processes, which have no fiber, that may be killed at a switch point of this fiber. */
     List<LocalProcess> resting(SimFiber me) {
         if (!mayKill(me)) {
             return List.of();
@@ -68,7 +68,7 @@ final class Chaos implements Runnable {
         return ProcessTable.atRest().stream().filter(p -> p.pid().label() != null && simulation.config.victims.test(p.pid().label())).toList();
     }
 
-    /** Those that may be killed at a switch point of this fiber. */
+    /** The fibers whose processes may be killed at a switch point of this fiber. */
     List<SimFiber> victims(SimFiber me) {
         if (!mayKill(me)) {
             return List.of();
@@ -97,7 +97,8 @@ final class Chaos implements Runnable {
         LockSupport.unpark(fiber().thread);
     }
 
-    // --- messages that are lost --------------------------------------------------------------------------------------
+    // --- lost messages
+    // -----------------------------------------------------------------------------------------------
 
     boolean loses(Object to, Object message) {
         Choice c = simulation.fault(What.LOSE, Place.MESSAGE);
@@ -107,19 +108,23 @@ final class Chaos implements Runnable {
         return c != null;
     }
 
-    // --- signals that take long --------------------------------------------------------------------------------------
+    // --- delayed signals
+    // ---------------------------------------------------------------------------------------------
 
-    /** False if signals arrive as they are sent. */
+    /** False if signals arrive when they are sent. */
     boolean delaysSignals() {
         return !simulation.ending && simulation.config.may(What.HOLD);
     }
 
-    /** True if everything that was sent has arrived. */
+    /** True if no delayed signal is left. */
     boolean hasDelivered() {
         return post.isEmpty();
     }
 
-    /** True if the signal is to arrive later; always, if another one from the same sender to the same receiver is on its way. */
+    /**
+     * True if the signal will arrive later. Always true while an earlier signal of the same sender and
+     * receiver is delayed.
+     */
     boolean delays(Object from, Object to, Object what, Runnable arrival) {
         Choice c = simulation.fault(What.HOLD, Place.SIGNAL);
         boolean isBehind = post.isUsed(from, to) && !Fault.SIGNAL_OVERTAKES_DELAYED_ONE.isPlanted();
@@ -141,17 +146,17 @@ final class Chaos implements Runnable {
         return true;
     }
 
-    /** Lets everything arrive that is on its way from one to the other. */
+    /** Delivers every delayed signal from one to the other. */
     void letArrive(Object from, Object to) {
-        for (Post.Letter l = post.first(from, to); l != null; l = post.first(from, to)) {
+        for (DelayedSignals.Letter l = post.first(from, to); l != null; l = post.first(from, to)) {
             if (!post.deliver(l)) {
-                simulation.letOthersRun(); // it arrives on another fiber, which is in the middle of it
+                simulation.letOthersRun(); // another fiber is delivering it
             }
         }
     }
 
     private void deliver() {
-        for (Post.Letter l = post.next(simulation.now); l != null && !simulation.ending; l = post.next(simulation.now)) {
+        for (DelayedSignals.Letter l = post.next(simulation.now); l != null && !simulation.ending; l = post.next(simulation.now)) {
             delivers = true;
             post.deliver(l);
             delivers = false;

@@ -7,14 +7,17 @@ import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.ProcessTable;
 
-/** What is kept of a run as it goes. Only accessed on the carrier, or by the fiber that it runs. */
-final class Journal {
+/**
+ * The records of a run: its event log, and the fullest mailbox. Only accessed on the carrier, or by the fiber
+ * that it runs.
+ */
+final class EventLog {
     private final Config config;
     private final Names names;
     private final List<Event> events = new ArrayList<>();
     private Run.Fullest fullest = new Run.Fullest(null, 0);
 
-    Journal(Config config, List<SimFiber> fibers) {
+    EventLog(Config config, List<SimFiber> fibers) {
         this.config = config;
         this.names = new Names(fibers);
     }
@@ -31,7 +34,7 @@ final class Journal {
         return fullest;
     }
 
-    /** Something happened to the process: how full is its mailbox? */
+    /** Called after an event of the process: records its mailbox if it is the fullest one so far. */
     void look(Pid pid) {
         LocalProcess p = ProcessTable.live(pid);
         int held = p == null ? 0 : p.receiver().info().messages();

@@ -4,33 +4,37 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The processes that are at rest: alive, and without a fiber. Nobody else may hold one, and whoever sends by its pid has to find it.
+ * The passivated processes: alive, idle and without a fiber. This list keeps them reachable, so that a send
+ * to the pid finds them even if no other object refers to them.
  *
  * <p>Invariants:
  * <ol>
- *   <li>A process that is alive is in this list, or its fiber is in the list of fibers, or in both while it changes over.
- *   <li>A process is in one part only, the one of its serial number, whose lock guards its two neighbours.
+ *   <li>A process that is alive is in this list, or its fiber is in the list of fibers; in both while it
+ *       changes over.
+ *   <li>A process is in one part only, which its pid determines. The lock of that part guards its two
+ *       neighbours.
  * </ol>
  *
- * <p>A list through the processes themselves costs each 12 bytes; a concurrent set was refused, which costs 40.
+ * <p>Rejected: a concurrent set, which costs 40 bytes for each process. A list through the processes
+ * themselves costs 12.
  *
- * <p>Lock order: the lock of a part is the last one.
+ * <p>Lock order: the lock of a part is the innermost one.
  */
-final class Resting {
-    private static final Resting[] PARTS = new Resting[16];
+final class Passivated {
+    private static final Passivated[] PARTS = new Passivated[16];
 
     static {
         for (int i = 0; i < PARTS.length; i++) {
-            PARTS[i] = new Resting();
+            PARTS[i] = new Passivated();
         }
     }
 
     // Guarded by this.
     private LocalProcess first;
 
-    private Resting() {}
+    private Passivated() {}
 
-    private static Resting partOf(LocalProcess process) {
+    private static Passivated partOf(LocalProcess process) {
         return PARTS[process.pid().hashCode() & (PARTS.length - 1)];
     }
 
@@ -42,10 +46,10 @@ final class Resting {
         partOf(process).unlink(process);
     }
 
-    /** All of them, in no order. */
+    /** All of them, unordered. */
     static List<LocalProcess> all() {
         List<LocalProcess> all = new ArrayList<>();
-        for (Resting part : PARTS) {
+        for (Passivated part : PARTS) {
             part.addTo(all);
         }
         return all;

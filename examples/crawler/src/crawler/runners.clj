@@ -1,4 +1,4 @@
-(ns crawler.lanes
+(ns crawler.runners
   "The libraries that the demo compares, each in a JVM of its own. One of them works at a time."
   (:require
    [clojure.edn :as edn]
@@ -25,7 +25,7 @@
    :properties ["-Dclojure.core.async.executor-factory=crawler.pool-of-8/executor"]})
 
 (defn- own-arguments
-  "Returns the options this JVM was started with, so that all lanes run under them."
+  "Returns the options this JVM was started with, so that all runners run under them."
   []
   (remove #(re-find #"^-Xmx|^-agentlib" %) (.getInputArguments (ManagementFactory/getRuntimeMXBean))))
 
@@ -34,17 +34,17 @@
           (own-arguments)
           ["-Xmx2g" "-cp" (str (System/getProperty "java.class.path") File/pathSeparator classes)]
           properties
-          ["clojure.main" "-m" "crawler.lane" library]))
+          ["clojure.main" "-m" "crawler.runner" library]))
 
 (defn- next-answer
-  "Blocks for the lane's next line; nil when it has ended or was stopped."
+  "Blocks for the runner's next line; nil when it has ended or was stopped."
   [{:keys [^BufferedReader answers]}]
   (try
     (some-> (.readLine answers) edn/read-string)
     (catch IOException _ nil)))
 
 (defn- send-line
-  "Sends `data` to the lane; one that was stopped does not hear it."
+  "Sends `data` to the runner; one that was stopped does not hear it."
   [{:keys [^Process process]} data]
   (try
     (doto (io/writer (.getOutputStream process))
@@ -58,42 +58,42 @@
   (let [process (-> (ProcessBuilder. ^List (vec (command library classes)))
                     (.redirectError ProcessBuilder$Redirect/INHERIT)
                     .start)
-        lane    (assoc library :process process, :answers (io/reader (.getInputStream process)))]
-    (assoc lane :ready (delay (:ready (next-answer lane))))))
+        runner    (assoc library :process process, :answers (io/reader (.getInputStream process)))]
+    (assoc runner :ready (delay (:ready (next-answer runner))))))
 
 (defn await-ready
-  "Blocks until `lane` has loaded what it needs; returns it. Fails when it ended instead."
-  [{:keys [title ready] :as lane}]
+  "Blocks until `runner` has loaded what it needs; returns it. Fails when it ended instead."
+  [{:keys [title ready] :as runner}]
   (if @ready
-    lane
-    (throw (ex-info (str "The JVM for " (str/trim (str/join " " title)) " ended before it was ready.") {:lane title}))))
+    runner
+    (throw (ex-info (str "The JVM for " (str/trim (str/join " " title)) " ended before it was ready.") {:runner title}))))
 
 (defn stop
-  "Ends the JVM of `lane`, whatever it does."
+  "Ends the JVM of `runner`, whatever it does."
   [{:keys [^Process process]}]
   (.destroyForcibly process))
 
 (defn- end-after
-  "Ends `lane` when it has not ended by itself within `ms`."
-  [ms {:keys [^Process process] :as lane}]
+  "Ends `runner` when it has not ended by itself within `ms`."
+  [ms {:keys [^Process process] :as runner}]
   (Thread/startVirtualThread #(when-not (.waitFor process ms TimeUnit/MILLISECONDS)
-                                (stop lane))))
+                                (stop runner))))
 
 (defn warm-up
-  "Sends `context` to `lane` and blocks until it has warmed up. A lane that has not ended `patience-ms` from now is ended."
-  [lane context patience-ms]
-  (end-after patience-ms lane)
-  (send-line lane context)
-  (next-answer lane))
+  "Sends `context` to `runner` and blocks until it has warmed up. A runner that has not ended `patience-ms` from now is ended."
+  [runner context patience-ms]
+  (end-after patience-ms runner)
+  (send-line runner context)
+  (next-answer runner))
 
 (defn measure
-  "Runs the row `id` once in `lane` and returns the result; nil for a row that the lane skips, and when it has ended."
-  [{:keys [skip] :as lane} id]
+  "Runs the row `id` once in `runner` and returns the result; nil for a row that the runner skips, and when it has ended."
+  [{:keys [skip] :as runner} id]
   (when-not (contains? skip id)
-    (send-line lane id)
-    (next-answer lane)))
+    (send-line runner id)
+    (next-answer runner)))
 
-;; core.async takes long to compile, and two lanes need it. The first of them to do so keeps the classes.
+;; core.async takes long to compile, and two runners need it. The first of them to do so keeps the classes.
 
 (defn- classes-folder
   "Returns the folder below `cache` for the compiled classes of the core.async on this class path."
@@ -108,15 +108,15 @@
   (update library :properties conj (str "-Dcrawler.compile-into=" folder)))
 
 (defn- launch-compiling
-  "Returns a ready lane for `library`, after its compiled classes were put into the folder `classes`."
+  "Returns a ready runner for `library`, after its compiled classes were put into the folder `classes`."
   [library ^File classes]
   (let [unfinished (io/file (str classes "." (.pid (ProcessHandle/current))))
-        lane       (await-ready (launch (compiling-into library unfinished) unfinished))]
+        runner       (await-ready (launch (compiling-into library unfinished) unfinished))]
     (.renameTo unfinished classes)
-    lane))
+    runner))
 
 (defn launch-all
-  "Returns the lanes, in the order of the table's columns. Blocks while they load, but not for the last of them."
+  "Returns the runners, in the order of the table's columns. Blocks while they load, but not for the last of them."
   [cache]
   (let [classes (classes-folder cache)
         ours    (launch magnetar classes)

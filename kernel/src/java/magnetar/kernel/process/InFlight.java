@@ -4,14 +4,15 @@ import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
 
 /**
- * The ways of signals from their senders to processes. Outside of a simulation a signal takes effect when it is sent. A simulation may delay it: it keeps, as
- * Erlang does, the order of the signals of one sender to one receiver, and no other order.
+ * In-flight delivery: how signals get from their senders to processes. Outside of a simulation a signal takes
+ * effect when it is sent. A simulation may delay it. Like Erlang, it keeps the order of the signals of one
+ * sender to one receiver, and no other order.
  *
- * <p>Invariant: outside of a simulation nothing is allocated here, because a death is reported even when memory is exhausted. Each method therefore asks
- * {@link Simulated#mayDelay} before it creates the delayed delivery.
+ * <p>Invariant: outside of a simulation nothing is allocated here, because a death is reported even when
+ * memory has run out. So each method asks {@link Simulated#mayDelay} before it makes the delayed delivery.
  */
-final class Ways {
-    private Ways() {}
+final class InFlight {
+    private InFlight() {}
 
     /** The sender: the process of the fiber, else the fiber. */
     private static Object source(Fiber sender) {
@@ -19,16 +20,17 @@ final class Ways {
         return p == null ? sender : p.pid();
     }
 
-    // --- what is sent ------------------------------------------------------------------------------------------------
+    // --- sending
+    // -----------------------------------------------------------------------------------------------------
 
-    /** A message of the current fiber, for this address of the process. */
+    /** Sends a message of the current fiber to an address of the process. */
     static void message(Fiber sender, LocalProcess receiver, Object to, Object message) throws InterruptedException {
         if (!(Simulated.mayDelay() && delaysMessage(sender, receiver, to, message))) {
             Delivery.deliver(receiver, sender, to, message);
         }
     }
 
-    /** False for a mailbox with a bound: its sender may have to wait, or may be refused. */
+    /** False for a bounded mailbox, because its sender may have to wait, or may be refused. */
     private static boolean delaysMessage(Fiber sender, LocalProcess receiver, Object to, Object message) {
         Object from = source(sender);
         if (receiver.mailbox() instanceof BoundedMailbox && !(to instanceof Ref)) {
@@ -42,11 +44,11 @@ final class Ways {
         try {
             Delivery.deliver(receiver, sender, to, message);
         } catch (InterruptedException e) {
-            throw new AssertionError(e); // only a mailbox with a bound lets its sender wait
+            throw new AssertionError(e); // only a bounded mailbox lets its sender wait
         }
     }
 
-    /** A message of the current fiber that no bound applies to. */
+    /** Sends a message of the current fiber to which no bound applies. */
     static void control(Fiber sender, Pid to, Object message) {
         if (!(Simulated.mayDelay() && delays(source(sender), to, message, () -> Send.signal(to, message)))) {
             Send.signal(to, message);
@@ -73,16 +75,22 @@ final class Ways {
         return !to.equals(from) && Simulated.delays(from, to, what, arrival);
     }
 
-    // --- what was sent before ----------------------------------------------------------------------------------------
+    // --- delivering what was sent before
+    // -----------------------------------------------------------------------------
 
-    /** Lets everything arrive that the current fiber has sent to it: it asks for something that is done at once. */
+    /**
+     * Delivers everything that the current fiber has sent to the process, before a request that takes effect
+     * at once.
+     */
     static void settle(Pid to) {
         if (Simulated.mayDelay()) {
             settle(source(Fiber.current()), to);
         }
     }
 
-    /** Lets everything arrive that was sent from one to the other: what is done next comes at once. */
+    /**
+     * Delivers everything that was sent from one to the other, because the next signal takes effect at once.
+     */
     static void settle(Object from, Pid to) {
         Simulated.settle(from, to);
     }

@@ -1,4 +1,4 @@
-(ns crawler.lane
+(ns crawler.runner
   "One column of the demo's table: a JVM of its own that runs the experiments on one library.
 
   It says `{:ready true}` on stdout when it has loaded everything, reads the experiments' context as EDN from

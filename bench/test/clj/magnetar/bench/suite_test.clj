@@ -1,11 +1,11 @@
-(ns magnetar.bench.lane-test
-  "The lanes `fold` and `scope` with little to do: all variants give the same, and a result says what the rounds say."
+(ns magnetar.bench.suite-test
+  "The suites `fold` and `scope` with little to do: all variants give the same, and a result says what the rounds say."
   (:require
    [clojure.edn :as edn]
    [clojure.test :refer [deftest is testing]]
    [magnetar.bench.fold :as fold]
    [magnetar.bench.guide :as guide]
-   [magnetar.bench.lane :as lane]
+   [magnetar.bench.suite :as suite]
    [magnetar.bench.machine :as machine]
    [magnetar.bench.report :as report]
    [magnetar.bench.rounds :as rounds]
@@ -60,20 +60,20 @@
       (finally (.delete file)))))
 
 (deftest a-group-that-does-not-exist-is-refused-before-anything-runs
-  (is (thrown-with-msg? clojure.lang.ExceptionInfo #"There is no group called nonsense. There are: .*fork" (lane/run scope/groups {:groups #{"nonsense"}})))
-  (is (thrown-with-msg? clojure.lang.ExceptionInfo #"no group called memory" (lane/run scope/groups {:groups #{"memory"}})))
-  (is (= {:unit "bytes" :rows [100000]} (:memory (lane/run-with-memory scope/groups vector {:groups #{"memory"} :quick true})))))
+  (is (thrown-with-msg? clojure.lang.ExceptionInfo #"There is no group called nonsense. There are: .*fork" (suite/run scope/groups {:groups #{"nonsense"}})))
+  (is (thrown-with-msg? clojure.lang.ExceptionInfo #"no group called memory" (suite/run scope/groups {:groups #{"memory"}})))
+  (is (= {:unit "bytes" :rows [100000]} (:memory (suite/run-with-memory scope/groups vector {:groups #{"memory"} :quick true})))))
 
 (def ^:private two-rounds
   [{"a" 1.0 "b" 2.0} {"a" 3.0 "b" 4.0}])
 
 (deftest a-row-says-what-the-rounds-say
   (is (= {:median 0.625 :min 0.5 :max 0.75 :count 2}
-         (:ratio (lane/row two-rounds {:name "a / b" :ours "a" :theirs "b"}))))
-  (is (= [true false] (mapv #(:met? (lane/row two-rounds {:name "a / b" :ours "a" :theirs "b" :target %})) [0.7 0.6])))
+         (:ratio (suite/row two-rounds {:name "a / b" :ours "a" :theirs "b"}))))
+  (is (= [true false] (mapv #(:met? (suite/row two-rounds {:name "a / b" :ours "a" :theirs "b" :target %})) [0.7 0.6])))
   (testing "a peer that is not installed is no failure"
     (is (= {:name "a / Go, which is not installed" :ours "a" :theirs "Go"}
-           (dissoc (lane/row two-rounds {:name "a / Go" :ours "a" :theirs "Go" :target 1.5}) :ours-value)))))
+           (dissoc (suite/row two-rounds {:name "a / Go" :ours "a" :theirs "Go" :target 1.5}) :ours-value)))))
 
 (deftest figures-find-their-place-in-a-page
   (let [spread {:median 12.345 :min 1.0 :max 20.0}
@@ -92,6 +92,6 @@
              (map #(subs (str %) (inc (count (machine/home)))) [page raw])))
       (is (= {:time {:unit "ms" :rows []}} (edn/read-string (slurp raw)))))))
 
-(deftest a-lane-has-a-page-of-its-own
+(deftest a-suite-has-a-page-of-its-own
   (is (re-find #"^# magnetar.fold beside .*\n\nWritten by `bin/magnetar bench fold`"
                (report/markdown "fold" {:time {:unit "ms" :rows []}}))))

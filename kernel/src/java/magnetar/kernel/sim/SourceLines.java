@@ -2,11 +2,11 @@ package magnetar.kernel.sim;
 
 import magnetar.kernel.report.Frames;
 
-/** Lines of the program on a stack. */
-final class Lines {
-    private Lines() {}
+/** Finds source lines of the program on a stack. */
+final class SourceLines {
+    private SourceLines() {}
 
-    /** As in "my/app.clj:12 (my.app/f)", the innermost one; null if there is none. */
+    /** The innermost one, as in "my/app.clj:12"; null if no frame is of the program. */
     static String ofProgram(StackTraceElement[] frames) {
         for (StackTraceElement f : frames) {
             if (f.getLineNumber() > 0 && Frames.isOfProgram(f.getClassName())) {

@@ -7,23 +7,28 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Signals on their way: sent, and not arrived yet. Erlang orders the signals of one sender to one receiver and no others, so each such pair has a
- * way of its own, and what takes long on one lets those on others pass. Only accessed by the fiber that the carrier runs.
+ * Delayed signals: sent, and not arrived yet. Erlang orders the signals of one sender to one receiver, and no
+ * others. So each such pair has a queue of its own, and a delay in one queue does not hold up the others.
+ * Only accessed by the fiber that the carrier runs.
  *
  * <p>Invariants:
  * <ol>
- *   <li>The signals of a pair arrive in the order in which they were sent: while one is on its way, or arrives, later ones come behind it.
- *   <li>Each arrives once, whoever lets it.
+ *   <li>The signals of a pair arrive in the order in which they were sent. While one is delayed or being
+ *       delivered, later ones queue behind it.
+ *   <li>Each signal arrives once, whichever fiber delivers it.
  * </ol>
  */
-final class Post {
-    /** From a process or fiber to a process; a key only, never gone through. */
+final class DelayedSignals {
+    /**
+     * The pair of a sending process or fiber and a receiving process. Only a key of a map that is never
+     * iterated.
+     */
     private record Way(Object from, Object to) {}
 
     private final Map<Way, ArrayDeque<Letter>> ways = new HashMap<>();
-    private final List<Letter> letters = new ArrayList<>(); // by when they are due, then as they were sent
+    private final List<Letter> letters = new ArrayList<>(); // by due time, then in the order of sending
 
-    /** A signal. */
+    /** A delayed signal. */
     static final class Letter {
         private final Way way;
         private final Runnable arrival;
@@ -45,7 +50,10 @@ final class Post {
         return ways.containsKey(new Way(from, to));
     }
 
-    /** Takes a signal, due at this instant, or with the last one of its pair if that is later; returns when. */
+    /**
+     * Adds a signal due at this instant, or with the last one of its pair if that is later. Returns when it
+     * is due.
+     */
     long take(Object from, Object to, long due, Runnable arrival) {
         ArrayDeque<Letter> way = ways.computeIfAbsent(new Way(from, to), w -> new ArrayDeque<>());
         Letter letter = new Letter(new Way(from, to), way.isEmpty() ? due : Math.max(due, way.getLast().due), arrival);
@@ -58,7 +66,7 @@ final class Post {
         return letter.due;
     }
 
-    /** The next one that is due and has nobody before it. */
+    /** The next due signal that is the first of its pair; null if there is no such signal. */
     Letter next(long now) {
         for (Letter l : letters) {
             if (l.due > now) {
@@ -71,13 +79,13 @@ final class Post {
         return null;
     }
 
-    /** The first one of a pair. */
+    /** The first signal of a pair, or null. */
     Letter first(Object from, Object to) {
         ArrayDeque<Letter> way = ways.get(new Way(from, to));
         return way == null ? null : way.peek();
     }
 
-    /** Lets it arrive; false, and nothing was done, if it does already, on another fiber. */
+    /** Delivers the signal. Returns false, and does nothing, if another fiber is delivering it. */
     boolean deliver(Letter letter) {
         if (letter.arrives) {
             return false;

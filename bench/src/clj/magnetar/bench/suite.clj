@@ -1,4 +1,4 @@
-(ns magnetar.bench.lane
+(ns magnetar.bench.suite
   "Groups of comparisons, each in fresh JVMs: from a table of groups to a result that `magnetar.bench.report` prints.
 
   A JVM has the options of kernel/java.options and runs a program file, with the dynamic bindings that Clojure has while it loads one. A group is {:group name :workload symbol :arguments [..] :flags [..] :forks n :warm-ups n :rounds n :rows [..]}. The variants of a group
@@ -97,7 +97,7 @@
 (defn run
   "Runs the groups and returns {:machine .. :settings .. :time {:unit \"ms\" :rows .. :raw ..}}.
 
-  Blocks for minutes; fails for a name that is none, and when a workload does.
+  Blocks for minutes; fails for a name that does not exist, and when a workload does.
 
   Example: (run groups {:quick true})"
   [groups settings]
