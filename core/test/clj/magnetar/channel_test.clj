@@ -439,7 +439,7 @@
 
 (deftest a-timeout-that-is-no-duration-is-refused
   (let [[iae? message data] (misuse-of #(channel/take (chan) {:timeout "soon"}))]
-    (is (= [true {:magnetar/reason :magnetar/bad-duration :timeout "soon"}] [iae? data]))
+    (is (= [true {:magnetar/reason :magnetar/bad-duration :timeout "soon" :path [:timeout] :value "soon"}] [iae? data]))
     (is (re-find #"^`magnetar.channel/take`: :timeout is a number of milliseconds .+\"?soon\"?" message) message))
   (is (= :magnetar/bad-duration (:magnetar/reason (last (misuse-of #(put (chan) 1 {:timeout ##NaN})))))))
 

@@ -104,13 +104,18 @@
   (is (= '(def locale :en) (hook 'defcontext-form 'locale '[:en])))
   (is (= '(f "doc" [x] x) (rest (hook 'defblockingop-form 'f "doc" '[x] '[x])))))
 
+(defn- a-call?
+  "Is the macro written as a call of its starred function is? A linter reads it as one, without a hook."
+  [vars var-name]
+  (= (:arglists (vars var-name)) (:arglists (vars (symbol (str var-name "*"))))))
+
 (deftest each-public-macro-has-its-hook
   (let [api (edn/read-string (slurp (io/file home "api.edn")))
         marks '#{magnetar.actor/after magnetar.actor/from}]
     (doseq [[ns-name vars] api
             [var-name {:keys [kind]}] vars
             :let [macro (symbol (str ns-name) (str var-name))]
-            :when (and (= :macro kind) (not (marks macro)))]
+            :when (and (= :macro kind) (not (marks macro)) (not (a-call? vars var-name)))]
       (testing (str macro)
         (is (contains? @config macro))))))
 

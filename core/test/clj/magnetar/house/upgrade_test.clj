@@ -70,7 +70,7 @@
   (let [before (names-of (edn/read-string (slurp (io/resource "magnetar/dev/upgrade/api-0.1.edn"))))
         now (names-of (edn/read-string (slurp (io/file home "api.edn"))))
         told (set (map :old @upgrade/changes))]
-    (is (empty? (set/difference before now told)))
+    (is (empty? (remove requiring-resolve (set/difference before now told))) "what is left out of the API may be callable still")
     (is (< 400 (count before)))
     (testing "only what there was can have changed"
       (is (empty? (remove #(or (before %) (nil? (namespace %))) told))))))

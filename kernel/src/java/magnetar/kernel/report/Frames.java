@@ -21,8 +21,8 @@ public final class Frames {
             "magnetar.gen_event$", "magnetar.gen_event.", "magnetar.gen_server$", "magnetar.gen_server.", "magnetar.gen_statem$",
             "magnetar.gen_statem.", "magnetar.global$", "magnetar.hot$", "magnetar.hot.", "magnetar.impl.", "magnetar.inspect$",
             "magnetar.kernel.", "magnetar.match$", "magnetar.overload$", "magnetar.pg$", "magnetar.pool$",
-            "magnetar.pool.", "magnetar.proc_lib$", "magnetar.proc_lib.", "magnetar.registry$", "magnetar.registry.", "magnetar.resilience$",
-            "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.", "magnetar.supervisor$", "magnetar.supervisor.",
+            "magnetar.pool.", "magnetar.proc_lib$", "magnetar.proc_lib.", "magnetar.registry$", "magnetar.registry.", "magnetar.report$",
+            "magnetar.resilience$", "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.", "magnetar.supervisor$", "magnetar.supervisor.",
             "magnetar.sys$", "magnetar.sys.", "magnetar.table$", "magnetar.table.", "magnetar.task$", "magnetar.task.",
             "magnetar.test$", "magnetar.test.", "magnetar.timer$"};
 
