@@ -360,7 +360,7 @@
   workload is :mixed (the default) or :compute, on platform threads, or :io, on a fiber. f sees a copy of the caller's dynamic
   bindings, which `set!` changes. If it throws, the channel closes and the failure is reported, with the name of f."
   ([f] (thread-call f :mixed))
-  ([f workload] (plumbing/start-thread (fibers/site-of "thread-call" f) f workload)))
+  ([f workload] (plumbing/start-thread (fibers/site-here "thread-call" f) f workload)))
 
 (defmacro thread
   "Runs body on a platform thread; returns a channel that gives its value, then closes. See `thread-call`.
@@ -383,7 +383,7 @@
 
   Stops when to is closed; by then it has taken one value more."
   ([from to] (pipe from to true))
-  ([from to close?] (plumbing/pipe "pipe" from to close?)))
+  ([from to close?] (plumbing/pipe (fibers/site-here "pipe") from to close?)))
 
 (defn pipeline
   "Moves the values of from through the transducer xf to to, with n platform threads, in the order of from.
@@ -397,13 +397,13 @@
   Nobody owns it. See `magnetar.fold/pmap` for one that is cancelled with its caller and ended by its first failure."
   ([n to xf from] (pipeline n to xf from true))
   ([n to xf from close?] (pipeline n to xf from close? nil))
-  ([n to xf from close? ex-handler] (pipeline/transducing "pipeline" n to xf from close? ex-handler)))
+  ([n to xf from close? ex-handler] (pipeline/transducing (fibers/site-here "pipeline") n to xf from close? ex-handler)))
 
 (defn pipeline-blocking
   "Like `pipeline`, for a transducer that blocks."
   ([n to xf from] (pipeline-blocking n to xf from true))
   ([n to xf from close?] (pipeline-blocking n to xf from close? nil))
-  ([n to xf from close? ex-handler] (pipeline/transducing "pipeline-blocking" n to xf from close? ex-handler)))
+  ([n to xf from close? ex-handler] (pipeline/transducing (fibers/site-here "pipeline-blocking") n to xf from close? ex-handler)))
 
 (defn pipeline-async
   "Moves values from from to to through the function af, with n at a time, in the order of from.
@@ -411,60 +411,60 @@
   af is called with a value and a channel; it puts the results on the channel and closes it, now or later. If it throws, that is
   reported and the value gives nothing more. See `pipeline` for the rest."
   ([n to af from] (pipeline-async n to af from true))
-  ([n to af from close?] (pipeline/asynchronous (fibers/site-of "pipeline-async" af) n to af from close?)))
+  ([n to af from close?] (pipeline/asynchronous (fibers/site-here "pipeline-async" af) n to af from close?)))
 
 (defn split
   "Sends the values of ch for which p is true to one channel, the others to another: [true-chan false-chan].
 
   Both close with ch, or when p throws, which is reported. Stops when the one that a value is for is closed."
   ([p ch] (split p ch nil nil))
-  ([p ch t-buf-or-n f-buf-or-n] (plumbing/split (fibers/site-of "split" p) p ch t-buf-or-n f-buf-or-n)))
+  ([p ch t-buf-or-n f-buf-or-n] (plumbing/split (fibers/site-here "split" p) p ch t-buf-or-n f-buf-or-n)))
 
 (defn reduce
   "A channel with the value of f reduced over init and the values of ch, once that is closed or f returns a `reduced`."
   [f init ch]
-  (plumbing/reduce (fibers/site-of "reduce" f) f init ch))
+  (plumbing/reduce (fibers/site-here "reduce" f) f init ch))
 
 (defn transduce
   "A channel with the value of (xform f) reduced over init and the values of ch, completed, once that is closed.
 
     (<! (transduce (map inc) + 0 (to-chan! [1 2 3]))) ;=> 9"
   [xform f init ch]
-  (plumbing/transduce (fibers/site-of "transduce" f) xform f init ch))
+  (plumbing/transduce (fibers/site-here "transduce" f) xform f init ch))
 
 (defn onto-chan!
   "Puts the values of coll on ch, then closes it unless close? is false. Returns a channel that closes when that is done.
 
   Stops when ch is closed. A nil in coll fails, which is reported, after ch was closed."
   ([ch coll] (onto-chan! ch coll true))
-  ([ch coll close?] (plumbing/onto "onto-chan!" ch coll close?)))
+  ([ch coll close?] (plumbing/onto (fibers/site-here "onto-chan!") ch coll close?)))
 
 (defn to-chan!
   "A channel of the values of coll, which closes after them."
   [coll]
-  (plumbing/to-chan "to-chan!" coll))
+  (plumbing/to-chan (fibers/site-here "to-chan!") coll))
 
 (defn onto-chan
   "Deprecated: use `onto-chan!`."
   {:deprecated "1.2"}
   ([ch coll] (onto-chan ch coll true))
-  ([ch coll close?] (plumbing/onto "onto-chan" ch coll close?)))
+  ([ch coll close?] (plumbing/onto (fibers/site-here "onto-chan") ch coll close?)))
 
 (defn to-chan
   "Deprecated: use `to-chan!`."
   {:deprecated "1.2"}
   [coll]
-  (plumbing/to-chan "to-chan" coll))
+  (plumbing/to-chan (fibers/site-here "to-chan") coll))
 
 (defn onto-chan!!
   "Like `onto-chan!`, on a platform thread: for a coll whose elements compute at length or block natively."
   ([ch coll] (onto-chan!! ch coll true))
-  ([ch coll close?] (plumbing/onto-blocking "onto-chan!!" ch coll close?)))
+  ([ch coll close?] (plumbing/onto-blocking (fibers/site-here "onto-chan!!") ch coll close?)))
 
 (defn to-chan!!
   "Like `to-chan!`, on a platform thread: for a coll whose elements compute at length or block natively."
   [coll]
-  (plumbing/to-chan-blocking "to-chan!!" coll))
+  (plumbing/to-chan-blocking (fibers/site-here "to-chan!!") coll))
 
 ;; ---- one to many
 
@@ -498,7 +498,7 @@
   A value goes to all taps at once; the next one follows when all have accepted it or were untapped. Values that come while there
   is no tap are dropped. A tap that is closed is removed."
   [ch]
-  (mult-named "mult" ch))
+  (mult-named (fibers/site-here "mult") ch))
 
 (defmacro ^:private asking
   "Does body, which calls a method of a protocol on x; says what is wanted if x does not fulfil it."
@@ -563,7 +563,7 @@
   `toggle` gives each input modes: :mute, its values are taken and dropped; :pause, they are not taken; :solo, only soloed
   inputs are heard, and the others are muted or paused as `solo-mode` says."
   [out]
-  (mix-named "mix" out))
+  (mix-named (fibers/site-here "mix") out))
 
 (defn admix
   "Adds ch to the inputs of mix."
@@ -629,7 +629,7 @@
   A topic is served like a `mult`: the next value follows when all its subscribers have accepted, unless buf-fn, called with the
   topic, gives a buffer. Values without subscribers are dropped. If topic-fn throws, that is reported and the value is dropped."
   ([ch topic-fn] (pub ch topic-fn (constantly nil)))
-  ([ch topic-fn buf-fn] (pub-named (fibers/site-of "pub" topic-fn) ch topic-fn buf-fn)))
+  ([ch topic-fn buf-fn] (pub-named (fibers/site-here "pub" topic-fn) ch topic-fn buf-fn)))
 
 (defn sub
   "Subscribes ch to a topic of the publication p, and closes it with the source unless close? is false. Returns ch."
@@ -653,24 +653,24 @@
 
   If f throws or returns nil, that is reported and the channel closes."
   ([f chs] (map f chs nil))
-  ([f chs buf-or-n] (plumbing/map (fibers/site-of "map" f) f chs buf-or-n)))
+  ([f chs buf-or-n] (plumbing/map (fibers/site-here "map" f) f chs buf-or-n)))
 
 (defn merge
   "A channel of the values of all chs, as they come; it closes when all of them have."
   ([chs] (merge chs nil))
-  ([chs buf-or-n] (plumbing/merge "merge" chs buf-or-n)))
+  ([chs buf-or-n] (plumbing/merge (fibers/site-here "merge") chs buf-or-n)))
 
 (defn into
   "A channel with coll and the values of ch conjoined to it, once ch is closed.
 
     (<! (into [] (to-chan! [1 2]))) ;=> [1 2]"
   [coll ch]
-  (plumbing/into "into" coll ch))
+  (plumbing/into (fibers/site-here "into") coll ch))
 
 (defn take
   "A channel of the first n values of ch; it closes after them, or with ch."
   ([n ch] (take n ch nil))
-  ([n ch buf-or-n] (plumbing/take "take" n ch buf-or-n)))
+  ([n ch buf-or-n] (plumbing/take (fibers/site-here "take") n ch buf-or-n)))
 
 ;; ---- deprecated upstream, kept for old programs
 
@@ -758,43 +758,43 @@
   "Deprecated: use a transducer. A channel of the values of ch that p is true of."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([p ch] (filter< p ch nil))
-  ([p ch buf-or-n] (plumbing/filter-from (fibers/site-of "filter<" p) p ch buf-or-n)))
+  ([p ch buf-or-n] (plumbing/filter-from (fibers/site-here "filter<" p) p ch buf-or-n)))
 
 (defn remove<
   "Deprecated: use a transducer. A channel of the values of ch that p is not true of."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([p ch] (remove< p ch nil))
-  ([p ch buf-or-n] (plumbing/remove-from (fibers/site-of "remove<" p) p ch buf-or-n)))
+  ([p ch buf-or-n] (plumbing/remove-from (fibers/site-here "remove<" p) p ch buf-or-n)))
 
 (defn mapcat<
   "Deprecated: use a transducer. A channel of the values in f of each value of in."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([f in] (mapcat< f in nil))
-  ([f in buf-or-n] (plumbing/mapcat-from (fibers/site-of "mapcat<" f) f in buf-or-n)))
+  ([f in buf-or-n] (plumbing/mapcat-from (fibers/site-here "mapcat<" f) f in buf-or-n)))
 
 (defn mapcat>
   "Deprecated: use a transducer. A channel whose values are replaced by those in f of each, on their way to out."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([f out] (mapcat> f out nil))
-  ([f out buf-or-n] (plumbing/mapcat-onto (fibers/site-of "mapcat>" f) f out buf-or-n)))
+  ([f out buf-or-n] (plumbing/mapcat-onto (fibers/site-here "mapcat>" f) f out buf-or-n)))
 
 (defn unique
   "Deprecated: use `dedupe`. A channel of the values of ch without repetitions that follow each other."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([ch] (unique ch nil))
-  ([ch buf-or-n] (plumbing/unique "unique" ch buf-or-n)))
+  ([ch buf-or-n] (plumbing/unique (fibers/site-here "unique") ch buf-or-n)))
 
 (defn partition
   "Deprecated: use `partition-all`. A channel of vectors of n values of ch; the last may be shorter."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([n ch] (partition n ch nil))
-  ([n ch buf-or-n] (plumbing/partition "partition" n ch buf-or-n)))
+  ([n ch buf-or-n] (plumbing/partition (fibers/site-here "partition") n ch buf-or-n)))
 
 (defn partition-by
   "Deprecated: use `clojure.core/partition-by` as a transducer. A channel of vectors of neighbours with the same value of f."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([f ch] (partition-by f ch nil))
-  ([f ch buf-or-n] (plumbing/partition-by (fibers/site-of "partition-by" f) f ch buf-or-n)))
+  ([f ch buf-or-n] (plumbing/partition-by (fibers/site-here "partition-by" f) f ch buf-or-n)))
 
 (when (or (io/resource "clojure/core/async/impl/protocols.clj") (io/resource "clojure/core/async/impl/protocols__init.class"))
   (when-not (find-ns 'clojure.core.async.impl.protocols)

@@ -87,7 +87,7 @@
                       (with-scope [_ {:deadline Instant/EPOCH}] (reset! ran true)))]
     (is (= Instant/EPOCH (:deadline data)))
     (is (false? @ran)))
-  (is (= {:deadline -5 :magnetar/reason :magnetar/bad-duration}
+  (is (= {:deadline -5 :path [:deadline] :value -5 :magnetar/reason :magnetar/bad-duration}
          (refused :magnetar/bad-duration
                   "`magnetar.scope/with-scope`: :deadline is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -5."
                   (with-scope [_ {:deadline -5}] 1)))))

@@ -7,10 +7,13 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang Var)
-   (java.lang ClassValue)
+   (java.lang ClassValue StackWalker StackWalker$StackFrame)
    (java.util.concurrent Executors)
+   (java.util.function Function Predicate)
+   (java.util.stream Stream)
    (magnetar.kernel.channel Buffer Channel GoBody)
-   (magnetar.kernel.fiber Fiber Fibers Fibers$Hold ThreadLocals)))
+   (magnetar.kernel.fiber Fiber Fibers Fibers$Hold ThreadLocals)
+   (magnetar.kernel.report Frames)))
 
 (set! *warn-on-reflection* true)
 
@@ -67,6 +70,25 @@
                    (fn? f) (.get function-names (class f)))]
     (str what " " name)
     what))
+
+(defonce ^:private ^StackWalker walker (StackWalker/getInstance))
+
+(def ^:private innermost-of-program
+  (reify Function
+    (apply [_ frames]
+      (-> ^Stream frames
+          (.filter (reify Predicate (test [_ frame] (Frames/isOfProgram (.getClassName ^StackWalker$StackFrame frame)))))
+          .findFirst
+          (.orElse nil)))))
+
+(defn site-here
+  "The name of what a function starts that is no macro: `what` and the line of the program that has called it. It walks the stack, which takes
+  some microseconds: for what is started seldom, and fails far from where it was started."
+  ([what] (site-here what nil))
+  ([what f]
+   (if-some [^StackWalker$StackFrame frame (.walk walker innermost-of-program)]
+     (str what " " (.getFileName frame) ":" (.getLineNumber frame))
+     (site-of what f))))
 
 ;; A starred function, such as `spawn*`, has the same function with a site before its arguments in its metadata, under ::at.
 
