@@ -432,8 +432,8 @@
   "Calls f on another thread; returns a channel that gives its value, then closes.
 
   workload is :mixed (the default) or :compute, on platform threads, or :io, on a fiber. f sees a copy of the
-  caller's dynamic bindings, which `set!` changes. If f throws, the channel closes and the failure is
-  reported, with the name of f."
+  caller's dynamic bindings, which `set!` changes. If f throws, the channel closes and the
+  failure is reported, with the line of the caller."
   ([f] (thread-call f :mixed))
   ([f workload] (plumbing/start-thread (fibers/site-here "thread-call" f) f workload)))
 
