@@ -1,5 +1,8 @@
 (ns magnetar.actor
-  "Processes as Erlang means them: each has a mailbox, is isolated from the failures of others, and is told of the deaths it asked about.
+  "Starts processes as in Erlang, sends to them, links and monitors them.
+
+  A process has a mailbox, is isolated from the failures of other processes, and learns of the deaths it
+  asked about.
 
     (defn counter [n]
       (receive
@@ -9,7 +12,7 @@
     (let [pid (spawn counter 0)]
       (! pid [:add 42])
       (! pid [:get (self)])
-      (receive [:count n] n (after 1000 :nobody)))
+      (receive [:count n] n (after 1000 :no-answer)))
 
   start     spawn spawn-link spawn-monitor spawn-opt with-process join continue
   send      ! send-after start-timer cancel-timer read-timer
@@ -20,13 +23,17 @@
   state     pget pput perase pdict process-info
   control   group-leader suspend-process resume-process trace
 
-  A process is not its forks: in (fork ..), (go ..) and futures that a process starts, `self` and `receive` fail at once. Take the pid before:
-  (let [me (self)] ..). A process that has to exit meets `magnetar.kernel.fiber.Exit`, an Error that (catch Exception ..) does not swallow,
-  wherever it waits. If you need no mailbox and no supervision, a fork or a channel is less.
+  A process is not its forks. In (fork ..), (go ..) and futures that a process starts, `self` and `receive`
+  fail at once. Take the pid before: (let [me (self)] ..).
+
+  A process that has to exit throws `magnetar.kernel.fiber.Exit` wherever it waits. That is an Error, so
+  (catch Exception ..) does not swallow it.
+
+  Work that needs no mailbox and no supervision is simpler as a fork or with a channel.
 
   Require it as `[magnetar.actor :as actor :refer [! receive self spawn after from]]`. `flush` is a name of
-  clojure.core too: write `actor/flush`, or (:refer-clojure :exclude [flush]) beside a :refer of it. Names are those
-  of Erlang's module `erlang`."
+  clojure.core too: write `actor/flush`, or (:refer-clojure :exclude [flush]) beside a :refer of it. The
+  names are those of Erlang's module `erlang`."
   (:refer-clojure :exclude [flush])
   (:require
    [magnetar.impl.actor.address :as address]
@@ -69,24 +76,33 @@
 ;; ---- who am I
 
 (defn self
-  "The pid of the process that this thread is.
+  "Returns the pid of the process that this thread runs.
 
-  Never waits. Fails outside of processes, and in what a process has started: forks, go blocks, futures. The sentence names the fork and its
-  owner; a go block and a future have no owner, so there it names the go block or the thread.
+  Never waits.
+
+  Throws an IllegalArgumentException outside of processes, and in what a process has started: forks, go
+  blocks, futures. The sentence names the fork and its owner. A go block and a future have no owner, so there
+  it names the go block or the thread.
+
+  Example:
 
     (! server [:get (self)])
 
-  In Erlang: self/0."
+  Erlang: self/0."
   {:erlang "erlang:self/0"}
   []
   (.pid (current "self")))
 
 (defn node
-  "The name of this node, a string: \"nonode@nohost\" while it is no part of a cluster.
+  "Returns the name of this node, a string.
+
+  It is \"nonode@nohost\" while the node is not part of a cluster.
+
+  Example:
 
     (! [:logger (node)] \"hello\")
 
-  In Erlang: node/0."
+  Erlang: node/0."
   {:erlang "erlang:node/0"}
   []
   address/node)
@@ -99,9 +115,10 @@
   (start/spawn site f args))
 
 (def ^{:added "0.2" :arglists '([f & args])} spawn*
-  "Does what `spawn` does, as a function: for `map`, `apply` and `with-redefs`, which reaches every `spawn`.
+  "Does what `spawn` does, as a function.
 
-  The process is named after f, as no line is known."
+  It serves `map`, `apply` and `with-redefs`; a redefinition of it reaches every `spawn`. The process is
+  named after f, because no line is known."
   ^{::fibers/at spawn-at}
   (fn [f & args]
     (apply spawn-at (fibers/site-of "spawn" f) f args)))
@@ -109,14 +126,23 @@
 (defmacro spawn
   "Starts a process that calls (f & args); returns its pid.
 
-  Never waits. The process sees the context values and the dynamic bindings of the caller, and nothing else of it; it ends with the reason
-  :normal when f returns, and with what it threw as data when f throws, which is reported once. Nobody is told unless linked or monitoring.
-  In a dosync it is started at the commit, and the value is nil. A macro, so that the process has the name of its line; the function is `spawn*`.
-  Prefer `magnetar.proc-lib/spawn` in a supervision tree: it knows its ancestors.
+  The process sees the context values and the dynamic bindings of the caller, and shares nothing else with
+  it. When f returns, the process ends with the reason :normal. When f throws, the process ends with the
+  error as data, and the error is reported once. Only linked and monitoring processes are told.
+
+  In a dosync the process is started at the commit, and the value is nil. `spawn` is a macro, so that the
+  process has the name of its line. The function is `spawn*`. In a supervision tree prefer
+  `magnetar.proc-lib/spawn`, whose process knows its ancestors.
+
+  Never waits.
+
+  Example:
 
     (spawn serve {:hits 0})
 
-  In Erlang: spawn/1,3. See `spawn-link`, `spawn-monitor`."
+  See also `spawn-link`, `spawn-monitor`.
+
+  Erlang: spawn/1,3."
   {:erlang "erlang:spawn/1"}
   [f & args]
   (fibers/starting &form `spawn* "spawn" f args))
@@ -127,18 +153,29 @@
   (start/spawn-opt "spawn-link" site {:link true} f args))
 
 (def ^{:added "0.2" :arglists '([f & args])} spawn-link*
-  "Does what `spawn-link` does, as a function; see `spawn*`. For the :start of a child too: [spawn-link* worker job]."
+  "Does what `spawn-link` does, as a function.
+
+  It also serves as the :start of a child: [spawn-link* worker job].
+
+  See also `spawn*`."
   ^{::fibers/at spawn-link-at}
   (fn [f & args]
     (apply spawn-link-at (fibers/site-of "spawn-link" f) f args)))
 
 (defmacro spawn-link
-  "Like `spawn`, with a link between this process and the new one from its beginning: if one dies abnormally, so does the other, unless it
-  traps exits.
+  "Starts a process as `spawn` does, linked to this process from its beginning.
+
+  If one of the two dies abnormally, so does the other, unless it traps exits. The function is `spawn-link*`.
+
+  Throws an IllegalStateException in a dosync.
+
+  Example:
 
     (spawn-link worker job)
 
-  In Erlang: spawn_link/1,3. The function is `spawn-link*`."
+  See also `link`.
+
+  Erlang: spawn_link/1,3."
   {:erlang "erlang:spawn_link/1"}
   [f & args]
   (fibers/starting &form `spawn-link* "spawn-link" f args))
@@ -149,17 +186,27 @@
   (start/spawn-opt "spawn-monitor" site {:monitor true} f args))
 
 (def ^{:added "0.2" :arglists '([f & args])} spawn-monitor*
-  "Does what `spawn-monitor` does, as a function; see `spawn*`."
+  "Does what `spawn-monitor` does, as a function.
+
+  See also `spawn*`."
   ^{::fibers/at spawn-monitor-at}
   (fn [f & args]
     (apply spawn-monitor-at (fibers/site-of "spawn-monitor" f) f args)))
 
 (defmacro spawn-monitor
-  "Like `spawn`, with a monitor of the new process: returns [pid reference].
+  "Starts a process as `spawn` does, and monitors it; returns [pid reference].
+
+  The function is `spawn-monitor*`.
+
+  Throws an IllegalStateException in a dosync.
+
+  Example:
 
     (let [[pid ref] (spawn-monitor work)] (receive [:DOWN ref :process _ reason] reason))
 
-  In Erlang: spawn_monitor/1,3. The function is `spawn-monitor*`."
+  See also `monitor`.
+
+  Erlang: spawn_monitor/1,3."
   {:erlang "erlang:spawn_monitor/1"}
   [f & args]
   (fibers/starting &form `spawn-monitor* "spawn-monitor" f args))
@@ -179,29 +226,43 @@
     (start/spawn-opt "spawn-opt" site (peek more) f (pop more))))
 
 (def ^{:added "0.2" :arglists '([f & args options])} spawn-opt*
-  "Does what `spawn-opt` does, as a function; see `spawn*`."
+  "Does what `spawn-opt` does, as a function.
+
+  See also `spawn*`."
   ^{::fibers/at spawn-opt-at}
   (fn [f & more]
     (apply spawn-opt-at (fibers/site-of "spawn" f) f more)))
 
 (defmacro spawn-opt
-  "Like `spawn`, with a map of options as the last argument; returns the pid, or with :monitor [pid reference].
+  "Starts a process as `spawn` does, with a map of options as the last argument.
 
-  :name             a keyword or symbol to register, or [:via registry name], see `register`
-  :link :monitor    true, as `spawn-link` and `spawn-monitor`
-  :trap-exit        true to begin with exit signals trapped
-  :mailbox          {:capacity n :when-full :block}: how many messages it holds, and what happens to one that finds no room. :block lets
-                    the sender wait, :drop-new drops it, :drop-old the oldest, :fail throws in the sender. Signals, replies to aliases and
-                    timers are never blocked or dropped.
-  :platform-thread  true to run on a thread of the operating system, for work that holds a carrier. There the JVM does not interrupt a read
-                    or an accept of a socket: an exit ends the process when that returns, :kill at once
-  :context          :none, or a map of context values to add
-  :bindings         :none to leave the dynamic bindings of the caller behind
+  The function is `spawn-opt*`.
+
+  Returns the pid, or with :monitor [pid reference].
+
+  Throws an IllegalStateException in a dosync.
+
+  Options:
+    :name             a keyword or symbol to register, or [:via registry name], see `register`
+    :link             true, as `spawn-link`
+    :monitor          true, as `spawn-monitor`
+    :trap-exit        true to begin with exit signals trapped
+    :mailbox          {:capacity n :when-full :block}: how many messages it holds, and what happens to one
+                      that finds no room. :block lets the sender wait, :drop-new drops it, :drop-old drops the
+                      oldest, :fail throws in the sender. Signals, replies to aliases and timers are never
+                      blocked or dropped.
+    :platform-thread  true to run on a thread of the operating system, for work that holds a carrier. There
+                      the JVM does not interrupt a read or an accept of a socket: an exit ends the process
+                      when that returns, :kill at once.
+    :context          :none, or a map of context values to add
+    :bindings         :none to leave the dynamic bindings of the caller behind
+
+  Examples:
 
     (spawn-opt log {:name :logger :mailbox {:capacity 1000 :when-full :drop-old}})
     (spawn-opt serve state {:name :server})
 
-  In Erlang: spawn_opt/2,4. The function is `spawn-opt*`."
+  Erlang: spawn_opt/2,4."
   {:erlang "erlang:spawn_opt/2" :arglists '([f & args options])}
   [f & more]
   (fibers/starting &form `spawn-opt* "spawn" f more))
@@ -212,17 +273,27 @@
   (start/host site options f))
 
 (defn with-process*
-  "Makes this thread a process while it calls f; see `with-process`."
+  "Calls f with this thread as a process.
+
+  See also `with-process`."
   [options f]
   (start/host-here options f))
 
 (defmacro with-process
-  "Makes the calling thread a process while it does body, platform threads too; returns the value of body.
+  "Makes this thread a process while it does body; returns the value of body.
 
-  The options are :name, :mailbox, :trap-exit and :context of `spawn-opt`. What body throws is thrown on. If the process exits for another
-  reason than :normal, by `exit` or by a signal, throws an ExceptionInfo with :reason and :pid. On a platform thread the JVM does not
-  interrupt a read or an accept of a socket: there an exit waits for that to return. Within a process the inner one is told of the death of
-  the outer by what its body meets, as a called function is: it has its own name and links, and ends when its body does.
+  It serves platform threads too. There the JVM does not interrupt a read or an accept of a socket, so an
+  exit waits for that to return. Within a process, the inner process has its own name and links, and ends
+  when its body does. The death of the outer process reaches it as it reaches a called function, in what its
+  body does next.
+
+  Throws what body throws. If the process exits for another reason than :normal, by `exit` or by a signal,
+  throws an ExceptionInfo with :reason and :pid.
+
+  Options:
+    :name, :mailbox, :trap-exit, :context   as of `spawn-opt`
+
+  Example:
 
     (with-process {:name :main}
       (spawn-link worker (self))
@@ -231,14 +302,23 @@
   `(host-at ~(fibers/site "with-process" &form) ~options (fn [] ~@body)))
 
 (defn join
-  "Waits until the process has ended, and returns the value of its function.
+  "Waits until a process has ended, and returns the value of its function.
 
-  If it ended for another reason than :normal, throws an ExceptionInfo with :reason and :pid. With {:timeout ms} it waits so long at most, and
-  then throws a TimeoutException, or returns :else if that is given. A pid that was read from text and is dead has the reason :noproc.
+  Blocks until the process has ended, at most for :timeout.
+
+  Throws an ExceptionInfo with :reason and :pid if the process ended for another reason than :normal. Throws
+  a TimeoutException when time runs out and there is no :else. A pid that was read from text and is dead has
+  the reason :noproc.
+
+  Options:
+    :timeout  how long to wait at most, a duration; :infinity
+    :else     what to return when time runs out
+
+  Example:
 
     (join (spawn + 1 2)) ;=> 3
 
-  In Erlang: a monitor, and a receive of its message."
+  Erlang: a monitor, and a receive of its message."
   ([pid] (join pid nil))
   ([pid {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/options "join" [:timeout :else] options)
@@ -250,15 +330,20 @@
        :else (throw (start/exited pid (.reason ended)))))))
 
 (defn continue
-  "Drops the stack of this process and goes on with (f & args): same pid, mailbox, links and dictionary. Never returns.
+  "Drops the stack of this process and goes on with (f & args); never returns.
 
-  Give it the var, and the process goes on with what the var is then: so a process that loops this way takes new code. What stands around the
-  call, `finally` blocks and scopes, is left first. See `magnetar.hot`.
+  The pid, mailbox, links and dictionary stay the same. Given a var, the process goes on with the var's value
+  at that time, so a process that loops this way takes new code. `finally` blocks and scopes around the call
+  are left first.
+
+  Example:
 
     (defn serve [state]
       (receive [:set x] (continue #'serve x)))
 
-  In Erlang: a call in tail position to another module, or hibernate/3."
+  See also `magnetar.hot`.
+
+  Erlang: a call in tail position to another module, or hibernate/3."
   {:erlang "erlang:hibernate/3"}
   [f & args]
   (arguments/function "continue" f "(continue #'serve state)")
@@ -275,38 +360,54 @@
 ;; ---- send
 
 (defn !
-  "Sends the message to a pid, an alias, a name, [name node] or [:via registry name]; returns the message.
+  "Sends the message to a process; returns the message.
 
-  Does not wait, unless the mailbox has a bound and lets senders wait. To a dead process: the message is dropped and counted
-  (`magnetar.inspect/dead-letters`); so is one to a [name node] that no process has.
-  To another name that no process has, or nil: an IllegalArgumentException. In a dosync it is sent at the commit.
+  `to` is a pid, an alias, a name, [name node] or [:via registry name]. A message to a dead process, or to a
+  [name node] that no process has, is dropped and counted (`magnetar.inspect/dead-letters`). In a dosync the
+  message is sent at the commit.
+
+  Blocks only while the mailbox is full and its :when-full is :block.
+
+  Throws an IllegalArgumentException for another name that no process has, and for nil.
+
+  Example:
 
     (! pid [:hello (self)])
 
-  In Erlang: the operator !."
+  Erlang: the operator !."
   {:erlang "erlang:!/2"}
   [to message]
   (send/sending to message))
 
 (defn send-after
-  "Sends the message to a pid or a name when so many milliseconds have passed; returns the reference of the timer.
+  "Sends the message to a process after a duration; returns the timer's reference.
 
-  A name is looked up then; if nobody has it, the message is dropped. The timer does not end with the process that started it.
+  `to` is a pid or a name, the duration a number of milliseconds or a Duration. A name is looked up when the
+  time has passed; if no process has it then, the message is dropped. The timer does not end with the process
+  that started it.
+
+  Example:
 
     (send-after 500 (self) :tick)
 
-  In Erlang: erlang:send_after/3."
+  See also `cancel-timer`.
+
+  Erlang: erlang:send_after/3."
   {:erlang "erlang:send_after/3"}
   [duration to message]
   (transactions/refuse "send-after")
   (SendTimers/after (arguments/finite "send-after" duration) (send/check-address "send-after" to) message false))
 
 (defn start-timer
-  "Like `send-after`, but what it sends is [:timeout reference message].
+  "Sends [:timeout reference message] after a duration; returns the reference.
+
+  All else is as in `send-after`.
+
+  Example:
 
     (let [timer (start-timer 500 (self) :tick)] (receive [:timeout timer what] what))
 
-  In Erlang: erlang:start_timer/3."
+  Erlang: erlang:start_timer/3."
   {:erlang "erlang:start_timer/3"}
   [duration to message]
   (transactions/refuse "start-timer")
@@ -316,25 +417,34 @@
   (if (neg? nanos) false (clock/millis nanos)))
 
 (defn cancel-timer
-  "Stops a timer, also one of `magnetar.timer`: the milliseconds that were left, or false if it has fired or was stopped.
+  "Stops a timer; returns the milliseconds that were left, or false.
 
-  Once it has returned, nothing is sent and no call begins any more; a call that runs goes on. Of an interval that runs, it is
-  the time until the next call, and false if the interval has ended with its owner. Fails with :magnetar/not-a-timer for what
-  no function has started as a timer, such as a reference of `make-ref` or `monitor`.
+  It is false if the timer has fired or was stopped. Timers of `magnetar.timer` are stopped too. Once this
+  has returned, nothing is sent and no call begins any more; a call that runs goes on. Of an interval that
+  runs, the value is the time until the next call; it is false if the interval has ended with its owner.
+
+  Throws an IllegalArgumentException with :magnetar/not-a-timer for a reference that no function has started
+  as a timer, such as one of `make-ref` or `monitor`.
+
+  Example:
 
     (cancel-timer timer) ;=> 480
 
-  In Erlang: erlang:cancel_timer/1."
+  Erlang: erlang:cancel_timer/1."
   {:erlang "erlang:cancel_timer/1"}
   [timer]
   (millis (timers/cancel "cancel-timer" timer)))
 
 (defn read-timer
-  "The milliseconds until a timer fires, also one of `magnetar.timer`, or false if it has fired or was stopped.
+  "Returns the milliseconds until a timer fires, or false.
+
+  It is false if the timer has fired or was stopped. Timers of `magnetar.timer` are read too.
+
+  Example:
 
     (read-timer timer) ;=> 480
 
-  In Erlang: erlang:read_timer/1."
+  Erlang: erlang:read_timer/1."
   {:erlang "erlang:read_timer/1"}
   [timer]
   (millis (timers/left "read-timer" timer)))
@@ -342,7 +452,7 @@
 ;; ---- receive
 
 (defmacro receive
-  "Takes the first message, in the order of arrival, that a clause matches, and does the body of that clause; waits if there is none.
+  "Takes the first message that a clause matches, and does the body of that clause.
 
     (receive
       [:add n] (recur (+ total n))
@@ -351,34 +461,51 @@
       (from ch v (handle v))
       (after 500 :silence))
 
-  The clauses are pairs of a pattern and a body, see `magnetar.match`; a local that is bound already matches by value. Then any number
-  of (from channel value body..), which are waited for together with the messages, and one of them happens: the mailbox is looked through
-  first. At last (after milliseconds body..): 0 does not wait, :infinity waits without end. Bodies are in tail position, so `recur` works. What no
-  clause matches stays in the mailbox. A guard that throws does not match, which is reported once.
+  Messages are tried in the order of arrival. The clauses are pairs of a pattern and a body, see
+  `magnetar.match`; a local that is already bound matches by value. A message that no clause matches stays in
+  the mailbox. A guard that throws does not match, and is reported once.
 
-  Fails at once outside of a process and in a dosync. Throws when the process has to exit.
+  Then any number of (from channel value body..) may follow. They are waited for together with the messages,
+  and one of them happens; the mailbox is tried first. The last clause may be (after milliseconds body..): 0
+  does not wait, :infinity waits without end.
 
-  In Erlang: receive .. after .. end."
+  Bodies are in tail position, so `recur` works.
+
+  Blocks until a clause matches, a channel of a `from` is ready, or the time of `after` has passed.
+
+  Throws at once outside of a process (IllegalArgumentException) and in a dosync (IllegalStateException).
+
+  Cancellation: when the process has to exit, it throws.
+
+  Erlang: receive .. after .. end."
   {:erlang "receive"}
   [& clauses]
   (receive/expand &env &form clauses))
 
 (defmacro after
-  "The last clause of a `receive`: (after milliseconds body..). Anywhere else it is a mistake."
+  "Ends a `receive` when no message came in time: (after milliseconds body..).
+
+  It is the last clause of a `receive`. Anywhere else it is refused by the compiler."
   [& _]
   (throw (ex-info "(after ..) stands outside of a receive: move it into one, behind its last clause." {:magnetar/reason :magnetar/after-outside})))
 
 (defmacro from
-  "A clause of a `receive`: (from channel value body..). Anywhere else it is a mistake."
+  "Takes from a channel in a `receive`: (from channel value body..).
+
+  It is a clause of a `receive`, behind the patterns. Anywhere else it is refused by the compiler."
   [& _]
   (throw (ex-info "(from ..) stands outside of a receive: move it into one, behind its patterns." {:magnetar/reason :magnetar/from-outside})))
 
 (defn flush
-  "Takes all messages out of the mailbox; returns them, in the order of arrival. Fails in a dosync.
+  "Takes all messages out of the mailbox; returns them in the order of arrival.
+
+  Throws an IllegalStateException in a dosync, and an IllegalArgumentException outside of a process.
+
+  Example:
 
     (flush) ;=> [:a :b]
 
-  In Erlang's shell: flush()."
+  Erlang: flush() of the shell."
   []
   (transactions/refuse "flush")
   (let [me (current "flush")]
@@ -394,13 +521,17 @@
 (defn exit
   "Ends this process for the reason, or sends an exit signal to another one.
 
-  (exit reason) throws; if nobody catches it, links and monitors learn the reason. (exit pid reason) returns true at once: :normal is
-  ignored by others than the sender itself, :kill cannot be trapped and lets the process die as :killed, any other reason ends it wherever it
-  waits, unless it traps exits and gets the message [:EXIT from reason]. To a dead pid: true.
+  (exit reason) throws. If it is not caught, links and monitors learn the reason.
+
+  (exit pid reason) returns true at once, also for a dead pid. :normal is ignored by all processes except the
+  sender itself. :kill cannot be trapped, and the process dies as :killed. Any other reason ends the process
+  wherever it waits, unless it traps exits and gets the message [:EXIT from reason].
+
+  Example:
 
     (exit pid :shutdown)
 
-  In Erlang: exit/1, exit/2."
+  Erlang: exit/1, exit/2."
   {:erlang "erlang:exit/2"}
   ([reason]
    (current "exit")
@@ -412,14 +543,18 @@
 (defn exit-reason
   "Returns the exit reason that a caught exit or error carries.
 
-  It is what this process would have died for. Of a cancellation it is :cancelled; of an ExceptionInfo with
-  :magnetar/exit, as of a failed call, it is that; of other errors [what the error says, its frames]. An exit is
-  an Error, so (catch Exception ..) does not see it. The exit of a process that was told to end by a signal is
-  thrown again by its next operation that may wait.
+  It is the reason for which this process would have died. Of a cancellation it is :cancelled. Of an
+  ExceptionInfo with :magnetar/exit, as of a failed call, it is that exit. Of other errors it is [message of
+  the error, its frames].
+
+  An exit is an Error, so (catch Exception ..) does not catch it. If a signal told the process to end, its
+  next operation that may wait throws the exit again.
+
+  Example:
 
     (try (exit :no-funds) (catch Throwable e (actor/exit-reason e))) ;=> :no-funds
 
-  In Erlang: the Reason of a clause `catch exit:Reason`."
+  Erlang: the Reason of a clause `catch exit:Reason`."
   [error]
   (when-not (instance? Throwable error)
     (arguments/misuse :magnetar/not-an-error
@@ -429,11 +564,13 @@
   (language/reason error))
 
 (defn alive?
-  "True until the process ends, or is told to.
+  "Returns true until the process ends, or is told to end.
+
+  Example:
 
     (alive? (self)) ;=> true
 
-  In Erlang: is_process_alive/1."
+  Erlang: is_process_alive/1."
   {:erlang "erlang:is_process_alive/1"}
   [pid]
   (info/alive? (check-pid "alive?" pid)))
@@ -441,43 +578,58 @@
 ;; ---- links and monitors
 
 (defn link
-  "Links this process and another: if one dies abnormally, the other does for the same reason, or gets [:EXIT pid reason] if it traps exits.
-  Returns true.
+  "Links this process to another one; returns true.
 
-  Once is enough; links do not count. To a dead process: the message with the reason :noproc if this process traps exits, else an
-  IllegalArgumentException.
+  If one of the two dies abnormally, the other dies for the same reason, or gets [:EXIT pid reason] if it
+  traps exits. Links do not count: once is enough. If the other process is dead and this one traps exits, it
+  gets the message with the reason :noproc.
+
+  Throws an IllegalArgumentException if the other process is dead and this one does not trap exits.
+
+  Example:
 
     (link pid)
 
-  In Erlang: link/1."
+  Erlang: link/1."
   {:erlang "erlang:link/1"}
   [pid]
   (or (Links/link (current "link") (check-pid "link" pid))
       (arguments/misuse :noproc (str "Cannot link " (self) " to " pid ", which is dead (:noproc): use `spawn-link`, or trap exits.") {:pid pid})))
 
 (defn unlink
-  "Undoes a link, if there is one: from now on the death of the other does nothing here. Returns true.
+  "Ends a link, if there is one; returns true.
+
+  From now on the death of the other process does nothing here.
+
+  Example:
 
     (unlink pid)
 
-  In Erlang: unlink/1."
+  Erlang: unlink/1."
   {:erlang "erlang:unlink/1"}
   [pid]
   (Links/unlink (current "unlink") (check-pid "unlink" pid))
   true)
 
 (defn monitor
-  "Watches a process, given by pid or name: when it dies, this process gets [:DOWN reference :process what reason]. Returns the reference.
+  "Watches a process; returns the reference of the monitor.
 
-  `what` is the pid, or [name node] where a name was given, or the name in a registry as it was given. If it is
-  dead already, the message comes at once with :noproc; of a name on another node, with :noconnection. Options:
-  :tag, another word than :DOWN; :alias, which makes the reference an address of this process: :explicit-unalias
-  until `unalias`, :demonitor until the monitor ends, :reply-demonitor until the first message to it, which ends
-  the monitor too.
+  When the process dies, this one gets [:DOWN reference :process what reason]. `target` is a pid or a name.
+  `what` is the pid; or [name node] where a name was given; or the name in a registry as it was given. If the
+  process is already dead, the message comes at once with :noproc. Of a name on another node it comes with
+  :noconnection.
+
+  Options:
+    :tag    another word than :DOWN
+    :alias  makes the reference an address of this process: :explicit-unalias until `unalias`, :demonitor
+            until the monitor ends, :reply-demonitor until the first message to it, which also ends the
+            monitor
+
+  Example:
 
     (let [ref (monitor pid)] (receive [:DOWN ref :process _ reason] reason))
 
-  In Erlang: monitor/2,3."
+  Erlang: monitor/2,3."
   {:erlang "erlang:monitor/2"}
   ([target] (monitor target nil))
   ([target {:keys [alias tag] :as options}]
@@ -487,11 +639,17 @@
 (defn demonitor
   "Ends a monitor; returns true.
 
-  A message of it that is in the mailbox stays, but with {:flush true}. With {:info true} it returns whether the monitor was active.
+  A message of the monitor that is already in the mailbox stays there, unless :flush is true.
+
+  Options:
+    :flush  true to take the message of the monitor out of the mailbox
+    :info   true to return whether the monitor was active
+
+  Example:
 
     (demonitor ref {:flush true})
 
-  In Erlang: demonitor/1,2."
+  Erlang: demonitor/1,2."
   {:erlang "erlang:demonitor/2"}
   ([ref] (demonitor ref nil))
   ([ref {:keys [flush info] :as options}]
@@ -503,11 +661,16 @@
      (if info active? true))))
 
 (defn flag
-  "Sets a flag of this process; returns what it was. The one flag is :trap-exit, true or false: exit signals become messages [:EXIT pid reason].
+  "Sets a flag of this process; returns what it was.
+
+  The one flag is :trap-exit, true or false. While it is true, exit signals become messages [:EXIT pid
+  reason].
+
+  Example:
 
     (flag :trap-exit true)
 
-  In Erlang: process_flag/2."
+  Erlang: process_flag/2."
   {:erlang "erlang:process_flag/2"}
   [flag value]
   (when-not (and (= :trap-exit flag) (boolean? value))
@@ -527,15 +690,20 @@
     kind))
 
 (defn register
-  "Gives a process a name that messages can be sent to; returns true.
+  "Registers a process by a name that messages can be sent to; returns true.
 
-  The name is free again when the process dies. Fails with an IllegalArgumentException if the name is taken, if the process has one, or is dead.
-  [:via registry name] is a name in a registry: a namespace or a map with register-name, unregister-name and whereis-name, as
-  `magnetar.registry` is; [:global name] one of `magnetar.global`. Of those a process may have many. Wherever a name will do, these will.
+  The name is free again when the process dies. [:via registry name] is a name in a registry: a namespace or
+  a map with register-name, unregister-name and whereis-name, as `magnetar.registry` is. [:global name] is a
+  name of `magnetar.global`. A process may have many names of these two kinds. They are accepted wherever a
+  name is.
+
+  Throws an IllegalArgumentException if the name is taken, if the process has one, or is dead.
+
+  Example:
 
     (register :logger (spawn log))
 
-  In Erlang: register/2."
+  Erlang: register/2."
   {:erlang "erlang:register/2"}
   [name pid]
   (let [kind (kind-of "register" name)
@@ -546,11 +714,15 @@
     true))
 
 (defn unregister
-  "Takes a name back; returns true. Fails if nobody has it.
+  "Frees a name; returns true.
+
+  Throws an IllegalArgumentException if no process has the name.
+
+  Example:
 
     (unregister :logger)
 
-  In Erlang: unregister/1."
+  Erlang: unregister/1."
   {:erlang "erlang:unregister/1"}
   [name]
   (let [via? (= :via (kind-of "unregister" name))]
@@ -560,11 +732,13 @@
     true))
 
 (defn whereis
-  "The pid of the process that has the name, or nil.
+  "Returns the pid of the process that has the name, or nil.
+
+  Example:
 
     (whereis :logger)
 
-  In Erlang: whereis/1."
+  Erlang: whereis/1."
   {:erlang "erlang:whereis/1"}
   [name]
   (if (= :via (kind-of "whereis" name))
@@ -572,31 +746,41 @@
     (ProcessTable/whereis name)))
 
 (defn registered
-  "The names that processes have, in no order.
+  "Returns a vector of the names that processes have, in no order.
+
+  Example:
 
     (registered) ;=> [:logger]
 
-  In Erlang: registered/0."
+  Erlang: registered/0."
   {:erlang "erlang:registered/0"}
   []
   (vec (ProcessTable/names)))
 
 (defn make-ref
-  "A reference: a value that is equal to no other. A receive whose every clause asks for it does not look at older messages.
+  "Returns a new reference, a value that is equal to no other.
+
+  A `receive` whose every clause asks for the reference does not look at messages that are older than it.
+
+  Example:
 
     (let [ref (make-ref)] (! server [:get ref (self)]) (receive [ref answer] answer))
 
-  In Erlang: make_ref/0."
+  Erlang: make_ref/0."
   {:erlang "erlang:make_ref/0"}
   []
   (Refs/make))
 
 (defn make-alias
-  "A reference that is an address of this process until `unalias`, or with :reply until a message came. One read from text is no address.
+  "Returns a reference that is an address of this process until `unalias`.
+
+  With :reply it is an address until a message came. A reference that was read from text is not an address.
+
+  Example:
 
     (let [me (make-alias :reply)] (! server [:get me]) ..)
 
-  In Erlang: alias/0,1."
+  Erlang: alias/0,1."
   {:erlang "erlang:alias/1"}
   ([] (make-alias :explicit-unalias))
   ([mode]
@@ -605,11 +789,15 @@
    (Aliases/open (current "make-alias") (= :reply mode))))
 
 (defn unalias
-  "Ends an alias of this process: what is sent to it from now on is dropped. True if it was one.
+  "Ends an alias of this process; returns true if it was one.
+
+  What is sent to it from now on is dropped.
+
+  Example:
 
     (unalias me)
 
-  In Erlang: unalias/1."
+  Erlang: unalias/1."
   {:erlang "erlang:unalias/1"}
   [alias]
   (Aliases/close (current "unalias") (check-ref "unalias" alias)))
@@ -626,19 +814,21 @@
 ;; ---- state
 
 (defn pdict
-  "The dictionary of this process, a map.
+  "Returns the dictionary of this process, a map.
 
-  In Erlang: get/0."
+  Erlang: get/0."
   {:erlang "erlang:get/0"}
   []
   (current-process/pdict))
 
 (defn pget
-  "The value of a key in the dictionary of this process, or nil.
+  "Returns the value of a key in the dictionary of this process, or nil.
+
+  Example:
 
     (pget :request)
 
-  In Erlang: get/1."
+  Erlang: get/1."
   {:erlang "erlang:get/1"}
   [key]
   (current-process/pget key))
@@ -646,32 +836,42 @@
 (defn pput
   "Sets a key in the dictionary of this process; returns what was there.
 
+  Example:
+
     (pput :request 17)
 
-  In Erlang: put/2."
+  Erlang: put/2."
   {:erlang "erlang:put/2"}
   [key value]
   (current-process/pput key value))
 
 (defn perase
-  "Removes a key from the dictionary of this process, or all; returns what was there.
+  "Removes a key, or all, from the process dictionary; returns what was there.
+
+  Example:
 
     (perase :request)
 
-  In Erlang: erase/0,1."
+  Erlang: erase/0,1."
   {:erlang "erlang:erase/1"}
   ([] (current-process/perase))
   ([key] (current-process/perase key)))
 
 (defn process-info
-  "What is known of a process, as a map, or one item of it; nil if it is dead. Asks nothing of the process itself.
+  "Returns what is known of a process, a map, or one item; nil if it is dead.
 
-  :pid :label :status :registered-name :links :monitors :monitored-by :message-queue-len :trap-exit :group-leader :dictionary
-  :current-function, :code (from namespace to version: what a server, or a process that was given a var, runs), and while it waits :waits-for and :since-ms. :status is :running, :waiting, :suspended or :exiting.
+  The keys are :pid :label :status :registered-name :links :monitors :monitored-by :message-queue-len
+  :trap-exit :group-leader :dictionary :current-function :code, and while it waits :waits-for and :since-ms.
+  :status is :running, :waiting, :suspended or :exiting. :code is a map from namespace to version: the code
+  that a server runs, or a process that was given a var.
+
+  Never waits: nothing is asked of the process itself.
+
+  Example:
 
     (process-info pid :message-queue-len) ;=> 3
 
-  In Erlang: process_info/1,2."
+  Erlang: process_info/1,2."
   {:erlang "erlang:process_info/2"}
   ([pid] (info/of (check-pid "process-info" pid)))
   ([pid item] (get (info/of (check-pid "process-info" pid)) item)))
@@ -690,11 +890,16 @@
       (arguments/misuse :magnetar/oneself (str "`" operation "` was called by " pid " for itself: " why) {:pid pid}))))
 
 (defn group-leader
-  "The group leader of this process, which its children inherit; with two arguments sets that of a process and returns true.
+  "Returns the group leader of this process, or sets one; then it returns true.
+
+  The children of a process inherit its group leader. With two arguments it sets the group leader of a
+  process.
+
+  Example:
 
     (group-leader pid (self))
 
-  In Erlang: group_leader/0,2."
+  Erlang: group_leader/0,2."
   {:erlang "erlang:group_leader/0"}
   ([] (.leader (current "group-leader")))
   ([pid leader]
@@ -702,13 +907,20 @@
    true))
 
 (defn suspend-process
-  "Lets a process take no message until it was resumed as often as suspended; returns true. What it does meanwhile goes on until it receives.
+  "Stops a process from taking messages; returns true.
 
-  It stays suspended when the process that suspended it dies: who watches over it has to resume it. Fails for oneself, who could not resume.
+  The process takes none until it was resumed as often as it was suspended. What it does meanwhile goes on
+  until it receives. It stays suspended when the process that suspended it dies: a process that monitors that
+  one has to resume it.
+
+  Throws an IllegalArgumentException for this process itself, which could not resume, and for a dead one.
+
+  Example:
 
     (suspend-process pid)
 
-  In Erlang: erlang:suspend_process/1, which also stops code that computes, and ends with the process that called it."
+  Erlang: erlang:suspend_process/1, which also stops code that computes, and ends with the process that
+  called it."
   {:erlang "erlang:suspend_process/1"}
   [pid]
   (check-other "suspend-process" pid "nobody would be there to resume it. Let another process do it.")
@@ -716,23 +928,33 @@
   true)
 
 (defn resume-process
-  "Takes one `suspend-process` back; returns true. Fails if there is none.
+  "Undoes one `suspend-process`; returns true.
+
+  Throws an IllegalArgumentException if the process is not suspended, or is dead.
+
+  Example:
 
     (resume-process pid)
 
-  In Erlang: erlang:resume_process/1."
+  Erlang: erlang:resume_process/1."
   {:erlang "erlang:resume_process/1"}
   [pid]
   (or (.resume (.receiver (live "resume-process" pid)))
       (arguments/misuse :magnetar/not-suspended (str "`resume-process`: " pid " is not suspended.") {:pid pid})))
 
 (defn trace
-  "Sends this process [:trace pid :receive message] and [:trace pid :send message to] for what a process receives and sends from now on; with
-  false no longer. Returns true. Fails for oneself: each message would be told of in another one.
+  "Sends this process a copy of what another receives and sends; returns true.
+
+  The messages are [:trace pid :receive message] and [:trace pid :send message to]. With true they begin now,
+  with false they end.
+
+  Throws an IllegalArgumentException for this process itself, because each message would cause another one.
+
+  Example:
 
     (trace pid true)
 
-  In Erlang: erlang:trace/3 with send and 'receive'."
+  Erlang: erlang:trace/3 with send and 'receive'."
   {:erlang "erlang:trace/3"}
   [pid on?]
   (when on?

@@ -1,17 +1,20 @@
 (ns magnetar.async
-  "The 88 names of clojure.core.async, on virtual threads: change the `require`, keep the program.
+  "The 88 names of clojure.core.async, on virtual threads.
 
-  What differs, and is better: `go` starts a fiber, so a body may block, call functions that take and put, lock, and be as
-  large as any function; `<!` and `<!!` are one function, so are `>!` and `>!!`, `alts!` and `alts!!`. An interrupted operation leaves
-  nothing behind. Code of the program that throws is reported and hangs nothing. docs/parity/core-async.md lists it all.
+  Change the `require`, keep the program. Some things differ, and are better. `go` starts a fiber. So a body
+  may block, call functions that take and put, lock, and be as large as any function. `<!` and `<!!` are one
+  function; so are `>!` and `>!!`, `alts!` and `alts!!`. An interrupted operation leaves nothing behind. Code
+  of the program that throws is reported and hangs nothing. docs/parity/core-async.md lists it all.
 
   Channels      chan promise-chan timeout buffer dropping-buffer sliding-buffer unblocking-buffer? close!
   Operations    <! >! <!! >!! alts! alts!! alt! alt!! take! put! poll! offer!
   Starting      go go-loop thread io-thread thread-call
-  Plumbing      pipe pipeline pipeline-blocking pipeline-async split merge map take into reduce transduce onto-chan! to-chan!
+  Plumbing      pipe pipeline pipeline-blocking pipeline-async split merge map take into reduce transduce
+  onto-chan! to-chan!
   One to many   mult tap untap · pub sub unsub · many to one: mix admix toggle
 
-  `magnetar.channel` has the same channels: prefer it in new code, for waits with a time limit and for closing with a cause.
+  `magnetar.channel` has the same channels: prefer it in new code, for waits with a time limit and for
+  closing with a cause.
 
   Its names shadow nine of clojure.core's: require it with an alias, `[magnetar.async :as a]`."
   (:refer-clojure :exclude [into map merge partition partition-by reduce take transduce])
@@ -43,41 +46,59 @@
 ;; ---- channels
 
 (defn buffer
-  "A buffer of n values; a put waits while it is full.
+  "Returns a buffer of n values; a put waits while it is full.
 
-  Fails with an AssertionError unless n is positive. A buffer belongs to one channel.
+  A buffer belongs to one channel.
+
+  Throws an AssertionError unless n is positive.
+
+  Example:
 
     (chan (buffer 10))"
   [n]
   (chans/buffer n))
 
 (defn dropping-buffer
-  "A buffer of n values that drops the newest when it is full; a put never waits and returns true.
+  "Returns a buffer of n values that drops the newest when it is full.
+
+  A put never waits and returns true.
+
+  Example:
 
     (chan (dropping-buffer 10))"
   [n]
   (Buffer/dropping (min (long (refusals/number "dropping-buffer" n)) Integer/MAX_VALUE)))
 
 (defn sliding-buffer
-  "A buffer of n values that drops the oldest when it is full; a put never waits and returns true.
+  "Returns a buffer of n values that drops the oldest when it is full.
+
+  A put never waits and returns true.
+
+  Example:
 
     (chan (sliding-buffer 1))   ; the latest value"
   [n]
   (Buffer/sliding (min (long (refusals/number "sliding-buffer" n)) Integer/MAX_VALUE)))
 
 (defn unblocking-buffer?
-  "True if a put on a channel with this buffer never waits.
+  "Returns true if a put on a channel with this buffer never waits.
+
+  Example:
 
     (unblocking-buffer? (sliding-buffer 1)) ;=> true"
   [buff]
   (chans/unblocking? buff))
 
 (defn chan
-  "A channel: without a buffer each put meets a take; with one, puts wait only while it is full.
+  "Returns a channel; without a buffer each put meets a take.
 
-  buf-or-n is a number or a buffer. xform is a transducer that each value passes on its way into the buffer, which it needs.
-  ex-handler is called with what xform throws; its value, unless nil, is put instead. Without it the failure is reported, as
-  a failure of a go block is, and the value is dropped. nil is not a value; false is. `clojure.datafy/datafy` shows the state.
+  With a buffer, puts wait only while it is full. buf-or-n is a number or a buffer. xform is a transducer
+  that each value passes on its way into the buffer, which it needs. ex-handler is called with what xform
+  throws; its value, unless nil, is put instead. Without ex-handler the failure is reported, as a failure of
+  a go block is, and the value is dropped. nil is not a value; false is. `clojure.datafy/datafy` shows the
+  state.
+
+  Example:
 
     (def c (chan 10 (comp (filter even?) (map inc))))"
   ([] (chan nil))
@@ -87,9 +108,12 @@
    (chans/of buf-or-n xform ex-handler)))
 
 (defn promise-chan
-  "A channel that gives its first value to every taker, now and later.
+  "Returns a channel that gives its first value to every taker, now and later.
 
-  Later puts return true and are dropped. Takes wait until there is a value or the channel is closed, then give nil.
+  Later puts return true and are dropped. Takes wait until there is a value or the channel is closed, then
+  give nil.
+
+  Example:
 
     (let [p (promise-chan)] (>! p 1) [(<! p) (<! p)]) ;=> [1 1]"
   ([] (promise-chan nil))
@@ -97,10 +121,14 @@
   ([xform ex-handler] (chan (Buffer/promise) xform ex-handler)))
 
 (def ^{:arglists '([msecs])} timeout
-  "A channel that closes after msecs milliseconds, at once if that is not positive.
+  "Returns a channel that closes after msecs milliseconds.
 
-  Fails with an IllegalArgumentException for ##NaN and what a long cannot hold. It is the caller's own, unlike core.async's, which may be shared
-  with strangers. While nobody waits on it, it costs no timer.
+  It closes at once if msecs is not positive. It is the caller's own; core.async's may be shared with other
+  callers. While no operation waits on it, it costs no timer.
+
+  Throws an IllegalArgumentException for ##NaN and what a long cannot hold.
+
+  Example:
 
     (alts! [c (timeout 100)])"
   plumbing/timeout-function)
@@ -108,18 +136,23 @@
 (defn close!
   "Closes a channel; returns nil.
 
-  Later puts return false. Values in the buffer and puts that wait can still be taken, in order; after them takes give nil.
-  Takers that wait get nil at once. Closing again has no effect."
+  Later puts return false. Values in the buffer and puts that wait can still be taken, in order; after them
+  takes give nil. Takers that wait get nil at once. Closing again has no effect."
   [chan]
   (ports/close chan))
 
 ;; ---- operations
 
 (defn <!!
-  "Takes a value from port; waits while there is none. Returns nil once the port is closed and drained.
+  "Takes a value from port; returns nil once the port is closed and drained.
 
-  Works in any function on any thread: a virtual thread parks, another blocks. If the thread is interrupted meanwhile it throws
-  InterruptedException and has taken nothing. `<!` is the same function.
+  It works in any function on any thread: a virtual thread parks, another blocks. `<!` is the same function.
+
+  Blocks until there is a value.
+
+  Cancellation: interrupted, it throws InterruptedException and has taken nothing.
+
+  Example:
 
     (<!! (go 1)) ;=> 1"
   [port]
@@ -127,10 +160,17 @@
   (Ports/take port))
 
 (defn >!!
-  "Puts val on port; waits while nobody takes it and there is no room. Returns true, or false if the port is closed.
+  "Puts val on port; returns true, or false if the port is closed.
 
-  Works in any function on any thread: a virtual thread parks, another blocks. If the thread is interrupted meanwhile it throws
-  InterruptedException and has put nothing. nil fails with an IllegalArgumentException. `>!` is the same function.
+  It works in any function on any thread: a virtual thread parks, another blocks. `>!` is the same function.
+
+  Blocks while there is neither a taker nor room.
+
+  Throws an IllegalArgumentException for nil.
+
+  Cancellation: interrupted, it throws InterruptedException and has put nothing.
+
+  Example:
 
     (>!! (chan 1) :x) ;=> true"
   [port val]
@@ -138,38 +178,54 @@
   (Ports/put port val))
 
 (def ^{:arglists '([port])} <!
-  "Takes a value from port; waits while there is none. Returns nil once the port is closed and drained.
+  "Takes a value from port; returns nil once the port is closed and drained.
 
-  The same function as `<!!`: works in any function on any thread, also outside of `go`."
+  It is the same function as `<!!`, and works in any function on any thread, also outside of `go`.
+
+  Blocks until there is a value."
   <!!)
 
 (def ^{:arglists '([port val])} >!
-  "Puts val on port; waits while nobody takes it and there is no room. Returns true, or false if the port is closed.
+  "Puts val on port; returns true, or false if the port is closed.
 
-  The same function as `>!!`: works in any function on any thread, also outside of `go`."
+  It is the same function as `>!!`, and works in any function on any thread, also outside of `go`.
+
+  Blocks while there is neither a taker nor room."
   >!!)
 
 (defn alts!!
-  "Does one of several operations, the first that can be done; waits while none can. Returns [val port].
+  "Does the first of several operations that can be done; returns [val port].
 
-  ports is a collection of ports to take from and of [port val] to put; val in the result is the value taken (nil: closed),
-  or true or false for a put. Among several that are ready one is chosen at random. Options, as pairs or as a map:
+  ports is a collection of ports to take from and of [port val] to put. If several are ready, one is chosen
+  at random. The operations that were not chosen have no effect and leave nothing behind. `alts!` is the same
+  function.
 
-    :priority true   the earlier one is chosen
-    :default x       returns [x :default] if none is ready, instead of waiting
+  Returns [val port]. val is the value taken (nil: closed), or true or false for a put.
 
-  The operations that were not chosen have no effect and leave nothing behind. Interrupted, it throws InterruptedException and
-  none had an effect. Fails with an AssertionError without ports or with a nil to put. `alts!` is the same function.
+  Blocks until one operation can be done.
 
-    (alts!! [in [out x] (timeout 50)])"
+  Throws an AssertionError without ports or with a nil to put.
+
+  Cancellation: interrupted, it throws InterruptedException and none had an effect.
+
+  Options:
+    :priority  true: the earlier one is chosen
+    :default   returns [x :default] for :default x if no operation is ready, instead of waiting
+
+  Example:
+
+    (alts!! [in [out x] (timeout 50)])
+    (alts!! [in] :default :nothing)"
   {:arglists '([ports & opts])}
   ([ports] (ports/alts ports nil))
   ([ports & {:as opts}] (ports/alts ports opts)))
 
 (def ^{:arglists '([ports & {:as opts}])} alts!
-  "Does one of several operations, the first that can be done; waits while none can. Returns [val port].
+  "Does the first of several operations that can be done; returns [val port].
 
-  The same function as `alts!!`: works in any function on any thread, also outside of `go`."
+  It is the same function as `alts!!`, and works in any function on any thread, also outside of `go`.
+
+  Blocks until one operation can be done."
   alts!!)
 
 (defn- take-at-once [port fn1 on-caller?]
@@ -182,12 +238,14 @@
     nil))
 
 (defn take!
-  "Takes a value from port and calls fn1 with it, now or later; with nil once the port is closed. Returns nil.
+  "Takes a value from port and calls fn1 with it, now or later; returns nil.
 
-  If there is a value now, fn1 is called before this returns, on this thread, or on a fiber of its own if on-caller? is false.
-  Else it is called by the thread that puts the value, or on a fiber of its own; what it throws then is reported as the failure
-  of a go block is. A channel holds at most 1024 callbacks on each side and fails with an AssertionError beyond. Chains of
-  callbacks of any length are fine. In a dosync it is done at the commit, and fn1 runs on a fiber."
+  fn1 gets nil once the port is closed. If there is a value now, fn1 is called before this returns: on this
+  thread, or on a fiber of its own if on-caller? is false. Else it is called by the thread that puts the
+  value, or on a fiber of its own. What it throws then is reported as the failure of a go block is. Chains of
+  callbacks of any length are fine. In a dosync it is done at the commit, and fn1 runs on a fiber.
+
+  Throws an AssertionError if the channel already holds 1024 callbacks on this side."
   ([port fn1] (take! port fn1 true))
   ([port fn1 on-caller?]
    (refusals/function "take!" fn1)
@@ -204,11 +262,12 @@
       :else (do (Callback/run target accepted? false) accepted?))))
 
 (defn put!
-  "Puts val on port now or later, then calls fn1, if given, with true, or false if the port is closed.
-  Returns true, or false if the port is closed already.
+  "Puts val on port now or later; returns true, or false if the port is closed.
 
-  See `take!` for where fn1 runs and for the limit of 1024. nil fails with an IllegalArgumentException. In a dosync it is done at the
-  commit, and the answer is true."
+  Then fn1, if given, is called with true, or with false if the port is closed. `take!` says where fn1 runs.
+  In a dosync it is done at the commit, and the answer is true.
+
+  Throws an IllegalArgumentException for nil, and an AssertionError beyond 1024 callbacks, as `take!` does."
   ([port val] (put! port val (fn [_])))
   ([port val fn1] (put! port val fn1 true))
   ([port val fn1 on-caller?]
@@ -220,14 +279,16 @@
      (put-at-once port val fn1 (boolean on-caller?)))))
 
 (defn offer!
-  "Puts val on port if that is possible now: true, or nil if it would have to wait, or false if the port is closed."
+  "Puts val on port if that is possible now.
+
+  Returns true, false if the port is closed, or nil if it would have to wait."
   [port val]
   (transactions/refuse "offer!")
   (let [answer (ports/offer port val)]
     (when-not (ports/pending? answer) answer)))
 
 (defn poll!
-  "Takes a value from port if there is one now, else nil."
+  "Takes a value from port if there is one now, else returns nil."
   [port]
   (transactions/refuse "poll!")
   (let [answer (ports/poll port)]
@@ -258,7 +319,9 @@
     expr))
 
 (defn ^:no-doc do-alt
-  "The form that `alt!` and `alt!!` expand to; `alts` is the symbol of the function that waits. For writers of macros."
+  "Returns the form that `alt!` and `alt!!` expand to.
+
+  `alts` is the symbol of the function that waits. For writers of macros."
   [alts clauses]
   (assert (even? (count clauses)) "unbalanced clauses")
   (let [pairs (core/partition 2 clauses)
@@ -273,15 +336,19 @@
          (= ~chosen :default) value#))))
 
 (defmacro alt!!
-  "Does one of several operations, as `alts!!` does, and gives the value of the expression beside it. See `alt!`."
+  "Does an operation as `alts!!` does; returns the value of the form beside it.
+
+  See also `alt!`."
   [& clauses]
   (do-alt `alts!! clauses))
 
 (defmacro alt!
-  "Does one of several operations, as `alts!` does, and gives the value of the expression beside it.
+  "Does an operation as `alts!` does; returns the value of the form beside it.
 
-  A clause is a port to take from, or a vector of ports and [port val] pairs, then an expression. A list that begins with a
-  vector binds it to [val port]. :default x and :priority true are as in `alts!`.
+  A clause is a port to take from, or a vector of ports and [port val] pairs, then a form. A list that begins
+  with a vector binds it to [val port]. :default x and :priority true are as in `alts!`.
+
+  Example:
 
     (alt!
       [c t]         ([val port] (handle val port))
@@ -315,8 +382,9 @@
 (defn ^:no-doc ioc-alts!
   "Does one of the operations for a go block that was compiled with core.async's own `go`, and lets it go on at cont-block.
 
-  Called by such code alone, which the module magnetar-core-async runs. Throws an UnsupportedOperationException if state is not that of such a
-  block: call `alts!`."
+  Only such code calls it, which the module magnetar-core-async runs.
+
+  Throws an UnsupportedOperationException if state does not belong to such a block: call `alts!`."
   [state cont-block ports & {:as opts}]
   (when-not (instance? AtomicReferenceArray state)
     (throw (UnsupportedOperationException.
@@ -334,21 +402,27 @@
 ;; ---- starting
 
 (defmacro go
-  "Starts body on a fiber, a virtual thread named after this line; returns a channel that gives its value, then closes.
+  "Starts body on a fiber; returns a channel that gives its value, then closes.
 
-  The body may do what any code may: block, call functions that take and put, hold locks. If its value is nil the channel just
-  closes. If it throws, the channel closes and the failure is reported once, with this line (`magnetar.report`).
-  It sees the dynamic bindings of the caller. Closing the channel does not stop it. A fiber that waits on channels which nobody
-  can reach any more is collected with them.
+  The fiber is a virtual thread named after this line. The body may do what any code may: block, call
+  functions that take and put, hold locks. If its value is nil the channel just closes. If it throws, the
+  channel closes and the failure is reported once, with this line (`magnetar.report`). It sees the dynamic
+  bindings of the caller. Closing the channel does not stop it. A fiber that waits only on channels which no
+  code can reach any more is collected with them.
 
-  Prefer `magnetar.scope/go` where the work has an owner, which waits for it, learns of its failure and may cancel it.
+  Prefer `magnetar.scope/go` where the work has an owner, which waits for it, learns of its failure and may
+  cancel it.
+
+  Example:
 
     (<! (go (+ 1 (<! (go 1))))) ;=> 2"
   [& body]
   `(background ~(fibers/site "go" &form) ~@(bodies/all &env body)))
 
 (defmacro go-loop
-  "Like (go (loop bindings ..body)).
+  "Starts a loop on a fiber, like (go (loop bindings ..body)).
+
+  Example:
 
     (go-loop [n 0] (if (<! in) (recur (inc n)) n))"
   [bindings & body]
@@ -357,90 +431,114 @@
 (defn thread-call
   "Calls f on another thread; returns a channel that gives its value, then closes.
 
-  workload is :mixed (the default) or :compute, on platform threads, or :io, on a fiber. f sees a copy of the caller's dynamic
-  bindings, which `set!` changes. If it throws, the channel closes and the failure is reported, with the name of f."
+  workload is :mixed (the default) or :compute, on platform threads, or :io, on a fiber. f sees a copy of the
+  caller's dynamic bindings, which `set!` changes. If f throws, the channel closes and the
+  failure is reported, with the line of the caller."
   ([f] (thread-call f :mixed))
   ([f workload] (plumbing/start-thread (fibers/site-here "thread-call" f) f workload)))
 
 (defmacro thread
-  "Runs body on a platform thread; returns a channel that gives its value, then closes. See `thread-call`.
+  "Runs body on a platform thread; returns a channel of its value.
 
-  For code that computes at length or blocks in native code: it does not keep fibers from running."
+  The channel closes after the value. It serves code that computes at length or blocks in native code: it
+  does not keep fibers from running.
+
+  See also `thread-call`."
   [& body]
   `(threads/start-thread ~(fibers/site "thread" &form) (^:once fn* [] ~@body) :mixed))
 
 (defmacro io-thread
-  "Runs body on a fiber that lives until it ends, reachable or not; returns a channel that gives its value, then closes.
+  "Runs body on a fiber; returns a channel that gives its value, then closes.
 
-  `set!` works on conveyed bindings, as in `thread`."
+  The fiber lives until it ends, reachable or not. `set!` works on conveyed bindings, as in `thread`."
   [& body]
   `(threads/start-thread ~(fibers/site "io-thread" &form) (^:once fn* [] ~@body) :io))
 
 ;; ---- plumbing
 
 (defn pipe
-  "Moves the values of from to to, and closes to after the last one unless close? is false. Returns to.
+  "Moves the values of from to to; returns to.
 
-  Stops when to is closed; by then it has taken one value more."
+  Closes to after the last value unless close? is false. Stops when to is closed; by then it has taken one
+  value more."
   ([from to] (pipe from to true))
   ([from to close?] (plumbing/pipe (fibers/site-here "pipe") from to close?)))
 
 (defn pipeline
-  "Moves the values of from through the transducer xf to to, with n platform threads, in the order of from.
+  "Moves values through a transducer with n platform threads, in the order of from.
 
-  xf is applied to each value by itself and may give any number of values. Closes to after the last one unless close? is
-  false. Stops taking from `from` once to is closed. What xf throws goes to ex-handler, as in `chan`. Returns a channel that
-  closes when all is done. Fails with an AssertionError unless n is positive.
+  The values go from `from` to `to`. xf is applied to each value by itself and may give any number of values.
+  `to` is closed after the last one unless close? is false. Once `to` is closed, no more is taken from
+  `from`. What xf throws goes to ex-handler, as in `chan`. The pipeline has no owner.
+
+  Returns a channel that closes when all is done.
+
+  Throws an AssertionError unless n is positive.
+
+  Example:
 
     (pipeline 4 out (map parse) in)
 
-  Nobody owns it. See `magnetar.fold/pmap` for one that is cancelled with its caller and ended by its first failure."
+  See also `magnetar.fold/pmap`, which is cancelled with its caller and ended by its first failure."
   ([n to xf from] (pipeline n to xf from true))
   ([n to xf from close?] (pipeline n to xf from close? nil))
   ([n to xf from close? ex-handler] (pipeline/transducing (fibers/site-here "pipeline") n to xf from close? ex-handler)))
 
 (defn pipeline-blocking
-  "Like `pipeline`, for a transducer that blocks."
+  "Moves values as `pipeline` does, through a transducer that blocks."
   ([n to xf from] (pipeline-blocking n to xf from true))
   ([n to xf from close?] (pipeline-blocking n to xf from close? nil))
   ([n to xf from close? ex-handler] (pipeline/transducing (fibers/site-here "pipeline-blocking") n to xf from close? ex-handler)))
 
 (defn pipeline-async
-  "Moves values from from to to through the function af, with n at a time, in the order of from.
+  "Moves values through the function af, n at a time, in the order of from.
 
-  af is called with a value and a channel; it puts the results on the channel and closes it, now or later. If it throws, that is
-  reported and the value gives nothing more. See `pipeline` for the rest."
+  af is called with a value and a channel. It puts the results on the channel and closes it, now or later. If
+  af throws, that is reported and the value gives nothing more.
+
+  See also `pipeline` for the rest."
   ([n to af from] (pipeline-async n to af from true))
   ([n to af from close?] (pipeline/asynchronous (fibers/site-here "pipeline-async" af) n to af from close?)))
 
 (defn split
-  "Sends the values of ch for which p is true to one channel, the others to another: [true-chan false-chan].
+  "Sends values for which p is true to one channel, the others to another.
 
-  Both close with ch, or when p throws, which is reported. Stops when the one that a value is for is closed."
+  Both channels close with ch, or when p throws, which is reported. It stops when the channel that a value is
+  for is closed.
+
+  Returns [true-chan false-chan]."
   ([p ch] (split p ch nil nil))
   ([p ch t-buf-or-n f-buf-or-n] (plumbing/split (fibers/site-here "split" p) p ch t-buf-or-n f-buf-or-n)))
 
 (defn reduce
-  "A channel with the value of f reduced over init and the values of ch, once that is closed or f returns a `reduced`."
+  "Returns a channel of the value of f reduced over init and the values of ch.
+
+  The value comes once ch is closed or f returns a `reduced`."
   [f init ch]
   (plumbing/reduce (fibers/site-here "reduce" f) f init ch))
 
 (defn transduce
-  "A channel with the value of (xform f) reduced over init and the values of ch, completed, once that is closed.
+  "Returns a channel of (xform f) reduced over init and the values of ch.
+
+  The value is completed, and comes once ch is closed.
+
+  Example:
 
     (<! (transduce (map inc) + 0 (to-chan! [1 2 3]))) ;=> 9"
   [xform f init ch]
   (plumbing/transduce (fibers/site-here "transduce" f) xform f init ch))
 
 (defn onto-chan!
-  "Puts the values of coll on ch, then closes it unless close? is false. Returns a channel that closes when that is done.
+  "Puts the values of coll on ch, then closes it unless close? is false.
 
-  Stops when ch is closed. A nil in coll fails, which is reported, after ch was closed."
+  Stops when ch is closed. A nil in coll fails, which is reported, after ch was closed.
+
+  Returns a channel that closes when that is done."
   ([ch coll] (onto-chan! ch coll true))
   ([ch coll close?] (plumbing/onto (fibers/site-here "onto-chan!") ch coll close?)))
 
 (defn to-chan!
-  "A channel of the values of coll, which closes after them."
+  "Returns a channel of the values of coll, which closes after them."
   [coll]
   (plumbing/to-chan (fibers/site-here "to-chan!") coll))
 
@@ -457,12 +555,16 @@
   (plumbing/to-chan (fibers/site-here "to-chan") coll))
 
 (defn onto-chan!!
-  "Like `onto-chan!`, on a platform thread: for a coll whose elements compute at length or block natively."
+  "Puts values as `onto-chan!` does, on a platform thread.
+
+  It serves a coll whose elements compute at length or block natively."
   ([ch coll] (onto-chan!! ch coll true))
   ([ch coll close?] (plumbing/onto-blocking (fibers/site-here "onto-chan!!") ch coll close?)))
 
 (defn to-chan!!
-  "Like `to-chan!`, on a platform thread: for a coll whose elements compute at length or block natively."
+  "Returns a channel as `to-chan!` does, filled on a platform thread.
+
+  It serves a coll whose elements compute at length or block natively."
   [coll]
   (plumbing/to-chan-blocking (fibers/site-here "to-chan!!") coll))
 
@@ -493,10 +595,12 @@
     m))
 
 (defn mult
-  "Copies each value of ch to every channel that is tapped to it (`tap`).
+  "Returns a mult, which copies each value of ch to every channel tapped to it.
 
-  A value goes to all taps at once; the next one follows when all have accepted it or were untapped. Values that come while there
-  is no tap are dropped. A tap that is closed is removed."
+  A value goes to all taps at once. The next value follows when all taps have accepted it or were untapped.
+  Values that come while there is no tap are dropped. A tap that is closed is removed.
+
+  See also `tap`."
   [ch]
   (mult-named (fibers/site-here "mult") ch))
 
@@ -518,14 +622,18 @@
   `(asking ~method ~operation "a publication" ~x "Make one with (pub ch topic-fn)." ~@body))
 
 (defn tap
-  "Copies the values of mult to ch, and closes it with the source unless close? is false. Returns ch."
+  "Copies the values of mult to ch; returns ch.
+
+  It closes ch with the source unless close? is false."
   ([mult ch] (tap mult ch true))
   ([mult ch close?]
    (asking-mult "tap*" "tap" mult (tap* mult ch close?))
    ch))
 
 (defn untap
-  "Removes ch from mult. A value that it had not accepted yet is left for whoever takes from ch; the others go on."
+  "Removes ch from mult.
+
+  A value that ch had not accepted yet is left for the next take from ch; the other taps go on."
   [mult ch]
   (asking-mult "untap*" "untap" mult (untap* mult ch)))
 
@@ -558,10 +666,11 @@
     m))
 
 (defn mix
-  "Puts the values of all inputs (`admix`) on out, until that is closed.
+  "Returns a mix, which puts the values of all inputs on out, until out is closed.
 
-  `toggle` gives each input modes: :mute, its values are taken and dropped; :pause, they are not taken; :solo, only soloed
-  inputs are heard, and the others are muted or paused as `solo-mode` says."
+  `admix` adds an input. `toggle` gives each input modes. With :mute its values are taken and dropped; with
+  :pause they are not taken. With :solo only soloed inputs are heard, and the others are muted or paused as
+  `solo-mode` says."
   [out]
   (mix-named (fibers/site-here "mix") out))
 
@@ -581,13 +690,15 @@
   (asking-mix "unmix-all*" "unmix-all" mix (unmix-all* mix)))
 
 (defn toggle
-  "Changes modes of inputs at once: state-map is channel -> {:mute b :pause b :solo b}, merged with what is set.
-  A channel that is no input yet becomes one."
+  "Changes modes of inputs at once.
+
+  state-map is channel -> {:mute b :pause b :solo b}, merged with what is set. A channel that is not yet an
+  input becomes one."
   [mix state-map]
   (asking-mix "toggle*" "toggle" mix (toggle* mix state-map)))
 
 (defn solo-mode
-  "Sets what happens to the others while an input is soloed: mode is :mute or :pause."
+  "Sets what happens to the other inputs while one is soloed: :mute or :pause."
   [mix mode]
   (asking-mix "solo-mode*" "solo-mode" mix (solo-mode* mix mode)))
 
@@ -624,15 +735,20 @@
     p))
 
 (defn pub
-  "Sends each value of ch to the channels that have subscribed to its topic, (topic-fn value); see `sub`.
+  "Returns a publication, which sends values of ch to subscribers of their topics.
 
-  A topic is served like a `mult`: the next value follows when all its subscribers have accepted, unless buf-fn, called with the
-  topic, gives a buffer. Values without subscribers are dropped. If topic-fn throws, that is reported and the value is dropped."
+  The topic of a value is (topic-fn value). A topic is served like a `mult`: the next value follows when all
+  its subscribers have accepted, unless buf-fn, called with the topic, gives a buffer. Values without
+  subscribers are dropped. If topic-fn throws, that is reported and the value is dropped.
+
+  See also `sub`."
   ([ch topic-fn] (pub ch topic-fn (constantly nil)))
   ([ch topic-fn buf-fn] (pub-named (fibers/site-here "pub" topic-fn) ch topic-fn buf-fn)))
 
 (defn sub
-  "Subscribes ch to a topic of the publication p, and closes it with the source unless close? is false. Returns ch."
+  "Subscribes ch to a topic of the publication p; returns ch.
+
+  It closes ch with the source unless close? is false."
   ([p topic ch] (sub p topic ch true))
   ([p topic ch close?] (asking-pub "sub*" "sub" p (sub* p topic ch close?))))
 
@@ -649,26 +765,31 @@
 ;; ---- names of clojure.core, last, so that nothing above means these by accident
 
 (defn map
-  "A channel of f applied to the first values of all chs, then to the second ones, until one of chs is closed.
+  "Returns a channel of f applied to the values of all chs.
 
-  If f throws or returns nil, that is reported and the channel closes."
+  f is applied to the first values of all, then to the second ones. It ends when one of chs is closed. If f
+  throws or returns nil, that is reported and the channel closes."
   ([f chs] (map f chs nil))
   ([f chs buf-or-n] (plumbing/map (fibers/site-here "map" f) f chs buf-or-n)))
 
 (defn merge
-  "A channel of the values of all chs, as they come; it closes when all of them have."
+  "Returns a channel of the values of all chs, as they come.
+
+  It closes when all of them have closed."
   ([chs] (merge chs nil))
   ([chs buf-or-n] (plumbing/merge (fibers/site-here "merge") chs buf-or-n)))
 
 (defn into
-  "A channel with coll and the values of ch conjoined to it, once ch is closed.
+  "Returns a channel of coll with the values of ch conjoined, once ch is closed.
+
+  Example:
 
     (<! (into [] (to-chan! [1 2]))) ;=> [1 2]"
   [coll ch]
   (plumbing/into (fibers/site-here "into") coll ch))
 
 (defn take
-  "A channel of the first n values of ch; it closes after them, or with ch."
+  "Returns a channel of the first n values of ch; it closes after them, or with ch."
   ([n ch] (take n ch nil))
   ([n ch buf-or-n] (plumbing/take (fibers/site-here "take") n ch buf-or-n)))
 
@@ -714,7 +835,9 @@
     (put [_ v handler] (on-put v handler))))
 
 (defn map<
-  "Deprecated: use a transducer. A port that takes from ch and gives f of the value."
+  "Deprecated: use a transducer.
+
+  Returns a port that takes from ch and gives f of the value."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   [f ch]
   (let [f (refusals/callable "map<" f)]
@@ -725,7 +848,9 @@
                (fn [v handler] (put-on ch v handler)))))
 
 (defn map>
-  "Deprecated: use a transducer. A port that puts f of the value on ch."
+  "Deprecated: use a transducer.
+
+  Returns a port that puts f of the value on ch."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   [f ch]
   (let [f (refusals/callable "map>" f)]
@@ -741,7 +866,9 @@
     Port/PENDING))
 
 (defn filter>
-  "Deprecated: use a transducer. A port that puts the value on ch if p is true of it."
+  "Deprecated: use a transducer.
+
+  Returns a port that puts the value on ch if p is true of it."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   [p ch]
   (port-over ch
@@ -749,54 +876,70 @@
              (fn [v handler] (if ((refusals/function "filter>" p) v) (put-on ch v handler) (filtered-out ch handler)))))
 
 (defn remove>
-  "Deprecated: use a transducer. A port that puts the value on ch unless p is true of it."
+  "Deprecated: use a transducer.
+
+  Returns a port that puts the value on ch unless p is true of it."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   [p ch]
   (filter> (complement (refusals/callable "remove>" p)) ch))
 
 (defn filter<
-  "Deprecated: use a transducer. A channel of the values of ch that p is true of."
+  "Deprecated: use a transducer.
+
+  Returns a channel of the values of ch that p is true of."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([p ch] (filter< p ch nil))
   ([p ch buf-or-n] (plumbing/filter-from (fibers/site-here "filter<" p) p ch buf-or-n)))
 
 (defn remove<
-  "Deprecated: use a transducer. A channel of the values of ch that p is not true of."
+  "Deprecated: use a transducer.
+
+  Returns a channel of the values of ch that p is not true of."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([p ch] (remove< p ch nil))
   ([p ch buf-or-n] (plumbing/remove-from (fibers/site-here "remove<" p) p ch buf-or-n)))
 
 (defn mapcat<
-  "Deprecated: use a transducer. A channel of the values in f of each value of in."
+  "Deprecated: use a transducer.
+
+  Returns a channel of the values in f of each value of in."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([f in] (mapcat< f in nil))
   ([f in buf-or-n] (plumbing/mapcat-from (fibers/site-here "mapcat<" f) f in buf-or-n)))
 
 (defn mapcat>
-  "Deprecated: use a transducer. A channel whose values are replaced by those in f of each, on their way to out."
+  "Deprecated: use a transducer.
+
+  Returns a channel whose values are replaced by the values in f of each, on their way to out."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([f out] (mapcat> f out nil))
   ([f out buf-or-n] (plumbing/mapcat-onto (fibers/site-here "mapcat>" f) f out buf-or-n)))
 
 (defn unique
-  "Deprecated: use `dedupe`. A channel of the values of ch without repetitions that follow each other."
+  "Deprecated: use `dedupe`.
+
+  Returns a channel of the values of ch without repetitions that follow each other."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([ch] (unique ch nil))
   ([ch buf-or-n] (plumbing/unique (fibers/site-here "unique") ch buf-or-n)))
 
 (defn partition
-  "Deprecated: use `partition-all`. A channel of vectors of n values of ch; the last may be shorter."
+  "Deprecated: use `partition-all`.
+
+  Returns a channel of vectors of n values of ch; the last may be shorter."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([n ch] (partition n ch nil))
   ([n ch buf-or-n] (plumbing/partition (fibers/site-here "partition") n ch buf-or-n)))
 
 (defn partition-by
-  "Deprecated: use `clojure.core/partition-by` as a transducer. A channel of vectors of neighbours with the same value of f."
+  "Deprecated: use `clojure.core/partition-by` as a transducer.
+
+  Returns a channel of vectors of neighbours with the same value of f."
   {:deprecated "0.1.319.0-6b1aca-alpha"}
   ([f ch] (partition-by f ch nil))
   ([f ch buf-or-n] (plumbing/partition-by (fibers/site-here "partition-by" f) f ch buf-or-n)))
 
 (when (or (io/resource "clojure/core/async/impl/protocols.clj") (io/resource "clojure/core/async/impl/protocols__init.class"))
   (when-not (find-ns 'clojure.core.async.impl.protocols)
-    (require 'clojure.core.async.impl.protocols)) ; never again: :reload-all would define core.async's protocols anew
+    (require 'clojure.core.async.impl.protocols)) ; never a second time: :reload-all would define core.async's protocols again
   (require 'magnetar.impl.bridge))

@@ -1,34 +1,44 @@
 (ns magnetar.bits
-  "Erlang's bit syntax as data: one layout parses, builds and matches binaries, bit by bit.
+  "Parses, builds and matches binaries bit by bit: Erlang's bit syntax as data.
 
   compile            a layout made ready, once
   parse build        fields out of bytes, bytes out of fields
-  bitstring          bits that are no whole bytes; build-bits makes them, parse takes them
+  bitstring          bits that are not whole bytes; build-bits makes them, parse takes them
 
-  A layout is a vector of segments, and a segment a vector: a name or a constant, then in any order a size, a type and modifiers.
-  `<<Len:16, Body:Len/binary, Rest/binary>>` is
+  A layout is a vector of segments, and a segment a vector: a name or a constant, then in any order a size, a
+  type and modifiers. `<<Len:16, Body:Len/binary, Rest/binary>>` is
 
-    [[:len 16] [:body :binary :len] [:rest :binary]]    or quoted    '[[len 16] [body :binary len] [rest :binary]]
+    [[:len 16] [:body :binary :len] [:rest :binary]]
+    '[[len 16] [body :binary len] [rest :binary]]    ; the same, with quoted symbols
 
-  name      a keyword or symbol, which name the same field; twice in a layout it must be the same value; _ is skipped, and built as zeros
-  constant  a number, a character, a string, with :binary a byte array: it must be there, and is built; a string stands for its characters
-  type      :integer (8 bits if there is no size), :float (16, 32, 64 bits; 64), :binary (bytes), :bits (any number of bits), :utf8 :utf16
-            :utf32 (one code point, as a number)
-  size      a number, the name of an earlier field, arithmetic such as (- len 4) or (if (= flag 1) 32 0) with the operators of
-            clojure.core + - * quot rem mod min max inc dec bit-and bit-or bit-xor bit-shift-left bit-shift-right = < > <= >=, or a function of
-            the map of earlier fields; without one, :binary and :bits take all the rest, as the last segment
-  :unit n   what the size counts: n bits; 8 for :binary, else 1
-  modifiers :unsigned :signed, :big :little :native; the first of each is the default
+    name      a keyword or symbol, which name the same field; twice in a layout it must be the same value; _
+              is skipped, and built as zeros
+    constant  a number, a character, a string, with :binary a byte array: it must be there, and is built; a
+              string stands for its characters
+    type      :integer (8 bits if there is no size), :float (16, 32, 64 bits; 64), :binary (bytes), :bits (any
+              number of bits), :utf8 :utf16 :utf32 (one code point, as a number)
+    size      a number, the name of an earlier field, or a function of the map of earlier fields. Or
+              arithmetic such as (- len 4) or (if (= flag 1) 32 0), with the operators of clojure.core + - *
+              quot rem mod min max inc dec bit-and bit-or bit-xor bit-shift-left bit-shift-right = < > <= >=.
+              Without a size, :binary and :bits take all the rest, as the last segment.
+    :unit n   what the size counts: n bits; 8 for :binary, else 1
+    modifiers :unsigned :signed, :big :little :native; the first of each is the default
 
   A segment alone, outside a vector, is one with nothing behind the name or constant: [0x89 \"PNG\" [len 32]].
 
-  Results are longs, where need be BigInts; doubles; byte arrays; bitstrings. They share nothing with the source.
-  Different from Erlang: a value that does not fit its field is refused, not cut; NaN and the infinities are floats like others; a length that is
-  missing from the values is counted.
+  Results are longs, where need be BigInts; doubles; byte arrays; bitstrings. They share nothing with the
+  source.
 
-  In a clause of `receive` the pattern is the layout, not quoted: (bits [[len 16] [body :binary len] [rest :binary]]). The names become locals.
-  A symbol that is a local already is matched by value, and may be a size; a keyword always names a field. A message matches that is a byte
-  array, a ByteBuffer (which is left as it is) or a bitstring, from its first bit to its last."
+  There are three differences from Erlang. A value that does not fit its field is refused, not cut. NaN and
+  the infinities are floats like others. A length that is missing from the values is counted.
+
+  In a clause of `receive` the pattern is the layout, not quoted:
+
+    (bits [[len 16] [body :binary len] [rest :binary]])
+
+  The names become locals. A symbol that is a local already is matched by value, and may be a size; a keyword
+  always names a field. The message must be a byte array, a ByteBuffer (which is left as it is) or a
+  bitstring. It is matched from its first bit to its last."
   (:refer-clojure :exclude [compile])
   (:require
    [magnetar.impl.bits.bitstring :as impl]
@@ -45,42 +55,60 @@
 ;; ---- layouts
 
 (defn compile
-  "A layout made ready to `parse` and `build`: these take the vector as well, and compile it each time.
+  "Returns a layout made ready to `parse` and `build`.
 
-  Returns a value that any number of threads may use; a compiled layout is returned as it is. Fails with :magnetar/bad-layout, :segment and
-  :index when a segment has an unknown word, a size that names no earlier field, a size that its type cannot have, a constant that does not
-  fit, or takes all the rest and is not the last.
+  These two take the vector as well, and compile it each time. Any number of threads may use the compiled
+  layout. A layout that is already compiled is returned as it is.
+
+  Throws an IllegalArgumentException with :magnetar/bad-layout, :segment and :index for a segment that cannot
+  be compiled. It has an unknown word, a size that names no earlier field, a size that its type cannot have,
+  or a constant that does not fit. Or it takes all the rest and is not the last.
+
+  Example:
 
     (def frame (bits/compile '[[len 16] [body :binary len]]))
 
-  Counterpart in Erlang: the text between << and >>."
+  Erlang: the text between << and >>."
   [layout]
   (engine/layout-of layout))
 
 (defn parse
-  "The fields that a layout finds in a source, as a map from keywords; nil where the layout does not match.
+  "Parses a source by a layout; returns a map of the fields, or nil.
 
-  A byte array or bitstring is a value: the layout must match it wholly. A ByteBuffer or InputStream is read: the layout takes its part off the
-  front. The position of the ByteBuffer moves behind that part, and stays where it was when the result is nil; its byte order does not count.
-  Of the InputStream nothing is read that the layout does not need (all of it for a last segment without a size); what was read when the
-  result is nil, for a mismatch or for the end of the stream, is gone. In both the part must end where a byte ends.
-  A size that comes to less than 0, or to nothing, is no match. Blocks as the stream does. Fails with :magnetar/bad-layout,
-  :magnetar/bad-source, and as the stream does.
+  It is nil where the layout does not match. The keys are keywords. A size that comes to less than 0, or to
+  nothing, does not match.
+
+  A byte array or bitstring is a value: the layout must match all of it. A ByteBuffer or InputStream is read:
+  the layout takes its part off the front, which must end where a byte ends. The position of the ByteBuffer
+  moves behind that part, and stays where it was when the result is nil; its byte order does not count. Of
+  the InputStream nothing is read that the layout does not need (all of it for a last segment without a
+  size). What was read from it when the result is nil, for a mismatch or the end of the stream, is gone.
+
+  Blocks as the stream does.
+
+  Throws an IllegalArgumentException with :magnetar/bad-layout or :magnetar/bad-source, and what the stream
+  throws.
+
+  Example:
 
     (bits/parse '[[len 16] [body :binary len] [rest :binary]] bytes)    ; {:len 3, :body .., :rest ..}
 
-  Counterpart in Erlang: <<Len:16, Body:Len/binary, Rest/binary>> = Bytes. See also `build`."
+  See also `build`.
+
+  Erlang: <<Len:16, Body:Len/binary, Rest/binary>> = Bytes."
   [layout source]
   (engine/parse layout source))
 
 (defn build-bits
-  "The bits of a layout with the values of a map, as a bitstring, whose length need not be whole bytes.
+  "Builds a bitstring from a layout and a map of values.
 
-  As `build` in all else.
+  Its length need not be whole bytes. All else is as in `build`.
+
+  Example:
 
     (bits/build-bits [[:flag 1] [:level 4]] {:flag 1 :level 9})    ; #<5 bits 11001>
 
-  Counterpart in Erlang: <<Flag:1, Level:4>>."
+  Erlang: <<Flag:1, Level:4>>."
   [layout values]
   (engine/build layout values))
 
@@ -94,30 +122,43 @@
   (.-bytes bits))
 
 (defn build
-  "The bytes of a layout with the values of a map, under the keywords of its names; other keys are ignored.
+  "Builds a byte array from a layout and a map of values.
 
-  Returns a byte array. A field may be left out that is, as a plain name, the size of a :binary or :bits: it is counted. :binary and :bits take
-  a byte array, what remains in a ByteBuffer, or a bitstring; code points may be characters. Fails with :magnetar/bad-value, :segment and
-  :index when a value is missing, is of another type, or does not fit; and when the result is no whole bytes.
+  The values are under the keywords of the layout's names; other keys are ignored. A field that is, as a
+  plain name, the size of a :binary or :bits may be left out: it is counted. :binary and :bits take a byte
+  array, what remains in a ByteBuffer, or a bitstring. Code points may be characters.
+
+  Throws an IllegalArgumentException with :magnetar/bad-value, :segment and :index when a value is missing,
+  is of another type, or does not fit. It throws one with :magnetar/bad-value too when the result is not
+  whole bytes.
+
+  Example:
 
     (bits/build '[[len 16] [body :binary len]] {:body (.getBytes \"abc\")})    ; 0 3 97 98 99
 
-  Counterpart in Erlang: <<Len:16, Body:Len/binary>>. See also `parse`, `build-bits`."
+  See also `parse`, `build-bits`.
+
+  Erlang: <<Len:16, Body:Len/binary>>."
   [layout values]
   (whole-bytes (engine/build layout values) layout))
 
 ;; ---- bitstrings
 
 (defn bitstring
-  "A string of bits: those of a byte array, ByteBuffer or bitstring, or the first n of them.
+  "Returns the bits of a byte array, ByteBuffer or bitstring, or the first n.
 
-  Returns a value that is equal to one with the same bits; `count` is the number of its bits, `nth` a bit, 0 or 1. It can be parsed, matched,
-  and built into a :bits or :binary segment; `build` with [[:all :bits]] makes bytes of it. Fails with :magnetar/bad-source for anything else,
-  and for more bits than there are.
+  Two bitstrings with the same bits are equal. `count` is the number of bits, `nth` a bit, 0 or 1. A
+  bitstring can be parsed, matched, and built into a :bits or :binary segment. `build` with [[:all :bits]]
+  makes bytes of it.
+
+  Throws an IllegalArgumentException with :magnetar/bad-source for anything else, and for more bits than
+  there are.
+
+  Example:
 
     (bits/bitstring (byte-array [0xab]) 4)    ; #<4 bits 1010>
 
-  Counterpart in Erlang: a bitstring, <<16#A:4>>."
+  Erlang: a bitstring, <<16#A:4>>."
   ([bytes]
    (let [^Bitstring bits (impl/of bytes)]
      (bitstring bytes (if bits (.-size bits) 0))))
@@ -132,11 +173,15 @@
      (impl/first-bits (.-bytes bits) n))))
 
 (defn bitstring?
-  "Is the value a string of bits, as `bitstring`, `build-bits` and :bits segments give it?
+  "Returns true if the value is a bitstring.
+
+  `bitstring`, `build-bits` and :bits segments return bitstrings.
+
+  Example:
 
     (bits/bitstring? (bits/build-bits [[:x 3]] {:x 1}))    ; true
 
-  Counterpart in Erlang: is_bitstring/1."
+  Erlang: is_bitstring/1."
   [value]
   (instance? Bitstring value))
 

@@ -1,17 +1,21 @@
 (ns magnetar.channel
-  "Channels in our own words: the same objects as in magnetar.async, with time limits, and with closing for a cause.
+  "Makes, uses and closes channels, with time limits and causes.
 
-  Prefer these functions in new code; prefer `magnetar.async` for code that is or may be core.async's, and for `go`, mults and pipelines.
+  The channels are the same objects as in `magnetar.async`. Prefer these functions in new code. Prefer
+  `magnetar.async` for code that is or may be core.async's, and for `go`, mults and pipelines.
 
   chan                     makes one
   put take select          wait; {:timeout ..} or {:deadline ..} limits the wait
   try-put try-take         never wait
   close closed? cause      end it, with a cause if something went wrong
-  info                     what is in it and who waits
+  info                     its values, and the fibers that wait on it
   channel? port?           is this one?
 
-  A duration is a number of milliseconds, a java.time.Duration or :infinity; a deadline is a java.time.Instant. Closed is a value:
-  `put` returns false, `take` nil. Time that runs out is an error, a magnetar.TimeoutException, or the value of :else. Once what is left was taken, `take` from a channel that was closed for a cause throws it.
+  A duration is a number of milliseconds, a java.time.Duration or :infinity; a deadline is a
+  java.time.Instant. Closed is a value: `put` returns false, `take` nil. Time that runs out is an error, a
+  magnetar.TimeoutException, or the value of :else. If a channel was closed for a cause, `take` throws it
+  once the remaining values were taken.
+
   Require it with an alias: `[magnetar.channel :as channel]`."
   (:refer-clojure :exclude [take])
   (:require
@@ -49,16 +53,27 @@
               (str "A channel's :size is a whole number from 1 " (if (pos-int? size) "to 2147483647" "up") "; this is " (arguments/show size) ".") options))))
 
 (defn chan
-  "A channel: without a :size each put meets a take.
+  "Returns a new channel; without a :size each put meets a take.
 
-  Options: :size, how many values it holds; :buffer, what happens when it is full: :fixed (a put waits, the default), :dropping
-  (the newest is dropped), :sliding (the oldest is dropped); or :unbounded, or :promise (the first value, for every taker);
-  :xform, a transducer that values pass on their way into the buffer; :on-error, a function of what that throws, whose value,
-  unless nil, is put instead. Fails with an IllegalArgumentException on other values.
+  Throws an IllegalArgumentException for other options or values.
 
-    (chan)  (chan {:size 10})  (chan {:size 1 :buffer :sliding})
+  Options:
+    :size      how many values the channel holds, from 1 up
+    :buffer    what happens when it is full: :fixed (a put waits, the default), :dropping (the newest value is
+               dropped) or :sliding (the oldest is dropped). Two kinds take no :size: :unbounded, and
+               :promise, whose first value is for every taker.
+    :xform     a transducer that values pass on their way into the buffer
+    :on-error  a function of what :xform throws; its value, unless nil, is put instead
 
-  In core.async: chan, promise-chan. See also `put`, `take`."
+  Examples:
+
+    (chan)
+    (chan {:size 10})
+    (chan {:size 1 :buffer :sliding})
+
+  See also `put`, `take`.
+
+  core.async: chan, promise-chan."
   ([] (chan {}))
   ([options]
    (arguments/options "chan" #{:size :buffer :xform :on-error} options)
@@ -85,7 +100,9 @@
     (if (some? deadline) (min relative (until deadline)) relative)))
 
 (defn channel?
-  "True if x is a channel of Magnetar, which is what the functions of this namespace want.
+  "Returns true if x is a channel of Magnetar, as this namespace wants it.
+
+  Example:
 
     (channel? (chan)) ;=> true
 
@@ -94,9 +111,12 @@
   (instance? Channel x))
 
 (defn port?
-  "True if x is a channel, or another port that `select` and the operations of magnetar.async accept.
+  "Returns true if x is a channel, or another port that `select` accepts.
 
-  That is a port of the program's own, or a channel of core.async where that is on the class path. For code that takes a value or a channel:
+  That is a port of the program's own, or a channel of core.async where that is on the class path. The
+  operations of `magnetar.async` accept the same. It serves code that takes a value or a channel.
+
+  Example:
 
     (if (port? x) (a/<! x) x)
 
@@ -124,15 +144,30 @@
     (timeouts/outcome options operation target duration args)))
 
 (defn put
-  "Puts value on ch: true, or false if ch is closed; waits while nobody takes it and there is no room.
+  "Puts a value on a channel.
 
-  Options: :timeout, :deadline, and :else, what to return when time runs out. Throws a TimeoutException when it does and there is no
-  :else; nothing was put then. Fails with an IllegalArgumentException for nil. Interrupted, it throws InterruptedException; cancelled,
-  Cancelled; either way nothing was put.
+  Returns true, or false if ch is closed.
+
+  Blocks while there is neither a taker nor room, at most for :timeout.
+
+  Throws a TimeoutException when time runs out and there is no :else; nothing was put then. Throws an
+  IllegalArgumentException for nil.
+
+  Cancellation: interrupted, it throws InterruptedException; cancelled, Cancelled. Either way nothing was
+  put.
+
+  Options:
+    :timeout   how long to wait at most, a duration; :infinity
+    :deadline  until when to wait at most, an Instant
+    :else      what to return when time runs out
+
+  Example:
 
     (put ch :job {:timeout 50 :else :full}) ;=> true, false if ch is closed, or :full after 50 ms
 
-  In core.async: >!!"
+  See also `try-put`, `take`.
+
+  core.async: >!!."
   ([ch value] (put ch value nil))
   ([ch value options]
    (transactions/refuse "put")
@@ -157,15 +192,30 @@
     :else answer))
 
 (defn take
-  "Takes a value from ch, or nil if ch is closed and drained; waits while there is none.
+  "Takes a value from a channel.
 
-  Options: :timeout, :deadline, and :else, what to return when time runs out; {:timeout 0 :else x} polls. Throws a TimeoutException when
-  it does and there is no :else, and an ExceptionInfo if ch was closed for a cause and is drained. Interrupted, it throws InterruptedException; cancelled, Cancelled;
-  either way nothing was taken.
+  Returns the value, or nil once ch is closed and drained.
+
+  Blocks until there is a value, at most for :timeout.
+
+  Throws a TimeoutException when time runs out and there is no :else. Throws an ExceptionInfo if ch was
+  closed for a cause and is drained.
+
+  Cancellation: interrupted, it throws InterruptedException; cancelled, Cancelled. Either way nothing was
+  taken.
+
+  Options:
+    :timeout   how long to wait at most, a duration; :infinity
+    :deadline  until when to wait at most, an Instant
+    :else      what to return when time runs out; {:timeout 0 :else x} polls
+
+  Example:
 
     (take ch {:timeout 50 :else :late})
 
-  In core.async: <!!"
+  See also `try-take`, `select`.
+
+  core.async: <!!."
   ([ch] (take ch nil))
   ([ch options]
    (transactions/refuse "take")
@@ -174,16 +224,24 @@
 (def ^:private at-once {:timeout 0 :else nil})
 
 (defn try-put
-  "Puts value on ch if that is possible now: true, false if ch is closed, nil if it would wait.
+  "Puts a value on a channel if that is possible now.
 
-  In core.async: offer!"
+  Returns true, false if ch is closed, or nil if it would wait.
+
+  Never waits.
+
+  core.async: offer!."
   [ch value]
   (put ch value at-once))
 
 (defn try-take
-  "Takes a value from ch if there is one now, else nil. Throws as `take` does.
+  "Takes a value from a channel if there is one now, else returns nil.
 
-  In core.async: poll!"
+  Never waits.
+
+  Throws as `take` does.
+
+  core.async: poll!."
   [ch]
   (take ch at-once))
 
@@ -205,15 +263,31 @@
   (run! check-clause clauses))
 
 (defn select
-  "Does one of several operations and returns [value port]; waits while none can be done.
+  "Does one of several operations and returns [value port].
 
-  clauses is a collection of channels to take from and of [channel value] to put. One of several that are ready is chosen at
-  random, or the earlier one with {:priority true}. Options: :timeout, :deadline and :else. When time runs out none was done, and it
-  returns [else nil], or throws a TimeoutException if there is no :else. Interrupted or cancelled, none was done.
+  clauses is a collection of channels to take from and of [channel value] pairs to put. If several are ready,
+  one is chosen at random.
+
+  Returns [value port]: the value taken, or true or false for a put. When time runs out no operation was
+  done, and it returns [else nil].
+
+  Blocks until one operation can be done, at most for :timeout.
+
+  Throws a TimeoutException when time runs out and there is no :else.
+
+  Cancellation: interrupted or cancelled, it throws, and no operation was done.
+
+  Options:
+    :priority  true to choose the earliest operation that is ready
+    :timeout   how long to wait at most, a duration; :infinity
+    :deadline  until when to wait at most, an Instant
+    :else      the value to return when time runs out
+
+  Example:
 
     (select [in [out x]] {:timeout 50 :else :late})
 
-  In core.async: alts!!. In Go: select."
+  core.async: alts!!. Go: select."
   ([clauses] (select clauses nil))
   ([clauses options]
    (check-clauses clauses)
@@ -221,23 +295,28 @@
        [(timed-out `select [clauses options]) nil])))
 
 (defn close
-  "Closes ch; returns nil. With a cause, a Throwable or data, takers learn of it once what is left was taken.
+  "Closes a channel, or closes it for a cause; returns nil.
 
-  The first close counts. Puts that wait can still be taken.
+  The cause is a Throwable or data. Takers learn of it once the remaining values were taken. Puts that wait
+  can still be taken. Only the first close counts.
+
+  Never waits.
+
+  Example:
 
     (close ch (ex-info \"feed lost\" {:feed 3}))
 
-  In core.async: close!"
+  core.async: close!."
   ([ch] (close ch nil))
   ([ch cause] (.close (channel ch "close") cause)))
 
 (defn closed?
-  "True once ch is closed, though values may be left to take."
+  "Returns true once a channel is closed, though values may be left to take."
   [ch]
   (.isClosed (channel ch "closed?")))
 
 (defn cause
-  "What ch was closed for, or nil."
+  "Returns what a channel was closed for, or nil."
   [ch]
   (.cause (channel ch "cause")))
 
@@ -245,9 +324,12 @@
   (mapv (fn [^Thread t] (if t (.getName t) "callback")) threads))
 
 (defn info
-  "The state of ch now: {:closed? :cause :count :capacity :takers :putters}.
+  "Returns the state of a channel now, a map.
 
-  :capacity is 0 without a buffer and nil for any number; :takers and :putters name the fibers that wait, longest first.
+  Its keys are :closed? :cause :count :capacity :takers :putters. :capacity is 0 without a buffer, and nil
+  for any number. :takers and :putters are the names of the fibers that wait, longest first.
+
+  Example:
 
     (info (chan {:size 2})) ;=> {:closed? false, :cause nil, :count 0, :capacity 2, :takers [], :putters []}"
   [ch]

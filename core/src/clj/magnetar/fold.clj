@@ -1,5 +1,7 @@
 (ns magnetar.fold
-  "Data parallelism: folds and maps over any collection, that are ordered, bounded, cancellable, and say where they failed.
+  "Folds and maps over any collection in parallel: ordered, bounded, cancellable.
+
+  A failure says at which element it happened.
 
   fold transduce           reduce chunks in parallel and combine their results in order
   map filter lines         what to fold: pipelines, and the lines of a file
@@ -7,14 +9,19 @@
   pmap-unordered           the same, in the order in which they are ready
   pfor-each                for side effects
 
-  `fold` and `transduce` are for computing: as many chunks at a time as there are cores. `pmap` and its kin are for calls that wait:
-  64 at a time for each core, unless :parallelism says otherwise. All of them are scopes: they do not return before the fibers they
-  have started have ended, cancelling the caller cancels these, and the dynamic bindings and context values of the caller are theirs.
-  A fold runs some chunks on the calling thread: its functions are no place for `self` and `receive`, which are refused on the others only.
+  `fold` and `transduce` are for computing: as many chunks at a time as there are cores. `pmap` and its kin
+  are for calls that wait: 64 at a time for each core, unless :parallelism says otherwise.
 
-  Collections are vectors, maps, sets, ranges, arrays, strings, Lists, Iterables, Iterators, Spliterators, Streams, lazy seqs, channels
-  (up to their end), `lines` of a file, eductions, pipelines of clojure.core.reducers, and whatever else is reducible. What can be
-  entered anywhere is cut; the rest is read in order, a batch at a time, while batches before it are reduced.
+  All of them are scopes. They do not return before the fibers they have started have ended. Cancelling the
+  caller cancels these fibers. The fibers see the dynamic bindings and context values of the caller. A fold
+  runs some chunks on the calling thread, so its functions must not use `self` and `receive`, which are
+  refused on the other threads only.
+
+  Collections are vectors, maps, sets, ranges, arrays, strings, Lists, Iterables, Iterators, Spliterators,
+  Streams, lazy seqs, channels (up to their end), `lines` of a file, eductions, pipelines of
+  clojure.core.reducers, and all else that is reducible. A collection that can be entered anywhere is cut.
+  Any other is read in order, a batch at a time, while batches before it are reduced.
+
   Some names shadow Clojure's: require it with an alias, `[magnetar.fold :as fold]`."
   (:refer-clojure :exclude [filter map pmap transduce])
   (:require
@@ -43,9 +50,10 @@
   ([site n combinef reducef coll] (fold-with site {:chunk (chunk-of n)} combinef reducef coll)))
 
 (def ^{:added "0.2" :arglists '([reducef coll] [combinef reducef coll] [n combinef reducef coll])} fold*
-  "Does what `fold` does, as a function: for `map`, `apply` and `with-redefs`, which reaches every `fold`.
+  "Does what `fold` does, as a function.
 
-  Its fibers are named after reducef, as no line is known."
+  It serves `map`, `apply` and `with-redefs`; a redefinition of it reaches every `fold`. Its fibers are named
+  after reducef, because no line is known."
   ^{::fibers/at fold-at}
   (fn
     ([reducef coll] (fold-at (fibers/site-of "fold" reducef) reducef coll))
@@ -53,21 +61,35 @@
     ([n combinef reducef coll] (fold-at (fibers/site-of "fold" reducef) n combinef reducef coll))))
 
 (defmacro fold
-  "Reduces coll in parallel: each chunk with reducef, from the value of (combinef), and the results with combinef, in order.
+  "Reduces coll in parallel and combines the results in order.
 
-  Returns what clojure.core.reducers/fold would, for an associative combinef. Its pipelines are accepted, over a map reducef takes key and
-  value, and n is the number of elements of a chunk; without n the chunks suit the collection. `reduced` ends the fold as it ends a
-  reduction: what comes later does not count. Blocks until all is done. Fails as the reduction in order would, with an ExceptionInfo of
-  :magnetar/reason :magnetar/fold-failed, :position and :element, the failure as its cause; what was later is cancelled. Cancelled, it
-  cancels its fibers and throws. A collection of the program's own that folds itself (CollFold) does so, on Clojure's pool: there `reduced` ends
-  a chunk only, and a failure comes as it is, without a position. (fold conj coll) is refused: conj adds the result of a chunk to the other as one element; combine with
-  into.
+  Each chunk is reduced with reducef, from the value of (combinef). The results are combined with combinef. n
+  is the number of elements of a chunk; without n the chunks suit the collection. Over a map, reducef takes
+  key and value. Pipelines of clojure.core.reducers are accepted. `reduced` ends the fold as it ends a
+  reduction: what comes later does not count. The function is `fold*`.
+
+  A collection of the program's own that folds itself (CollFold) does so, on Clojure's pool. There `reduced`
+  ends a chunk only, and a failure comes as it is, without a position.
+
+  Returns what clojure.core.reducers/fold would, for an associative combinef.
+
+  Blocks until all is done.
+
+  Throws as the reduction in order would: an ExceptionInfo of :magnetar/reason :magnetar/fold-failed,
+  :position and :element, the failure as its cause. The later chunks are cancelled. (fold conj coll) is
+  refused, because conj adds the result of a chunk to the other result as one element: combine with into.
+
+  Cancellation: cancelled, it cancels its fibers and throws.
+
+  Examples:
 
     (fold + (vec (range 1000000)))
     (fold into conj coll)
     (fold (partial merge-with +) (fn [m x] (update m (class x) (fnil inc 0))) coll)
 
-  Counterpart: clojure.core.reducers/fold. See also `transduce`. The function is `fold*`."
+  See also `transduce`.
+
+  Clojure: clojure.core.reducers/fold."
   ([reducef coll] (fibers/starting &form `fold* "fold" [reducef coll]))
   ([combinef reducef coll] (fibers/starting &form `fold* "fold" [combinef reducef coll]))
   ([n combinef reducef coll] (fibers/starting &form `fold* "fold" [n combinef reducef coll])))
@@ -89,7 +111,9 @@
                    xform combinef reducef coll)))
 
 (def ^{:added "0.2" :arglists '([xform f coll] [xform combinef reducef coll] [xform combinef reducef coll options])} transduce*
-  "Does what `transduce` does, as a function; see `fold*`."
+  "Does what `transduce` does, as a function.
+
+  See also `fold*`."
   ^{::fibers/at transduce-at}
   (fn
     ([xform f coll] (transduce-at (fibers/site-of "transduce" f) xform f coll))
@@ -97,56 +121,84 @@
     ([xform combinef reducef coll options] (transduce-at (fibers/site-of "transduce" reducef) xform combinef reducef coll options))))
 
 (defmacro transduce
-  "Like `fold`, of what the transducer xform makes of coll; the entries of a map are elements.
+  "Folds in parallel what the transducer xform makes of coll.
 
-  Returns (core/transduce xform (completing reducef) (combinef) coll), for an associative combinef, and with one function f for both also
-  its completion, (f result). A transducer that keeps state from one element to the next, such as (take 10) or (partition-by f), is run in
-  order, by one fiber, and what it makes is reduced in parallel, and so is one that adds elements at the end; one that decides what the result
-  is, such as (halt-when pred), is run with its reduction in order, by the caller. If only a part of the pipeline has state, put that part around the
-  collection: (transduce (map work) + (eduction (take 10) coll)). Functions given to map and filter are called by several fibers
-  at a time. Blocks, fails and is cancelled as `fold`. Options come last,
-  behind both functions:
+  The entries of a map are elements. Functions given to map and filter are called by several fibers at a
+  time. The options come last, behind both functions. The function is `transduce*`.
 
+  A transducer that keeps state from one element to the next, such as (take 10) or (partition-by f), is run
+  in order, by one fiber. What it makes is reduced in parallel. The same holds of a transducer that adds
+  elements at the end. A transducer that decides what the result is, such as (halt-when pred), is run with
+  its reduction in order, by the caller. If only a part of the pipeline has state, put that part around the
+  collection: (transduce (map work) + (eduction (take 10) coll)).
+
+  Returns (core/transduce xform (completing reducef) (combinef) coll), for an associative combinef. With one
+  function f for both, the result is completed too: (f result).
+
+  Blocks until all is done.
+
+  Throws as `fold` does.
+
+  Cancellation: as of `fold`.
+
+  Options:
     :parallelism  chunks at a time; as many as there are cores
     :chunk        elements of a chunk
+
+  Examples:
 
     (transduce (comp (core/filter even?) (core/map inc)) + (vec (range 1000000)))
     (transduce (mapcat words) (partial merge-with +) count-word (lines \"book.txt\") {:parallelism 4})
 
-  Counterpart: clojure.core/transduce. The function is `transduce*`."
+  Clojure: clojure.core/transduce."
   ([xform f coll] (fibers/starting &form `transduce* "transduce" [xform f coll]))
   ([xform combinef reducef coll] (fibers/starting &form `transduce* "transduce" [xform combinef reducef coll]))
   ([xform combinef reducef coll options] (fibers/starting &form `transduce* "transduce" [xform combinef reducef coll options])))
 
 (defn map
-  "What f makes of the elements of coll, when it is folded or reduced; without coll, a transducer. Computes nothing itself.
+  "Returns a pipeline of f applied to the elements of coll, to fold or reduce.
+
+  It computes nothing itself. Without coll it is a transducer.
+
+  Example:
 
     (fold + (map inc v))
 
-  Counterpart: clojure.core.reducers/map; here f takes the entries of a map as elements."
+  Clojure: clojure.core.reducers/map; here f takes the entries of a map as elements."
   ([f] (core/map f))
   ([f coll] (eduction (core/map f) coll)))
 
 (defn filter
-  "The elements of coll that pred holds for, when it is folded or reduced; without coll, a transducer. Computes nothing itself.
+  "Returns a pipeline of the elements that satisfy pred, to fold or reduce.
+
+  It computes nothing itself. Without coll it is a transducer.
+
+  Example:
 
     (fold + (filter even? v))
 
-  Counterpart: clojure.core.reducers/filter; here pred takes the entries of a map as elements."
+  Clojure: clojure.core.reducers/filter; here pred takes the entries of a map as elements."
   ([pred] (core/filter pred))
   ([pred coll] (eduction (core/filter pred) coll)))
 
 (defn lines
-  "The lines of a file, to be folded or reduced: it is mapped into memory, and cut at newlines, so its size does not matter.
+  "Returns the lines of a file, to fold or reduce.
 
-  file is a name, a File or a Path; charset (UTF-8) one whose newline is a byte. A line ends with \\n or \\r\\n. The :position of a failure
-  is the number of the line, from 0. Fails with an IllegalArgumentException if the file cannot be read. The fibers that touch a part
-  of the file that is not in memory yet hold their cores meanwhile. Bytes that are none of the charset become U+FFFD. A file that does not
-  say how long it is, such as a pipe, is read in order.
+  The file is mapped into memory and cut at newlines, so its size does not matter. A file that does not say
+  how long it is, such as a pipe, is read in order. Fibers that touch a part of the file that is not in
+  memory yet hold their carriers meanwhile.
+
+  file is a name, a File or a Path. charset is one whose newline is a byte; UTF-8. A line ends with \\n or
+  \\r\\n. Bytes that the charset does not have become U+FFFD. The :position of a failure is the number of the
+  line, from 0.
+
+  Throws an IllegalArgumentException if the file cannot be read.
+
+  Example:
 
     (transduce (core/map count) + (lines \"big.log\"))
 
-  Counterpart: clojure.core/line-seq."
+  Clojure: clojure.core/line-seq."
   ([file] (lines file "UTF-8"))
   ([file charset] (file/lines file charset)))
 
@@ -156,30 +208,45 @@
   (pmap/call site "fold/pmap" :ordered f coll more))
 
 (def ^{:added "0.2" :arglists '([f coll] [f coll options])} pmap*
-  "Does what `pmap` does, as a function: for `map`, `apply` and `with-redefs`, which reaches every `pmap`.
+  "Does what `pmap` does, as a function.
 
-  Its fibers are named after f, as no line is known."
+  It serves `map`, `apply` and `with-redefs`; a redefinition of it reaches every `pmap`. Its fibers are named
+  after f, because no line is known."
   ^{::fibers/at pmap-at}
   (fn [f coll & more]
     (apply pmap-at (fibers/site-of "pmap" f) f coll more)))
 
 (defmacro pmap
-  "A vector of (f x) for each x of coll, in order; each call runs on a fiber of its own.
+  "Calls f on each element of coll, each call on a fiber of its own.
 
-  Blocks until all is done. If a call fails the others are cancelled, and it throws an ExceptionInfo of :magnetar/reason
-  :magnetar/element-failed, :position and :element, the failure as its cause. Cancelled, it cancels its fibers and throws. Options:
+  The function is `pmap*`.
 
+  Returns the vector of the values, in the order of coll; with :lazy a seq.
+
+  Blocks until all is done.
+
+  Throws an ExceptionInfo of :magnetar/reason :magnetar/element-failed, :position and :element if a call
+  fails, the failure as its cause. The other calls are cancelled.
+
+  Cancellation: cancelled, it cancels its fibers and throws.
+
+  Options:
     :parallelism  calls at a time; 64 for each core
     :chunk        elements that one fiber takes, one after the other; 1
     :bindings     :none: calls see the root values of dynamic vars
-    :lazy         true: a lazy seq, which works when it is looked at, a window of :parallelism chunks at a time, and never otherwise. Its
-                  calls see the bindings and context values of the caller of pmap; after a failure each look throws that again
+    :lazy         true: a lazy seq, which works only when it is read, a window of :parallelism chunks at a
+                  time. Its calls see the bindings and context values of the caller of pmap. After a failure
+                  each read throws that again.
+
+  Examples:
 
     (pmap fetch urls)
     (pmap fetch urls {:parallelism 8})
     (pmap (fn [[user order]] (bill user order)) (map vector users orders))
 
-  Counterpart: clojure.core/pmap. The function is `pmap*`."
+  See also `pfor-each`, `pkeep`, `pmap-unordered`.
+
+  Clojure: clojure.core/pmap."
   {:arglists '([f coll] [f coll options])}
   [f coll & more]
   (fibers/starting &form `pmap* "pmap" f coll more))
@@ -190,17 +257,21 @@
   (pmap/call site "fold/pmap-unordered" :unordered f coll more))
 
 (def ^{:added "0.2" :arglists '([f coll] [f coll options])} pmap-unordered*
-  "Does what `pmap-unordered` does, as a function; see `pmap*`."
+  "Does what `pmap-unordered` does, as a function.
+
+  See also `pmap*`."
   ^{::fibers/at pmap-unordered-at}
   (fn [f coll & more]
     (apply pmap-unordered-at (fibers/site-of "pmap-unordered" f) f coll more)))
 
 (defmacro pmap-unordered
-  "Like `pmap`, but the values come in the order in which they are ready.
+  "Does what `pmap` does, with the values in the order in which they are ready.
 
-    (pmap-unordered fetch urls)
+  The function is `pmap-unordered*`.
 
-  The function is `pmap-unordered*`."
+  Example:
+
+    (pmap-unordered fetch urls)"
   {:arglists '([f coll] [f coll options])}
   [f coll & more]
   (fibers/starting &form `pmap-unordered* "pmap-unordered" f coll more))
@@ -211,17 +282,23 @@
   (pmap/call site "fold/pkeep" :kept f coll more))
 
 (def ^{:added "0.2" :arglists '([f coll] [f coll options])} pkeep*
-  "Does what `pkeep` does, as a function; see `pmap*`."
+  "Does what `pkeep` does, as a function.
+
+  See also `pmap*`."
   ^{::fibers/at pkeep-at}
   (fn [f coll & more]
     (apply pkeep-at (fibers/site-of "pkeep" f) f coll more)))
 
 (defmacro pkeep
-  "Like `pmap`, without the nils.
+  "Does what `pmap` does, and leaves out the nils.
+
+  The function is `pkeep*`.
+
+  Example:
 
     (pkeep find-user ids)
 
-  Counterpart: clojure.core/keep. The function is `pkeep*`."
+  Clojure: clojure.core/keep."
   {:arglists '([f coll] [f coll options])}
   [f coll & more]
   (fibers/starting &form `pkeep* "pkeep" f coll more))
@@ -232,18 +309,23 @@
   (pmap/call site "fold/pfor-each" :none f coll more))
 
 (def ^{:added "0.2" :arglists '([f coll] [f coll options])} pfor-each*
-  "Does what `pfor-each` does, as a function; see `pmap*`."
+  "Does what `pfor-each` does, as a function.
+
+  See also `pmap*`."
   ^{::fibers/at pfor-each-at}
   (fn [f coll & more]
     (apply pfor-each-at (fibers/site-of "pfor-each" f) f coll more)))
 
 (defmacro pfor-each
-  "Calls f on each element of coll for its effect, as `pmap` does, and never lazily; returns nil. Keeps nothing: coll may be larger than the
-  memory.
+  "Calls f on each element of coll for its effect, as `pmap` does; returns nil.
+
+  It is never lazy, and keeps nothing: coll may be larger than the memory. The function is `pfor-each*`.
+
+  Example:
 
     (pfor-each upload files {:parallelism 8})
 
-  Counterpart: clojure.core/run!. The function is `pfor-each*`."
+  Clojure: clojure.core/run!."
   {:arglists '([f coll] [f coll options])}
   [f coll & more]
   (fibers/starting &form `pfor-each* "pfor-each" f coll more))

@@ -1,14 +1,14 @@
 (ns magnetar.inspect
-  "What the program is doing now, as plain data.
+  "Shows what the program is doing now, as plain data.
 
   runtime             what Magnetar runs on
-  fibers, fiber-info  who is there, and what each waits for
+  fibers, fiber-info  the fibers that have not ended, and what each waits for
   processes           the processes, and what each does
   mailbox             how full the mailbox of a process is
   tables              the tables of processes
   zombies             processes that were killed and do not end
-  dead-letters        messages that nobody got
-  offload             the threads for work that virtual threads cannot give back
+  dead-letters        messages that no process got
+  offload             the threads for work that would hold a carrier
   start-watchdog      names fibers that hold their carrier"
   (:require
    [magnetar.impl.actor.info :as actor]
@@ -32,12 +32,19 @@
   (Long/getLong "jdk.virtualThreadScheduler.parallelism" (.availableProcessors (Runtime/getRuntime))))
 
 (defn runtime
-  "What Magnetar runs on: {:wake-up :go-blocks :jdk :java-home :clojure :carriers :fibers :timers}.
+  "Returns what Magnetar runs on, a map.
 
-  :wake-up says how fibers are woken: by :hand-off, on the carrier of whoever wakes them, where the JVM was started with
-  --add-opens java.base/java.lang=ALL-UNNAMED (bin/magnetar does) and without -Dmagnetar.hand-off=false; else by :unpark. :go-blocks says how those
-  are started that may be collected: :untracked, past the JVM's set of threads, where that is open and known, else each by an :executor of its own. :carriers is the number of platform threads that fibers share; :fibers and
-  :timers are the numbers of those that have not ended.
+    :wake-up    how fibers are woken: by :hand-off, on the carrier of the thread that wakes them, or else by
+                :unpark. :hand-off needs a JVM that was started with --add-opens
+                java.base/java.lang=ALL-UNNAMED (bin/magnetar does) and without -Dmagnetar.hand-off=false.
+    :go-blocks  how go blocks are started that may be collected: :untracked, past the JVM's set of threads,
+                where that is open and known; else each by an :executor of its own
+    :carriers   the number of platform threads that fibers share
+    :fibers     the number of fibers that have not ended
+    :timers     the number of timers that have not ended
+    :jdk :java-home :clojure   the versions, and the folder of the JDK
+
+  Example:
 
     (runtime) ;=> {:wake-up :hand-off, :jdk \"25.0.3\", :clojure \"1.12.6\", :carriers 2, :fibers 0, ..}"
   []
@@ -70,9 +77,16 @@
                    :since-ms (quot (.waitedNanos info) 1000000)))))
 
 (defn fiber-info
-  "What a thread does: {:name :id :state}, and if it waits in an operation of Magnetar also {:waits-for :on :since-ms}.
+  "Returns what a thread does, a map.
 
-  :on is the channel, or for a select the vector of its clauses. Asks nothing of the thread itself.
+  Its keys are :name :id :state, and if the thread waits in an operation of Magnetar also :waits-for :on
+  :since-ms. :on is the channel, or for a select the vector of its clauses.
+
+  Never waits: nothing is asked of the thread itself.
+
+  Throws an IllegalArgumentException for what is not a Thread.
+
+  Example:
 
     (fiber-info (Thread/currentThread))"
   [thread]
@@ -82,33 +96,54 @@
   (info-data (FiberInfo/of thread)))
 
 (defn fibers
-  "A vector of `fiber-info` of all fibers that have not ended, in the order they were started.
+  "Returns a vector of `fiber-info` of all fibers that have not ended.
 
-  Asks nothing of the fibers themselves. In Erlang: processes/0 with process_info/1."
+  They are in the order in which they were started.
+
+  Never waits: nothing is asked of the fibers themselves.
+
+  Erlang: processes/0 with process_info/1."
   []
   (into [] (map info-data) (sort-by #(.threadId (.thread ^FiberInfo %)) (FiberInfo/all))))
 
 (defn processes
-  "A vector of `magnetar.actor/process-info` of all processes that are not dead, in the order they were started.
+  "Returns a vector of `magnetar.actor/process-info` of all processes that live.
 
-  Asks nothing of the processes themselves. Looks at the stack of each, some microseconds a process.
+  They are in the order in which they were started. Reading the stack of each takes some microseconds a
+  process.
+
+  Never waits: nothing is asked of the processes themselves.
+
+  Example:
 
     (map :label (processes)) ;=> (\"shell\" \":logger\")
 
-  In Erlang: processes/0 with process_info/1."
+  Erlang: processes/0 with process_info/1."
   []
   (into [] (keep actor/of) (sort (map #(.pid ^LocalProcess %) (ProcessTable/all)))))
 
 (defn mailbox
-  "How full the mailbox of a process is: {:messages :capacity :when-full :dropped :waiting-senders}; nil if it is dead.
+  "Returns how full the mailbox of a process is, a map; nil if the process is dead.
 
-  :capacity is nil for any number; :dropped counts what was dropped because it was full, :waiting-senders those that wait for room. Asks
-  nothing of the process: look twice to see it grow. With :drop-old the process may be taking the very message that is to go: until it has, that
-  one counts as dropped. Fails with an IllegalArgumentException for what is no pid.
+    :messages         the number of messages in it
+    :capacity         the most it holds; nil for any number
+    :when-full        what happens then, as in `magnetar.actor/spawn-opt`
+    :dropped          how many messages were dropped because it was full. With :drop-old the process may be
+                      taking the very message that is to go: until it has taken it, that one counts as
+                      dropped.
+    :waiting-senders  the number of senders that wait for room
+
+  Call it twice to see whether the mailbox grows.
+
+  Never waits: nothing is asked of the process.
+
+  Throws an IllegalArgumentException for what is not a pid.
+
+  Example:
 
     (mailbox pid) ;=> {:messages 3, :capacity 100, :when-full :block, :dropped 0, :waiting-senders 0}
 
-  In Erlang: process_info(Pid, message_queue_len)."
+  Erlang: process_info(Pid, message_queue_len)."
   [pid]
   (when-not (instance? Pid pid)
     (throw (errors/illegal-argument :magnetar/not-a-pid
@@ -122,13 +157,17 @@
        :waiting-senders (.senders info)})))
 
 (defn tables
-  "A vector of `magnetar.table/info` of all tables, in the order of their owners' pids.
+  "Returns a vector of `magnetar.table/info` of all tables.
 
-  Asks nothing of the owners.
+  They are in the order of their owners' pids.
+
+  Never waits: nothing is asked of the owners.
+
+  Example:
 
     (map (juxt :name :owner :size) (tables))
 
-  In Erlang: ets:all/0, and ets:i/0."
+  Erlang: ets:all/0, and ets:i/0."
   {:added "0.1"}
   []
   (into [] (keep life/info) (life/all)))
@@ -142,14 +181,18 @@
      :stack (if thread (vec (.getStackTrace ^Thread thread)) [])}))
 
 (defn zombies
-  "A vector of the processes that were killed and whose threads run on: {:pid :reason :since-ms :thread :stack}, the longest first.
+  "Returns a vector of the processes that were killed and whose threads run on.
 
-  For everybody else they are dead: what they send is dropped. One that catches the kill, or computes without ever calling the library,
-  stays until it ends by itself; :stack says where it is. A simulation has zombies of its own, and virtual time.
+  Each is a map of :pid :reason :since-ms :thread :stack, the longest first. For all other processes a zombie
+  is dead: what it sends is dropped. A process that catches the kill, or computes without ever calling the
+  library, stays a zombie until it ends by itself; :stack says where it is. A simulation has zombies of its
+  own, and virtual time.
+
+  Example:
 
     (zombies) ;=> [{:pid #magnetar/pid \"0.17.1699 app.clj:12\", :reason :killed, :since-ms 5000, ..}]
 
-  In Erlang there are none: a process can be stopped anywhere."
+  Erlang: has no zombies, because a process can be stopped anywhere."
   []
   (mapv zombie-data (Zombies/all)))
 
@@ -160,22 +203,29 @@
    :line (.line letter)})
 
 (defn dead-letters
-  "Messages that nobody got, because the process was dead or its mailbox dropped them: {:count n :last [{:to :message :from :line} ..]}.
+  "Returns the messages that no process got, {:count n :last [..]}.
 
-  :count counts all; :last has the last 100 that were kept, at most ten a second, the oldest first: :to and :message as text, :from the thread
-  that sent it, :line the source line. A simulation has dead letters of its own, in virtual time.
+  A message is one if the process was dead or its mailbox dropped the message. :count counts all. :last has
+  the last 100 that were kept, at most ten a second, the oldest first. Each is a map of :to and :message as
+  text, :from the thread that sent it, :line the source line. A simulation has dead letters of its own, in
+  virtual time.
+
+  Example:
 
     (dead-letters) ;=> {:count 1, :last [{:to \"#magnetar/pid ..\", :message \":hello\", :line \"app.clj:12\", ..}]}
 
-  In Erlang they vanish; in Akka: dead letters."
+  Erlang: such messages vanish. Akka has dead letters."
   []
   {:count (DeadLetters/count)
    :last (mapv letter-data (DeadLetters/last))})
 
 (defn offload
-  "The threads of `magnetar.scope/offload` now: {:limit :threads :running :queued}.
+  "Returns the state of the threads of `magnetar.scope/offload`, a map.
 
-  :limit is how many may work at a time; of :threads that there are, :running have work, and :queued pieces of work wait for one.
+  :limit is how many may work at a time. :threads is how many there are, :running how many have work. :queued
+  pieces of work wait for a thread.
+
+  Example:
 
     (offload) ;=> {:limit 8, :threads 2, :running 1, :queued 0}"
   []
@@ -186,9 +236,11 @@
      :queued (.queued info)}))
 
 (defn set-failure-hook
-  "Adds a hook of failures in place of the one that this has added before; nil adds none. Returns nil.
+  "Deprecated: use `magnetar.report/add-hook`, which serves several libraries.
 
-  Deprecated: `magnetar.report/add-hook` lets several libraries hear of failures.
+  Adds a hook of failures in place of the one that this has added before; nil adds none. Returns nil.
+
+  Example:
 
     (set-failure-hook nil) ; (report/remove-hook :failure f)"
   {:deprecated "0.2"}
@@ -219,16 +271,28 @@
                                       (str "The :limit of a watchdog is a duration above 0; this is " (arguments/show limit) ".") {:limit limit})))))
 
 (defn start-watchdog
-  "Starts a watchdog that names fibers which hold their carrier for longer than a limit; returns it.
+  "Starts a watchdog that names fibers which hold their carrier for too long.
 
-  Such a fiber computes, or waits in a call that a virtual thread cannot give its carrier back in: reading a file, native code, the initializer
-  of a class. It is named once for each time: :report is called on the watchdog's thread with {:site :thread :carrier :held-ms :stack}; the default
-  hands a failure with that stack to the hooks of failures. Judged by looking eight times within the limit. Options: :limit, 100 ms, and :report. A program that is started with
-  the system property magnetar.watchdog, in milliseconds, has one from the moment that this namespace is loaded. End it with `stop-watchdog`.
+  Such a fiber computes, or waits in a call in which a virtual thread does not release its carrier: reading a
+  file, native code, the initializer of a class. The watchdog checks eight times within the limit. It names a
+  fiber once for each time. Started with the system property magnetar.watchdog, in milliseconds, a program
+  has a watchdog from the moment that this namespace is loaded.
 
-    (start-watchdog {:limit 50 :report (fn [{:keys [site held-ms]}] (println site \"held its carrier for\" held-ms \"ms\"))})
+  Returns the watchdog; end it with `stop-watchdog`.
 
-  In Go: the preemption requests of sysmon; in Erlang: long_schedule of system_monitor/2."
+  Throws an IllegalArgumentException for a :limit that is not a duration above 0.
+
+  Options:
+    :limit   how long a fiber may hold its carrier, a duration; 100 ms
+    :report  a function of {:site :thread :carrier :held-ms :stack}, called on the watchdog's thread. The
+             default hands a failure with that stack to the hooks of failures (`magnetar.report`).
+
+  Example:
+
+    (start-watchdog {:limit 50
+                     :report (fn [{:keys [site held-ms]}] (println site \"held its carrier for\" held-ms \"ms\"))})
+
+  Erlang: long_schedule of system_monitor/2. Go has the preemption requests of sysmon."
   ([] (start-watchdog nil))
   ([{:keys [limit report] :or {limit 100} :as options}]
    (arguments/options "start-watchdog" [:limit :report] options)
@@ -238,6 +302,10 @@
 
 (defn stop-watchdog
   "Ends a watchdog; returns nil.
+
+  Throws an IllegalArgumentException for what is not a watchdog.
+
+  Example:
 
     (stop-watchdog (start-watchdog))"
   [watchdog]

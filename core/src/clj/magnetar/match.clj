@@ -1,9 +1,9 @@
 (ns magnetar.match
-  "The patterns of `receive`, for any value.
+  "Matches any value against the patterns of `receive`.
 
   match  does the body beside the first pattern that the value matches
 
-  The guide's page \"Patterns, exactly\" has the patterns. core.match is underneath."
+  The guide's page \"Patterns, exactly\" has the patterns. They are compiled by core.match."
   (:require
    [magnetar.impl.errors :as errors]
    [magnetar.impl.match.clauses :as clauses]
@@ -27,18 +27,23 @@
                            {:value value, :patterns patterns}))
 
 (defmacro match
-  "Does the body beside the first pattern that value matches, and returns its value.
+  "Does the body beside the first pattern that value matches; returns its value.
 
-  Clauses are pairs of a pattern and one body form. Locals that are bound already match by value (`=`), new symbols are bound, twice the
-  same symbol means equal, `_` and names that begin with _ match anything. Bodies are in tail position: `recur` works. A guard that throws
-  is no match, and reported once. Throws an IllegalArgumentException with :magnetar/no-matching-clause and :value in `ex-data` when
-  nothing matches.
+  Clauses are pairs of a pattern and one body form. Locals that are already bound match by value (`=`). New
+  symbols are bound; the same symbol twice means equal values. `_` and names that begin with _ match
+  anything. A guard that throws does not match, and is reported once. Bodies are in tail position: `recur`
+  works.
+
+  Throws an IllegalArgumentException with :magnetar/no-matching-clause and :value in `ex-data` when nothing
+  matches.
+
+  Example:
 
     (match [:ok 7]
       [:ok n]      n
       [:error why] (throw (ex-info \"failed\" {:why why})))    ; 7
 
-  Counterpart in Erlang: case .. of."
+  Erlang: case .. of."
   [value & forms]
   (let [{:keys [matcher clauses text place]} (clauses/match-clauses &env &form forms)
         subject (gensym "subject")

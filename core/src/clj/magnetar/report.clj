@@ -1,25 +1,29 @@
 (ns magnetar.report
-  "Sends failures and reports where a program wants them: a hook is a function that is called with each of them.
+  "Sends failures and reports to functions of the program, the hooks.
 
     (report/add-hook :failure (fn [{:keys [site error]}] (log/error error site)))
     (report/add-hook :report (fn [{:keys [level] :as event}] (log/log level event)))
 
   hooks  add-hook remove-hook
 
-  Each kind has hooks of its own, any number of them. The default is what happens while a kind has no hook:
+  Each kind has hooks of its own, any number of them. The default is what happens while a kind has no hook.
 
-  :failure  what no caller caught: {:site :thread :error}. A go block, a thread, a plain process, a callback or a function handed to Magnetar
-            threw :error; :site names the source line that started it, where that is known. Called on the thread that failed, once for
-            each failure. Links and monitors of a process hear of its death when the hooks have returned. Cancellation and exit are no
-            failures. Default: the thread's or the default UncaughtExceptionHandler, if the program has set one, else standard error
-  :report   what befell a process of OTP: a map with :event and :level, such as :crash, or :child-terminated of a supervisor. Called in the
-            process that reports. Default: the logger \"magnetar\", of clojure.tools.logging where that is present, else of SLF4J where a
-            back end of it is, else the System.Logger. There an event is text to read. tools.logging is given a map whose `str` is that
-            text, and a back end of SLF4J 2 that takes key-value pairs gets those too
-  :end      an application has ended that must not: {:application :type :reason}. Called in a process of its own. Default: all other
-            applications are stopped
+    :failure  what no caller caught: {:site :thread :error}. A go block, a thread, a plain process, a callback
+              or a function handed to Magnetar threw :error. :site names the source line that started it,
+              where that is known. The hook is called on the thread that failed, once for each failure. Links
+              and monitors of a process are told of its death when the hooks have returned. Cancellation and
+              exit are not failures. Default: the thread's or the default UncaughtExceptionHandler, if the
+              program has set one, else standard error.
+    :report   what befell a process of OTP: a map with :event and :level, such as :crash, or :child-terminated
+              of a supervisor. The hook is called in the process that reports. Default: the logger \"magnetar\",
+              of clojure.tools.logging where that is present; else of SLF4J where a back end of it is present;
+              else of the System.Logger. There an event is text to read. tools.logging is given a map whose
+              `str` is that text. A back end of SLF4J 2 that takes key-value pairs gets those too.
+    :end      an application has ended that must not: {:application :type :reason}. The hook is called in a
+              process of its own. Default: all other applications are stopped.
 
-  A hook that throws is told on standard error, with what it was given, and does not stop the others."
+  If a hook throws, that is told on standard error, with what the hook was given. The other hooks are still
+  called."
   (:require
    [clojure.string :as str]
    [magnetar.impl.arguments :as arguments]
@@ -39,10 +43,15 @@
                       {:kind kind})))
 
 (defn add-hook
-  "Adds a hook of the kind: f is called with each failure or report from now on. Returns f.
+  "Adds a function to be called with each failure or report; returns it.
 
-  The kinds are :failure, :report and :end, described above; with the first hook of a kind its default ends. Hooks are called in the order
-  in which they were added. A function that is a hook of the kind already is not added twice.
+  The kinds are :failure, :report and :end, as described in the namespace. The first hook of a kind replaces
+  the default. Hooks are called in the order in which they were added. A function that is already a hook of
+  the kind is not added twice.
+
+  Throws an IllegalArgumentException for another kind.
+
+  Example:
 
     (report/add-hook :report #(swap! events conj %))
 
@@ -55,9 +64,13 @@
   f)
 
 (defn remove-hook
-  "Removes a hook of the kind: the function that `add-hook` was given. Returns nil.
+  "Removes a function that `add-hook` was given; returns nil.
 
-  Nothing happens if it is no hook of the kind. With the last hook gone the default is back.
+  Nothing happens if it is not a hook of the kind. When the last hook is removed the default is back.
+
+  Throws an IllegalArgumentException for another kind.
+
+  Example:
 
     (let [hook (report/add-hook :failure prn)]
       (try (work) (finally (report/remove-hook :failure hook))))"

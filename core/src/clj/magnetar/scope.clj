@@ -1,5 +1,5 @@
 (ns magnetar.scope
-  "Structured concurrency: whoever starts work owns it, and work ends when its owner does.
+  "Structured concurrency: a scope owns the work started in it, and outlives it.
 
     (with-scope [s {:deadline 500}]
       (let [user   (fork s fetch-user id)
@@ -12,12 +12,16 @@
   cancel            end a scope or a fork, with a cause
   all any race      joiners: when a scope has what it wants
   shield on-exit    clean up
-  await-callback, offload, sleep   wait for what is no fiber
+  await-callback, offload, sleep   wait for what is not a fiber
 
-  A failing fork cancels its siblings and the body, and the owner sees the first failure, the others suppressed. Cancellation reaches a
-  fiber wherever it waits, on a channel or in a blocking call of the JDK, as `magnetar.kernel.fiber.Cancelled`, an Error that
-  (catch Exception ..) does not swallow; every later operation throws it again. An interrupt closes the socket or file channel that a
-  fiber blocks on. Require it with an alias: `[magnetar.scope :as scope :refer [with-scope fork]]`."
+  A failing fork cancels its siblings and the body. The owner sees the first failure, with the others
+  suppressed.
+
+  Cancellation reaches a fiber wherever it waits, on a channel or in a blocking call of the JDK. It is thrown
+  as `magnetar.kernel.fiber.Cancelled`, an Error that (catch Exception ..) does not swallow. Every later
+  operation throws it again. An interrupt closes the socket or file channel that a fiber blocks on.
+
+  Require it with an alias: `[magnetar.scope :as scope :refer [with-scope fork]]`."
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.callbacks :as callbacks]
@@ -44,9 +48,14 @@
 ;; ---- outcomes
 
 (defn result
-  "What has become of a fork, as data; never waits.
+  "Returns what has become of a fork, as data.
 
-  {:status :running} or {:status :success :value v}, {:status :failure :error e}, {:status :cancelled :error e}, each with :site and :fork.
+  It is {:status :running}, {:status :success :value v}, {:status :failure :error e} or {:status :cancelled
+  :error e}. Each has :site and :fork too.
+
+  Never waits.
+
+  Example:
 
     (result f) ;=> {:status :success, :value 42, :site \"fork app.clj:7\", ..}"
   [fork]
@@ -59,20 +68,29 @@
 ;; ---- joiners
 
 (def all
-  "The joiner that wants all forks to succeed, the default: the first failure cancels the others and is thrown; else the scope has the
-  value of its body.
+  "The joiner that wants all forks to succeed, the default.
 
-  A joiner is a map: :init, a state; :step, a function of the state and the outcome of a fork that has ended (as `result` gives it), which
-  returns the next state, `reduced` if the others are to be cancelled; :result, a function of the state, the value of the body and the
-  failures so far, which returns or throws. :step is called under a lock, on the fiber of the fork: keep it short."
+  The first failure cancels the others and is thrown. Without a failure the scope has the value of its body.
+
+  A joiner is a map of three:
+
+    :init    a state
+    :step    a function of the state and the outcome of a fork that has ended, as `result` gives it. It
+             returns the next state, `reduced` if the other forks are to be cancelled. It is called under a
+             lock, on the fiber of the fork: keep it short.
+    :result  a function of the state, the value of the body and the failures so far, which returns or throws"
   {:init nil
    :step (fn [state outcome] (if (outcomes/failed? outcome) (reduced state) state))
    :result (fn [_ value failures]
              (if (seq failures) (throw (outcomes/fork-failed failures)) value))})
 
 (def any
-  "The joiner that wants one fork to succeed: the scope has the value of the first that does, and the others are cancelled. If all fail, the
-  first failure is thrown. See `all` for what a joiner is."
+  "The joiner that wants one fork to succeed.
+
+  The scope has the value of the first fork that succeeds, and the others are cancelled. If all fail, the
+  first failure is thrown.
+
+  See also `all` for what a joiner is."
   {:init nil
    :step (fn [state {:keys [status] :as outcome}] (if (= :success status) (reduced outcome) state))
    :result (fn [winner _ failures]
@@ -82,8 +100,11 @@
                :else (throw (outcomes/nothing-forked))))})
 
 (def race
-  "The joiner that wants one fork to end: the scope has its value, or throws its failure, and the others are cancelled. See `all` for what a
-  joiner is."
+  "The joiner that wants one fork to end.
+
+  The scope has the value of the first fork that ends, or throws its failure. The others are cancelled.
+
+  See also `all` for what a joiner is."
   {:init nil
    :step (fn [state {:keys [status] :as outcome}] (if (= :cancelled status) state (reduced outcome)))
    :result (fn [winner _ _]
@@ -157,7 +178,7 @@
              {:magnetar/reason :magnetar/deadline :site site :deadline deadline}))))
 
 (defn scope*
-  "Calls f with a scope, as `with-scope` does with its body."
+  "Calls f with a new scope, as `with-scope` does with its body."
   [site options f]
   (arguments/options "with-scope" [:deadline :joiner :inherit :bindings :patience] options)
   (let [{:keys [deadline joiner patience] :or {joiner all}} options
@@ -184,26 +205,36 @@
                       {:binding binding})))
 
 (defmacro with-scope
-  "Does body with s bound to a new scope, and returns its value once all forks have ended.
+  "Does body in a new scope; returns its value once all forks have ended.
 
-  If a fork fails, or the body, what is left is cancelled and the first failure is thrown, an ExceptionInfo whose message and :site name the
-  fork, the other failures suppressed. If the deadline passes, or the scope is cancelled, it throws an ExceptionInfo with that
-  :magnetar/reason. Options:
+  s is bound to the scope. If a fork or the body fails, all that still runs is cancelled. A fork that ends
+  because it was cancelled does not count as failed. On a platform thread, such as the main one, the JDK's
+  reads of sockets do not react to an interrupt. Let a fork do what the body must not wait for.
 
-    :deadline  a duration from now (ms, a Duration) or an Instant; an enclosing scope's counts as well
+  Blocks until the body and all forks have ended, however long that takes.
+
+  Throws the first failure: an ExceptionInfo whose message and :site name the fork, the other failures
+  suppressed. If the deadline passes, or the scope is cancelled, it throws an ExceptionInfo with that
+  :magnetar/reason.
+
+  Options:
+    :deadline  a duration from now (milliseconds, a Duration) or an Instant; an enclosing scope's deadline
+               counts as well
     :joiner    `all` (the default), `any`, `race` or your own
-    :inherit   ScopedValues of the JDK that forks of this scope shall see as they are bound here; a scope inside a fork, pmap and offload
-               take none along: name them there again
-    :bindings  :none: forks see the root values of dynamic vars, and do not keep the bindings of their starter alive
-    :patience  how long a fork may go on after its cancellation before a report of a :failure (`magnetar.report`) names it, with its stack: 5 s
+    :inherit   ScopedValues of the JDK that forks of this scope shall see as they are bound here. A scope
+               inside a fork, `pmap` and `offload` take none along: name them there again.
+    :bindings  :none: forks see the root values of dynamic vars, and do not keep the bindings of their starter
+               alive
+    :patience  how long a fork may go on after its cancellation before a report of a :failure
+               (`magnetar.report`) names it, with its stack; 5 s. A body that goes on is not named.
 
-  A scope waits for its forks, and for its body, however long that takes; a body that goes on is not named. A fork that ends by the
-  interrupt of its cancellation has not failed. On a platform thread, such as the main one, the JDK's reads of sockets do not react to an
-  interrupt: let a fork do what the body must not wait for.
+  Example:
 
     (with-scope [s {:joiner race}] (fork s ask primary) (fork s ask replica))
 
-  In Erlang: links between a process and the workers it starts."
+  See also `fork`, `cancel`.
+
+  Erlang: links between a process and the workers it starts."
   {:arglists '([[s options] & body])}
   [binding & body]
   (check-binding binding)
@@ -253,9 +284,12 @@
   (start s site false f args))
 
 (def ^{:added "0.2" :arglists '([s f & args])} fork*
-  "Does what `fork` does, as a function: for `map`, `apply` and `with-redefs`, which reaches every `fork`.
+  "Does what `fork` does, as a function.
 
-  The fork is named after f, as no line is known.
+  It serves `map`, `apply` and `with-redefs`; a redefinition of it reaches every `fork`. The fork is named
+  after f, because no line is known.
+
+  Example:
 
     (mapv (partial fork* s) fetches)"
   ^{::fibers/at fork-at}
@@ -263,15 +297,23 @@
     (apply fork-at (fibers/site-of "fork" f) s f args)))
 
 (defmacro fork
-  "Starts (f & args) on a fiber that the scope s owns; returns the fork.
+  "Starts (f & args) on a fiber that a scope owns; returns the fork.
 
-  `@fork` and `join` wait for it; a failure cancels the scope. The fiber sees the context values and the dynamic bindings of the caller. Fails with
-  an IllegalArgumentException in a scope that has ended, and by a fiber that the scope does not own. A macro, so that the fork has the name of its
-  line; the function is `fork*`.
+  `@fork` and `join` wait for it; a failure cancels the scope. The fiber sees the context values and the
+  dynamic bindings of the caller. `fork` is a macro, so that the fork has the name of its line. The function
+  is `fork*`.
+
+  Never waits.
+
+  Throws an IllegalArgumentException in a scope that has ended, and on a fiber that the scope does not own.
+
+  Example:
 
     (fork s fetch-user id)
 
-  In Erlang: spawn_link."
+  See also `daemon`, `join`.
+
+  Erlang: spawn_link/1,3."
   [s f & args]
   (fibers/starting &form `fork* "fork" s f args))
 
@@ -281,13 +323,19 @@
   (start s site true f args))
 
 (def ^{:added "0.2" :arglists '([s f & args])} daemon*
-  "Does what `daemon` does, as a function; see `fork*`."
+  "Does what `daemon` does, as a function.
+
+  See also `fork*`."
   ^{::fibers/at daemon-at}
   (fn [s f & args]
     (apply daemon-at (fibers/site-of "daemon" f) s f args)))
 
 (defmacro daemon
-  "Like `fork`, for work that the scope does not wait for: it is cancelled when the others have ended. The function is `daemon*`.
+  "Starts (f & args) as `fork` does, for work that the scope does not wait for.
+
+  It is cancelled when the other forks have ended. The function is `daemon*`.
+
+  Example:
 
     (daemon s tick-every 1000)"
   [s f & args]
@@ -313,20 +361,29 @@
     out))
 
 (defmacro go
-  "Like `magnetar.async/go`, but owned by the scope s: returns a channel of the value of body; a failure cancels the scope.
+  "Does body on a fiber that a scope owns; returns a channel of its value.
 
-  The channel closes when the body has ended, cancelled before it began or not. Prefer it where the work has an owner, and `magnetar.async/go`
-  where the work may outlive the code that started it. Prefer `fork` where the result is a value to wait for and no channel.
+  A failure cancels the scope. The channel closes when the body has ended, even if it was cancelled before it
+  began. Prefer `go` where the work has an owner, and `magnetar.async/go` where the work may outlive the code
+  that started it. Prefer `fork` where the result is a value to wait for and no channel is needed.
+
+  Never waits.
+
+  Example:
 
     (go s (fetch-user id))"
   [s & body]
   `(go-at ~(fibers/site "scope/go" &form) ~s (fn [] ~@body)))
 
 (defn cancel
-  "Ends a scope, with its body and all its forks, or a single fork, or a CompletionStage; returns nil at once.
+  "Cancels a scope with its forks, a fork, or a CompletionStage; returns nil.
 
-  The first call counts. cause is data or a Throwable, and is named by the error that the scope throws. What is cancelled ends where it
-  waits next, or waits now.
+  The body of the scope is cancelled too. The work ends where it waits next, or waits now. cause is data or a
+  Throwable, and is named by the error that the scope throws. Only the first call counts.
+
+  Never waits.
+
+  Example:
 
     (cancel s :user-left)"
   ([x] (cancel x nil))
@@ -338,7 +395,7 @@
    nil))
 
 (defn cancelled?
-  "True once the scope was cancelled, for whatever reason."
+  "Returns true once the scope was cancelled, for whatever reason."
   [s]
   (.isCancelled (scope-of s "cancelled?")))
 
@@ -347,17 +404,26 @@
     (max 0 (quot (- instant (.nanoTime (.world (Fiber/current)))) 1000000))))
 
 (defn deadline
-  "The milliseconds that are left to the scope, or to what this fiber does now; nil if there is no limit. An enclosing scope's deadline
-  counts as well, unless a `shield` masks it.
+  "Returns the milliseconds that are left to a scope, or to this fiber.
+
+  It is nil if there is no limit. Without a scope it is what is left to the work that this fiber does now. An
+  enclosing scope's deadline counts as well, unless a `shield` masks it.
+
+  Example:
 
     (deadline) ;=> 480"
   ([] (millis-to (Scope/deadlineOf (Fiber/current))))
   ([s] (millis-to (.deadline (scope-of s "deadline")))))
 
 (defn on-exit
-  "Calls f without arguments when all forks of the scope have ended, the last one that was added first; returns nil.
+  "Calls f without arguments when all forks of a scope have ended; returns nil.
 
-  Cancellation is masked meanwhile. What f throws is suppressed by the scope's failure, or is the failure.
+  Several such functions are called in reverse order: the one that was added last comes first. Cancellation
+  is masked meanwhile. What f throws is suppressed by the scope's failure, or is the failure.
+
+  Throws an IllegalArgumentException in a scope that has ended.
+
+  Example:
 
     (let [c (open-connection)] (on-exit s #(.close c)) ..)"
   [s f]
@@ -367,21 +433,33 @@
   nil)
 
 (defn shield*
-  "Calls f with cancellation masked; see `shield`."
+  "Calls f with cancellation masked.
+
+  See also `shield`."
   [f]
   (let [value (volatile! nil)]
     (.shield (Fiber/current) #(vreset! value (f)))
     @value))
 
 (defmacro shield
-  "Does body with the cancellation of this fiber masked, so that clean-up may wait: limit it with a scope of its own.
+  "Does body with the cancellation of this fiber masked, so that clean-up may wait.
+
+  Limit the wait with a scope inside it.
+
+  Example:
 
     (finally (shield (with-scope [s {:deadline 100}] (say-goodbye))))"
   [& body]
   `(shield* (fn [] ~@body)))
 
 (defn sleep
-  "Parks the fiber for a duration; returns nil. Cancelled, it throws at once. In a simulation it takes no time.
+  "Parks the fiber for a duration; returns nil.
+
+  The duration is a number of milliseconds or a java.time.Duration. In a simulation it takes no time.
+
+  Cancellation: cancelled, it throws at once.
+
+  Example:
 
     (sleep 50)"
   [duration]
@@ -407,12 +485,22 @@
   (timeouts/outcome options `join x timeout [x options]))
 
 (defn join
-  "Waits until a fork has ended, or a CompletionStage is complete, and returns its value.
+  "Waits until a fork or a CompletionStage has ended, and returns its value.
 
-  If it failed, throws: for a fork an ExecutionException that names it, with the failure as its cause; for a stage the failure itself. With
-  {:timeout ms} it waits so long at most, and then throws a TimeoutException, or returns :else if that is given. If the fiber is cancelled while it waits for a stage, the stage is cancelled.
-  A fork that would wait for itself is refused, also from a scope or an `offload` inside it; forks that wait for each other are not
-  detected: give their scope a deadline.
+  Blocks until it has ended, at most for :timeout.
+
+  Throws an ExecutionException that names a fork that failed, with the failure as its cause. If a stage
+  failed, throws the failure itself. Throws a TimeoutException when time runs out and there is no :else. A
+  fork that would wait for itself is refused, also from a scope or an `offload` inside it. Forks that wait
+  for each other are not detected: give their scope a deadline.
+
+  Cancellation: if the fiber is cancelled while it waits for a stage, the stage is cancelled.
+
+  Options:
+    :timeout  how long to wait at most, a duration; :infinity
+    :else     what to return when time runs out
+
+  Example:
 
     (join (.sendAsync client request handler))"
   ([x] (join x nil))
@@ -424,16 +512,28 @@
        :else (arguments/misuse :magnetar/not-joinable (str "`join` wants a fork or a CompletionStage; this is " (arguments/show x) ".") {:value x})))))
 
 (defn late-callbacks
-  "How often a callback of `await-callback` was called after it had been called, or after its time."
+  "Returns how many calls of callbacks of `await-callback` came too late.
+
+  A call is late if the callback had been called before, or its time had run out."
   []
   (callbacks/late))
 
 (defn await-callback
-  "Calls f with two functions, resolve and reject, and parks until one of them is called: returns what resolve was called with, or throws what
-  reject was called with.
+  "Calls f with two functions, resolve and reject, and waits until one is called.
 
-  A second call is ignored and counted (`late-callbacks`). With {:timeout ms} it waits so long at most, and then throws a
-  TimeoutException, or returns :else if that is given.
+  A second call is ignored and counted (`late-callbacks`).
+
+  Returns what resolve was called with.
+
+  Blocks until one of them is called, at most for :timeout.
+
+  Throws what reject was called with, and a TimeoutException when time runs out and there is no :else.
+
+  Options:
+    :timeout  how long to wait at most, a duration; :infinity
+    :else     what to return when time runs out
+
+  Example:
 
     (await-callback (fn [resolve reject] (.get client url (handler resolve reject))) {:timeout 500})"
   ([f] (await-callback f nil))
@@ -454,13 +554,23 @@
                      (finally (Var/resetThreadBindingFrame before))))))))
 
 (defn offload
-  "Calls f with args on a platform thread, and parks until it has ended; returns its value, or throws what it threw.
+  "Calls f with args on a platform thread; returns its value.
 
-  For what a virtual thread cannot give its carrier back in: reading and writing files, native calls, long computations. At most 4 threads for
-  each core and at least 8 work at a time, or as many as the system property magnetar.offload.threads says; the rest is queued,
-  see `magnetar.inspect/offload`. f sees the context values and the dynamic bindings of the caller, and may fork in its scopes. Cancelled or
-  interrupted, it interrupts f and waits until f has ended. Do not offload reads of sockets: on a platform thread they do not react to an
-  interrupt, and a fiber waits for them at no cost.
+  It serves work in which a virtual thread does not release its carrier: reading and writing files, native
+  calls, long computations. At most 4 threads for each core, and at least 8, work at a time. The system
+  property magnetar.offload.threads sets another number. The rest is queued, see `magnetar.inspect/offload`.
+
+  f sees the context values and the dynamic bindings of the caller, and may fork in its scopes. Do not
+  offload reads of sockets. On a platform thread they do not react to an interrupt, and a fiber waits for
+  them at no cost.
+
+  Blocks until f has ended; a fiber parks.
+
+  Throws what f threw.
+
+  Cancellation: cancelled or interrupted, it interrupts f and waits until f has ended.
+
+  Example:
 
     (offload slurp \"big.edn\")"
   [f & args]
@@ -472,13 +582,19 @@
     (arguments/misuse :magnetar/not-a-stage (str "`stage->chan` wants a CompletionStage; this is " (arguments/show stage) ".") {:value stage})))
 
 (defn stage->chan
-  "A channel of the value of a CompletionStage; it closes after it. What the stage failed with closes it for that cause."
+  "Returns a channel of the value of a CompletionStage, which closes after it.
+
+  If the stage fails, the channel is closed for that cause."
   [stage]
   (check-stage stage)
   (callbacks/to-channel stage))
 
 (defn chan->stage
-  "A CompletableFuture of the next value of a channel, null if that is closed. Cancelled before, it takes nothing.
+  "Returns a CompletableFuture of the next value of a channel.
+
+  The value is null if the channel is closed. If the future is cancelled before, it takes nothing.
+
+  Example:
 
     (.thenAccept (chan->stage answers) println)"
   ^CompletableFuture [ch]

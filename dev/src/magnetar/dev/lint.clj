@@ -32,6 +32,7 @@
    ["reflection and boxed math" #(reflection/findings ["core/src/clj" "test-kit/src/clj" "dev/src" "bench/src/clj"])]
    ["reflection" #(reflection/reflection-findings ["examples"])]
    ["docstrings" docs/findings]
+   ["form of docstrings" docs/form-findings]
    ["width of prose" prose/width-findings]
    ["decision records" prose/decision-findings]
    ["scenarios of Erlang" scenarios/findings]

@@ -155,7 +155,7 @@
   x)
 
 (defn option-function
-  "The function that an option is, or nil where there is none."
+  "The function that is the value of an option, or nil where the option is missing."
   [what f example]
   (when-not (or (nil? f) (ifn? f))
     (misuse :magnetar/bad-option (str (subject what) " a function, as in " example "; this is " (show f) ".") (data what f)))

@@ -20,7 +20,7 @@
   #{})
 
 (defn- names-in
-  "The names that a binding form binds, and maybe more. A default value is none."
+  "The names that a binding form binds, and maybe more. A default value is not one of them."
   [target]
   (cond
     (ident? target) [(symbol (name target))] ; a keyword as in {:keys [:a]}
@@ -45,7 +45,9 @@
       (when (var? v) v))))
 
 (defn- macro-of
-  "The macro of a program that the form calls, or nil. What those of Clojure and Magnetar make has nothing of the kind; their arguments may."
+  "The macro of a program that the form calls, or nil.
+
+  Macros of Clojure and Magnetar expand to code without `:default` and such hints; only their arguments may have them."
   [form]
   (when-some [v (var-of form)]
     (when (and (:macro (meta v))

@@ -1,6 +1,6 @@
 (ns magnetar.impl.bridge
-  "Joins our channels and those of core.async: each library's ports work in the other's operations.
-  Loaded when core.async's protocols are on the class path, its own or those of magnetar-core-async."
+  "Joins our channels and core.async's channels: each library's ports work in the other's operations.
+  Loaded when core.async's protocols are on the class path, its own or the protocols of magnetar-core-async."
   {:no-doc true}
   (:require
    [clojure.core.async.impl.protocols :as-alias impl]
@@ -47,7 +47,7 @@
   (if (nil? box) Port/PENDING (.deref ^IDeref box)))
 
 (defn- port-of
-  "A port of core.async as one of the kernel's, or nil if `x` is none."
+  "A port of core.async as one of the kernel's, or nil if `x` is not such a port."
   [x]
   (when (or (satisfies? impl/ReadPort x) (satisfies? impl/WritePort x) (satisfies? impl/Channel x))
     (reify
@@ -60,7 +60,7 @@
       (put [_ value handler] (unboxed (impl/put! x value handler))))))
 
 (defn- buffer-of
-  "A buffer of core.async as one of the kernel's, or nil if `x` is none."
+  "A buffer of core.async as one of the kernel's, or nil if `x` is not such a buffer."
   [x]
   (when (satisfies? impl/Buffer x)
     (proxy [Buffer] []

@@ -7,8 +7,8 @@
    `(fn ~@(map rest implementations))])
 
 (defmacro durable
-  "Like `reify`, of protocols of this namespace that are extended through metadata. A reload defines the protocols anew, and the
-  object is no instance of the new ones; its metadata carries the methods under names that do not change."
+  "Like `reify`, of protocols of this namespace that are extended through metadata. A reload defines the protocols again, and the
+  object is not an instance of the new ones; its metadata carries the methods under names that do not change."
   [& specs]
   `(with-meta (reify ~@specs)
      ~(into {} (map method-entry) (group-by first (filter seq? specs)))))

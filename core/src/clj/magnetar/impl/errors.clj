@@ -41,8 +41,10 @@
 ;; ---- failures that are no misuse
 
 (defn- own-frames-only
-  "The error with the frames of the program alone. `clojure.repl/pst` shows of a cause no more frames than it has beyond those of what it caused: so
-  those of ours would take the room of the program's."
+  "The error with the frames of the program alone.
+
+  `clojure.repl/pst` shows of a cause only as many frames as it has beyond the frames of the error it caused. Our frames would take the room of
+  the program's."
   [^Throwable error]
   (.setStackTrace error (Frames/own (.getStackTrace error)))
   error)

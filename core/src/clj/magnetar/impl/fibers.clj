@@ -23,7 +23,7 @@
     @frame))
 
 (defn frame
-  "The dynamic bindings of this thread, to be installed in another by `install`; nil if there are none."
+  "The dynamic bindings of this thread, to be installed in another by `install`; nil without bindings."
   []
   (when-not (identical? root-frame (Var/getThreadBindingFrame))
     (Var/cloneThreadBindingFrame)))
@@ -44,7 +44,7 @@
      (Var/resetThreadBindingFrame frame#)))
 
 (defn frame-here
-  "The dynamic bindings of this thread themselves, nil if there are none; a thread without thread-locals gets none by the question."
+  "The dynamic bindings of this thread themselves, or nil without bindings. A thread without thread-locals gets none by this call."
   []
   (when (ThreadLocals/mayExist)
     (let [frame (Var/getThreadBindingFrame)]
@@ -111,7 +111,7 @@
   (Channel/of (Buffer/fixed 1)))
 
 (defn start-go
-  "Runs `f` on a fiber named `site` that nobody holds; returns the channel of its result."
+  "Runs `f` on a fiber named `site` to which no reference is kept; returns the channel of its result."
   [^String site ^Callable f]
   (let [out (result-channel)]
     (Fibers/start site Fibers$Hold/WEAK (GoBody. f out))

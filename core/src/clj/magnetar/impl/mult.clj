@@ -25,7 +25,7 @@
          (ports/close all)))))
 
 (defn- give-up
-  "Waits no longer for a tap that was removed; the value it has not taken yet is left for who takes from it."
+  "Stops waiting for a tap that was removed; the value it has not taken yet is left for the next take from it."
   [{:keys [done]}]
   (when done (done)))
 

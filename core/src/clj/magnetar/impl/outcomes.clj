@@ -55,7 +55,7 @@
 ;; ---- errors of a scope
 
 (defn suppress
-  "The error with the others suppressed by it, but for its own cause."
+  "The error with the others suppressed by it, except its own cause."
   [^Throwable e others]
   (doseq [^Throwable other others :when (not (or (identical? e other) (identical? (ex-cause e) other)))]
     (.addSuppressed e other))

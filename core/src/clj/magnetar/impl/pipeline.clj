@@ -21,7 +21,7 @@
   (Channel/of (Buffer/fixed n)))
 
 (defn- reporting
-  "A function that reports an error as that of the pipeline, not of the thread of a pool that did the job; returns nil."
+  "A function that reports an error under the site of the pipeline, not of the pool's thread that did the job; returns nil."
   [^String site]
   (fn [error]
     (reports/report site error)
@@ -37,7 +37,7 @@
       (doto (channel 1) (ports/close)))))
 
 (defn- work
-  "Does jobs until there are none."
+  "Does jobs until there are no more."
   [jobs start-job report]
   (loop []
     (when-some [[input place] (ports/take jobs)]
@@ -69,12 +69,12 @@
         results))))
 
 (defn- unless-stopped
-  "The answer of the operation, or nil once nobody wants the results."
+  "The answer of the operation, or nil once the results are no longer wanted."
   [stopped operation]
   (first (ports/alts [stopped operation] {:priority true})))
 
 (defn- take-in
-  "Makes jobs of the inputs until there are no more or nobody wants the results."
+  "Makes jobs of the inputs until there are no more, or the results are no longer wanted."
   [from jobs results stopped]
   (loop []
     (when-some [input (unless-stopped stopped from)]

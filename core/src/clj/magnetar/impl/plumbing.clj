@@ -21,7 +21,7 @@
   (threads/start-thread site (refusals/callable "thread-call" f) workload))
 
 (defmacro ^:private closing
-  "Does body; if it throws, closes the channel first, so that nobody waits for what will not come."
+  "Does body; if it throws, closes the channel first, so that no taker waits for a value that will not come."
   [ch & body]
   `(try
      ~@body

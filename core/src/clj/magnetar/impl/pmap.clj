@@ -114,7 +114,7 @@
 
 (def ^:private always (constantly true))
 
-;; A fiber starts the next one as its last act: nobody has to be woken for that, and no more than the first ones run at a time.
+;; A fiber starts the next one as its last act: no thread has to be woken for that, and no more than the first ones run at a time.
 (defn- start-next [^Job job ^Scope scope]
   (when-some [chunk (.next ^Source (.-source job) always)]
     (.fork scope ^String (.-site job) false
@@ -154,7 +154,7 @@
     (filterv some? (run site :ordered options offset f coll))
     (run site kind options offset f coll)))
 
-;; ---- lazily: a window at a time, so that nothing runs while nobody looks
+;; ---- lazily: a window at a time, so that nothing runs while the seq is not read
 
 (defn- in-context [context f]
   (let [fiber (Fiber/current)
@@ -165,7 +165,7 @@
       (finally (.setContext fiber before)))))
 
 (defn- windows
-  "The values of coll, as `values-of` gives those of a window, which begins at an offset."
+  "The values of coll. `values-of` gives the values of a window, which begins at an offset."
   [values-of size offset coll]
   (sources/lazily
     (fn []

@@ -15,12 +15,12 @@
 ;; The classes of misuse are core.async's here (impl.refusals); `magnetar.channel` has its own.
 
 (defn pending?
-  "True if `answer` is that of an operation that did not happen."
+  "True if `answer` says that the operation did not happen."
   [answer]
   (identical? answer Port/PENDING))
 
 (defn take
-  "Takes a value; waits while there is none; nil if closed."
+  "Takes a value; waits until there is one; nil if closed."
   [x]
   (Ports/take x))
 

@@ -83,7 +83,7 @@
 ;; ---- what else an error says
 
 (defn frames
-  "The frames of the error that the reason is, nil if it is none."
+  "The frames of the error that the reason is; nil if it is not an error."
   [reason]
   (when (language/of-error? reason)
     (nth reason 1)))

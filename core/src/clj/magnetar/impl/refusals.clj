@@ -57,7 +57,7 @@
    (if (ifn? x) x (throw (wrong-kind operation wanted x)))))
 
 (defn callable
-  "The function; of what is none, a function that throws the refusal once it is called."
+  "The function; for what is not a function, one that throws the refusal once it is called."
   ([operation x] (callable operation "a function" x))
   ([operation wanted x]
    (if (ifn? x)

@@ -9,7 +9,7 @@
 
 (set! *warn-on-reflection* true)
 
-;; From namespaces that are being loaded to digests: who takes a new function before all of them are there is told what it comes from.
+;; From namespaces that are being loaded to digests: a process that takes a new function before all of them are there is told what it comes from.
 (defonce ^:private loading (atom {}))
 
 (defn while-loading

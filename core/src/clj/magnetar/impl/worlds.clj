@@ -28,7 +28,7 @@
   (.nextId (Fiber/current)))
 
 (defn in-order
-  "The things; in a simulation by their `number-of`, for those whose order is that of identity hashes, which differs from run to run."
+  "The things; in a simulation in the order of `number-of`, because an order of identity hashes differs from run to run."
   [number-of things]
   (if (simulated?) (sort-by number-of things) things))
 
@@ -45,7 +45,7 @@
           (recur (assoc things i (things j) j (things i)) j))))))
 
 (defn date
-  "The time of day; in a simulation that of its clock, which begins in 1970."
+  "The time of day; in a simulation the time of its clock, which begins in 1970."
   ^Date []
   (if-let [world (Simulated/world)]
     (Date. (quot (.nanoTime ^World world) 1000000))

@@ -1,12 +1,15 @@
 (ns magnetar.scope.context
-  "Named context values: what a piece of work and all that it starts should know, without passing it along.
+  "Named context values, for a piece of work and all that it starts.
+
+  A context value is known there without being passed along.
 
   defcontext    names one
   with-context  gives it a value in a body
   deref         reads it, in every fiber that the library starts: forks, go blocks, pmap, callbacks
 
-  A fiber takes the values of the one that starts it by reference: it costs one pointer however many values there are. A plain
-  argument is clearer where it can be passed; a dynamic var is right where Clojure's own tools look for one, such as *out*."
+  A fiber takes the values of the fiber that starts it by reference. That costs one pointer, however many
+  values there are. A plain argument is clearer where it can be passed. A dynamic var is right where
+  Clojure's own tools look for one, such as *out*."
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.context :as context]
@@ -32,7 +35,11 @@
       value)))
 
 (defn context
-  "A context value named by the symbol sym; without a default, reading it unbound fails. See `defcontext`."
+  "Returns a context value named by the symbol sym.
+
+  Without a default, reading it unbound throws an IllegalArgumentException.
+
+  See also `defcontext`."
   ([sym] (context sym ::unbound))
   ([sym default]
    (when-not (symbol? sym)
@@ -45,7 +52,9 @@
   (.write writer (str "#<Context " (::context/name (meta x)) ">")))
 
 (defmacro defcontext
-  "Defines a context value, with a default or without one.
+  "Defines a context value, with or without a default.
+
+  Example:
 
     (defcontext user)            @user fails unless it is bound
     (defcontext locale :en)      @locale ;=> :en unless it is bound"
@@ -53,12 +62,16 @@
   `(def ~sym (context '~(symbol (str *ns*) (str sym)) ~@default)))
 
 (defn context*
-  "Calls f with the context values in pairs, a map from context to value. See `with-context`."
+  "Calls f with the context values in pairs, a map from context to value.
+
+  See also `with-context`."
   [pairs f]
   (context/with pairs f))
 
 (defmacro with-context
-  "Does body with the context values bound, in this fiber and in every one that is started by it.
+  "Does body with context values, in this fiber and in every fiber started by it.
+
+  Example:
 
     (with-context [user \"ada\" locale :fr] (fork s render))"
   [bindings & body]

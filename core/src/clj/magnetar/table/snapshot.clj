@@ -1,5 +1,7 @@
 (ns magnetar.table.snapshot
-  "A table in a file: saved as a whole or not at all, and refused when something has happened to it.
+  "Keeps a table in a file, saved as a whole or not at all.
+
+  A file that was changed or cut off is refused.
 
   save      writes the rows of a table to a file
   restore   makes a table of a file
@@ -8,8 +10,9 @@
     (snapshot/save scores \"scores.table\")    ;=> 3
     (snapshot/restore \"scores.table\" {:name :scores})
 
-  The file is text: a line of EDN for each row, so rows have to be plain data, and reading runs no code. In Erlang: ets:tab2file/3 and
-  ets:file2tab/2 with their options sync, extended_info and verify, which are always on here."
+  The file is text, a line of EDN for each row. So rows have to be plain data, and reading runs no code.
+  Erlang has ets:tab2file/3 and ets:file2tab/2; their options sync, extended_info and verify are always on
+  here."
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
@@ -23,12 +26,17 @@
 (defn save
   "Writes the rows of a table to a file; returns how many.
 
-  Waits until they are on the disk, on a thread for such work. What is there already under that name is replaced in one instant, at the end; it stays as
-  it is if anything fails: a row that is no plain data, a full disk, the end of the program. Rows that others write meanwhile are in it or not.
+  A file that already has this name is replaced in one instant, at the end. It stays as it is if anything
+  fails: a row that is not plain data, a full disk, the end of the program. Rows that other processes write
+  meanwhile may be in the file or not.
+
+  Blocks until the rows are on the disk; the work runs on a thread of `magnetar.scope/offload`.
+
+  Example:
 
     (snapshot/save :scores \"scores.table\") ;=> 3
 
-  In Erlang: ets:tab2file/2,3."
+  Erlang: ets:tab2file/2,3."
   {:erlang "ets:tab2file/2" :added "0.1"}
   [table to]
   (let [path (file/path-of "save" to)
@@ -37,15 +45,24 @@
     (scope/offload #(file/save path t (rows/reducible s values)))))
 
 (defn restore
-  "Makes a table of a file, which belongs to this process; returns it.
+  "Makes a table of a file, which this process owns; returns the table.
 
-  It has the kind, the key and the access of the one that was saved. :name, which is not taken from the file, :access and :heir may be given as to
-  `create`. The file is looked through before anything is made: one that was cut off, changed, or never was a snapshot is refused with an
-  IllegalStateException that says so. Waits on a thread for such work.
+  It has the kind, the key and the access of the saved table. Its name is not taken from the file. The file
+  is checked before anything is made.
+
+  Blocks until the file was read; the work runs on a thread of `magnetar.scope/offload`.
+
+  Throws an IllegalStateException for a file that was cut off, was changed, or never was a snapshot; the
+  sentence says which.
+
+  Options:
+    :name :access :heir   as of `magnetar.table/create`
+
+  Example:
 
     (snapshot/restore \"scores.table\" {:name :scores})
 
-  In Erlang: ets:file2tab/1,2."
+  Erlang: ets:file2tab/1,2."
   {:erlang "ets:file2tab/1" :added "0.1"}
   ([from] (restore from nil))
   ([from options]
@@ -55,11 +72,15 @@
      (life/create "restore" s (merge {:access access} options {:key key})))))
 
 (defn describe
-  "What is in a file, which is looked through as by `restore`: {:kind :key :access :name :rows}.
+  "Returns what is in a file, {:kind :key :access :name :rows}.
+
+  The file is checked as by `restore`.
+
+  Example:
 
     (snapshot/describe \"scores.table\") ;=> {:kind :set, :key 0, :access :public, :name :scores, :rows 3}
 
-  In Erlang: ets:tabfile_info/1."
+  Erlang: ets:tabfile_info/1."
   {:erlang "ets:tabfile_info/1" :added "0.1"}
   [from]
   (let [path (file/path-of "describe" from)]

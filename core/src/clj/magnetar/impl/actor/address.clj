@@ -19,7 +19,7 @@
   (or (keyword? name) (symbol? name)))
 
 (defn parts
-  "What kind of name it is, :local, :via or :remote, what of it is the name, and the registry; nil if it is none."
+  "What kind of name it is, :local, :via or :remote, what of it is the name, and the registry; nil if it is not a name."
   [name]
   (cond
     (plain? name) [:local name]
@@ -97,7 +97,7 @@
     (ask registry :unregister-name plain)))
 
 (defn check-via
-  "Refuses a name whose registry is none."
+  "Refuses a name whose registry is not a registry."
   [name]
   (let [[_ _ registry] (parts name)]
     (run! #(registry-function registry %) [:register-name :unregister-name :whereis-name])))
@@ -121,7 +121,7 @@
 (defn- find-later [registry name]
   (try
     (find-in registry name)
-    (catch IllegalArgumentException e ; the registry has ended meanwhile: then nobody has the name
+    (catch IllegalArgumentException e ; the registry has ended meanwhile: then no process has the name
       (when-not (= :magnetar/no-such-registry (:magnetar/reason (ex-data e))) (throw e)))))
 
 (defn later

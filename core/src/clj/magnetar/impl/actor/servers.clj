@@ -1,5 +1,5 @@
 (ns magnetar.impl.actor.servers
-  "Finds a server by its address, and words the failure where there is none."
+  "Finds a server by its address, and makes the error where there is no server."
   {:no-doc true}
   (:require
    [magnetar.impl.actor.address :as address]
@@ -31,7 +31,7 @@
                     {:server x}))
 
 (defn server
-  "The pid of the server at the address; nil if there is none, also of nil."
+  "The pid of the server at the address; nil if there is no server, and for nil."
   ^Pid [operation x]
   (cond
     (instance? Pid x) x

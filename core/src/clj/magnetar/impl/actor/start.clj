@@ -138,7 +138,7 @@
 ;; ---- guests
 
 (defn exited
-  "The error of whoever asked for the value of a process that ended for another reason than :normal."
+  "The error of a caller that asked for the value of a process which ended for another reason than :normal."
   [^Pid pid reason]
   (errors/failure (str pid " has exited: " (reasons/sentence reason)) {:magnetar/reason :magnetar/exited :reason reason :pid pid}))
 

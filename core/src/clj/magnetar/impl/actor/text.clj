@@ -36,7 +36,7 @@
                                   (str "A " what " reads as in " example "; this is " (pr-str text) ".") {:text text})))
 
 (defn- living
-  "The pid itself, of a process that lives: whoever sends to that one looks for nobody."
+  "The pid of the process itself while it lives: a send to that pid looks no process up."
   [^Pid pid]
   (if-some [^LocalProcess p (ProcessTable/live pid)] (.pid p) pid))
 

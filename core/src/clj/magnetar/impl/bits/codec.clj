@@ -20,7 +20,7 @@
 (set! *unchecked-math* :warn-on-boxed)
 
 (def ^:private none
-  "What a reader of a value gives where there is none."
+  "What a reader of a value returns where there is no value."
   (Object.))
 
 (defn- size-of

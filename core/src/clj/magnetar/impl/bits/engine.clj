@@ -48,7 +48,7 @@
              (lengths-of meant))))
 
 (defn layout-of
-  "The Layout that is given, or that of a vector."
+  "The Layout that is given, or the Layout of a vector."
   ^Layout [layout]
   (if (instance? Layout layout) layout (compile-layout layout nil)))
 
@@ -118,7 +118,7 @@
     (instance? Bitstring message) (reader/of-bits message)))
 
 (defn match
-  "The slots, those of the fields first, of a message that is wholly what the layout says, or nil. `pinned` are the values of the pins."
+  "The slots of a message that the layout matches wholly, or nil. The slots of the fields come first; `pinned` are the values of the pins."
   ^objects [^Layout layout message ^objects pinned]
   (when-let [in (value-cursor message)]
     (let [slots (slots-of layout)]

@@ -112,8 +112,8 @@
                             {:size size}))))))
 
 (defn bits
-  "A function from slots to the number of bits that a size comes to, -1 if that is none.
-  slot-of gives the slot of a name or throws; names are those of the earlier fields, in the order of their slots."
+  "A function from slots to the number of bits that a size comes to, -1 if that is no number of bits.
+  slot-of gives the slot of a name or throws; names are the names of the earlier fields, in the order of their slots."
   [segment slot-of names form unit]
   (safe (if (fn? form)
           (of-fields segment names form)

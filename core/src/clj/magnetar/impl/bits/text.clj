@@ -1,5 +1,5 @@
 (ns magnetar.impl.bits.text
-  "Code points in UTF-8, UTF-16 and UTF-32: what is none, or is spelled longer than it needs to be, is not read."
+  "Code points in UTF-8, UTF-16 and UTF-32: bytes that are not a code point, or a longer spelling of one, are not read."
   {:no-doc true}
   (:require
    [magnetar.impl.bits.bitstring :as bitstring]
@@ -12,7 +12,7 @@
 (set! *unchecked-math* :warn-on-boxed)
 
 (defn code-point?
-  "Is there a character with this number? The surrogates of UTF-16 are none."
+  "Is there a character with this number? The surrogates of UTF-16 are not characters."
   [^long n]
   (or (<= 0 n 0xd7ff) (<= 0xe000 n 0x10ffff)))
 

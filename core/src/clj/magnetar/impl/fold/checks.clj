@@ -133,7 +133,7 @@
   (boolean (some #(state-between? (value-in a %) (value-in b %)) (fields (class a)))))
 
 (defn- state-between?
-  "True unless a and b, the same part of two uses of a transducer, are immutable but for what both uses share."
+  "True unless a and b, the same part of two uses of a transducer, are immutable, except what both uses share."
   [a b]
   (cond
     (or (identical? a b) (immutable? a)) false
@@ -179,7 +179,7 @@
 ;; ---- what transducers do at the end
 
 (defn- halts?
-  "True if the use of a transducer has a `halt-when` in it, whose value is that of the whole reduction."
+  "True if the use of a transducer has a `halt-when` in it, whose value is the value of the whole reduction."
   [rf]
   (and (instance? AFunction rf)
        (or (from-core? rf #"clojure\.core\$halt_when\$.*")

@@ -17,7 +17,7 @@
   (^long to [])               ; and end
   (^long position [^long i])) ; in the collection, of the element at i in the array; for -1 of what could not be read
 
-;; `claim` is called with a chunk's number before anything is read for it; false: nobody needs it.
+;; `claim` is called with a chunk's number before anything is read for it; false: the chunk is not needed.
 (definterface Source
   (next [claim]))
 
@@ -185,7 +185,7 @@
           (.add xs (.next it))
           (recur (inc i)))))))
 
-;; Elements of a chunk are taken from where they are; the read position belongs to whoever holds the lock of the batches.
+;; Elements of a chunk are taken from where they are; the read position belongs to the thread that holds the lock of the batches.
 (deftype SeqReader [^:unsynchronized-mutable s ^:unsynchronized-mutable ^IChunk chunk ^:unsynchronized-mutable ^long at]
   Reader
   (read [_ n xs]

@@ -20,9 +20,9 @@
 (set! *warn-on-reflection* true)
 (set! *unchecked-math* :warn-on-boxed)
 
-;; Chunks are numbered in the order of the collection. The answer is that of the chunks up to the first one that ends the fold, be it
-;; by `reduced` or by a failure: `limit` is the least number known to end it. No chunk beyond it is begun, and workers there are cancelled;
-;; those before it go on, since one of them may end the fold earlier still. So answer and failure are those of the reduction in order.
+;; Chunks are numbered in the order of the collection. The answer comes from the chunks up to the first one that ends the fold, by
+;; `reduced` or by a failure. `limit` is the least number known to end it. No chunk beyond it is begun, and workers there are cancelled.
+;; Workers before it go on, because one of them may end the fold earlier still. So the reduction in order has the same answer and failure.
 
 (deftype Outcome [value stop]) ; stop: nil, :reduced, or what was thrown
 
@@ -182,7 +182,7 @@
 (def ^:private dropped (reduced ::dropped))
 
 (defn- look-round
-  "What goes on being reduced: acc, or the mark of a chunk that nobody needs any more."
+  "What goes on being reduced: acc, or the mark of a chunk that is no longer needed."
   [run ^Pace pace ^Chunk chunk acc]
   (.run pace)
   (if (or (reduced? acc) (needed? run (.index chunk))) acc dropped))
@@ -224,7 +224,7 @@
     :else (Outcome. @acc :reduced)))
 
 (defn- reduce-chunk
-  "The outcome of a chunk, or nil if nobody needs it any more."
+  "The outcome of a chunk, or nil if it is no longer needed."
   [^Run run ^Pace pace chunk]
   (loop [acc ((.-combinef run))]
     (if (reduced? acc)
@@ -244,7 +244,7 @@
       (needed? run number))))
 
 (defn- work
-  "Reduces chunks, as `next-chunk` gives them, until there are none, or `more?` says no."
+  "Reduces chunks, as `next-chunk` gives them, until there are no more, or `more?` says no."
   [^Run run worker pace next-chunk more?]
   (let [worker (long worker)
         claim (claimer run worker)]

@@ -158,7 +158,7 @@
   (toString [_] (str "#<lines " path ">")))
 
 (defn in-order
-  "The lines as a lazy seq; the file is open until its end was read, or nobody can reach the seq any more."
+  "The lines as a lazy seq; the file is open until its end was read, or the seq is unreachable."
   [^Lines lines]
   (let [blocks (fn blocks [^InputStream in left]
                  (lazy-seq

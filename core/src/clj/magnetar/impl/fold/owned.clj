@@ -27,7 +27,7 @@
           false)))
 
 (defn- first-failure
-  "The joiner that ends the scope when a fork fails that nobody has cancelled, and keeps what it threw."
+  "The joiner that ends the scope when a fork fails that was not cancelled, and keeps what it threw."
   [failure]
   (reify Joiner
     (ended [_ fork]

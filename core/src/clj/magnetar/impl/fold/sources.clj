@@ -139,7 +139,7 @@
                       (checks/show coll) ".") {:coll coll}))
 
 (defn to-reduce
-  "The collection, as one that Clojure's reduce takes; refused if there is none."
+  "The collection, as one that Clojure's reduce takes; refused if there is no such form."
   [place coll]
   (let [coll (for-reduce coll)]
     (if (or (seqable? coll) (reducible? coll)) coll (not-foldable place coll))))
@@ -164,7 +164,7 @@
 ;; ---- as seqs, for what is done when it is looked at
 
 (defn lazily
-  "The seq that f gives, when it is looked at; f returns no lazy seq. What f throws is thrown at each look, but for a cancellation."
+  "The seq that f gives, when it is looked at; f returns no lazy seq. What f throws is thrown at each look, except a cancellation."
   [f]
   (let [failure (volatile! nil)]
     (LazySeq. (fn []

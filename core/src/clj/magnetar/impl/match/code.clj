@@ -11,7 +11,7 @@
 
 (set! *warn-on-reflection* true)
 
-;; core.match is needed by the compiler only: it is loaded when the first pattern is met, and compiled into nobody's classes.
+;; core.match is needed by the compiler only: it is loaded when the first pattern is met, and not compiled into the classes of a program.
 (def ^:private names-of-core-match
   (update-keys '{compile clj-form, line *line*, locals *locals*, warned *warned*, whole *recur-present*, checks *syntax-check*}
                keyword))

@@ -20,7 +20,7 @@
   (when (and (seq? form) (symbol? (first form)) (not (infix (second form))))
     (first form)))
 
-;; Syntax-quote puts a namespace before a name it does not know: that of the macro, where the name need not exist.
+;; Syntax-quote puts a namespace before a name it does not know: the namespace of the macro, where the name need not exist.
 (defn called?
   "Does the symbol stand for the public macro `full`: as its var, or as its name where no var of another is meant?"
   [sym full]

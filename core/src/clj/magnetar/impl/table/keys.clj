@@ -46,7 +46,7 @@
 (declare order)
 
 (defn- rank
-  "The place of a kind of key in the order, which is that of Erlang's terms as far as there are such."
+  "The place of a kind of key in the order, which is the order of Erlang's terms as far as there are such."
   ^long [k]
   (cond
     (number? k) 0

@@ -155,14 +155,14 @@
                     (str "`" operation "` on " t ": there is no row with the key " (arguments/show k) ".") {:table t :key k}))
 
 (defn default-row
-  "The default row with the key, which stands in the place of its own; nil if there is none."
+  "The default row with the key, which stands in the place of its own; nil without a default row."
   [operation ^Table t default k]
   (when (some? default)
     (key-in operation t default)
     (assoc default (.-key t) k)))
 
 (defn update-element
-  "Replaces what is at places of a row, a map from place to value; false if there is no row. With a default that is used where there is none."
+  "Replaces what is at places of a row, a map from place to value; false if there is no row. A default row is used in place of a missing one."
   [operation x k places default]
   (let [t (life/table operation x)]
     (when-not (map? places)

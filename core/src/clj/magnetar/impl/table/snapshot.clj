@@ -121,7 +121,7 @@
     (arguments/misuse :magnetar/bad-file (str "`save` to " file ": there is no such folder; make it first.") {:file (str file)})))
 
 (defn- permissions
-  "Who may do what with a file; nil if there is none, or nothing such."
+  "The permissions of a file; nil if there is no file, or its file system has no such permissions."
   [^Path file]
   (try
     (into #{} (Files/getPosixFilePermissions file (make-array LinkOption 0)))
@@ -129,7 +129,7 @@
     (catch UnsupportedOperationException _)))
 
 (defn- make-beside
-  "Makes a file in the same folder, which nobody may read who may not read the one that it shall replace."
+  "Makes a file in the same folder. Only users who may read the file that it shall replace may read it."
   ^Path [^Path file allowed]
   (let [beside (.resolveSibling file (str "." (.getFileName file) "." (random-uuid) ".part"))
         own (when allowed

@@ -2,10 +2,10 @@
   "The rows of a table, in a concurrent map of the JDK: from a key to its row, or in a bag to the vector of its rows. Neither is ever changed in
   place: a write replaces the value of one key, if it is still what the writer has looked at.
 
-  What writes several keys at once is a batch. Its values stand in the map as cells, which say what was there before and what comes after, and
-  count as the one or the other by the state of the batch: so all of them change in one instant, for readers too. Whoever wants to write to a
-  key with a cell of an open batch ends that batch, which then starts again; so nobody waits. A batch that was ended too often becomes firm:
-  the others let it finish, and of two firm ones the later one gives way. Invariant: a cell is replaced only when its batch is not open."
+  What writes several keys at once is a batch. Its values stand in the map as cells, which say what was there before and what comes after. A
+  cell counts as the one or the other by the state of the batch, so all cells change in one instant, for readers too. A writer of a key with a
+  cell of an open batch ends that batch, which then starts again, so the writer does not wait. A batch that was ended too often becomes firm:
+  the other writers let it finish, and of two firm batches the later one gives way. Invariant: a cell is replaced only when its batch is not open."
   {:no-doc true}
   (:require
    [magnetar.impl.runtime]
