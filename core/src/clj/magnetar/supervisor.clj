@@ -1,5 +1,5 @@
 (ns magnetar.supervisor
-  "Supervisors: processes that start other processes and restart them after a death.
+  "Supervisors: they start processes, and start them again when they die.
 
     (sup/start-link {:strategy :one-for-one
                      :children [{:id :counter :start [gs/start-link 'my.counter 0 {:name :counter}]}
@@ -186,12 +186,13 @@
 
   x is a child spec; for :simple-one-for-one it is a vector of further arguments.
 
-  Returns what the start of the child returned, [:ok nil] for :ignore. If no child was added, returns one of
-  these:
+  Returns what the start of the child returned. For :ignore that is [:ok nil], and :ignore under :dynamic. If
+  no child was added, returns one of these:
 
     [:error [:already-started pid]]  the id is taken by a child that runs
     [:error :already-present]        the id is taken by a child that does not run
-    [:error [why spec]]              the child did not start; the spec is in a form for readers
+    [:error [why spec]]              the child did not start; the spec is in a form for readers. Only [:error
+                                     why] where children have no ids
     [:error :max-children]           there are as many children as :max-children allows
 
   Blocks until the child has started.
@@ -216,7 +217,8 @@
   The spec of the child stays, unless it is :temporary or has no id. If the start of a child is being retried,
   its last pid stops that.
 
-  Returns :ok, or [:error :not-found]. Under :simple-one-for-one a dead pid gives :ok.
+  Returns :ok, or [:error :not-found]. Under :simple-one-for-one a dead pid gives :ok, and what is not a pid
+  [:error :simple-one-for-one].
 
   Blocks until the child has ended.
 
@@ -234,7 +236,9 @@
 (defn restart-child
   "Starts a child that does not run.
 
-  Returns what its start returns, or [:error :running], [:error :restarting] or [:error :not-found].
+  Returns what its start returns, [:ok nil] for :ignore. If it cannot be started: [:error :running], [:error
+  :restarting] or [:error :not-found]. Where children have no ids: [:error :simple-one-for-one] or [:error
+  :dynamic].
 
   Blocks until the child has started.
 
@@ -250,7 +254,8 @@
 (defn delete-child
   "Removes the spec of a child that does not run.
 
-  Returns :ok, or [:error :running], [:error :restarting] or [:error :not-found].
+  Returns :ok, or [:error :running], [:error :restarting] or [:error :not-found]. Where children have no ids:
+  [:error :simple-one-for-one] or [:error :dynamic].
 
   Example:
 
