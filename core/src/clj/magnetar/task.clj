@@ -64,7 +64,7 @@
 
   Never waits.
 
-  Throws an IllegalStateException outside of processes.
+  Throws an IllegalArgumentException outside of processes.
 
   Example:
 
