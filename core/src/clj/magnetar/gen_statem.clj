@@ -33,8 +33,8 @@
     (handle-event type content state data)     in the mode :handle-event-function, where a state is any value
     (terminate reason state data)              at the end, except after an exit signal that is not trapped
     (code-change old state data extra)         [:ok state data]
-    (format-status status)                     a map with :state :data :message :reason :log :queue :postponed,
-                                               as reports and sys may show it
+    (format-status status)                     a map with :state :data :message :reason :log :queue
+                                               :postponed, as reports and sys may show it
 
   The type of an event is :cast, [:call from], :info (any other message), :internal, :timeout, :state-timeout
   or [:timeout name]. With :state-enter it is also :enter, when a state is entered; its content is the old
