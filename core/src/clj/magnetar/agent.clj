@@ -175,7 +175,7 @@
   ([agent f options] (ask ::update agent f options)))
 
 (defn get-and-update
-  "Returns value of the pair [value state] that (f state) gives, and keeps the state.
+  "Replaces the state and returns a value: (f state) gives [value new-state].
 
   Blocks, throws and takes options as `get`. f runs in the agent; if it throws, the agent dies of it.
 
@@ -208,9 +208,9 @@
 ;; ---- agents of Clojure
 
 (defn run-agents-on-fibers
-  "Runs each action that `send-off` sends to an agent of Clojure on a fiber of its own.
+  "Runs the actions that `send-off` sends to Clojure's agents on fibers.
 
-  This holds for the whole program, from now on.
+  Each action has a fiber of its own, in the whole program and from now on.
 
   Returns nil.
 

@@ -273,7 +273,7 @@
 (defn cancel
   "Deprecated: `magnetar.actor/cancel-timer` replaces it.
 
-  That function returns the milliseconds that were left; this one returns true."
+  That function returns the milliseconds that were left, where this one returns true."
   {:deprecated "0.2"}
   [timer]
   (not (neg? (timers/cancel "cancel" timer))))
