@@ -51,7 +51,7 @@
 ;; ---- applications
 
 (defn- call-of
-  "The :start of a spec as a vector of a function and its arguments; nil if there is none."
+  "The :start of a spec as a vector of a function and its arguments; nil if it has no :start."
   [start]
   (cond
     (map? start) [supervisor/start-link start]

@@ -8,7 +8,9 @@
     (pg/join :loggers (self))
     (run! #(! % :rotate) (pg/members :loggers))
 
-  The groups are those of this node. Erlang: the module pg, with its scope pg."
+  The groups are known on this node only.
+
+  Erlang: the module pg, with its scope pg."
   (:require
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.arguments :as arguments]
@@ -33,13 +35,13 @@
     pids))
 
 (defn- change
-  "The groups after f has changed the members of one; a group without any is none."
+  "The groups after f has changed the members of one. A group without members is removed."
   [all group f & args]
   (let [members (apply f (all group) args)]
     (if (seq members) (assoc all group members) (dissoc all group))))
 
 (defn- with
-  "The members after a process has joined; the clean-up is that of its first time."
+  "The members after a process has joined; the clean-up of its first time is kept."
   [members [pid clean-up]]
   (update members pid #(if % (update % :times inc) {:times 1 :clean-up clean-up})))
 

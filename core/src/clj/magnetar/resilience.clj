@@ -16,9 +16,10 @@
   A policy is made by retry and its like. It is a function of a function without arguments: `(policy f)` calls
   f, or does not. A policy with a state shows it by deref: `@breaker`.
 
-  Clock and random numbers are those of the runtime environment, so in a simulation they follow from the seed.
-  Every wait can be cancelled. Cancellation and interrupts are not failures, and are never retried or counted.
-  The terms are those of Failsafe and resilience4j, whose documentation says what each policy is for."
+  Policies use the clock and the random numbers of the runtime environment, so in a simulation they follow
+  from the seed. Every wait can be cancelled. Cancellation and interrupts are not failures, and are never
+  retried or counted. The terms come from Failsafe and resilience4j, whose documentation says what each policy
+  is for."
   (:require
    [magnetar.channel :as channel]
    [magnetar.impl.arguments :as arguments]

@@ -232,7 +232,7 @@
           results)))))
 
 (defn- death-among
-  "The error of the first task that has died, nil if there is none."
+  "The error of the first task that has died; nil if no task has."
   [tasks results timeout]
   (some (fn [{:keys [ref] :as task}]
           (let [[how why] (results ref)]

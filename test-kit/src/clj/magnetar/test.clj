@@ -176,7 +176,8 @@
     :runs        how many runs; 1000
     :seed        the first seed
     :strategy    by default uniform choice and priorities in turn. :exhaustive tries all schedules of up to
-                 :preemptions (2) preemptions and faults, and returns :exhausted when there are no more
+                 :preemptions (2) preemptions and faults; the result has {:exhausted true} if it has tried
+                 them all
     :properties  :no-unhandled-exit (the default), :no-leaked-fiber, :every-call-answered, [:mailbox-bounded
                  n], functions of a run that return what is wrong
     :report      a function of the text, instead of clojure.test and printing
@@ -233,9 +234,10 @@
 (defmacro with-virtual-clock
   "Evaluates body on a fiber whose time passes only when all its fibers wait.
 
-  The same holds for all fibers that it starts. So no test has to sleep, and every duration is exact. The
-  fibers run on the JDK's scheduler, several at once. The order of concurrent events differs from run to run,
-  as in production. `simulate` has one thread instead, and an order that follows from the seed.
+  Its fibers are the fiber of body and all that it starts, directly or not. So no test has to sleep, and every
+  duration is exact. The fibers run on the JDK's scheduler, several at once. The order of concurrent events
+  differs from run to run, as in production. `simulate` has one thread instead, and an order that follows from
+  the seed.
 
   Returns the value of body.
 
