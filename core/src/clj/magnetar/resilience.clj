@@ -296,8 +296,7 @@
   After a delay it is half-open and lets a few calls pass on trial. If the trials succeed it closes, and one
   failure opens it again. Share one breaker among all that call the same thing.
 
-  A call that is cancelled does not count, so a `timeout` belongs inside the breaker. `@breaker` ;=> {:state
-  :closed, :calls 7, :failures 1, :trials 0}.
+  A call that is cancelled does not count, so a `timeout` belongs inside the breaker.
 
   Given the name or pid of a breaker that `start-breaker-link` has started, the policy uses that breaker.
 
@@ -318,6 +317,7 @@
 
     (def breaker (circuit-breaker {:failure-threshold [5 20] :delay 10000}))
     (call breaker fetch url)
+    @breaker ;=> {:state :closed, :calls 7, :failures 1, :trials 0}
     (call (circuit-breaker :payments) charge card)
 
   See also `start-breaker-link`."
@@ -386,7 +386,7 @@
 (defn rate-limiter
   "Returns a policy that lets a limited number of calls begin in a time.
 
-  Other calls wait for their turn, in the order in which they came. `@limiter` ;=> {:available 2, :wait-ms 0}.
+  Other calls wait for their turn, in the order in which they came.
 
   Throws an ExceptionInfo of :magnetar/rate-limited at once for a call whose turn would come after its
   :timeout.
@@ -402,7 +402,8 @@
   Example:
 
     (def limiter (rate-limiter {:rate 10 :burst 5}))
-    (call limiter fetch url)"
+    (call limiter fetch url)
+    @limiter ;=> {:available 2, :wait-ms 0}"
   [options]
   (arguments/options "rate-limiter" [:rate :per :burst :timeout] options)
   (let [how (limiter/limits options)
@@ -419,8 +420,8 @@
 (defn bulkhead
   "Returns a policy that lets a limited number of calls run at once.
 
-  Other calls wait, in the order in which they came. `@bulkhead` ;=> {:max 2, :running 1, :waiting 0}. Where
-  each call needs one of a few things with a state, such as a connection, prefer `magnetar.pool`.
+  Other calls wait, in the order in which they came. Where each call needs one of a few things with a state,
+  such as a connection, prefer `magnetar.pool`.
 
   Throws an ExceptionInfo of :magnetar/bulkhead-full for a call that has waited for its :timeout.
 
@@ -432,7 +433,8 @@
   Example:
 
     (def two (bulkhead {:max 2}))
-    (call two fetch url)"
+    (call two fetch url)
+    @two ;=> {:max 2, :running 1, :waiting 0}"
   [{:keys [max timeout] :or {timeout :infinity} :as options}]
   (arguments/options "bulkhead" [:max :timeout] options)
   (let [running (channel/chan {:size (arguments/whole :max max Integer/MAX_VALUE)})]
