@@ -1,5 +1,7 @@
 (ns magnetar.agent
-  "Agents as Elixir means them: a process that keeps a state, and calls the functions that it is sent on it, one after the other.
+  "Agents, as in Elixir: processes that keep a state and apply functions to it.
+
+  They apply the functions that they are sent one after the other.
 
     (agent/start-link (fn [] {}) {:name :settings})
     (agent/update :settings #(assoc % :lang :en))
@@ -10,10 +12,15 @@
   stop    stop
   also    run-agents-on-fibers, for the agents of Clojure
 
-  It is a server without a behaviour to write, supervised like one: {:id :settings :start [agent/start-link load {:name :settings}]}. Unlike an
-  agent of Clojure (`clojure.core/agent`, which this namespace does not hide), who updates it waits, so it cannot be flooded; a function that
-  throws ends it, so that a supervisor starts it anew; and it has a name. Functions run in the agent: while one is at work the others wait. If nothing
-  has to be supervised, an atom is less. Names are those of Elixir's module Agent."
+  An agent is a server that needs no behaviour. It is supervised like one: {:id :settings :start
+  [agent/start-link load {:name :settings}]}.
+
+  It differs from an agent of Clojure (`clojure.core/agent`, which this namespace does not hide). The caller
+  of `update` waits, so the agent cannot be flooded. A function that throws ends it, so that a supervisor
+  starts a new one. It has a name.
+
+  Functions run in the agent: while one runs the others wait. If nothing has to be supervised, an atom is
+  simpler. The names follow Elixir's module Agent."
   (:refer-clojure :exclude [cast get update])
   (:require
    [magnetar.gen-server :as gs]
@@ -58,14 +65,22 @@
 ;; ---- start and stop
 
 (defn start-link
-  "Starts an agent, linked to this process, with the value of (f) as its state: [:ok pid].
+  "Starts an agent, linked to this process, with the value of (f) as its state.
 
-  Waits for f, which runs in the agent; [:error why] if it fails. Options and failures as `magnetar.gen-server/start-link`: :name, :timeout,
-  :debug, :hosting, :spawn-opt.
+  f runs in the agent.
+
+  Returns [:ok pid], or [:error why] if f fails; else what `magnetar.gen-server/start-link` returns.
+
+  Blocks until f has returned, at most for :timeout.
+
+  Options:
+    :name, :timeout, :debug, :hosting, :spawn-opt  as in `magnetar.gen-server/start-link`
+
+  Example:
 
     (agent/start-link (fn [] 0) {:name :hits}) ;=> [:ok pid]
 
-  In Elixir: Agent.start_link/2."
+  Elixir: Agent.start_link/2."
   {:elixir "Agent.start_link/2"}
   ([f] (start-link f nil))
   ([f options]
@@ -73,11 +88,15 @@
    (gs/start-link behaviour f options)))
 
 (defn start
-  "Like `start-link`, without a link.
+  "Starts an agent without a link, with the value of (f) as its state.
+
+  Like `start-link` in all else. It may be called outside of processes.
+
+  Example:
 
     (agent/start (fn [] 0)) ;=> [:ok pid]
 
-  In Elixir: Agent.start/2."
+  Elixir: Agent.start/2."
   {:elixir "Agent.start/2"}
   ([f] (start f nil))
   ([f options]
@@ -85,11 +104,24 @@
    (gs/start behaviour f options)))
 
 (defn stop
-  "Ends an agent for the reason, :normal if none is given, and waits until it has: :ok. As `magnetar.gen-server/stop`.
+  "Ends an agent, and waits until it has ended.
+
+  The reason is :normal if none is given.
+
+  Returns :ok.
+
+  Blocks until the agent has ended, at most for :timeout.
+
+  Throws as `magnetar.gen-server/stop`.
+
+  Options:
+    :timeout  how long to wait at most, a duration; :infinity
+
+  Example:
 
     (agent/stop :hits) ;=> :ok
 
-  In Elixir: Agent.stop/3."
+  Elixir: Agent.stop/3."
   {:elixir "Agent.stop/3"}
   ([agent] (gs/stop agent))
   ([agent reason] (gs/stop agent reason))
@@ -104,44 +136,70 @@
     (request/call (symbol word) agent [word f] timeout options)))
 
 (defn get
-  "The value of (f state), computed in the agent.
+  "Returns the value of (f state), computed in the agent.
 
-  Waits for it, {:timeout ms}, 5000 if left out; throws, and takes :else, as `magnetar.gen-server/call`. If f throws, the agent dies of it. Take out of the
-  state what is needed there, and work on it here: the agent is busy as long as f runs.
+  The agent is busy while f runs. So f should only select what is needed of the state, and the caller should
+  do the work. If f throws, the agent dies of it.
+
+  Blocks until f has returned, at most for :timeout.
+
+  Throws as `magnetar.gen-server/call`.
+
+  Options:
+    :timeout  how long to wait at most, a duration; 5000 ms
+    :else     what to return when time runs out
+
+  Example:
 
     (agent/get :hits identity) ;=> 17
 
-  In Elixir: Agent.get/3."
+  Elixir: Agent.get/3."
   {:elixir "Agent.get/3"}
   ([agent f] (get agent f nil))
   ([agent f options] (ask ::get agent f options)))
 
 (defn update
-  "Makes (f state) the state, in the agent: :ok, when it is done. Waits and fails as `get`.
+  "Makes (f state) the new state, and returns :ok when that is done.
+
+  Blocks, throws and takes options as `get`. f runs in the agent; if it throws, the agent dies of it.
+
+  Example:
 
     (agent/update :hits inc) ;=> :ok
 
-  In Elixir: Agent.update/3."
+  See also `cast`.
+
+  Elixir: Agent.update/3."
   {:elixir "Agent.update/3"}
   ([agent f] (update agent f nil))
   ([agent f options] (ask ::update agent f options)))
 
 (defn get-and-update
-  "Returns the first of [value state] that (f state) gives; the second is the state from now on. Waits and fails as `get`.
+  "Replaces the state and returns a value: (f state) gives [value new-state].
+
+  Blocks, throws and takes options as `get`. f runs in the agent; if it throws, the agent dies of it.
+
+  Example:
 
     (agent/get-and-update :hits (fn [n] [n 0])) ;=> 18
 
-  In Elixir: Agent.get_and_update/3."
+  Elixir: Agent.get_and_update/3."
   {:elixir "Agent.get_and_update/3"}
   ([agent f] (get-and-update agent f nil))
   ([agent f options] (ask ::get-and-update agent f options)))
 
 (defn cast
-  "Lets the agent make (f state) its state some time; returns :ok at once, also if there is no such agent.
+  "Lets the agent make (f state) its new state, without waiting, and returns :ok.
+
+  Returns :ok also if there is no such agent.
+
+  Example:
 
     (agent/cast :hits inc) ;=> :ok
 
-  In Elixir: Agent.cast/2."
+  See also `update`.
+
+  Elixir: Agent.cast/2."
   {:elixir "Agent.cast/2"}
   [agent f]
   (check "cast" f "(agent/cast pid inc)")
@@ -150,8 +208,16 @@
 ;; ---- agents of Clojure
 
 (defn run-agents-on-fibers
-  "Runs the actions that `send-off` sends to Clojure's agents on fibers from now on, each on one of its own; returns nil.
+  "Runs the actions that `send-off` sends to Clojure's agents on fibers.
 
-    (agent/run-agents-on-fibers)"
+  Each action has a fiber of its own, in the whole program and from now on.
+
+  Returns nil.
+
+  Example:
+
+    (agent/run-agents-on-fibers)
+
+  Clojure: clojure.core/set-agent-send-off-executor!."
   []
   (fibers/run-agents))

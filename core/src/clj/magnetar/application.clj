@@ -1,5 +1,7 @@
 (ns magnetar.application
-  "Applications: trees of processes that start and stop as one, in an order that follows from what they need of each other.
+  "Applications: trees of processes that start and stop as a unit.
+
+  They start in an order that follows from their dependencies.
 
     (application/run [{:name :store :start {:children [{:id :db :start [gs/start-link 'my.db nil]}]}}
                       {:name :shop :applications [:store] :env {:port 8080} :start {:children [..]}}])
@@ -11,19 +13,23 @@
 
   The spec of an application is a map:
 
-  :name          a keyword or symbol
-  :start         the spec of a supervisor, see `magnetar.supervisor`; or [f & args], or f, which starts a process linked to it and returns
-                 [:ok pid], [:ok pid state], the pid or [:error why]. Without it the application is a name that others depend on, with its :env
-  :applications  names of those that have to run before
-  :optional-applications    names of those that have to run before if they are loaded
-  :included-applications    specs that are loaded with this one; its own tree starts what is in them
-  :env           a map of what can be configured, with its defaults
-  :prep-stop     a function of the state that start returned, called before the tree is stopped, whose value is the state then
-  :stop          a function of the state, called once the tree has ended
-  :description :vsn    for humans
+  :name                   a keyword or symbol
+  :start                  the spec of a supervisor, see `magnetar.supervisor`; or [f & args], or f. A function
+                          starts a process linked to it and returns [:ok pid], [:ok pid state], the pid or
+                          [:error why]. Without :start the application is a name that others depend on, with
+                          its :env
+  :applications           names of applications that have to run before
+  :optional-applications  names of applications that have to run before if they are loaded
+  :included-applications  specs that are loaded with this one; its own tree starts what is in them
+  :env                    a map of what can be configured, with its defaults
+  :prep-stop              a function of the state that the start returned, called before the tree is stopped.
+                          It returns the state that :stop gets
+  :stop                   a function of the state, called once the tree has ended
+  :description :vsn       for humans
 
-  An application starts in one of three ways. When the tree of a :permanent one ends, whatever for, all the others are stopped as well; of a
-  :transient one, if it did not end for :normal; of a :temporary one nobody but the log hears. Names are those of Erlang's module application."
+  An application has one of three types. When the tree of a :permanent one ends, for any reason, all the other
+  applications are stopped as well. The end of a :transient one does so unless its reason is :normal. The end
+  of a :temporary one is only logged. The names follow Erlang's module application."
   (:refer-clojure :exclude [load])
   (:require
    [magnetar.actor :as actor]
@@ -45,7 +51,7 @@
 ;; ---- applications
 
 (defn- call-of
-  "The :start of a spec as a vector of a function and its arguments; nil if there is none."
+  "The :start of a spec as a vector of a function and its arguments; nil if it has no :start."
   [start]
   (cond
     (map? start) [supervisor/start-link start]
@@ -53,21 +59,26 @@
     :else [start]))
 
 (defn- with-calls
-  "The spec, and those that it includes, with each :start as a call."
+  "The spec and the specs that it includes, with each :start as a call."
   [spec]
   (-> spec
       (update :start call-of)
       (update :included #(mapv with-calls %))))
 
 (defn load
-  "Makes an application known, with those that it includes: :ok, or [:error [:already-loaded name]].
+  "Makes an application known, with the applications that it includes.
 
-  Throws an IllegalArgumentException if the spec is wrong. Its `ex-data` has :magnetar/reason, which is :magnetar/bad-application-spec or that
-  of the supervisor below, :path (where the flaw is, as [:start :children 1 :restart]), :value, :why and :meant.
+  Returns :ok, or [:error [:already-loaded name]].
+
+  Throws an IllegalArgumentException if the spec is wrong. Its `ex-data` has :magnetar/reason, which is
+  :magnetar/bad-application-spec or the reason of the supervisor spec below it. Other keys are :path (where
+  the flaw is, as [:start :children 1 :restart]), :value, :why and :meant.
+
+  Example:
 
     (application/load {:name :shop :env {:port 8080}}) ;=> :ok
 
-  In Erlang: application:load/1."
+  Erlang: application:load/1."
   {:erlang "application:load/1"}
   [spec]
   (let [{:keys [name] :as checked} (specs/application spec)]
@@ -76,11 +87,15 @@
       (do (loaded/put-spec (with-calls checked)) :ok))))
 
 (defn unload
-  "Forgets an application and its environment: :ok, [:error [:running name]] or [:error [:not-loaded name]].
+  "Removes an application and its environment from the loaded ones.
+
+  Returns :ok, [:error [:running name]] or [:error [:not-loaded name]].
+
+  Example:
 
     (application/unload :shop) ;=> :ok
 
-  In Erlang: application:unload/1."
+  Erlang: application:unload/1."
   {:erlang "application:unload/1"}
   [name]
   (controller/ask [:unload name]))
@@ -89,11 +104,13 @@
   {:name name :description description :vsn vsn})
 
 (defn loaded-applications
-  "The applications that are known, each {:name :description :vsn}, by name.
+  "Returns the loaded applications, each {:name :description :vsn}, sorted by name.
+
+  Example:
 
     (application/loaded-applications) ;=> [{:name :shop :description nil :vsn nil}]
 
-  In Erlang: application:loaded_applications/0."
+  Erlang: application:loaded_applications/0."
   {:erlang "application:loaded_applications/0"}
   []
   (mapv shown (sort-by (comp str :name) (vals (loaded/specs)))))
@@ -131,15 +148,30 @@
         (do (loaded/put-spec (with-calls spec)) [:ok name])))))
 
 (defn start
-  "Starts an application, given by name or by its spec; waits until its tree is up: :ok.
+  "Starts an application, given by name or by its spec.
 
-  [:error [:already-started name]], [:error [:not-started dependency]], [:error [:not-loaded name]], [:error [why start]] if its start
-  returned [:error why], [:error [:bad-return [start value]]] if that returned or threw something else. Throws as `load` if the spec is wrong.
-  The type is :temporary if none is given. The tree starts in a process of its own, without context values and bindings of the caller.
+  The type is :permanent, :transient or :temporary, which is the default. The tree starts in a process of its
+  own, without context values and bindings of the caller.
+
+  Returns :ok, or one of these values:
+
+    [:error [:already-started name]]      it runs already
+    [:error [:not-started dependency]]    an application that it needs does not run
+    [:error [:not-loaded name]]           no application of that name is loaded
+    [:error [why start]]                  its start returned [:error why]
+    [:error [:bad-return [start value]]]  its start threw, or returned something else
+
+  Blocks until the tree has started.
+
+  Throws an IllegalArgumentException if the spec is wrong, as `load`, or if the type is.
+
+  Example:
 
     (application/start :shop :permanent) ;=> :ok
 
-  In Erlang: application:start/1,2."
+  See also `ensure-all-started`, `run`.
+
+  Erlang: application:start/1,2."
   {:erlang "application:start/2"}
   ([application] (start application :temporary))
   ([application type]
@@ -150,11 +182,17 @@
        outcome))))
 
 (defn stop
-  "Stops an application, and waits until its tree has ended: :ok, or [:error [:not-started name]]. Those that depend on it go on.
+  "Stops an application; applications that depend on it go on.
+
+  Returns :ok, or [:error [:not-started name]].
+
+  Blocks until its tree has ended.
+
+  Example:
 
     (application/stop :shop) ;=> :ok
 
-  In Erlang: application:stop/1."
+  Erlang: application:stop/1."
   {:erlang "application:stop/1"}
   [name]
   (check-name "stop" name)
@@ -164,11 +202,15 @@
   (and (vector? outcome) (= :already-started (first (second outcome)))))
 
 (defn ensure-started
-  "Starts an application unless it runs: :ok, or [:error why] as `start`.
+  "Starts an application unless it runs.
+
+  Returns :ok, or [:error why] as `start`.
+
+  Example:
 
     (application/ensure-started :shop) ;=> :ok
 
-  In Erlang: application:ensure_started/1,2."
+  Erlang: application:ensure_started/1,2."
   {:erlang "application:ensure_started/2"}
   ([application] (ensure-started application :temporary))
   ([application type]
@@ -190,15 +232,22 @@
                   [:error [name (second outcome)]]))))))
 
 (defn ensure-all-started
-  "Starts applications, and before them all that they depend on, unless they run: [:ok names], those that it has started, in their order.
+  "Starts applications unless they run, and before them all that they depend on.
 
-  x is the name of a loaded application, or a vector of names. If one does not start, those that this call has started are stopped again:
-  [:error [name why]]. [:error [:application-spec flaw]] if one is not loaded, or if they depend on each other in a cycle, which is named;
-  the flaw is a map with :why, :path (where it is), :value, :meant and :message.
+  x is the name of a loaded application, or a vector of names.
+
+  Returns [:ok names], the applications that it has started, in their order. If one does not start, those that
+  this call has started are stopped again: [:error [name why]]. If one is not loaded, or the dependencies form
+  a cycle: [:error [:application-spec flaw]]. The flaw is a map with :why, :path (where it is), :value, :meant
+  and :message, which names the cycle.
+
+  Blocks until all trees have started.
+
+  Example:
 
     (application/ensure-all-started :shop) ;=> [:ok [:store :shop]]
 
-  In Erlang: application:ensure_all_started/1,2."
+  Erlang: application:ensure_all_started/1,2."
   {:erlang "application:ensure_all_started/2"}
   ([x] (ensure-all-started x :temporary))
   ([x type]
@@ -211,11 +260,15 @@
        outcome))))
 
 (defn which-applications
-  "The applications that run, in the order of their start: each {:name :type :description :vsn}.
+  "Returns the applications that run, in the order of their start, as maps.
+
+  Each is {:name :type :description :vsn}.
+
+  Example:
 
     (application/which-applications) ;=> [{:name :shop :type :permanent :description nil :vsn nil}]
 
-  In Erlang: application:which_applications/0, in the other order."
+  Erlang: application:which_applications/0, in the other order."
   {:erlang "application:which_applications/0"}
   []
   (let [specs (loaded/specs)]
@@ -224,11 +277,17 @@
            (merge {:name name :type type :description nil :vsn nil} (select-keys (specs name) [:description :vsn]))))))
 
 (defn get-application
-  "[:ok name] of the application that this process, or the one with the pid, belongs to by its group leader; nil if to none.
+  "Returns the application that a process belongs to, by default this process.
+
+  It is found by the group leader of the process.
+
+  Returns [:ok name], or nil if the process belongs to no application.
+
+  Example:
 
     (application/get-application) ;=> [:ok :shop]
 
-  In Erlang: application:get_application/0,1."
+  Erlang: application:get_application/0,1."
   {:erlang "application:get_application/1"}
   ([] (get-application (actor/self)))
   ([pid]
@@ -244,12 +303,16 @@
 ;; ---- environment
 
 (defn get-env
-  "[:ok value] of a key in the environment of an application, or nil; with a default the value or the default.
+  "Returns the value of a key in the environment of an application.
+
+  Returns [:ok value] or nil; with a default, the value or the default.
+
+  Example:
 
     (application/get-env :shop :port)     ;=> [:ok 8080]
     (application/get-env :shop :host \"::\") ;=> \"::\"
 
-  In Erlang: application:get_env/2,3."
+  Erlang: application:get_env/2,3."
   {:erlang "application:get_env/3"}
   ([application key]
    (when-some [found (find (loaded/env application) key)]
@@ -258,21 +321,27 @@
    (get (loaded/env application) key default)))
 
 (defn get-all-env
-  "The environment of an application, a map.
+  "Returns the environment of an application, a map.
+
+  Example:
 
     (application/get-all-env :shop) ;=> {:port 8080}
 
-  In Erlang: application:get_all_env/1."
+  Erlang: application:get_all_env/1."
   {:erlang "application:get_all_env/1"}
   [application]
   (loaded/env application))
 
 (defn put-env
-  "Sets a key in the environment of an application, which need not be loaded yet; it counts more than what the spec says. Returns :ok.
+  "Sets a key in the environment of an application, and returns :ok.
+
+  The application need not be loaded yet. The value takes precedence over the spec.
+
+  Example:
 
     (application/put-env :shop :port 80)
 
-  In Erlang: application:set_env/3,4."
+  Erlang: application:set_env/3,4."
   {:erlang "application:set_env/3"}
   [application key value]
   (check-name "put-env" application)
@@ -280,11 +349,13 @@
   :ok)
 
 (defn unset-env
-  "Takes a key out of the environment of an application; returns :ok.
+  "Removes a key from the environment of an application, and returns :ok.
+
+  Example:
 
     (application/unset-env :shop :port)
 
-  In Erlang: application:unset_env/2."
+  Erlang: application:unset_env/2."
   {:erlang "application:unset_env/2"}
   [application key]
   (check-name "unset-env" application)
@@ -294,9 +365,13 @@
 ;; ---- a program
 
 (defn set-end-hook
-  "Adds a hook of ends in place of the one that this has added before, which it returns; nil adds none.
+  "Adds an end hook in place of the one that this function added before.
 
   Deprecated: `magnetar.report/add-hook` takes several of them.
+
+  Returns the hook that was there; nil as an argument adds none.
+
+  Example:
 
     (application/set-end-hook nil) ; (report/remove-hook :end f)"
   {:deprecated "0.2"}
@@ -304,20 +379,37 @@
   (hooks/set-one :end f))
 
 (defn run
-  "Runs a program of applications: starts them, keeps the JVM alive, and stops them in reverse order when it is told to; then ends the JVM.
+  "Runs a program of applications until it is told to stop, then ends the JVM.
 
-  x is a spec, a name of what is loaded, or a vector of both; what these depend on has to be among them, or loaded. All are :permanent. It is told
-  to by SIGTERM, by SIGINT (Ctrl-C), by `shutdown`, by an application that ends on its own, or by System/exit. The second signal halts the JVM at once.
-  The status is 0 if all stopped in order, that of `shutdown`, 1 if an application did not start, ended on its own, or did not stop in time; 128
-  and the number of the signal for the second one. What went wrong is a report, as those of supervisors; one that did not stop in time is
-  named, with the processes that it waits for and where they are. Waits for ever otherwise; call it from -main, in no fiber. Options:
+  x is a spec, the name of a loaded application, or a vector of both. Their dependencies have to be among
+  them, or loaded. All are :permanent. It starts them, keeps the JVM alive, and stops them in reverse order.
+  Call it from -main, in no fiber.
 
-    :stop-timeout  how long all of them may take to stop; 30000
-    :exit          a function of the status, called at the end; System/exit. With `identity`, run returns the status
+  SIGTERM, SIGINT (Ctrl-C), `shutdown`, System/exit, and an application that ends on its own tell it to stop.
+  A second signal halts the JVM at once. The exit status is one of these:
+
+    0                          all stopped in order
+    1                          an application did not start, ended on its own, or did not stop in time
+    the status of `shutdown`   it was given there
+    128 + the signal's number  after a second signal
+
+  A failure is reported, as the failures of supervisors are. The report of an application that did not stop in
+  time names the processes that it waits for, and where they are.
+
+  Blocks until the program ends.
+
+  Options:
+    :stop-timeout  how long all applications together may take to stop, a duration; 30000 ms
+    :exit          a function of the status, called at the end; System/exit. With `identity`, run returns the
+                   status
+
+  Example:
 
     (defn -main [& args] (application/run {:name :shop :start {:children [..]}}))
 
-  In Erlang: a release, and init:stop/1."
+  See also `shutdown`.
+
+  Erlang: a release, and init:stop/1."
   ([x] (run x nil))
   ([x {:keys [stop-timeout exit] :or {stop-timeout 30000 exit program/exit} :as options}]
    (arguments/options "run" [:stop-timeout :exit] options)
@@ -330,12 +422,18 @@
                  :exit exit})))
 
 (defn shutdown
-  "Tells the program that is in `run` to stop, and to end with the status, 0 if none is given; returns :ok at once, or nil if there is no such program.
-  While it stops already, the status is that of the last call: so a `terminate` that could not write its result says so.
+  "Tells the program in `run` to stop and to end with the status, by default 0.
+
+  While the program is stopping already, the status of the last call counts. So a `terminate` that could not
+  write its result can say so.
+
+  Returns :ok at once, or nil if there is no such program.
+
+  Example:
 
     (application/shutdown)
 
-  In Erlang: init:stop/0,1."
+  Erlang: init:stop/0,1."
   {:erlang "init:stop/1"}
   ([] (shutdown 0))
   ([status]

@@ -1,5 +1,7 @@
 (ns magnetar.gen-event
-  "Event managers: servers that hand each event to handlers, which come and go while they run.
+  "Event managers: servers that hand each event to handlers.
+
+  Handlers may be added and removed while the manager runs.
 
     (ns my.counter)
     (defn init [n] [:ok n])
@@ -14,27 +16,34 @@
   start     start start-link start-monitor
   handlers  add-handler add-sup-handler swap-handler swap-sup-handler delete-handler which-handlers
   events    notify sync-notify
-  ask       call send-request; its answer is taken with those of `magnetar.gen-server`
+  ask       call send-request; the functions of `magnetar.gen-server` take its answer
   stop      stop
   callback  return
 
-  A handler is a behaviour, a map of functions, a var that holds one, or the symbol of a namespace whose vars are the callbacks; or [behaviour
-  id], where there are several of one. It is known by the symbol of the namespace or the var, or the :name of the map, or [that id]. It has init
-  and handle-event; handle-call, handle-info, terminate, code-change and format-status it may have.
+  A handler is a behaviour: a map of functions, a var that holds one, or the symbol of a namespace whose vars
+  are the callbacks. It may be [behaviour id], so that one behaviour can be there several times. A handler is
+  known by the symbol of the namespace or var, by the :name of the map, or by [that id]. init and handle-event
+  are required; handle-call, handle-info, terminate, code-change and format-status are optional.
 
-    (init argument)             [:ok s]; whatever else is returned is what add-handler returns, and there is no handler
+    (init argument)             [:ok s]; any other value is what add-handler returns, and there is no handler
     (handle-event event s)      [:ok s], :remove-handler, [:swap-handler argument s new-handler its-argument]
     (handle-info message s)     the same; for all other messages
-    (handle-call request s)     [:ok answer s], [:remove-handler answer], [:swap-handler answer argument s new-handler its-argument]
-    (terminate why s)           why is what delete-handler or a swap says, :remove-handler, :stop, [:stop reason] where the process that
-                                supervises it has ended, [:error [:EXIT reason]] after a crash, [:error x] after a wrong return
+    (handle-call request s)     [:ok answer s], [:remove-handler answer],
+                                [:swap-handler answer argument s new-handler its-argument]
+    (terminate why s)           why is one of:
+                                  what delete-handler or a swap says
+                                  :remove-handler, :stop
+                                  [:stop reason] where the process that supervises the handler has ended
+                                  [:error [:EXIT reason]] after a crash
+                                  [:error x] after a wrong return
     (code-change old s extra)   [:ok s]
 
-  Behind a state may stand :hibernate. A handler that fails is removed and reported; the manager and the others go on. Handlers run in the
-  manager, one after the other, the one added last first: one that is slow keeps all waiting.
+  After a state may stand :hibernate. A handler that fails is removed and reported; the manager and the other
+  handlers go on. Handlers run in the manager, one after the other, the one added last first. A slow handler
+  delays all the others.
 
-  If one process is to hear of events, send them to it; where any may subscribe, `magnetar.pg` or a channel with `mult` is less. Names are
-  those of Erlang's module gen_event."
+  If one process needs the events, send them to it. If any process may subscribe, `magnetar.pg` or a channel
+  with `mult` is simpler. The names follow Erlang's module gen_event."
   (:require
    [magnetar.actor :as actor]
    [magnetar.gen-event.handlers :as handlers]
@@ -60,35 +69,49 @@
   (host/start operation 'magnetar.gen-event #(server/begin manager/kind manager-behaviour nil %1 %2) options how))
 
 (defn start-link
-  "Starts an event manager without handlers, linked to this process: [:ok pid].
+  "Starts an event manager without handlers, linked to this process.
 
-  Options are those of `magnetar.gen-server/start-link`; [:error [:already-started pid]] if the :name is taken. When this process ends, so does
-  the manager.
+  The manager ends when this process does.
+
+  Returns [:ok pid], or [:error [:already-started pid]] if the :name is taken.
+
+  Options:
+    :name, :timeout, :debug, :hosting, :spawn-opt  as in `magnetar.gen-server/start-link`
+
+  Example:
 
     (ge/start-link {:name :events}) ;=> [:ok pid]
 
-  In Erlang: gen_event:start_link/0,1,2."
+  Erlang: gen_event:start_link/0,1,2."
   {:erlang "gen_event:start_link/2"}
   ([] (start-link nil))
   ([options] (start-with "start-link" options {:link true})))
 
 (defn start
-  "Like `start-link`, without a link: for a manager that stands alone.
+  "Starts an event manager without a link.
+
+  Like `start-link` in all else. It may be called outside of processes.
+
+  Example:
 
     (ge/start) ;=> [:ok pid]
 
-  In Erlang: gen_event:start/0,1,2."
+  Erlang: gen_event:start/0,1,2."
   {:erlang "gen_event:start/2"}
   ([] (start nil))
   ([options]
    (proc-lib/in-process #(start-with "start" options {}))))
 
 (defn start-monitor
-  "Like `start`, with a monitor: [:ok [pid reference]].
+  "Starts an event manager without a link, and monitors it.
+
+  Returns [:ok [pid reference]]; else what `start` returns.
+
+  Example:
 
     (let [[:ok [pid ref]] (ge/start-monitor)] (receive [:DOWN ref :process _ why] why))
 
-  In Erlang: gen_event:start_monitor/0,1,2."
+  Erlang: gen_event:start_monitor/0,1,2."
   {:erlang "gen_event:start_monitor/2"}
   ([] (start-monitor nil))
   ([options]
@@ -102,28 +125,46 @@
    (request/call 'magnetar.gen-event/call manager request timeout options)))
 
 (defn add-handler
-  "Adds a handler to a manager, and returns what came of its init: :ok, what else it returned, or [:EXIT reason] if it failed.
+  "Adds a handler to a manager and returns the outcome of its init.
 
-  A handler that lacks a callback is refused at once. Handlers of one behaviour may be there several times; give them ids.
+  Several handlers of one behaviour need ids.
+
+  Returns :ok, any other value that init returned, or [:EXIT reason] if init failed.
+
+  Blocks until init has returned.
+
+  Throws an IllegalArgumentException at once if the handler lacks a callback.
+
+  Example:
 
     (ge/add-handler :events 'my.counter 0)        ;=> :ok
     (ge/add-handler :events ['my.counter :two] 0) ;=> :ok
 
-  In Erlang: gen_event:add_handler/3."
+  See also `add-sup-handler`, `delete-handler`.
+
+  Erlang: gen_event:add_handler/3."
   {:erlang "gen_event:add_handler/3"}
   [manager handler argument]
   (ask manager [:add-handler (handlers/spec "add-handler" handler) argument nil] :infinity nil))
 
 (defn add-sup-handler
-  "Like `add-handler`, but the handler goes with this process, and this process hears of its end.
+  "Adds a handler that is supervised by this process.
 
-  When this process ends, the handler's terminate gets [:stop reason]. When the handler is removed, this process gets [:gen-event-EXIT handler
-  why]: :normal, :shutdown where the manager ends, [:swapped new-handler pid], [:EXIT reason] after a crash, or what it wrongly returned.
-  Manager and process are linked.
+  Like `add-handler`, with the difference that manager and process are linked, and each learns of the other's
+  end. When this process ends, the handler's terminate gets [:stop reason]. When the handler is removed, this
+  process gets [:gen-event-EXIT handler why]. why is one of:
+
+    :normal                     the handler was deleted, or removed itself
+    :shutdown                   the manager ends
+    [:swapped new-handler pid]  another handler has taken over
+    [:EXIT reason]              the handler has crashed
+    another value               the handler wrongly returned it
+
+  Example:
 
     (ge/add-sup-handler :events 'my.counter 0) ;=> :ok
 
-  In Erlang: gen_event:add_sup_handler/3."
+  Erlang: gen_event:add_sup_handler/3."
   {:erlang "gen_event:add_sup_handler/3"}
   [manager handler argument]
   (ask manager [:add-handler (handlers/spec "add-sup-handler" handler) argument (actor/self)] :infinity nil))
@@ -132,44 +173,63 @@
   (ask manager [:swap-handler (handlers/known-by operation old) old-argument (handlers/spec operation new) new-argument supervisor] :infinity nil))
 
 (defn swap-handler
-  "Removes an old handler and adds a new one that takes over: :ok, or [:error x] if the init of the new one returned x.
+  "Removes an old handler and adds a new one that takes over.
 
-  The old one's terminate gets old-argument; the new one's init gets [new-argument what-terminate-returned], or [new-argument :error] if there
-  is no such handler. Whoever supervised the old one supervises the new one.
+  The old handler's terminate gets old-argument. The new handler's init gets [new-argument
+  what-terminate-returned], or [new-argument :error] if there is no such old handler. The process that
+  supervised the old handler supervises the new one.
+
+  Returns :ok, or [:error x] if the init of the new handler returned x.
+
+  Blocks until that init has returned.
+
+  Example:
 
     (ge/swap-handler :events 'my.counter :swap 'my.better-counter nil) ;=> :ok
 
-  In Erlang: gen_event:swap_handler/3."
+  Erlang: gen_event:swap_handler/3."
   {:erlang "gen_event:swap_handler/3"}
   [manager old old-argument new new-argument]
   (swap "swap-handler" manager old old-argument new new-argument nil))
 
 (defn swap-sup-handler
-  "Like `swap-handler`, and the new handler is supervised by this process, as by `add-sup-handler`.
+  "Removes an old handler and adds a new one that this process supervises.
+
+  Like `swap-handler` in all else. See `add-sup-handler` for the supervision.
+
+  Example:
 
     (ge/swap-sup-handler :events 'my.counter :swap 'my.better-counter nil) ;=> :ok
 
-  In Erlang: gen_event:swap_sup_handler/3."
+  Erlang: gen_event:swap_sup_handler/3."
   {:erlang "gen_event:swap_sup_handler/3"}
   [manager old old-argument new new-argument]
   (swap "swap-sup-handler" manager old old-argument new new-argument (actor/self)))
 
 (defn delete-handler
-  "Removes a handler; returns what its terminate, which gets the argument, returned; [:error :module-not-found] if it is not there.
+  "Removes a handler and returns what its terminate returned for the argument.
+
+  Returns [:error :module-not-found] if there is no such handler.
+
+  Blocks until terminate has returned.
+
+  Example:
 
     (ge/delete-handler :events 'my.counter :bye)
 
-  In Erlang: gen_event:delete_handler/3."
+  Erlang: gen_event:delete_handler/3."
   {:erlang "gen_event:delete_handler/3"}
   [manager handler argument]
   (ask manager [:delete-handler (handlers/known-by "delete-handler" handler) argument] :infinity nil))
 
 (defn which-handlers
-  "What the handlers of a manager are known by, the one that was added last first.
+  "Returns what the handlers of a manager are known by, the one added last first.
+
+  Example:
 
     (ge/which-handlers :events) ;=> [my.counter]
 
-  In Erlang: gen_event:which_handlers/1."
+  Erlang: gen_event:which_handlers/1."
   {:erlang "gen_event:which_handlers/1"}
   [manager]
   (ask manager [:which-handlers] :infinity nil))
@@ -177,23 +237,37 @@
 ;; ---- events
 
 (defn notify
-  "Hands the event to all handlers of a manager some time; returns :ok at once, also if there is no such manager.
+  "Hands the event to all handlers of a manager without waiting, and returns :ok.
+
+  Returns :ok also if there is no such manager.
+
+  Example:
 
     (ge/notify :events [:user-added 7]) ;=> :ok
 
-  In Erlang: gen_event:notify/2."
+  See also `sync-notify`.
+
+  Erlang: gen_event:notify/2."
   {:erlang "gen_event:notify/2"}
   [manager event]
   (request/cast manager event))
 
 (defn sync-notify
-  "Hands the event to all handlers of a manager; returns :ok when all have handled it.
+  "Hands the event to all handlers of a manager, and waits for them.
 
-  Throws as `magnetar.gen-server/call` does if the manager is dead. So a producer goes no faster than the handlers.
+  So a producer is no faster than the handlers.
+
+  Returns :ok.
+
+  Blocks until all handlers have handled the event.
+
+  Throws as `magnetar.gen-server/call` if the manager is dead.
+
+  Example:
 
     (ge/sync-notify :events [:user-added 7]) ;=> :ok
 
-  In Erlang: gen_event:sync_notify/2."
+  Erlang: gen_event:sync_notify/2."
   {:erlang "gen_event:sync_notify/2"}
   [manager event]
   (ask manager [:sync-notify event] :infinity nil))
@@ -201,14 +275,28 @@
 ;; ---- ask
 
 (defn call
-  "Asks a handler, and returns its answer; [:error :bad-module] if it is not there, [:error :no-handle-call] if it does not answer at all,
-  [:error [:EXIT reason]] if it failed, [:error x] if it wrongly returned x.
+  "Sends the request to a handler, waits for its answer and returns it.
 
-  {:timeout ms} says how long, 5000 if left out. Throws, and takes :else, as `magnetar.gen-server/call` does.
+  Returns an error where there is no answer:
+
+    [:error :bad-module]      the manager has no such handler
+    [:error :no-handle-call]  the handler has no handle-call
+    [:error [:EXIT reason]]   the handler failed
+    [:error x]                the handler wrongly returned x
+
+  Blocks until the answer is there, at most for :timeout.
+
+  Throws as `magnetar.gen-server/call`.
+
+  Options:
+    :timeout  how long to wait at most, a duration; 5000 ms
+    :else     what to return when time runs out
+
+  Example:
 
     (ge/call :events 'my.counter :count) ;=> 1
 
-  In Erlang: gen_event:call/3,4."
+  Erlang: gen_event:call/3,4."
   {:erlang "gen_event:call/4"}
   ([manager handler request] (call manager handler request nil))
   ([manager handler request {:keys [timeout] :or {timeout 5000} :as options}]
@@ -216,33 +304,53 @@
    (ask manager [:call (handlers/known-by "call" handler) request] timeout options)))
 
 (defn send-request
-  "Asks a handler, as `call` does, and returns at once what `magnetar.gen-server/wait-response` and its like take the answer with.
+  "Sends the request to a handler and returns a handle for its answer.
+
+  Takes the same arguments as `call`; fails outside of processes. `magnetar.gen-server/wait-response`,
+  `receive-response` or `check-response` takes the answer.
+
+  Example:
 
     (gs/receive-response (ge/send-request :events 'my.counter :count)) ;=> [:reply 1]
 
-  In Erlang: gen_event:send_request/3."
+  Erlang: gen_event:send_request/3."
   {:erlang "gen_event:send_request/3"}
   [manager handler request]
   (request/send-request manager [:call (handlers/known-by "send-request" handler) request]))
 
 (defn return
-  "Leaves the callback that runs now, from however deep, with this as what it returns. Throws, so `finally` blocks run.
+  "Leaves the running callback at any depth, with this value as its return value.
+
+  Works by a throw, so `finally` blocks run.
+
+  Example:
 
     (ge/return :remove-handler)
 
-  In Erlang: throw/1 in a callback."
+  Erlang: throw/1 in a callback."
   {:erlang "erlang:throw/1"}
   [value]
   (throw (Return. value)))
 
 (defn stop
-  "Asks a manager to end for the reason, :normal if none is given, and waits until it has: :ok. The terminate of each handler gets :stop.
+  "Asks a manager to end, and waits until it has.
 
-  {:timeout ms} says how long. Throws as `magnetar.gen-server/stop` does.
+  The reason is :normal if none is given. The terminate of each handler gets :stop.
+
+  Returns :ok.
+
+  Blocks until the manager has ended, at most for :timeout.
+
+  Throws as `magnetar.gen-server/stop`.
+
+  Options:
+    :timeout  how long to wait at most, a duration; :infinity
+
+  Example:
 
     (ge/stop :events) ;=> :ok
 
-  In Erlang: gen_event:stop/1,3."
+  Erlang: gen_event:stop/1,3."
   {:erlang "gen_event:stop/3"}
   ([manager] (stop manager :normal nil))
   ([manager reason] (stop manager reason nil))

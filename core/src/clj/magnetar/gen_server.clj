@@ -1,5 +1,5 @@
 (ns magnetar.gen-server
-  "Servers: processes with a state, that answer calls and handle messages one at a time.
+  "Servers: processes with a state, which handle calls and messages one at a time.
 
     (ns my.counter)
     (defn init [n] [:ok n])
@@ -15,23 +15,24 @@
   stop      stop
   callback  return
 
-  A behaviour is a map of functions, a var that holds one, or the symbol of a namespace whose vars are the callbacks. A server needs init,
-  and handle-call and handle-cast for what it is asked: a call or a cast without its callback ends the server for
-  the reason [:undef ..], as in Erlang. handle-info, handle-continue, terminate, code-change and format-status it may
-  have. Redefine a var, and the next message is handled by what it is then.
+  A behaviour is a map of functions, a var that holds one, or the symbol of a namespace whose vars are the
+  callbacks. init is required. A call or a cast without its callback ends the server with the reason [:undef
+  ..], as in Erlang. The callbacks handle-info, handle-continue, terminate, code-change and format-status are
+  optional. If a callback's var is redefined, the next message is handled by the new definition.
 
     (init argument)                    [:ok s], [:stop why], [:error why] or :ignore
     (handle-call request from s)       [:reply v s], [:noreply s], [:stop why s], [:stop why v s]
     (handle-cast request s)            [:noreply s], [:stop why s]
     (handle-info message s)            as handle-cast; for all other messages, and :timeout
     (handle-continue x s)              as handle-cast; right after a callback that returned [:continue x]
-    (terminate reason s)               at the end, but for exit signals that are not trapped
+    (terminate reason s)               at the end, except after an exit signal that is not trapped
     (code-change old s extra)          [:ok s]
-    (format-status status)             status, a map with :state :message :reason :log, as others may see it
+    (format-status status)             a map with :state :message :reason :log, as reports and sys may show it
 
-  Behind a state in :ok, :reply and :noreply may stand a timeout, :hibernate or [:continue x].
+  After the state in :ok, :reply and :noreply a callback may add a timeout, :hibernate or [:continue x].
 
-  If you need no process, you need no server: a function, an atom or a lock is less. Names are those of Erlang's module gen_server."
+  A state that needs no process needs no server: a function, an atom or a lock is simpler. The names follow
+  Erlang's module gen_server."
   (:refer-clojure :exclude [cast])
   (:require
    [magnetar.actor :as actor]
@@ -72,62 +73,95 @@
     (host/start operation (.-label behaviour) #(server/begin kind behaviour argument %1 %2) (dissoc given :shed) how)))
 
 (defn start-link
-  "Starts a server, linked to this process, and waits until its init has returned: [:ok pid].
+  "Starts a server, linked to this process, and waits until its init has returned.
 
-  [:error why] if init returned [:stop why] or [:error why] or failed, [:error [:already-started pid]] if the name is taken, :ignore if init
-  returned that; then the process is dead, nothing of it is in the mailbox, and a caller that does not trap exits dies with it, unless its
-  reason is :normal. Fails at once if `init` is missing, or a callback is misspelt. Options:
+  Returns [:ok pid], or without a server one of these values:
 
-  :name       a keyword or symbol, [:global name], or [:via registry name], where a registry is a namespace or map with register-name,
-              unregister-name and whereis-name
-  :timeout    how long init may take; [:error :timeout] after that, and the server is killed
-  :debug      a list of :trace, :statistics, :log or [:log n], see `magnetar.sys`
-  :hosting    :threaded (the default), or :activated: while it waits for a message the server has no thread; the next message starts one
-  :spawn-opt  options of `magnetar.actor/spawn-opt`, except :monitor
-  :shed       {:target ms :interval ms}, 20 and 200 where they are left out: refuses calls that have waited for too long. While
-              the shortest wait in the mailbox was above :target for an :interval, calls that have waited for twice the :target
-              throw :magnetar/overloaded in their callers. A call whose caller has given up is dropped. `magnetar.sys/get-status`
-              counts them. Requests of `send-request`, casts and messages are never refused. In Erlang: the library sbroker
+    [:error why]                     init returned [:stop why] or [:error why], or failed
+    [:error [:already-started pid]]  the name is taken
+    [:error :timeout]                init took longer than :timeout, and the server was killed
+    :ignore                          init returned :ignore
+
+  The process is dead then, and nothing of it stays in the mailbox. A caller that does not trap exits dies
+  with it, unless its reason is :normal.
+
+  Blocks until init has returned, at most for :timeout.
+
+  Throws an IllegalArgumentException at once if init is missing, or a callback or an option is misspelt.
+
+  Options:
+    :name       a keyword or symbol, [:global name], or [:via registry name]. A registry is a namespace or map
+                with register-name, unregister-name and whereis-name
+    :timeout    how long init may take, a duration; :infinity
+    :debug      a list of :trace, :statistics, :log or [:log n], see `magnetar.sys`
+    :hosting    :threaded (the default) or :activated. An :activated server has no thread while it waits for a
+                message
+    :spawn-opt  options of `magnetar.actor/spawn-opt`, except :monitor and :name
+    :shed       {:target duration :interval duration}, 20 and 200 ms where left out: refuses calls that have
+                waited for too long
+
+  A server with :shed is overloaded once the shortest wait in its mailbox was above :target for an :interval.
+  Calls that have waited for twice the :target then throw :magnetar/overloaded in their callers. A call whose
+  caller has given up is dropped. `magnetar.sys/get-status` counts both. Requests of `send-request`, casts and
+  messages are never refused. (Erlang has the library sbroker for this.)
+
+  Example:
 
     (gs/start-link 'my.counter 0 {:name :counter}) ;=> [:ok pid]
 
-  In Erlang: gen_server:start_link/3,4."
+  See also `start`, `start-monitor`, `magnetar.supervisor`.
+
+  Erlang: gen_server:start_link/3,4."
   {:erlang "gen_server:start_link/4"}
   ([behaviour argument] (start-link behaviour argument nil))
   ([behaviour argument options]
    (start-with "start-link" behaviour argument options {:link true})))
 
 (defn start
-  "Like `start-link`, without a link: for a server that stands alone.
+  "Starts a server without a link and waits until its init has returned.
+
+  Like `start-link` in all else. It may be called outside of processes.
+
+  Example:
 
     (gs/start 'my.counter 0) ;=> [:ok pid]
 
-  In Erlang: gen_server:start/3,4."
+  Erlang: gen_server:start/3,4."
   {:erlang "gen_server:start/4"}
   ([behaviour argument] (start behaviour argument nil))
   ([behaviour argument options]
    (proc-lib/in-process #(start-with "start" behaviour argument options {}))))
 
 (defn start-monitor
-  "Like `start`, with a monitor: [:ok [pid reference]].
+  "Starts a server without a link, and monitors it.
+
+  Returns [:ok [pid reference]]; else what `start` returns.
+
+  Example:
 
     (let [[:ok [pid ref]] (gs/start-monitor 'my.counter 0)] (receive [:DOWN ref :process _ why] why))
 
-  In Erlang: gen_server:start_monitor/3,4."
+  Erlang: gen_server:start_monitor/3,4."
   {:erlang "gen_server:start_monitor/4"}
   ([behaviour argument] (start-monitor behaviour argument nil))
   ([behaviour argument options]
    (host/monitored (start-with "start-monitor" behaviour argument options {:keep-monitor true}))))
 
 (defn enter-loop
-  "Makes this process, which `proc-lib` has started, a server with the state; never returns.
+  "Makes this process, which `proc-lib` has started, a server with the state.
 
-  Options: :name, a name that this process has, under which it is known in reports; :debug; and :action, what may
-  stand behind the state of an init. Exits for :process-not-registered if the name is not its own.
+  Never returns. Exits for :process-not-registered if this process does not have the :name.
+
+  Options:
+    :name    a name that this process has; reports show it
+    :debug   as in `start-link`
+    :action  what may stand after the state of an init
+
+  Example:
 
     (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (gs/enter-loop 'my.counter 0)))
 
-  In Erlang: gen_server:enter_loop/3,4,5."
+  Erlang: gen_server:enter_loop/3,4,5."
   {:erlang "gen_server:enter_loop/3"}
   ([behaviour state] (enter-loop behaviour state nil))
   ([behaviour state options]
@@ -141,17 +175,37 @@
 ;; ---- ask
 
 (defn call
-  "Sends the request to a server and waits for the answer, which it returns.
+  "Sends the request to a server, waits for the answer and returns it.
 
-  {:timeout ms} says how long, 5000 if left out; a late answer is dropped. If none comes in time, throws a magnetar.TimeoutException, whose
-  :doing is what the server was about, or returns :else if that is given. Throws an ExceptionInfo with :reason and :call if the server dies
-  (its reason), is dead or has no such name (:noproc), sheds the call (:overloaded, with :waited-ms), is this process (:calling-self), or waits
-  for this process itself (:call-cycle). A process that dies of it has the reason [reason call], where call is [module function arguments].
-  Outside of processes too.
+  A thread that is not a process becomes one for the time of the call. A late answer is dropped.
+
+  Blocks until the answer is there, at most for :timeout.
+
+  Throws a magnetar.TimeoutException when time runs out and there is no :else. Its :doing says what the server
+  was doing. Throws an ExceptionInfo with :reason and :call if the call fails, with one of these reasons:
+
+    the server's reason  the server has died meanwhile
+    :noproc              the server is dead, or no process has the name
+    :overloaded          the server sheds the call; :waited-ms says how long it had waited
+    :calling-self        the server is this process
+    [:call-cycle pids]   the server waits for this process, directly or through others
+
+  A process that does not catch the exception exits with the reason [reason call], where call is [module
+  function arguments].
+
+  Cancellation: cancelled or interrupted, it throws; the server may handle the request all the same.
+
+  Options:
+    :timeout  how long to wait at most, a duration; 5000 ms
+    :else     what to return when time runs out
+
+  Example:
 
     (gs/call :counter :get {:timeout 1000}) ;=> 5
 
-  In Erlang: gen_server:call/2,3."
+  See also `cast`, `send-request`, `reply`.
+
+  Erlang: gen_server:call/2,3."
   {:erlang "gen_server:call/3"}
   ([server request] (request/call server request 5000 nil))
   ([server request {:keys [timeout] :or {timeout 5000} :as options}]
@@ -159,48 +213,72 @@
    (request/call server request timeout options)))
 
 (defn cast
-  "Sends the request to a server, to be handled some time; returns :ok at once, also if there is no such server. In a dosync it is sent at the commit.
+  "Sends the request to a server without waiting for it, and returns :ok.
+
+  Returns :ok also if there is no such server. In a dosync the request is sent at the commit.
+
+  Example:
 
     (gs/cast :counter 5) ;=> :ok
 
-  In Erlang: gen_server:cast/2."
+  Erlang: gen_server:cast/2."
   {:erlang "gen_server:cast/2"}
   [server request]
   (request/cast server request))
 
 (defn reply
-  "Answers the call that handle-call was given `from` of; from any process, then or later. Returns :ok.
+  "Answers the call whose handle-call was given `from`, and returns :ok.
 
-  `from` is [pid tag]. An answer that is not waited for any more is dropped. If the tag never was an alias, as in a
-  request that a program has made by hand, the process gets [tag value].
+  Any process may answer, during the callback or later. `from` is [pid tag]. An answer that is not awaited any
+  more is dropped. A request that a program made by hand may have a tag that never was an alias. Then the
+  process gets [tag value].
+
+  Example:
 
     (gs/reply from :done)
 
-  In Erlang: gen_server:reply/2."
+  Erlang: gen_server:reply/2."
   {:erlang "gen_server:reply/2"}
   [from value]
   (request/reply from value))
 
 (defn send-request
-  "Sends the request to a server, as `call` does, and returns at once what `wait-response` takes the answer with.
+  "Sends the request to a server and returns a handle for its answer.
+
+  Takes the same addresses as `call`; fails outside of processes. `wait-response`, `receive-response` or
+  `check-response` takes the answer.
+
+  Example:
 
     (let [a (gs/send-request s :a), b (gs/send-request s :b)]
       [(gs/wait-response a) (gs/wait-response b)])
 
-  In Erlang: gen_server:send_request/2."
+  Erlang: gen_server:send_request/2."
   {:erlang "gen_server:send_request/2"}
   [server request]
   (request/send-request server request))
 
 (defn wait-response
-  "Waits for the answer to a request of this process, once: [:reply value], or [:error [reason server]] if the server is dead.
+  "Waits for the answer to a request of this process, which is handed out once.
 
-  With {:timeout ms} it waits so long at most, and then throws a TimeoutException, or returns :else if that is given. The request stays,
-  and may be waited for again; {:timeout 0 :else x} polls.
+  Returns [:reply value], or [:error [reason server]] if the server is dead.
+
+  Blocks until the answer is there, at most for :timeout.
+
+  Throws a magnetar.TimeoutException when time runs out and there is no :else. The request stays, and may be
+  waited for again.
+
+  Options:
+    :timeout  how long to wait at most, a duration; :infinity
+    :else     what to return when time runs out; {:timeout 0 :else x} polls
+
+  Example:
 
     (gs/wait-response request {:timeout 100}) ;=> [:reply 5]
 
-  In Erlang: gen_server:wait_response/2."
+  See also `receive-response`, `check-response`.
+
+  Erlang: gen_server:wait_response/2."
   {:erlang "gen_server:wait_response/2"}
   ([request] (wait-response request nil))
   ([request {:keys [timeout] :or {timeout :infinity} :as options}]
@@ -208,11 +286,15 @@
    (request/wait-response request timeout options)))
 
 (defn receive-response
-  "Like `wait-response`, but after the time the request is given up, and its answer dropped.
+  "Waits for the answer to a request of this process, and gives it up in the end.
+
+  Like `wait-response`, except that after :timeout the request is given up and its answer dropped.
+
+  Example:
 
     (gs/receive-response request {:timeout 100 :else :none}) ;=> :none
 
-  In Erlang: gen_server:receive_response/2."
+  Erlang: gen_server:receive_response/2."
   {:erlang "gen_server:receive_response/2"}
   ([request] (receive-response request nil))
   ([request {:keys [timeout] :or {timeout :infinity} :as options}]
@@ -220,11 +302,15 @@
    (request/receive-response request timeout options)))
 
 (defn check-response
-  "What a message that this process has received is to a request: [:reply value] or [:error [reason server]]; nil if it is none of it.
+  "Returns the answer to the request if the received message is that, else nil.
+
+  Returns [:reply value], or [:error [reason server]] if the server is dead. Never waits.
+
+  Example:
 
     (receive message (gs/check-response message request))
 
-  In Erlang: gen_server:check_response/2."
+  Erlang: gen_server:check_response/2."
   {:erlang "gen_server:check_response/2"}
   [message request]
   (request/check-response message request))
@@ -238,11 +324,20 @@
                       {:nodes nodes})))
 
 (defn multi-call
-  "Calls the servers of that name on the nodes, this one if left out: [[[node answer] ..] [node without ..]].
+  "Calls the servers with this name on the nodes, by default on this node.
+
+  Returns [[[node answer] ..] [node ..]]: the answers, and the nodes that gave none.
+
+  Blocks until all have answered, at most for :timeout.
+
+  Options:
+    :timeout  how long to wait for each answer at most, a duration; :infinity
+
+  Example:
 
     (gs/multi-call [(node)] :counter :get) ;=> [[[\"nonode@nohost\" 5]] []]
 
-  In Erlang: gen_server:multi_call/2,3,4."
+  Erlang: gen_server:multi_call/2,3,4."
   {:erlang "gen_server:multi_call/4"}
   ([server request] (multi-call [(actor/node)] server request nil))
   ([nodes server request] (multi-call nodes server request nil))
@@ -258,11 +353,15 @@
          (mapv first (remove good? answers))]))))
 
 (defn abcast
-  "Casts to the servers of that name on the nodes, this one if left out; returns :abcast at once.
+  "Casts to the servers with this name on the nodes, by default on this node.
+
+  Returns :abcast at once.
+
+  Example:
 
     (gs/abcast [(node)] :counter 5) ;=> :abcast
 
-  In Erlang: gen_server:abcast/2,3."
+  Erlang: gen_server:abcast/2,3."
   {:erlang "gen_server:abcast/3"}
   ([server request] (abcast [(actor/node)] server request))
   ([nodes server request]
@@ -272,26 +371,41 @@
    :abcast))
 
 (defn return
-  "Leaves the callback that runs now, from however deep, with this as what it returns. Throws, so `finally` blocks run.
+  "Leaves the running callback at any depth, with this value as its return value.
+
+  Works by a throw, so `finally` blocks run.
+
+  Example:
 
     (defn handle-call [request from s]
       (when-not (valid? request) (gs/return [:reply :invalid s]))
       ..)
 
-  In Erlang: throw/1 in a callback."
+  Erlang: throw/1 in a callback."
   {:erlang "erlang:throw/1"}
   [value]
   (throw (Return. value)))
 
 (defn stop
-  "Asks a server to end for the reason, :normal if none is given, and waits until it has: :ok. Its terminate is called.
+  "Asks a server to end, calling its terminate, and waits until it has.
 
-  {:timeout ms} says how long. Throws a TimeoutException if it takes longer, and an ExceptionInfo if there is no such server (:noproc), or if it ends for another
-  reason than this.
+  The reason is :normal if none is given.
+
+  Returns :ok.
+
+  Blocks until the server has ended, at most for :timeout.
+
+  Throws a magnetar.TimeoutException if it takes longer; an ExceptionInfo if there is no such server
+  (:noproc), or if it ends for another reason.
+
+  Options:
+    :timeout  how long to wait at most, a duration; :infinity
+
+  Example:
 
     (gs/stop :counter) ;=> :ok
 
-  In Erlang: gen_server:stop/1,3."
+  Erlang: gen_server:stop/1,3."
   {:erlang "gen_server:stop/3"}
   ([server] (stop server :normal nil))
   ([server reason] (stop server reason nil))

@@ -1,5 +1,7 @@
 (ns magnetar.gen-statem
-  "State machines: servers whose behaviour depends on a state, which may postpone events, and have timeouts of their own.
+  "State machines: servers whose behaviour depends on a state.
+
+  They may postpone events, and have timeouts of their own.
 
     (ns my.switch)
     (def callback-mode :state-functions)
@@ -15,27 +17,33 @@
       (statem/call switch :count)) ;=> 1
 
   start     start start-link start-monitor enter-loop
-  ask       call cast reply send-request; the answers are taken with those of `magnetar.gen-server`
+  ask       call cast reply send-request; the functions of `magnetar.gen-server` take the answers
   stop      stop
   callback  return
   data      machine mermaid
 
-  A behaviour is a map of functions, a var that holds one, or the symbol of a namespace whose vars are the callbacks. It has init and
-  callback-mode; terminate, code-change and format-status it may have. callback-mode is :state-functions or :handle-event-function, or a
-  vector of one of these and :state-enter. State functions are vars named like the states, or in a map the functions under :states.
+  A behaviour is a map of functions, a var that holds one, or the symbol of a namespace whose vars are the
+  callbacks. init and callback-mode are required; terminate, code-change and format-status are optional.
+  callback-mode is :state-functions or :handle-event-function, or a vector of one of these and :state-enter.
+  State functions are vars named like the states; in a map they are the functions under :states.
 
-    (init argument)                            [:ok state data], [:ok state data actions], [:stop why], [:error why] or :ignore
+    (init argument)                            [:ok state data], [:ok state data actions], [:stop why],
+                                               [:error why] or :ignore
     (the-state type content data)              in the mode :state-functions
     (handle-event type content state data)     in the mode :handle-event-function, where a state is any value
-    (terminate reason state data)              at the end, but for exit signals that are not trapped
+    (terminate reason state data)              at the end, except after an exit signal that is not trapped
     (code-change old state data extra)         [:ok state data]
-    (format-status status)                     status, a map with :state :data :message :reason :log :queue :postponed, as others may see it
+    (format-status status)                     a map with :state :data :message :reason :log :queue
+                                               :postponed, as reports and sys may show it
 
-  The type of an event is :cast, [:call from], :info (any other message), :internal, :timeout, :state-timeout or [:timeout name]; with
-  :state-enter also :enter, whose content is the old state, when a state is entered. State callbacks return
+  The type of an event is :cast, [:call from], :info (any other message), :internal, :timeout, :state-timeout
+  or [:timeout name]. With :state-enter it is also :enter, when a state is entered; its content is the old
+  state. State callbacks return
 
-    [:next-state s d]  [:keep-state d]  :keep-state-and-data      each with actions behind: [:keep-state-and-data actions]
-    [:repeat-state d]  :repeat-state-and-data                     the same, and the state is entered again
+    [:next-state s d]  [:keep-state d]  :keep-state-and-data
+                                        actions may follow: [:keep-state-and-data actions]
+    [:repeat-state d]  :repeat-state-and-data
+                                        the same, and the state is entered again
     :stop  [:stop why]  [:stop why d]  [:stop-and-reply why replies]  [:stop-and-reply why replies d]
 
   An action, or a list of them:
@@ -48,10 +56,10 @@
     [[:timeout name] ms content]    an event [:timeout name]
     :hibernate, [:change-callback-module m], [:push-callback-module m], :pop-callback-module
 
-  :cancel instead of ms, without content, stops a timeout; :update changes its content. A state is left and another one entered where
-  they are not `=`; then postponed events are retried.
+  :cancel instead of ms, without content, stops a timeout; :update changes its content. States are compared by
+  `=`. When the state changes, the new one is entered, and postponed events are retried.
 
-  If you have no states, you need no state machine: `magnetar.gen-server` is less. Names are those of Erlang's module gen_statem."
+  Without states `magnetar.gen-server` is simpler. The names follow Erlang's module gen_statem."
   (:refer-clojure :exclude [cast])
   (:require
    [magnetar.gen-statem.behaviour :as behaviour]
@@ -80,50 +88,74 @@
     (host/start operation (.-label behaviour) #(loop/begin behaviour argument %1 %2) options how)))
 
 (defn start-link
-  "Starts a state machine, linked to this process, and waits until its init has returned: [:ok pid].
+  "Starts a state machine, linked to this process, and waits for its init.
 
-  Options and outcomes are those of `magnetar.gen-server/start-link`; so is {:hosting :activated}: a machine that waits, also for a timeout,
-  has no thread. The first state is entered after this has returned.
+  The first state is entered after this function has returned.
+
+  Returns what `magnetar.gen-server/start-link` returns, [:ok pid] if all is well.
+
+  Blocks until init has returned, at most for :timeout.
+
+  Options:
+    :name, :timeout, :debug, :spawn-opt  as in `magnetar.gen-server/start-link`
+    :hosting                             :threaded (the default) or :activated. An :activated machine has no
+                                         thread while it waits, also for a timeout
+
+  Example:
 
     (statem/start-link 'my.switch 0 {:name :switch}) ;=> [:ok pid]
 
-  In Erlang: gen_statem:start_link/3,4."
+  Erlang: gen_statem:start_link/3,4."
   {:erlang "gen_statem:start_link/4"}
   ([behaviour argument] (start-link behaviour argument nil))
   ([behaviour argument options]
    (start-with "start-link" behaviour argument options {:link true})))
 
 (defn start
-  "Like `start-link`, without a link: for a machine that stands alone.
+  "Starts a state machine without a link and waits until its init has returned.
+
+  Like `start-link` in all else. It may be called outside of processes.
+
+  Example:
 
     (statem/start 'my.switch 0) ;=> [:ok pid]
 
-  In Erlang: gen_statem:start/3,4."
+  Erlang: gen_statem:start/3,4."
   {:erlang "gen_statem:start/4"}
   ([behaviour argument] (start behaviour argument nil))
   ([behaviour argument options]
    (proc-lib/in-process #(start-with "start" behaviour argument options {}))))
 
 (defn start-monitor
-  "Like `start`, with a monitor: [:ok [pid reference]].
+  "Starts a state machine without a link, and monitors it.
+
+  Returns [:ok [pid reference]]; else what `start` returns.
+
+  Example:
 
     (let [[:ok [pid ref]] (statem/start-monitor 'my.switch 0)] (receive [:DOWN ref :process _ why] why))
 
-  In Erlang: gen_statem:start_monitor/3,4."
+  Erlang: gen_statem:start_monitor/3,4."
   {:erlang "gen_statem:start_monitor/4"}
   ([behaviour argument] (start-monitor behaviour argument nil))
   ([behaviour argument options]
    (host/monitored (start-with "start-monitor" behaviour argument options {:keep-monitor true}))))
 
 (defn enter-loop
-  "Makes this process, which `proc-lib` has started, a state machine with the state and the data; never returns.
+  "Makes this process, started by `proc-lib`, a machine with the state and data.
 
-  Options: :name, a name that this process has, under which it is known in reports; :debug; and :actions, as behind
-  an init. Exits for :process-not-registered if the name is not its own.
+  Never returns. Exits for :process-not-registered if this process does not have the :name.
+
+  Options:
+    :name     a name that this process has; reports show it
+    :debug    as in `magnetar.gen-server/start-link`
+    :actions  what may stand after the data of an init
+
+  Example:
 
     (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (statem/enter-loop 'my.switch :off 0)))
 
-  In Erlang: gen_statem:enter_loop/4,5,6."
+  Erlang: gen_statem:enter_loop/4,5,6."
   {:erlang "gen_statem:enter_loop/4"}
   ([behaviour state data] (enter-loop behaviour state data nil))
   ([behaviour state data options]
@@ -137,14 +169,24 @@
 ;; ---- ask
 
 (defn call
-  "Sends the request to a machine, where it is an event [:call from], and waits for the reply, which it returns.
+  "Sends the request to a machine, waits for the reply and returns it.
 
-  As long as it takes, since the machine may postpone the event; {:timeout ms} says how long. Throws, and takes :else, as
-  `magnetar.gen-server/call` does.
+  The machine gets it as an event of the type [:call from].
+
+  Blocks until the reply is there, at most for :timeout. The machine may postpone the event, so there is no
+  limit by default.
+
+  Throws as `magnetar.gen-server/call`.
+
+  Options:
+    :timeout  how long to wait at most, a duration; :infinity
+    :else     what to return when time runs out
+
+  Example:
 
     (statem/call :switch :count {:timeout 1000}) ;=> 1
 
-  In Erlang: gen_statem:call/2,3."
+  Erlang: gen_statem:call/2,3."
   {:erlang "gen_statem:call/3"}
   ([machine request] (call machine request nil))
   ([machine request {:keys [timeout] :or {timeout :infinity} :as options}]
@@ -152,23 +194,30 @@
    (request/call `call machine request timeout options)))
 
 (defn cast
-  "Sends the request to a machine, where it is an event :cast; returns :ok at once, also if there is no such machine.
+  "Sends the request to a machine without waiting for it, and returns :ok.
+
+  The machine gets it as an event of the type :cast. Returns :ok also if there is no such machine.
+
+  Example:
 
     (statem/cast :switch :push) ;=> :ok
 
-  In Erlang: gen_statem:cast/2."
+  Erlang: gen_statem:cast/2."
   {:erlang "gen_statem:cast/2"}
   [machine request]
   (request/cast machine request))
 
 (defn reply
-  "Answers the call that came as [:call from], or does what the actions [:reply from value], one or a list, say; returns :ok.
+  "Answers the call that came as [:call from], and returns :ok.
 
-  From any process, then or later. If nobody waits any more it is dropped.
+  With one argument it carries out actions [:reply from value], one or a list. Any process may answer, during
+  the callback or later. An answer that is not awaited any more is dropped.
+
+  Example:
 
     (statem/reply from :done)
 
-  In Erlang: gen_statem:reply/1,2."
+  Erlang: gen_statem:reply/1,2."
   {:erlang "gen_statem:reply/2"}
   ([replies]
    (run! (fn [[_ from value]] (reply/reply from value)) (loop/checked-replies replies))
@@ -177,34 +226,53 @@
    (request/reply from value)))
 
 (defn send-request
-  "Sends the request to a machine, as `call` does, and returns at once what `magnetar.gen-server/wait-response`, `receive-response` and
-  `check-response` take the answer with.
+  "Sends the request to a machine and returns a handle for its answer.
+
+  Takes the same addresses as `call`; fails outside of processes. `magnetar.gen-server/wait-response`,
+  `receive-response` or `check-response` takes the answer.
+
+  Example:
 
     (gs/receive-response (statem/send-request :switch :count)) ;=> [:reply 1]
 
-  In Erlang: gen_statem:send_request/2."
+  Erlang: gen_statem:send_request/2."
   {:erlang "gen_statem:send_request/2"}
   [machine request]
   (request/send-request machine request))
 
 (defn return
-  "Leaves the callback that runs now, from however deep, with this as what it returns. Throws, so `finally` blocks run.
+  "Leaves the running callback at any depth, with this value as its return value.
+
+  Works by a throw, so `finally` blocks run.
+
+  Example:
 
     (statem/return [:next-state :failed data])
 
-  In Erlang: throw/1 in a callback."
+  Erlang: throw/1 in a callback."
   {:erlang "erlang:throw/1"}
   [value]
   (throw (Return. value)))
 
 (defn stop
-  "Asks a machine to end for the reason, :normal if none is given, and waits until it has: :ok. Its terminate is called.
+  "Asks a machine to end, calling its terminate, and waits until it has.
 
-  {:timeout ms} says how long. Throws as `magnetar.gen-server/stop` does.
+  The reason is :normal if none is given.
+
+  Returns :ok.
+
+  Blocks until the machine has ended, at most for :timeout.
+
+  Throws as `magnetar.gen-server/stop`.
+
+  Options:
+    :timeout  how long to wait at most, a duration; :infinity
+
+  Example:
 
     (statem/stop :switch) ;=> :ok
 
-  In Erlang: gen_statem:stop/1,3."
+  Erlang: gen_statem:stop/1,3."
   {:erlang "gen_statem:stop/3"}
   ([machine] (stop machine :normal nil))
   ([machine reason] (stop machine reason nil))
@@ -214,47 +282,63 @@
 ;; ---- data
 
 (defn machine
-  "The behaviour of a state machine that is declared as data; it starts as any other.
+  "Returns the behaviour of a state machine that is declared as data.
 
-  :initial     the first state
-  :data        what it starts with, or a function of the argument of the start; else the argument
-  :states      a map from states, any values, to maps:
-    :on          a map from events to transitions
-    :after       [ms transition], if nothing leads out of the state before
-    :enter       (enter data): the data when the state is entered; not when a transition leads back to it
-    :postpone    a set of events that wait for another state
-    :final       true: the machine ends here, normally
-    :label       its name in the diagram
-  :on          transitions of all states, where the state has none for the event, or none whose condition holds
-  :unexpected  a callback as handle-event, for an event without a transition; else a call is answered [:error [:unexpected-event content :in
-               state]], and others are reported
+  It starts as any other behaviour. The declaration is a map:
+
+  :initial                           the first state
+  :data                              the first data, or a function of the argument of the start; by default
+                                     the argument
+  :states                            a map from states, any values, to maps with the keys below
+  :on                                transitions of all states, where the state has none for the event, or
+                                     none whose condition holds
+  :unexpected                        a callback as handle-event, for an event without a transition. By default
+                                     a call is answered [:error [:unexpected-event content :in state]], and
+                                     other events are reported
   :name, :terminate, :format-status  as in every behaviour
 
-  An event is a message, a cast or a call; its name is its content, or the first of a vector. A transition is the next state, or a map, or a
-  vector of maps, of which the first whose condition holds is taken:
+  A state is a map:
 
-    :to       the next state; without it the state stays, and is not entered again
-    :when     (when data content): the condition
-    :do       (do data content): the new data
-    :reply    (reply new-data content): the answer to a call, :ok if left out
-    :actions  (actions new-data content): further actions
-    :label    what the diagram says
+  :on        a map from events to transitions
+  :after     [ms transition], if nothing leads out of the state before
+  :enter     (enter data) returns the data when the state is entered; not when a transition leads back to it
+  :postpone  a set of events that wait for another state
+  :final     true: the machine ends here, normally
+  :label     its name in the diagram
 
-  What is wrong is said with where it stands and what was meant.
+  An event is a message, a cast or a call; its name is its content, or the first of a vector. A transition is
+  the next state, a map, or a vector of maps. Of a vector the first map whose condition holds is taken:
 
-    (statem/start-link (statem/machine {:initial :off, :states {:off {:on {:push :on}}, :on {:on {:push :off}}}}) nil)
+  :to       the next state; without it the state stays, and is not entered again
+  :when     (when data content) is the condition
+  :do       (do data content) returns the new data
+  :reply    (reply new-data content) returns the answer to a call; :ok if left out
+  :actions  (actions new-data content) returns further actions
+  :label    what the diagram says
 
-  Counterpart: statecharts as data, as in XState."
+  Throws an IllegalArgumentException if the declaration is wrong. The message says where the error is and what
+  may have been meant.
+
+  Example:
+
+    (statem/start-link (statem/machine {:initial :off
+                                        :states {:off {:on {:push :on}}, :on {:on {:push :off}}}})
+                       nil)
+
+  See also `mermaid`. XState has statecharts as data, too."
   [declaration]
   (machine/behaviour (machine/full declaration)))
 
 (defn mermaid
-  "The state diagram of a machine that is declared as data, as the text that Mermaid draws. Takes a declaration or what `machine` made of it.
+  "Returns the state diagram of a machine declared as data, as text for Mermaid.
 
-  Functions are shown by the names that they have in the source; a :label of the transition says it better.
+  Takes a declaration or what `machine` made of it. A function is shown by the name that it has in the source.
+  A :label on the transition is clearer.
+
+  Example:
 
     (println (statem/mermaid {:initial :off, :states {:off {:on {:push :on}}, :on {:on {:push :off}}}}))
 
-  In Erlang there is none; the diagrams of its manual are drawn by hand."
+  Erlang: no counterpart."
   [machine]
   (mermaid/diagram (machine/of machine)))

@@ -1,13 +1,16 @@
 (ns magnetar.global
-  "Names that a whole cluster knows; while there is none, those of this node.
+  "Names of processes that a whole cluster knows, for now of this node.
 
-  register-name unregister-name  give a name to a process, take it back
+  register-name unregister-name  give a name to a process, remove it
   whereis-name                   the process that has a name
   registered-names               the names that are taken
 
     (global/register-name [:cart 17] (self)) ;=> :yes
 
-  Any value is a name. These names are not those of `magnetar.actor/register`: `!` does not know them. In Erlang: the module global."
+  Any value is a name. While there is no cluster, the names are known on this node only. They are not the
+  names of `magnetar.actor/register`: `!` does not know them, except as [:global name].
+
+  Erlang: the module global."
   (:require
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.arguments :as arguments]
@@ -30,7 +33,7 @@
   (when (and pid (.isAlive pid)) pid))
 
 (defn- forget
-  "Takes the name back if it is that of the dead process."
+  "Removes the name if it belongs to the dead process."
   [names name pid]
   (swap! names #(if (= pid (:pid (% name))) (dissoc % name) %)))
 
@@ -46,13 +49,19 @@
     (if mine? :yes :no)))
 
 (defn register-name
-  "Gives the name to the process; returns :yes, or :no if another one, or the same, has it.
+  "Gives the name to a process.
 
-  The name is free again when the process dies. Never waits. Fails if it is given no pid.
+  The name is free again when the process dies.
+
+  Returns :yes, or :no if this or another process has the name. Never waits.
+
+  Throws an IllegalArgumentException if pid is not a pid.
+
+  Example:
 
     (global/register-name :leader (self)) ;=> :yes
 
-  In Erlang: global:register_name/2."
+  Erlang: global:register_name/2."
   {:erlang "global:register_name/2"}
   [name pid]
   (when-not (instance? Pid pid)
@@ -65,11 +74,15 @@
       :else :yes))) ; dead: the name is free again
 
 (defn unregister-name
-  "Takes a name back, whoever has it; returns :ok, also if nobody has.
+  "Removes a name, whichever process has it, and returns :ok.
+
+  Returns :ok also if no process has it.
+
+  Example:
 
     (global/unregister-name :leader) ;=> :ok
 
-  In Erlang: global:unregister_name/1, which returns nothing of meaning either."
+  Erlang: global:unregister_name/1, whose return value has no meaning either."
   {:erlang "global:unregister_name/1"}
   [name]
   (let [[before _] (swap-vals! (names) dissoc name)]
@@ -78,21 +91,25 @@
     :ok))
 
 (defn whereis-name
-  "The pid of the process that has the name, or nil.
+  "Returns the pid of the process that has the name, or nil.
+
+  Example:
 
     (global/whereis-name :leader)
 
-  In Erlang: global:whereis_name/1."
+  Erlang: global:whereis_name/1."
   {:erlang "global:whereis_name/1"}
   [name]
   (holder (@(names) name)))
 
 (defn registered-names
-  "The names that processes have, in no order.
+  "Returns the names that live processes have, in no order.
+
+  Example:
 
     (global/registered-names) ;=> [:leader]
 
-  In Erlang: global:registered_names/0."
+  Erlang: global:registered_names/0."
   {:erlang "global:registered_names/0"}
   []
   (into [] (comp (filter (comp holder val)) (map key)) @(names)))

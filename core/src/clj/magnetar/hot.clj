@@ -1,21 +1,23 @@
 (ns magnetar.hot
-  "Changes the code of a program that runs.
+  "Changes the code of a running program.
 
   load      loads changed source, all of it or none
-  upgrade   the same, while the servers of a tree stand still, and lets each change its state; or takes all of it back
+  upgrade   also suspends the servers of a tree and lets each change its state; a failure undoes all of it
   version   which version of a namespace is loaded
   watch     loads what changes in files, folders and jars; unwatch ends that
 
     (hot/upgrade :app 'my.counter)
 
-  A server whose behaviour is a namespace, or a var, handles the next message with what its callbacks are by then; a process that loops takes
-  new code when it goes on with (continue #'serve state). A map of functions, and a function that somebody holds, are the old code for ever.
+  A server whose behaviour is a namespace or a var handles the next message with the callbacks that are
+  current by then. A process that loops takes new code when it goes on with (continue #'serve state). A map of
+  functions, and a function that is held as a value, stay the old code.
 
-  The version of a namespace is its metadata :version, (ns my.counter {:version 2}), or else the digest of the source that was loaded here. Which
-  process runs which version is in `magnetar.actor/process-info` and `magnetar.inspect/processes`, under :code: for a server it is the version that
-  its state was made by, or changed to.
+  The version of a namespace is its metadata :version, as in (ns my.counter {:version 2}), else the digest of
+  the source that was loaded here. `magnetar.actor/process-info` and `magnetar.inspect/processes` show under
+  :code which process runs which version. For a server it is the version that its state was made by, or
+  changed to.
 
-  In Erlang: the modules code and release_handler."
+  Erlang: the modules code and release_handler."
   (:refer-clojure :exclude [load])
   (:require
    [magnetar.actor :as actor]
@@ -36,19 +38,30 @@
 (set! *warn-on-reflection* true)
 
 (defn load
-  "Loads sources, all or none; returns {:loaded [{:namespace :from :to :removed} ..]} in the order in which it did.
+  "Loads sources, all of them or none.
 
-  A source is the symbol of a namespace, found on the class path, or the path of a file, a folder or a jar, of which everything is loaded that is
-  not what was loaded before; sources is one or a collection. Each is loaded behind those of them that it requires. Vars that the new source
-  does not have are :removed. Servers that run meanwhile may see some of the new vars and some of the old: see `upgrade`.
+  sources is one source or a collection. A source is the symbol of a namespace on the class path, or the path
+  of a file, a folder or a jar. Of a folder or jar everything is loaded that differs from what was loaded
+  before. A source is loaded after the given sources that it requires. Running servers may see some of the new
+  vars and some of the old meanwhile; `upgrade` avoids that.
 
-  If one does not load, vars, mappings and aliases of all namespaces are what they were, and this throws an ExceptionInfo that says why, with
-  :namespace and the compiler's error as its cause. What else the source did to the world, or to the inside of an atom, stays; what other threads
-  have defined meanwhile does not. Waits while somebody else loads.
+  If a source does not load, vars, mappings and aliases of all namespaces become what they were. Other effects
+  of the source stay, also inside of an atom. What other threads have defined meanwhile is undone as well.
+
+  Returns {:loaded [{:namespace :from :to :removed} ..]} in the order of loading. :removed are vars that the
+  new source does not have.
+
+  Blocks until the sources are loaded, and before that while another thread loads.
+
+  Throws an ExceptionInfo if a source does not load. It has :namespace, and the compiler's error as its cause.
+
+  Example:
 
     (hot/load 'my.counter) ;=> {:loaded [{:namespace my.counter, :from 1, :to 2, :removed []}]}
 
-  In Erlang: code:load_file/1, code:atomic_load/1."
+  See also `upgrade`, `watch`.
+
+  Erlang: code:load_file/1, code:atomic_load/1."
   {:erlang "code:atomic_load/1"}
   [sources]
   (loading/alone
@@ -66,24 +79,41 @@
     {:loaded [] :processes [] :started [] :stopped [] :failed []}))
 
 (defn upgrade
-  "Loads sources, see `load`, and changes the state of the servers below a supervisor, while they stand still.
+  "Loads sources and changes the states of suspended servers, all or nothing.
 
-  tree is a supervisor or a server, or a collection of them. Suspended are its supervisors and pools, and the servers whose behaviours are loaded; then
-  the sources are loaded, (code-change old-version state extra) of the new code is called in each of these servers, and all go on. Nobody's call
-  fails: it waits. A supervisor whose spec is a var, (sup/start-link #'my.app/spec), takes its new one: children keep running by the new
-  rules, those that are new are started, and those that are not in it any more are ended.
+  tree is a supervisor or a server, or a collection of them; see `load` for sources. An upgrade has these
+  steps:
 
-  Returns {:loaded [..] :processes [{:pid :name :from :to} ..] :started [id ..] :stopped [id ..] :failed [[id why] ..]}; the last three are
-  about children of supervisors with a new spec. If a namespace does not load, a code-change fails, or a server does not answer in time, all
-  states and all namespaces are what they were, all servers go on, and this throws an ExceptionInfo with :server, :reason and :step. A server that
-  dies meanwhile is started again by its supervisor at the end. It goes on to its end if the caller dies. Options:
+    1. Its supervisors and pools, and the servers whose behaviours are loaded, are suspended.
+    2. The sources are loaded.
+    3. (code-change old-version state extra) of the new code is called in each of these servers.
+    4. All go on.
 
-  :extra    what code-change is given, nil
-  :timeout  how long each server may take to come to rest, and to change its state, 5000 ms
+  No call fails meanwhile: it waits. A supervisor whose spec is a var, (sup/start-link #'my.app/spec), takes
+  its new spec. Children keep running by the new rules, new ones are started, and children that are not in it
+  any more are ended. A server that dies meanwhile is restarted by its supervisor at the end. The upgrade goes
+  on to its end if the caller dies.
+
+  Returns {:loaded [..] :processes [{:pid :name :from :to} ..] :started [id ..] :stopped [id ..] :failed [[id
+  why] ..]}. The last three are about children of supervisors with a new spec.
+
+  Blocks until the upgrade has ended.
+
+  Throws an ExceptionInfo with :server, :reason and :step if a namespace does not load, a code-change fails,
+  or a server does not answer in time. All states and all namespaces are then what they were, and all servers
+  go on.
+
+  Options:
+    :extra    what code-change is given; nil
+    :timeout  how long each server may take to be suspended, and to change its state, a duration; 5000 ms
+
+  Example:
 
     (hot/upgrade :app 'my.counter {:extra {:currency :EUR}})
 
-  In Erlang: release_handler:install_release/1."
+  See also `load`, `magnetar.sys/change-code`.
+
+  Erlang: release_handler:install_release/1."
   {:erlang "release_handler:install_release/1"}
   ([tree sources] (upgrade tree sources nil))
   ([tree sources options]
@@ -91,11 +121,15 @@
    (upgrade-to tree (loading/wanted (sources/units "upgrade" sources)) options)))
 
 (defn version
-  "The version of a namespace that is loaded: its metadata :version, or the digest of what was loaded here; nil if it has neither.
+  "Returns the version of a loaded namespace.
+
+  It is the metadata :version, or the digest of the source that was loaded here; nil if there is neither.
+
+  Example:
 
     (hot/version 'my.counter) ;=> 2
 
-  In Erlang: the attribute vsn of a module."
+  Erlang: the attribute vsn of a module."
   {:erlang "Module:module_info/1"}
   [ns]
   (when-not (symbol? ns)
@@ -121,7 +155,7 @@
       (tell {:event :report-failed :message (ex-message e) :report report}))))
 
 (defn- attempted
-  "Reports an attempt; the namespaces that still have to be loaded, since one of them did not."
+  "Reports an attempt; returns the namespaces that are still to be loaded."
   [report {:keys [namespaces] :as outcome}]
   (report-to report outcome)
   (set namespaces))
@@ -147,18 +181,25 @@
     file))
 
 (defn watch
-  "Loads what changes in files, folders or jars, from now on; returns the pid of the process that does. End it with `unwatch`.
+  "Loads what changes in files, folders or jars from now on, until `unwatch`.
 
-  paths is one or a collection. Files that are saved at about the same time are loaded together; if one of them does not load, none is, until
-  something changes again. Options:
+  paths is one path or a collection. Files that are saved at about the same time are loaded together. If one
+  of them does not load, none is, until something changes again.
 
-  :tree     upgrades this, see `upgrade`, with its options :extra and :timeout; else the files are only loaded
-  :report   called for each loading with {:event :code-loaded ..} and what `load` or `upgrade` return, or {:event :code-not-loaded :message ..};
-            these go where the reports of servers go unless told, see `magnetar.report`
+  Returns the pid of the process that watches.
+
+  Options:
+    :tree             upgrades this tree, see `upgrade`; without it the files are only loaded
+    :extra, :timeout  as in `upgrade`
+    :report           a function that is called after each loading with {:event :code-loaded ..} and what
+                      `load` or `upgrade` returned, or with {:event :code-not-loaded :message ..}. By default
+                      these reports go where the reports of servers go, see `magnetar.report`
+
+  Example:
 
     (hot/watch \"src\" {:tree :app})
 
-  In Elixir: what Phoenix.CodeReloader is for."
+  Elixir: what Phoenix.CodeReloader is for."
   ([paths] (watch paths nil))
   ([paths {:keys [report tree] :as options}]
    (arguments/options "watch" [:tree :report :extra :timeout] options)
@@ -170,7 +211,11 @@
          (throw (errors/failure (str "The watch did not start: " (arguments/show x)) {:magnetar/reason :magnetar/watch-failed :reason x})))))))
 
 (defn unwatch
-  "Ends a watch; returns :ok once it has ended.
+  "Ends a watch, and returns :ok.
+
+  Blocks until the watching process has ended.
+
+  Example:
 
     (hot/unwatch (hot/watch \"src\")) ;=> :ok"
   [watch]

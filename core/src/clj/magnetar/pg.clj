@@ -1,14 +1,16 @@
 (ns magnetar.pg
-  "Groups of processes under a name: whoever wants to send to all members asks for them.
+  "Groups of processes under a name, to send to all members of a group.
 
-  join leave    add a process to a group, take it out
+  join leave    add a process to a group, remove it
   members       the processes of a group
   which-groups  the groups that have members
 
     (pg/join :loggers (self))
     (run! #(! % :rotate) (pg/members :loggers))
 
-  The groups are those of this node. In Erlang: the module pg, with its scope pg."
+  The groups are known on this node only.
+
+  Erlang: the module pg, with its scope pg."
   (:require
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.arguments :as arguments]
@@ -33,13 +35,13 @@
     pids))
 
 (defn- change
-  "The groups after f has changed the members of one; a group without any is none."
+  "The groups after f has changed the members of one. A group without members is removed."
   [all group f & args]
   (let [members (apply f (all group) args)]
     (if (seq members) (assoc all group members) (dissoc all group))))
 
 (defn- with
-  "The members after a process has joined; the clean-up is that of its first time."
+  "The members after a process has joined; the clean-up of its first time is kept."
   [members [pid clean-up]]
   (update members pid #(if % (update % :times inc) {:times 1 :clean-up clean-up})))
 
@@ -66,13 +68,17 @@
     (forget groups group pid)))
 
 (defn join
-  "Adds a process, or each of a collection, to a group; returns :ok.
+  "Adds a process, or each of a collection of processes, to a group; returns :ok.
 
-  A process may join as often as it likes, and is a member so many times. It leaves when it dies. Never waits.
+  A process may join several times, and is then a member as many times. It leaves when it dies. Never waits.
+
+  Example:
 
     (pg/join :loggers (self)) ;=> :ok
 
-  In Erlang: pg:join/2."
+  See also `leave`, `members`.
+
+  Erlang: pg:join/2."
   {:erlang "pg:join/2"}
   [group pids]
   (let [pids (check-pids "pg/join" pids)
@@ -84,11 +90,15 @@
     :ok))
 
 (defn leave
-  "Takes a process, or each of a collection, out of a group, once; returns :ok, or :not-joined if none of them is a member.
+  "Removes a process, or each of a collection of processes, from a group, once.
+
+  Returns :ok, or :not-joined if none of the processes is a member.
+
+  Example:
 
     (pg/leave :loggers (self)) ;=> :ok
 
-  In Erlang: pg:leave/2."
+  Erlang: pg:leave/2."
   {:erlang "pg:leave/2"}
   [group pids]
   (let [pids (check-pids "pg/leave" pids)
@@ -99,11 +109,15 @@
     (if (some #(contains? before %) pids) :ok :not-joined)))
 
 (defn members
-  "The pids of a group, in no order, each as often as it has joined; of the dead none.
+  "Returns the pids of the live members of a group, in no order.
+
+  A pid is in the result as often as its process has joined.
+
+  Example:
 
     (pg/members :loggers)
 
-  In Erlang: pg:get_members/1."
+  Erlang: pg:get_members/1."
   {:erlang "pg:get_members/1"}
   [group]
   (into []
@@ -111,11 +125,13 @@
         (@(groups) group)))
 
 (defn which-groups
-  "The groups that have members, in no order.
+  "Returns the groups that have members, in no order.
+
+  Example:
 
     (pg/which-groups) ;=> [:loggers]
 
-  In Erlang: pg:which_groups/0."
+  Erlang: pg:which_groups/0."
   {:erlang "pg:which_groups/0"}
   []
   (filterv #(seq (members %)) (keys @(groups))))

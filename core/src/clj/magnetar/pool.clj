@@ -1,5 +1,5 @@
 (ns magnetar.pool
-  "A pool of servers that are lent: each to one process at a time.
+  "Pools of servers that are lent, each to one process at a time.
 
     (pool/start-link {:name :db :worker [gs/start-link 'my.connection url] :size 10})
 
@@ -10,11 +10,13 @@
   borrow  with-worker, checkout checkin
   look    status
 
-  A worker is a process. Prefer a pool where each call needs one of a few things with a state: connections, licences, native handles. Prefer
-  `magnetar.resilience/bulkhead` where only the number of calls that run at once is limited: it starts no process.
+  A worker is a process. Prefer a pool where each call needs one of a few things with a state: connections,
+  licences, native handles. Prefer `magnetar.resilience/bulkhead` where only the number of concurrent calls is
+  limited, since it starts no process.
 
-  What is lent comes back when the borrower gives it back or dies. A worker that has died is replaced when someone wants one. Those who find none wait,
-  in the order in which they came, so many of them and so long, and no more. Learn from poolboy what it is for."
+  A lent worker comes back when the borrower returns it or dies. A dead worker is replaced when a borrower
+  needs one. Borrowers that find no free worker wait, first come, first served. How many may wait, and how
+  long, is limited. The model is Erlang's library poolboy."
   (:require
    [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]
@@ -65,24 +67,37 @@
          {:name name :spawn-opt {:bindings :none}}))
 
 (defn start-link
-  "Starts a pool, linked to this process, with its workers: [:ok pid], or [:error [:worker why]] if one does not start. Options:
+  "Starts a pool with its workers, linked to this process.
 
-  :worker       how a worker starts: [f & args], as in a child spec, called in the pool; there is no default
-  :size         how many there are at least; there is no default
-  :overflow     how many more may be started while all are lent; they end when nobody needs them; 0
-  :max-waiting  how many may wait for one; 1000, or :infinity
-  :order        which of those that are free is lent: :lifo, the one that came back last, or :fifo; :lifo
-  :shutdown     how long a worker may take to end, as in a child spec; 5000
-  :name         as for `magnetar.gen-server/start-link`
+  A worker is started in the pool. While a start takes long, borrowers wait, as in a supervisor.
 
-  A start that takes long holds up those who want a worker meanwhile, as in a supervisor.
+  Returns [:ok pid], or [:error [:worker why]] if a worker does not start.
 
-    {:id :db :type :supervisor :start [pool/start-link {:name :db :worker [gs/start-link 'my.connection url] :size 10}]}"
+  Blocks until all workers have started.
+
+  Options:
+    :worker       how a worker starts: [f & args], as in a child spec; required
+    :size         how many workers there are at least; required
+    :overflow     how many more may be started while all are lent; 0. They end when no borrower needs them
+    :max-waiting  how many borrowers may wait; 1000, or :infinity
+    :order        which free worker is lent: :lifo (the default), the one that came back last, or :fifo
+    :shutdown     how long a worker may take to end, as in a child spec; 5000 ms
+    :name         as in `magnetar.gen-server/start-link`
+
+  Example:
+
+    (pool/start-link {:name :db :worker [gs/start-link 'my.connection url] :size 10}) ;=> [:ok pid]
+    {:id :db :type :supervisor
+     :start [pool/start-link {:name :db :worker [gs/start-link 'my.connection url] :size 10}]} ; as a child"
   [options]
   (start-with "start-link" gs/start-link options))
 
 (defn start
-  "Like `start-link`, without a link.
+  "Starts a pool with its workers, without a link.
+
+  Like `start-link` in all else.
+
+  Example:
 
     (pool/start {:worker [gs/start-link 'my.connection url] :size 10}) ;=> [:ok pid]"
   [options]
@@ -98,18 +113,35 @@
               {:magnetar/reason :magnetar/worker-failed :pool pool :reason x})))
 
 (defn- give-up
-  "Takes back what was asked for, also by who is being cancelled."
+  "Withdraws the request for a worker, also while this process is being cancelled."
   [pool ref]
   (scope/shield (gs/cast pool [:give-up ref])))
 
 (defn checkout
-  "Borrows a worker: its pid, which this process has to give back with `checkin`. If this process dies, it comes back by itself.
+  "Borrows a worker for this process, and returns its pid.
 
-  Waits for {:timeout ms} at most, 5000; then throws a TimeoutException, or returns :else if that is given. Throws an ExceptionInfo of
-  :magnetar/pool-full if too many wait, :magnetar/worker-failed if a worker was started for this and did not come up; else as `magnetar.gen-server/call`. Fails outside of
-  processes, where nobody would know of a borrower that is gone: there, and mostly, `with-worker` is right.
+  This process has to return it with `checkin`. If the process dies, the worker comes back by itself. Prefer
+  `with-worker`, which returns the worker in any case.
 
-    (let [c (pool/checkout :db)] (try (gs/call c :x) (finally (pool/checkin :db c))))"
+  Blocks until a worker is free, at most for :timeout.
+
+  Throws a magnetar.TimeoutException when time runs out and there is no :else. Throws an ExceptionInfo of
+  :magnetar/pool-full if too many borrowers wait. The ExceptionInfo is :magnetar/worker-failed if a worker was
+  started for this call and failed to start. Else throws as `magnetar.gen-server/call`. Throws an
+  IllegalArgumentException outside of processes, where the pool would not learn of the end of the borrower.
+
+  Cancellation: cancelled or interrupted, it throws, and no worker stays lent.
+
+  Options:
+    :timeout  how long to wait at most, a duration; 5000 ms
+    :else     what to return when time runs out
+
+  Example:
+
+    (let [connection (pool/checkout :db)]
+      (try
+        (gs/call connection [:query \"select 1\"])
+        (finally (pool/checkin :db connection))))"
   ([pool] (checkout pool nil))
   ([pool {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "checkout" [:timeout :else] options)
@@ -127,7 +159,11 @@
        (throw (refused pool answer))))))
 
 (defn checkin
-  "Gives a worker back to its pool: :ok. Fails if it is not lent to this process.
+  "Returns a worker to its pool, and returns :ok.
+
+  Throws an IllegalArgumentException if the worker is not lent to this process.
+
+  Example:
 
     (pool/checkin :db connection)"
   [pool worker]
@@ -158,9 +194,19 @@
          (finally (give-back pool worker))))))
 
 (defmacro with-worker
-  "Does body with `worker` bound to the pid of a worker, which is given back however body ends; returns the value of body.
+  "Evaluates body with `worker` bound to the pid of a borrowed worker.
 
-  Waits and throws as `checkout`; {:timeout ms} may stand behind the pool. Outside of processes the thread is one for as long.
+  The worker is returned to the pool however body ends. A thread that is not a process becomes one for the
+  time of the body. Options may follow the pool.
+
+  Returns the value of body.
+
+  Blocks and throws as `checkout`.
+
+  Options:
+    :timeout  how long to wait for a worker at most, a duration; 5000 ms
+
+  Example:
 
     (pool/with-worker [connection :db {:timeout 100}]
       (gs/call connection [:query \"select 1\"]))"
@@ -170,7 +216,11 @@
 ;; ---- look
 
 (defn status
-  "How many workers and borrowers there are: {:size :overflow :workers :free :lent :waiting}.
+  "Returns how many workers and borrowers a pool has.
+
+  The result is a map {:size :overflow :workers :free :lent :waiting}.
+
+  Example:
 
     (pool/status :db) ;=> {:size 10 :overflow 0 :workers 10 :free 9 :lent 1 :waiting 0}"
   [pool]

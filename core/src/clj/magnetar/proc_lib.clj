@@ -1,15 +1,17 @@
 (ns magnetar.proc-lib
-  "Processes that start and stop in step with those who start and stop them: what servers and supervisors are made of.
+  "Processes of OTP, which servers and supervisors are made of.
+
+  They know their ancestors, report a crash, and start and stop in step with other processes.
 
   spawn spawn-link         like those of `magnetar.actor`, with ancestors and a crash report
   start start-link         wait until the new process says that it is ready
   init-ack init-fail       say so
   stop                     ends a process of OTP in order
-  ancestors                who has started this process
+  ancestors                the processes that have started this process
 
     (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (serve {}))) ;=> [:ok pid]
 
-  Names are those of Erlang's module proc_lib."
+  The names follow Erlang's module proc_lib."
   (:refer-clojure :exclude [ancestors])
   (:require
    [magnetar.impl.actor.current :refer [perase pget pput self]]
@@ -37,9 +39,13 @@
 (set! *warn-on-reflection* true)
 
 (defn set-report-hook
-  "Adds a hook of reports in place of the one that this has added before, which it returns; nil adds none.
+  "Adds a report hook in place of the one that this function added before.
 
-  Deprecated: `magnetar.report/add-hook` lets several libraries hear of reports.
+  Deprecated: `magnetar.report/add-hook` lets several libraries receive reports.
+
+  Returns the hook that was there; nil as an argument adds none.
+
+  Example:
 
     (proc-lib/set-report-hook nil) ; (report/remove-hook :report f)"
   {:deprecated "0.2"}
@@ -47,11 +53,15 @@
   (hooks/set-one :report f))
 
 (defn ancestors
-  "Who has started this process, and who them, the nearest first: pids, or names where they had one.
+  "Returns the process that started this one, its own starter, and so on.
+
+  They are pids, or names where the processes had one, the nearest first.
+
+  Example:
 
     (proc-lib/ancestors) ;=> [:app-sup]
 
-  In Erlang: the key '$ancestors' of the dictionary."
+  Erlang: the key '$ancestors' of the dictionary."
   []
   (:ancestors (pget ::family)))
 
@@ -121,21 +131,28 @@
     (if report? #(guarded known) known)))
 
 (defn spawn
-  "Like `magnetar.actor/spawn`, with ancestors; a crash of it is reported as an event, unless its reason is :normal, :shutdown or
-  [:shutdown why]. Returns the pid. Prefer it for processes of a tree, whose reports name their ancestors; else `magnetar.actor/spawn` is enough.
+  "Starts a process that calls (f & args) and knows its ancestors; returns the pid.
+
+  Like `magnetar.actor/spawn`, except that a crash is reported as an event, unless its reason is :normal,
+  :shutdown or [:shutdown why]. It is for processes of a supervision tree, whose reports name their ancestors;
+  elsewhere `magnetar.actor/spawn` is enough.
+
+  Example:
 
     (proc-lib/spawn serve {})
 
-  In Erlang: proc_lib:spawn/1,3."
+  Erlang: proc_lib:spawn/1,3."
   [f & args]
   (start/spawn-opt "spawn" (fibers/site-of "spawn" f) {} (process-of #(apply f args) true) nil))
 
 (defn spawn-link
-  "Like `spawn`, with a link.
+  "Starts a process like `spawn`, linked to this process; returns the pid.
+
+  Example:
 
     (proc-lib/spawn-link serve {})
 
-  In Erlang: proc_lib:spawn_link/1,3."
+  Erlang: proc_lib:spawn_link/1,3."
   [f & args]
   (start/spawn-opt "spawn-link" (fibers/site-of "spawn-link" f) {:link true} (process-of #(apply f args) true) nil))
 
@@ -157,20 +174,34 @@
     :ok))
 
 (defn init-ack
-  "Says to whoever waits in `start` that this process is ready: value is what `start` returns there. Returns :ok.
+  "Tells the process that waits in `start` that this process is ready; returns :ok.
+
+  `start` returns the value there.
+
+  Throws an IllegalArgumentException if no process waits in `start`, or has been told already.
+
+  Example:
 
     (proc-lib/init-ack [:ok (self)])
 
-  In Erlang: proc_lib:init_ack/1."
+  See also `init-fail`.
+
+  Erlang: proc_lib:init_ack/1."
   [value]
   (acknowledge ::ready value))
 
 (defn init-fail
-  "Says to whoever waits in `start` that this process does not come up, and exits for the reason; `start` returns the value there, once this process is dead.
+  "Tells the process that waits in `start` that this start failed, and exits.
+
+  This process exits for the reason. `start` returns the value once this process is dead.
+
+  Example:
 
     (proc-lib/init-fail [:error :no-database] :normal)
 
-  In Erlang: proc_lib:init_fail/2."
+  See also `init-ack`.
+
+  Erlang: proc_lib:init_fail/2."
   [value reason]
   (acknowledge ::failed value)
   (throw (Send/exit reason)))
@@ -185,7 +216,9 @@
   (Links/unlink (LocalProcess/current) pid))
 
 (defn- part
-  "The process is dead: takes back the link with it and its message. If it was linked and this process does not trap exits, this one dies as well."
+  "The process is dead: removes the link with it and its message.
+
+  If it was linked and this process does not trap exits, this process dies as well."
   [link pid reason]
   (when link
     (when-not (or (= :normal reason) (traps-exits?))
@@ -252,26 +285,41 @@
     (arguments/nanos :timeout timeout)))
 
 (defn start
-  "Starts a process that calls f, and waits until it calls `init-ack`: returns what that is given.
+  "Starts a process that calls f, and waits until that process calls `init-ack`.
 
-  [:error reason] if it ends before; [:error :timeout], and it is killed, if that takes longer than the :timeout.
-  {:spawn-opt {..}} are options of `magnetar.actor/spawn-opt`, except :monitor. With :link among them, the death of a
-  process that fails to start reaches this one through the link; that is where `start-link` differs.
+  With :link in :spawn-opt, the death of a process that fails to start reaches this process through the link.
+  `start-link` differs in that.
+
+  Returns what `init-ack` or `init-fail` is given; [:error reason] if the process ends before; [:error
+  :timeout] when time runs out, and the process is killed.
+
+  Blocks until the process is ready or dead, at most for :timeout.
+
+  Options:
+    :timeout    how long the start may take, a duration; :infinity
+    :spawn-opt  options of `magnetar.actor/spawn-opt`, except :monitor
+
+  Example:
 
     (proc-lib/start (fn [] (proc-lib/init-ack [:ok (self)]) (serve {}))) ;=> [:ok pid]
 
-  In Erlang: proc_lib:start/3,4,5."
+  Erlang: proc_lib:start/3,4,5."
   ([f] (start f nil))
   ([f options]
    (check-start "start" options)
    (in-process #(start-here f options))))
 
 (defn start-link
-  "Like `start`, with a link. If the new process fails to start, nothing of it stays in the mailbox; a caller that does not trap exits dies with it.
+  "Starts a process that calls f, linked to this process, and waits for `init-ack`.
+
+  Like `start` in all else. If the new process fails to start, nothing of it stays in the mailbox. A caller
+  that does not trap exits dies with it, unless its reason is :normal.
+
+  Example:
 
     (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (serve {})))
 
-  In Erlang: proc_lib:start_link/3,4,5."
+  Erlang: proc_lib:start_link/3,4,5."
   ([f] (start-link f nil))
   ([f options]
    (check-start "start-link" options)
@@ -310,15 +358,27 @@
              (not-stopped pid timeout)))))
 
 (defn stop
-  "Asks a process of OTP to end for the reason, :normal if none is given, and waits until it has: :ok.
+  "Asks a process of OTP to end, and waits until it has.
 
-  The process is a pid, or any name that `magnetar.gen-server/call` takes. {:timeout ms} says how long. Throws a
-  TimeoutException if it takes longer; the process goes on then. Throws if it is dead or no process has the name (:noproc), is this
-  process (:calling-self), or ends for another reason than this. A plain process does not know the message.
+  The process is a pid, or any name that `magnetar.gen-server/call` takes. The reason is :normal if none is
+  given. A plain process does not know the message.
+
+  Returns :ok.
+
+  Blocks until the process has ended, at most for :timeout.
+
+  Throws a magnetar.TimeoutException if it takes longer; the process goes on then. Throws an ExceptionInfo
+  with a :reason: :noproc if the process is dead or no process has the name, :calling-self if it is this
+  process. If it ends for another reason than the given one, :reason is that one.
+
+  Options:
+    :timeout  how long to wait at most, a duration; :infinity
+
+  Example:
 
     (proc-lib/stop pid :shutdown {:timeout 1000}) ;=> :ok
 
-  In Erlang: proc_lib:stop/1,3."
+  Erlang: proc_lib:stop/1,3."
   ([process] (stop process :normal nil))
   ([process reason] (stop process reason nil))
   ([process reason {:keys [timeout] :or {timeout :infinity} :as options}]

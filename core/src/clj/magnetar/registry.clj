@@ -1,24 +1,30 @@
 (ns magnetar.registry
-  "Registries: processes found by keys that are any values, with a value each. A key of a process that died is free.
+  "Registries: processes are found by keys of any kind, each with a value.
 
     (registry/start-link {:keys :unique :name :carts})
     (gs/start-link 'my.cart nil {:name (registry/via :carts 17)})
     (gs/call (registry/via :carts 17) :total)
 
   start     start-link
-  names     via; register-name unregister-name whereis-name, by which [:via 'magnetar.registry [registry key]] works
+  names     via; register-name unregister-name whereis-name, by which [:via 'magnetar.registry [registry key]]
+  works
   oneself   register unregister unregister-match update-value
   look      lookup match select keys values count
   all       dispatch
   metadata  meta put-meta delete-meta
 
-  A registry is a process, given by its name or pid. With :keys :unique a key belongs to one process; with :duplicate to any number, which is
-  a bus for messages: `dispatch` reaches all. What is `=` is one key. Looks take no lock, ask no process, and are right at once after a death:
-  whoever has learnt of it finds no entry. Each process that registers is linked to the registry while it has a key: without the registry it
-  would not be found, so it ends as well.
+  A registry is a process, given by its name or pid. With :keys :unique a key belongs to at most one process.
+  With :keys :duplicate any number of processes may have it, which makes a message bus: `dispatch` reaches all
+  of them. Keys are compared by `=`.
 
-  For a handful of names that are keywords `magnetar.actor/register` is enough; for groups without values `magnetar.pg`. Names are those of
-  Elixir's module Registry."
+  A key is free once its process has died. Lookups take no lock and ask no process. They are right at once
+  after a death: a process that has received the :DOWN message finds no entry.
+
+  A process is linked to the registry while it has a key there. Without the registry it would not be found, so
+  it ends with it.
+
+  For a few names that are keywords `magnetar.actor/register` is enough; for groups without values,
+  `magnetar.pg`. The names follow Elixir's module Registry."
   (:refer-clojure :exclude [count keys meta])
   (:require
    [clojure.core :as core]
@@ -60,7 +66,9 @@
       (unexpected message state))))
 
 (defn- unlink-without-keys
-  "Takes the link from this process to `other` back if `pid`, one of both, has no key. It may just have got one: then they are linked again."
+  "Removes the link from this process to `other` if `pid`, one of both, has no key.
+
+  It may just have got a key. Then both are linked again."
   [^Table table pid other]
   (when (and (empty? (table/keys-of table pid)) (not= pid (.-parent table)))
     (actor/unlink other)
@@ -103,17 +111,23 @@
                       (arguments/data :meta meta))))
 
 (defn start-link
-  "Starts a registry, linked to this process: [:ok pid], or [:error [:already-started pid]] if the name is taken.
+  "Starts a registry, linked to this process.
 
-  :keys       :unique or :duplicate
-  :name       how it is found; without one by its pid
-  :listeners  names of processes that are sent [:register registry key pid value] and [:unregister registry key pid]; at a death they are
-              not, they monitor the pid
-  :meta       a map of what `meta` gives
+  Returns [:ok pid], or [:error [:already-started pid]] if the name is taken.
+
+  Options:
+    :keys       :unique or :duplicate; required
+    :name       a name as in `magnetar.gen-server/start-link`; without one the registry is given by its pid
+    :listeners  names of processes that are sent [:register registry key pid value] and [:unregister registry
+                key pid]. A death sends them nothing: they monitor the pid
+    :meta       a map with the values that `meta` returns
+
+  Example:
 
     (registry/start-link {:keys :unique :name :carts}) ;=> [:ok pid]
+    {:id :carts :start [registry/start-link {:keys :unique :name :carts}]} ; as a child
 
-  As a child: {:id :carts :start [registry/start-link {:keys :unique :name :carts}]}. In Elixir: Registry.start_link/1."
+  Elixir: Registry.start_link/1."
   {:elixir "Registry.start_link/1" :added "0.1"}
   [options]
   (check-options options)
@@ -133,7 +147,9 @@
                     (str (arguments/show registry) " is a process, but no registry: `registry/start-link` starts one.") {:registry registry}))
 
 (defn- pid-of
-  "The process of the registry. As in each operation of the kernel, whoever has to exit goes no further."
+  "Returns the process of the registry.
+
+  Like each operation of the kernel, it ends a caller that has to exit."
   ^Pid [registry]
   (.check (Fiber/current))
   (cond
@@ -179,13 +195,21 @@
           nil)))
 
 (defn register
-  "Registers this process under the key, with a value: [:ok registry-pid], or [:error [:already-registered pid]] if keys are unique and one has it.
+  "Registers this process under the key, with a value; nil if none is given.
 
-  Never waits. The entry goes when this process dies. Where keys are :duplicate a process may have the same key as often as it likes.
+  The entry goes when this process dies. Where keys are :duplicate, a process may register under one key
+  several times.
+
+  Returns [:ok registry-pid], or [:error [:already-registered pid]] if keys are unique and a process has the
+  key. Never waits.
+
+  Example:
 
     (registry/register :bus :orders {:since 5}) ;=> [:ok pid]
 
-  In Elixir: Registry.register/3."
+  See also `unregister`, `update-value`, `via`.
+
+  Elixir: Registry.register/3."
   {:elixir "Registry.register/3" :added "0.1"}
   ([registry key] (register registry key nil))
   ([registry key value]
@@ -206,32 +230,46 @@
     :ok))
 
 (defn unregister
-  "Takes back all entries of this process under the key: :ok, also if there are none.
+  "Removes all entries of this process under the key.
+
+  Returns :ok, also if the process has no such entry.
+
+  Example:
 
     (registry/unregister :bus :orders) ;=> :ok
 
-  In Elixir: Registry.unregister/2."
+  Elixir: Registry.unregister/2."
   {:elixir "Registry.unregister/2" :added "0.1"}
   [registry key]
   (remove-own registry key any?))
 
 (defn unregister-match
-  "Takes back the entries of this process under the key for whose value (wanted? value) is true: :ok.
+  "Removes the entries of this process under the key whose (wanted? value) is true.
+
+  Returns :ok.
+
+  Example:
 
     (registry/unregister-match :bus :orders #{:slow}) ;=> :ok
 
-  In Elixir: Registry.unregister_match/4, with a pattern."
+  Elixir: Registry.unregister_match/4, with a pattern."
   {:elixir "Registry.unregister_match/4" :added "0.1"}
   [registry key wanted?]
   (check-function "unregister-match" wanted? "(registry/unregister-match :bus :orders #{:slow})")
   (remove-own registry key wanted?))
 
 (defn update-value
-  "Replaces the value of this process under the key, which is unique, by (f value): [new old], or :error if this process has not the key.
+  "Replaces the value of this process under a unique key by (f value).
+
+  Returns [new old], or :error if this process does not have the key.
+
+  Throws an IllegalArgumentException if the keys of the registry are :duplicate.
+
+  Example:
 
     (registry/update-value :carts 17 inc) ;=> [2 1]
 
-  In Elixir: Registry.update_value/3."
+  Elixir: Registry.update_value/3."
   {:elixir "Registry.update_value/3" :added "0.1"}
   [registry key f]
   (check-function "update-value" f "(registry/update-value :carts 17 inc)")
@@ -243,34 +281,46 @@
 ;; ---- looks
 
 (defn lookup
-  "The processes under the key, with their values: [[pid value] ..], the one that registered first before the others.
+  "Returns the live processes under the key with their values, oldest entry first.
 
-  Never waits, and takes no lock. A process that has died is not there.
+  The result is a vector [[pid value] ..]. Never waits, and takes no lock.
+
+  Example:
 
     (registry/lookup :carts 17) ;=> [[pid nil]]
 
-  In Elixir: Registry.lookup/2."
+  See also `match`, `via`, `dispatch`.
+
+  Elixir: Registry.lookup/2."
   {:elixir "Registry.lookup/2" :added "0.1"}
   [registry key]
   (table/at (find-table registry) key))
 
 (defn match
-  "Like `lookup`, of those for whose value (wanted? value) is true.
+  "Returns the processes under the key whose (wanted? value) is true.
+
+  The result has the form that `lookup` returns.
+
+  Example:
 
     (registry/match :bus :orders #(< 3 (:since %))) ;=> [[pid {:since 5}]]
 
-  In Elixir: Registry.match/4, with a pattern."
+  Elixir: Registry.match/4, with a pattern."
   {:elixir "Registry.match/4" :added "0.1"}
   [registry key wanted?]
   (check-function "match" wanted? "(registry/match :bus :orders pos?)")
   (table/at (find-table registry) key wanted?))
 
 (defn select
-  "All entries as [key pid value], through the transducer if one is given; a vector, in no order.
+  "Returns all entries as a vector of [key pid value], in no order.
+
+  With a transducer the entries pass through it.
+
+  Example:
 
     (registry/select :carts (map first)) ;=> [17 18]
 
-  In Elixir: Registry.select/2, with a match specification."
+  Elixir: Registry.select/2, with a match specification."
   {:elixir "Registry.select/2" :added "0.1"}
   ([registry] (select registry identity))
   ([registry xform]
@@ -278,41 +328,57 @@
    (table/triples (find-table registry) xform)))
 
 (defn keys
-  "The keys of a process, in the order of registration, each as often as it has it.
+  "Returns the keys of a process, in the order of registration.
+
+  A key is in the result as often as the process is registered under it.
+
+  Example:
 
     (registry/keys :carts (self)) ;=> [17]
 
-  In Elixir: Registry.keys/2."
+  Elixir: Registry.keys/2."
   {:elixir "Registry.keys/2" :added "0.1"}
   [registry pid]
   (table/keys-of (find-table registry) pid))
 
 (defn values
-  "The values that a process has under the key.
+  "Returns the values that a process has under the key.
+
+  Example:
 
     (registry/values :bus :orders (self)) ;=> [{:since 5}]
 
-  In Elixir: Registry.values/3."
+  Elixir: Registry.values/3."
   {:elixir "Registry.values/3" :added "0.1"}
   [registry key pid]
   (table/values-of (find-table registry) pid key))
 
 (defn count
-  "How many entries the registry has.
+  "Returns how many entries the registry has.
+
+  Example:
 
     (registry/count :carts) ;=> 2
 
-  In Elixir: Registry.count/1."
+  Elixir: Registry.count/1."
   {:elixir "Registry.count/1" :added "0.1"}
   [registry]
   (table/size (find-table registry)))
 
 (defn dispatch
-  "Calls f here with the [[pid value] ..] under the key, unless there are none: :ok.
+  "Calls f once, on this thread, with all [[pid value] ..] under the key.
+
+  f is not called if no process has the key.
+
+  Returns :ok.
+
+  Throws what f throws.
+
+  Example:
 
     (registry/dispatch :bus :orders (fn [all] (doseq [[pid _] all] (! pid [:order 17])))) ;=> :ok
 
-  Throws what f throws. In Elixir: Registry.dispatch/4."
+  Elixir: Registry.dispatch/4."
   {:elixir "Registry.dispatch/4" :added "0.1"}
   [registry key f]
   (check-function "dispatch" f "(registry/dispatch :bus :orders send-to-all)")
@@ -323,12 +389,16 @@
 ;; ---- names
 
 (defn via
-  "The name of the process under a key, for whatever wants a name: `!`, `send-after`, `monitor`, `whereis`, the :name of `spawn-opt`, servers
-  and supervisors. A value is what a process that takes the name is registered with.
+  "Returns the name of the process under a key, for functions that take a name.
+
+  These are `!`, `send-after`, `monitor`, `whereis`, the :name of `spawn-opt`, servers and supervisors. A
+  process that takes the name is registered with the value.
+
+  Example:
 
     (gs/call (registry/via :carts 17) :total)
 
-  In Elixir: {:via, Registry, {registry, key}}."
+  Elixir: {:via, Registry, {registry, key}}."
   {:elixir "Registry" :added "0.1"}
   ([registry key] [:via 'magnetar.registry [registry key]])
   ([registry key value] [:via 'magnetar.registry [registry key value]]))
@@ -346,22 +416,28 @@
     (->> (#(refuse-duplicate operation % registry)))))
 
 (defn whereis-name
-  "The process under [registry key], or nil.
+  "Returns the pid of the process under [registry key], or nil.
+
+  Example:
 
     (registry/whereis-name [:carts 17])
 
-  In Elixir: Registry.whereis_name/1."
+  Elixir: Registry.whereis_name/1."
   {:elixir "Registry.whereis_name/1" :added "0.1"}
   [name]
   (let [[registry key] (name-parts name)]
     (table/pid-at (unique-table "whereis-name" registry) key)))
 
 (defn register-name
-  "Registers a process under [registry key] or [registry key value]: :yes, or :no if the key is taken.
+  "Registers a process under [registry key] or [registry key value].
+
+  Returns :yes, or :no if the key is taken. The keys of the registry have to be :unique.
+
+  Example:
 
     (registry/register-name [:carts 17] (self)) ;=> :yes
 
-  In Elixir: Registry.register_name/2, for oneself only."
+  Elixir: Registry.register_name/2, for oneself only."
   {:elixir "Registry.register_name/2" :added "0.1"}
   [name pid]
   (when-not (instance? Pid pid)
@@ -376,11 +452,15 @@
         :yes))))
 
 (defn unregister-name
-  "Takes the name [registry key] of a process back, whoever has it: :ok.
+  "Removes the name [registry key], whichever process has it.
+
+  Returns :ok, also if no process has it.
+
+  Example:
 
     (registry/unregister-name [:carts 17]) ;=> :ok
 
-  In Elixir: Registry.unregister_name/1, for oneself only."
+  Elixir: Registry.unregister_name/1, for oneself only."
   {:elixir "Registry.unregister_name/1" :added "0.1"}
   [name]
   (let [[registry key] (name-parts name)
@@ -396,33 +476,41 @@
 ;; ---- metadata
 
 (defn meta
-  "[:ok value] of a key of the registry's metadata, or :error.
+  "Returns the value of a key in the registry's metadata.
+
+  Returns [:ok value], or :error if there is no such key.
+
+  Example:
 
     (registry/meta :carts :limit) ;=> [:ok 100]
 
-  In Elixir: Registry.meta/2."
+  Elixir: Registry.meta/2."
   {:elixir "Registry.meta/2" :added "0.1"}
   [registry key]
   (let [value (table/metadata (find-table registry) key ::none)]
     (if (identical? ::none value) :error [:ok value])))
 
 (defn put-meta
-  "Sets a key of the registry's metadata: :ok.
+  "Sets the value of a key in the registry's metadata, and returns :ok.
+
+  Example:
 
     (registry/put-meta :carts :limit 100) ;=> :ok
 
-  In Elixir: Registry.put_meta/3."
+  Elixir: Registry.put_meta/3."
   {:elixir "Registry.put_meta/3" :added "0.1"}
   [registry key value]
   (table/put-metadata (find-table registry) key value)
   :ok)
 
 (defn delete-meta
-  "Removes a key of the registry's metadata: :ok.
+  "Removes a key from the registry's metadata, and returns :ok.
+
+  Example:
 
     (registry/delete-meta :carts :limit) ;=> :ok
 
-  In Elixir: Registry.delete_meta/2."
+  Elixir: Registry.delete_meta/2."
   {:elixir "Registry.delete_meta/2" :added "0.1"}
   [registry key]
   (table/delete-metadata (find-table registry) key)

@@ -1,20 +1,25 @@
 (ns magnetar.resilience
-  "Calls and streams that stand failures, slowness and too much of everything.
+  "Calls and streams that withstand failures, slowness and overload.
 
   call             a function under one policy or several
   retry            again after a failure; exponential, constant: the pauses between
-  timeout          so long at most
+  timeout          for a limited time
   circuit-breaker  not at all while most calls fail
-  rate-limiter     so many in a time
-  bulkhead         so many at once
-  hedge            a second time in parallel if the first is slow
+  rate-limiter     a limited number of calls in a time
+  bulkhead         a limited number of calls at once
+  hedge            a second time in parallel if the first call is slow
 
   throttle debounce batch window    channels from channels
-  start-breaker-link start-breaker subscribe    a circuit breaker that is a server, with a name or a supervisor
+  start-breaker-link start-breaker subscribe    a circuit breaker that is a server, with a name or a
+  supervisor
 
-  A policy is a function of a function without arguments, as retry and its like make it: `(policy f)` calls f, or does not. Those with a
-  state show it: `@breaker`. Time is the clock of the fiber's world, chance its random numbers. Every wait can be cancelled; cancellation and
-  interrupts are no failures, and are never retried or counted. Learn from Failsafe and resilience4j what each is for; their words are used here."
+  A policy is made by retry and its like. It is a function of a function without arguments: `(policy f)` calls
+  f, or does not. A policy with a state shows it by deref: `@breaker`.
+
+  Policies use the clock and the random numbers of the runtime environment, so in a simulation they follow
+  from the seed. Every wait can be cancelled. Cancellation and interrupts are not failures, and are never
+  retried or counted. The terms come from Failsafe and resilience4j, whose documentation says what each policy
+  is for."
   (:require
    [magnetar.channel :as channel]
    [magnetar.impl.arguments :as arguments]
@@ -55,11 +60,17 @@
                       {:policy policy})))
 
 (defn call
-  "Calls f with args under a policy, or under several, the first one outermost; returns what f returned.
+  "Calls f with args under a policy, or several, and returns what f returned.
+
+  Several policies are in a vector; the first one is outermost.
+
+  Throws what f or a policy throws.
+
+  Example:
 
     (call [(retry {:max-attempts 3}) breaker (timeout 200)] fetch url)
 
-  In Failsafe: Failsafe.with(retry, breaker, timeout).get(..)"
+  Failsafe: Failsafe.with(retry, breaker, timeout).get(..)."
   [policies f & args]
   (let [policies (if (sequential? policies) policies [policies])]
     (run! check-policy policies)
@@ -82,7 +93,11 @@
                       {what n})))
 
 (defn constant
-  "A back-off that always pauses for the same milliseconds. A back-off is a function of the number of the attempt that failed, from 1 up.
+  "Returns a back-off that always pauses for the same duration, in milliseconds.
+
+  A back-off is a function of the number of the attempt that failed, from 1 up.
+
+  Example:
 
     (retry {:backoff (constant 100)})"
   [millis]
@@ -90,12 +105,21 @@
   (fn [_] millis))
 
 (defn exponential
-  "A back-off that grows: :initial ms (100) after the first failure, :factor (2) times as long after each further one, :max ms (60000) at
-  most, and each pause longer or shorter by chance, by up to the share :jitter (0.5).
+  "Returns a back-off whose pauses grow with each failure, with a random share.
+
+  Options:
+    :initial  the pause after the first failure, a duration; 100 ms
+    :factor   how many times as long each further pause is; 2
+    :max      the longest pause, a duration; 60000 ms
+    :jitter   by which share each pause may be longer or shorter, from 0 to 1; 0.5
+
+  Example:
 
     (retry {:backoff (exponential {:initial 50 :max 2000})})
 
-  In resilience4j: IntervalFunction.ofExponentialRandomBackoff"
+  See also `constant`.
+
+  resilience4j: IntervalFunction.ofExponentialRandomBackoff."
   ([] (exponential nil))
   ([options]
    (arguments/options "exponential" [:initial :factor :max :jitter] options)
@@ -165,16 +189,24 @@
                              (recur (inc n)))))))))
 
 (defn retry
-  "A policy that calls again after a failure, with a pause before; returns what the first good attempt returned.
+  "Returns a policy that calls again after a failure, with a pause before.
 
-  When attempts run out it throws an ExceptionInfo of :magnetar/retries-exhausted, with the last failure as its cause; it does so at once if the next
-  attempt would begin after the deadline of the scope. An error that is not to be retried is thrown as it is. Options:
+  The policy returns what the first successful attempt returned. An error that is not to be retried is thrown
+  as it is.
 
-    :max-attempts  3, the first one counted
-    :backoff       a function of the number of the failed attempt to a duration; `(exponential)`
+  Throws an ExceptionInfo of :magnetar/retries-exhausted when all attempts have failed, with the last failure
+  as its cause. It does so at once if the next attempt would begin after the deadline of the scope.
+
+  Options:
+    :max-attempts  how many attempts, the first one included; 3
+    :backoff       a function of the number of the failed attempt, which returns a duration; `(exponential)`
     :retry-on      which errors are failures: a class, a predicate or several; Exception
-    :retry-if      which values are failures, a predicate; none. The last value is returned in the end
-    :on-retry      a function of {:attempt n :error e :pause ms}, or with :value, called before each pause
+    :retry-if      which values are failures, a predicate; by default no value. When attempts run out, the
+                   last value is returned
+    :on-retry      a function that is called before each pause with {:attempt n :error e :pause ms}, or with
+                   :value
+
+  Example:
 
     (call (retry {:max-attempts 5 :retry-on java.io.IOException}) fetch url)"
   ([] (retry nil))
@@ -190,10 +222,14 @@
 ;; ---- timeout
 
 (defn timeout
-  "A policy that gives a call so long at most, then cancels it and throws a magnetar.TimeoutException.
+  "Returns a policy that cancels a call after a duration.
 
-  The call runs on the fiber of the caller; it is over when it has reacted to its cancellation, as any body of a scope (see `with-scope` for
-  what does not react on a platform thread).
+  The call runs on the fiber of the caller. It ends when it has reacted to its cancellation, as any body of a
+  scope. See `magnetar.scope/with-scope` for what does not react on a platform thread.
+
+  Throws a magnetar.TimeoutException when the call has been cancelled for the time.
+
+  Example:
 
     (call (timeout 200) fetch url)"
   [duration]
@@ -211,8 +247,9 @@
 ;; ---- circuit breaker
 
 (defn- move
-  "Swaps the breaker by f and tells of a change of its state; returns the breaker then. What telling throws is reported: the call goes on,
-  so that it counts in the end."
+  "Swaps the breaker by f, tells of a change of its state, and returns the breaker.
+
+  An exception of :on-state-change is reported, and the call goes on, so that it counts in the end."
   [breaker {:keys [on-state-change]} f]
   (let [[before after] (swap-vals! breaker f)]
     (when-not (= (:state before) (:state after))
@@ -253,23 +290,37 @@
                       {:options options})))
 
 (defn circuit-breaker
-  "A policy that refuses calls while most fail, with an ExceptionInfo of :magnetar/circuit-open that says when to come back.
+  "Returns a policy that refuses calls while most of them fail.
 
-  Closed, it lets calls pass; when too many of the last ones failed it opens and refuses; after a delay it is half-open and lets a few pass on trial:
-  they close it, or one failure opens it again. A call that is cancelled counts for nothing, so a `timeout` belongs
-  inside the breaker. `@breaker` ;=> {:state :closed, :calls 7, :failures 1, :trials 0}. Share one among all that
-  call the same thing. Given the name or pid of a breaker that `start-breaker-link` has started, it is the policy of that one. Options:
+  Closed, the breaker lets calls pass. When too many of the last calls failed, it opens and refuses calls.
+  After a delay it is half-open and lets a few calls pass on trial. If the trials succeed it closes, and one
+  failure opens it again. Share one breaker among all that call the same thing.
 
-    :failure-threshold  5 in a row; [failures calls] for so many among the last calls
-    :success-threshold  1, the trials that have to succeed
-    :delay              30000, how long it stays open
-    :fail-on            which errors are failures: a class, a predicate or several; Exception. Others, such as a StackOverflowError, count
-                        as a success, also in a trial: for those too it is Throwable
+  A call that is cancelled does not count, so a `timeout` belongs inside the breaker.
+
+  Given the name or pid of a breaker that `start-breaker-link` has started, the policy uses that breaker.
+
+  Throws an ExceptionInfo of :magnetar/circuit-open for a refused call. Its :retry-after-ms says when to come
+  back.
+
+  Options:
+    :failure-threshold  how many failures in a row open it; 5. [failures calls] means that many among the last
+                        calls
+    :success-threshold  how many trials have to succeed; 1
+    :delay              how long it stays open, a duration; 30000 ms
+    :fail-on            which errors are failures: a class, a predicate or several; Exception. Other errors,
+                        such as a StackOverflowError, count as a success, also in a trial. Throwable includes
+                        them
     :on-state-change    a function of the state before and after, called by the fiber that changed it
+
+  Example:
 
     (def breaker (circuit-breaker {:failure-threshold [5 20] :delay 10000}))
     (call breaker fetch url)
-    (call (circuit-breaker :payments) charge card)"
+    @breaker ;=> {:state :closed, :calls 7, :failures 1, :trials 0}
+    (call (circuit-breaker :payments) charge card)
+
+  See also `start-breaker-link`."
   ([] (circuit-breaker nil))
   ([options]
    (cond
@@ -278,31 +329,53 @@
      :else (value-breaker options))))
 
 (defn start-breaker-link
-  "Starts a circuit breaker as a server, closed, linked to this process: [:ok pid]. For children of a supervisor.
+  "Starts a circuit breaker as a server, closed, linked to this process.
 
-  `circuit-breaker` makes a policy of its name or pid. Against a breaker that is a value, it is half-open at its time, and not at the next call; it may
-  try with a probe; it tells its subscribers of changes; and the trial of a caller that has died is given to another. Calls run on the fibers of their
-  callers. Options: those of `circuit-breaker` except :on-state-change, and:
+  `circuit-breaker` makes a policy of its name or pid. Calls run on the fibers of their callers. Such a
+  breaker differs from a breaker that is a value in four points:
 
+    1. It is half-open when its delay is over, and not at the next call.
+    2. It may test with a probe.
+    3. It tells its subscribers of changes.
+    4. It gives the trial of a caller that has died to another caller.
+
+  Returns [:ok pid].
+
+  Options:
     :name   a keyword or symbol, [:global name], or [:via registry name]
-    :probe  a function without arguments that is called, in a process of its own, when the breaker is half-open, as often as :success-threshold says.
-            A return is a success; if it throws, the breaker is open again. Calls are refused meanwhile, so give it a bound
+    :probe  a function without arguments, called in a process of its own when the breaker is half-open, as
+            often as :success-threshold says. A return is a success; an exception opens the breaker again.
+            Calls are refused meanwhile, so the probe needs a time limit
+    others  as in `circuit-breaker`, except :on-state-change
 
-    {:id :payments :start [start-breaker-link {:name :payments :delay 10000}]}"
+  Example:
+
+    {:id :payments :start [start-breaker-link {:name :payments :delay 10000}]}
+
+  See also `subscribe`."
   [options]
   ((served "start-link") options))
 
 (defn start-breaker
-  "Like `start-breaker-link`, without a link.
+  "Starts a circuit breaker as a server, without a link.
+
+  Like `start-breaker-link` in all else.
+
+  Example:
 
     (start-breaker {:name :payments}) ;=> [:ok pid]"
   [options]
   ((served "start") options))
 
 (defn subscribe
-  "Lets the breaker with the name or pid send this process [:breaker name before after] at each change of its state; returns :ok.
+  "Lets a breaker send this process a message at each change of its state.
 
-  The breaker was started by `start-breaker-link` or `start-breaker`. One that is started in its place does not know the subscribers: subscribe again.
+  The breaker is the name or pid of one that `start-breaker-link` or `start-breaker` has started. The message
+  is [:breaker name before after]. A restarted breaker does not know the subscribers: subscribe again.
+
+  Returns :ok.
+
+  Example:
 
     (subscribe :payments)"
   [breaker]
@@ -311,18 +384,26 @@
 ;; ---- rate limiter
 
 (defn rate-limiter
-  "A policy that lets so many calls begin in a time, and makes others wait for their turn, in the order in which they came.
+  "Returns a policy that lets a limited number of calls begin in a time.
 
-  `@limiter` ;=> {:available 2, :wait-ms 0}. Options:
+  Other calls wait for their turn, in the order in which they came.
 
-    :rate     how many calls (there is no default)
-    :per      in which time; 1000
-    :burst    how many may begin at once after a quiet time; 1, so that calls are evenly spaced, as far as timers of a millisecond can
-    :timeout  how long a call waits at most; :infinity. One whose turn would come later is refused at once with an ExceptionInfo of
-              :magnetar/rate-limited, and 0 refuses whoever would wait
+  Throws an ExceptionInfo of :magnetar/rate-limited at once for a call whose turn would come after its
+  :timeout.
+
+  Options:
+    :rate     how many calls; required
+    :per      in which time, a duration; 1000 ms
+    :burst    how many calls may begin at once after a quiet time; 1. With 1 calls are evenly spaced, as far
+              as timers of a millisecond allow
+    :timeout  how long a call waits at most, a duration; :infinity. With 0 each call that would have to wait
+              is refused
+
+  Example:
 
     (def limiter (rate-limiter {:rate 10 :burst 5}))
-    (call limiter fetch url)"
+    (call limiter fetch url)
+    @limiter ;=> {:available 2, :wait-ms 0}"
   [options]
   (arguments/options "rate-limiter" [:rate :per :burst :timeout] options)
   (let [how (limiter/limits options)
@@ -337,14 +418,23 @@
            {:magnetar/reason :magnetar/bulkhead-full :max max}))
 
 (defn bulkhead
-  "A policy that lets so many calls run at once, and makes others wait, in the order in which they came.
+  "Returns a policy that lets a limited number of calls run at once.
 
-  `@bulkhead` ;=> {:max 2, :running 1, :waiting 0}. Options: :max, the number of calls, without default, and :timeout, how long one waits at most
-  before it is refused with an ExceptionInfo of :magnetar/bulkhead-full; :infinity, and 0 refuses whoever would wait. Where each call needs one of a
-  few things with a state, such as a connection, prefer `magnetar.pool`.
+  Other calls wait, in the order in which they came. Where each call needs one of a few things with a state,
+  such as a connection, prefer `magnetar.pool`.
+
+  Throws an ExceptionInfo of :magnetar/bulkhead-full for a call that has waited for its :timeout.
+
+  Options:
+    :max      how many calls; required
+    :timeout  how long a call waits at most, a duration; :infinity. With 0 each call that would have to wait
+              is refused
+
+  Example:
 
     (def two (bulkhead {:max 2}))
-    (call two fetch url)"
+    (call two fetch url)
+    @two ;=> {:max 2, :running 1, :waiting 0}"
   [{:keys [max timeout] :or {timeout :infinity} :as options}]
   (arguments/options "bulkhead" [:max :timeout] options)
   (let [running (channel/chan {:size (arguments/whole :max max Integer/MAX_VALUE)})]
@@ -366,7 +456,7 @@
     (catch ExecutionException _)))
 
 (def ^:private first-success
-  "The joiner `any`, but that what the first call threw is thrown as it is."
+  "The joiner `any`, except that the error of the first call is thrown as it is."
   (assoc scope/any :result
     (fn [winner value failures]
       (if (or winner (empty? failures))
@@ -383,12 +473,18 @@
             (recur (inc n))))))))
 
 (defn hedge
-  "A policy that calls a second time, in parallel, if the first call has not ended in time or has failed: the first success counts, the
-  others are cancelled. If all fail, what the first one threw is thrown as it is, the others suppressed, so that a `retry` or a breaker
-  around it sees it. For calls that may happen twice. Options:
+  "Returns a policy that calls again, in parallel, if a call is slow or fails.
 
-    :after      how long to wait before the next call (there is no default)
-    :max-calls  2, all together
+  The first success counts, and the other calls are cancelled. It is for calls that may happen twice.
+
+  Throws what the first call threw if all fail, with the other errors suppressed. So a `retry` or a breaker
+  around it sees the error itself.
+
+  Options:
+    :after      how long to wait before the next call, a duration; required
+    :max-calls  how many calls, the first one included; 2
+
+  Example:
 
     (call (hedge {:after 50}) fetch url)"
   [{:keys [after max-calls] :as options}]
@@ -404,14 +500,19 @@
 (def ^:private stage-options [:scope :size])
 
 (defn throttle
-  "A channel of the values of ch, of which so many pass in a time; the others wait, and so do those who put them. Options: those of
-  `rate-limiter` but :timeout, and:
+  "Returns a channel that passes on a limited number of values of ch in a time.
 
-    :scope  a scope that owns the fiber behind the channel, as a daemon; else nobody does, and it ends when ch is closed, or with the
-            first value that it takes from ch after the channel was closed, which is lost
-    :size   the size of the channel's buffer; 0
+  The other values wait, and so do their senders. The channel closes when ch closes, for the same cause.
 
-  It closes when ch is closed, for the same cause.
+  Without :scope no scope owns the fiber behind the channel. It ends when ch is closed. After the channel was
+  closed it ends with the next value that it takes from ch, which is lost.
+
+  Options:
+    :rate, :per, :burst  as in `rate-limiter`
+    :scope               a scope that owns the fiber behind the channel, as a daemon
+    :size                the size of the channel's buffer; 0
+
+  Example:
 
     (throttle ch {:rate 100})"
   [ch options]
@@ -421,8 +522,14 @@
     (stages/start "throttle" ch options #(stages/throttle ch (fn [] (limiter/acquire limiter how)) %))))
 
 (defn debounce
-  "A channel of the latest value of ch, once that has been silent for a duration; earlier ones are dropped. What is left when ch closes
-  comes at once. Options: :scope and :size, see `throttle`.
+  "Returns a channel with the latest value of ch, once ch is silent for a time.
+
+  Earlier values are dropped. The value that is left when ch closes comes at once.
+
+  Options:
+    :scope, :size  as in `throttle`
+
+  Example:
 
     (debounce keystrokes 200)"
   ([ch silence] (debounce ch silence nil))
@@ -432,8 +539,19 @@
    (stages/start "debounce" ch options #(stages/debounce ch silence %))))
 
 (defn batch
-  "A channel of vectors of the values of ch: of :size values, or of those that came :within a duration after the first one, whichever comes
-  first. At least one of the two is needed. What is left when ch closes comes at once. Also :scope; see `throttle`.
+  "Returns a channel of vectors with the values of ch, limited in size or in time.
+
+  A vector is complete when it has :size values, or when :within is over, whichever comes first. The values
+  that are left when ch closes come at once.
+
+  Throws an IllegalArgumentException if there is neither :size nor :within.
+
+  Options:
+    :size    how many values a vector has at most
+    :within  how long after its first value a vector is complete, a duration
+    :scope   as in `throttle`
+
+  Example:
 
     (batch rows {:size 500 :within 100})"
   [ch {:keys [size within] :as options}]
@@ -445,14 +563,23 @@
     (stages/start "batch" ch (select-keys options [:scope]) #(stages/batch ch size within %))))
 
 (defn window
-  "A channel of vectors of the last values of ch, which tumble, or slide and overlap. Either of a number or of a time:
+  "Returns a channel of vectors with the last values of ch, by number or by time.
 
-    {:size 10}               10 values each, none twice; what is left when ch closes comes last
-    {:size 10 :step 5}       the last 10 values, after each 5
-    {:length 1000}           the values of each second, counted from the first value on; none where there are no values
+  Windows follow each other, or slide and overlap:
+
+    {:size 10}                 10 values each, no value twice; the values that are left when ch closes come
+                               last
+    {:size 10 :step 5}         the last 10 values, after each 5
+    {:length 1000}             the values of each second, counted from the first value on; no vector for a
+                               second without values
     {:length 1000 :every 100}  the values of the last second, each tenth of a second while there are any
 
-  Also :scope; see `throttle`.
+  Options:
+    :size, :step     numbers of values
+    :length, :every  durations
+    :scope           as in `throttle`
+
+  Example:
 
     (window samples {:length 1000 :every 100})"
   [ch {:keys [size step length every] :as options}]

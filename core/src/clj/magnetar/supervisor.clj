@@ -14,30 +14,35 @@
 
   A spec is a map:
 
-  :strategy       :one-for-one (the default), :one-for-all, :rest-for-one; :simple-one-for-one, whose children all are made by one
-                  template; :dynamic, whose children are started by specs of their own and have no ids
-  :intensity      how many restarts in the :period are borne, else the supervisor stops all and ends with :shutdown. The defaults are OTP's,
-  :period         1 in 5000 ms; those of :dynamic are Elixir's, 3 in 5000 ms. A period is above 0
-  :auto-shutdown  :never (the default), :any-significant, :all-significant; not where children are made by a template, or are :dynamic
-  :children       child specs, started in this order and stopped in the reverse one
-  :max-children   the most children of a :dynamic supervisor
-  :extra-arguments  what stands before the arguments of each start of a :dynamic supervisor
-  :history        how many deaths are remembered, 50
+  :strategy         :one-for-one (the default), :one-for-all, :rest-for-one, :simple-one-for-one or :dynamic.
+                    Under :simple-one-for-one one template makes all children. Under :dynamic each child has a
+                    spec of its own, and no id
+  :intensity        how many restarts within :period are allowed; one more, and the supervisor stops all
+                    children and ends with :shutdown. 1, as in OTP; 3 for :dynamic, as in Elixir
+  :period           a duration above 0; 5000 ms
+  :auto-shutdown    :never (the default), :any-significant, :all-significant; not under :simple-one-for-one
+                    and :dynamic
+  :children         child specs, started in this order and stopped in the reverse one
+  :max-children     the most children of a :dynamic supervisor
+  :extra-arguments  arguments put before the own arguments of each start of a :dynamic supervisor
+  :history          how many deaths are remembered, 50
 
-  A child spec is a map, or the symbol of a namespace, or [symbol argument], see `child-spec`:
+  A child spec is a map, the symbol of a namespace, or [symbol argument], see `child-spec`:
 
   :id           any value but nil
-  :start        [f & args], or f without arguments: called in the supervisor, it starts a process linked to it and returns [:ok pid],
-                [:ok pid info], the pid, :ignore or [:error why]. `gs/start-link`, `sup/start-link`, `actor/spawn-link`, `proc-lib/start-link`, `sup/scope-link` and
-                `sup/pipeline-link` do
+  :start        [f & args], or f without arguments. It is called in the supervisor, starts a process linked to
+                it, and returns [:ok pid], [:ok pid info], the pid, :ignore or [:error why]. Such functions
+                are `gs/start-link`, `sup/start-link`, `actor/spawn-link*`, `proc-lib/start-link`,
+                `sup/scope-link` and `sup/pipeline-link`
   :restart      :permanent (the default), :transient (after an abnormal end only), :temporary (never)
-  :shutdown     how long it may take to end after the exit signal :shutdown, before it is killed: 5000 for a worker, :infinity for a supervisor;
-                :brutal-kill
+  :shutdown     how long the child may take to end after the exit signal :shutdown, before it is killed: 5000
+                ms for a worker, :infinity for a supervisor; or :brutal-kill
   :type         :worker (the default) or :supervisor
   :significant  true if its end counts for :auto-shutdown
 
-  A start runs in the context of the supervisor, never in the bindings of its caller. Other keys are refused, and so is a start whose process
-  is not linked to the supervisor. Names are those of Erlang's module supervisor."
+  A start runs in the context of the supervisor, never in the bindings of its caller. Other keys are refused,
+  and so is a start whose process is not linked to the supervisor. The names follow Erlang's module
+  supervisor."
   (:require
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
@@ -52,18 +57,32 @@
 (set! *warn-on-reflection* true)
 
 (defn start-link
-  "Starts a supervisor with its children, linked to this process; returns [:ok pid] when all have started.
+  "Starts a supervisor with its children, linked to this process.
 
-  spec is the map described above, or a function without arguments that returns it, or :ignore. If a child does not come up, the others are
-  stopped: [:error [:shutdown [:failed-to-start-child id why]]]. Else as `magnetar.gen-server/start-link`. The option is :name.
+  The spec is the map described in this namespace, or a function without arguments that returns the map or
+  :ignore.
 
-  Throws an IllegalArgumentException if the spec is wrong, also one that the function returned. Its `ex-data` has :magnetar/reason, which is
-  :magnetar/bad-supervisor-spec or :magnetar/bad-child-spec, :path (where the flaw is, as [:children 1 :restart]), :value, :why and :meant. Where
-  the caller is a supervisor, its child does not start: for [:start-spec flaw], [:supervisor-data flaw] or [:bad-start-spec flaw].
+  Returns [:ok pid] when all children have started. If a child does not start, the others are stopped: [:error
+  [:shutdown [:failed-to-start-child id why]]]. Else returns what `magnetar.gen-server/start-link` does.
+
+  Blocks until all children have started.
+
+  Throws an IllegalArgumentException if the spec is wrong, also one that the function returned. Its `ex-data`
+  has :magnetar/reason, which is :magnetar/bad-supervisor-spec or :magnetar/bad-child-spec. Other keys are
+  :path (where the flaw is, as [:children 1 :restart]), :value, :why and :meant. If the caller is a
+  supervisor, its child does not start instead, for [:start-spec flaw], [:supervisor-data flaw] or
+  [:bad-start-spec flaw].
+
+  Options:
+    :name  as in `magnetar.gen-server/start-link`
+
+  Example:
 
     (sup/start-link {:children []} {:name :app}) ;=> [:ok pid]
 
-  In Erlang: supervisor:start_link/2,3."
+  See also `start-child`, `check-childspecs`.
+
+  Erlang: supervisor:start_link/2,3."
   {:erlang "supervisor:start_link/3"}
   ([spec] (start-link spec nil))
   ([spec {:keys [name] :as options}]
@@ -75,18 +94,24 @@
        (specs/unless-flawed (gs/start-link behaviour/behaviour [spec name flags] {:name name :spawn-opt {:bindings :none}}))))))
 
 (defn child-spec
-  "Returns the child spec of a namespace as a map, with the keys of `overrides` in place of its own.
+  "Returns the child spec of a namespace as a map, with the overrides merged in.
 
-  x is the symbol of a namespace, or [symbol argument]. What its function `child-spec` returns for the argument is the spec. Without one the
-  id is the symbol, or the :name in the options of a registry, supervisor or pool, and the start is its `start-link` with the argument, or a gen-server with its callbacks. A map is taken as it is. Wherever
-  a child spec may stand the symbol or the vector may stand as well.
+  x is the symbol of a namespace, [symbol argument], or a map, which is taken as it is. The symbol or the
+  vector may stand wherever a child spec may stand.
 
-  Throws an IllegalArgumentException if there is no such namespace, or it has neither `child-spec`, `start-link` nor the callbacks of a server.
+  If the namespace has a function `child-spec`, the spec is what that returns for the argument. Else the start
+  is its `start-link` with the argument, or a gen-server with its callbacks. The id is the symbol then, or the
+  :name in the options of a registry, supervisor or pool.
+
+  Throws an IllegalArgumentException if there is no such namespace, or it has neither `child-spec`,
+  `start-link` nor the callbacks of a server.
+
+  Example:
 
     (sup/child-spec ['my.counter 0] {:id :visits :restart :transient})
     (sup/start-link {:children ['my.cache ['my.counter 0]]})
 
-  In Elixir: Supervisor.child_spec/2."
+  Elixir: Supervisor.child_spec/2."
   {:elixir "Supervisor.child_spec/2" :added "0.2"}
   ([x] (child-spec x nil))
   ([x overrides]
@@ -100,15 +125,19 @@
                                {:value x})))))
 
 (defn check-childspecs
-  "Checks child specs without starting them: :ok, or [:error flaw].
+  "Checks child specs without starting them.
 
-  The flaw is a map with :why, :path (where it is), :value, :meant and :message.
+  auto-shutdown is the :auto-shutdown of their future supervisor. Without it, :significant is not checked
+  against it.
 
-  auto-shutdown is that of the supervisor which they are for. Without it a significant child is not checked against it.
+  Returns :ok, or [:error flaw]. The flaw is a map with :why, :path (where it is), :value, :meant and
+  :message.
+
+  Example:
 
     (sup/check-childspecs [{:id :a :start [gs/start-link 'my.counter 0]}]) ;=> :ok
 
-  In Erlang: supervisor:check_childspecs/1,2."
+  Erlang: supervisor:check_childspecs/1,2."
   {:erlang "supervisor:check_childspecs/2" :added "0.2"}
   ([childspecs] (check-childspecs childspecs :any-significant))
   ([childspecs auto-shutdown]
@@ -119,9 +148,14 @@
 ;; ---- children that are no servers
 
 (defn scope-link
-  "Starts a process, linked to this one, that opens a scope and calls (f scope & args): [:ok pid]. It is for a child that is a scope.
+  "Starts a linked process that opens a scope and calls (f scope & args) in it.
 
-  It ends when the scope does: normally, or because a fork or the body failed, or by an exit signal, which cancels all that is in the scope.
+  It is the :start of a child that is a scope. The process ends when the scope does: normally, because a fork
+  or the body failed, or by an exit signal. The exit signal cancels all that is in the scope.
+
+  Returns [:ok pid].
+
+  Example:
 
     {:id :import :start [sup/scope-link (fn [s] (scope/fork s watch-folder) (scope/fork s upload))]}"
   [f & args]
@@ -129,13 +163,18 @@
   [:ok (proc-lib/spawn-link #(scope/with-scope [s] (apply f s args)))])
 
 (defn pipeline-link
-  "Starts a process, linked to this one, that is a pipeline: [:ok pid].
+  "Starts a linked process that is a pipeline from one channel to another.
 
-  It is like `magnetar.async/pipeline`, except that its workers end with it.
+  It is like `magnetar.async/pipeline`, except that its workers end with it. n workers take values from `from`
+  and pass each through the transducer xf. They put the results on `to`, in the order of the inputs.
 
-  n workers take from `from`, pass each value through the transducer xf, and put what comes of it on `to`, in the order of the inputs. When
-  `from` is at an end it closes `to` and ends normally, so it wants {:restart :transient}; it ends when `to` is closed, too. If xf throws it fails,
-  and what its workers had in hand is lost; one that a supervisor starts in its place goes on with the same channels.
+  When `from` is closed and drained, it closes `to` and ends normally, so its child spec needs {:restart
+  :transient}. It ends when `to` is closed, too. If xf throws, the process fails, and the values that its
+  workers held are lost. A restarted pipeline goes on with the same channels.
+
+  Returns [:ok pid].
+
+  Example:
 
     {:id :parse :restart :transient :start [sup/pipeline-link 4 parsed (map parse) lines]}"
   [n to xf from]
@@ -143,101 +182,157 @@
   [:ok (proc-lib/spawn-link stages/run n to xf from)])
 
 (defn start-child
-  "Adds a child and starts it: what its start returns, [:ok nil] for :ignore.
+  "Adds a child to a supervisor and starts it.
 
-  x is a child spec; for :simple-one-for-one a vector of more arguments. [:error [:already-started pid]] or [:error :already-present] if the id is
-  taken, [:error [why spec]] if it does not start, the spec in a form for readers, [:error :max-children] if there are enough; then nothing is kept. Waits for the start.
+  x is a child spec; for :simple-one-for-one it is a vector of further arguments.
 
-  Throws as `start-link` if the child spec is wrong, else as `magnetar.gen-server/call`.
+  Returns what the start of the child returned. For :ignore that is [:ok nil], and :ignore under :dynamic. If
+  no child was added, returns one of these:
+
+    [:error [:already-started pid]]  the id is taken by a child that runs
+    [:error :already-present]        the id is taken by a child that does not run
+    [:error [why spec]]              the child did not start; the spec is in a form for readers. Only [:error
+                                     why] where children have no ids
+    [:error :max-children]           there are as many children as :max-children allows
+
+  Blocks until the child has started.
+
+  Throws an IllegalArgumentException if the child spec is wrong, as `start-link` does; else as
+  `magnetar.gen-server/call`.
+
+  Example:
 
     (sup/start-child :app {:id :b :start [gs/start-link 'my.counter 0]}) ;=> [:ok pid]
 
-  In Erlang: supervisor:start_child/2."
+  See also `terminate-child`, `restart-child`.
+
+  Erlang: supervisor:start_child/2."
   {:erlang "supervisor:start_child/2"}
   [supervisor x]
   (specs/unless-flawed (requests/ask supervisor [:start-child x])))
 
 (defn terminate-child
-  "Stops a child, given by id, or by pid where children have none: :ok, or [:error :not-found]. Its spec stays, unless it is :temporary or has no id.
+  "Stops a child, given by its id, or by its pid where children have no ids.
 
-  The last pid of a child whose start is tried again stops that. Under :simple-one-for-one a pid that is dead is :ok.
+  The spec of the child stays, unless it is :temporary or has no id. If the start of a child is being retried,
+  its last pid stops that.
+
+  Returns :ok, or [:error :not-found]. Under :simple-one-for-one a dead pid gives :ok, and what is not a pid
+  [:error :simple-one-for-one].
+
+  Blocks until the child has ended.
+
+  Example:
 
     (sup/terminate-child :app :b) ;=> :ok
 
-  In Erlang: supervisor:terminate_child/2."
+  See also `restart-child`, `delete-child`.
+
+  Erlang: supervisor:terminate_child/2."
   {:erlang "supervisor:terminate_child/2"}
   [supervisor x]
   (requests/terminate-child supervisor x))
 
 (defn restart-child
-  "Starts a child that does not run: what its start returns; [:error :running], [:error :restarting] or [:error :not-found].
+  "Starts a child that does not run.
+
+  Returns what its start returns, [:ok nil] for :ignore. If it cannot be started: [:error :running], [:error
+  :restarting] or [:error :not-found]. Where children have no ids: [:error :simple-one-for-one] or [:error
+  :dynamic].
+
+  Blocks until the child has started.
+
+  Example:
 
     (sup/restart-child :app :b) ;=> [:ok pid]
 
-  In Erlang: supervisor:restart_child/2."
+  Erlang: supervisor:restart_child/2."
   {:erlang "supervisor:restart_child/2"}
   [supervisor id]
   (requests/restart-child supervisor id))
 
 (defn delete-child
-  "Forgets a child that does not run: :ok; [:error :running], [:error :restarting] or [:error :not-found].
+  "Removes the spec of a child that does not run.
+
+  Returns :ok, or [:error :running], [:error :restarting] or [:error :not-found]. Where children have no ids:
+  [:error :simple-one-for-one] or [:error :dynamic].
+
+  Example:
 
     (sup/delete-child :app :b) ;=> :ok
 
-  In Erlang: supervisor:delete_child/2."
+  Erlang: supervisor:delete_child/2."
   {:erlang "supervisor:delete_child/2"}
   [supervisor id]
   (requests/delete-child supervisor id))
 
 (defn which-children
-  "The children in the order of their start, each {:id :pid :type :restart}; :pid is nil if it does not run, :restarting while its start is tried.
+  "Returns the children of a supervisor in the order of their start, as maps.
 
-  The :id is nil where children have none, under :simple-one-for-one and :dynamic.
+  Each is {:id :pid :type :restart}. The :pid is nil if the child does not run, and :restarting while its
+  start is retried. The :id is nil where children have none, under :simple-one-for-one and :dynamic.
+
+  Example:
 
     (sup/which-children :app) ;=> [{:id :b :pid pid :type :worker :restart :permanent}]
 
-  In Erlang: supervisor:which_children/1, in the other order."
+  See also `which-child`, `count-children`.
+
+  Erlang: supervisor:which_children/1, in the other order."
   {:erlang "supervisor:which_children/1"}
   [supervisor]
   (requests/which-children supervisor))
 
 (defn which-child
-  "[:ok child] of one child as `which-children` shows it, or [:error :not-found].
+  "Returns one child of a supervisor, in the form that `which-children` has.
 
   x is an id, or a pid where children have no ids.
 
+  Returns [:ok child], or [:error :not-found].
+
+  Example:
+
     (sup/which-child :app :b) ;=> [:ok {:id :b :pid pid :type :worker :restart :permanent}]
 
-  In Erlang: supervisor:which_child/2."
+  Erlang: supervisor:which_child/2."
   {:erlang "supervisor:which_child/2" :added "0.2"}
   [supervisor x]
   (requests/ask supervisor [:which-child x]))
 
 (defn count-children
-  "How many children there are: {:specs :active :supervisors :workers}.
+  "Returns how many children there are: {:specs :active :supervisors :workers}.
+
+  Example:
 
     (sup/count-children :app) ;=> {:specs 1 :active 1 :supervisors 0 :workers 1}
 
-  In Erlang: supervisor:count_children/1."
+  Erlang: supervisor:count_children/1."
   {:erlang "supervisor:count_children/1"}
   [supervisor]
   (requests/ask supervisor [:count-children]))
 
 (defn get-childspec
-  "[:ok spec] of a child, with all keys, or [:error :not-found].
+  "Returns the child spec of a child, with all keys.
+
+  Returns [:ok spec], or [:error :not-found].
+
+  Example:
 
     (sup/get-childspec :app :b) ;=> [:ok {:id :b ..}]
 
-  In Erlang: supervisor:get_childspec/2."
+  Erlang: supervisor:get_childspec/2."
   {:erlang "supervisor:get_childspec/2"}
   [supervisor x]
   (requests/ask supervisor [:get-childspec x]))
 
 (defn history
-  "The deaths of children, the oldest first: {:at :id :pid :restart :reason}, and of servers that crashed :last-message and :state.
+  "Returns the latest deaths of children, the oldest first.
 
-  All is plain data of bounded size; the callback format-status decides what of the state is in it. What a supervisor itself has stopped is no
-  death.
+  Each is a map {:at :id :pid :restart :reason}, with :last-message and :state for a server that crashed. All
+  is plain data of bounded size. The callback format-status decides which part of the state is shown. A child
+  that the supervisor itself has stopped does not count as a death.
+
+  Example:
 
     (sup/history :app) ;=> [{:at #inst .. :id :b :reason :boom ..}]"
   [supervisor]

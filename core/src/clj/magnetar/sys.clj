@@ -1,5 +1,5 @@
 (ns magnetar.sys
-  "Looks into servers, supervisors and their like while they run, and changes them.
+  "Inspects and changes servers, supervisors and their like while they run.
 
   state    get-state replace-state get-status
   control  suspend resume change-code terminate
@@ -7,8 +7,11 @@
 
     (sys/get-state :counter) ;=> 5
 
-  All take a server as `magnetar.gen-server/call` does, and {:timeout ms}, 5000 if left out; they throw as it does. For a human at a prompt and for tests:
-  a program that needs these to work has lost its way. Names are those of Erlang's module sys."
+  Each function takes a server as `magnetar.gen-server/call` does, and as its last argument {:timeout
+  duration}, 5000 ms where left out. Each blocks until the server has answered, and throws as `call`.
+
+  They are for a human at a prompt and for tests. A program should not need them to work. The names follow
+  Erlang's module sys."
   (:refer-clojure :exclude [remove])
   (:require
    [magnetar.impl.arguments :as arguments]
@@ -34,22 +37,30 @@
     (arguments/misuse :magnetar/bad-debug (str "`" operation "` wants " wanted "; this is " (arguments/show what) ".") {:value what})))
 
 (defn get-state
-  "The state of a server.
+  "Returns the state of a server.
+
+  Example:
 
     (sys/get-state :counter) ;=> 5
 
-  In Erlang: sys:get_state/1,2."
+  Erlang: sys:get_state/1,2."
   {:erlang "sys:get_state/2"}
   ([server] (get-state server nil))
   ([server options]
    (good "get-state" server (ask "get-state" server [:get-state] options))))
 
 (defn replace-state
-  "Replaces the state of a server by (f state); returns the new one. If f throws, so does this, and the state stays.
+  "Replaces the state of a server by (f state), and returns the new state.
+
+  f runs in the server. If it throws, the state stays.
+
+  Throws an ExceptionInfo if f throws.
+
+  Example:
 
     (sys/replace-state :counter inc) ;=> 6
 
-  In Erlang: sys:replace_state/2,3."
+  Erlang: sys:replace_state/2,3."
   {:erlang "sys:replace_state/3"}
   ([server f] (replace-state server f nil))
   ([server f options]
@@ -57,71 +68,96 @@
    (good "replace-state" server (ask "replace-state" server [:replace-state f] options))))
 
 (defn get-status
-  "What a server says of itself, as a map; its callback format-status decides what of the state is in it.
+  "Returns a map that describes a server: its state, status and more.
 
-  A gen-server that was started with :shed also says what it has shed: {:shed {:passed 98 :shed 2 :expired 0 :overloaded? false}}.
-  :expired are calls whose callers had given up.
+  The callback format-status decides which part of the state is shown. A gen-server that was started with
+  :shed also shows what it has refused: {:shed {:passed 98 :shed 2 :expired 0 :overloaded? false}}. :expired
+  are calls whose callers had given up.
+
+  Example:
 
     (:status (sys/get-status :counter)) ;=> :running
 
-  In Erlang: sys:get_status/1,2."
+  Erlang: sys:get_status/1,2."
   {:erlang "sys:get_status/2"}
   ([server] (get-status server nil))
   ([server options]
    (ask "get-status" server [:get-status] options)))
 
 (defn suspend
-  "Lets a server handle nothing but what this namespace asks, until `resume`; returns :ok. Messages wait meanwhile.
+  "Suspends a server until `resume`, and returns :ok.
+
+  A suspended server handles only the requests of this namespace. All other messages wait.
+
+  Example:
 
     (sys/suspend :counter)
 
-  In Erlang: sys:suspend/1,2."
+  Erlang: sys:suspend/1,2."
   {:erlang "sys:suspend/2"}
   ([server] (suspend server nil))
   ([server options]
    (ask "suspend" server [:suspend] options)))
 
 (defn resume
-  "Lets a suspended server go on; returns :ok.
+  "Lets a suspended server go on, and returns :ok.
+
+  Example:
 
     (sys/resume :counter)
 
-  In Erlang: sys:resume/1,2."
+  Erlang: sys:resume/1,2."
   {:erlang "sys:resume/2"}
   ([server] (resume server nil))
   ([server options]
    (ask "resume" server [:resume] options)))
 
 (defn change-code
-  "Calls (code-change old state extra) of a suspended server, and installs the state that it returns: :ok.
+  "Calls (code-change old state extra) of a suspended server to change its state.
 
-  [:error why] if that fails, or if the server is not suspended.
+  The state that code-change returns becomes the state of the server.
+
+  Returns :ok, or [:error why] if code-change fails, or if the server is not suspended.
+
+  Example:
 
     (sys/change-code :counter 1 nil) ;=> :ok
 
-  In Erlang: sys:change_code/4,5."
+  See also `suspend`, `magnetar.hot/upgrade`.
+
+  Erlang: sys:change_code/4,5."
   {:erlang "sys:change_code/5"}
   ([server old extra] (change-code server old extra nil))
   ([server old extra options]
    (ask "change-code" server [:change-code old extra] options)))
 
 (defn terminate
-  "Tells a server to end for the reason; returns :ok at once. `magnetar.gen-server/stop` waits.
+  "Tells a server to end for the reason, and returns :ok without waiting.
+
+  Example:
 
     (sys/terminate :counter :shutdown)
 
-  In Erlang: sys:terminate/2,3."
+  See also `magnetar.gen-server/stop`, which waits.
+
+  Erlang: sys:terminate/2,3."
   {:erlang "sys:terminate/3"}
   ([server reason] (terminate server reason nil))
   ([server reason options]
    (ask "terminate" server [:terminate reason] options)))
 
 (defn trace
-  "Prints what a server receives and sends from now on, to its *out*; with false no longer. Returns :ok.
+  "Switches the printing of what a server receives and sends on or off.
+
+  The server prints to its *out*. true switches it on, false off.
+
+  Returns :ok.
+
+  Example:
 
     (sys/trace :counter true)
 
-  In Erlang: sys:trace/2,3."
+  Erlang: sys:trace/2,3."
   {:erlang "sys:trace/3"}
   ([server on?] (trace server on? nil))
   ([server on? options]
@@ -130,11 +166,17 @@
    (ask "trace" server [:trace on?] options)))
 
 (defn statistics
-  "Counts messages: true begins, false ends, :get gives [:ok {:start-time :current-time :messages-in :messages-out}], or [:ok :no-statistics].
+  "Counts the messages of a server.
+
+  true begins to count, false ends it, and :get asks for the counts.
+
+  Returns :ok; for :get, [:ok {:start-time :current-time :messages-in :messages-out}] or [:ok :no-statistics].
+
+  Example:
 
     (sys/statistics :counter true) ;=> :ok
 
-  In Erlang: sys:statistics/2,3."
+  Erlang: sys:statistics/2,3."
   {:erlang "sys:statistics/3"}
   ([server what] (statistics server what nil))
   ([server what options]
@@ -142,14 +184,20 @@
    (ask "statistics" server [:statistics what] options)))
 
 (defn log
-  "Keeps the last events: true for ten, a number for so many, false for none; :get gives [:ok events], the oldest first.
+  "Keeps the last events of a server, or returns them.
 
-  An event is [:in message], [:out value to] or [:noreply state]; of a state machine [:in event state], [:out value to], [:postpone event
-  state] or [:consume event old-state new-state].
+  true keeps ten, a number that many, and false none; :get asks for them.
+
+  An event is [:in message], [:out value to] or [:noreply state]. The events of a state machine are [:in event
+  state], [:out value to], [:postpone event state] and [:consume event old-state new-state].
+
+  Returns :ok; for :get, [:ok events], the oldest first.
+
+  Example:
 
     (sys/log :counter :get) ;=> [:ok [[:in ..] [:out ..]]]
 
-  In Erlang: sys:log/2,3."
+  Erlang: sys:log/2,3."
   {:erlang "sys:log/3"}
   ([server what] (log server what nil))
   ([server what options]
@@ -157,13 +205,16 @@
    (ask "log" server [:log what] options)))
 
 (defn install
-  "Lets the server call (f state event who) for each event, see `log`; what f returns is its next state, :done removes it. Returns :ok.
+  "Lets a server call (f state event who) for each event, and returns :ok.
 
-  f runs in the server: it has to be quick. If it throws it is removed.
+  What f returns is its state at the next event; :done removes it. See `log` for the events. f runs in the
+  server, so it has to be quick. If it throws, it is removed.
+
+  Example:
 
     (sys/install :counter :probe (fn [n event who] (inc n)) 0)
 
-  In Erlang: sys:install/2,3."
+  Erlang: sys:install/2,3."
   {:erlang "sys:install/3"}
   ([server id f state] (install server id f state nil))
   ([server id f state options]
@@ -171,11 +222,13 @@
    (ask "install" server [:install id f state] options)))
 
 (defn remove
-  "Takes back what `install` has installed under the id; returns :ok.
+  "Removes the function that `install` has installed under the id, and returns :ok.
+
+  Example:
 
     (sys/remove :counter :probe)
 
-  In Erlang: sys:remove/2,3."
+  Erlang: sys:remove/2,3."
   {:erlang "sys:remove/3"}
   ([server id] (remove server id nil))
   ([server id options]

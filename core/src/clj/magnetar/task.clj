@@ -1,5 +1,5 @@
 (ns magnetar.task
-  "Tasks: work done in a process of its own, by somebody who wants its value.
+  "Tasks: processes that do one piece of work, whose value their owner awaits.
 
     (let [page (task/async fetch url)
           user (task/async load-user id)]
@@ -10,12 +10,16 @@
   stream   async-stream
   look     callers
 
-  A task is linked to the process that starts it, its owner: if one dies abnormally, so does the other. Its answer goes to the owner, who alone
-  may await it, once. A task is a record with :pid, :ref, :owner and :site, the line that started it. A server that does not want to wait may
-  take the answer in handle-info: [ref value], or [:DOWN ref :process pid reason].
+  A task is linked to its owner, the process that starts it: if one dies abnormally, so does the other. The
+  value goes to the owner, which alone may await it, once. A task is a record with :pid, :ref, :owner and
+  :site, the line that started it.
 
-  Tasks that shall not take their owner along are started by `magnetar.task.supervisor`. If no process waits, or nothing has to be linked, a
-  fork in a scope or `magnetar.fold/pmap` is less. Names are those of Elixir's module Task."
+  A server that must not wait may take the answer in handle-info: [ref value], or [:DOWN ref :process pid
+  reason].
+
+  `magnetar.task.supervisor` starts tasks whose death does not end their owner. Where no process waits, or
+  nothing has to be linked, a fork in a scope or `magnetar.fold/pmap` is simpler. The names follow Elixir's
+  module Task."
   (:refer-clojure :exclude [await])
   (:require
    [magnetar.actor :as actor :refer [!]]
@@ -39,9 +43,12 @@
   (work/async site f args))
 
 (def ^{:added "0.2" :arglists '([f & args])} async*
-  "Does what `async` does, as a function: for `map`, `apply` and `with-redefs`, which reaches every `async`.
+  "Does what `async` does, as a function: for `map`, `apply` and `with-redefs`.
 
-  The task is named after f, as no line is known.
+  A `with-redefs` of it reaches every `async`. The task is named after f, since the line of the call is not
+  known.
+
+  Example:
 
     (task/await-many (mapv task/async* fetches))"
   ^{::fibers/at async-at}
@@ -51,12 +58,21 @@
 (defmacro async
   "Starts a task that calls (f & args), linked to this process; returns the task.
 
-  Never waits. If the call throws, the task dies, and this process with it unless it traps exits. The task sees the context values and the
-  dynamic bindings of the caller. Fails outside of processes. A macro, so that the task has the name of its line; the function is `async*`.
+  The task sees the context values and the dynamic bindings of the caller. If the call throws, the task dies,
+  and this process with it unless it traps exits. It is a macro so that the task has the name of its line; the
+  function is `async*`.
+
+  Never waits.
+
+  Throws an IllegalArgumentException outside of processes.
+
+  Example:
 
     (task/await (task/async + 1 2)) ;=> 3
 
-  In Elixir: Task.async/1,3."
+  See also `await`, `start`, `magnetar.task.supervisor/async-nolink`.
+
+  Elixir: Task.async/1,3."
   {:elixir "Task.async/1"}
   [f & args]
   (fibers/starting &form `async* "task" f args))
@@ -77,11 +93,17 @@
     (apply start-at (fibers/site-of "task" f) f args)))
 
 (defmacro start
-  "Starts a process that calls (f & args), whose value is not awaited: [:ok pid]. If it throws, that is reported.
+  "Starts a process that calls (f & args), whose value is not awaited.
+
+  The process is not linked. If the call throws, that is reported. The function is `start*`.
+
+  Returns [:ok pid].
+
+  Example:
 
     (task/start send-mail order) ;=> [:ok pid]
 
-  In Elixir: Task.start/1,3. The function is `start*`."
+  Elixir: Task.start/1,3."
   {:elixir "Task.start/1"}
   [f & args]
   (fibers/starting &form `start* "task" f args))
@@ -92,27 +114,44 @@
   (start-in "start-link" site {:link true} f args))
 
 (def ^{:added "0.2" :arglists '([f & args])} start-link*
-  "Does what `start-link` does, as a function; see `async*`. For the :start of a child too: [task/start-link* warm-up]."
+  "Does what `start-link` does, as a function; see `async*`.
+
+  It is also the :start of a child.
+
+  Example:
+
+    {:id :warm-up :start [task/start-link* warm-up] :restart :temporary}"
   ^{::fibers/at start-link-at}
   (fn [f & args]
     (apply start-link-at (fibers/site-of "task" f) f args)))
 
 (defmacro start-link
-  "Like `start`, with a link. A child of a supervisor does something once: {:id :warm-up :start [task/start-link* warm-up] :restart :temporary}.
+  "Starts a linked process that calls (f & args), whose value is not awaited.
+
+  Under a supervisor it does something once. The function is `start-link*`.
+
+  Returns [:ok pid].
+
+  Example:
 
     (task/start-link warm-up) ;=> [:ok pid]
+    {:id :warm-up :start [task/start-link* warm-up] :restart :temporary} ; as a child
 
-  In Elixir: Task.start_link/1,3. The function is `start-link*`."
+  Elixir: Task.start_link/1,3."
   {:elixir "Task.start_link/1"}
   [f & args]
   (fibers/starting &form `start-link* "task" f args))
 
 (defn completed
-  "A task that has done its work already, with this value: for code that sometimes needs no process.
+  "Returns a task that has done its work already, with this value.
+
+  It is for code that needs a process only sometimes.
+
+  Example:
 
     (task/await (task/completed 3)) ;=> 3
 
-  In Elixir: Task.completed/1."
+  Elixir: Task.completed/1."
   {:elixir "Task.completed/1"}
   [value]
   (let [ref (actor/make-alias :reply)]
@@ -134,14 +173,29 @@
 (defn await
   "Waits for the value of a task, and returns it.
 
-  {:timeout ms} says how long, 5000 if left out; then the task is given up, and goes on unless this process dies: throws a TimeoutException
-  that says what the task is doing, or returns :else if that is given. Throws an ExceptionInfo with :reason and :task if the task dies. A
-  process that dies of either has the reason [reason call]. If the task dies that it is linked to, a process that does not trap exits dies for the same reason. Fails at
-  once in another process than the owner. A task that was awaited has no value any more.
+  An awaited task has no value any more. When time runs out the task is given up: it goes on, unless this
+  process dies.
+
+  Blocks until the task has ended, at most for :timeout.
+
+  Throws a magnetar.TimeoutException when time runs out and there is no :else; the message says what the task
+  is doing. Throws an ExceptionInfo with :reason and :task if the task dies, or has been awaited before.
+  Throws at once in a process that is not the owner.
+
+  A process that does not catch the exception exits with the reason [reason call]. If the task is linked and
+  dies, a process that does not trap exits dies for the same reason.
+
+  Options:
+    :timeout  how long to wait at most, a duration; 5000 ms
+    :else     what to return when time runs out
+
+  Example:
 
     (task/await (task/async fetch url) {:timeout 1000})
 
-  In Elixir: Task.await/2."
+  See also `await-many`, `yield`.
+
+  Elixir: Task.await/2."
   {:elixir "Task.await/2"}
   ([task] (await task nil))
   ([task {:keys [timeout] :or {timeout 5000} :as options}]
@@ -178,7 +232,7 @@
           results)))))
 
 (defn- death-among
-  "The error of the first task that has died, nil if there is none."
+  "The error of the first task that has died; nil if no task has."
   [tasks results timeout]
   (some (fn [{:keys [ref] :as task}]
           (let [[how why] (results ref)]
@@ -186,14 +240,26 @@
         tasks))
 
 (defn await-many
-  "Waits for the values of all tasks; a vector, in their order.
+  "Waits for the values of all tasks, and returns them in a vector, in their order.
 
-  {:timeout ms} says how long in all, 5000 if left out. Throws as `await` as soon as one of them dies. If not all end in time, throws a
-  TimeoutException, or returns :else if that is given. Those that have not ended are given up then, and go on unless this process dies.
+  Tasks that have not ended when it returns or throws are given up. They go on, unless this process dies.
+
+  Blocks until all tasks have ended or one has died, at most for :timeout.
+
+  Throws as `await` as soon as one task dies; a magnetar.TimeoutException when time runs out and there is no
+  :else.
+
+  Options:
+    :timeout  how long to wait for all tasks together at most, a duration; 5000 ms
+    :else     what to return when time runs out
+
+  Example:
 
     (task/await-many [(task/async fetch a) (task/async fetch b)])
 
-  In Elixir: Task.await_many/2."
+  See also `await`, `yield-many`.
+
+  Elixir: Task.await_many/2."
   {:elixir "Task.await_many/2"}
   ([tasks] (await-many tasks nil))
   ([tasks {:keys [timeout] :or {timeout 5000} :as options}]
@@ -212,14 +278,26 @@
        :else (mapv (comp second results :ref) tasks)))))
 
 (defn yield
-  "The outcome of a task: [:ok value], or [:exit reason] if it died.
+  "Waits for the outcome of a task, which may be awaited again when time runs out.
 
-  {:timeout ms} says how long, 5000 if left out. If the task has not ended then, throws a TimeoutException, or returns :else if that is given;
-  the task may be awaited again. {:timeout 0 :else nil} asks whether it has ended.
+  Returns [:ok value], or [:exit reason] if the task died.
+
+  Blocks until the task has ended, at most for :timeout.
+
+  Throws a magnetar.TimeoutException when time runs out and there is no :else; an ExceptionInfo if the task
+  has been awaited before.
+
+  Options:
+    :timeout  how long to wait at most, a duration; 5000 ms
+    :else     what to return when time runs out; {:timeout 0 :else nil} asks whether the task has ended
+
+  Example:
 
     (or (task/yield task {:timeout 100 :else nil}) (task/shutdown task)) ;=> [:ok 3]
 
-  In Elixir: Task.yield/2."
+  See also `await`, `yield-many`, `shutdown`.
+
+  Elixir: Task.yield/2."
   {:elixir "Task.yield/2"}
   ([task] (yield task nil))
   ([task {:keys [timeout] :or {timeout 5000} :as options}]
@@ -255,14 +333,26 @@
         :else result))))
 
 (defn shutdown
-  "Ends a task, and waits until it is dead: nil, or what came of it before: [:ok value] or [:exit reason].
+  "Ends a task, and waits until it is dead.
 
-  The task is unlinked and gets the exit signal :shutdown; after 5000 ms, or {:shutdown ms}, it is killed, which gives [:exit :killed]. With
-  {:shutdown :brutal-kill} it is killed at once. [:exit :noproc] if it was awaited before.
+  The task is unlinked and gets the exit signal :shutdown. After the time of :shutdown it is killed.
+
+  Returns nil, or the outcome that the task had before: [:ok value] or [:exit reason]. A task that was killed
+  because it took longer than :shutdown gives [:exit :killed]. A task that was awaited before gives [:exit
+  :noproc].
+
+  Blocks until the task is dead.
+
+  Options:
+    :shutdown  how long the task may take to end, a duration; 5000 ms. :brutal-kill kills it at once
+
+  Example:
 
     (task/shutdown task {:shutdown :brutal-kill})
 
-  In Elixir: Task.shutdown/2."
+  See also `ignore`, `yield`.
+
+  Elixir: Task.shutdown/2."
   {:elixir "Task.shutdown/2"}
   ([task] (shutdown task nil))
   ([task {:keys [shutdown] :or {shutdown 5000} :as options}]
@@ -271,11 +361,17 @@
    (shut-down (work/check-owner "shutdown" task) task shutdown)))
 
 (defn ignore
-  "Lets a task go on without this process: it is unlinked, and its answer dropped. Returns nil, or what came of it before: [:ok value] or [:exit reason].
+  "Lets a task go on without this process: unlinks it and drops its answer.
+
+  Returns nil, or the outcome that the task had before: [:ok value] or [:exit reason]. Never waits.
+
+  Example:
 
     (task/ignore task)
 
-  In Elixir: Task.ignore/1."
+  See also `shutdown`.
+
+  Elixir: Task.ignore/1."
   {:elixir "Task.ignore/1"}
   [task]
   (let [me (work/check-owner "ignore" task)]
@@ -297,14 +393,26 @@
     :kill-task (shut-down me task :brutal-kill)))
 
 (defn yield-many
-  "The outcomes of tasks, as pairs [task outcome] in their order, as `yield` gives them: after {:timeout ms}, 5000 if left out, in all.
+  "Waits for the outcomes of tasks, as `yield` gives them.
 
-  {:limit n} returns once so many have ended. What has not ended in time may be awaited again; with {:on-timeout :ignore} it goes on without this
-  process, with :kill-task it is killed.
+  Returns pairs [task outcome] in the order of the tasks. The outcome is nil for a task that has not ended.
+  Such a task may be awaited again, unless :on-timeout says otherwise.
+
+  Blocks until all tasks, or :limit of them, have ended, at most for :timeout.
+
+  Options:
+    :timeout     how long to wait for all tasks together at most, a duration; 5000 ms
+    :limit       return once so many tasks have ended
+    :on-timeout  what becomes of tasks that have not ended: :nothing (the default); :ignore lets them go on
+                 without this process; :kill-task kills them
+
+  Example:
 
     (task/yield-many tasks {:timeout 100 :on-timeout :kill-task})
 
-  In Elixir: Task.yield_many/2."
+  See also `await-many`, `yield`.
+
+  Elixir: Task.yield_many/2."
   {:elixir "Task.yield_many/2"}
   ([tasks] (yield-many tasks nil))
   ([tasks {:keys [timeout limit on-timeout] :or {timeout 5000 limit Long/MAX_VALUE on-timeout :nothing} :as options}]
@@ -333,20 +441,32 @@
     ([coll f options] (async-stream-at (fibers/site-of "task" f) coll f options))))
 
 (defmacro async-stream
-  "The results of (f x) for each x of coll, a task each, as something to reduce over: [:ok value], or [:exit reason] of a task that died.
+  "Returns the results of (f x) for each x of coll, a task each, to reduce over.
 
-  Nothing runs until it is reduced, by `into`, `reduce`, `transduce`, `run!` or an eduction, in a process; then coll is taken from as tasks end,
-  and what is left of them is killed however the reduction ends. Tasks are linked to the process: one that dies takes it along, unless it traps exits. Options:
+  A result is [:ok value], or [:exit reason] of a task that died.
 
-  :max-concurrency    tasks at a time; as many as there are processors
-  :ordered            true (the default): results in the order of coll, so that those behind a slow one are kept; false: as they come
-  :timeout            the milliseconds of each task, 5000; looked at while the reduction waits
-  :on-timeout         :exit (the default) throws as `await`; :kill-task kills the task, and its result is [:exit :timeout]
-  :zip-input-on-exit  true: [:exit [x reason]] for [:exit reason]
+  Nothing runs until the results are reduced, in a process, by `into`, `reduce`, `transduce`, `run!` or an
+  eduction. Elements are taken from coll as tasks end. The tasks that still run when the reduction ends, in
+  whatever way, are killed. Tasks are linked to the process: if one dies, so does the process, unless it traps
+  exits. The function is `async-stream*`.
+
+  Throws as `await`, during the reduction, if the time of a task is over and :on-timeout is :exit.
+
+  Options:
+    :max-concurrency    how many tasks run at a time; as many as there are processors
+    :ordered            true (the default): results in the order of coll, so results behind a slow one are
+                        kept. false: results as they come
+    :timeout            how long each task may take, a duration; 5000 ms. It is checked while the reduction
+                        waits
+    :on-timeout         :exit (the default) throws as `await`; :kill-task kills the task, whose result is
+                        [:exit :timeout]
+    :zip-input-on-exit  true: a task that died gives [:exit [x reason]] instead of [:exit reason]
+
+  Example:
 
     (into [] (task/async-stream [1 2 3] inc {:max-concurrency 2})) ;=> [[:ok 2] [:ok 3] [:ok 4]]
 
-  In Elixir: Task.async_stream/3. The function is `async-stream*`."
+  Elixir: Task.async_stream/3."
   {:elixir "Task.async_stream/3"}
   ([coll f] (fibers/starting &form `async-stream* "task" [coll f]))
   ([coll f options] (fibers/starting &form `async-stream* "task" [coll f options])))
@@ -354,13 +474,19 @@
 ;; ---- look
 
 (defn callers
-  "The process that has started this task, and who started that one if it is a task too, the nearest first; [] outside of tasks.
+  "Returns the pids of the processes that started this task, the nearest first.
 
-  Also of a task that a supervisor has started for it: `magnetar.proc-lib/ancestors` begins with the supervisor there.
+  The first is the process that started the task. If that is a task too, its own starter follows, and so on.
+  Returns [] outside of tasks.
+
+  A task that a supervisor has started for a process has that process as its caller.
+  `magnetar.proc-lib/ancestors` begins with the supervisor there.
+
+  Example:
 
     (task/await (task/async task/callers)) ;=> [pid]
 
-  In Elixir: the key $callers of the dictionary."
+  Elixir: the key $callers of the dictionary."
   {:elixir "Task"}
   []
   (work/callers))

@@ -1,19 +1,24 @@
 (ns magnetar.timer
-  "Calls and exit signals later, and calls and messages again and again.
+  "Timers: calls and exit signals at a later time, calls and messages at intervals.
 
   once    apply-after exit-after kill-after
   again   apply-interval apply-repeatedly send-interval
   also    tc, how long a call takes
 
-  `magnetar.actor/send-after` sends a message later. `magnetar.actor/cancel-timer` stops every timer, of both namespaces.
+  `magnetar.actor/send-after` sends a message later. `magnetar.actor/cancel-timer` stops every timer, of both
+  namespaces.
 
     (timer/send-interval 1000 :tick)
     (timer/apply-interval 60000 clean-up)
 
-  The n-th time of an interval is n periods after its start, whatever the ones before took: an interval does not drift. It is a process of its own,
-  which ends with its owner: the process that started it, or the one that it sends to. An interval that is started outside of processes has no owner, and
-  goes on until it is cancelled. Time is the clock of the world, so that in `magnetar.test` it is virtual. Names are those of Erlang's module timer;
-  what fails there with badarg throws here, and what returns {ok, Timer} returns the timer."
+  An interval does not drift: its n-th time is n periods after its start, whatever the calls before took. It
+  is a process of its own. It ends with its owner, which is the process that started it, or the process that
+  it sends to. An interval that is started outside of processes has no owner. It goes on until it is
+  cancelled.
+
+  Time is the clock of the runtime environment, so in `magnetar.test` it is virtual. The names follow Erlang's
+  module timer. Where Erlang returns badarg, these functions throw. Where it returns {ok, Timer}, they return
+  the timer."
   (:require
    [magnetar.actor :as actor :refer [! after receive]]
    [magnetar.impl.actor.address :as address]
@@ -74,19 +79,26 @@
   (once "apply-after" site duration #(apply f args)))
 
 (def ^{:added "0.2" :arglists '([duration f & args])} apply-after*
-  "Does what `apply-after` does, as a function: for `apply` and `with-redefs`. The process is named after f, as no line is known."
+  "Does what `apply-after` does, as a function: for `apply` and `with-redefs`.
+
+  The process is named after f, since the line of the call is not known."
   ^{::fibers/at apply-after-at}
   (fn [duration f & args]
     (apply apply-after-at (fibers/site-of "apply-after" f) duration f args)))
 
 (defmacro apply-after
-  "Calls (f & args) in a process of its own when so many milliseconds have passed; returns the timer.
+  "Calls (f & args) in a process of its own after a duration; returns the timer.
 
-  It does not end with the process that started it. An error of f is reported as that of any process.
+  The process does not end with the process that started it. An error of f is reported, as in any process. The
+  function is `apply-after*`. Never waits.
+
+  Example:
 
     (timer/apply-after 500 println \"now\")
 
-  In Erlang: timer:apply_after/2,3,4. The function is `apply-after*`."
+  See also `magnetar.actor/send-after`, `magnetar.actor/cancel-timer`.
+
+  Erlang: timer:apply_after/2,3,4."
   {:erlang "timer:apply_after/3"}
   [duration f & args]
   (fibers/starting &form `apply-after* "apply-after" duration f args))
@@ -95,7 +107,9 @@
   (.pid (LocalProcess/require operation)))
 
 (defn send-after
-  "Deprecated: use `magnetar.actor/send-after`, which takes whom to send to, as in (actor/send-after 500 (self) :tick)."
+  "Deprecated: `magnetar.actor/send-after` replaces it.
+
+  That function takes the process to send to, as in (actor/send-after 500 (self) :tick)."
   {:deprecated "0.2"}
   ([duration message] (send-after duration (self "send-after") message))
   ([duration to message] (actor/send-after duration to message)))
@@ -105,24 +119,35 @@
   (once operation operation duration #(some-> (pid-of process) (actor/exit reason))))
 
 (defn exit-after
-  "Sends an exit signal to this process, or to a pid or name, after a time; returns the timer.
+  "Sends an exit signal after a duration, by default to this process.
 
-  The duration is in milliseconds. A name is looked up when it has passed; if no process has it, nothing is done.
+  The process is a pid or a name. A name is looked up when the duration has passed. If no process has it then,
+  nothing happens.
+
+  Returns the timer. Never waits.
+
+  Example:
 
     (timer/exit-after 5000 :too-slow)
 
-  In Erlang: timer:exit_after/2,3."
+  Erlang: timer:exit_after/2,3."
   {:erlang "timer:exit_after/3"}
   ([duration reason] (exit-after duration (self "exit-after") reason))
   ([duration process reason]
    (exit-later "exit-after" duration process reason)))
 
 (defn kill-after
-  "Kills this process, or the one with the pid or name, after a time; returns the timer. See `exit-after`.
+  "Kills a process after a duration, by default this process.
+
+  Like `exit-after` in all else.
+
+  Returns the timer. Never waits.
+
+  Example:
 
     (timer/kill-after 5000 worker)
 
-  In Erlang: timer:kill_after/1,2."
+  Erlang: timer:kill_after/1,2."
   {:erlang "timer:kill_after/2"}
   ([duration] (kill-after duration (self "kill-after")))
   ([duration process] (exit-later "kill-after" duration process :kill)))
@@ -157,19 +182,28 @@
   (interval "apply-interval" site duration (own-pid) #(start/spawn-opt "apply-interval" site {} f args)))
 
 (def ^{:added "0.2" :arglists '([duration f & args])} apply-interval*
-  "Does what `apply-interval` does, as a function: for `apply` and `with-redefs`. Its processes are named after f, as no line is known."
+  "Does what `apply-interval` does, as a function: for `apply` and `with-redefs`.
+
+  Its processes are named after f, since the line of the call is not known."
   ^{::fibers/at apply-interval-at}
   (fn [duration f & args]
     (apply apply-interval-at (fibers/site-of "apply-interval" f) duration f args)))
 
 (defmacro apply-interval
-  "Calls (f & args) every so many milliseconds, each time in a process of its own, also if the one before has not ended; returns the timer.
+  "Calls (f & args) at an interval, each time in a process of its own.
 
-  Ends when this process does. A call that fails is reported, and disturbs no other.
+  A call begins also if the one before has not ended. A call that fails is reported, and disturbs no other
+  call. The interval ends when this process does. The function is `apply-interval*`.
+
+  Returns the timer. Never waits.
+
+  Example:
 
     (timer/apply-interval 60000 clean-up)
 
-  In Erlang: timer:apply_interval/2,3,4. The function is `apply-interval*`."
+  See also `apply-repeatedly`, `magnetar.actor/cancel-timer`.
+
+  Erlang: timer:apply_interval/2,3,4."
   {:erlang "timer:apply_interval/3"}
   [duration f & args]
   (fibers/starting &form `apply-interval* "apply-interval" duration f args))
@@ -185,17 +219,26 @@
   (interval "apply-repeatedly" site duration (own-pid) #(spawn-and-wait site f args)))
 
 (def ^{:added "0.2" :arglists '([duration f & args])} apply-repeatedly*
-  "Does what `apply-repeatedly` does, as a function: for `apply` and `with-redefs`. Its processes are named after f, as no line is known."
+  "Does what `apply-repeatedly` does, as a function: for `apply` and `with-redefs`.
+
+  Its processes are named after f, since the line of the call is not known."
   ^{::fibers/at apply-repeatedly-at}
   (fn [duration f & args]
     (apply apply-repeatedly-at (fibers/site-of "apply-repeatedly" f) duration f args)))
 
 (defmacro apply-repeatedly
-  "Like `apply-interval`, but a call begins only when the one before has ended; those that are late by then follow at once, one after the other.
+  "Calls (f & args) at an interval, one call after the other.
+
+  Like `apply-interval`, except that a call begins only when the one before has ended. Calls that are late by
+  then follow at once, one after the other. The function is `apply-repeatedly*`.
+
+  Returns the timer. Never waits.
+
+  Example:
 
     (timer/apply-repeatedly 1000 poll)
 
-  In Erlang: timer:apply_repeatedly/2,3,4. The function is `apply-repeatedly*`."
+  Erlang: timer:apply_repeatedly/2,3,4."
   {:erlang "timer:apply_repeatedly/3"}
   [duration f & args]
   (fibers/starting &form `apply-repeatedly* "apply-repeatedly" duration f args))
@@ -205,13 +248,20 @@
     (! pid message)))
 
 (defn send-interval
-  "Sends the message to this process, or to a pid or name, every so many milliseconds; returns the timer.
+  "Sends the message at an interval, by default to this process.
 
-  Ends when the one with the pid does. A name is looked up each time, and the interval ends when this process does.
+  The receiver is a pid or a name. With a pid the interval ends when that process does. A name is looked up
+  each time, and the interval ends when this process does.
+
+  Returns the timer. Never waits.
+
+  Example:
 
     (timer/send-interval 1000 :tick)
 
-  In Erlang: timer:send_interval/2,3."
+  See also `magnetar.actor/cancel-timer`.
+
+  Erlang: timer:send_interval/2,3."
   {:erlang "timer:send_interval/3"}
   ([duration message] (send-interval duration (self "send-interval") message))
   ([duration to message]
@@ -221,7 +271,9 @@
    (interval "send-interval" "send-interval" duration (if (instance? Pid to) to (own-pid)) #(send-to to message))))
 
 (defn cancel
-  "Deprecated: use `magnetar.actor/cancel-timer`, which returns the milliseconds that were left where this returns true."
+  "Deprecated: `magnetar.actor/cancel-timer` replaces it.
+
+  That function returns the milliseconds that were left, where this one returns true."
   {:deprecated "0.2"}
   [timer]
   (not (neg? (timers/cancel "cancel" timer))))
@@ -229,11 +281,13 @@
 ;; ---- how long
 
 (defn tc
-  "[microseconds value] of the call (f & args).
+  "Measures the call (f & args); returns [microseconds value].
+
+  Example:
 
     (timer/tc reduce + (range 1000)) ;=> [85 499500]
 
-  In Erlang: timer:tc/1,2,3."
+  Erlang: timer:tc/1,2,3."
   {:erlang "timer:tc/2"}
   [f & args]
   (let [start (clock/now)

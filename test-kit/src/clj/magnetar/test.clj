@@ -2,14 +2,14 @@
   "The simulator, and fixtures for clojure.test.
 
   simulate        runs a body under a seeded scheduler, in virtual time
-  check           runs it under many, and shrinks what fails
+  check           runs it under many schedules, and shrinks what fails
   with-virtual-clock, now   real threads, but time passes when they all wait
-  await-down, eventually    wait with a bound, and without sleeping
+  await-down, eventually    wait with a limit, and without sleeping
   restart-storm   kills the children of a supervisor again and again
 
   in-a-process    each test is a process: self, receive and links work in it
   without-leaks   fails a test that leaves processes or fibers behind
-  without-deadlocks   fails a test that does not end, and says who waits for what
+  without-deadlocks   fails a test that does not end, and says which fiber waits for what
 
     (use-fixtures :each magnetar.test/without-leaks magnetar.test/in-a-process)"
   (:require
@@ -36,7 +36,7 @@
 ;; --- simulations
 
 (defn- refuse-unlike
-  "Throws if f, run again so often, is not run as in `run`."
+  "Throws if a further run of f differs from `run`; there are :repeats of them."
   [run {:keys [repeats seed]} run-once]
   (dotimes [_ repeats]
     (when-let [unlike (repeats/unlike run run-once)]
@@ -51,11 +51,22 @@
     (runs/run options f)))
 
 (defn simulate*
-  "What became of f, run in a simulation, as a map.
+  "Runs f in a simulation, and returns a map that describes the run.
 
-  Keys: :value, :error (what f threw), :problem (what stopped it: :kind, :message, :waiting), :failures (what fibers threw), :left (fibers that
-  had not ended), :steps, :ms (virtual), :schedule; with {:log true} also :log and :log-text, line by line the same for the same seed.
-  The options are those of `simulate`.
+  Its keys are:
+
+    :value           what f returned
+    :error           what f threw
+    :problem         what stopped the run: {:kind :message :waiting}
+    :failures        what fibers threw
+    :left            fibers that had not ended
+    :steps, :ms      the number of steps, and the virtual milliseconds
+    :schedule        the schedule, for the option :schedule of another run
+    :log, :log-text  with {:log true} the events, and their lines; the same for the same seed
+
+  Options: as in `simulate`.
+
+  Example:
 
     (simulate* {:seed 42 :log true} #(compute))"
   [options f]
@@ -64,7 +75,9 @@
   (repeated (merge {:seed 0 :repeats 0} options) f))
 
 (defn simulated-value
-  "The value of a run of `simulate*`; throws what its body threw, or what stopped it."
+  "Returns the value of a run of `simulate*`.
+
+  Throws what its body threw, or what stopped the run."
   {:no-doc true}
   [run]
   (runs/throw-problem run)
@@ -72,16 +85,38 @@
   (if-let [error (:error run)] (throw error) (:value run)))
 
 (defmacro simulate
-  "The value of body, run by a seeded scheduler in virtual time: all fibers, actors, timers, scopes and channels of it on one thread.
+  "Runs body under a seeded scheduler in virtual time, and returns its value.
 
-  The same seed gives the same run. Time passes when nothing can run, and then at once. Throws what body throws; :magnetar.test/deadlock if
-  nothing can ever run, with each fiber, what it waits for and where; and for what would not be the same in each run: :magnetar.test/timed-wait
-  (Thread/sleep), /monitor, /foreign-thread; /endless after :max-steps, /stuck after :patience-ms without a step. What is left when body has ended
-  is ended. Options: :seed, :strategy (:uniform, :priorities with :depth and :length), :max-steps, :log, :schedule (of an earlier run), :faults (a set of
-  :kill, :lose-message, :delay-signals, :early-timers, :late-timers) with :fault-rate, :max-faults and :victims (a predicate on names of processes),
-  :repeats (0): how often it is run again, which throws :magnetar.test/unrepeatable, with the first event that differs, if body is random by itself.
+  All fibers, actors, timers, scopes and channels of body run on one thread. The same seed gives the same run.
+  Time passes when nothing can run, and then at once. Fibers that are left when body has ended are ended.
 
-    (simulate {:seed 42} (let [c (a/chan)] (a/go (a/>! c 1)) (a/<! c)))"
+  Throws what body throws. Throws :magnetar.test/deadlock if nothing can ever run, with each fiber, what it
+  waits for and where. Other reasons, all in the namespace magnetar.test, are for what would differ from run
+  to run or would not end:
+
+    :timed-wait      Thread/sleep and other timed waits of the JDK
+    :monitor         a wait for a monitor
+    :foreign-thread  another thread takes part
+    :endless         more than :max-steps steps
+    :stuck           no step for :patience-ms
+    :unrepeatable    a repeated run differs, with the first event that differs
+
+  Options:
+    :seed         the seed, a number; 0
+    :strategy     :uniform, or :priorities with :depth and :length
+    :max-steps    how many steps the run may take
+    :patience-ms  how many real milliseconds a step may take
+    :log          true keeps the log
+    :schedule     the schedule of an earlier run
+    :faults       a set of :kill, :lose-message, :delay-signals, :early-timers, :late-timers; with
+                  :fault-rate, :max-faults and :victims, a predicate on names of processes
+    :repeats      how often body is run again, to find out whether it is random by itself; 0
+
+  Example:
+
+    (simulate {:seed 42} (let [c (a/chan)] (a/go (a/>! c 1)) (a/<! c)))
+
+  See also `check`."
   [options & body]
   `(simulated-value (simulate* ~options (fn [] ~@body))))
 
@@ -109,7 +144,7 @@
         (assoc found :passed true)))))
 
 (defn check*
-  "Searches for a run of f that fails; see `check`."
+  "Does what `check` does, as a function, with f as the body."
   [options f]
   (checked/of-check options)
   (runs/refuse-here)
@@ -118,33 +153,66 @@
     (searched options f)))
 
 (defmacro check
-  "Runs body in many simulations; the value of its last form, the property, must be true in each.
+  "Runs body in many simulations; the value of its last form must be true in each.
 
-  Returns {:passed true :runs n}. A run that fails (the property, an error, a deadlock, one of :properties) is shrunk to the fewest preemptions found,
-  and reported, to clojure.test where there is a test: the seed, the schedule, messages that nobody received, a sequence diagram in Mermaid. Then
-  :passed is false, and there are :failure, :seed, :schedule, :repeatable (false if the schedule did not fail again: no seed decides it), :run (with its :log), :diagram, and :replay, a function that runs it again and prints the
-  log; {:replay {:seed s :schedule [..]}} as options does that too. Options: :runs (1000), :seed (the first), :strategy (uniform choice and priorities in
-  turn unless told; :exhaustive tries all schedules of up to :preemptions (2) preemptions and faults, and says :exhausted if there are no more), :properties
-  (:no-unhandled-exit unless told; :no-leaked-fiber, :every-call-answered, [:mailbox-bounded n], functions of a run that return what is wrong), :report (a function of
-  the text, instead of clojure.test and printing), :repeats, and those of `simulate`.
+  That value is the property. A run also fails by an error, a deadlock or one of :properties. It is shrunk to
+  the fewest preemptions found, and reported, to clojure.test inside of a test. The report has the seed, the
+  schedule, messages that no process received, and a sequence diagram in Mermaid.
 
-  A sample of the runs is done twice, :repeats of them (5; one in 20 at most). If the second one differs (rand-int, System/nanoTime, the order of a set of
-  objects), the check fails: :kind :unrepeatable, with the :event that differs, how it was :first and :again. {:repeats 0} switches that off.
+  A sample of the runs is done twice, :repeats of them, and at most one in 20. If the second run differs, the
+  check fails with :kind :unrepeatable. The failure has the :event that differs, as it was :first and :again.
+  Reasons are rand-int, System/nanoTime or the order of a set of objects.
 
-    (check {:runs 10000} (let [c (a/chan)] (a/go (a/>! c 1)) (= 1 (a/<! c))))"
+  Returns {:passed true :runs n}. After a failure :passed is false, and there are these keys:
+
+    :failure          what failed
+    :seed, :schedule  what {:replay {:seed s :schedule [..]}} runs again
+    :repeatable       false if the schedule did not fail again: no seed decides it
+    :run              the run, with its :log
+    :diagram          the sequence diagram
+    :replay           a function that runs it again and prints the log
+
+  Options:
+    :runs        how many runs; 1000
+    :seed        the first seed
+    :strategy    by default uniform choice and priorities in turn. :exhaustive tries all schedules of up to
+                 :preemptions (2) preemptions and faults; the result has {:exhausted true} if it has tried
+                 them all
+    :properties  :no-unhandled-exit (the default), :no-leaked-fiber, :every-call-answered, [:mailbox-bounded
+                 n], functions of a run that return what is wrong
+    :report      a function of the text, instead of clojure.test and printing
+    :repeats     how many runs are done twice; 5. 0 switches that off
+    :replay      {:seed s :schedule [..]} runs this schedule again and prints its log
+    others       as in `simulate`
+
+  Example:
+
+    (check {:runs 10000} (let [c (a/chan)] (a/go (a/>! c 1)) (= 1 (a/<! c))))
+
+  See also `simulate`."
   [options & body]
   `(check* ~options (fn [] ~@body)))
 
 ;; --- restart storms
 
 (defn restart-storm
-  "Kills children of a supervisor, and of the supervisors below it and these themselves, again and again; returns how many exit signals it has sent.
+  "Kills children of a supervisor repeatedly; returns how many signals it has sent.
 
-  It is over after :kills (100), or when the supervisor has ended, or has had no child that runs for 1000 looks. Each child is drawn, in a
-  simulation from the seed. Blocks until then, and until the supervisor has dealt with the last death; start it on a fiber, beside what has to
-  bear it.
-  Options: :kills, :pause between two (0 ms), :reason (:kill). A supervisor bears its :intensity and no more. Throws what
-  `magnetar.supervisor/which-children` throws for what is no address.
+  It kills children of the supervisors below as well, and these supervisors themselves. Each child is drawn at
+  random, in a simulation from the seed. A supervisor tolerates as many deaths as its :intensity allows.
+
+  Blocks until :kills exit signals are sent, the supervisor has ended, or no running child was found in 1000
+  checks. It also waits until the supervisor has handled the last death. Start it on a fiber beside the code
+  under test.
+
+  Throws what `magnetar.supervisor/which-children` throws for what is not an address.
+
+  Options:
+    :kills   how many exit signals are sent; 100
+    :pause   the time between two of them, a duration; 0 ms
+    :reason  their reason; :kill
+
+  Example:
 
     (check {:runs 100}
       (let [[:ok app] (sup/start-link spec)]
@@ -156,24 +224,35 @@
 ;; --- tests without a scheduler
 
 (defn with-virtual-clock*
-  "Calls f as `with-virtual-clock` does its body."
+  "Calls f on a fiber whose time passes only when all fibers wait.
+
+  See `with-virtual-clock`."
   [f]
   (runs/refuse-nested)
   (clock/simulated* f))
 
 (defmacro with-virtual-clock
-  "The value of body, done on a fiber whose time, and that of all it starts, passes only when they all wait: no test has to sleep, and every
-  duration is exact.
+  "Evaluates body on a fiber whose time passes only when all its fibers wait.
 
-  The fibers run on the JDK's scheduler, several at once: the order of what is not ordered differs from run to run, as in production. Fails after 30
-  seconds. `simulate` is the other one: one thread, an order by the seed.
+  Its fibers are the fiber of body and all that it starts, directly or not. So no test has to sleep, and every
+  duration is exact. The fibers run on the JDK's scheduler, several at once. The order of concurrent events
+  differs from run to run, as in production. `simulate` has one thread instead, and an order that follows from
+  the seed.
+
+  Returns the value of body.
+
+  Throws if body has not ended after 30 real seconds.
+
+  Example:
 
     (with-virtual-clock (a/<! (a/timeout 86400000)) (now)) ;=> 86400000"
   [& body]
   `(with-virtual-clock* (fn [] ~@body)))
 
 (defn now
-  "The milliseconds of virtual time that have passed; by the real clock, since some instant, elsewhere."
+  "Returns the milliseconds of virtual time that have passed.
+
+  Where time is not virtual, these are the milliseconds of the real clock since some instant."
   []
   (clock/now))
 
@@ -186,7 +265,7 @@
   (some-> (ProcessTable/live pid) .fiber .get wait-words))
 
 (defn- rest-a-little
-  "Lets others run: where time is virtual it has to pass as well."
+  "Lets other fibers run; where time is virtual, it has to pass as well."
   []
   (if (clock/virtual?) (scope/sleep 1) (Thread/yield)))
 
@@ -196,8 +275,20 @@
   (quot (arguments/nanos ":timeout" timeout) 1000000))
 
 (defn wait-until
-  "The first true value of f, called again and again, for :timeout ms at most (5000): then nil. Where time is virtual, in a simulation or by a
-  virtual clock, so are the milliseconds."
+  "Calls f until its value is true, and returns that value; nil when time runs out.
+
+  Where time is virtual, in a simulation or by a virtual clock, the duration is virtual as well.
+
+  Blocks until then, at most for :timeout.
+
+  Options:
+    :timeout  how long to wait at most, a duration; 5000 ms
+
+  Example:
+
+    (wait-until {:timeout 100} #(ready?))
+
+  See also `eventually`."
   [{:keys [timeout] :or {timeout 5000} :as options} f]
   (arguments/options "eventually" [:timeout] options)
   (let [deadline (+ (long (now)) (patience-of timeout))]
@@ -208,7 +299,16 @@
             (recur))))))
 
 (defmacro eventually
-  "The first true value of the expression, evaluated again and again for 5 seconds at most; then nil. Options come first.
+  "Evaluates the expression until its value is true, and returns that value.
+
+  Returns nil when time runs out. Options come first.
+
+  Blocks until then, at most for :timeout.
+
+  Options:
+    :timeout  how long to wait at most, a duration; 5000 ms
+
+  Example:
 
     (is (eventually (zero? (:messages (actor/process-info p)))))
     (is (eventually {:timeout 100} (ready?)))"
@@ -216,10 +316,19 @@
   ([options expression] `(wait-until ~options (fn [] ~expression))))
 
 (defn await-down
-  "The reason of the end of the process, once it has ended; it need not be a process that calls this.
+  "Waits until a process has ended, and returns the reason of its end.
 
-  Waits for :timeout ms at most (5000), then throws an IllegalStateException that says what the process waits for. A pid whose process ended long ago
-  gives its reason too, one that was read from text :noproc.
+  The caller need not be a process. A pid whose process ended long ago gives its reason too. A pid that was
+  read from text gives :noproc.
+
+  Blocks until the process has ended, at most for :timeout.
+
+  Throws an IllegalStateException when time runs out. It says what the process waits for.
+
+  Options:
+    :timeout  how long to wait at most, a duration; 5000 ms
+
+  Example:
 
     (is (= :killed (await-down p)))"
   ([pid] (await-down pid {}))
@@ -240,12 +349,14 @@
 (defn in-a-process
   "A fixture that makes each test a process, on the thread that runs it.
 
-  Returns nothing of interest. If an exit signal ends the process, because of a linked child that crashes, that is an error of the test, with
-  the reason. Links and monitors of a test end with it.
+  Links and monitors of a test end with it. If an exit signal ends the process, because of a linked child that
+  crashes, that is an error of the test, with the reason.
+
+  Example:
 
     (use-fixtures :each in-a-process)
 
-  In Erlang: each test case of Common Test is a process."
+  Erlang: each test case of Common Test is a process."
   [test]
   (try
     (actor/with-process {} (test))
@@ -270,7 +381,9 @@
   (reduce disj now before))
 
 (defn- await-none
-  "What `now` gives and was not there before, once that is nothing or patience is over: a fiber may just be ending."
+  "What `now` gives beyond `before`, once that is nothing or patience is over.
+
+  A fiber may just be ending."
   [now before]
   (let [deadline (+ (System/nanoTime) (* 1000000 (long patience-ms)))]
     (loop []
@@ -290,10 +403,12 @@
                   :actual (vec (take 10 left))})))
 
 (defn without-leaks
-  "A fixture that fails a test which leaves processes or fibers behind, and says which.
+  "A fixture that fails a test which leaves processes or fibers behind.
 
-  Waits for two seconds at most for those that are just ending. A fiber that a go block is counts until it ends, though it would be
-  collected. What is found is not ended.
+  It says which. It waits for those that are just ending, for two seconds at most. The fiber of a go block
+  counts until it ends, though it would be collected. The processes and fibers that it finds are not ended.
+
+  Example:
 
     (use-fixtures :each without-leaks)"
   [test]
@@ -308,7 +423,7 @@
 (def ^:private longest-test-ms 30000)
 
 (defn- who-waits
-  "The fibers that wait, in words, but for those of before."
+  "The fibers that wait, in words, except the fibers of `before`."
   [before]
   (sort (map words (filter wait-words (reduce disj (threads) before)))))
 
@@ -319,7 +434,11 @@
                 :actual (vec (cons (words thread) (who-waits before)))}))
 
 (defn without-deadlocks
-  "A fixture that fails a test which has not ended after 30 seconds, says which fibers wait for what, and interrupts the test.
+  "A fixture that fails a test which has not ended after 30 seconds.
+
+  It says which fibers wait for what, and interrupts the test.
+
+  Example:
 
     (use-fixtures :each without-deadlocks)"
   [test]

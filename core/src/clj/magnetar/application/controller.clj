@@ -65,7 +65,7 @@
     [:noreply state]))
 
 (defn- left
-  "An application is gone: its starters or stoppers are told, or who has to know."
+  "Handles the end of an application: answers the processes that start or stop it, or reports the end."
   [state name why failed?]
   (let [{:keys [type] :as app} (get-in state [:apps name])]
     (case (:state app)

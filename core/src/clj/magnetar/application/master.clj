@@ -31,7 +31,7 @@
   (boolean (some #{pid} (actor/process-info (actor/self) :links))))
 
 (defn- held
-  "The outcome, unless the process that was started is not linked to this one: its end would not be heard of, nor would it hear of that of the tree."
+  "The outcome, if the started process is linked to this one; else an error. Without the link neither would learn of the other's end."
   [[how pid :as outcome] shown]
   (if (and (= :ok how) (actor/alive? pid) (not (linked? pid)))
     (do
@@ -63,7 +63,7 @@
 ;; ---- stop
 
 (defn- attempt
-  "The value of a callback on the state; the state, and a report, if it fails or there is none."
+  "The value of a callback on the state. The state if there is no such callback; the state and a report if it fails."
   [{:keys [name] :as spec} word state]
   (if-some [f (word spec)]
     (try
@@ -120,7 +120,7 @@
 ;; ---- who belongs to it
 
 (defn application-of
-  "The name of the application whose group leader the process is; nil if it is none."
+  "The name of the application whose group leader the process is; nil if it is not a group leader."
   [leader]
   (when-some [^LocalProcess process (ProcessTable/live leader)]
     (get (.dictionary process) ::name)))
@@ -138,7 +138,8 @@
   (and at (not= "message" waits-for)))
 
 (defn- culprits
-  "Those that the end waits for: parents at work, which stop nobody meanwhile, then others at work, then those that have no children to wait for."
+  "The processes that the end waits for. First come parents at work, which stop no children meanwhile. Then come other processes at work,
+  then processes without children to wait for."
   [states]
   (let [parents (into #{} (keep (comp parent-of (fn [{:keys [pid]}] (ProcessTable/live pid)))) states)
         rank (fn [{:keys [pid] :as state}]

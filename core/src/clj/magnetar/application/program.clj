@@ -2,7 +2,7 @@
   "A program of applications: what it waits for, what it does with signals, and how it ends.
 
   The thread that is in `run` waits on a channel for what happens: [:signal number name], [:started], [:failed why], [:ended event],
-  [:shutdown status], [:exit] (someone has called System/exit)."
+  [:shutdown status], [:exit] (System/exit was called)."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -27,7 +27,7 @@
 (defonce ^:private program (atom nil))
 
 (defn tell
-  "Tells the program that runs what happens: :ok, or nil if there is none."
+  "Tells the program that runs what happens; returns :ok, or nil if no program runs."
   [[word :as event]]
   (when-some [events @program]
     (when (#{:signal :shutdown :exit} word)
@@ -134,7 +134,7 @@
       (pos? more) (conj (str more " more")))))
 
 (defn- late
-  "The applications that run still, from the name to those of their processes that it waits for."
+  "The applications that run still: a map from the name to the processes that it waits for."
   []
   (into {} (for [{:keys [name master]} (controller/which)]
              [name (few (master/stragglers master))])))

@@ -120,7 +120,8 @@
   (into #{} (keep :supervisor) handlers))
 
 (defn- without-links
-  "The handlers after a change; who supervises none any more is unlinked, and what nobody is a handler of any more is not served."
+  "The handlers after a change. A process that supervises no handler any more is unlinked. A behaviour without a handler is not served any
+  more."
   [before handlers]
   (when-some [gone (seq (remove (supervisors handlers) (supervisors before)))]
     (run! actor/unlink gone))

@@ -52,7 +52,8 @@
           (shapes callback "[:noreply state] or [:stop reason state]; the first") " may end with a timeout, :hibernate or [:continue x].")]))
 
 (defn- nanos
-  "The nanoseconds that the server waits for the next message after a callback that returned this action; nil if it is none."
+  "The nanoseconds that the server waits for the next message after a callback that returned this action;
+  nil if this is not an action."
   [action]
   (if (or (nil? action) (= :hibernate action))
     clock/infinite

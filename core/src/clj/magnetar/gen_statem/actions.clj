@@ -20,7 +20,7 @@
   "The plan without actions."
   (Plan. false [] nil nil))
 
-;; An action that is none.
+;; A value that stands for an action and is not a valid one.
 (deftype Bad [action])
 
 (def words
@@ -45,7 +45,7 @@
       nil)))
 
 (defn- timeout
-  "The timeout that the action is; nil if it is none."
+  "The action as a timeout; nil if it is not one."
   ^Timeout [action]
   (cond
     (vector? action) (some-> (timeout-type (nth action 0 nil)) (long-timeout action))

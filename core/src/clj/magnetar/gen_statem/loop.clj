@@ -65,7 +65,7 @@
 ;; ---- what callbacks return
 
 (defn- result
-  "The Result that the value is; nil if it is none."
+  "The value as a Result; nil if it is not one."
   [^Now now value]
   (let [state (.-state now)
         data (.-data now)]
@@ -97,7 +97,7 @@
       all)))
 
 (defn checked-replies
-  "The replies as a list; misuse if they are none."
+  "The replies as a list; misuse if they are not replies."
   [x]
   (or (replies x)
       (arguments/misuse :magnetar/bad-replies
@@ -146,7 +146,7 @@
     (.-modules now)))
 
 (defn- callback
-  "The callback of the state, in the module that is in use; the machine ends if there is none."
+  "The callback of the state, in the module that is in use. The machine ends if the module has no such callback."
   [server now event modules state]
   (or (behaviour/state-callback (first modules) state)
       (flawed server now event (flaws/unknown-state (first modules) now event state))))
@@ -224,7 +224,7 @@
       (quit server now event value))))
 
 (defn- due
-  "The machine whose event is now that of a timeout of no time, in front of the queue."
+  "The machine with the event of a timeout of no time in front of its queue."
   [^Now now]
   (let [type (first (.-zero now))
         event [type (timers/content now type)]]

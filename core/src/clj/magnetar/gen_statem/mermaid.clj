@@ -30,14 +30,14 @@
               last-part))))
 
 (defn- plain-word
-  "The state as an id of Mermaid; nil if it is none."
+  "The state as an id of Mermaid; nil if it cannot be one."
   [state]
   (let [word (text state)]
     (when (and (re-matches #"[A-Za-z][A-Za-z0-9_]*" word) (not (#{"end" "state" "note"} (str/lower-case word))))
       word)))
 
 (defn- ids
-  "Ids that Mermaid takes for the states: their names where these are plain words, and those of no other."
+  "Ids that Mermaid takes for the states: their names where these are plain words that no other state has."
   [states]
   (let [words (frequencies (map plain-word states))]
     (into {} (map-indexed (fn [i state]

@@ -65,7 +65,8 @@
                   timeouts)))
 
 (defn start-all
-  "Does what the timeouts of one transition say. Of those of one type only the last counts, and an :update is of one that ran before, as in OTP."
+  "Carries out the timeouts of one transition. Of each type only the last timeout counts. As in OTP, an :update changes a timeout that ran
+  before."
   [now timeouts]
   (reduce start now (if (next timeouts) (last-of-each timeouts) timeouts)))
 

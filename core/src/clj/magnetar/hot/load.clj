@@ -26,7 +26,7 @@
                                  {}))))
 
 (defn alone
-  "Calls f while nobody else loads."
+  "Calls f while no other thread loads."
   [f]
   (.lockInterruptibly lock)
   (try
@@ -99,6 +99,6 @@
        :undo #(snapshot/put-back before after)})))
 
 (defn wanted
-  "The units without those of folders and jars that are what is loaded already; what was named itself is loaded again."
+  "The units without the units of folders and jars that are loaded already. A unit that was named itself is loaded again."
   [units]
   (remove #(and (:one-of-many %) (= (:digest %) (versions/digest (:namespace %)))) units))

@@ -36,12 +36,12 @@
   (doto (.getDeclaredField class name) (.setAccessible true)))
 
 ;; The compiler looks for a class of Clojure by its name in one map of all, where the classes of a loading that is taken back would stay: what is
-;; compiled later would implement the protocol that nobody calls. There is no other way to that map.
+;; compiled later would implement a protocol that is never called. There is no other way to that map.
 (def ^:private ^Map class-cache
   (.get (private-field DynamicClassLoader "classCache") nil))
 
 (defn- types
-  "From name to class: what is in the map, but for the classes of functions, whose names nobody says."
+  "The map from name to class, without the classes of functions, which no source names."
   []
   (into {}
         (keep (fn [[name ^Reference reference]]

@@ -125,7 +125,7 @@
       (no-source operation name (str path " does not begin with its `ns` form")))))
 
 (defn file-of
-  "The file that a path is, nil if it is none."
+  "The path as a file; nil if it is not one."
   ^File [x]
   (cond
     (string? x) (io/file x)

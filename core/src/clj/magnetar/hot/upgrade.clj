@@ -6,8 +6,8 @@
   suspended behind its children, so that none of them is started again meanwhile: one that dies is when the supervisor goes on, with the code that
   is there by then.
 
-  Nothing here waits for ever, but for the loading: each request has the timeout of the upgrade. A server that does not answer in time gets
-  what would undo the request all the same, behind it in its mailbox: so it is never left suspended."
+  Only the loading may take any time; each request has the timeout of the upgrade. A server that does not answer in time gets the undoing
+  request all the same, behind the first one in its mailbox. So it is never left suspended."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -33,7 +33,7 @@
 
 (set! *warn-on-reflection* true)
 
-;; ---- who is there
+;; ---- the servers that there are
 
 (defn- label [^LocalProcess process]
   (when-some [^Server server (.server process)]
@@ -65,7 +65,7 @@
       (if (gone? server e) ::gone (throw e)))))
 
 (defn- tell
-  "Sends a request that nobody waits for; the dead do not mind."
+  "Sends a request whose answer is not awaited; a dead process gets none."
   [{:keys [pid]} request]
   (when (actor/alive? pid)
     (Send/control pid [:magnetar/system [(actor/self) nil] request])))

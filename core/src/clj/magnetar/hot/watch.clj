@@ -16,11 +16,11 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private quiet-ms
-  "How long nothing has to happen before files are read: who saves writes more than once."
+  "How long nothing has to happen before files are read: an editor may write more than once."
   50)
 
 (def ^:private longest-ms
-  "How long to wait for that at most: somebody may write a log beside the files without an end."
+  "How long to wait for that at most: a program may write a log beside the files without an end."
   1000)
 
 (def ^:private look-anyway-s

@@ -1,7 +1,7 @@
 (ns magnetar.pool.desk
   "The callbacks of a pool, which is a server and traps exits.
 
-  Its state, besides the options: :free, the workers that nobody has; :loans, from the reference of the monitor of its borrower to a loan
+  Its state, besides the options: :free, the workers that are not lent; :loans, from the reference of the monitor of its borrower to a loan
   {:monitor :ref :from :borrower :worker}, whose :worker is nil and whose :n is its number while it waits; :lent, from worker to monitor; :waiting, from number to
   monitor, in order; :workers, the set of all whose end it has not heard of."
   {:no-doc true}
@@ -65,7 +65,7 @@
   (some-> (first waiting) val loans))
 
 (defn- offer
-  "The state once a worker has nobody: the next one who waits gets it, or it is free, or one too many."
+  "The state once a worker is not lent any more. The next waiting borrower gets it; else it is free, or stopped if it is one too many."
   [{:keys [workers size] :as state} worker]
   (let [loan (next-loan state)]
     (cond
@@ -78,7 +78,7 @@
   (< (count workers) (+ (long size) (long overflow))))
 
 (defn- replace-worker
-  "The state once a worker has died: who waits for one gets a new one, or is told that it does not start."
+  "The state once a worker has died. The next waiting borrower gets a new one, or is told that it did not start."
   [state]
   (let [loan (next-loan state)]
     (if (and loan (room? state))

@@ -55,7 +55,7 @@
       (io/resource "org/slf4j/impl/StaticLoggerBinder.class")))
 
 (defn- class-of
-  "The class of the name, nil if there is none."
+  "The class of the name; nil if there is no such class."
   ^Class [^String named]
   (try
     (Class/forName named true (clojure.lang.RT/baseLoader))

@@ -61,7 +61,7 @@
 
 ;; ---- last words, which a supervisor keeps in its history
 
-;; Each may be some hundred kilobytes, and nobody may ever ask for those of a server without a supervisor.
+;; Each may be some hundred kilobytes, and the last words of a server without a supervisor may never be asked for.
 (def ^:private most-words 100)
 
 (def ^:private no-words {:order clojure.lang.PersistentQueue/EMPTY :words {}})

@@ -147,7 +147,7 @@
 ;; ---- looks
 
 (defn- entries-at
-  "The entries under the key, the oldest first; with those of the dead."
+  "The entries under the key, the oldest first, with the entries of dead processes."
   [^Table table key]
   (let [there (.get ^ConcurrentHashMap (.-at table) (index key))]
     (cond

@@ -1,7 +1,7 @@
 (ns magnetar.resilience.breaker
   "A circuit breaker that is a server: shared by its name, supervised, and awake while no call comes.
 
-  Its states and their rules are those of `magnetar.impl.breaker`. A process adds four things. The breaker is half-open at its time, and not at
+  It has the states and rules of `magnetar.impl.breaker`. A process adds four things. The breaker is half-open at its time, and not at
   the next call. A probe may do the trials, so that no call of the program has to. Subscribers are told of changes. The trial of a caller that
   has died is given to another. A call runs on the fiber of its caller."
   {:no-doc true}

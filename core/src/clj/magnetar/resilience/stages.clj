@@ -49,7 +49,7 @@
                     {:value in}))
 
 (defn start
-  "A channel that `stage`, a function of it, gives values to, on a fiber that the scope owns, or nobody."
+  "A channel that `stage`, a function of it, gives values to. It runs on a fiber that the scope owns, or without an owner."
   [site in {:keys [scope size]} stage]
   (when-not (instance? Channel in)
     (refuse site in))
@@ -61,7 +61,7 @@
     out))
 
 (defn- flush-into
-  "Gives the values, unless there are none, to out; false if it is closed."
+  "Puts the values on out, unless they are empty; false if out is closed."
   [out values]
   (or (empty? values) (channel/put out values)))
 

@@ -11,14 +11,14 @@
 
 (set! *warn-on-reflection* true)
 
-;; As in magnetar.impl.pipeline: each input becomes a job [input place], and its place stands in line in `results`. The workers of that one belong to
-;; nobody and run on platform threads, so an exit signal would not reach them.
+;; As in magnetar.impl.pipeline: each input becomes a job [input place], and its place stands in line in `results`. The workers of
+;; `magnetar.impl.pipeline` have no owner and run on platform threads, so an exit signal would not reach them.
 
 (defn- channel ^Channel [n]
   (Channel/of (Buffer/fixed n)))
 
 (defn- work
-  "Does jobs until there are none."
+  "Does jobs until there are no more."
   [jobs xf]
   (when-some [[input place] (ports/take jobs)]
     (ports/put place (into [] xf [input]))

@@ -1,5 +1,5 @@
 (ns magnetar.task.stream
-  "A task for each element of a collection, so many at a time, while somebody reduces over their results.
+  "A task for each element of a collection, a limited number at a time, while a process reduces over their results.
 
   All that happens in the process that reduces: it starts tasks, takes what comes of them, and hands results on. What runs is a sorted map from
   the number of an element to its task; the oldest is the first whose time is over, since all have the same."

@@ -1,5 +1,7 @@
 (ns magnetar.task.supervisor
-  "Supervisors of tasks: whoever starts a task need not be linked to it, and when the program ends, tasks are ended in order.
+  "Task supervisors: they start tasks, and end them in order with the program.
+
+  The owner of a task need not be linked to it.
 
     (tasks/start-link {:name :tasks})
     (let [task (tasks/async-nolink :tasks #(fetch url))]
@@ -9,8 +11,8 @@
   tasks     async async-nolink async-stream async-stream-nolink; start-child, whose value is not awaited
   children  children terminate-child
 
-  It is a `magnetar.supervisor` with the strategy :dynamic. Its tasks see its context values, and the root values of dynamic vars. Names are
-  those of Elixir's module Task.Supervisor."
+  A task supervisor is a `magnetar.supervisor` with the strategy :dynamic. Its tasks see the context values of
+  the supervisor, and the root values of dynamic vars. The names follow Elixir's module Task.Supervisor."
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
@@ -26,14 +28,20 @@
 (set! *warn-on-reflection* true)
 
 (defn start-link
-  "Starts a supervisor of tasks, linked to this process: [:ok pid].
+  "Starts a supervisor of tasks, linked to this process.
 
-  Options: :name, and :max-children, :intensity and :period of a :dynamic `magnetar.supervisor`. As a child:
-  {:id :tasks :type :supervisor :start [tasks/start-link {:name :tasks}]}.
+  Returns [:ok pid].
+
+  Options:
+    :name                               as in `magnetar.supervisor/start-link`
+    :max-children, :intensity, :period  as in the spec of a :dynamic `magnetar.supervisor`
+
+  Example:
 
     (tasks/start-link {:name :tasks :max-children 100}) ;=> [:ok pid]
+    {:id :tasks :type :supervisor :start [tasks/start-link {:name :tasks}]} ; as a child
 
-  In Elixir: Task.Supervisor.start_link/1."
+  Elixir: Task.Supervisor.start_link/1."
   {:elixir "Task.Supervisor.start_link/1"}
   ([] (start-link nil))
   ([options]
@@ -80,22 +88,36 @@
   (async-in "async" supervisor site f nil true (options-of "async" [:shutdown] f more)))
 
 (def ^{:added "0.2" :arglists '([supervisor f] [supervisor f options])} async*
-  "Does what `async` does, as a function: for `map`, `apply` and `with-redefs`. The task is named after f, as no line is known."
+  "Does what `async` does, as a function: for `map`, `apply` and `with-redefs`.
+
+  The task is named after f, since the line of the call is not known."
   ^{::fibers/at async-at}
   (fn [supervisor f & more]
     (apply async-at (fibers/site-of "task" f) supervisor f more)))
 
 (defmacro async
-  "Starts a task by the supervisor that calls f, linked to this process as well; returns the task, for `magnetar.task/await`.
+  "Lets the supervisor start a task that calls f, linked to this process as well.
 
-  Waits for the supervisor. Throws as `magnetar.gen-server/call` if there is none, and an IllegalStateException if it has as many as :max-children.
+  f has no arguments. The function is `async*`.
+
+  Returns the task, for `magnetar.task/await`.
+
+  Blocks until the supervisor has started it.
+
+  Throws an ExceptionInfo if there is no such supervisor, as `magnetar.gen-server/call`; an
+  IllegalStateException if it has :max-children tasks already.
+
   Options:
+    :shutdown  how long the task may take to end when its supervisor stops, as in a child spec: a duration,
+               :infinity or :brutal-kill; 5000 ms
 
-  :shutdown  how long the task may take to end when its supervisor stops, as in a child spec: 5000 unless told, :brutal-kill, :infinity
+  Example:
 
     (task/await (tasks/async :tasks #(fetch url)))
 
-  In Elixir: Task.Supervisor.async/2,3. The function is `async*`."
+  See also `async-nolink`.
+
+  Elixir: Task.Supervisor.async/2,3."
   {:elixir "Task.Supervisor.async/2"
    :arglists '([supervisor f] [supervisor f options])}
   [supervisor f & more]
@@ -113,18 +135,25 @@
     (apply async-nolink-at (fibers/site-of "task" f) supervisor f more)))
 
 (defmacro async-nolink
-  "Like `async`, without a link: if the task dies, `await` throws, `yield` gives [:exit reason], and this process goes on.
+  "Lets the supervisor start a task that calls f, without a link to this process.
+
+  Like `async` in all else. If the task dies, this process goes on: `await` throws, and `yield` returns [:exit
+  reason]. The function is `async-nolink*`.
+
+  Example:
 
     (task/yield (tasks/async-nolink :tasks #(fetch url))) ;=> [:ok page]
 
-  In Elixir: Task.Supervisor.async_nolink/2,3. The function is `async-nolink*`."
+  Elixir: Task.Supervisor.async_nolink/2,3."
   {:elixir "Task.Supervisor.async_nolink/2"
    :arglists '([supervisor f] [supervisor f options])}
   [supervisor f & more]
   (fibers/starting &form `async-nolink* "task" supervisor f more))
 
 (defn ^:deprecated async-opt
-  "Throws: `async` and `async-nolink` take the options last, and a function without arguments."
+  "Throws: `async` and `async-nolink` replace it, with options last.
+
+  They take a function without arguments."
   {:added "0.2" :arglists '([supervisor options f & args])}
   [& _]
   (arguments/misuse :magnetar/removed
@@ -152,13 +181,20 @@
     ([supervisor coll f options] (async-stream-at (fibers/site-of "task" f) supervisor coll f options))))
 
 (defmacro async-stream
-  "Like `magnetar.task/async-stream`, with tasks that the supervisor starts, linked to this process as well.
+  "Returns the results of (f x) for each x of coll, a task of the supervisor each.
 
-  One more option is :shutdown, as of `async`.
+  Like `magnetar.task/async-stream`, except that the supervisor starts the tasks. They are linked to this
+  process as well. The function is `async-stream*`.
+
+  Options:
+    :shutdown  as in `async`
+    others     as in `magnetar.task/async-stream`
+
+  Example:
 
     (into [] (tasks/async-stream :tasks urls fetch))
 
-  In Elixir: Task.Supervisor.async_stream/4. The function is `async-stream*`."
+  Elixir: Task.Supervisor.async_stream/4."
   {:elixir "Task.Supervisor.async_stream/4"}
   ([supervisor coll f] (fibers/starting &form `async-stream* "task" [supervisor coll f]))
   ([supervisor coll f options] (fibers/starting &form `async-stream* "task" [supervisor coll f options])))
@@ -176,11 +212,16 @@
     ([supervisor coll f options] (async-stream-nolink-at (fibers/site-of "task" f) supervisor coll f options))))
 
 (defmacro async-stream-nolink
-  "Like `async-stream`, without links: a task that dies gives [:exit reason], and the others go on.
+  "Returns the results of (f x) for each x of coll, from tasks without a link.
+
+  Like `async-stream`, except that a task that dies gives [:exit reason], and the others go on. The function
+  is `async-stream-nolink*`.
+
+  Example:
 
     (into [] (tasks/async-stream-nolink :tasks urls fetch)) ;=> [[:ok page] [:exit [{:type ..} ..]]]
 
-  In Elixir: Task.Supervisor.async_stream_nolink/4. The function is `async-stream-nolink*`."
+  Elixir: Task.Supervisor.async_stream_nolink/4."
   {:elixir "Task.Supervisor.async_stream_nolink/4"}
   ([supervisor coll f] (fibers/starting &form `async-stream-nolink* "task" [supervisor coll f]))
   ([supervisor coll f options] (fibers/starting &form `async-stream-nolink* "task" [supervisor coll f options])))
@@ -198,13 +239,23 @@
     (apply start-child-at (fibers/site-of "task" f) supervisor f more)))
 
 (defmacro start-child
-  "Lets the supervisor start a process that calls f, whose value is not awaited: [:ok pid], or [:error :max-children].
+  "Lets the supervisor start a process that calls f, whose value is not awaited.
 
-  Options are :restart, :temporary unless told, and :shutdown, both as in a child spec.
+  f has no arguments. The function is `start-child*`.
+
+  Returns [:ok pid], or [:error :max-children].
+
+  Blocks until the supervisor has started it.
+
+  Options:
+    :restart   as in a child spec; :temporary
+    :shutdown  as in `async`
+
+  Example:
 
     (tasks/start-child :tasks send-mail {:restart :transient}) ;=> [:ok pid]
 
-  In Elixir: Task.Supervisor.start_child/3. The function is `start-child*`."
+  Elixir: Task.Supervisor.start_child/3."
   {:elixir "Task.Supervisor.start_child/3"
    :arglists '([supervisor f] [supervisor f options])}
   [supervisor f & more]
@@ -213,21 +264,29 @@
 ;; ---- children
 
 (defn children
-  "The pids of the tasks that run, the oldest first.
+  "Returns the pids of the tasks that run, the oldest first.
+
+  Example:
 
     (tasks/children :tasks) ;=> [pid]
 
-  In Elixir: Task.Supervisor.children/1."
+  Elixir: Task.Supervisor.children/1."
   {:elixir "Task.Supervisor.children/1"}
   [supervisor]
   (filterv #(instance? Pid %) (map :pid (sup/which-children supervisor))))
 
 (defn terminate-child
-  "Ends a task: :ok, or [:error :not-found].
+  "Ends a task of the supervisor, given by its pid.
+
+  Returns :ok, or [:error :not-found].
+
+  Blocks until the task has ended.
+
+  Example:
 
     (tasks/terminate-child :tasks pid) ;=> :ok
 
-  In Elixir: Task.Supervisor.terminate_child/2."
+  Elixir: Task.Supervisor.terminate_child/2."
   {:elixir "Task.Supervisor.terminate_child/2"}
   [supervisor pid]
   (sup/terminate-child supervisor pid))

@@ -25,7 +25,7 @@
 ;; ---- the process that works
 
 (defn callers
-  "Who has started this task, and who them, the nearest first."
+  "The process that started this task, its own starter, and so on."
   []
   (or (actor/pget ::callers) []))
 
@@ -149,7 +149,7 @@
                   operation task timeout [task timeout] {:reason :timeout :task task}))
 
 (defn no-more
-  "The error of whoever awaits a task again: Elixir's, which comes there when the time is over."
+  "The error of a second `await` of a task. It has the reason :timeout, as in Elixir, where it comes when the time is over."
   [{:keys [site pid] :as task} timeout]
   (errors/failure (str "The " site ", " pid ", was awaited before, shut down or given up: its value is handed out once, so keep what `await` returned.")
     {:magnetar/reason :magnetar/task-failed
@@ -189,7 +189,7 @@
     (throw (Exit. reason))))
 
 (defn take-answer
-  "The result of the task, nil if there is none within so many nanoseconds; then it may be asked for again."
+  "The result of the task; nil if the task has not ended within so many nanoseconds. Then it may be asked for again."
   [^LocalProcess me task nanos]
   (when-some [result (ended task (Calls/await me (:ref task) (long nanos)))]
     (die-of me task result)

@@ -23,8 +23,8 @@
 (def ^:private looks 5)
 
 (defn- world
-  "A world; `turns` counts how often its wheel has looked at the clock, and `wheel` is then the wheel's thread; `threads` are those of its
-  fibers: a fiber leaves the kernel's list before its very last acts, which wake others."
+  "A world; `turns` counts how often its wheel has looked at the clock, and `wheel` is then the wheel's thread; `threads` are the threads of
+  its fibers: a fiber leaves the kernel's list before its very last acts, which wake others."
   ^World [^AtomicLong clock ^AtomicLong turns wheel ^Queue threads]
   (proxy [World] []
     (nanoTime []
@@ -57,7 +57,7 @@
           [] threads))
 
 ;; One look is not enough: a thread that was looked at may be woken by one that waits by the time that it is looked at. Each wait has a number
-;; of its own, so who is in the same one at both looks has waited between them, and at that instant all did.
+;; of its own. A thread in the same wait at both looks has waited between them, so at one instant all threads waited.
 (defn- all-wait? [threads]
   (let [found (waits-of threads)]
     (and found (= found (waits-of threads)))))
@@ -97,7 +97,7 @@
                         {}))
 
 (defn- value-of
-  "The value of the outcome, or what was thrown; of none, who waits."
+  "The value of the outcome; throws its error. Without an outcome it throws the error that names the waiting fibers."
   [outcome threads]
   (let [{:keys [value error]} (if (realized? outcome) @outcome {:error (late threads)})]
     (if error (throw error) value)))

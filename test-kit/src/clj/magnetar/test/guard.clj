@@ -25,7 +25,7 @@
     (catch InvocationTargetException e (throw (.getCause e)))))
 
 (defn- guarded
-  "The executor, but for fibers of a simulation."
+  "The executor, which refuses fibers of a simulation."
   [executor]
   (if (instance? Guarding executor)
     executor

@@ -189,7 +189,7 @@
 (def ^:private most-retries 300)
 
 (defn- simpler
-  "A failing run of fewer preemptions than that of the schedule, from a search over the smallest ones, or nil."
+  "A failing run of fewer preemptions than the schedule has, from a search over the smallest ones, or nil."
   [options body failure-of {:keys [failure run]} schedule]
   (let [fewer (dec (long (cost schedule)))
         same #(when-let [found (failure-of %)] (when (same? failure found) found))

@@ -21,7 +21,7 @@
 (deftype Behaviour
   [label       ; what it is called in reports: the symbol of the namespace, or of the var
    source      ; a map, a var that holds one, or a namespace
-   handle-call handle-cast ; those of a gen-server; other kinds look theirs up, or keep them elsewhere
+   handle-call handle-cast ; the callbacks of a gen-server; other kinds look theirs up, or keep them elsewhere
    details     ; what else a kind knows of it
    kind])
 
@@ -57,13 +57,13 @@
   (if (seq xs) (str/join ", " (map pr-str xs)) "nothing"))
 
 (defn- value-of
-  "What the source has under the name, that of a var in place of the var."
+  "What the source has under the name; the value of a var in place of the var."
   [source word]
   (let [x (lookup source word)]
     (if (var? x) (when (.hasRoot ^Var x) @x) x)))
 
 (defn- meant-for
-  "The public name of the source that the callback may have been meant to be; nil if there is none."
+  "The public name of the source that the callback may have been meant to be; nil if no name is similar."
   [kind source word]
   (suggest/near word (remove (set (known kind)) (map keyword (found source)))))
 
@@ -166,7 +166,7 @@
                   {:magnetar/reason :magnetar/missing-callback :missing word})))
 
 (defn hot
-  "The callback as a function that follows what it is redefined to; nil if there is none."
+  "The callback as a function that follows redefinitions; nil if there is no such callback."
   [source word]
   (if (and (var? source) (callable? source word))
     (fn [& args] (apply (or (lookup source word) (lost source word)) args))

@@ -168,7 +168,7 @@
   (loop [state state debug debug changed nil]
     (receive
       [:magnetar/system from [:resume]] (do (reply from :ok) [state debug])
-      ;; Who suspends it again takes back what comes after that, and not what somebody else has done before.
+      ;; A process that suspends it again undoes later changes only, and not the changes of another process before.
       [:magnetar/system from [:suspend]] (do (reply from :ok) (recur state debug nil))
       [:magnetar/system from [:get-status]] (do (reply from (status state debug :suspended)) (recur state debug changed))
       [:magnetar/system from [:change-code old extra]] (let [kept (before-change state changed)

@@ -32,7 +32,7 @@
 (deftype Next [state debug ^long nanos])
 
 (defn nanos
-  "The nanoseconds of a duration, :infinity too; nil if it is none."
+  "The nanoseconds of a duration, which may be :infinity; nil if it is not a duration."
   [x]
   (when (or (= :infinity x) (number? x) (instance? java.time.Duration x))
     (try
@@ -271,7 +271,7 @@
     server))
 
 (defn- fail
-  "Ends a server that does not come up; whoever started it gets the answer."
+  "Ends a server that does not come up; the process that started it gets the answer."
   [^Server server name answer reason crash?]
   (names/unregister name)
   (when (and crash? (not (report/silent? reason)))

@@ -131,7 +131,7 @@
   (and (instance? Calls$Failed end) (identical? Calls$Why/TIMEOUT (.why ^Calls$Failed end))))
 
 (defn- unanswered
-  "The error of a call that has failed, whoever waits for it having time left."
+  "The error of a call that has failed before its time was over."
   [^Calls$Failed end operation pid address message timeout]
   (condp identical? (.why end)
     Calls$Why/DOWN (failed operation (.detail end) address message timeout pid "The server has ended.")
@@ -279,7 +279,7 @@
     outcome))
 
 (defn wait-response
-  "The outcome of the request. If there is none in time, the :else of the options, or throws; then it may be waited for again."
+  "The outcome of the request. When time runs out, returns the :else of the options, or throws. Then it may be waited for again."
   [request timeout options]
   (or-outcome (response "wait-response" request timeout) "wait-response" request timeout options))
 
@@ -293,7 +293,7 @@
     (or-outcome last-one "receive-response" request timeout options)))
 
 (defn check-response
-  "The outcome of the request that the message is; nil if it is none of it."
+  "The outcome of the request, if the message is its answer; else nil."
   [message request]
   (let [request (check-request "check-response" request)
         ref (.-ref request)]
