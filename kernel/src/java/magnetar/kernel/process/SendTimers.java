@@ -19,7 +19,7 @@ public final class SendTimers {
         }
     }
 
-    /** True if the reference is that of a timer. One that was read from text is not. */
+    /** True if the reference belongs to a timer. One that was read from text is not. */
     public static boolean isTimer(Ref ref) {
         return ref instanceof TimerRef;
     }
