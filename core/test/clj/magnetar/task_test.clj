@@ -358,6 +358,7 @@
         (is (= :ready (receive :ready :ready)))
         (actor/exit s :shutdown)
         (is (= :killed (receive [:DOWN ref :process _ why] why)))
+        (is (= :shutdown (receive [:EXIT s why] why)) "its report of the killed child has been made by then")
         (actor/flush)))))
 
 (deftest an-unlinked-task-with-options-leaves-its-owner-alone
