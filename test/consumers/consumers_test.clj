@@ -88,7 +88,7 @@
   (clojure-script *checkout* (write *checkout* "target/start.clj" "(load-file \"build.clj\") (build/jar {}) (shutdown-agents)"))
   (let [names (entries (io/file *checkout* "target/magnetar.jar"))]
     (is (some #{"magnetar/async.clj"} names))
-    (is (some #{"magnetar/kernel/channel/Channel.class"} names))
+    (is (every? (set names) ["magnetar/kernel/channel/Channel.class" "magnetar/MisuseException.class"]))
     (is (not-any? #{"module-info.class"} names) "the Clojure in the jar uses packages that the module hides")
     (is (some #{"clj-kondo.exports/magnetar/magnetar/config.edn"} names))
     (is (= [] (compiled-clojure names)))))
@@ -126,7 +126,8 @@
       (is (some #{"clojure/core/async.clj"} (entries (installed repository "magnetar-core-async")))))
     (testing "and no compiled Clojure"
       (doseq [artifact ["magnetar" "magnetar-core-async"]]
-        (is (= [] (filter #(str/ends-with? % ".class") (entries (installed repository artifact)))) artifact))
+        (is (= [] (compiled-clojure (entries (installed repository artifact)))) artifact))
+      (is (some #{"magnetar/MisuseException.class"} (entries (installed repository "magnetar"))) "but its Java")
       (is (= [] (compiled-clojure (entries (installed repository "magnetar-kernel"))))))))
 
 (deftest the-readme-shows-the-lines-that-the-projects-run

@@ -8,11 +8,11 @@
   put take select          wait; {:timeout ..} or {:deadline ..} limits the wait
   try-put try-take         never wait
   close closed? cause      end it, with a cause if something went wrong
-  info                     its values, and the fibers that wait on it
-  channel? port?           is this one?
+  info                     how many values it holds, and the fibers that wait on it
+  channel? port?           is this a channel, or a port?
 
   A duration is a number of milliseconds, a java.time.Duration or :infinity; a deadline is a
-  java.time.Instant. Closed is a value: `put` returns false, `take` nil. Time that runs out is an error, a
+  java.time.Instant. A closed channel is not an error: `put` returns false, `take` nil. Time that runs out is an error, a
   magnetar.TimeoutException, or the value of :else. If a channel was closed for a cause, `take` throws it
   once the remaining values were taken.
 
@@ -114,7 +114,7 @@
   "Returns true if x is a channel, or another port that `select` accepts.
 
   That is a port of the program's own, or a channel of core.async where that is on the class path. The
-  operations of `magnetar.async` accept the same. It serves code that takes a value or a channel.
+  operations of `magnetar.async` accept the same. Use it where an argument may be a value or a channel.
 
   Example:
 
@@ -157,7 +157,7 @@
   put.
 
   Options:
-    :timeout   how long to wait at most, a duration; :infinity
+    :timeout   how long to wait at most, a duration; :infinity by default
     :deadline  until when to wait at most, an Instant
     :else      what to return when time runs out
 
@@ -205,7 +205,7 @@
   taken.
 
   Options:
-    :timeout   how long to wait at most, a duration; :infinity
+    :timeout   how long to wait at most, a duration; :infinity by default
     :deadline  until when to wait at most, an Instant
     :else      what to return when time runs out; {:timeout 0 :else x} polls
 
@@ -278,8 +278,8 @@
   Cancellation: interrupted or cancelled, it throws, and no operation was done.
 
   Options:
-    :priority  true to choose the earliest operation that is ready
-    :timeout   how long to wait at most, a duration; :infinity
+    :priority  true to choose the first one in `clauses` that is ready
+    :timeout   how long to wait at most, a duration; :infinity by default
     :deadline  until when to wait at most, an Instant
     :else      the value to return when time runs out
 

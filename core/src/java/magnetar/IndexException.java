@@ -3,7 +3,7 @@ package magnetar;
 import clojure.lang.IExceptionInfo;
 import clojure.lang.IPersistentMap;
 
-/** A vector with fewer elements than the operation needs, where core.async throws an IndexOutOfBoundsException. */
+/** Thrown for a vector that is too short. It extends the class that core.async throws there. */
 public class IndexException extends IndexOutOfBoundsException implements IExceptionInfo {
     private static final long serialVersionUID = 1;
 

@@ -3,7 +3,7 @@ package magnetar;
 import clojure.lang.IExceptionInfo;
 import clojure.lang.IPersistentMap;
 
-/** An argument that the operation does not accept. The message names the operation, the value and the remedy. */
+/** Thrown for an argument that is not accepted. The message names the operation, the value and the remedy. */
 public class MisuseException extends IllegalArgumentException implements IExceptionInfo {
     private static final long serialVersionUID = 1;
 

@@ -3,7 +3,7 @@ package magnetar;
 import clojure.lang.IExceptionInfo;
 import clojure.lang.IPersistentMap;
 
-/** A nil that the operation does not accept, where core.async throws a NullPointerException. */
+/** Thrown for a nil that is not accepted. It extends the class that core.async throws there. */
 public class NullException extends NullPointerException implements IExceptionInfo {
     private static final long serialVersionUID = 1;
 

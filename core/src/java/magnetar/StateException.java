@@ -3,7 +3,7 @@ package magnetar;
 import clojure.lang.IExceptionInfo;
 import clojure.lang.IPersistentMap;
 
-/** An operation that is not possible in the present state, such as a call within a transaction. */
+/** Thrown for an operation that is not possible in the present state, such as a call within a transaction. */
 public class StateException extends IllegalStateException implements IExceptionInfo {
     private static final long serialVersionUID = 1;
 

@@ -3,7 +3,10 @@ package magnetar;
 import clojure.lang.ExceptionInfo;
 import clojure.lang.IPersistentMap;
 
-/** No answer in time. The data name the operation, what it waited for, and how long it did. */
+/**
+ * Thrown when a wait runs out of time. The data hold the operation, its target, and the limit that was given: a
+ * duration or an Instant. It is unchecked, unlike the class of that name in java.util.concurrent.
+ */
 public class TimeoutException extends ExceptionInfo {
     private static final long serialVersionUID = 1;
 
@@ -12,6 +15,7 @@ public class TimeoutException extends ExceptionInfo {
         super(message, data);
     }
 
+    // Without the data, which ExceptionInfo prints.
     @Override
     public String toString() {
         return getClass().getName() + ": " + getMessage();

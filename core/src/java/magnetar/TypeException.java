@@ -3,7 +3,7 @@ package magnetar;
 import clojure.lang.IExceptionInfo;
 import clojure.lang.IPersistentMap;
 
-/** A value of a class that the operation does not accept, where core.async throws a ClassCastException. */
+/** Thrown for a value of a class that is not accepted. It extends the class that core.async throws there. */
 public class TypeException extends ClassCastException implements IExceptionInfo {
     private static final long serialVersionUID = 1;
 

@@ -13,7 +13,7 @@
 (set! *warn-on-reflection* true)
 
 (defn call
-  "Returns the call of a function, a qualified symbol, as it stands in an exit reason: Erlang's {Module, Function, Args}."
+  "Returns [module function arguments], which names the call of an operation in an exit reason, as Erlang's {Module, Function, Args} does."
   [operation args]
   [(symbol (namespace operation)) (keyword (name operation)) (mapv language/plain args)])
 
@@ -23,9 +23,11 @@
     (instance? Instant duration) (str "by " duration)
     :else (str "within " (arguments/show duration))))
 
+(defn- remedy [duration]
+  (str "Give it a " (if (instance? Instant duration) "later :deadline" "longer :timeout") ", or {:else value} to get that value instead of this error."))
+
 (defn- usual-sentence [operation target duration]
-  (str "`" operation "` got no answer from " (arguments/show target) " " (period duration)
-       ". Give it a longer :timeout, or {:else value} to get that value instead of this error."))
+  (str "`" operation "` has waited for " (arguments/show target) " and did not complete " (period duration) ". " (remedy duration)))
 
 (defn error
   "Returns the TimeoutException of an operation, a qualified symbol, that waited for the target; `more` is added to its data."

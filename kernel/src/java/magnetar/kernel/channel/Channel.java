@@ -33,7 +33,8 @@ import magnetar.kernel.time.Waits;
  *   <li>Each value whose put was accepted is in the buffer, was dropped by the kind of buffer, or was handed
  *       to exactly one claimed taker. A put that ended otherwise left no value behind.
  *   <li>A waiter gives up for an interrupt, for a time limit, or because another branch of its select won.
- *       When its call returns, it has no node in a queue.
+ *       When the call of a fiber or thread returns, it has no node in a queue. The node of a callback that
+ *       gave up stays until it is met or purged.
  *   <li>A closed channel never opens. Puts that wait at its closing stay until they are taken; takers are
  *       released.
  *   <li>No stack overflow ends an operation between its lock and its last wake-up, because each entry
@@ -58,7 +59,8 @@ import magnetar.kernel.time.Waits;
  * <p>User code runs under the lock of two kinds of channels only: with a transducer, and with a buffer of the
  * program's own. There the lock is a {@link ReentrantLock}, and a thread that waits for it parks. A select
  * treats such a channel like any other. It commits its claim before the user code runs, since the effects of
- * user code cannot be undone.
+ * user code cannot be undone. A handler of a foreign library is locked and committed under the lock of any
+ * channel.
  *
  * <p>Lock order: channel, then claims by ascending id. The kernel never holds two channel locks. User code
  * that runs under one may take the lock of another channel.
@@ -141,7 +143,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return (T) receiveWithin(Durations.INFINITE);
     }
 
-    /** Like {@link #send}, but returns {@link Port#PENDING} if it would have to wait longer than this. */
+    /** Like {@link #send}, but waits for at most {@code nanos}, then returns {@link Port#PENDING}; 0 never waits. */
     public final Object sendWithin(Object value, long nanos) throws InterruptedException {
         requireValue(value);
         Fiber fiber = Fiber.current();
@@ -150,7 +152,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_PUT, value, nanos);
     }
 
-    /** Like {@link #receive}, but returns {@link Port#PENDING} if it would have to wait longer than this. */
+    /** Like {@link #receive}, but waits for at most {@code nanos}, then returns {@link Port#PENDING}; 0 never waits. */
     public final Object receiveWithin(long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
@@ -308,7 +310,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     /**
      * A whole put, under the lock.
      *
-     * @param own the caller's waiter if others can see it (a select that is queued elsewhere), else null
+     * @param own the caller's waiter if others can see it (a select, or a foreign handler), else null
      * @param node queued if the put has to wait; null if it must not wait
      * @return true, false if closed, PENDING, or GONE if own was claimed by another event
      */
@@ -433,8 +435,8 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     /**
-     * Checks without the lock: true only if a take would have to wait. For the first pass of a select, which
-     * checks again.
+     * Checks without the lock: true if a take would probably have to wait. For the first pass of a select,
+     * which checks again.
      */
     final boolean looksEmpty() {
         beforeOperation();

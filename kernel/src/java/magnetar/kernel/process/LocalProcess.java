@@ -15,7 +15,7 @@ import magnetar.kernel.time.Waits;
 
 /**
  * A process in Erlang's sense: its identity and its life. It is a region of the fiber that runs it. So an
- * exit signal cancels what that fiber does inside the process, wherever it waits, and nothing else.
+ * exit signal cancels only the part of the fiber that is inside the process, wherever it waits.
  *
  * <p>Other classes work on the process under its monitor, each with state of its own. {@link Receiver} takes
  * its messages and {@link Delivery} brings them. {@link Links} and {@link Monitors} list the processes to
@@ -27,10 +27,12 @@ import magnetar.kernel.time.Waits;
  *       in which they were sent. Trap flag, links, monitors and life change only under the monitor of their
  *       process.
  *   <li>Life goes from ALIVE to EXITING to DEAD, or at once to DEAD. From EXITING on, the name is free, the
- *       mailbox is closed, the reason is fixed, and exit signals other than a kill are ignored. The process
- *       is DEAD when its body and all scopes in it have ended, or at once when it was killed.
- *   <li>Before another process learns of the death, the name is free, the links and monitors are detached,
- *       and the owned things were told.
+ *       mailbox is closed, the reason is fixed, and of an exit signal other than a kill only the link is
+ *       removed. The process is DEAD when its body and all scopes in it have ended, or at once when it was
+ *       killed.
+ *   <li>Before a linked or monitoring process learns of the death, the name is free, the links and monitors
+ *       are detached, and the owned things were told. A link or monitor that is made after the process is
+ *       DEAD may be answered earlier.
  *   <li>No interrupt is sent to the thread after the thread itself has written DEAD.
  *   <li>Memory may run out while the process dies. So a step allocates what it needs before it changes
  *       anything. A step that fails is repeated after other threads have run. A process that dies because
@@ -379,10 +381,7 @@ public final class LocalProcess extends Region {
         }
     }
 
-    /**
-     * Handles a link to a process that was dead already. With trapped exits this is a message, else it
-     * returns false and does nothing.
-     */
+    /** Handles a link to a dead process. If this process traps exits, it gets a message; else returns false. */
     boolean trapsNoproc(Pid dead) {
         Waiter answer;
         Simulated.switchPoint();

@@ -113,8 +113,7 @@ public final class Spawn {
      * @param monitor the reference of the monitor, or null
      */
     public record Started(Pid pid, Ref monitor) {}
-    /** Starts a process with all defaults. */
-    /** Starts a process that does nothing but this work. */
+    /** Starts a process that does this work, with all defaults. */
     public static Pid spawn(String label, Callable<?> work) {
         Fiber starter = Fiber.current();
         starter.enter();
