@@ -236,6 +236,8 @@
 (defmacro spawn-opt
   "Starts a process as `spawn` does, with a map of options as the last argument.
 
+  The options are never left out: a map at the end is taken for them, not for an argument of f.
+
   The function is `spawn-opt*`.
 
   Returns the pid, or with :monitor [pid reference].
@@ -272,12 +274,13 @@
   [site options f]
   (start/host site options f))
 
-(defn with-process*
+(def ^{:arglists '([options f])} with-process*
   "Calls f with this thread as a process.
 
   See also `with-process`."
-  [options f]
-  (start/host-here options f))
+  ^{::fibers/at host-at}
+  (fn [options f]
+    (start/host-here options f)))
 
 (defmacro with-process
   "Makes this thread a process while it does body; returns the value of body.
@@ -299,7 +302,7 @@
       (spawn-link worker (self))
       (receive [:done x] x))"
   [options & body]
-  `(host-at ~(fibers/site "with-process" &form) ~options (fn [] ~@body)))
+  (fibers/starting &form `with-process* "with-process" options `[(fn [] ~@body)]))
 
 (defn join
   "Waits until a process has ended, and returns the value of its function.
@@ -420,7 +423,7 @@
   "Stops a timer; returns the milliseconds that were left, or false.
 
   It is false if the timer has fired or was stopped. Timers of `magnetar.timer` are stopped too. Once this
-  has returned, nothing is sent and no call begins any more; a call that runs goes on. Of an interval that
+  has returned, no new send or call begins; one that has begun goes on. Of an interval that
   runs, the value is the time until the next call; it is false if the interval has ended with its owner.
 
   Throws an IllegalArgumentException with :magnetar/not-a-timer for a reference that no function has started

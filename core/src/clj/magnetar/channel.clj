@@ -97,7 +97,7 @@
   (arguments/options operation #{:timeout :deadline :else :priority} options)
   (let [{:keys [timeout deadline] :or {timeout :infinity}} options
         relative (arguments/nanos :timeout timeout)]
-    (if (some? deadline) (min relative (until deadline)) relative)))
+    (if (contains? options :deadline) (min relative (until deadline)) relative)))
 
 (defn channel?
   "Returns true if x is a channel of Magnetar, as this namespace wants it.
@@ -140,7 +140,7 @@
   "The outcome of an operation whose time is over; its arguments begin with the target, and end with the options."
   [operation [target :as args]]
   (let [{:keys [timeout deadline] :as options} (peek args)
-        duration (if (and (some? deadline) (zero? (until deadline))) deadline timeout)]
+        duration (if (and deadline (zero? (until deadline))) deadline timeout)]
     (timeouts/outcome options operation target duration args)))
 
 (defn put

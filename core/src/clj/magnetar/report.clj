@@ -23,7 +23,7 @@
               process of its own. Default: all other applications are stopped.
 
   If a hook throws, that is told on standard error, with what the hook was given. The other hooks are still
-  called."
+  called. A hook runs in the process that reports, so an exit in it ends that process."
   (:require
    [clojure.string :as str]
    [magnetar.impl.arguments :as arguments]

@@ -18,18 +18,24 @@
    [magnetar.impl.errors :as errors]
    [magnetar.impl.otp.debug :as debug]
    [magnetar.impl.otp.request :as request]
-   [magnetar.impl.runtime]))
+   [magnetar.impl.runtime]
+   [magnetar.impl.timeouts :as timeouts]))
 
 (set! *warn-on-reflection* true)
 
 (defn- ask [operation server request {:keys [timeout] :or {timeout 5000} :as options}]
-  (arguments/options operation [:timeout] options)
-  (request/system server request timeout))
+  (arguments/options operation [:timeout :else] options)
+  (request/system (symbol "magnetar.sys" operation) server request timeout options))
+
+(defn- within-ok
+  "The options, with the :else of a caller that looks into the answer."
+  [options]
+  (cond-> options (and (map? options) (contains? options :else)) (update :else #(vector :ok %))))
 
 (defn- good [operation server [how value]]
   (when-not (= :ok how)
     (throw (errors/failure (str "`" operation "` of " (arguments/show server) " failed: " (arguments/show value) ".")
-             {:magnetar/reason :magnetar/sys-failed :reason value :server server :magnetar/exit [value [operation server]]})))
+             {:magnetar/reason :magnetar/sys-failed :reason value :server server :magnetar/exit [value (timeouts/call (symbol "magnetar.sys" operation) [server])]})))
   value)
 
 (defn- check-switch [operation word what wanted]
@@ -47,7 +53,7 @@
   {:erlang "sys:get_state/2"}
   ([server] (get-state server nil))
   ([server options]
-   (good "get-state" server (ask "get-state" server [:get-state] options))))
+   (good "get-state" server (ask "get-state" server [:get-state] (within-ok options)))))
 
 (defn replace-state
   "Replaces the state of a server by (f state), and returns the new state.
@@ -65,7 +71,7 @@
   ([server f] (replace-state server f nil))
   ([server f options]
    (arguments/function "replace-state" f "(sys/replace-state :counter inc)")
-   (good "replace-state" server (ask "replace-state" server [:replace-state f] options))))
+   (good "replace-state" server (ask "replace-state" server [:replace-state f] (within-ok options)))))
 
 (defn get-status
   "Returns a map that describes a server: its state, status and more.

@@ -207,7 +207,7 @@
      (cond
        result (work/value-or-throw `await task timeout result)
        open? (given-up me task timeout options)
-       :else (throw (work/no-more task timeout))))))
+       :else (throw (work/no-more `await task timeout))))))
 
 (defn- check-owners ^LocalProcess [operation tasks]
   (when-not (sequential? tasks)
@@ -230,6 +230,20 @@
               results
               (recur (dissoc waiting ref) results)))
           results)))))
+
+(defn- collect-all
+  "From references to results, of all tasks or up to the first death. A task whose answer was taken before is refused at once."
+  [me tasks nanos timeout]
+  (let [closed (remove #(Aliases/isOpen me (:ref %)) tasks) ; their answers are in the mailbox, or were taken
+        died? #(= :exit (first %))
+        early (collect me closed (clock/deadline 0) Long/MAX_VALUE died?)
+        death? (some died? (vals early))
+        spent (first (remove (comp early :ref) closed))]
+    (when (and spent (not death?))
+      (throw (work/no-more `await-many spent timeout)))
+    (if death?
+      early
+      (merge early (collect me (remove (set closed) tasks) (clock/deadline nanos) Long/MAX_VALUE died?)))))
 
 (defn- death-among
   "The error of the first task that has died; nil if no task has."
@@ -266,7 +280,7 @@
    (arguments/options "await-many" [:timeout :else] options)
    (let [nanos (arguments/nanos :timeout timeout)
          me (check-owners "await-many" tasks)
-         results (collect me tasks (clock/deadline nanos) Long/MAX_VALUE #(= :exit (first %)))
+         results (collect-all me tasks nanos timeout)
          unfinished (remove (comp results :ref) tasks)
          death (death-among tasks results timeout)
          late (when (and (seq unfinished) (not death) (not (contains? options :else)))
@@ -304,12 +318,13 @@
    (arguments/options "yield" [:timeout :else] options)
    (let [nanos (arguments/nanos :timeout timeout)
          me (work/check-owner "yield" task)
-         result (work/take-answer me task nanos)]
+         open? (Aliases/isOpen me (:ref task))
+         result (work/take-answer me task (if open? nanos 0))]
      (cond
        result result
+       (not open?) (throw (work/no-more `yield task timeout))
        (contains? options :else) (:else options)
-       (Aliases/isOpen me (:ref task)) (throw (work/late `yield task timeout))
-       :else (throw (work/no-more task timeout))))))
+       :else (throw (work/late `yield task timeout))))))
 
 (defn- end-of
   "The result of a task that has been told to end, once there is one."

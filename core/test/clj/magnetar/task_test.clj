@@ -59,8 +59,8 @@
   (let [t (task/async + 1 2)]
     (is (= 3 (task/await t)))
     (is (= :timeout (why #(task/await t {:timeout 0}))))
-    (is (= :none (task/yield t {:timeout 0 :else :none})))
-    (is (= :magnetar/task-failed (:magnetar/reason (ex-data (thrown #(task/yield t {:timeout 0}))))))
+    (doseq [again [#(task/yield t) #(task/yield t {:timeout 0 :else :none}) #(task/await-many [t]) #(task/await-many [t] {:else :late})]]
+      (is (= :magnetar/task-failed (:magnetar/reason (ex-data (thrown again)))) "at once, and not as a time-out"))
     (is (= [:exit :noproc] (task/shutdown t)))))
 
 (deftest ^{:spec ["C104"]} an-answer-that-comes-too-late-is-dropped

@@ -125,7 +125,8 @@
   (in-process
     (let [server (silent)]
       (is (= `proc-lib/stop (:operation (ex-data (thrown #(gs/stop server :normal {:timeout 1}))))))
-      (is (= `gs/call (:operation (ex-data (thrown #(sys/get-state server {:timeout 1}))))))
+      (is (= `sys/get-state (:operation (ex-data (thrown #(sys/get-state server {:timeout 1}))))))
+      (is (= :late (sys/get-status server {:timeout 1 :else :late})))
       (is (= `resilience/timeout (:operation (ex-data (thrown #(resilience/call (resilience/timeout 1) scope/sleep 60000))))))
       (is (= :late (agent/get server identity {:timeout 1 :else :late}))))))
 

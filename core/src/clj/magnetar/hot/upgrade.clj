@@ -60,7 +60,7 @@
   "The answer of the server, ::gone if it is dead."
   [{:keys [pid] :as server} request timeout]
   (try
-    (request/system pid request timeout)
+    (request/system 'magnetar.hot/upgrade pid request timeout nil)
     (catch ExceptionInfo e
       (if (gone? server e) ::gone (throw e)))))
 

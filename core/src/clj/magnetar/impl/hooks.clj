@@ -7,13 +7,13 @@
 
 (set! *warn-on-reflection* true)
 
-;; From a kind to its functions, in the order in which they were added.
-(defonce ^:private all (atom {}))
+;; :all from a kind to its functions, in the order in which they were added; :one from a kind to the function that a setter of 0.1 has added.
+(defonce ^:private state (atom {}))
 
 (defn of
   "The functions of the kind, in the order of their calls."
   [kind]
-  (get @all kind))
+  (get-in @state [:all kind]))
 
 (defn- without [functions f]
   (filterv #(not= f %) functions))
@@ -24,23 +24,22 @@
 (defn add
   "Adds f to the functions of the kind, unless it is one of them."
   [kind f]
-  (swap! all update kind with f))
+  (swap! state update-in [:all kind] with f))
 
 (defn remove
   "Removes f from the functions of the kind."
   [kind f]
-  (swap! all update kind without f))
+  (swap! state update-in [:all kind] without f))
 
 ;; ---- the setters of 0.1, where the last writer wins
 
-;; From a kind to the function that a setter has added.
-(defonce ^:private of-setters (atom {}))
+(defn- in-its-place [{:keys [all one] :as state} kind f]
+  (let [others (without (kind all) (kind one))]
+    (-> state
+        (assoc-in [:all kind] (if f (with others f) others))
+        (assoc-in [:one kind] (when-not (some #(= f %) others) f)))))
 
 (defn set-one
   "Puts f, nil for none, in the place of the function that this has added before, which it returns."
   [kind f]
-  (let [before (get (first (swap-vals! of-setters assoc kind f)) kind)]
-    (remove kind before)
-    (when f
-      (add kind f))
-    before))
+  (get-in (first (swap-vals! state in-its-place kind f)) [:one kind]))

@@ -150,12 +150,12 @@
 
 (defn no-more
   "The error of a second `await` of a task. It has the reason :timeout, as in Elixir, where it comes when the time is over."
-  [{:keys [site pid] :as task} timeout]
+  [operation {:keys [site pid] :as task} timeout]
   (errors/failure (str "The " site ", " pid ", was awaited before, shut down or given up: its value is handed out once, so keep what `await` returned.")
     {:magnetar/reason :magnetar/task-failed
      :reason :timeout
      :task task
-     :magnetar/exit [:timeout (timeouts/call 'magnetar.task/await [task timeout])]}))
+     :magnetar/exit [:timeout (timeouts/call operation [task timeout])]}))
 
 (defn- true-reason
   "Why the task has died; also of one that had died when the monitor was set."

@@ -14,9 +14,11 @@
 
 (def ^:private changes
   [{:old 'lib.core/go :new "new-go"}
-   {:old 'lib.core/take :new "else" :where #{:timeout}}
+   {:old 'lib.core/take :new "else" :where #{:limit}}
    {:old 'lib.core/fs :new "star" :where #{:as-value}}
    {:old 'lib.core/pmap :new "last" :where #{:map-first :third-argument}}
+   {:old 'lib.core/yield :new "else" :where #{:no-else}}
+   {:old 'lib.core/call :new "infinity" :where #{:nil-timeout}}
    {:old 'lib.gone :new "lib.there"}])
 
 (defn- lines [& text]
@@ -28,6 +30,7 @@
     "(ns a (:require [lib.core :refer [go]]))" "(go 1)"
     "(ns a (:require [lib.core :refer :all]))" "(go 1)"
     "(ns a (:use lib.core))" "(go 1)"
+    "(ns a (:require [lib.core :refer [go] :rename {go start}]))" "(start 1)"
     "(ns a (:require (lib [core :as l])))" "(l/go 1)"
     "(require '[lib.core :as l])" "(l/go 1)"
     "(ns a (:require [lib.core :as-alias l]))" "(defmacro m [] `(l/go 1))"
@@ -46,6 +49,12 @@
     [2] "(l/take c {:timeout 1})"
     [] "(l/take c {:timeout 1 :else nil})"
     [] "(l/take c)"
+    [2] "(l/take c {:deadline at})"
+    [2] "(l/yield t)"
+    [] "(l/yield t {:else nil})"
+    [2] "(l/call s :x {:timeout nil})"
+    [] "(l/call s :x {:timeout 5})"
+    [] "(l/call s :x)"
     [] "(l/fs 1)"
     [2] "(map l/fs xs)"
     [2] "(l/pmap {:n 1} f xs)"
@@ -72,6 +81,7 @@
         told (set (map :old @upgrade/changes))]
     (is (empty? (remove requiring-resolve (set/difference before now told))) "what is left out of the API may be callable still")
     (is (< 400 (count before)))
+    (is (every? uses/known? @upgrade/changes))
     (testing "only what there was can have changed"
       (is (empty? (remove #(or (before %) (nil? (namespace %))) told))))))
 

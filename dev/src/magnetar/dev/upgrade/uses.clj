@@ -10,7 +10,7 @@
 ;; ---- names that a source gives to namespaces and their vars
 
 (def ^:private no-names
-  "By alias a namespace, by referred name a namespace, namespaces that are referred as a whole, and the namespaces that are required."
+  "By alias a namespace, by referred name the full one, namespaces that are referred as a whole, and the namespaces that are required."
   {:aliases {}, :refers {}, :wholes #{}, :libs #{}})
 
 (defn- flat
@@ -23,12 +23,12 @@
                          (into [(symbol (str (first spec) "." lib))] options))))
 
 (defn- with-libspec [names whole? [lib & options]]
-  (let [{:keys [as as-alias refer only]} (when (even? (count options)) (apply hash-map options))
+  (let [{:keys [as as-alias refer only rename]} (when (even? (count options)) (apply hash-map options))
         referred (or only refer)]
     (cond-> (update names :libs conj lib)
       as (assoc-in [:aliases as] lib)
       as-alias (assoc-in [:aliases as-alias] lib)
-      (sequential? referred) (update :refers into (zipmap referred (repeat lib)))
+      (sequential? referred) (update :refers into (for [n referred] [(get rename n n) (symbol (str lib) (str n))]))
       (or (= :all referred) (and whole? (not referred))) (update :wholes conj lib))))
 
 (defn- unquoted [form]
@@ -54,7 +54,7 @@
   (let [short-name (name sym)]
     (cond
       (namespace sym) (let [space (symbol (namespace sym))] [(symbol (str (aliases space space)) short-name)])
-      (refers sym) [(symbol (str (refers sym)) short-name)]
+      (refers sym) [(refers sym)]
       :else (map #(symbol (str %) short-name) wholes))))
 
 ;; ---- forms
@@ -83,7 +83,14 @@
   {:as-value (fn [sym call] (not (identical? sym (first call))))
    :map-first (fn [_ call] (map? (second call)))
    :third-argument (fn [_ call] (< 3 (count call)))
-   :timeout (fn [_ call] (and (gives? call :timeout) (not (gives? call :else))))})
+   :limit (fn [_ call] (and (or (gives? call :timeout) (gives? call :deadline)) (not (gives? call :else))))
+   :no-else (fn [_ call] (not (gives? call :else)))
+   :nil-timeout (fn [_ call] (some #(and (map? %) (nil? (:timeout % 0))) call))})
+
+(defn known?
+  "Does the change name only conditions that there are?"
+  [{:keys [where]}]
+  (every? conditions where))
 
 (defn- counts?
   "Has this use of a changed name to be changed? One of the conditions is enough, and so is none at all."

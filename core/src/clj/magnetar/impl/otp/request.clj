@@ -182,19 +182,19 @@
       (call-shedding me operation pid address message timeout options nanos)
       (value-or-failure me operation pid address message timeout options (Calls/call me pid address message nanos)))))
 
-(defn- system-here [address message timeout nanos]
+(defn- system-here [operation address message timeout options nanos]
   (let [me (LocalProcess/current)
-        pid (find-server me by-gen-server address message timeout)
+        pid (find-server me operation address message timeout)
         ref (Monitors/monitor me pid address nil Ref$Alias/REPLY_DEMONITOR)]
     (Send/control pid [:magnetar/system [(.pid me) ref] message])
-    (value-or-failure me by-gen-server pid address message timeout nil (Calls/await me ref nanos))))
+    (value-or-failure me operation pid address message timeout options (Calls/await me ref nanos))))
 
 (defn system
   "Asks a process of OTP what `magnetar.sys` asks, and waits for the answer."
-  [address message timeout]
+  [operation address message timeout options]
   (transactions/refuse "sys")
   (let [nanos (arguments/nanos :timeout timeout)]
-    (proc-lib/in-process #(system-here address message timeout nanos))))
+    (proc-lib/in-process #(system-here operation address message timeout options nanos))))
 
 (defn call
   "Sends the request and waits for the answer, in the process that this thread is, or is for as long. A failure names the operation, a qualified
