@@ -38,7 +38,7 @@
 
 (def ^:private printed
   "What the page says that the program prints."
-  (str/split-lines (str/trim (second (re-find #"(?s)It prints\n\n```\n(.*?)```" page)))))
+  (str/split-lines (str/trim (second (re-find #"(?s)The program prints:\n\n```\n(.*?)```" page)))))
 
 (def ^:private opens-to-the-module
   ["--add-opens" "java.base/java.lang=magnetar.kernel"])
