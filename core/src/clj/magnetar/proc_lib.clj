@@ -328,7 +328,7 @@
 ;; ---- an end in order
 
 (defn- not-stopped [pid timeout]
-  (throw (timeouts/error (str "The stop of " pid " failed: it goes on after " (arguments/show timeout) " ms. Give it a longer :timeout, or end it by `exit`.")
+  (throw (timeouts/error (str "The stop of " pid " failed: it goes on after " (arguments/show-duration timeout) ". Give it a longer :timeout, or end it by `exit`.")
                          `stop pid timeout [pid timeout] {:reason :timeout :pid pid})))
 
 (defn ^:no-doc stopping-failed

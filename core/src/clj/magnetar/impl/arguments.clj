@@ -98,6 +98,11 @@
 ;; The last before what counts as no limit.
 (def ^:private ^:const longest-timer (dec (quot Durations/INFINITE 1000000)))
 
+(defn show-duration
+  "The duration in words, as 50 ms."
+  [duration]
+  (if (number? duration) (str duration " ms") (show duration)))
+
 (defn finite
   "The duration of a timer in nanoseconds: it has to end."
   ^long [operation time]

@@ -18,10 +18,9 @@
   [(symbol (namespace operation)) (keyword (name operation)) (mapv language/plain args)])
 
 (defn- period [duration]
-  (cond
-    (number? duration) (str "within " duration " ms")
-    (instance? Instant duration) (str "by " duration)
-    :else (str "within " (arguments/show duration))))
+  (if (instance? Instant duration)
+    (str "by " duration)
+    (str "within " (arguments/show-duration duration))))
 
 (defn- remedy [duration]
   (str "Give it a " (if (instance? Instant duration) "later :deadline" "longer :timeout") ", or {:else value} to get that value instead of this error."))

@@ -172,7 +172,7 @@
 (defn- tell-bad-end [who {:keys [shutdown] :as child} why]
   (tell :shutdown-error who child why
         (when (and (= :killed why) (not= :infinity shutdown))
-          {:message (str "it was killed, since it had not ended after " (arguments/show shutdown) (when (number? shutdown) " ms") ", its :shutdown")})))
+          {:message (str "it was killed, since it had not ended after " (arguments/show-duration shutdown) ", its :shutdown")})))
 
 (defn stop
   "Stops a child as its spec says; waits until it has ended."

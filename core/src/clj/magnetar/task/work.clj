@@ -144,7 +144,7 @@
 (defn late
   "The error of an operation, a qualified symbol, on a task that has not ended in time."
   [operation {:keys [site pid] :as task} timeout]
-  (timeouts/error (str "The " site ", " pid ", has not ended in time, after " (if (number? timeout) (str timeout " ms") (arguments/show timeout)) "."
+  (timeouts/error (str "The " site ", " pid ", has not ended in time, after " (arguments/show-duration timeout) "."
                        (doing task) " Give it a longer :timeout, or {:else value} to get that value instead of this error.")
                   operation task timeout [task timeout] {:reason :timeout :task task}))
 

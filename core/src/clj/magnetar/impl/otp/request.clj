@@ -111,7 +111,7 @@
   (let [state (doing pid ref)
         request (given operation message)
         args [address request timeout]
-        why (str (reasons/text :timeout) " after " (if (number? timeout) (str timeout " ms") (arguments/show timeout)))]
+        why (str (reasons/text :timeout) " after " (arguments/show-duration timeout))]
     (timeouts/error (sentence address request why (if state (doing-text state) "The server has ended.")) operation address timeout args
                     {:reason :timeout :call (timeouts/call operation args) :server pid :doing state})))
 
