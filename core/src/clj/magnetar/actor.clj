@@ -119,9 +119,7 @@
 
   It serves `map`, `apply` and `with-redefs`; a redefinition of it reaches every `spawn`. The process is
   named after f, because no line is known."
-  ^{::fibers/at spawn-at}
-  (fn [f & args]
-    (apply spawn-at (fibers/site-of "spawn" f) f args)))
+  (fibers/starred spawn-at "spawn" f [f & args]))
 
 (defmacro spawn
   "Starts a process that calls (f & args); returns its pid.
@@ -158,9 +156,7 @@
   It also serves as the :start of a child: [spawn-link* worker job].
 
   See also `spawn*`."
-  ^{::fibers/at spawn-link-at}
-  (fn [f & args]
-    (apply spawn-link-at (fibers/site-of "spawn-link" f) f args)))
+  (fibers/starred spawn-link-at "spawn-link" f [f & args]))
 
 (defmacro spawn-link
   "Starts a process as `spawn` does, linked to this process from its beginning.
@@ -189,9 +185,7 @@
   "Does what `spawn-monitor` does, as a function.
 
   See also `spawn*`."
-  ^{::fibers/at spawn-monitor-at}
-  (fn [f & args]
-    (apply spawn-monitor-at (fibers/site-of "spawn-monitor" f) f args)))
+  (fibers/starred spawn-monitor-at "spawn-monitor" f [f & args]))
 
 (defmacro spawn-monitor
   "Starts a process as `spawn` does, and monitors it; returns [pid reference].
@@ -229,9 +223,7 @@
   "Does what `spawn-opt` does, as a function.
 
   See also `spawn*`."
-  ^{::fibers/at spawn-opt-at}
-  (fn [f & more]
-    (apply spawn-opt-at (fibers/site-of "spawn" f) f more)))
+  (fibers/starred spawn-opt-at "spawn" f [f & more]))
 
 (defmacro spawn-opt
   "Starts a process as `spawn` does, with a map of options as the last argument.

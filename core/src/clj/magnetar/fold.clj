@@ -54,11 +54,7 @@
 
   It serves `map`, `apply` and `with-redefs`; a redefinition of it reaches every `fold`. Its fibers are named
   after reducef, because no line is known."
-  ^{::fibers/at fold-at}
-  (fn
-    ([reducef coll] (fold-at (fibers/site-of "fold" reducef) reducef coll))
-    ([combinef reducef coll] (fold-at (fibers/site-of "fold" reducef) combinef reducef coll))
-    ([n combinef reducef coll] (fold-at (fibers/site-of "fold" reducef) n combinef reducef coll))))
+  (fibers/starred fold-at "fold" reducef [reducef coll] [combinef reducef coll] [n combinef reducef coll]))
 
 (defmacro fold
   "Reduces coll in parallel and combines the results in order.
@@ -114,11 +110,7 @@
   "Does what `transduce` does, as a function.
 
   See also `fold*`."
-  ^{::fibers/at transduce-at}
-  (fn
-    ([xform f coll] (transduce-at (fibers/site-of "transduce" f) xform f coll))
-    ([xform combinef reducef coll] (transduce-at (fibers/site-of "transduce" reducef) xform combinef reducef coll))
-    ([xform combinef reducef coll options] (transduce-at (fibers/site-of "transduce" reducef) xform combinef reducef coll options))))
+  (fibers/starred transduce-at "transduce" reducef [xform reducef coll] [xform combinef reducef coll] [xform combinef reducef coll options]))
 
 (defmacro transduce
   "Folds in parallel what the transducer xform makes of coll.
@@ -212,9 +204,7 @@
 
   It serves `map`, `apply` and `with-redefs`; a redefinition of it reaches every `pmap`. Its fibers are named
   after f, because no line is known."
-  ^{::fibers/at pmap-at}
-  (fn [f coll & more]
-    (apply pmap-at (fibers/site-of "pmap" f) f coll more)))
+  (fibers/starred pmap-at "pmap" f [f coll & more]))
 
 (defmacro pmap
   "Calls f on each element of coll, each call on a fiber of its own.
@@ -260,9 +250,7 @@
   "Does what `pmap-unordered` does, as a function.
 
   See also `pmap*`."
-  ^{::fibers/at pmap-unordered-at}
-  (fn [f coll & more]
-    (apply pmap-unordered-at (fibers/site-of "pmap-unordered" f) f coll more)))
+  (fibers/starred pmap-unordered-at "pmap-unordered" f [f coll & more]))
 
 (defmacro pmap-unordered
   "Does what `pmap` does, with the values in the order in which they are ready.
@@ -285,9 +273,7 @@
   "Does what `pkeep` does, as a function.
 
   See also `pmap*`."
-  ^{::fibers/at pkeep-at}
-  (fn [f coll & more]
-    (apply pkeep-at (fibers/site-of "pkeep" f) f coll more)))
+  (fibers/starred pkeep-at "pkeep" f [f coll & more]))
 
 (defmacro pkeep
   "Does what `pmap` does, and leaves out the nils.
@@ -312,9 +298,7 @@
   "Does what `pfor-each` does, as a function.
 
   See also `pmap*`."
-  ^{::fibers/at pfor-each-at}
-  (fn [f coll & more]
-    (apply pfor-each-at (fibers/site-of "pfor-each" f) f coll more)))
+  (fibers/starred pfor-each-at "pfor-each" f [f coll & more]))
 
 (defmacro pfor-each
   "Calls f on each element of coll for its effect, as `pmap` does; returns nil.

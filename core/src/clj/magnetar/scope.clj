@@ -292,9 +292,7 @@
   Example:
 
     (mapv (partial fork* s) fetches)"
-  ^{::fibers/at fork-at}
-  (fn [s f & args]
-    (apply fork-at (fibers/site-of "fork" f) s f args)))
+  (fibers/starred fork-at "fork" f [s f & args]))
 
 (defmacro fork
   "Starts (f & args) on a fiber that a scope owns; returns the fork.
@@ -326,9 +324,7 @@
   "Does what `daemon` does, as a function.
 
   See also `fork*`."
-  ^{::fibers/at daemon-at}
-  (fn [s f & args]
-    (apply daemon-at (fibers/site-of "daemon" f) s f args)))
+  (fibers/starred daemon-at "daemon" f [s f & args]))
 
 (defmacro daemon
   "Starts (f & args) as `fork` does, for work that the scope does not wait for.

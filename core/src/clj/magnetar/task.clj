@@ -51,9 +51,7 @@
   Example:
 
     (task/await-many (mapv task/async* fetches))"
-  ^{::fibers/at async-at}
-  (fn [f & args]
-    (apply async-at (fibers/site-of "task" f) f args)))
+  (fibers/starred async-at "task" f [f & args]))
 
 (defmacro async
   "Starts a task that calls (f & args), linked to this process; returns the task.
@@ -88,9 +86,7 @@
 
 (def ^{:added "0.2" :arglists '([f & args])} start*
   "Does what `start` does, as a function; see `async*`."
-  ^{::fibers/at start-at}
-  (fn [f & args]
-    (apply start-at (fibers/site-of "task" f) f args)))
+  (fibers/starred start-at "task" f [f & args]))
 
 (defmacro start
   "Starts a process that calls (f & args), whose value is not awaited.
@@ -121,9 +117,7 @@
   Example:
 
     {:id :warm-up :start [task/start-link* warm-up] :restart :temporary}"
-  ^{::fibers/at start-link-at}
-  (fn [f & args]
-    (apply start-link-at (fibers/site-of "task" f) f args)))
+  (fibers/starred start-link-at "task" f [f & args]))
 
 (defmacro start-link
   "Starts a linked process that calls (f & args), whose value is not awaited.
@@ -450,10 +444,7 @@
 
 (def ^{:added "0.2" :arglists '([coll f] [coll f options])} async-stream*
   "Does what `async-stream` does, as a function; see `async*`."
-  ^{::fibers/at async-stream-at}
-  (fn
-    ([coll f] (async-stream-at (fibers/site-of "task" f) coll f))
-    ([coll f options] (async-stream-at (fibers/site-of "task" f) coll f options))))
+  (fibers/starred async-stream-at "task" f [coll f] [coll f options]))
 
 (defmacro async-stream
   "Returns the results of (f x) for each x of coll, a task each, to reduce over.

@@ -82,9 +82,7 @@
   "Does what `apply-after` does, as a function: for `apply` and `with-redefs`.
 
   The process is named after f, since the line of the call is not known."
-  ^{::fibers/at apply-after-at}
-  (fn [duration f & args]
-    (apply apply-after-at (fibers/site-of "apply-after" f) duration f args)))
+  (fibers/starred apply-after-at "apply-after" f [duration f & args]))
 
 (defmacro apply-after
   "Calls (f & args) in a process of its own after a duration; returns the timer.
@@ -185,9 +183,7 @@
   "Does what `apply-interval` does, as a function: for `apply` and `with-redefs`.
 
   Its processes are named after f, since the line of the call is not known."
-  ^{::fibers/at apply-interval-at}
-  (fn [duration f & args]
-    (apply apply-interval-at (fibers/site-of "apply-interval" f) duration f args)))
+  (fibers/starred apply-interval-at "apply-interval" f [duration f & args]))
 
 (defmacro apply-interval
   "Calls (f & args) at an interval, each time in a process of its own.
@@ -222,9 +218,7 @@
   "Does what `apply-repeatedly` does, as a function: for `apply` and `with-redefs`.
 
   Its processes are named after f, since the line of the call is not known."
-  ^{::fibers/at apply-repeatedly-at}
-  (fn [duration f & args]
-    (apply apply-repeatedly-at (fibers/site-of "apply-repeatedly" f) duration f args)))
+  (fibers/starred apply-repeatedly-at "apply-repeatedly" f [duration f & args]))
 
 (defmacro apply-repeatedly
   "Calls (f & args) at an interval, one call after the other.

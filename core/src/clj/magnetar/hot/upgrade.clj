@@ -14,8 +14,6 @@
    [magnetar.actor :as actor :refer [! receive]]
    [magnetar.hot.load :as loading]
    [magnetar.impl.actor.servers :as servers]
-   [magnetar.impl.actor.servers :as servers]
-   [magnetar.impl.actor.start :as start]
    [magnetar.impl.actor.start :as start]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]

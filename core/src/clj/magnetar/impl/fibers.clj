@@ -92,6 +92,18 @@
 
 ;; A starred function, such as `spawn*`, has the same function with a site before its arguments in its metadata, under ::at.
 
+(defn- call-at [at site args]
+  (let [[fixed [_ more]] (split-with #(not= '& %) args)]
+    (if more
+      `(apply ~at ~site ~@fixed ~more)
+      `(~at ~site ~@args))))
+
+(defmacro starred
+  "A starred function with these argument vectors. It calls `at`, which takes a site first, with the site of `what` and the argument f."
+  [at what f & arglists]
+  `(with-meta (fn ~@(for [args arglists] (list args (call-at at `(site-of ~what ~f) args))))
+              {::at ~at}))
+
 (defn at-site
   "The starred function f as one that takes the site first. What stands in its place, such as a stub, takes its arguments alone."
   [f]

@@ -91,9 +91,7 @@
   "Does what `async` does, as a function: for `map`, `apply` and `with-redefs`.
 
   The task is named after f, since the line of the call is not known."
-  ^{::fibers/at async-at}
-  (fn [supervisor f & more]
-    (apply async-at (fibers/site-of "task" f) supervisor f more)))
+  (fibers/starred async-at "task" f [supervisor f & more]))
 
 (defmacro async
   "Lets the supervisor start a task that calls f, linked to this process as well.
@@ -130,9 +128,7 @@
 
 (def ^{:added "0.2" :arglists '([supervisor f] [supervisor f options])} async-nolink*
   "Does what `async-nolink` does, as a function; see `async*`."
-  ^{::fibers/at async-nolink-at}
-  (fn [supervisor f & more]
-    (apply async-nolink-at (fibers/site-of "task" f) supervisor f more)))
+  (fibers/starred async-nolink-at "task" f [supervisor f & more]))
 
 (defmacro async-nolink
   "Lets the supervisor start a task that calls f, without a link to this process.
@@ -175,10 +171,7 @@
 
 (def ^{:added "0.2" :arglists '([supervisor coll f] [supervisor coll f options])} async-stream*
   "Does what `async-stream` does, as a function; see `async*`."
-  ^{::fibers/at async-stream-at}
-  (fn
-    ([supervisor coll f] (async-stream-at (fibers/site-of "task" f) supervisor coll f))
-    ([supervisor coll f options] (async-stream-at (fibers/site-of "task" f) supervisor coll f options))))
+  (fibers/starred async-stream-at "task" f [supervisor coll f] [supervisor coll f options]))
 
 (defmacro async-stream
   "Returns the results of (f x) for each x of coll, a task of the supervisor each.
@@ -206,10 +199,7 @@
 
 (def ^{:added "0.2" :arglists '([supervisor coll f] [supervisor coll f options])} async-stream-nolink*
   "Does what `async-stream-nolink` does, as a function; see `async*`."
-  ^{::fibers/at async-stream-nolink-at}
-  (fn
-    ([supervisor coll f] (async-stream-nolink-at (fibers/site-of "task" f) supervisor coll f))
-    ([supervisor coll f options] (async-stream-nolink-at (fibers/site-of "task" f) supervisor coll f options))))
+  (fibers/starred async-stream-nolink-at "task" f [supervisor coll f] [supervisor coll f options]))
 
 (defmacro async-stream-nolink
   "Returns the results of (f x) for each x of coll, from tasks without a link.
@@ -234,9 +224,7 @@
 
 (def ^{:added "0.2" :arglists '([supervisor f] [supervisor f options])} start-child*
   "Does what `start-child` does, as a function; see `async*`."
-  ^{::fibers/at start-child-at}
-  (fn [supervisor f & more]
-    (apply start-child-at (fibers/site-of "task" f) supervisor f more)))
+  (fibers/starred start-child-at "task" f [supervisor f & more]))
 
 (defmacro start-child
   "Lets the supervisor start a process that calls f, whose value is not awaited.

@@ -93,7 +93,7 @@
   (every? conditions where))
 
 (defn- counts?
-  "Has this use of a changed name to be changed? One of the conditions is enough, and so is none at all."
+  "Has this use of a changed name to be changed? One condition that holds is enough. Without conditions each use counts."
   [{:keys [where]} sym call]
   (or (nil? where)
       (some #((conditions %) sym call) where)))

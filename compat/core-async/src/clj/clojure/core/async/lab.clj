@@ -13,7 +13,7 @@
 
 (declare take-committed)
 
-;; Ports are kept in vectors, in the order in which they were given: that of a set would differ from run to run.
+;; Ports are kept in vectors, in the order in which they were given: the order of a set would differ from run to run.
 (defn- without [ports port]
   (filterv #(not= port %) ports))
 
