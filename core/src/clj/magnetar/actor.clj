@@ -37,9 +37,9 @@
   (:refer-clojure :exclude [flush])
   (:require
    [magnetar.impl.actor.address :as address]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.actor.current :as current-process]
    [magnetar.impl.actor.info :as info]
-   [magnetar.impl.actor.language :as language]
    [magnetar.impl.actor.monitors :as monitors]
    [magnetar.impl.actor.receive :as receive]
    [magnetar.impl.actor.send :as send]
@@ -556,7 +556,7 @@
                       (str "`exit-reason` wants what was caught, as in (catch Throwable e (exit-reason e)); this is "
                            (arguments/show error) ".")
                       {:value error}))
-  (language/reason error))
+  (codec/reason error))
 
 (defn alive?
   "Returns true until the process ends, or is told to end.

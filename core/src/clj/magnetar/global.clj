@@ -14,8 +14,8 @@
   (:require
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds])
+   [magnetar.impl.environment :as environment]
+   [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.process Pid)))
 
@@ -25,7 +25,7 @@
 (defonce ^:private real-names (atom {}))
 
 (defn- names []
-  (worlds/of-world real-names ::names {}))
+  (environment/local real-names ::names {}))
 
 (defn- holder
   "The process of the claim if it is alive, else nil."

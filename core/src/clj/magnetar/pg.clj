@@ -14,8 +14,8 @@
   (:require
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.arguments :as arguments]
-   [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds])
+   [magnetar.impl.environment :as environment]
+   [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.process Pid)))
 
@@ -25,7 +25,7 @@
 (defonce ^:private real-groups (atom {}))
 
 (defn- groups []
-  (worlds/of-world real-groups ::groups {}))
+  (environment/local real-groups ::groups {}))
 
 (defn- check-pids [operation pids]
   (let [pids (if (sequential? pids) (vec pids) [pids])]

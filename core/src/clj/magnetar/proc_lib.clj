@@ -14,9 +14,9 @@
   The names follow Erlang's module proc_lib."
   (:refer-clojure :exclude [ancestors])
   (:require
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.actor.current :refer [perase pget pput self]]
    [magnetar.impl.actor.info :as info]
-   [magnetar.impl.actor.language :as language]
    [magnetar.impl.actor.monitors :as monitors]
    [magnetar.impl.actor.receive :refer [receive]]
    [magnetar.impl.actor.send :refer [!]]
@@ -114,7 +114,7 @@
     (catch Throwable t
       (when (Hosting/isContinue t)
         (throw (going-on t guarded)))
-      (let [reason (language/reason t)]
+      (let [reason (codec/reason t)]
         (if (or (not (alive-here?)) (report/silent? reason) (pget ::reported))
           (throw t)
           (crashed reason))))))

@@ -31,7 +31,7 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.gen-server :as gs]
    [magnetar.impl.actor.address :as address]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]
    [magnetar.impl.suggest :as suggest]
@@ -56,7 +56,7 @@
   (actor/pget ::table))
 
 (defn- unexpected [message state]
-  (report/tell {:event :unexpected-message :level :warning :pid (actor/self) :behaviour 'magnetar.registry :message (language/plain message)})
+  (report/tell {:event :unexpected-message :level :warning :pid (actor/self) :behaviour 'magnetar.registry :message (codec/plain message)})
   [:noreply state])
 
 (defn- handle-info [message state]
@@ -93,7 +93,7 @@
 (def ^:private behaviour
   {:name 'magnetar.registry
    :init init
-   :handle-call (fn [request _ state] [:reply [:error [:unknown-call (language/plain request)]] state])
+   :handle-call (fn [request _ state] [:reply [:error [:unknown-call (codec/plain request)]] state])
    :handle-cast handle-cast
    :handle-info handle-info})
 

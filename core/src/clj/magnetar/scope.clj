@@ -397,7 +397,7 @@
 
 (defn- millis-to [^long instant]
   (when-not (= instant clock/infinite)
-    (max 0 (quot (- instant (.nanoTime (.world (Fiber/current)))) 1000000))))
+    (max 0 (quot (- instant (.nanoTime (.environment (Fiber/current)))) 1000000))))
 
 (defn deadline
   "Returns the milliseconds that are left to a scope, or to this fiber.

@@ -262,7 +262,7 @@
           fiber (promise)
           c (a/go (deliver fiber (Fiber/current)) (a/<! waits))]
       (is (eventually (pos? (waiting-takers waits))))
-      (is (.doom ^Fiber (value-of fiber) (Cause$Cancel. "no longer wanted")))
+      (is (.cancel ^Fiber (value-of fiber) (Cause$Cancel. "no longer wanted")))
       (is (nil? (taken c)))
       (is (zero? (waiting-takers waits))))
     (is (nil? (taken (a/go (broken :last)))))

@@ -228,7 +228,7 @@
       (a/go (deliver fiber (Fiber/current))
             (try (operation ch) (catch Throwable e (deliver outcome e))))
       (is (eventually (= 1 (+ (long (waiting-takers ch)) (long (waiting-putters ch))))))
-      (.doom ^Fiber (value-of fiber) (Cause$Cancel. "enough"))
+      (.cancel ^Fiber (value-of fiber) (Cause$Cancel. "enough"))
       (is (instance? Cancelled (value-of outcome)))
       (is (= [nil nil] [(try-take ch) (try-put ch 1)])))))
 

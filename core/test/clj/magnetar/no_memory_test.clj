@@ -10,7 +10,7 @@
    [magnetar.dev.processes :refer [home start]]
    [magnetar.support :refer [eventually taken value-of with-failures with-hook]])
   (:import
-   (magnetar.kernel.fiber World)
+   (magnetar.kernel.fiber Environment)
    (magnetar.kernel.time Timer Wheel)))
 
 (set! *warn-on-reflection* true)
@@ -20,7 +20,7 @@
 (defn- start-timer
   "A timer that is due at once and calls f on the timer thread."
   [f]
-  (.add (Wheel/of World/REAL) (proxy [Timer] [(.nanoTime World/REAL)] (expire [] (f)))))
+  (.add (Wheel/of Environment/REAL) (proxy [Timer] [(.nanoTime Environment/REAL)] (expire [] (f)))))
 
 (deftest a-timer-that-memory-did-not-suffice-for-is-tried-again-and-no-other-is-late-for-it
   (with-failures [failures]

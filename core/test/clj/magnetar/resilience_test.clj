@@ -64,7 +64,7 @@
       (call (r/retry {:backoff (r/constant (Duration/ofMillis 5))}) (flaky 2 calls))
       (is (= [0 5 10] @calls)))))
 
-(deftest jitter-is-the-chance-of-the-fibers-world
+(deftest jitter-is-the-chance-of-the-fibers-environment
   (let [pauses (fn [] (with-virtual-clock (mapv (r/exponential {:initial 100 :jitter 0.5}) (repeat 20 1))))]
     (is (= (pauses) (pauses)) "the same in each simulation")
     (is (every? #(<= 50 % 150) (pauses)))

@@ -1,5 +1,5 @@
 (ns magnetar.dev.lint
-  "The gates of the house. Prints one line per finding, `file:line: sentence`, and ends with 1 when there is one.
+  "The gates of the project. Prints one line per finding, `file:line: sentence`, and ends with 1 when there is one.
   Each gate is a function of nothing that returns findings: maps of :file, :line and :message."
   (:require
    [clojure.string :as str]
@@ -16,7 +16,7 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private house-gates
+(def ^:private project-gates
   [["shell syntax" shell/findings]
    ["poms from deps.edn" libraries/findings]
    ["layers" layers/findings]
@@ -70,7 +70,7 @@
     (leave (if (zero? (long total)) 0 1))))
 
 (defn -main
-  "Runs the gates of `what`, house or compat. --fix writes the poms and formats instead, --write-api rewrites api.edn and
+  "Runs the gates of `what`, project or compat. --fix writes the poms and formats instead, --write-api rewrites api.edn and
   kernel/surface.txt instead."
   [what & options]
   (let [option? (fn [option] (some #(= option %) options))
@@ -80,4 +80,4 @@
       (= "compat" what) (check what (if (next options) [] compat-gates))
       (option? "--fix") (do (libraries/fix) (leave (format/fix)))
       (option? "--write-api") (do (api/write) (surface/write) (leave 0))
-      :else (check what house-gates))))
+      :else (check what project-gates))))

@@ -22,7 +22,7 @@
 (defn temporary-folder
   "A new folder that is deleted when the tests end."
   ^File []
-  (doto (.toFile (Files/createTempDirectory "magnetar-house" (make-array FileAttribute 0)))
+  (doto (.toFile (Files/createTempDirectory "magnetar-test" (make-array FileAttribute 0)))
     (.deleteOnExit)))
 
 (defn write

@@ -2,7 +2,7 @@
   "A prompt inside a process. When the process exits, says so and goes on in a new one, as Erlang's shell does."
   (:require
    [clojure.main :as main]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime])
   (:import
@@ -16,7 +16,7 @@
 (defn over?
   "True once the process of this prompt has to exit."
   []
-  (.isDoomed (Fiber/current)))
+  (.isCancelled (Fiber/current)))
 
 (defn- causes [thrown]
   (take-while some? (iterate ex-cause thrown)))

@@ -8,9 +8,9 @@
    [magnetar.application.loaded :as loaded]
    [magnetar.application.master :as master]
    [magnetar.gen-server :as gs]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
+   [magnetar.impl.environment :as environment]
    [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report])
   (:import
@@ -40,7 +40,7 @@
 
 (defn- tell-of-end [name type why]
   (let [fatal (fatal? type why)
-        event {:event :application-ended :application name :type type :reason (language/plain why)}]
+        event {:event :application-ended :application name :type type :reason (codec/plain why)}]
     (when-not @stopping
       (report/tell (assoc event :level (if fatal :error :warning)))
       (when fatal
@@ -176,7 +176,7 @@
 (defn- present
   "The pid of the controller, started if need be; of several that are started at once one stays."
   []
-  (let [place (worlds/of-world real ::controller nil)
+  (let [place (environment/local real ::controller nil)
         known @place]
     (if (and known (actor/alive? known))
       known

@@ -2,8 +2,8 @@
   "The applications that are known, and their environments: a value for all of the world, read without asking a process."
   {:no-doc true}
   (:require
-   [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds]))
+   [magnetar.impl.environment :as environment]
+   [magnetar.impl.runtime]))
 
 (set! *warn-on-reflection* true)
 
@@ -11,7 +11,7 @@
 (defonce ^:private real (atom {}))
 
 (defn- here []
-  (worlds/of-world real ::loaded {}))
+  (environment/local real ::loaded {}))
 
 (defn specs
   "All specs, by name."

@@ -3,7 +3,7 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor :refer [! receive]]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
@@ -25,7 +25,7 @@
       (instance? Pid value) [:ok value nil]
       (and (= :ok how) (instance? Pid x) (<= 2 (count value) 3)) [:ok x y]
       (and (= :error how) (= 2 (count value))) [:error [x shown]]
-      :else [:error [:bad-return [shown (language/plain value)]]])))
+      :else [:error [:bad-return [shown (codec/plain value)]]])))
 
 (defn- linked? [pid]
   (boolean (some #{pid} (actor/process-info (actor/self) :links))))
@@ -36,14 +36,14 @@
   (if (and (= :ok how) (actor/alive? pid) (not (linked? pid)))
     (do
       (actor/exit pid :kill)
-      [:error [:bad-return [shown [:ok (language/plain pid)]
+      [:error [:bad-return [shown [:ok (codec/plain pid)]
                             "the process is not linked to the one that called :start: start it there, with a start-link or spawn-link"]]])
     outcome))
 
 (defn- start-failed
   "Why the application does not start whose start threw this: a flaw of a spec is as if the start had returned it."
   [shown t]
-  (let [reason (language/reason t)]
+  (let [reason (codec/reason t)]
     (if (specs/refused? t) [reason shown] [:bad-return [shown [:EXIT reason]]])))
 
 (defn- start-tree
@@ -72,7 +72,7 @@
         (actor/perase ::callback)
         value)
       (catch Exception e
-        (report/tell {:event :application-callback-failed :level :error :application name :callback word :reason (language/reason e)})
+        (report/tell {:event :application-callback-failed :level :error :application name :callback word :reason (codec/reason e)})
         state))
     state))
 

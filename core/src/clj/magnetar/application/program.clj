@@ -10,7 +10,7 @@
    [magnetar.application.controller :as controller]
    [magnetar.application.master :as master]
    [magnetar.channel :as channel]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.hooks :as hooks]
@@ -122,7 +122,7 @@
 ;; ---- stop
 
 (defn- straggler-text [{:keys [pid callback at waits-for]}]
-  (str (if callback (str "its " callback) (language/text pid)) (when at (str " in " at)) (when waits-for (str ", which waits for " waits-for))))
+  (str (if callback (str "its " callback) (codec/text pid)) (when at (str " in " at)) (when waits-for (str ", which waits for " waits-for))))
 
 (def ^:private most-named 5)
 

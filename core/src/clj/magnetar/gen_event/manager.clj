@@ -5,7 +5,7 @@
    [magnetar.actor :as actor :refer [!]]
    [magnetar.gen-event.handlers :as handlers]
    [magnetar.gen-server.loop :as server]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.runtime]
@@ -48,7 +48,7 @@
 
 (defn- report-removed [{:keys [known-by state]} why event]
   (report/tell {:event :handler-removed :level :error :pid (actor/self) :name (.-who (desk)) :handler known-by
-                :reason (language/plain why) :last-message (language/plain event) :state (language/plain state)}))
+                :reason (codec/plain why) :last-message (codec/plain event) :state (codec/plain state)}))
 
 (defn- fail
   "Ends a handler that crashed, or returned what it may not; nil."
@@ -216,7 +216,7 @@
     :which-handlers [(mapv :known-by handlers) handlers]
     :sync-notify [:ok (handle-event handlers a)]
     :call (ask handlers a b)
-    [[:error [:unknown-call (language/plain request)]] handlers]))
+    [[:error [:unknown-call (codec/plain request)]] handlers]))
 
 ;; ---- the manager
 
@@ -264,7 +264,7 @@
           (let [value (f (seen handler))]
             (if (and (vector? value) (= 2 (count value)))
               (assoc handler :state (nth value 1))
-              (throw (ex-info (str "The function of replace-state returned " (language/text value) "; it has to return [handler state].") {})))))
+              (throw (ex-info (str "The function of replace-state returned " (codec/text value) "; it has to return [handler state].") {})))))
         handlers))
 
 (defn- old-version
@@ -279,7 +279,7 @@
     (let [value (change old state extra)]
       (if (ok? value 2)
         (assoc handler :state (nth value 1))
-        (throw (ex-info (str "code-change of " known-by " returned " (language/text value) "; it has to return [:ok s].") {}))))
+        (throw (ex-info (str "code-change of " known-by " returned " (codec/text value) "; it has to return [:ok s].") {}))))
     handler))
 
 (defn- change-code [handlers old extra]

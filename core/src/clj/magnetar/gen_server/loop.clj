@@ -5,7 +5,7 @@
    [magnetar.actor :as actor]
    [magnetar.gen-server.behaviour :as gen-server]
    [magnetar.gen-server.queue-age :as queue-age]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.otp.debug :as debug]
@@ -46,9 +46,9 @@
    :handle-call "[:reply value state], [:noreply state], [:stop reason state] or [:stop reason value state]; the first two"})
 
 (defn- bad-return [^Server server callback value]
-  (let [shown (language/plain value)]
+  (let [shown (codec/plain value)]
     [:bad-return-value shown
-     (str (name callback) " of " (host/label server) " returned " (language/text value) "; it has to return "
+     (str (name callback) " of " (host/label server) " returned " (codec/text value) "; it has to return "
           (shapes callback "[:noreply state] or [:stop reason state]; the first") " may end with a timeout, :hibernate or [:continue x].")]))
 
 (defn- nanos
@@ -79,7 +79,7 @@
   (let [[_ argument :as message] (.-action now)
         state (.-state now)
         value (guarded server
-                       ((lacking server :handle-continue (language/text message)) argument state))]
+                       ((lacking server :handle-continue (codec/text message)) argument state))]
     (interpret server :handle-continue message state (.-debug now) value)))
 
 (defn- settled
@@ -142,11 +142,11 @@
       [:noreply state])))
 
 (defn- call-anyway [server message state]
-  ((lacking server :handle-call (str "the call " (language/text (at message 2)) " of " (at (at message 1) 0)))
+  ((lacking server :handle-call (str "the call " (codec/text (at message 2)) " of " (at (at message 1) 0)))
    (at message 2) (at message 1) state))
 
 (defn- cast-anyway [server message state]
-  ((lacking server :handle-cast (str "the cast " (language/text (at message 1)))) (at message 1) state))
+  ((lacking server :handle-cast (str "the cast " (codec/text (at message 1)))) (at message 1) state))
 
 (defn- on-call [server call message state]
   (guarded server (if call
@@ -179,7 +179,7 @@
     (let [[how new :as value] (change old state extra)]
       (if (and (= :ok how) (= 2 (count value)))
         new
-        (throw (ex-info (str "code-change returned " (language/text value) "; it has to return [:ok s].") {}))))
+        (throw (ex-info (str "code-change returned " (codec/text value) "; it has to return [:ok s].") {}))))
     state))
 
 (defn face

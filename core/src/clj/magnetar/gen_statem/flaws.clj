@@ -4,7 +4,7 @@
   (:require
    [magnetar.gen-statem.actions :as actions]
    [magnetar.gen-statem.behaviour :as statem]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.runtime]
@@ -31,8 +31,8 @@
 
 (defn- where [behaviour {:keys [state]} [type content]]
   (str (if (.-functions? (statem/mode behaviour)) "The state function " "handle-event in the state ")
-       (language/text state) " of " (label behaviour) ", called for "
-       (if (and (vector? type) (= :call (nth type 0))) (str "the call " (language/text content)) (language/text [type content]))))
+       (codec/text state) " of " (label behaviour) ", called for "
+       (if (and (vector? type) (= :call (nth type 0))) (str "the call " (codec/text content)) (codec/text [type content]))))
 
 (defn- meant [x known]
   (when-some [near (suggest/near (if (vector? x) (host/head x) x) known)]
@@ -43,22 +43,22 @@
 (defn bad-return
   "It returned what is no result."
   [behaviour now event value]
-  [:bad-return-from-state-function (language/plain value)
-   (str (where behaviour now event) ", returned " (language/text value) "." (meant value returns) " It has to return " shapes ".")])
+  [:bad-return-from-state-function (codec/plain value)
+   (str (where behaviour now event) ", returned " (codec/text value) "." (meant value returns) " It has to return " shapes ".")])
 
 (defn bad-enter-return
   "It wanted another state while it entered this one."
   [behaviour {:keys [state] :as now} value]
-  [:bad-state-enter-return-from-state-function (language/plain value)
-   (str (where behaviour now [:enter state]) ", returned " (language/text value)
+  [:bad-state-enter-return-from-state-function (codec/plain value)
+   (str (where behaviour now [:enter state]) ", returned " (codec/text value)
         "; while a state is entered there is no way to another: use the action [:state-timeout 0 content], or change the state before.")])
 
 (defn bad-action
   "It returned what is no action."
   [behaviour now event action entering?]
   [(if entering? :bad-state-enter-action-from-state-function :bad-action-from-state-function)
-   (language/plain action)
-   (str (where behaviour now event) ", returned the action " (language/text action)
+   (codec/plain action)
+   (str (where behaviour now event) ", returned the action " (codec/text action)
         (if (and entering? (= action (first (actions/listed action))) (contains? #{:postpone :next-event} (or (host/head action) action)))
           "; an enter call is no event: it can neither be postponed nor insert events."
           (str "." (meant action actions/words) " The actions are " action-shapes ".")))])
@@ -74,23 +74,23 @@
 (defn- no-function [behaviour state]
   (let [known (statem/states behaviour)
         near (suggest/near state (filter keyword? known))]
-    (str "The behaviour " (label behaviour) " has no function for the state " (language/text state) "; it has them for "
+    (str "The behaviour " (label behaviour) " has no function for the state " (codec/text state) "; it has them for "
          (behaviour/names (take 30 known)) "." (when near (str " Is " near " meant?")))))
 
 (defn unknown-state
   "It wanted a state that has no function."
   [behaviour now event state]
-  [:bad-state-from-state-function (language/plain state)
-   (str (where behaviour now event) ", went to the state " (language/text state) ". " (no-function behaviour state))])
+  [:bad-state-from-state-function (codec/plain state)
+   (str (where behaviour now event) ", went to the state " (codec/text state) ". " (no-function behaviour state))])
 
 (defn unknown-first-state
   "A machine is to begin in a state that has no function."
   [behaviour state]
-  [:bad-state-from-init (language/plain state) (no-function behaviour state)])
+  [:bad-state-from-init (codec/plain state) (no-function behaviour state)])
 
 (defn bad-init
   "init returned what it may not."
   [behaviour value]
-  [:bad-return-from-init (language/plain value)
-   (str "init of " (label behaviour) " returned " (language/text value)
+  [:bad-return-from-init (codec/plain value)
+   (str "init of " (label behaviour) " returned " (codec/text value)
         "; it has to return [:ok state data], with actions behind, [:stop why], [:error why] or :ignore.")])

@@ -7,7 +7,7 @@
    [magnetar.gen-statem.behaviour :as behaviour]
    [magnetar.gen-statem.flaws :as flaws]
    [magnetar.gen-statem.timers :as timers]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.otp.behaviour :as otp-behaviour]
@@ -289,13 +289,13 @@
                 [:ok (:state now) (:data now)])]
     (if (and (= :ok (head value)) (= 3 (count value)))
       (in-state (assoc now :modules modules) (rest value))
-      (throw (ex-info (str "code-change returned " (language/text value) "; it has to return [:ok state data].") {})))))
+      (throw (ex-info (str "code-change returned " (codec/text value) "; it has to return [:ok state data].") {})))))
 
 (defn- replaced [now f]
   (let [value (f [(:state now) (:data now)])]
     (if (and (vector? value) (= 2 (count value)))
       (in-state now value)
-      (throw (ex-info (str "The function of replace-state returned " (language/text value) "; it has to return [state data].") {})))))
+      (throw (ex-info (str "The function of replace-state returned " (codec/text value) "; it has to return [state data].") {})))))
 
 (defn- face [^Server server debug]
   {:who (.-who server)

@@ -4,7 +4,7 @@
   (:require
    [magnetar.actor :as actor]
    [magnetar.gen-statem.actions :as actions]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.otp.host :as host]
@@ -120,7 +120,7 @@
     (call? type) [:keep-state-and-data [:reply (nth type 1) [:error [:unexpected-event content :in state]]]]
     :else (do
             (report/tell {:event :unexpected-event :level :warning :pid (actor/self)
-                          :type (language/plain type) :content (language/plain content) :state (language/plain state)})
+                          :type (codec/plain type) :content (codec/plain content) :state (codec/plain state)})
             :keep-state-and-data)))
 
 (defn- enter [{:keys [states]} state data]

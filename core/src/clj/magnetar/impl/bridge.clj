@@ -14,7 +14,7 @@
    (java.lang.classfile ClassFile CodeBuilder)
    (java.util.concurrent.locks Lock)
    (magnetar.kernel.channel Buffer Channel ChannelMaker Handler Port Ports ReadPort TimeoutChannel Transform TransformChannel WritePort)
-   (magnetar.kernel.fiber World)))
+   (magnetar.kernel.fiber Environment)))
 
 (set! *warn-on-reflection* true)
 
@@ -144,7 +144,7 @@
   "The method of the maker, the class of the kernel, the parameters of both."
   [["channel" Channel [Buffer]]
    ["transforming" TransformChannel [Buffer Transform]]
-   ["timeout" TimeoutChannel [World Long/TYPE]]])
+   ["timeout" TimeoutChannel [Environment Long/TYPE]]])
 
 (defn- class-name-of [^Class above]
   (str "magnetar.impl.bridge." (.getSimpleName above)))

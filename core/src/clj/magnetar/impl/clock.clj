@@ -1,5 +1,5 @@
 (ns magnetar.impl.clock
-  "The clock of this fiber's world, in nanoseconds: now, a deadline, what is left until one, and durations."
+  "The clock of this fiber's environment, in nanoseconds: now, a deadline, what is left until one, and durations."
   {:no-doc true}
   (:require
    [magnetar.impl.runtime])
@@ -21,7 +21,7 @@
 (defn now
   "The clock, virtual in a simulation."
   ^long []
-  (.nanoTime (.world (Fiber/current))))
+  (.nanoTime (.environment (Fiber/current))))
 
 (defn instant-after
   "The instant so many nanoseconds after `start`; `infinite` stays."

@@ -81,7 +81,7 @@
           (try
             (rf acc x)
             (catch Exception e
-              (throw (if (.isDoomed fiber) e (owned/failed-at :magnetar/fold-failed site (.get position) x e))))))
+              (throw (if (.isCancelled fiber) e (owned/failed-at :magnetar/fold-failed site (.get position) x e))))))
         rf))))
 
 (defn- alone

@@ -2,12 +2,12 @@
   "Mixes many channels into one, each of them to be soloed, muted or paused."
   {:no-doc true}
   (:require
+   [magnetar.impl.environment :as environment]
    [magnetar.impl.fibers :refer [background]]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.refusals :as refusals]
    [magnetar.impl.reports :as reports]
-   [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds])
+   [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.channel Buffer Channel)))
 
@@ -34,7 +34,7 @@
   state-map)
 
 (defn- numbered [inputs]
-  (reduce-kv (fn [all ch modes] (if (::number modes) all (assoc-in all [ch ::number] (worlds/number)))) inputs inputs))
+  (reduce-kv (fn [all ch modes] (if (::number modes) all (assoc-in all [ch ::number] (environment/number)))) inputs inputs))
 
 (defn change-inputs [{:keys [inputs] :as mix} f & args]
   (swap! inputs #(numbered (apply f % args)))
@@ -51,7 +51,7 @@
 (defn- in-order
   "The channels among the inputs, in an order that a simulation repeats."
   [inputs chs]
-  (worlds/in-order #(::number (inputs %)) chs))
+  (environment/in-order #(::number (inputs %)) chs))
 
 (defn- plan [{:keys [inputs solo-mode change]}]
   (let [inputs @inputs

@@ -2,11 +2,11 @@
   "Copies each value of a channel to many."
   {:no-doc true}
   (:require
+   [magnetar.impl.environment :as environment]
    [magnetar.impl.fibers :refer [background]]
    [magnetar.impl.ports :as ports]
    [magnetar.impl.reports :as reports]
-   [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds])
+   [magnetar.impl.runtime])
   (:import
    (java.util.concurrent.atomic AtomicBoolean AtomicInteger)
    (magnetar.kernel.channel Callback Channel)))
@@ -30,7 +30,7 @@
   (when done (done)))
 
 (defn tap [state ch close?]
-  (let [number (worlds/number)]
+  (let [number (environment/number)]
     (swap! state update ch #(assoc % :close? close? :number (:number % number))))
   nil)
 
@@ -40,7 +40,7 @@
   nil)
 
 (defn- in-order [taps]
-  (worlds/in-order #(:number (val %)) taps))
+  (environment/in-order #(:number (val %)) taps))
 
 (defn untap-all [state]
   (let [[before _] (reset-vals! state {})]

@@ -27,7 +27,7 @@
       (instance? Exit error)
       (Hosting/isContinue error)
       (instance? InterruptedException error)
-      (and (.isDoomed (Fiber/current)) (by-cancellation? error))))
+      (and (.isCancelled (Fiber/current)) (by-cancellation? error))))
 
 (defn- failure-in
   "The failure of a clean-up that a cancellation carries with it, else the error itself."
@@ -43,7 +43,7 @@
         status (cond
                  (nil? error) :success
                  (instance? Cancelled error) :cancelled
-                 (and (.isDoomed fork) (by-cancellation? error)) :cancelled
+                 (and (.isCancelRequested fork) (by-cancellation? error)) :cancelled
                  :else :failure)]
     (cond-> {:status status :site (.site fork) :fork fork}
       (= :success status) (assoc :value (.value fork))

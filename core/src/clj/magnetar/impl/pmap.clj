@@ -82,7 +82,7 @@
 (deftype Job [site f ^Source source ^Sink sink ^long offset frame])
 
 (defn- failed [^Job job position element ^Throwable e]
-  (when (.isDoomed (Fiber/current)) (throw e))
+  (when (.isCancelled (Fiber/current)) (throw e))
   (throw (owned/failed-at :magnetar/element-failed (.-site job) position element e)))
 
 (defn- do-one [^Job job ^long position element]
@@ -92,7 +92,7 @@
     (.put ^Sink (.-sink job) (- position (.-offset job)) value)))
 
 (defn- source-failed [^Job job ^Chunk chunk ^Throwable e]
-  (when (or (.isDoomed (Fiber/current)) (instance? InterruptedException e)) (throw e))
+  (when (or (.isCancelled (Fiber/current)) (instance? InterruptedException e)) (throw e))
   (let [position (+ (.-offset job) (.position chunk -1))]
     (throw (errors/failure (str "The " (.-site job) " failed as it read the collection at position " position ": " (or (ex-message e) (class e)))
              {:magnetar/reason :magnetar/source-failed :site (.-site job) :position position} e))))

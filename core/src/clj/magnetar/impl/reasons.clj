@@ -3,7 +3,7 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.runtime]))
 
 (set! *warn-on-reflection* true)
@@ -24,9 +24,9 @@
 
 (defn- call-words [call]
   (cond
-    (call? call) (let [[module function args] call] (str "(" module "/" (name function) (str/join (map #(str " " (language/text %)) args)) ")"))
-    (sequential? call) (str "(" (str/join " " (map language/text call)) ")")
-    :else (language/text call)))
+    (call? call) (let [[module function args] call] (str "(" module "/" (name function) (str/join (map #(str " " (codec/text %)) args)) ")"))
+    (sequential? call) (str "(" (str/join " " (map codec/text call)) ")")
+    :else (codec/text call)))
 
 (def ^:private why-calls-fail
   {:calling-self "it would wait for its own answer (:calling-self): call the function that does the work, or cast"
@@ -34,14 +34,14 @@
    :timeout "no answer came in time (:timeout)"})
 
 (defn- cycle-words [way]
-  (str "each waits for the answer of the next, " (str/join " -> " (map language/text way))
+  (str "each waits for the answer of the next, " (str/join " -> " (map codec/text way))
        " (:call-cycle): let one of them cast, or answer its caller first"))
 
 (defn- returned [[call value hint]]
   (let [[word reason] (when (vector? value) value)]
     (if (= :EXIT word)
       (str (call-words call) " threw: " (text reason))
-      (str (call-words call) " returned " (language/text value) (when (string? hint) (str "; " hint))))))
+      (str (call-words call) " returned " (codec/text value) (when (string? hint) (str "; " hint))))))
 
 ;; ---- reasons
 
@@ -50,19 +50,19 @@
     :call-cycle (when (vector? y) (cycle-words y))
     :shutdown (when (vector? y) (text y))
     :bad-return (when (vector? y) (returned y))
-    :already-started (str (language/text y) " is running already")
-    :not-started (str "it needs the application " (language/text y) ", which does not run")
-    :not-loaded (str "the application " (language/text y) " is not loaded")
-    :stopping (str "the application " (language/text y) " is being stopped")
+    :already-started (str (codec/text y) " is running already")
+    :not-started (str "it needs the application " (codec/text y) ", which does not run")
+    :not-loaded (str "the application " (codec/text y) " is not loaded")
+    :stopping (str "the application " (codec/text y) " is being stopped")
     nil))
 
 (defn- words-of-vector [[word x y :as reason]]
   (cond
-    (language/of-error? reason) (error-words word x)
+    (codec/of-error? reason) (error-words word x)
     (and (= 2 (count reason)) (call? x)) (str (call-words x) " failed: " (or (why-calls-fail word) (text word)))
     (and (map? x) (string? (:message x))) (:message x)
-    (= :failed-to-start-child word) (str "its child " (language/text x) " did not start: " (text y))
-    (and (= :not-linked word) (string? y)) (str (language/text x) " is not linked; " y)
+    (= :failed-to-start-child word) (str "its child " (codec/text x) " did not start: " (text y))
+    (and (= :not-linked word) (string? y)) (str (codec/text x) " is not linked; " y)
     (and (#{:bad-return-value :undef} word) (string? (peek reason))) (peek reason)
     (and (keyword? word) (string? y)) (str word ", " y)
     :else (words-of-pair word x)))
@@ -72,8 +72,8 @@
   [reason]
   (cond
     (and (map? reason) (string? (:message reason))) (if (:type reason) (error-words reason nil) (:message reason))
-    (and (vector? reason) (<= 1 (count reason) 3)) (or (words-of-vector reason) (language/text reason))
-    :else (language/text reason)))
+    (and (vector? reason) (<= 1 (count reason) 3)) (or (words-of-vector reason) (codec/text reason))
+    :else (codec/text reason)))
 
 (defn text
   "The reason as a part of a sentence that goes on: without a full stop."
@@ -85,16 +85,16 @@
 (defn frames
   "The frames of the error that the reason is; nil if it is not an error."
   [reason]
-  (when (language/of-error? reason)
+  (when (codec/of-error? reason)
     (nth reason 1)))
 
 (defn more-lines
   "What else is known of the error that the reason is, as lines."
   [reason]
-  (when (language/of-error? reason)
+  (when (codec/of-error? reason)
     (let [{:keys [data cause causes]} (nth reason 0)]
       (cond-> []
-        (seq data) (conj (str "  data: " (language/text data)))
+        (seq data) (conj (str "  data: " (codec/text data)))
         cause (into (map #(str "  caused by: " %)) (cons cause causes))))))
 
 ;; ---- applications
@@ -110,5 +110,5 @@
   (let [[inner start] (when (and (vector? why) (= 2 (count why)) (start? (second why))) why)]
     (cond
       (map? why) (str (text reason) ".")
-      start (str "The application " (language/text name) " did not start: " (text inner) ". Its start is " (language/text (first start)) ".")
-      :else (str "The application " (language/text name) " did not start: " (text why) "."))))
+      start (str "The application " (codec/text name) " did not start: " (text inner) ". Its start is " (codec/text (first start)) ".")
+      :else (str "The application " (codec/text name) " did not start: " (text why) "."))))

@@ -39,7 +39,7 @@
       (str/replace #"/eval\d+(?=/|$)" "")
       (str/replace #"(/fn)+(?=/|$)" "/fn")))
 
-(Failures/setWords words)
+(Failures/setText words)
 
 (Frames/setNames (reify UnaryOperator (apply [_ class-name] (function-name class-name))))
 

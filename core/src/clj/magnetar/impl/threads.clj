@@ -3,10 +3,10 @@
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.environment :as environment]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.reports :as reports]
-   [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds])
+   [magnetar.impl.runtime])
   (:import
    (java.util.concurrent Executor Executors ThreadFactory)
    (java.util.concurrent.atomic AtomicLong)
@@ -101,7 +101,7 @@
   (Fibers/start site Fibers$Hold/STRONG (GoBody. f out)))
 
 (defn- on-fiber? [workload]
-  (or (worlds/simulated?)
+  (or (environment/simulated?)
       (and (= :io workload) (nil? (custom-executor :io)))))
 
 (defn start-thread

@@ -2,7 +2,7 @@
   "The end of a wait whose time is over: the value of :else, or the error that all such waits have in common."
   {:no-doc true}
   (:require
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime])
@@ -15,7 +15,7 @@
 (defn call
   "Returns [module function arguments], which names the call of an operation in an exit reason, as Erlang's {Module, Function, Args} does."
   [operation args]
-  [(symbol (namespace operation)) (keyword (name operation)) (mapv language/plain args)])
+  [(symbol (namespace operation)) (keyword (name operation)) (mapv codec/plain args)])
 
 (defn- period [duration]
   (if (instance? Instant duration)

@@ -2,10 +2,10 @@
   "Where processes of OTP say what befell them: one event, as a map, for each thing."
   {:no-doc true}
   (:require
+   [magnetar.impl.environment :as environment]
    [magnetar.impl.hooks :as hooks]
    [magnetar.impl.loading :as loading]
-   [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds])
+   [magnetar.impl.runtime])
   (:import
    (java.util.function Consumer)
    (magnetar.kernel.fiber Cancelled Exit)
@@ -69,7 +69,7 @@
 (defonce ^:private real-words (atom no-words))
 
 (defn- last-words []
-  (worlds/of-world real-words ::words no-words))
+  (environment/local real-words ::words no-words))
 
 (defn- keep-words [{:keys [order words]} pid event]
   (let [order (conj order pid)

@@ -3,7 +3,7 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime])
   (:import
@@ -14,7 +14,7 @@
 (defn value
   "A value as text of bounded length."
   [x]
-  (if (string? x) x (language/text x)))
+  (if (string? x) x (codec/text x)))
 
 (defn- line [what x]
   (when (some? x)
@@ -28,12 +28,12 @@
 (defn- who [{:keys [name pid behaviour data]}]
   (str (cond (not behaviour) "Process " data "State machine " :else "Server ")
        (cond
-         (and (some? name) (not (instance? Pid name))) (language/text name)
-         :else (language/text pid))))
+         (and (some? name) (not (instance? Pid name))) (codec/text name)
+         :else (codec/text pid))))
 
 (defn- what-happened [{:keys [reason frames] :as event}]
   (str (who event)
-       (if (language/of-error? reason)
+       (if (codec/of-error? reason)
          " crashed"
          (str " ended abnormally" (some->> (first frames) (str " at "))))
        ": "
@@ -78,7 +78,7 @@
 
 (defn- pairs [data]
   (when (some some? (vals data))
-    (str " (" (str/join ", " (for [[k v] data :when (some? v)] (str (name k) " " (if (string? v) v (language/text v))))) ")")))
+    (str " (" (str/join ", " (for [[k v] data :when (some? v)] (str (name k) " " (if (string? v) v (codec/text v))))) ")")))
 
 ;; What the message of an event says by itself.
 (def ^:private said-by-message

@@ -6,12 +6,12 @@
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.environment :as environment]
    [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
-   [magnetar.impl.worlds :as worlds]
    [magnetar.proc-lib.report :as report]
    [magnetar.supervisor.children :as children]
    [magnetar.supervisor.specs :as specs])
@@ -227,7 +227,7 @@
     [:noreply state]))
 
 (defn- remember [{:keys [history-size] :as state} {:keys [id pid restart]} why]
-  (let [entry (merge {:at (worlds/date) :id id :pid pid :restart restart :reason (language/plain why)} (report/take-words pid))
+  (let [entry (merge {:at (environment/date) :id id :pid pid :restart restart :reason (codec/plain why)} (report/take-words pid))
         history (conj (:history state) entry)]
     (assoc state :history (if (< (long history-size) (count history)) (pop history) history))))
 
@@ -248,7 +248,7 @@
           (ended state child why)
           [:noreply state]))
       (do
-        (report/tell {:event :unexpected-message :level :warning :supervisor (:who state) :message (language/plain message)})
+        (report/tell {:event :unexpected-message :level :warning :supervisor (:who state) :message (codec/plain message)})
         [:noreply state]))))
 
 (defn- handle-cast [request state]
@@ -369,7 +369,7 @@
     :count-children [(count-children state) state]
     :get-childspec [(childspec state x) state]
     :history [(vec (:history state)) state]
-    [[:error [:unknown-call (language/plain [word x])]] state]))
+    [[:error [:unknown-call (codec/plain [word x])]] state]))
 
 (defn- handle-call [request _ state]
   (let [[value state] (answer state (if (vector? request) request [request]))]

@@ -5,7 +5,7 @@
    [clojure.main :as main]
    [clojure.string :as str]
    [magnetar.actor :as actor :refer [after receive]]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.runtime]
@@ -25,7 +25,7 @@
     (= :ignore value) [:ignore]
     (and (vector? value) (= :ok (first value)) (instance? Pid (second value)) (<= 2 (count value) 3)) value
     (and (vector? value) (= :error (first value)) (= 2 (count value))) value
-    :else [:error [:bad-return-value (language/plain value) (str "the start returned " (language/text value) "; it has to return [:ok pid], [:ok pid info],"
+    :else [:error [:bad-return-value (codec/plain value) (str "the start returned " (codec/text value) "; it has to return [:ok pid], [:ok pid info],"
                                                               " a pid, :ignore or [:error why]")]]))
 
 (defn- linked? [pid]
@@ -61,20 +61,20 @@
 
 (defn- shown-child [child]
   (if (and (map? child) (sequential? (:start child)))
-    (language/plain (update child :start shown-start))
-    (language/plain child)))
+    (codec/plain (update child :start shown-start))
+    (codec/plain child)))
 
 (defn- shown-argument [x]
   (cond
     (behaviour? x) (:name x '(a behaviour))
     (var? x) (symbol x)
-    (and (map? x) (sequential? (:children x))) (assoc (language/plain (dissoc x :children)) :children (mapv shown-child (take 20 (:children x))))
-    :else (language/plain x)))
+    (and (map? x) (sequential? (:children x))) (assoc (codec/plain (dissoc x :children)) :children (mapv shown-child (take 20 (:children x))))
+    :else (codec/plain x)))
 
 (defn shown-start
   "A start as data that can be read: functions by name, behaviours by theirs."
   [[f & args]]
-  (into [(if (ifn? f) (name-of f) (language/plain f))] (map shown-argument) args))
+  (into [(if (ifn? f) (name-of f) (codec/plain f))] (map shown-argument) args))
 
 (defn shown
   "The spec of a child, for answers and reports."
@@ -105,11 +105,11 @@
   "The reason of a start that threw; of a wrong number of arguments with the child and what its start takes."
   [{[f & args :as start] :start id :id} t]
   (if (and (instance? ArityException t) (wrong-arity? f args t))
-    [(assoc (language/error-term t)
+    [(assoc (codec/error-term t)
             :message (str (ex-message t) ": the child" (when (some? id) (str " " (arguments/show id))) " is started by "
                           (arguments/show (shown-start start)) "." (takes f)))
-     (language/frames t)]
-    (language/reason t)))
+     (codec/frames t)]
+    (codec/reason t)))
 
 (defn start
   "Calls the start function of a child: [:ok pid], [:ok pid info], [:ignore] or [:error why]."
@@ -167,7 +167,7 @@
   "Reports what befell a child."
   ([event who child why] (tell event who child why nil))
   ([event who {:keys [id pid]} why more]
-   (report/tell (merge {:event event :level :warning :supervisor who :child id :pid pid :reason (language/plain why)} more))))
+   (report/tell (merge {:event event :level :warning :supervisor who :child id :pid pid :reason (codec/plain why)} more))))
 
 (defn- tell-bad-end [who {:keys [shutdown] :as child} why]
   (tell :shutdown-error who child why

@@ -5,7 +5,7 @@
    [clojure.main :as main]
    [clojure.string :as str]
    [magnetar.gen-server :as gs]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.errors :as errors]
@@ -38,8 +38,8 @@
   [kind why at value may-be meant]
   (let [path (into *within* at)]
     (throw (ex-info "flaw" {::flaw [kind {:why why
-                                          :path (language/plain path) ; a key or a value may have no end
-                                          :value (language/plain value)
+                                          :path (codec/plain path) ; a key or a value may have no end
+                                          :value (codec/plain value)
                                           :meant meant
                                           :message (str (str/replace (name why) "-" " ") " at " (arguments/show path) ": " (arguments/show value)
                                                         "; expected " may-be "."
@@ -228,7 +228,7 @@
   (guarded #(child-spec argument)
            (fn [e]
              (flaw :start-spec :child-spec-failed at sym
-                   (str "a map from (" sym "/child-spec " (arguments/show argument) "). It threw: " (reasons/text (language/reason e)))
+                   (str "a map from (" sym "/child-spec " (arguments/show argument) "). It threw: " (reasons/text (codec/reason e)))
                    nil))))
 
 (defn- spec-by-namespace

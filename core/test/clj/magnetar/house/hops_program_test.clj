@@ -17,11 +17,11 @@
 (def ^:private planted-program
   "(ns magnetar.planted
      (:require [magnetar.dev.hops.marks :as marks])
-     (:import (magnetar.planted_java Shelf World)))
+     (:import (magnetar.planted_java Shelf Environment)))
    (defn twice [] (Shelf/take) (Shelf/take))
    (defn once [] (Shelf/take))
    (defn by-way [] (once) (once))
-   (defn seam [] (World/now))
+   (defn seam [] (Environment/now))
    (defn beside [] (.join (Thread/startVirtualThread #(Shelf/take))))
    (defn outside [] (reduce + (range 10)))
    (defn measured [title f]
@@ -37,7 +37,7 @@
 
 (def ^:private planted-java
   {"Shelf" "package magnetar.planted_java; public class Shelf { public static Object take() { return null; } }"
-   "World" "package magnetar.planted_java; public class World { public static Object now() { return Shelf.take(); } }"})
+   "Environment" "package magnetar.planted_java; public class Environment { public static Object now() { return Shelf.take(); } }"})
 
 (defn- plant
   "A folder with the program and its classes; returns a class path with it."

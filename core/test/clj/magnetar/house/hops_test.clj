@@ -17,12 +17,12 @@
     (is (= 2 (:methods (hops-count/counts (recording (entry 1 "order.clj" f "invokeStatic") (entry 1 "order.clj" f "invokeStatic"))))))
     (is (= 2 (:methods (hops-count/counts (recording (entry 1 "order.clj" f "invoke") (entry 2 "order.clj" f "invokeStatic"))))))))
 
-(deftest the-methods-of-world-and-cell-are-counted-apart
-  (is (= 3 (:seam (hops-count/counts (recording (entry 1 "World.java" "magnetar.kernel.park.World" "park")
-                                                (entry 1 "World.java" "magnetar.seam.World$Real" "park")
+(deftest the-methods-local-and-cell-are-counted-apart
+  (is (= 3 (:seam (hops-count/counts (recording (entry 1 "Environment.java" "magnetar.kernel.park.Environment" "park")
+                                                (entry 1 "Environment.java" "magnetar.seam.Environment$Real" "park")
                                                 (entry 1 "Cell.java" "magnetar.seam.Cell" "get")
-                                                (entry 1 "SimWorld.java" "magnetar.kernel.sim.SimWorld" "park")
-                                                (entry 1 "World.java" "magnetar.World.Inner" "park")))))))
+                                                (entry 1 "SimEnvironment.java" "magnetar.kernel.sim.SimEnvironment" "park")
+                                                (entry 1 "Environment.java" "magnetar.Environment.Inner" "park")))))))
 
 (deftest hops-and-crossings-are-between-neighbours-in-one-thread
   (is (= {:methods 4 :seam 0 :files 3 :hops 2 :crossings 1}

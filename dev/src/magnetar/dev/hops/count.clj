@@ -28,7 +28,7 @@
   (subs file (str/last-index-of file ".")))
 
 (defn- of-seam? [{:keys [class]}]
-  (contains? #{"World" "Simulated" "Cell"} (second (re-find #"([^.$]+)(?:\$[^.]*)?$" class))))
+  (contains? #{"Environment" "Simulated" "Cell"} (second (re-find #"([^.$]+)(?:\$[^.]*)?$" class))))
 
 (defn calls
   "The entries of a recording in order, thread by thread; a Clojure function's pair of methods is one."
@@ -36,7 +36,7 @@
   (mapcat calls-of-thread (vals (group-by :thread entries))))
 
 (defn counts
-  "Counts one recording: :methods entered, :seam of them (classes World, Simulated and Cell), distinct :files, :hops from file to file
+  "Counts one recording: :methods entered, :seam of them (classes Environment, Simulated and Cell), distinct :files, :hops from file to file
   and :crossings between Clojure and Java. Hops and crossings are between neighbours in one thread; a return does not count."
   [{:keys [entries] :as recording}]
   (let [calls (calls recording)

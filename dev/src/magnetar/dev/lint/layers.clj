@@ -11,20 +11,20 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private floors
+(def ^:private layers
   (delay (edn/read-string (slurp (io/resource "magnetar/dev/lint/layers.edn")))))
 
-(defn- within? [ns-name room-name]
-  (or (= ns-name room-name) (str/starts-with? ns-name (str room-name "."))))
+(defn- within? [ns-name prefix]
+  (or (= ns-name prefix) (str/starts-with? ns-name (str prefix "."))))
 
 (defn- place
-  "[layer room] of a namespace, as numbers, or nil. The longest matching name decides."
+  "[layer module] of a namespace, as numbers, or nil. The longest matching name decides."
   [ns-name]
-  (->> (for [[layer rooms] (map-indexed vector (:clojure @floors))
-             [room names] (map-indexed vector rooms)
-             room-name names
-             :when (within? ns-name room-name)]
-         [(count room-name) [layer room]])
+  (->> (for [[layer modules] (map-indexed vector (:clojure @layers))
+             [module names] (map-indexed vector modules)
+             prefix names
+             :when (within? ns-name prefix)]
+         [(count prefix) [layer module]])
        (sort-by first)
        last
        second))
@@ -63,18 +63,18 @@
   "Names that have a layer, and no namespace."
   []
   (let [there (map (comp str :name) (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj" "bench/src/clj" "dev/src"]))]
-    (for [rooms (:clojure @floors), room rooms, room-name room
-          :when (not-any? #(within? % room-name) there)]
-      {:file "dev/src/magnetar/dev/lint/layers.edn" :message (str room-name " has a layer, but there is no such namespace: take it out")})))
+    (for [modules (:clojure @layers), module modules, prefix module
+          :when (not-any? #(within? % prefix) there)]
+      {:file "dev/src/magnetar/dev/lint/layers.edn" :message (str prefix " has a layer, but there is no such namespace: take it out")})))
 
 ;; --- kernel packages
 
 (def ^:private height
-  (delay (into {} (for [[layer rooms] (map-indexed vector (:kernel @floors))
-                        room rooms]
-                    [room layer]))))
+  (delay (into {} (for [[layer packages] (map-indexed vector (:kernel @layers))
+                        package packages]
+                    [package layer]))))
 
-(defn- room-fault [from to]
+(defn- package-fault [from to]
   (cond
     (nil? (@height to)) (str "the kernel package " to " has no layer: add it to dev/src/magnetar/dev/lint/layers.edn")
     (= from to) nil
@@ -88,7 +88,7 @@
   (concat
     (when-let [library (foreign-import line)]
       [(str "the kernel imports " library ", but may see the JDK only")])
-    (keep #(room-fault from (second %)) (re-seq #"magnetar\.kernel\.(\w+)" line))))
+    (keep #(package-fault from (second %)) (re-seq #"magnetar\.kernel\.(\w+)" line))))
 
 (defn- java-findings [file]
   (let [text (sources/java-code (sources/text file))
@@ -109,7 +109,7 @@
 (def ^:private kernel-prefix "magnetar.kernel.")
 
 (def ^:private listed-circles
-  (delay (set (for [[package & classes] (:circles @floors)]
+  (delay (set (for [[package & classes] (:circles @layers)]
                 (set (map #(str kernel-prefix package "." %) classes))))))
 
 (defn- circles-there []

@@ -28,8 +28,8 @@ public final class Causes {
         private final Fiber fiber = Peek.fiber(thread);
 
         @Actor
-        public void doom() {
-            fiber.doom(WHY);
+        public void cancel() {
+            fiber.cancel(WHY);
         }
 
         @Actor

@@ -162,7 +162,7 @@ public final class Controls {
         private volatile Object cause;
 
         @Actor
-        public void doom() {
+        public void cancel() {
             thread.interrupt();
             cause = "why";
         }

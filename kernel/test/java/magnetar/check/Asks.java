@@ -10,7 +10,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 import magnetar.kernel.fiber.Fiber;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.process.Calls;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.ProcessTable;
@@ -164,7 +164,7 @@ final class Asks {
                 require(ask(silent, i, 2_000_000) == null, "it is silent");
             }
         }));
-        Support.until("no timer is left", () -> Wheel.of(World.REAL).size() == 0);
+        Support.until("no timer is left", () -> Wheel.of(Environment.REAL).size() == 0);
         for (Pid pid : List.of(silent, server)) {
             Send.send(pid, "stop");
             Harness.finished(pid);

@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter.Pairing;
@@ -81,7 +81,7 @@ final class Claims {
      */
     static void pairs() throws Exception {
         Simulated.simulate(true);
-        World noisy = new Races.Dozing();
+        Environment noisy = new Races.Dozing();
         AtomicReference<Round> round = new AtomicReference<>();
         Meeting meeting = new Meeting();
         Thread second = Support.platform(noisy, () -> {
@@ -137,7 +137,7 @@ final class Claims {
      */
     static void endings() throws Exception {
         Simulated.simulate(true);
-        World noisy = new Races.Dozing();
+        Environment noisy = new Races.Dozing();
         AtomicReference<Parked> waiting = new AtomicReference<>();
         AtomicReference<Thread> owner = new AtomicReference<>();
         AtomicInteger claimed = new AtomicInteger();

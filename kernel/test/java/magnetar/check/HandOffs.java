@@ -18,7 +18,7 @@ import magnetar.kernel.channel.Channel;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Send;
 import magnetar.kernel.sched.Peek;
@@ -40,12 +40,12 @@ final class HandOffs {
             Channel<Integer> c = Channel.rendezvous();
             AtomicBoolean done = new AtomicBoolean();
             AtomicBoolean first = new AtomicBoolean();
-            Thread woken = Support.fiber(World.REAL, () -> {
+            Thread woken = Support.fiber(Environment.REAL, () -> {
                 c.receive();
                 done.set(true);
             });
             Support.until("it waits", () -> Support.parked(woken));
-            Thread waker = Support.fiber(World.REAL, () -> {
+            Thread waker = Support.fiber(Environment.REAL, () -> {
                 c.send(1);
                 for (long end = System.nanoTime() + seconds * Harness.SECOND; System.nanoTime() < end && !done.get(); ) {
                     Thread.onSpinWait();
@@ -67,7 +67,7 @@ final class HandOffs {
         Thread pinned = sleeper(Thread.ofVirtual(), () -> pinned(LockSupport::park));
         Thread platform = sleeper(Thread.ofPlatform().daemon(), LockSupport::park);
         require(!Peek.handOver(plain, Fiber.current()), "a platform thread hands nobody over");
-        Support.join(Support.fiber(World.REAL, () -> {
+        Support.join(Support.fiber(Environment.REAL, () -> {
             require(!Peek.handOver(timed, Fiber.current()), "one that is parked with a time is not handed over");
             require(!Peek.handOver(pinned, Fiber.current()), "one that is pinned is not handed over");
             require(!Peek.handOver(platform, Fiber.current()), "a platform thread is not handed over");
@@ -81,7 +81,7 @@ final class HandOffs {
             Support.join(t);
         }
         for (Thread t : List.of(timed, pinned, platform)) {
-            World.REAL.unpark(t, Fiber.current());
+            Environment.REAL.unpark(t, Fiber.current());
             Support.join(t);
         }
     }
@@ -127,7 +127,7 @@ final class HandOffs {
      */
     static void lost() throws Exception {
         Simulated.simulate(true);
-        World noisy = new Support.Noisy(2, 20_000);
+        Environment noisy = new Support.Noisy(2, 20_000);
         int rounds = 3_000;
         AtomicInteger turn = new AtomicInteger();
         AtomicInteger seen = new AtomicInteger();

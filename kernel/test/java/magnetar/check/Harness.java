@@ -5,7 +5,7 @@ import static magnetar.check.Support.require;
 import java.util.concurrent.Callable;
 import java.util.function.Predicate;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;
@@ -23,13 +23,13 @@ final class Harness {
     private Harness() {}
 
     /**
-     * Runs the body in a fiber of this world, with switch points on. Processes that it spawns are in that
-     * world too.
+     * Runs the body in a fiber of this environment, with switch points on. Processes that it spawns are in
+     * that environment too.
      */
-    static void in(World world, Support.Body body) throws Exception {
+    static void in(Environment environment, Support.Body body) throws Exception {
         Simulated.simulate(true);
         try {
-            Support.join(Support.fiber(world, body));
+            Support.join(Support.fiber(environment, body));
         } finally {
             Simulated.simulate(false);
         }

@@ -17,7 +17,7 @@ import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.Select;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Wait;
@@ -121,13 +121,13 @@ final class Life {
         AtomicBoolean stop = new AtomicBoolean();
         AtomicInteger running = new AtomicInteger();
         int pairs = 4 * Runtime.getRuntime().availableProcessors();
-        Support.join(Support.fiber(World.REAL, () -> {
+        Support.join(Support.fiber(Environment.REAL, () -> {
             for (int i = 0; i < pairs; i++) {
                 answerEachOther(stop::get, running);
             }
         }));
         CountDownLatch turns = new CountDownLatch(10);
-        Thread quiet = Support.fiber(World.REAL, () -> {
+        Thread quiet = Support.fiber(Environment.REAL, () -> {
             for (int i = 0; i < 10; i++) {
                 require(Channel.rendezvous().receiveWithin(1_000_000) == Port.PENDING, "nobody puts");
                 turns.countDown();
@@ -184,7 +184,7 @@ final class Life {
         ReentrantLock lock = new ReentrantLock();
         AtomicBoolean runs = new AtomicBoolean();
         AtomicBoolean mayGoOn = new AtomicBoolean();
-        Thread t = Support.fiber(World.REAL, () -> {
+        Thread t = Support.fiber(Environment.REAL, () -> {
             c.receive();
             runs.set(true);
             while (!mayGoOn.get()) {
@@ -218,14 +218,14 @@ final class Life {
         Channel<Integer> in = Channel.rendezvous();
         Channel<Integer> out = Channel.rendezvous();
         AtomicBoolean over = new AtomicBoolean();
-        Thread t = Support.fiber(World.REAL, () -> {
+        Thread t = Support.fiber(Environment.REAL, () -> {
             while (in.receive() != null) {
                 out.send(1);
                 Select.over(List.of(in)).await();
             }
             over.set(true);
         });
-        Thread other = Support.fiber(World.REAL, () -> {
+        Thread other = Support.fiber(Environment.REAL, () -> {
             for (int i = 0; i < 100_000; i++) {
                 in.send(1);
                 out.receive();
@@ -252,7 +252,7 @@ final class Life {
     static void waitedForOnce() throws Exception {
         AtomicReference<WeakReference<Object>> once = new AtomicReference<>();
         AtomicBoolean over = new AtomicBoolean();
-        Thread t = Support.fiber(World.REAL, () -> {
+        Thread t = Support.fiber(Environment.REAL, () -> {
             once.set(new WeakReference<>(waitedFor(new Object())));
             while (!over.get()) {
                 Thread.onSpinWait();

@@ -17,7 +17,7 @@ import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Select;
 import magnetar.kernel.fiber.Exit;
 import magnetar.kernel.fiber.Fiber;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Source;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.process.DeadLetters;
@@ -40,7 +40,7 @@ final class Mailboxes {
     /** A message: its sender, and its number among that sender's messages. */
     private record Letter(int from, int number, Pid answer) {}
 
-    private static World noisy() {
+    private static Environment noisy() {
         return new Support.Noisy(4, 3_000);
     }
 
@@ -185,8 +185,8 @@ final class Mailboxes {
         int each = 6_000;
         Channel<Integer> channel = Channel.rendezvous();
         AtomicInteger put = new AtomicInteger();
-        World world = noisy();
-        Harness.in(world, () -> {
+        Environment environment = noisy();
+        Harness.in(environment, () -> {
             AtomicInteger got = new AtomicInteger();
             AtomicInteger messages = new AtomicInteger();
             Pid owner = Harness.spawn(() -> {
@@ -202,7 +202,7 @@ final class Mailboxes {
                     spin(ThreadLocalRandom.current().nextInt(100));
                 }
             });
-            Support.join(Support.fiber(world, () -> {
+            Support.join(Support.fiber(environment, () -> {
                 for (int i = 0; i < each; i++) {
                     put.addAndGet(channel.send(i) ? 1 : 0);
                     spin(ThreadLocalRandom.current().nextInt(100));
@@ -269,7 +269,7 @@ final class Mailboxes {
             @Override
             public boolean enlist(Waiter waiter) {
                 try {
-                    Support.join(Support.platform(World.REAL, () -> channel.send(7)));
+                    Support.join(Support.platform(Environment.REAL, () -> channel.send(7)));
                 } catch (InterruptedException e) {
                     throw new AssertionError(e);
                 }
@@ -279,7 +279,7 @@ final class Mailboxes {
             @Override
             public void delist(Waiter waiter) {}
         };
-        Support.join(Support.fiber(World.REAL, () -> {
+        Support.join(Support.fiber(Environment.REAL, () -> {
             Select.Chosen chosen = Select.over(List.of(channel)).awaitBeside(mailbox, Durations.INFINITE);
             require(chosen.index() == 0 && chosen.value().equals(7), "the channel had given 7, and the answer is " + chosen);
         }));
@@ -412,8 +412,8 @@ final class Mailboxes {
      * scans and takes none.
      */
     static void dropped() throws Exception {
-        World world = noisy();
-        Harness.in(world, () -> {
+        Environment environment = noisy();
+        Harness.in(environment, () -> {
             AtomicBoolean over = new AtomicBoolean();
             Pid pid = bounded(2, WhenFull.DROP_OLD, () -> {
                 while (!over.get()) {
@@ -553,7 +553,7 @@ final class Mailboxes {
         Harness.in(new Support.Noisy(64, 3_000), () -> {
             Pid owner = bounded(3, WhenFull.BLOCK, () -> receiveInOrder(senders, letters));
             LocalProcess process = ProcessTable.live(owner);
-            Thread looker = Support.platform(World.REAL, () -> {
+            Thread looker = Support.platform(Environment.REAL, () -> {
                 while (!over.get()) {
                     most.accumulateAndGet(process.receiver().info().messages(), Math::max);
                     LockSupport.parkNanos(20_000);
@@ -578,8 +578,8 @@ final class Mailboxes {
         });
     }
 
-    /** A world in which a parked thread that was woken continues only when it is allowed to. */
-    private static final class Held extends World {
+    /** An environment in which a parked thread that was woken continues only when it is allowed to. */
+    private static final class Held extends Environment {
         final CountDownLatch let = new CountDownLatch(1);
         final AtomicInteger woken = new AtomicInteger();
 

@@ -17,7 +17,7 @@ import magnetar.kernel.fiber.Cancelled;
 import magnetar.kernel.fiber.Cause;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 
@@ -26,10 +26,10 @@ final class Races {
     private Races() {}
 
     /**
-     * A world whose park returns at once, which its contract allows. So the waiter checks for its result all
-     * the time.
+     * An environment whose park returns at once, which its contract allows. So the waiter checks for its
+     * result all the time.
      */
-    private static class Awake extends World {
+    private static class Awake extends Environment {
         @Override
         public void park(Object waiter) {
             Thread.onSpinWait();
@@ -39,7 +39,7 @@ final class Races {
         public void unpark(Thread thread, Fiber fiber) {}
     }
 
-    /** An awake world that also sleeps at switch points. */
+    /** An awake environment that also sleeps at switch points. */
     static final class Dozing extends Awake {
         @Override
         protected void reachSwitchPoint() {
@@ -50,7 +50,7 @@ final class Races {
     /** What an operation hands over is visible when it returns, although the waiter never sleeps. */
     static void publication() throws Exception {
         Simulated.simulate(true);
-        World awake = new Dozing();
+        Environment awake = new Dozing();
         AtomicReference<Parked> waiting = new AtomicReference<>();
         Claims.Meeting meeting = new Claims.Meeting();
         Thread event = Support.platform(awake, () -> {
@@ -78,7 +78,7 @@ final class Races {
     /** A waiter that is woken has been completed. None sleeps on after its result was published. */
     static void wakeUp() throws Exception {
         Simulated.simulate(true);
-        World slow = new Support.Noisy(1, 100_000);
+        Environment slow = new Support.Noisy(1, 100_000);
         Channel<Integer> c = Channel.rendezvous();
         Thread taker = Support.fiber(slow, () -> {
             for (int i = 0; i < 300; i++) {
@@ -96,10 +96,10 @@ final class Races {
     }
 
     /**
-     * A world whose thread stops at its first switch point, before the lock of its operation, until it is
-     * released.
+     * An environment whose thread stops at its first switch point, before the lock of its operation, until it
+     * is released.
      */
-    private static final class Held extends World {
+    private static final class Held extends Environment {
         private final CountDownLatch go = new CountDownLatch(1);
         private final AtomicInteger reached = new AtomicInteger();
 
@@ -132,7 +132,7 @@ final class Races {
         Held held = new Held();
         Thread one = Support.fiber(held, first);
         Support.until("the first operation is about to take the lock", () -> held.reached.get() > 0);
-        Thread two = Support.fiber(World.REAL, second);
+        Thread two = Support.fiber(Environment.REAL, second);
         Support.until("the second operation waits", () -> Support.parked(two));
         held.go.countDown();
         Support.join(one);
@@ -142,7 +142,7 @@ final class Races {
     /** Two fibers each select a take from one channel and a put on the other, crosswise. Every round ends. */
     static void crossing() throws Exception {
         Simulated.simulate(true);
-        World noisy = new Support.Noisy(4, 3_000);
+        Environment noisy = new Support.Noisy(4, 3_000);
         Channel<Integer> a = Channel.rendezvous();
         Channel<Integer> b = Channel.rendezvous();
         AtomicInteger sent = new AtomicInteger();
@@ -171,7 +171,7 @@ final class Races {
      */
     static void crossingForeign() throws Exception {
         Simulated.simulate(true);
-        World noisy = new Support.Noisy(4, 3_000);
+        Environment noisy = new Support.Noisy(4, 3_000);
         Channel<Integer> a = Channel.rendezvous();
         Channel<Integer> b = Channel.rendezvous();
         AtomicInteger sent = new AtomicInteger();
@@ -218,7 +218,7 @@ final class Races {
      */
     static void ring() throws Exception {
         Simulated.simulate(true);
-        World noisy = new Support.Noisy(4, 3_000);
+        Environment noisy = new Support.Noisy(4, 3_000);
         List<Channel<Integer>> channels = List.of(Channel.rendezvous(), Channel.rendezvous(), Channel.rendezvous());
         AtomicInteger sent = new AtomicInteger();
         AtomicInteger got = new AtomicInteger();
@@ -250,7 +250,7 @@ final class Races {
     static void interruptAfterClaim() throws Exception {
         AtomicReference<Parked> waiting = new AtomicReference<>();
         AtomicReference<Object> seen = new AtomicReference<>();
-        Thread owner = Support.fiber(World.REAL, () -> {
+        Thread owner = Support.fiber(Environment.REAL, () -> {
             Parked p = new Parked(Fiber.current(), WaitReason.CHANNEL_TAKE, null);
             waiting.set(p);
             boolean completed = p.await();
@@ -269,7 +269,7 @@ final class Races {
     static void expiryAfterClaim() throws Exception {
         AtomicReference<Parked> waiting = new AtomicReference<>();
         AtomicReference<Object> seen = new AtomicReference<>();
-        Thread owner = Support.fiber(World.REAL, () -> {
+        Thread owner = Support.fiber(Environment.REAL, () -> {
             Parked p = new Parked(Fiber.current(), WaitReason.CHANNEL_TAKE, null);
             waiting.set(p);
             seen.set(p.await() + " " + p.result());
@@ -286,11 +286,11 @@ final class Races {
     /** A fiber that is woken by the interrupt of a cause sees the cause. */
     static void causeFirst() throws Exception {
         Simulated.simulate(true);
-        World slow = new Support.Noisy(1, 3_000_000);
+        Environment slow = new Support.Noisy(1, 3_000_000);
         for (int i = 0; i < 20; i++) {
             AtomicReference<Object> ended = new AtomicReference<>();
             AtomicReference<Fiber> fiber = new AtomicReference<>();
-            Thread victim = Support.fiber(World.REAL, () -> {
+            Thread victim = Support.fiber(Environment.REAL, () -> {
                 fiber.set(Fiber.current());
                 try {
                     Channel.rendezvous().receive();
@@ -299,7 +299,7 @@ final class Races {
                 }
             });
             Support.until("the fiber waits", () -> Support.parked(victim));
-            Support.join(Support.fiber(slow, () -> fiber.get().doom(new Cause.Cancel("test"))));
+            Support.join(Support.fiber(slow, () -> fiber.get().cancel(new Cause.Cancel("test"))));
             Support.join(victim);
             require(ended.get() instanceof Cancelled, "the interrupt came before its cause: " + ended);
         }
@@ -310,7 +310,7 @@ final class Races {
     static void levelTriggered() throws Exception {
         AtomicInteger thrown = new AtomicInteger();
         AtomicReference<Fiber> fiber = new AtomicReference<>();
-        Thread victim = Support.fiber(World.REAL, () -> {
+        Thread victim = Support.fiber(Environment.REAL, () -> {
             fiber.set(Fiber.current());
             for (int i = 0; i < 3; i++) {
                 try {
@@ -323,7 +323,7 @@ final class Races {
             Fiber.current().shield(() -> require(Channel.of(Buffer.fixed(1)).trySend("in clean-up"), "a shield masks the cause"));
         });
         Support.until("the fiber waits", () -> Support.parked(victim));
-        fiber.get().doom(new Cause.Cancel(null));
+        fiber.get().cancel(new Cause.Cancel(null));
         Support.join(victim);
         require(thrown.get() == 3, "three operations threw " + thrown + " times");
     }
@@ -333,7 +333,7 @@ final class Races {
         Channel<Object> c = Channel.rendezvous();
         AtomicReference<Object> seen = new AtomicReference<>();
         AtomicReference<Fiber> fiber = new AtomicReference<>();
-        Thread victim = Support.fiber(World.REAL, () -> {
+        Thread victim = Support.fiber(Environment.REAL, () -> {
             fiber.set(Fiber.current());
             Fiber.current().shield(() -> {
                 try {
@@ -349,7 +349,7 @@ final class Races {
             }
         });
         Support.until("the clean-up waits", () -> Support.parked(victim));
-        fiber.get().doom(new Cause.Cancel(null));
+        fiber.get().cancel(new Cause.Cancel(null));
         Support.until("it has met the interrupt", () -> !victim.isAlive() || !victim.isInterrupted() && Support.parked(victim));
         require(c.sendWithin("cleaned", 3_000_000_000L) == Boolean.TRUE, "the clean-up waits on");
         Support.join(victim);
@@ -363,7 +363,7 @@ final class Races {
         List<Support.Body> waits = List.of(() -> a.receive(), () -> a.send(1), () -> a.receiveWithin(3600_000_000_000L),
                 () -> Select.of(Select.take(a), Select.put(b, 1)).await());
         for (Support.Body wait : waits) {
-            Thread t = Support.fiber(World.REAL, () -> {
+            Thread t = Support.fiber(Environment.REAL, () -> {
                 try {
                     wait.run();
                 } catch (InterruptedException e) {
@@ -378,7 +378,7 @@ final class Races {
         }
         require(a.receiveWithin(1_000_000) == Port.PENDING && a.sendWithin(1, 1_000_000) == Port.PENDING, "the time runs out");
         require(Support.nodes(a) == 0, "a wait that ran out of time left a node");
-        Thread t = Support.fiber(World.REAL, () -> Select.of(Select.take(a), Select.take(b)).await());
+        Thread t = Support.fiber(Environment.REAL, () -> Select.of(Select.take(a), Select.take(b)).await());
         Support.until("it waits", () -> Support.parked(t));
         require(a.send(1), "somebody takes");
         Support.join(t);
@@ -391,7 +391,7 @@ final class Races {
         List<Thread> takers = new ArrayList<>();
         AtomicInteger released = new AtomicInteger();
         for (int i = 0; i < 5; i++) {
-            takers.add(Support.fiber(World.REAL, () -> {
+            takers.add(Support.fiber(Environment.REAL, () -> {
                 if (c.receive() == null) {
                     released.incrementAndGet();
                 }
@@ -405,7 +405,7 @@ final class Races {
         require(released.get() == 5 && !c.send(1) && c.receive() == null, "all takers are released with null, puts are refused");
         Channel<Integer> full = Channel.of(Buffer.fixed(1));
         full.send(1);
-        Thread putter = Support.fiber(World.REAL, () -> require(full.send(2), "a waiting put stays"));
+        Thread putter = Support.fiber(Environment.REAL, () -> require(full.send(2), "a waiting put stays"));
         Support.until("it waits", () -> full.info().putters().size() == 1);
         full.close();
         require(full.receive() == 1 && full.receive() == 2 && full.receive() == null, "what was put before can be taken");
@@ -416,7 +416,7 @@ final class Races {
     static void closeIsVisible() throws Exception {
         for (int i = 0; i < 3; i++) {
             Channel<Integer> c = Channel.rendezvous();
-            Thread looker = Support.platform(World.REAL, () -> {
+            Thread looker = Support.platform(Environment.REAL, () -> {
                 while (!c.isClosed()) {}
             });
             Thread.sleep(300); // the loop has to be compiled before the close, or the check proves nothing
@@ -429,7 +429,7 @@ final class Races {
     static void refill() throws Exception {
         Channel<Integer> c = Channel.of(Buffer.fixed(1));
         c.send(1);
-        Thread putter = Support.fiber(World.REAL, () -> c.send(2));
+        Thread putter = Support.fiber(Environment.REAL, () -> c.send(2));
         Support.until("it waits", () -> c.info().putters().size() == 1);
         require(Integer.valueOf(1).equals(c.poll()), "the first value comes first");
         Support.join(putter);
@@ -443,7 +443,7 @@ final class Races {
     static void ownBuffer() throws Exception {
         Channel<Integer> c = Channel.of(new Own());
         AtomicInteger got = new AtomicInteger();
-        Thread taker = Support.fiber(World.REAL, () -> got.set(c.receive()));
+        Thread taker = Support.fiber(Environment.REAL, () -> got.set(c.receive()));
         Support.until("it waits", () -> c.info().takers().size() == 1);
         c.send(1);
         Support.join(taker);

@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import magnetar.kernel.fiber.Cancelled;
 import magnetar.kernel.fiber.Fiber;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.scope.Fork;
 import magnetar.kernel.scope.Scope;
 import magnetar.kernel.time.Durations;
@@ -24,7 +24,7 @@ final class Scopes {
 
     private static void inFiber(Support.Body body) throws Exception {
         AtomicReference<Throwable> thrown = new AtomicReference<>();
-        Support.join(Support.fiber(World.REAL, () -> {
+        Support.join(Support.fiber(Environment.REAL, () -> {
             try {
                 body.run();
             } catch (Throwable t) {
@@ -85,7 +85,7 @@ final class Scopes {
                 }
                 scope.close();
                 require(scope.live().isEmpty() && scope.isClosed(), "a fork is left");
-                require(!Thread.currentThread().isInterrupted() && !Fiber.current().isDoomed(), "the cancellation leaks");
+                require(!Thread.currentThread().isInterrupted() && !Fiber.current().isCancelled(), "the cancellation leaks");
             }
             require(ended.get() <= 1000, "a fork ended twice");
         });

@@ -232,7 +232,7 @@ final class Signals {
                     }
                 });
                 ready.await();
-                killer.set(Support.fiber(Fiber.current().world(), () -> {
+                killer.set(Support.fiber(Fiber.current().environment(), () -> {
                     sending.set(true);
                     Send.exit(victim, "x"); // without a sending process: a fiber is not a process
                 }));

@@ -19,7 +19,7 @@ import magnetar.kernel.channel.Select;
 import magnetar.kernel.channel.Transform;
 import magnetar.kernel.channel.TransformChannel;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Parked;
 
 /**
@@ -70,7 +70,7 @@ public final class Stress {
     private final Kind kind;
     private final int fibers;
     private final int operations;
-    private final World world;
+    private final Environment environment;
     private final List<Channel<Integer>> channels = new ArrayList<>();
     private final AtomicIntegerArray accepted;
     private final AtomicIntegerArray received;
@@ -78,11 +78,11 @@ public final class Stress {
     private final Thread[] threads;
     private final CountDownLatch ended;
 
-    private Stress(Kind kind, int fibers, int operations, World world) {
+    private Stress(Kind kind, int fibers, int operations, Environment environment) {
         this.kind = kind;
         this.fibers = fibers;
         this.operations = operations;
-        this.world = world;
+        this.environment = environment;
         this.accepted = new AtomicIntegerArray(fibers * operations);
         this.received = new AtomicIntegerArray(fibers * operations);
         this.threads = new Thread[fibers];
@@ -108,7 +108,7 @@ public final class Stress {
         for (int i = 0; i < fibers; i++) {
             int first = i * operations;
             threads[i] = Thread.ofVirtual().unstarted(() -> work(first));
-            magnetar.kernel.fiber.Fibers.adopt(threads[i], world);
+            magnetar.kernel.fiber.Fibers.adopt(threads[i], environment);
         }
         for (Thread t : threads) {
             t.start();

@@ -7,7 +7,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Parked;
 
 /** Helpers of the checks. A check throws an {@code AssertionError} that says what it saw. */
@@ -19,9 +19,10 @@ final class Support {
     }
 
     /**
-     * A world that pauses at switch points now and then, to cause interleavings that are rare on two cores.
+     * An environment that pauses at switch points now and then, to cause interleavings that are rare on two
+     * cores.
      */
-    static final class Noisy extends World {
+    static final class Noisy extends Environment {
         private final int oneIn;
         private final long nanos;
 
@@ -59,18 +60,18 @@ final class Support {
         }
     }
 
-    /** Starts a virtual thread in this world. A failure of the body is printed, and fails the check. */
-    static Thread fiber(World world, Body body) {
-        return start(Thread.ofVirtual().unstarted(() -> guarded(body)), world);
+    /** Starts a virtual thread in this environment. A failure of the body is printed, and fails the check. */
+    static Thread fiber(Environment environment, Body body) {
+        return start(Thread.ofVirtual().unstarted(() -> guarded(body)), environment);
     }
 
-    /** Starts a platform thread in this world. */
-    static Thread platform(World world, Body body) {
-        return start(Thread.ofPlatform().daemon().unstarted(() -> guarded(body)), world);
+    /** Starts a platform thread in this environment. */
+    static Thread platform(Environment environment, Body body) {
+        return start(Thread.ofPlatform().daemon().unstarted(() -> guarded(body)), environment);
     }
 
-    private static Thread start(Thread t, World world) {
-        Fibers.adopt(t, world);
+    private static Thread start(Thread t, Environment environment) {
+        Fibers.adopt(t, environment);
         t.start();
         return t;
     }

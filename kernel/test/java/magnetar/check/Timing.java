@@ -15,7 +15,7 @@ import magnetar.kernel.channel.Callback;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.TimeoutChannel;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Wheel;
@@ -25,27 +25,27 @@ final class Timing {
     private Timing() {}
 
     private static final class Probe extends Timer {
-        final World world;
+        final Environment environment;
         final long due;
         final AtomicLong firedAt = new AtomicLong();
         final CountDownLatch fired;
 
-        Probe(World world, long due, CountDownLatch fired) {
+        Probe(Environment environment, long due, CountDownLatch fired) {
             super(due);
-            this.world = world;
+            this.environment = environment;
             this.due = due;
             this.fired = fired;
         }
 
         @Override
         protected void expire() {
-            firedAt.set(world.nanoTime());
+            firedAt.set(environment.nanoTime());
             fired.countDown();
         }
     }
 
     /** A clock that stands still until it is moved. */
-    static final class Clock extends World {
+    static final class Clock extends Environment {
         private final AtomicLong now = new AtomicLong(System.nanoTime());
 
         @Override
@@ -59,7 +59,7 @@ final class Timing {
             LockSupport.unpark(thread());
         }
 
-        /** The thread of this world's wheel, found by its blocker. */
+        /** The thread of this environment's wheel, found by its blocker. */
         Thread thread() {
             AtomicReference<Thread> found = new AtomicReference<>();
             Support.until("the timer thread sleeps", () -> {
@@ -76,13 +76,13 @@ final class Timing {
 
     /** Hundreds of timers on the real clock: none is early, none is lost. */
     static void neverEarly() throws Exception {
-        Wheel wheel = Wheel.of(World.REAL);
+        Wheel wheel = Wheel.of(Environment.REAL);
         Random chance = new Random(7);
         int n = 400;
         CountDownLatch fired = new CountDownLatch(n);
         List<Probe> probes = new ArrayList<>();
         for (int i = 0; i < n; i++) {
-            probes.add(new Probe(World.REAL, System.nanoTime() + chance.nextInt(300_000_000), fired));
+            probes.add(new Probe(Environment.REAL, System.nanoTime() + chance.nextInt(300_000_000), fired));
             wheel.add(probes.get(i));
         }
         require(fired.await(3, TimeUnit.SECONDS), fired.getCount() + " timers were forgotten");
@@ -93,11 +93,11 @@ final class Timing {
 
     /** A timer due before the one that the thread sleeps for wakes the thread. */
     static void earlierTimer() throws Exception {
-        Wheel wheel = Wheel.of(World.REAL);
-        Probe far = new Probe(World.REAL, System.nanoTime() + 20_000_000_000L, new CountDownLatch(1));
+        Wheel wheel = Wheel.of(Environment.REAL);
+        Probe far = new Probe(Environment.REAL, System.nanoTime() + 20_000_000_000L, new CountDownLatch(1));
         wheel.add(far);
         Support.until("the timer thread sleeps", () -> sleeping(Thread.State.TIMED_WAITING));
-        Probe near = new Probe(World.REAL, System.nanoTime() + 10_000_000, new CountDownLatch(1));
+        Probe near = new Probe(Environment.REAL, System.nanoTime() + 10_000_000, new CountDownLatch(1));
         wheel.add(near);
         require(near.fired.await(3, TimeUnit.SECONDS), "the earlier timer waits for the later one");
         require(wheel.cancel(far) && !wheel.cancel(near), "what has expired cannot be cancelled, what waits can");
@@ -105,7 +105,7 @@ final class Timing {
 
     private static boolean sleeping(Thread.State state) {
         for (Thread t : Thread.getAllStackTraces().keySet()) {
-            if (LockSupport.getBlocker(t) == Wheel.of(World.REAL)) {
+            if (LockSupport.getBlocker(t) == Wheel.of(Environment.REAL)) {
                 return t.getState() == state;
             }
         }
@@ -140,7 +140,7 @@ final class Timing {
         Channel<Integer> c = Channel.rendezvous();
         require(c.receiveWithin(2_000_000) == Port.PENDING, "the time runs out");
         Support.until("the idle timer thread sleeps without limit", () -> sleeping(Thread.State.WAITING));
-        require(Wheel.of(World.REAL).size() == 0, "the wheel is empty");
+        require(Wheel.of(Environment.REAL).size() == 0, "the wheel is empty");
     }
 
     /**
@@ -148,30 +148,30 @@ final class Timing {
      * queued.
      */
     static void released() throws Exception {
-        Wheel wheel = Wheel.of(World.REAL);
+        Wheel wheel = Wheel.of(Environment.REAL);
         Channel<Integer> c = Channel.rendezvous();
-        Thread t = Support.fiber(World.REAL, () -> c.receiveWithin(3600_000_000_000L));
+        Thread t = Support.fiber(Environment.REAL, () -> c.receiveWithin(3600_000_000_000L));
         Support.until("it waits", () -> Support.parked(t) && wheel.size() == 1);
         require(c.send(1), "somebody takes");
         Support.join(t);
         require(wheel.size() == 0, "a served wait left its timer");
         Channel<Object> hour = TimeoutChannel.after(3600_000_000_000L);
         require(wheel.size() == 0, "a timeout channel nobody waits on is held by the wheel");
-        Thread u = Support.fiber(World.REAL, () -> hour.receive());
+        Thread u = Support.fiber(Environment.REAL, () -> hour.receive());
         Support.until("it waits", () -> Support.parked(u) && wheel.size() == 1);
         require(hour.send("early"), "somebody takes");
         Support.join(u);
         require(wheel.size() == 0, "a timeout channel whose taker was served is held by the wheel");
-        Thread v = Support.fiber(World.REAL, () -> require(TimeoutChannel.after(2_000_000).receive() == null, "it closes"));
+        Thread v = Support.fiber(Environment.REAL, () -> require(TimeoutChannel.after(2_000_000).receive() == null, "it closes"));
         Support.join(v);
     }
 
     /** One waiter leaves a timeout channel while another arrives. The one that stays has its timer. */
     static void sharedTimeout() throws Exception {
         Channel<Object> hour = TimeoutChannel.after(3600_000_000_000L);
-        Wheel wheel = Wheel.of(World.REAL);
+        Wheel wheel = Wheel.of(Environment.REAL);
         Claims.Meeting barrier = new Claims.Meeting();
-        Thread other = Support.platform(World.REAL, () -> {
+        Thread other = Support.platform(Environment.REAL, () -> {
             for (int i = 0; barrier.more(i); i++) {
                 hour.take(new Foreign(r -> {})); // the one that leaves, because the first is served first
                 barrier.await();
@@ -180,7 +180,7 @@ final class Timing {
                 barrier.await();
             }
         });
-        Support.join(Support.platform(World.REAL, () -> {
+        Support.join(Support.platform(Environment.REAL, () -> {
             for (int i = 0; barrier.more(i); i++) {
                 barrier.await();
                 for (int n = i % 64; n > 0; n--) {
@@ -200,7 +200,7 @@ final class Timing {
     /** A wait that is longer than the clock can count does not end. */
     static void durations() throws Exception {
         Channel<Integer> c = Channel.rendezvous();
-        Thread t = Support.fiber(World.REAL, () -> c.receiveWithin(Long.MAX_VALUE - 1));
+        Thread t = Support.fiber(Environment.REAL, () -> c.receiveWithin(Long.MAX_VALUE - 1));
         Support.until("it waits", () -> Support.parked(t) || !t.isAlive());
         require(t.isAlive(), "a wait of 292 years was over at once");
         c.close();

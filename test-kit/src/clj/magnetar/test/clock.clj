@@ -1,5 +1,5 @@
 (ns magnetar.test.clock
-  "A world whose clock a test moves: time passes when all of its fibers wait, and then at once."
+  "An environment whose clock a test moves: time passes when all of its fibers wait, and then at once."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -10,7 +10,7 @@
    (java.util.concurrent ConcurrentLinkedQueue)
    (java.util.concurrent.atomic AtomicLong)
    (java.util.concurrent.locks LockSupport)
-   (magnetar.kernel.fiber Fiber Fibers Fibers$Hold World)
+   (magnetar.kernel.fiber Fiber Fibers Fibers$Hold Environment)
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.park Parked)
    (magnetar.kernel.time Wheel)))
@@ -22,11 +22,11 @@
 ;; A turn of the wheel looks at the clock once or twice. The first looks may belong to a turn that began before the clock was moved.
 (def ^:private looks 5)
 
-(defn- world
-  "A world; `turns` counts how often its wheel has looked at the clock, and `wheel` is then the wheel's thread; `threads` are the threads of
+(defn- environment
+  "An environment; `turns` counts how often its wheel has looked at the clock, and `wheel` is then the wheel's thread; `threads` are the threads of
   its fibers: a fiber leaves the kernel's list before its very last acts, which wake others."
-  ^World [^AtomicLong clock ^AtomicLong turns wheel ^Queue threads]
-  (proxy [World] []
+  ^Environment [^AtomicLong clock ^AtomicLong turns wheel ^Queue threads]
+  (proxy [Environment] []
     (nanoTime []
       (when (Wheel/isTimerThread)
         (deliver wheel (Thread/currentThread))
@@ -64,8 +64,8 @@
 
 (defn- pass-time
   "Moves the clock to the next timer, without one by a millisecond, and returns when the wheel has woken whom that concerns."
-  [^World world ^AtomicLong clock ^AtomicLong turns wheel]
-  (let [next (.nextNanos (Wheel/of world))
+  [^Environment environment ^AtomicLong clock ^AtomicLong turns wheel]
+  (let [next (.nextNanos (Wheel/of environment))
         timers? (< next Long/MAX_VALUE)
         enough (+ looks (.get turns))]
     (.set clock (if timers? (max next (.get clock)) (+ (long tick) (.get clock))))
@@ -74,12 +74,12 @@
       (Thread/yield))))
 
 (defn- run-in
-  "Calls f on a fiber of the world; returns a promise of its outcome."
-  [world f]
+  "Calls f on a fiber of the environment; returns a promise of its outcome."
+  [environment f]
   (let [outcome (promise)
         body (bound-fn* #(deliver outcome (try {:value (f)} (catch Throwable e {:error e}))))
         starter (Thread. #(Fibers/start "simulated" Fibers$Hold/STRONG ^Runnable body))]
-    (Fibers/adopt starter world)
+    (Fibers/adopt starter environment)
     (.start starter)
     (.join starter)
     outcome))
@@ -104,33 +104,33 @@
 
 (defn- move-clock
   "Lets time pass until there is an outcome, or patience is over."
-  [world clock turns wheel threads outcome]
+  [environment clock turns wheel threads outcome]
   (let [deadline (+ (System/nanoTime) (long longest-nanos))]
     (while (and (not (realized? outcome)) (< (System/nanoTime) deadline))
       (if (all-wait? threads)
-        (pass-time world clock turns wheel)
+        (pass-time environment clock turns wheel)
         (Thread/yield)))))
 
 (defn virtual?
-  "True on a fiber of a world whose clock a test moves."
+  "True on a fiber of an environment whose clock a test moves."
   []
-  (not (identical? World/REAL (.world (Fiber/current)))))
+  (not (identical? Environment/REAL (.environment (Fiber/current)))))
 
 (defn simulated*
-  "Calls f in a world of its own; see `simulated`."
+  "Calls f in an environment of its own; see `simulated`."
   [f]
   (let [clock (AtomicLong.)
         turns (AtomicLong.)
         wheel (promise)
         threads (ConcurrentLinkedQueue.)
-        world (world clock turns wheel threads)
-        outcome (run-in world f)]
+        environment (environment clock turns wheel threads)
+        outcome (run-in environment f)]
     (try
-      (move-clock world clock turns wheel threads outcome)
+      (move-clock environment clock turns wheel threads outcome)
       (value-of outcome threads)
-      (finally (.end (Wheel/of world))))))
+      (finally (.end (Wheel/of environment))))))
 
 (defn now
   "Milliseconds of the simulated time that have passed."
   []
-  (quot (.nanoTime (.world (Fiber/current))) tick))
+  (quot (.nanoTime (.environment (Fiber/current))) tick))

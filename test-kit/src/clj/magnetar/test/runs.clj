@@ -109,7 +109,7 @@
     (throw (errors/illegal-state reason message {}))))
 
 (defn refuse-nested
-  "Refuses a world in a simulation."
+  "Refuses an environment in a simulation."
   []
   (refuse (Simulation/isInside) :magnetar.test/nested "A simulation cannot be run inside of another one: `simulate`, `check` and `with-virtual-clock` stand around it."))
 

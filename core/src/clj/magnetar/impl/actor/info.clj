@@ -3,7 +3,7 @@
   {:no-doc true}
   (:require
    [clojure.main :as main]
-   [magnetar.impl.actor.language]
+   [magnetar.impl.actor.codec]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions])

@@ -2,7 +2,7 @@
   "What the macro `receive` expands to: a matcher, one wait, and the bodies after it."
   {:no-doc true}
   (:require
-   [magnetar.impl.actor.language]
+   [magnetar.impl.actor.codec]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.match.clauses :as clauses]

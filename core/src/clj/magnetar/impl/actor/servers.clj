@@ -3,7 +3,7 @@
   {:no-doc true}
   (:require
    [magnetar.impl.actor.address :as address]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.reasons :as reasons]
@@ -23,7 +23,7 @@
   "Throws that this is no address of a server."
   [operation x]
   (arguments/misuse :magnetar/bad-address
-                    (if (language/of-error? x)
+                    (if (codec/of-error? x)
                       (str "`" (called operation) "` got no server but the reason of a start that failed: " (reasons/text x)
                            ". Look first at what the start returns, [:ok pid] or [:error reason].")
                       (str "`" (called operation) "` wants a server as a pid, a name, [name node], [:global name] or "

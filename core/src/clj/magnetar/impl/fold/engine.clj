@@ -2,13 +2,13 @@
   "Reduces the chunks of a source in parallel and combines their results in order."
   {:no-doc true}
   (:require
+   [magnetar.impl.environment :as environment]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.fold.checks :as checks]
    [magnetar.impl.fold.chunks]
    [magnetar.impl.fold.owned :as owned]
-   [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds])
+   [magnetar.impl.runtime])
   (:import
    (java.util HashMap)
    (java.util.concurrent.atomic AtomicLong AtomicLongArray AtomicReferenceArray)
@@ -40,7 +40,7 @@
 
 (defn- dismiss [^Run run ^long worker]
   (when-some [^Fiber fiber (.get ^AtomicReferenceArray (.-workers run) worker)]
-    (.doom fiber (Cause$Cancel. "the fold has its answer"))))
+    (.cancel fiber (Cause$Cancel. "the fold has its answer"))))
 
 (defn- end-at
   "Makes the chunk the last one. A worker writes `current` before it reads `limit`, and here it is the other way round, so that one of
@@ -70,7 +70,7 @@
   (try
     (combine run a b)
     (catch Throwable e
-      (if (.isDoomed (Fiber/current)) (throw e) (combine-failed run e)))))
+      (if (.isCancelled (Fiber/current)) (throw e) (combine-failed run e)))))
 
 (defn- node-key [^long level ^long number]
   (bit-or (bit-shift-left level 56) number))
@@ -123,10 +123,10 @@
 
 ;; In a simulation no time passes while a chunk is reduced: others are fetched at the first look round, or they would never be.
 (defn- clock ^long []
-  (.nanoTime (.world (Fiber/current))))
+  (.nanoTime (.environment (Fiber/current))))
 
 (defn- patience ^long []
-  (if (worlds/simulated?) -1 patience-nanos))
+  (if (environment/simulated?) -1 patience-nanos))
 
 ;; A yield does not let those pass who were made runnable from outside the carrier; a park of a nanosecond does (docs/decisions/0004).
 (defn- let-others-run [^long yields]
@@ -203,7 +203,7 @@
   (try
     (reduce-slice run pace chunk xs acc)
     (catch Throwable e
-      (when (.isDoomed (Fiber/current)) (throw e))
+      (when (.isCancelled (Fiber/current)) (throw e))
       (let [i (.index pace)]
         (reduced (Outcome. nil (owned/failed-at :magnetar/fold-failed (.-site run) (.position chunk i) (aget xs i) e)))))))
 
@@ -211,7 +211,7 @@
   (try
     (.slice chunk)
     (catch Throwable e
-      (when (or (.isDoomed (Fiber/current)) (instance? InterruptedException e)) (throw e))
+      (when (or (.isCancelled (Fiber/current)) (instance? InterruptedException e)) (throw e))
       (let [position (.position chunk -1)]
         (Outcome. nil (errors/failure (str "The " (.-site run) " failed as it read the collection at position " position ": "
                                         (or (ex-message e) (class e)))

@@ -41,7 +41,7 @@
       (f scope)
       (.join scope)
       (catch Throwable e
-        (when-not (or @failure (.isDoomed (Fiber/current))) (throw e)))
+        (when-not (or @failure (.isCancelled (Fiber/current))) (throw e)))
       (finally (.close scope)))
     (.check (Fiber/current))
     (when-some [e @failure] (throw e))))

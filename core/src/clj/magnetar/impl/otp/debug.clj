@@ -2,13 +2,13 @@
   "What every process of OTP answers to `magnetar.sys`: messages [:magnetar/system from request]."
   {:no-doc true}
   (:require
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.actor.receive :refer [receive]]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.environment :as environment]
    [magnetar.impl.otp.reply :refer [reply]]
    [magnetar.impl.runtime]
-   [magnetar.impl.versions :as versions]
-   [magnetar.impl.worlds :as worlds])
+   [magnetar.impl.versions :as versions])
   (:import
    (magnetar.kernel.process Hosting LocalProcess)))
 
@@ -21,7 +21,7 @@
     [:ok (f)]
     (catch Throwable t
       (if (and (.isAlive (.pid (LocalProcess/current))) (not (Hosting/isContinue t)))
-        [:error (language/reason t)]
+        [:error (codec/reason t)]
         (throw t)))))
 
 ;; ---- debugging: nil, or a map of what is on
@@ -39,7 +39,7 @@
     {:size size :events (if (< (long size) (count events)) (pop events) events)}))
 
 (defn- show [who event]
-  (println "*DBG*" (language/text who) (language/text event)))
+  (println "*DBG*" (codec/text who) (codec/text event)))
 
 (defn- tell-installed [installed who event]
   (reduce-kv (fn [left id [f state]]
@@ -62,9 +62,9 @@
 
 (defn- statistics [debug what]
   (case what
-    true [:ok (assoc debug :statistics {:start-time (worlds/date) :messages-in 0 :messages-out 0})]
+    true [:ok (assoc debug :statistics {:start-time (environment/date) :messages-in 0 :messages-out 0})]
     false [:ok (dissoc debug :statistics)]
-    :get [[:ok (if-some [known (:statistics debug)] (assoc known :current-time (worlds/date)) :no-statistics)] debug]))
+    :get [[:ok (if-some [known (:statistics debug)] (assoc known :current-time (environment/date)) :no-statistics)] debug]))
 
 (defn- log [debug what]
   (case what
@@ -114,7 +114,7 @@
 ;; ---- requests
 
 (defn- unknown [request]
-  [:error [:unknown-system-msg (language/plain request)]])
+  [:error [:unknown-system-msg (codec/plain request)]])
 
 (defn- on-state
   "[answer state] of a request about the state."

@@ -5,8 +5,8 @@
   gen-statem are kinds."
   {:no-doc true}
   (:require
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.actor.current :refer [pdict perase pput self]]
-   [magnetar.impl.actor.language :as language]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.otp.behaviour :as behaviour]
@@ -93,12 +93,12 @@
 (defn- note-place
   "Keeps where the error was thrown, which its reason does not say, for the report of the crash."
   [t reason]
-  (pput ::place [reason (language/frames t)]))
+  (pput ::place [reason (codec/frames t)]))
 
 (defn- reason-of
   "The reason of a callback that threw this."
   [behaviour t]
-  (let [reason (language/reason t)
+  (let [reason (codec/reason t)
         sentence (behaviour/wrong-arity behaviour t)]
     (cond-> reason sentence (assoc-in [0 :message] sentence))))
 
@@ -138,7 +138,7 @@
   (if-some [hide (behaviour/callback behaviour :format-status)]
     (try
       (let [shown (hide status)]
-        (if (map? shown) shown (hidden status (str "returned " (language/text shown) ", which is no map."))))
+        (if (map? shown) shown (hidden status (str "returned " (codec/text shown) ", which is no map."))))
       (catch Throwable t
         (if (proc-lib/failed-here? t)
           (hidden status (str "failed: " (ex-message t)))
@@ -150,7 +150,7 @@
   [reason]
   (let [[noted place] (perase ::place)]
     (cond
-      (language/of-error? reason) (peek reason)
+      (codec/of-error? reason) (peek reason)
       (= noted reason) place)))
 
 (defn report-crash
@@ -161,12 +161,12 @@
     (report/crash (merge {:pid (self)
                           :name (.-who server)
                           :behaviour (.-label behaviour)
-                          :reason (language/plain (:reason shown))
-                          :last-message (language/plain (:message shown))
-                          :log (language/plain (:log shown))
+                          :reason (codec/plain (:reason shown))
+                          :last-message (codec/plain (:message shown))
+                          :log (codec/plain (:log shown))
                           :ancestors (proc-lib/ancestors)
                           :frames (frames (:reason shown))}
-                         (update-vals (select-keys shown (keys parts)) language/plain)))))
+                         (update-vals (select-keys shown (keys parts)) codec/plain)))))
 
 (defn clean-up
   "Calls terminate with the arguments; the reason to exit for, which is its own if it fails."
@@ -180,7 +180,7 @@
   "Reports a message that no callback wanted."
   [^Server server message]
   (report/tell {:event :unexpected-message :level :warning :pid (self) :name (.-who server)
-                :behaviour (label server) :message (language/plain message)}))
+                :behaviour (label server) :message (codec/plain message)}))
 
 ;; ---- messages of sys
 

@@ -4,7 +4,7 @@
   (:refer-clojure :exclude [cast])
   (:require
    [clojure.main :as main]
-   [magnetar.impl.actor.language :as language]
+   [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.actor.monitors :as monitors]
    [magnetar.impl.actor.send :refer [!]]
    [magnetar.impl.actor.servers :as servers]
@@ -36,7 +36,7 @@
 
 (defn- carries? ^Predicate [ref]
   (reify Predicate
-    (test [_ message] (language/request? ref message))))
+    (test [_ message] (codec/request? ref message))))
 
 (defn- held
   "What the server has in its hands."
@@ -54,7 +54,7 @@
           held (held process)
           suspended (or (.suspended info) (identical? host/suspended held))]
       {:blocked-in (when (and held (not suspended)) (place-of (.thread info)))
-       :handling (when-not suspended (some-> held language/plain))
+       :handling (when-not suspended (some-> held codec/plain))
        :handles-this (.test (carries? ref) held)
        :suspended suspended
        :mailbox (.messages info)
@@ -63,9 +63,9 @@
 (defn- in-words [message]
   (let [[word a b] (when (vector? message) message)]
     (case word
-      :magnetar/call (str "the call " (language/text b) " of " (first a))
-      :magnetar/cast (str "the cast " (language/text a))
-      (str "the message " (language/text message)))))
+      :magnetar/call (str "the call " (codec/text b) " of " (first a))
+      :magnetar/cast (str "the cast " (codec/text a))
+      (str "the message " (codec/text message)))))
 
 (defn- how-many [n]
   (case (long n) 0 "no message is", 1 "one message is", (str n " messages are")))

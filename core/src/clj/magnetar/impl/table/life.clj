@@ -8,11 +8,11 @@
   (:require
    [magnetar.impl.actor.owned :as owned]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.environment :as environment]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
    [magnetar.impl.table.store :as store]
-   [magnetar.impl.transactions :as transactions]
-   [magnetar.impl.worlds :as worlds])
+   [magnetar.impl.transactions :as transactions])
   (:import
    (java.util.concurrent.atomic AtomicReference)
    (magnetar.impl.table.store Store)
@@ -51,7 +51,7 @@
 (defonce ^:private real-names (atom {}))
 
 (defn- names []
-  (worlds/of-world real-names ::names {}))
+  (environment/local real-names ::names {}))
 
 (defn named
   "The table of that name, or nil."

@@ -16,7 +16,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.report.Failures;
 import org.junit.jupiter.api.Test;
 
@@ -24,8 +24,8 @@ class WheelTest {
     private static final long MS = 1_000_000;
     private static final long SPAN = 1L << 36; // in ticks
 
-    /** A world whose clock stands still until it is moved. */
-    private static final class Clock extends World {
+    /** An environment whose clock stands still until it is moved. */
+    private static final class Clock extends Environment {
         private final boolean movesTimers;
         private volatile long now;
 
@@ -81,7 +81,7 @@ class WheelTest {
     }
 
     @Test
-    void aWorldHasOneWheel() {
+    void anEnvironmentHasOneWheel() {
         assertSame(wheel, Wheel.of(clock));
         assertNotSame(wheel, Wheel.of(new Clock(0, true)));
     }
@@ -465,10 +465,10 @@ class WheelTest {
 
     @Test
     void theThreadSleepsAsLongAsTheRealClockSays() {
-        World world = new World() {};
-        Wheel threaded = Wheel.of(world);
+        Environment environment = new Environment() {};
+        Wheel threaded = Wheel.of(environment);
         CountDownLatch expired = new CountDownLatch(1);
-        threaded.add(new Probe(world.nanoTime() + 3 * MS, p -> expired.countDown()));
+        threaded.add(new Probe(environment.nanoTime() + 3 * MS, p -> expired.countDown()));
         await(expired);
         threaded.end();
     }
@@ -492,7 +492,7 @@ class WheelTest {
     @Test
     void theThreadSurvivesAClockThatThrows() {
         CountDownLatch thrown = new CountDownLatch(1);
-        World world = new World() {
+        Environment environment = new Environment() {
             private int looks;
 
             @Override
@@ -504,16 +504,16 @@ class WheelTest {
                 return super.nanoTime();
             }
         };
-        Wheel threaded = Wheel.of(world);
+        Wheel threaded = Wheel.of(environment);
         CountDownLatch expired = new CountDownLatch(1);
-        threaded.add(new Probe(world.nanoTime(), p -> expired.countDown()));
+        threaded.add(new Probe(environment.nanoTime(), p -> expired.countDown()));
         await(thrown);
         await(expired);
         threaded.end();
     }
 
     @Test
-    void aSimulatedWorldHasNoThread() {
+    void aSimulatedEnvironmentHasNoThread() {
         add(MS);
         clock.now += MS;
         LockSupport.parkNanos(MS);

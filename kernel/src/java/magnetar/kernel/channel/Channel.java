@@ -143,7 +143,10 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return (T) receiveWithin(Durations.INFINITE);
     }
 
-    /** Like {@link #send}, but waits for at most {@code nanos}, then returns {@link Port#PENDING}; 0 never waits. */
+    /**
+     * Like {@link #send}, but waits for at most {@code nanos}, then returns {@link Port#PENDING}; 0 never
+     * waits.
+     */
     public final Object sendWithin(Object value, long nanos) throws InterruptedException {
         requireValue(value);
         Fiber fiber = Fiber.current();
@@ -152,7 +155,10 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_PUT, value, nanos);
     }
 
-    /** Like {@link #receive}, but waits for at most {@code nanos}, then returns {@link Port#PENDING}; 0 never waits. */
+    /**
+     * Like {@link #receive}, but waits for at most {@code nanos}, then returns {@link Port#PENDING}; 0 never
+     * waits.
+     */
     public final Object receiveWithin(long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
@@ -177,7 +183,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
         boolean completed = false;
         try {
-            completed = nanos == Durations.INFINITE ? waiter.await() : Waits.await(fiber.world(), waiter, nanos);
+            completed = nanos == Durations.INFINITE ? waiter.await() : Waits.await(fiber.environment(), waiter, nanos);
         } finally {
             if (!completed) {
                 remove(node);
@@ -188,14 +194,20 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     // ---------------------------------------------------------------- operations that do not wait
 
-    /** Puts a value if that is possible now: true if accepted, false if closed, {@link Port#PENDING} if it would wait. */
+    /**
+     * Puts a value if that is possible now: true if accepted, false if closed, {@link Port#PENDING} if it
+     * would wait.
+     */
     public final Object offer(Object value) {
         requireValue(value);
         Fiber.current().enter();
         return putNow(value, null, null);
     }
 
-    /** Takes a value if there is one now: the value, null if closed and drained, {@link Port#PENDING} if it would wait. */
+    /**
+     * Takes a value if there is one now: the value, null if closed and drained, {@link Port#PENDING} if it
+     * would wait.
+     */
     public final Object poll() {
         Fiber.current().enter();
         return takeNow(null, null);
@@ -221,7 +233,9 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return r != PENDING ? r : putNow(value, null, new Node(callback, 0, value));
     }
 
-    /** Takes a value now, or queues the callback: the value, null if closed, {@link Port#PENDING} if queued. */
+    /**
+     * Takes a value now, or queues the callback: the value, null if closed, {@link Port#PENDING} if queued.
+     */
     public final Object take(Callback callback) {
         Fiber.current().enter();
         Object r = takeNow(null, null);

@@ -1,7 +1,7 @@
 package magnetar.kernel.channel;
 
 import java.util.Objects;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 
 /**
  * Makes all channels of this JVM. A library can replace the usual maker if its programs ask for the class of
@@ -14,8 +14,8 @@ public interface ChannelMaker {
     /** A channel with this buffer and transform. */
     <T> Channel<T> transforming(Buffer buffer, Transform transform);
 
-    /** A channel that closes at this instant of the world's clock. */
-    Channel<Object> timeout(World world, long dueNanos);
+    /** A channel that closes at this instant of the environment's clock. */
+    Channel<Object> timeout(Environment environment, long dueNanos);
 
     /** The maker in use. */
     static ChannelMaker current() {

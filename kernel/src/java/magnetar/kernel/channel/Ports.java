@@ -119,14 +119,16 @@ public final class Ports {
         if (r != Port.PENDING || nanos <= 0) {
             return r;
         }
-        return Waits.await(fiber.world(), waiter, nanos) ? waiter.result() : Port.PENDING;
+        return Waits.await(fiber.environment(), waiter, nanos) ? waiter.result() : Port.PENDING;
     }
 
     private static Object start(Object port, Object item, Handler handler) {
         return item == null ? ((ReadPort) port).take(handler) : ((WritePort) port).put(item, handler);
     }
 
-    /** Takes a value now, or queues the callback: the value, null if closed, {@link Port#PENDING} if queued. */
+    /**
+     * Takes a value now, or queues the callback: the value, null if closed, {@link Port#PENDING} if queued.
+     */
     public static Object take(ReadPort port, Callback callback) {
         return port instanceof Channel<?> c ? c.take(callback) : port.take(new NodeHandler(new Node(callback, 0, null)));
     }

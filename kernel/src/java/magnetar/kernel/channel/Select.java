@@ -97,7 +97,10 @@ public final class Select {
         return new Select(Arrays.copyOf(operations, operations.length, Object[].class));
     }
 
-    /** A select over these clauses, as core.async writes them: a port to take from, or a list of a port and the value to put on it. */
+    /**
+     * A select over these clauses, as core.async writes them: a port to take from, or a list of a port and
+     * the value to put on it.
+     */
     public static Select over(List<?> clauses) {
         Object[] branches = new Object[clauses.size()];
         for (int i = 0; i < branches.length; i++) {
@@ -248,7 +251,7 @@ public final class Select {
             if (now != null || isBesideReady(waiter)) {
                 return now == null ? BESIDE : now;
             }
-            boolean completed = Waits.await(fiber.world(), waiter, nanos);
+            boolean completed = Waits.await(fiber.environment(), waiter, nanos);
             winner = completed && waiter.source() instanceof Node n ? n : null;
             return winner != null ? new Chosen(winner.index, waiter.result()) : completed ? BESIDE : null;
         } finally {

@@ -2,7 +2,7 @@ package magnetar.kernel.channel;
 
 import java.util.function.BooleanSupplier;
 import magnetar.kernel.fiber.Fiber;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Wheel;
@@ -23,23 +23,23 @@ import magnetar.kernel.time.Wheel;
 public class TimeoutChannel extends Channel<Object> {
     private static final long NOW = Long.MIN_VALUE;
 
-    private final World world;
+    private final Environment environment;
     private final long dueNanos;
 
     // Written under the monitor, read by any thread.
     private volatile Closing closing;
 
     /** For a {@link ChannelMaker}. Programs use {@link #after}. */
-    protected TimeoutChannel(World world, long dueNanos) {
+    protected TimeoutChannel(Environment environment, long dueNanos) {
         super(null, false);
-        this.world = world;
+        this.environment = environment;
         this.dueNanos = dueNanos;
     }
 
     /** A channel that closes after so many nanoseconds; at once for zero or less. */
     public static Channel<Object> after(long nanos) {
-        World world = Fiber.current().world();
-        return ChannelMaker.current().timeout(world, nanos <= 0 ? NOW : Durations.deadline(world.nanoTime(), nanos));
+        Environment environment = Fiber.current().environment();
+        return ChannelMaker.current().timeout(environment, nanos <= 0 ? NOW : Durations.deadline(environment.nanoTime(), nanos));
     }
 
     @Override
@@ -56,7 +56,7 @@ public class TimeoutChannel extends Channel<Object> {
     }
 
     private boolean isDue() {
-        return dueNanos == NOW || dueNanos != Durations.INFINITE && world.nanoTime() - dueNanos >= 0;
+        return dueNanos == NOW || dueNanos != Durations.INFINITE && environment.nanoTime() - dueNanos >= 0;
     }
 
     @Override
@@ -77,9 +77,9 @@ public class TimeoutChannel extends Channel<Object> {
         for (boolean awaited = underLock(question); awaited != (closing != null); awaited = underLock(question)) {
             if (awaited) {
                 closing = new Closing();
-                Wheel.of(world).add(closing);
+                Wheel.of(environment).add(closing);
             } else {
-                Wheel.of(world).cancel(closing);
+                Wheel.of(environment).cancel(closing);
                 closing = null;
             }
         }

@@ -1,6 +1,6 @@
 package magnetar.kernel.channel;
 
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 
 /** Makes the kernel's own channels; also keeps the maker that is in use. */
 final class UsualMaker implements ChannelMaker {
@@ -20,7 +20,7 @@ final class UsualMaker implements ChannelMaker {
     }
 
     @Override
-    public Channel<Object> timeout(World world, long dueNanos) {
-        return new TimeoutChannel(world, dueNanos);
+    public Channel<Object> timeout(Environment environment, long dueNanos) {
+        return new TimeoutChannel(environment, dueNanos);
     }
 }

@@ -4,17 +4,17 @@ import java.util.function.Function;
 import magnetar.kernel.report.Unwinding;
 
 /**
- * Thrown by every kernel operation in a process that has to exit. An {@code Error} without a stack: it is not a failure to
- * report, and {@code (catch Exception ..)} does not swallow it.
+ * Thrown by every kernel operation in a process that has to exit. An {@code Error} without a stack: it is not
+ * a failure to report, and {@code (catch Exception ..)} does not swallow it.
  *
  * <p>The reason may be infinite, or fail to print. So it is printed only when the message is asked for, and
- * only as far as {@link #setWords} bounds it.
+ * only as far as {@link #setText} bounds it.
  */
 public final class Exit extends Unwinding {
     private static final long serialVersionUID = 1L;
 
     // Set or read by any thread.
-    private static volatile Function<Object, String> words = String::valueOf;
+    private static volatile Function<Object, String> toText = String::valueOf;
 
     private final transient Object reason;
 
@@ -24,14 +24,14 @@ public final class Exit extends Unwinding {
     }
 
     /** Sets the function that prints a reason as text of bounded length, here and in {@link Cancelled}. */
-    public static void setWords(Function<Object, String> next) {
-        words = next;
+    public static void setText(Function<Object, String> next) {
+        toText = next;
     }
 
     /** The value as text. Throws nothing except for lack of memory. */
     static String say(Object value) {
         try {
-            return words.apply(value);
+            return toText.apply(value);
         } catch (Exception | StackOverflowError unspeakable) {
             return "(" + value.getClass().getName() + ", which does not print)";
         }

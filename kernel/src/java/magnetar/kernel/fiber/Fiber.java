@@ -12,7 +12,7 @@ import magnetar.kernel.sched.Schedulable;
 import magnetar.kernel.sched.Ticker;
 
 /**
- * The kernel's record of one thread: its world, its cause to end, its budget, its random numbers.
+ * The kernel's record of one thread: its environment, its cause to end, its budget, its random numbers.
  *
  * <p>Invariants:
  * <ol>
@@ -50,7 +50,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         }
     }
 
-    private final World world;
+    private final Environment environment;
 
     // Set or read by any thread.
     private volatile Cause cause;
@@ -68,10 +68,10 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     private Object home;
 
     // The rest is only accessed by the owner thread.
-    private Region region;
+    private CancellationScope innermost;
     private short budget = BUDGET;
     private int shields;
-    private Region masked; // by the innermost shield: this region and its outer ones
+    private CancellationScope masked; // by the innermost shield: this scope and its outer ones
     private boolean interruptLater;
     private byte yields;
     private short parks; // since the ticker was reminded
@@ -83,10 +83,10 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     private ArrayDeque<Runnable> later;
     private WeakReference<Object[]> copied; // the source of a copy, and the copy
 
-    Fiber(Thread thread, World world) {
+    Fiber(Thread thread, Environment environment) {
         super(thread, Fibers.COLLECTED);
-        this.world = world;
-        this.random = world.seed() | 1;
+        this.environment = environment;
+        this.random = environment.seed() | 1;
     }
 
     /** Takes the context of the fiber that starts this one, and the scope that owns it. */
@@ -111,14 +111,14 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         if (f == null) {
             // A thread without a handler of its own was not started here.
             f = set instanceof ThreadGroup ? null : Fibers.find(t);
-            SLOW.set(f == null ? f = new Fiber(t, World.REAL) : f);
+            SLOW.set(f == null ? f = new Fiber(t, Environment.REAL) : f);
         }
         return f;
     }
 
     /** The clock, random source and scheduler of this fiber. */
-    public World world() {
-        return world;
+    public Environment environment() {
+        return environment;
     }
 
     /**
@@ -154,42 +154,42 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         return home;
     }
 
-    /** The innermost region of this fiber, which is the current one; or null. */
-    public Region region() {
-        return region;
+    /** The innermost cancellation scope of this fiber, which is the current one; or null. */
+    public CancellationScope cancellationScope() {
+        return innermost;
     }
 
-    /** True if a shield masks the own cause of this fiber and all the regions that it is in. */
+    /** True if a shield masks the own cause of this fiber and all the cancellation scopes that it is in. */
     public boolean isShielded() {
-        return shields > 0 && region == masked;
+        return shields > 0 && innermost == masked;
     }
 
-    /** Enters a region. */
-    public void enterRegion(Region inner) {
-        inner.outer = region;
+    /** Enters a cancellation scope. */
+    public void enter(CancellationScope inner) {
+        inner.outer = innermost;
         inner.fiber = this;
-        region = inner;
+        innermost = inner;
     }
 
-    /** Leaves the innermost region, and withdraws the interrupt that came with its cause. */
-    public void leaveRegion() {
-        boolean doomed = region.cause() != null;
-        region = region.outer;
-        if (doomed && !isDoomed()) {
+    /** Leaves the innermost cancellation scope, and withdraws the interrupt that came with its cause. */
+    public void leave() {
+        boolean cancelled = innermost.cause() != null;
+        innermost = innermost.outer;
+        if (cancelled && !isCancelled()) {
             boolean interrupted = Thread.interrupted();
             interruptLater = anyCause() != null && (interruptLater || interrupted);
         }
     }
 
-    /** Leaves the innermost region. It is vacant until a fiber enters it again. */
-    public void vacateRegion() {
-        Region left = region;
-        leaveRegion();
+    /** Leaves the innermost cancellation scope. It is vacant until a fiber enters it again. */
+    public void vacate() {
+        CancellationScope left = innermost;
+        leave();
         left.fiber = null;
     }
 
-    private Cause regionCause(Region end) {
-        for (Region r = region; r != end; r = r.outer) {
+    private Cause causeWithin(CancellationScope end) {
+        for (CancellationScope r = innermost; r != end; r = r.outer) {
             if (r.cause() != null) {
                 return r.cause();
             }
@@ -203,26 +203,26 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     }
 
     /**
-     * Why the current fiber has to end its present work: its own cause, or the cause of a region that it is
-     * in.
+     * Why the current fiber has to end its present work: its own cause, or the cause of a cancellation scope
+     * that it is in.
      */
     private Cause anyCause() {
-        return cause != null ? cause : region == null ? null : regionCause(null);
+        return cause != null ? cause : innermost == null ? null : causeWithin(null);
     }
 
     /**
-     * The same, except what a shield masks: the fiber's own cause, and the causes of regions entered before
-     * the shield.
+     * The same, except what a shield masks: the fiber's own cause, and the causes of cancellation scopes
+     * entered before the shield.
      */
     private Cause openCause() {
-        return shields == 0 ? anyCause() : regionCause(masked);
+        return shields == 0 ? anyCause() : causeWithin(masked);
     }
 
     /**
      * Gives the fiber a cause to end, then interrupts it. Returns false, and ignores the cause, if there is
      * one already and this is not a kill.
      */
-    public boolean doom(Cause why) {
+    public boolean cancel(Cause why) {
         if (Fault.INTERRUPT_COMES_BEFORE_CAUSE.isPlanted()) {
             get().interrupt();
         }
@@ -249,7 +249,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     }
 
     /** True if the next kernel operation throws. */
-    public boolean isDoomed() {
+    public boolean isCancelled() {
         return openCause() != null;
     }
 
@@ -262,12 +262,12 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     }
 
     /**
-     * Runs the clean-up with the cause masked and its interrupt deferred. A region that the clean-up enters
-     * can still be cancelled, so a scope of its own can limit the clean-up.
+     * Runs the clean-up with the cause masked and its interrupt deferred. A cancellation scope that the
+     * clean-up enters can still be cancelled, so a scope of its own can limit the clean-up.
      */
     public void shield(Runnable cleanUp) {
-        Region before = masked;
-        masked = region;
+        CancellationScope before = masked;
+        masked = innermost;
         shields++;
         if (anyCause() != null && Thread.interrupted()) {
             interruptLater = true;
@@ -277,7 +277,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         } finally {
             shields--;
             masked = before;
-            if (interruptLater && (shields == 0 || isDoomed())) {
+            if (interruptLater && (shields == 0 || isCancelled())) {
                 interruptLater = false;
                 Thread.currentThread().interrupt();
             }
@@ -313,7 +313,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
             budget = BUDGET;
             letOthersRun();
         }
-        if (late && world == World.REAL && Thread.currentThread().isVirtual()) { // a simulation must repeat
+        if (late && environment == Environment.REAL && Thread.currentThread().isVirtual()) { // a simulation must repeat
             Spin.stepAside();
         }
     }
@@ -356,10 +356,10 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         return parks % LOOK == 0;
     }
 
-    /** An id that no other waiter of this world has. */
+    /** An id that no other waiter of this environment has. */
     public long nextId() {
         if (nextId % ID_BLOCK == 0) { // a block begins at a multiple of its size
-            nextId = world.reserveIds(ID_BLOCK);
+            nextId = environment.reserveIds(ID_BLOCK);
         }
         return nextId++;
     }
@@ -369,7 +369,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         return nextId;
     }
 
-    /** A random number below the bound; from the seed in a simulated world. */
+    /** A random number below the bound; from the seed in a simulated environment. */
     public int random(int bound) {
         random ^= random << 13;
         random ^= random >>> 7;

@@ -49,12 +49,12 @@ public final class Fibers {
         WEAK
     }
 
-    /** Starts a fiber in the world of the current one. */
+    /** Starts a fiber in the environment of the current one. */
     public static Fiber start(String name, Hold hold, Runnable body) {
         return start(name, hold, FiberBody.of(body));
     }
 
-    /** Starts a fiber in the world of the current one. */
+    /** Starts a fiber in the environment of the current one. */
     public static Fiber start(String name, Hold hold, FiberBody body) {
         Fiber starter = Fiber.current();
         if (hold == Hold.WEAK && !Fault.ABANDONED_FIBER_IS_HELD.isPlanted()) {
@@ -72,7 +72,7 @@ public final class Fibers {
 
     /** The same, on a platform thread. */
     public static Fiber prepareOnPlatform(String name, Object owner, FiberBody body) {
-        return prepare(Fiber.current(), Fiber.current().world().newPlatformThread(name, body), owner, body);
+        return prepare(Fiber.current(), Fiber.current().environment().newPlatformThread(name, body), owner, body);
     }
 
     /** Starts a prepared fiber. */
@@ -92,19 +92,19 @@ public final class Fibers {
     }
 
     private static Fiber prepare(Fiber starter, String name, Object owner, FiberBody body) {
-        return prepare(starter, starter.world().newThread(name, body), owner, body);
+        return prepare(starter, starter.environment().newThread(name, body), owner, body);
     }
 
     private static Fiber prepare(Fiber starter, Thread thread, Object owner, FiberBody body) {
-        Fiber fiber = enroll(thread, starter.world(), body).inherit(starter, owner);
+        Fiber fiber = enroll(thread, starter.environment(), body).inherit(starter, owner);
         fiber.hold(thread);
         return fiber;
     }
 
     private static Fiber startWeak(Fiber starter, String name, FiberBody body) {
-        Thread thread = starter.world().newThread(name, body);
-        Fiber fiber = enroll(thread, starter.world(), body).inherit(starter, null);
-        if (!World.startUntracked(thread)) {
+        Thread thread = starter.environment().newThread(name, body);
+        Fiber fiber = enroll(thread, starter.environment(), body).inherit(starter, null);
+        if (!Environment.startUntracked(thread)) {
             body.executor = Executors.newThreadPerTaskExecutor(new Given(thread));
             body.executor.execute(body);
         }
@@ -119,14 +119,14 @@ public final class Fibers {
     }
 
     /** Gives a fiber to a thread that was not started yet. */
-    public static Fiber adopt(Thread thread, World world) {
-        Fiber fiber = new Fiber(thread, world);
+    public static Fiber adopt(Thread thread, Environment environment) {
+        Fiber fiber = new Fiber(thread, environment);
         thread.setUncaughtExceptionHandler(fiber);
         return fiber;
     }
 
-    private static Fiber enroll(Thread thread, World world, FiberBody body) {
-        Fiber fiber = adopt(thread, world);
+    private static Fiber enroll(Thread thread, Environment environment, FiberBody body) {
+        Fiber fiber = adopt(thread, environment);
         body.fiber = fiber;
         forgetCollected();
         SHARDS[(int) thread.threadId() & (SHARDS.length - 1)].add(fiber);
@@ -160,17 +160,17 @@ public final class Fibers {
      * Elsewhere: those in no simulation, unordered.
      */
     public static List<Thread> threads() {
-        World world = World.current();
+        Environment environment = Environment.current();
         List<Thread> threads = new ArrayList<>();
         for (Shard s : SHARDS) {
             s.each(f -> {
                 Thread t = f.get();
-                if (t != null && (world == World.REAL ? !f.world().movesTimers() : f.world() == world)) {
+                if (t != null && (environment == Environment.REAL ? !f.environment().movesTimers() : f.environment() == environment)) {
                     threads.add(t);
                 }
             });
         }
-        if (world != World.REAL) {
+        if (environment != Environment.REAL) {
             threads.sort(Comparator.comparingLong(Thread::threadId));
         }
         return threads;

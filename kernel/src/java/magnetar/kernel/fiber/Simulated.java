@@ -28,36 +28,36 @@ public final class Simulated {
     /** Where a simulated scheduler may let another fiber run. */
     public static void switchPoint() {
         if (isSimulated()) {
-            Fiber.current().world().reachSwitchPoint();
+            Fiber.current().environment().reachSwitchPoint();
         }
     }
 
-    /** The simulated world that the current thread is in, or null. */
-    public static World world() {
+    /** The simulated environment that the current thread is in, or null. */
+    public static Environment environment() {
         if (!isSimulated()) {
             return null;
         }
-        World world = Fiber.current().world();
-        return world.movesTimers() ? world : null;
+        Environment environment = Fiber.current().environment();
+        return environment.movesTimers() ? environment : null;
     }
 
-    /** Records that the current fiber has woken a thread of another world. */
-    public static void meet(World other, Thread thread) {
-        if (isSimulated() && Fiber.current().world() != other) {
-            Fiber.current().world().meets(thread);
+    /** Records that the current fiber has woken a thread of another environment. */
+    public static void recordWake(Environment other, Thread woken) {
+        if (isSimulated() && Fiber.current().environment() != other) {
+            Fiber.current().environment().recordForeignWake(woken);
         }
     }
 
     /** Writes into the log of the simulation, if one runs. */
     public static void note(String what, Object on, Object value) {
         if (isSimulated()) {
-            Fiber.current().world().write(what, on, value);
+            Fiber.current().environment().write(what, on, value);
         }
     }
 
     /** True if the simulation drops this message of the current fiber. */
     public static boolean loses(Object to, Object message) {
-        return isSimulated() && Fiber.current().world().isLost(to, message);
+        return isSimulated() && Fiber.current().environment().isLost(to, message);
     }
 
     /**
@@ -65,7 +65,7 @@ public final class Simulated {
      * that its arguments are made only then.
      */
     public static boolean mayDelay() {
-        return isSimulated() && Fiber.current().world().delaysSignals();
+        return isSimulated() && Fiber.current().environment().delaysSignals();
     }
 
     /**
@@ -73,19 +73,19 @@ public final class Simulated {
      * signals of this sender and receiver.
      */
     public static boolean delays(Object from, Object to, Object what, Runnable arrival) {
-        return Fiber.current().world().isDelayed(from, to, what, arrival);
+        return Fiber.current().environment().isDelayed(from, to, what, arrival);
     }
 
     /** Delivers the delayed signals between these two, because one that is not delayed comes now. */
-    public static void settle(Object from, Object to) {
+    public static void deliver(Object from, Object to) {
         if (mayDelay()) {
-            Fiber.current().world().letArrive(from, to);
+            Fiber.current().environment().deliverDelayed(from, to);
         }
     }
 
     /** True if the simulation records this failure of the current fiber. */
     private static boolean keeps(String site, Throwable error) {
-        return isSimulated() && Fiber.current().world().keepsFailure(site, error);
+        return isSimulated() && Fiber.current().environment().keepsFailure(site, error);
     }
 
     /**
@@ -93,12 +93,12 @@ public final class Simulated {
      * has to.
      */
     static boolean hasLetOthersRun() {
-        return isSimulated() && Fiber.current().world().letOthersRun();
+        return isSimulated() && Fiber.current().environment().letOthersRun();
     }
 
     /** True on a fiber that expires the timers of a simulation. */
     public static boolean isExpiringTimers() {
-        return isSimulated() && Fiber.current().world().isExpiring();
+        return isSimulated() && Fiber.current().environment().isExpiring();
     }
 
     private static boolean isSimulated() {

@@ -3,7 +3,7 @@ package magnetar.kernel.inspect;
 import java.util.ArrayList;
 import java.util.List;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Wait;
 
@@ -22,7 +22,7 @@ public record FiberInfo(Thread thread, String waitsFor, Object on, long waitedNa
         Wait wait = Parked.waitOf(thread);
         return wait == null
                 ? new FiberInfo(thread, null, null, 0)
-                : new FiberInfo(thread, wait.reason().words(), wait.on(), Math.max(0, World.current().nanoTime() - wait.since()));
+                : new FiberInfo(thread, wait.reason().words(), wait.on(), Math.max(0, Environment.current().nanoTime() - wait.since()));
     }
 
     /** All fibers that have not ended. In a simulation: its own. Elsewhere: those in no simulation. */

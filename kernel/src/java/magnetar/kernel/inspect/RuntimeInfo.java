@@ -1,7 +1,7 @@
 package magnetar.kernel.inspect;
 
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.sched.Scheduler;
 import magnetar.kernel.sched.Schedulers;
 import magnetar.kernel.time.Wheel;
@@ -9,7 +9,8 @@ import magnetar.kernel.time.Wheel;
 /**
  * How the kernel runs on this JVM, and some of its counts at one instant.
  *
- * @param handsOver true if a woken fiber is handed over to the carrier of its waker, which needs {@code java.lang} to be open
+ * @param handsOver true if a woken fiber is handed over to the carrier of its waker, which needs {@code
+ *     java.lang} to be open
  * @param startsUntracked true if collectable fibers start without an executor of their own
  * @param fibers the number of fibers that have not ended
  * @param timers the number of waiting timers outside of simulations
@@ -19,6 +20,6 @@ public record RuntimeInfo(boolean handsOver, boolean startsUntracked, int fibers
     /** The state at this instant. */
     public static RuntimeInfo now() {
         Scheduler scheduler = Schedulers.chosen();
-        return new RuntimeInfo(scheduler.handsOver(), scheduler.startsUntracked(), Fibers.count(), Wheel.of(World.REAL).size());
+        return new RuntimeInfo(scheduler.handsOver(), scheduler.startsUntracked(), Fibers.count(), Wheel.of(Environment.REAL).size());
     }
 }

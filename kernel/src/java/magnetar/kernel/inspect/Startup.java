@@ -2,7 +2,7 @@ package magnetar.kernel.inspect;
 
 import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.channel.Channel;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.process.Caller;
 import magnetar.kernel.process.LongQueues;
 import magnetar.kernel.time.Wheel;
@@ -40,7 +40,7 @@ public final class Startup {
             report: Excerpt Excerpt$Full Failures Failures$Failure Failures$Handler Frames NoMemory Reserve
                 Unwinding
             fiber: Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber FiberBody FiberBody$1 Fibers
-                Fibers$Given Fibers$Hold Fibers$Shard PerWorld Region Simulated Spin StackRoom ThreadLocals World
+                Fibers$Given Fibers$Hold Fibers$Shard PerEnvironment CancellationScope Simulated Spin StackRoom ThreadLocals Environment
             park: Gate Parked Source Wait WaitReason WaitSign Waiter Waiter$Pairing
             time: Alarm Alarm$Bell Durations Expiry Timer Waits Wheel Wheel$WheelThread
             channel: Buffer Buffer$Promise Callback Callback$Delivery Callback$Task Channel Channel$1
@@ -49,16 +49,16 @@ public final class Startup {
                 Ring$Fixed Ring$Sliding Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation
                 TimeoutChannel TimeoutChannel$Awaited TimeoutChannel$Closing Transform TransformChannel
                 TransformChannel$Sink UsualMaker WritePort
-            process: Address Aliases Bag BoundedMailbox BoundedMailbox$Spared Caller Calls Calls$AnswerTo
+            process: Address Aliases SmallSet BoundedMailbox BoundedMailbox$Spared Caller Calls Calls$AnswerTo
                 Calls$Call Calls$Edge Calls$Failed Calls$IsRequest Calls$Server Calls$Standing
                 Calls$Standing$CallAlarm Calls$Why Clauses DeadLetters DeadLetters$Letter DeathNotice Delivery
-                Delivery$1 Guards Hosting Hosting$Continue Hosting$Runner InFlight Language Links Links$Step
+                Delivery$1 Guards Hosting Hosting$Continue Hosting$Runner InFlight Codec Links Links$Step
                 LocalProcess LocalProcess$Birth LocalProcess$Life LongQueues LongQueues$Growth
                 LongQueues$Warning Mailbox Mailbox$Answer MailboxInfo Matcher Monitor Monitors Names Node
                 OpenMailbox Owned Passivated PassivatedWaiter PassivatedWaiter$Again Pid Pid$Ended ProcessInfo
                 ProcessTable Receiver Ref Ref$Alias Refs Send SendTimer SendTimers SendTimers$TimerRef Spawn
-                Spawn$1 Spawn$Body Spawn$Guest Spawn$OnThread Spawn$Options Spawn$Started WhenFull Words
-                Words$1 Zombie Zombies
+                Spawn$1 Spawn$Body Spawn$Guest Spawn$OnThread Spawn$Options Spawn$Started WhenFull Dialect
+                Dialect$1 Zombie Zombies
             scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
                 Offload$Look Offload$Worker Scope Scope$1 Scope$Alarm Scope$Ending Scope$State Scope$Stuck
             inspect: FiberInfo RuntimeInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
@@ -67,7 +67,7 @@ public final class Startup {
     private static final String SIMULATOR = """
             sim: Choice Choice$Place Choice$What ChoicePoint Config DelayedSignals DelayedSignals$Letter
                 DelayedSignals$Way Event EventLog FailureReport FaultInjector FaultInjector$1 Monitors Names
-                Run Run$Failure Run$Fullest Run$Problem Run$Waiting SimFiber SimFiber$1 SimWorld Simulation
+                Run Run$Failure Run$Fullest Run$Problem Run$Waiting SimFiber SimFiber$1 SimEnvironment Simulation
                 Simulation$1 SourceLines Stalled Stalled$Submission Strategy Strategy$1 Strategy$Drawn
                 Strategy$Priorities Strategy$Replay Strategy$Uniform TearDown
             """;
@@ -129,7 +129,7 @@ public final class Startup {
         Thread.startVirtualThread(() -> take(met));
         put(met, end);
         met.close();
-        Wheel.of(World.REAL);
+        Wheel.of(Environment.REAL);
         LongQueues.longest();
         Caller.line();
     }

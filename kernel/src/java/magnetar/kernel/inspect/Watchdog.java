@@ -6,7 +6,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.report.Failures;
 
@@ -78,9 +78,9 @@ public final class Watchdog extends Thread implements AutoCloseable {
     @Override
     public void run() {
         while (!closed) {
-            long before = World.REAL.nanoTime();
+            long before = Environment.REAL.nanoTime();
             tryToLook(before);
-            long took = World.REAL.nanoTime() - before;
+            long took = Environment.REAL.nanoTime() - before;
             LockSupport.parkNanos(Math.max(Math.max(SHORTEST_PAUSE_NANOS, limitNanos / LOOKS), took * IDLE_SHARE));
         }
     }

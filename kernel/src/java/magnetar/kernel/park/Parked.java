@@ -3,7 +3,7 @@ package magnetar.kernel.park;
 import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.sched.Fault;
 
 /**
@@ -22,9 +22,9 @@ import magnetar.kernel.sched.Fault;
  */
 public final class Parked extends Waiter {
     private final Fiber fiber;
-    // A copy of fiber.world(). The waking thread reads it here and so does not touch the fiber's cache line,
-    // which the owner writes to all the time.
-    private final World world;
+    // A copy of fiber.environment(). The waking thread reads it here and so does not touch the fiber's cache
+    // line, which the owner writes to all the time.
+    private final Environment environment;
     private final Thread thread;
     private final WaitReason reason;
     private final Object on;
@@ -44,8 +44,8 @@ public final class Parked extends Waiter {
         this.thread = Thread.currentThread();
         this.reason = reason;
         this.on = on;
-        this.world = fiber.world();
-        this.since = world.coarseNanos();
+        this.environment = fiber.environment();
+        this.since = environment.coarseNanos();
         this.id = fiber.nextId();
     }
 
@@ -55,7 +55,7 @@ public final class Parked extends Waiter {
         if (blocker instanceof WaitSign sign) {
             return sign.read();
         }
-        // In a simulated world the blocker is the Parked itself.
+        // In a simulated environment the blocker is the Parked itself.
         return blocker instanceof Parked p ? new Wait(p.reason, p.on, p.since, p.id) : null;
     }
 
@@ -79,7 +79,7 @@ public final class Parked extends Waiter {
         return on;
     }
 
-    /** When the wait began, on the clock of {@link World#nanoTime}. */
+    /** When the wait began, on the clock of {@link Environment#nanoTime}. */
     public long since() {
         return since;
     }
@@ -100,35 +100,36 @@ public final class Parked extends Waiter {
         this.result = result;
         setReady();
         Simulated.switchPoint();
-        Simulated.meet(world, thread);
-        world.unpark(thread, fiber);
+        Simulated.recordWake(environment, thread);
+        environment.unpark(thread, fiber);
     }
 
     /** Ends the wait by time; called by a timer. */
     public void expire() {
         expired = true;
-        world.unpark(thread, fiber);
+        environment.unpark(thread, fiber);
     }
 
     /**
      * Parks until completed.
      *
      * @return true if completed, false if {@link #expire} came first
-     * @throws InterruptedException if the thread was interrupted without a cause and nothing had been committed
+     * @throws InterruptedException if the thread was interrupted without a cause and nothing had been
+     *     committed
      */
     public boolean await() throws InterruptedException {
         while (!isReady()) {
             if (expired && (claim() || Fault.TIME_ENDS_WAIT_WITHOUT_CLAIM.isPlanted())) {
                 return false;
             }
-            if (fiber.isDoomed() || thread.isInterrupted() && !fiber.putOffInterrupt()) {
+            if (fiber.isCancelled() || thread.isInterrupted() && !fiber.putOffInterrupt()) {
                 abandon();
                 continue;
             }
             Simulated.switchPoint();
             WaitSign sign = WaitSign.begin(reason, on, since, id);
             try {
-                world.park(this);
+                environment.park(this);
             } finally {
                 sign.end();
             }
@@ -153,7 +154,7 @@ public final class Parked extends Waiter {
             interrupted |= Thread.interrupted(); // an interrupted thread would not park
             WaitSign sign = WaitSign.begin(reason, on, since, id);
             try {
-                world.park(this);
+                environment.park(this);
             } finally {
                 sign.end();
             }

@@ -11,7 +11,7 @@ import java.util.function.Predicate;
 import magnetar.kernel.fiber.Exit;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.sched.Fault;
@@ -22,7 +22,7 @@ import magnetar.kernel.time.Waits;
 
 /**
  * Calls: a request, and the wait for its answer, for the end of the callee, or for the end of the time. The
- * {@link Language} defines the form of a request. The library above turns a failed call into an error.
+ * {@link Codec} defines the form of a request. The library above turns a failed call into an error.
  *
  * <p>A process that is not a {@link Server} waits for nothing else during a call. So it waits on the
  * {@link Call} itself, past its mailbox. Its monitor of the callee lasts from one call to the next
@@ -114,7 +114,7 @@ public final class Calls {
         if (server != null) {
             return callAsServer(me, server, callee, object, message, nanos);
         }
-        InFlight.settle(callee);
+        InFlight.deliver(callee);
         LocalProcess p = ProcessTable.live(callee);
         return p == null || nanos <= 0 || !mayWaitAlone(me, p)
                 ? await(me, send(me, callee, object, message), nanos)
@@ -128,7 +128,7 @@ public final class Calls {
     public static Ref send(LocalProcess me, Pid callee, Object object, Object message) throws InterruptedException {
         Ref.Alias mode = Fault.SECOND_ANSWER_COMES.isPlanted() ? Ref.Alias.DEMONITOR : Ref.Alias.REPLY_DEMONITOR;
         Ref ref = Monitors.monitor(me, callee, object, null, mode);
-        Send.send(callee, Words.language().request(me.pid(), ref, message));
+        Send.send(callee, Dialect.codec().request(me.pid(), ref, message));
         return ref;
     }
 
@@ -169,14 +169,14 @@ public final class Calls {
         if (message instanceof Map.Entry<?, ?> pair) {
             return pair.getValue();
         }
-        Language language = Words.language();
-        return language.isDown(ref, message) ? new Failed(Why.DOWN, language.reasonOfDown(message), ref) : language.replied(message);
+        Codec codec = Dialect.codec();
+        return codec.isDown(ref, message) ? new Failed(Why.DOWN, codec.reasonOfDown(message), ref) : codec.replied(message);
     }
 
     /** True if the message answers the request with this reference, or says that its callee has ended. */
     public static boolean answers(Ref ref, Object message) {
         return message instanceof Map.Entry<?, ?> pair ? pair.getKey() == ref
-                : Words.language().isReply(ref, message) || Words.language().isDown(ref, message);
+                : Dialect.codec().isReply(ref, message) || Dialect.codec().isDown(ref, message);
     }
 
     private record AnswerTo(Ref ref) implements Matcher {
@@ -268,7 +268,7 @@ public final class Calls {
     private record IsRequest(Ref ref) implements Predicate<Object> {
         @Override
         public boolean test(Object message) {
-            return message != null && Words.language().isRequest(ref, message);
+            return message != null && Dialect.codec().isRequest(ref, message);
         }
     }
 
@@ -288,8 +288,8 @@ public final class Calls {
         Standing before = me.standing;
         Standing in = before != null && before.watched == callee.pid() ? before : new Standing(Refs.next(fiber), Refs.creation(), me.pid(), callee.pid());
         Call call = new Call(Refs.next(fiber), me.pid(), Refs.youngest(me), object, in, new Parked(fiber, WaitReason.MAILBOX, me.pid()));
-        long deadline = Waits.deadline(fiber.world(), nanos);
-        in.open(call, deadline, fiber.world());
+        long deadline = Waits.deadline(fiber.environment(), nanos);
+        in.open(call, deadline, fiber.environment());
         watch(me, in, in == before, callee);
         Parked waiter = call.waiter;
         boolean answered;
@@ -309,24 +309,24 @@ public final class Calls {
                 Monitors.begin(me, in, callee);
             }
         } else if (in.watched.process() == null && !Fault.CALL_IGNORES_DEATH.isPlanted()) {
-            InFlight.settle(in.watched, me.pid());
-            watchedDied(me, in, Words.get().noproc);
+            InFlight.deliver(in.watched, me.pid());
+            watchedDied(me, in, Dialect.get().noproc);
         }
     }
 
     private static boolean awaitAnswer(LocalProcess me, Pid callee, Object message, Call call, Standing in, long deadline) throws InterruptedException {
-        World world = me.fiber().world();
+        Environment environment = me.fiber().environment();
         Parked waiter = call.waiter;
         Expiry expiry = null;
         try {
-            expiry = in.limits(call, deadline) ? null : Waits.limit(world, waiter, deadline);
-            Send.send(callee, Words.language().request(me.pid(), call, message));
+            expiry = in.limits(call, deadline) ? null : Waits.limit(environment, waiter, deadline);
+            Send.send(callee, Dialect.codec().request(me.pid(), call, message));
             if (me.mailbox().isClosed()) {
                 call.end(NOTHING);
             }
             return waiter.await();
         } finally {
-            Waits.lift(world, expiry);
+            Waits.lift(environment, expiry);
         }
     }
 
@@ -338,7 +338,7 @@ public final class Calls {
         }
         me.receiver().awaitResumption();
         if (answer instanceof Failed down && down.ref == call) {
-            me.receiver().tell(Words.language().down(call.tag, call, call.object, down.detail));
+            me.receiver().tell(Dialect.codec().down(call.tag, call, call.object, down.detail));
             return down;
         }
         if (answers(call, answer)) {
@@ -347,8 +347,8 @@ public final class Calls {
         }
         // A message that is not an answer was sent to the reference.
         Delivery.wake(me, me.mailbox().pushSignal(new Node(answer)));
-        World world = me.fiber().world();
-        return await(me, call, Waits.isOver(world, deadline) ? 0 : Waits.left(world, deadline));
+        Environment environment = me.fiber().environment();
+        return await(me, call, Waits.isOver(environment, deadline) ? 0 : Waits.left(environment, deadline));
     }
 
     /**
@@ -450,7 +450,7 @@ public final class Calls {
         private Parked waiter;
 
         Call(long id, Pid maker, long mark, Object object, Standing in, Parked waiter) {
-            super(id, in.incarnation(), maker, mark, in.watched, object, Words.get().down);
+            super(id, in.incarnation(), maker, mark, in.watched, object, Dialect.get().down);
             this.waiter = waiter;
         }
 
@@ -506,9 +506,9 @@ public final class Calls {
         }
 
         /** Opens a call. Called by the caller, which has no other open call. */
-        void open(Call next, long deadline, World world) {
+        void open(Call next, long deadline, Environment environment) {
             if (alarm == null && again) {
-                alarm = new CallAlarm(world);
+                alarm = new CallAlarm(environment);
             }
             if (alarm != null) {
                 alarm.set(deadline);
@@ -548,8 +548,8 @@ public final class Calls {
         }
 
         private final class CallAlarm extends Alarm {
-            CallAlarm(World world) {
-                super(world);
+            CallAlarm(Environment environment) {
+                super(environment);
             }
 
             @Override

@@ -5,7 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.LongAdder;
 import magnetar.kernel.fiber.Fiber;
-import magnetar.kernel.fiber.PerWorld;
+import magnetar.kernel.fiber.PerEnvironment;
 
 /**
  * Messages that reached no process. All are counted; the last ones are kept as text. A simulation has its
@@ -14,7 +14,7 @@ import magnetar.kernel.fiber.PerWorld;
 public final class DeadLetters {
     private static final int KEPT = 100;
     private static final int PER_SECOND = 10;
-    private static final PerWorld<DeadLetters> LETTERS = PerWorld.of(DeadLetters::new);
+    private static final PerEnvironment<DeadLetters> LETTERS = PerEnvironment.of(DeadLetters::new);
 
     private final LongAdder count = new LongAdder();
 
@@ -50,7 +50,7 @@ public final class DeadLetters {
 
     private void tryToKeep(Object to, Object message) {
         try {
-            Letter letter = new Letter(to.toString(), Words.language().text(message), Thread.currentThread().getName(), Caller.line());
+            Letter letter = new Letter(to.toString(), Dialect.codec().text(message), Thread.currentThread().getName(), Caller.line());
             synchronized (last) {
                 last.add(letter);
                 if (last.size() > KEPT) {
@@ -67,7 +67,7 @@ public final class DeadLetters {
      * stack.
      */
     private boolean mayKeep() {
-        long now = Fiber.current().world().nanoTime() / 1_000_000_000L;
+        long now = Fiber.current().environment().nanoTime() / 1_000_000_000L;
         if (now != second) {
             second = now;
             inSecond = 0;

@@ -79,7 +79,7 @@ final class Delivery {
     }
 
     private static RuntimeException refuse(LocalProcess process, String sentence) {
-        return Words.language().misuse("mailbox-full", sentence, Map.of("pid", process.pid()));
+        return Dialect.codec().misuse("mailbox-full", sentence, Map.of("pid", process.pid()));
     }
 
     private static Waiter awaitRoom(LocalProcess process, Fiber sender, Node node, BoundedMailbox full) throws InterruptedException {

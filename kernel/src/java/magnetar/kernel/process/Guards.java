@@ -3,7 +3,7 @@ package magnetar.kernel.process;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiConsumer;
-import magnetar.kernel.fiber.PerWorld;
+import magnetar.kernel.fiber.PerEnvironment;
 import magnetar.kernel.report.Failures;
 
 /**
@@ -22,7 +22,7 @@ public final class Guards {
      * The clauses that were reported. Each simulation has its own, so that a second run does not differ from
      * the first.
      */
-    private static final PerWorld<Set<String>> SEEN = PerWorld.of(ConcurrentHashMap::newKeySet);
+    private static final PerEnvironment<Set<String>> SEEN = PerEnvironment.of(ConcurrentHashMap::newKeySet);
 
     // Set or read by any thread. Null stands for the hook of failures.
     private static volatile BiConsumer<String, Throwable> hook;

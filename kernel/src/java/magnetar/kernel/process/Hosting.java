@@ -13,8 +13,8 @@ import magnetar.kernel.sched.Fault;
  * <ol>
  *   <li>A process enters and leaves its fiber under its monitor. So a signal finds either the fiber to
  *       interrupt, or no fiber and the mailbox to close.
- *   <li>A passivated process is in the list of {@link Passivated} before its waiter {@link PassivatedWaiter} is in its
- *       mailbox. The thread that claims the waiter starts the next fiber.
+ *   <li>A passivated process is in the list of {@link Passivated} before its waiter {@link PassivatedWaiter}
+ *       is in its mailbox. The thread that claims the waiter starts the next fiber.
  *   <li>A failure of the body is reported once, before any other process learns of the death.
  * </ol>
  */
@@ -139,19 +139,19 @@ public final class Hosting {
 
     private static void conclude(LocalProcess process, Fiber host, Throwable thrown, Object value) {
         try {
-            process.end(thrown == null ? Words.get().normal : reasonOf(thrown), value);
+            process.end(thrown == null ? Dialect.get().normal : reasonOf(thrown), value);
         } finally {
-            host.leaveRegion();
+            host.leave();
             Zombies.remove(process);
         }
     }
 
-    /** The exit reason, from the language. A Throwable whose methods throw still ends the process. */
+    /** The exit reason, from the codec. A Throwable whose methods throw still ends the process. */
     private static Object reasonOf(Throwable thrown) {
         try {
-            return Words.language().reason(thrown);
+            return Dialect.codec().reason(thrown);
         } catch (OutOfMemoryError noRoom) {
-            return Words.get().noMemory;
+            return Dialect.get().noMemory;
         } catch (Throwable unspeakable) {
             return thrown.getClass().getName().concat(", which failed to say what it is");
         }

@@ -34,7 +34,7 @@ final class InFlight {
     private static boolean delaysMessage(Fiber sender, LocalProcess receiver, Object to, Object message) {
         Object from = source(sender);
         if (receiver.mailbox() instanceof BoundedMailbox && !(to instanceof Ref)) {
-            settle(from, receiver.pid());
+            deliver(from, receiver.pid());
             return false;
         }
         return delays(from, receiver.pid(), message, () -> arrive(sender, receiver, to, message));
@@ -55,7 +55,10 @@ final class InFlight {
         }
     }
 
-    /** Sends an exit signal of a process, or of a fiber that is not a process. With {@code overLink} it is the signal of a dead process over its link. */
+    /**
+     * Sends an exit signal of a process, or of a fiber that is not a process. With {@code overLink} it is the
+     * signal of a dead process over its link.
+     */
     static void exit(Object source, LocalProcess receiver, Object why, boolean overLink) {
         Pid from = source instanceof Pid pid ? pid : null;
         if (!(Simulated.mayDelay() && delays(source, receiver.pid(), why, () -> receiver.exit(from, why, overLink)))) {
@@ -82,16 +85,16 @@ final class InFlight {
      * Delivers everything that the current fiber has sent to the process, before a request that takes effect
      * at once.
      */
-    static void settle(Pid to) {
+    static void deliver(Pid to) {
         if (Simulated.mayDelay()) {
-            settle(source(Fiber.current()), to);
+            deliver(source(Fiber.current()), to);
         }
     }
 
     /**
      * Delivers everything that was sent from one to the other, because the next signal takes effect at once.
      */
-    static void settle(Object from, Pid to) {
-        Simulated.settle(from, to);
+    static void deliver(Object from, Pid to) {
+        Simulated.deliver(from, to);
     }
 }

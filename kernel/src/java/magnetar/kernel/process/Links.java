@@ -16,7 +16,7 @@ import magnetar.kernel.sched.Fault;
  *
  * <p>Lock order: monitors of processes by ascending pid.
  */
-public final class Links extends Bag<Pid> {
+public final class Links extends SmallSet<Pid> {
     // Linked at start-up, while there is memory for it.
     private static final Step<Boolean> JOIN = Links::join;
     private static final Step<Boolean> PART = Links::part;
@@ -44,13 +44,13 @@ public final class Links extends Bag<Pid> {
      */
     public static boolean link(LocalProcess me, Pid other) {
         Fiber.current().enter();
-        InFlight.settle(other);
+        InFlight.deliver(other);
         LocalProcess p = ProcessTable.live(other);
         if (p == me || isLinked(me, other) || p != null && underBoth(p, me, JOIN)) {
             return true;
         }
         me.fiber().check(); // this process may have been killed itself
-        InFlight.settle(other, me.pid());
+        InFlight.deliver(other, me.pid());
         return me.trapsNoproc(other);
     }
 
@@ -64,7 +64,7 @@ public final class Links extends Bag<Pid> {
     /** Removes a link, if there is one. From now on the death of the other has no effect here. */
     public static void unlink(LocalProcess me, Pid other) {
         Fiber.current().enter();
-        InFlight.settle(other);
+        InFlight.deliver(other);
         LocalProcess p = ProcessTable.live(other);
         if (p == null || p == me) {
             Simulated.switchPoint();

@@ -5,7 +5,7 @@ import java.util.Map;
 import magnetar.kernel.fiber.Cause;
 import magnetar.kernel.fiber.Exit;
 import magnetar.kernel.fiber.Fiber;
-import magnetar.kernel.fiber.Region;
+import magnetar.kernel.fiber.CancellationScope;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.WaitReason;
@@ -14,8 +14,8 @@ import magnetar.kernel.sched.Fault;
 import magnetar.kernel.time.Waits;
 
 /**
- * A process in Erlang's sense: its identity and its life. It is a region of the fiber that runs it. So an
- * exit signal cancels only the part of the fiber that is inside the process, wherever it waits.
+ * A process in Erlang's sense: its identity and its life. It is a cancellation scope of the fiber that runs
+ * it. So an exit signal cancels only the part of the fiber that is inside the process, wherever it waits.
  *
  * <p>Other classes work on the process under its monitor, each with state of its own. {@link Receiver} takes
  * its messages and {@link Delivery} brings them. {@link Links} and {@link Monitors} list the processes to
@@ -47,7 +47,7 @@ import magnetar.kernel.time.Waits;
  * two exceptions: an interrupt, and the waiters of a mailbox that closes (its owner, its senders, and an
  * owner that waits for an answer).
  */
-public final class LocalProcess extends Region {
+public final class LocalProcess extends CancellationScope {
     private enum Life {
         ALIVE,
         EXITING,
@@ -61,7 +61,7 @@ public final class LocalProcess extends Region {
     private volatile Life life = Life.ALIVE;
 
     // Guarded by the monitor.
-    private Bag<Owned> owned;
+    private SmallSet<Owned> owned;
     private boolean traps;
     private Object reason;
     private Object name;
@@ -106,13 +106,13 @@ public final class LocalProcess extends Region {
         Fiber fiber = Fiber.current();
         LocalProcess p = of(fiber);
         if (p == null) {
-            throw Words.language().misuse("no-process", noProcess(operation, fiber), Map.of("operation", operation));
+            throw Dialect.codec().misuse("no-process", noProcess(operation, fiber), Map.of("operation", operation));
         }
         return p;
     }
 
     static LocalProcess of(Fiber fiber) {
-        for (Region r = fiber.region(); r != null; r = r.outer()) {
+        for (CancellationScope r = fiber.cancellationScope(); r != null; r = r.outer()) {
             if (r instanceof LocalProcess p) {
                 return p;
             }
@@ -132,7 +132,7 @@ public final class LocalProcess extends Region {
 
     /** The process in one of whose scopes the fiber works without being that process; or null. */
     private static LocalProcess ownerOf(Fiber fiber) {
-        return fiber.home() instanceof Region r && r.fiber() != null && r.fiber() != fiber ? of(r.fiber()) : null;
+        return fiber.home() instanceof CancellationScope r && r.fiber() != null && r.fiber() != fiber ? of(r.fiber()) : null;
     }
 
     /** Its pid. */
@@ -251,7 +251,7 @@ public final class LocalProcess extends Region {
      * @param spawner the process that started it, if that is to be linked to it or to monitor it; else null
      * @return why the name is not possible, or null
      */
-    String settle(LocalProcess spawner, Object wanted, boolean linked, Monitor m) {
+    String attach(LocalProcess spawner, Object wanted, boolean linked, Monitor m) {
         Birth birth = new Birth(spawner != null, wanted, linked, m);
         String obstacle = Links.underBoth(this, spawner == null ? this : spawner, birth);
         // It is dead if another process has found it in the list of all processes and killed it.
@@ -278,7 +278,7 @@ public final class LocalProcess extends Region {
         @Override
         public String run(LocalProcess child, LocalProcess parent) {
             if (spawned && parent.isDead()) {
-                throw new Exit(Words.get().killed); // a child must not live without its link
+                throw new Exit(Dialect.get().killed); // a child must not live without its link
             }
             String obstacle = wanted == null || !child.isAlive() ? null : child.register(wanted);
             if (obstacle != null) {
@@ -304,25 +304,25 @@ public final class LocalProcess extends Region {
     public synchronized boolean own(Owned thing) {
         boolean can = life != Life.DEAD;
         if (can) {
-            owned = Bag.with(owned, thing);
+            owned = SmallSet.with(owned, thing);
         }
         return can;
     }
 
     /** Ends the ownership. The death of the process then has no effect on the thing. */
     public synchronized void disown(Owned thing) {
-        Bag.remove(owned, thing);
+        SmallSet.remove(owned, thing);
     }
 
     /** The things that it owns, in the order in which it came to own them. */
     public synchronized List<Owned> belongings() {
-        return List.copyOf(Bag.list(owned));
+        return List.copyOf(SmallSet.list(owned));
     }
 
     // There may be a million idle processes.
     synchronized void dropEmptyLists() {
-        links = Bag.slim(links);
-        owned = Bag.slim(owned);
+        links = SmallSet.slim(links);
+        owned = SmallSet.slim(owned);
         Monitors.slim(this);
     }
 
@@ -334,11 +334,11 @@ public final class LocalProcess extends Region {
     }
 
     synchronized void enter(Fiber host) {
-        host.enterRegion(this);
+        host.enter(this);
     }
 
     synchronized void vacate(Fiber host) {
-        host.vacateRegion();
+        host.vacate();
     }
 
     // --- exit --------------------------------------------------------------------------------------------------------
@@ -351,25 +351,25 @@ public final class LocalProcess extends Region {
         Waiter answer = null;
         DeathNotice notice = null;
         synchronized (this) {
-            if (life == Life.DEAD || overLink && !Bag.contains(links, from)) {
+            if (life == Life.DEAD || overLink && !SmallSet.contains(links, from)) {
                 return;
             }
-            Words words = Words.get();
+            Dialect dialect = Dialect.get();
             boolean alive = life == Life.ALIVE;
-            boolean kills = !overLink && words.kill.equals(why);
-            Node told = alive && (traps || trapped) && !kills ? new Node(words.language.exit(from, why)) : null;
-            boolean leaves = alive && !traps && !kills && (!words.normal.equals(why) || !overLink && from == pid);
+            boolean kills = !overLink && dialect.kill.equals(why);
+            Node told = alive && (traps || trapped) && !kills ? new Node(dialect.codec.exit(from, why)) : null;
+            boolean leaves = alive && !traps && !kills && (!dialect.normal.equals(why) || !overLink && from == pid);
             Cause cause = leaves ? new Cause.Leave(why) : null;
             if (overLink) {
-                Bag.remove(links, from);
+                SmallSet.remove(links, from);
             }
             if (kills) {
-                notice = kill(words.killed);
+                notice = kill(dialect.killed);
             } else if (told != null) {
                 answer = mailbox().pushSignal(told);
             } else if (leaves) {
                 leave(why);
-                doomRegion(cause);
+                cancelWith(cause);
                 if (Fault.PROCESS_IS_DEAD_BEFORE_CLEAN_UP.isPlanted()) {
                     notice = die(null);
                 }
@@ -381,7 +381,9 @@ public final class LocalProcess extends Region {
         }
     }
 
-    /** Handles a link to a dead process. If this process traps exits, it gets a message; else returns false. */
+    /**
+     * Handles a link to a dead process. If this process traps exits, it gets a message; else returns false.
+     */
     boolean trapsNoproc(Pid dead) {
         Waiter answer;
         Simulated.switchPoint();
@@ -389,7 +391,7 @@ public final class LocalProcess extends Region {
             if (!traps) {
                 return false;
             }
-            answer = mailbox().pushSignal(new Node(Words.language().exit(dead, Words.get().noproc)));
+            answer = mailbox().pushSignal(new Node(Dialect.codec().exit(dead, Dialect.get().noproc)));
         }
         Delivery.wake(this, answer);
         return true;
@@ -414,14 +416,14 @@ public final class LocalProcess extends Region {
         if (life == Life.ALIVE) {
             leave(why);
         }
-        doomRegion(cause);
+        cancelWith(cause);
         return die(null);
     }
 
     /** Under the monitor. */
     private DeathNotice die(Object value) {
         Pid.Ended ended = new Pid.Ended(reason, value);
-        DeathNotice notice = new DeathNotice(pid, reason, Bag.list(owned), Bag.list(links), Monitors.watchers(this), Monitors.watching(this), gone);
+        DeathNotice notice = new DeathNotice(pid, reason, SmallSet.list(owned), SmallSet.list(links), Monitors.watchers(this), Monitors.watching(this), gone);
         life = Life.DEAD;
         pid.bury(ended);
         links = null;
@@ -474,7 +476,7 @@ public final class LocalProcess extends Region {
 
     /** A snapshot of its state, which needs no co-operation of its thread. */
     public synchronized ProcessInfo info() {
-        return new ProcessInfo(pid, thread(), life.name(), name, Bag.list(links),
+        return new ProcessInfo(pid, thread(), life.name(), name, SmallSet.list(links),
                 Monitors.active(Monitors.watchers(this)).map(Ref::maker).toList(),
                 Monitors.active(Monitors.watching(this)).map(m -> m.object).toList(),
                 mailbox().size(), traps, receiver.isSuspended(), leader(), dictionary);

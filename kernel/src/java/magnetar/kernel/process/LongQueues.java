@@ -6,7 +6,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.function.Consumer;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.report.Failures;
 import magnetar.kernel.report.Reserve;
 
@@ -97,7 +97,7 @@ public final class LongQueues {
     }
 
     private static void grown(Mailbox mailbox, long messages, boolean bySender) {
-        if (World.current() != World.REAL || !rises(mailbox, messages)) {
+        if (Environment.current() != Environment.REAL || !rises(mailbox, messages)) {
             return;
         }
         try {

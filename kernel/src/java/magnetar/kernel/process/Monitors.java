@@ -32,8 +32,8 @@ import magnetar.kernel.sched.Fault;
  */
 public final class Monitors {
     // Guarded by the lock of their process: the monitors of others on it, and its own.
-    private Bag<Monitor> watchers;
-    private Bag<Monitor> watching;
+    private SmallSet<Monitor> watchers;
+    private SmallSet<Monitor> watching;
 
     private Monitors() {}
 
@@ -47,7 +47,7 @@ public final class Monitors {
      * @param mode how the reference works as an address
      */
     public static Ref monitor(LocalProcess me, Pid watched, Object object, Object tag, Ref.Alias mode) {
-        InFlight.settle(watched);
+        InFlight.deliver(watched);
         LocalProcess p = ProcessTable.live(watched);
         Monitor m = make(me, p == null ? watched : p.pid(), object, tag, mode);
         if (keep(me, m)) {
@@ -69,7 +69,7 @@ public final class Monitors {
     }
 
     static Monitor make(LocalProcess me, Pid watched, Object object, Object tag, Ref.Alias mode) {
-        Monitor m = new Monitor(Refs.next(me.fiber()), Refs.creation(), me.pid(), Refs.youngest(me), watched, object, tag == null ? Words.get().down : tag);
+        Monitor m = new Monitor(Refs.next(me.fiber()), Refs.creation(), me.pid(), Refs.youngest(me), watched, object, tag == null ? Dialect.get().down : tag);
         m.alias = mode;
         return m;
     }
@@ -81,7 +81,7 @@ public final class Monitors {
                 return false;
             }
             Monitors of = of(me);
-            of.watching = Bag.with(of.watching, m);
+            of.watching = SmallSet.with(of.watching, m);
             return true;
         }
     }
@@ -90,8 +90,8 @@ public final class Monitors {
     static void begin(LocalProcess me, Monitor m, LocalProcess watched) {
         Simulated.switchPoint();
         if (watched == null || !watch(watched, m)) {
-            InFlight.settle(m.watched, me.pid());
-            fire(me, m, Words.get().noproc);
+            InFlight.deliver(m.watched, me.pid());
+            fire(me, m, Dialect.get().noproc);
         }
         Simulated.switchPoint();
         if (me.isDead()) {
@@ -105,7 +105,7 @@ public final class Monitors {
                 return false;
             }
             Monitors of = of(watched);
-            of.watchers = Bag.with(of.watchers, m);
+            of.watchers = SmallSet.with(of.watchers, m);
             return true;
         }
     }
@@ -115,9 +115,9 @@ public final class Monitors {
      * process is dead, only to the first; then the caller tells of the death.
      */
     static void tie(LocalProcess me, Monitor m, LocalProcess watched) {
-        of(me).watching = Bag.with(of(me).watching, m);
+        of(me).watching = SmallSet.with(of(me).watching, m);
         if (!watched.isDead()) {
-            of(watched).watchers = Bag.with(of(watched).watchers, m);
+            of(watched).watchers = SmallSet.with(of(watched).watchers, m);
         }
     }
 
@@ -144,8 +144,8 @@ public final class Monitors {
         }
         Waiter answer = null;
         synchronized (me) {
-            if (me.monitors != null && (Bag.contains(me.monitors.watching, m) || Fault.ENDED_MONITOR_FIRES.isPlanted())) {
-                Node down = new Node(Words.language().down(m.tag, m, m.object, why));
+            if (me.monitors != null && (SmallSet.contains(me.monitors.watching, m) || Fault.ENDED_MONITOR_FIRES.isPlanted())) {
+                Node down = new Node(Dialect.codec().down(m.tag, m, m.object, why));
                 endUnderMonitor(me, m);
                 closeAlias(m);
                 answer = me.mailbox().pushSignal(down);
@@ -160,7 +160,7 @@ public final class Monitors {
         if (!(ref instanceof Monitor m)) {
             return false;
         }
-        InFlight.settle(m.watched);
+        InFlight.deliver(m.watched);
         boolean was;
         Simulated.switchPoint();
         synchronized (me) {
@@ -183,7 +183,7 @@ public final class Monitors {
 
     /** Under the lock of the watcher: removes the monitor from its list; false if it was not there. */
     static boolean endUnderMonitor(LocalProcess me, Ref m) {
-        return me.monitors != null && Bag.remove(me.monitors.watching, m);
+        return me.monitors != null && SmallSet.remove(me.monitors.watching, m);
     }
 
     /** Removes the monitor from the list of the watched process. */
@@ -195,7 +195,7 @@ public final class Monitors {
         if (p != null) {
             Simulated.switchPoint();
             synchronized (p) {
-                if (p.monitors != null && Bag.remove(p.monitors.watchers, m) && p.fiber() == null) {
+                if (p.monitors != null && SmallSet.remove(p.monitors.watchers, m) && p.fiber() == null) {
                     slim(p); // it has no fiber, is idle, and needs no empty list
                 }
             }
@@ -205,8 +205,8 @@ public final class Monitors {
     /** Under the lock of the process: drops empty lists. */
     static void slim(LocalProcess p) {
         if (p.monitors != null) {
-            p.monitors.watchers = Bag.slim(p.monitors.watchers);
-            p.monitors.watching = Bag.slim(p.monitors.watching);
+            p.monitors.watchers = SmallSet.slim(p.monitors.watchers);
+            p.monitors.watching = SmallSet.slim(p.monitors.watching);
             p.monitors = p.monitors.watchers == null && p.monitors.watching == null ? null : p.monitors;
         }
     }
@@ -215,12 +215,12 @@ public final class Monitors {
 
     /** Under the lock of the process: the monitors of others on it. */
     static List<Monitor> watchers(LocalProcess p) {
-        return p.monitors == null ? List.of() : Bag.list(p.monitors.watchers);
+        return p.monitors == null ? List.of() : SmallSet.list(p.monitors.watchers);
     }
 
     /** Under the lock of the process: its monitors on others. */
     static List<Monitor> watching(LocalProcess p) {
-        return p.monitors == null ? List.of() : Bag.list(p.monitors.watching);
+        return p.monitors == null ? List.of() : SmallSet.list(p.monitors.watching);
     }
 
     /** The monitors that are active now: each monitor itself, or the open call of a standing one. */

@@ -3,14 +3,14 @@ package magnetar.kernel.process;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
-import magnetar.kernel.fiber.PerWorld;
+import magnetar.kernel.fiber.PerEnvironment;
 
 /**
  * The registered names. A name is claimed and released under the monitor of its process, so a dead process
  * has none.
  */
 final class Names {
-    private static final PerWorld<ConcurrentHashMap<Object, LocalProcess>> NAMES = PerWorld.of(ConcurrentHashMap::new);
+    private static final PerEnvironment<ConcurrentHashMap<Object, LocalProcess>> NAMES = PerEnvironment.of(ConcurrentHashMap::new);
 
     private Names() {}
 
@@ -24,7 +24,7 @@ final class Names {
     }
 
     static LocalProcess find(Object name) {
-        return Words.language().isName(name) ? NAMES.current().get(name) : null;
+        return Dialect.codec().isName(name) ? NAMES.current().get(name) : null;
     }
 
     static List<Object> all() {

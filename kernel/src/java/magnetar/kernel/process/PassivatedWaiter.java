@@ -3,7 +3,7 @@ package magnetar.kernel.process;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Wheel;
@@ -56,14 +56,14 @@ final class PassivatedWaiter extends Waiter {
             stranded = STRANDED.get();
         } while (!STRANDED.compareAndSet(stranded, this));
         if (IS_TRIED_AGAIN.compareAndSet(false, true)) {
-            Wheel.of(World.REAL).add(AGAIN);
+            Wheel.of(Environment.REAL).add(AGAIN);
         }
     }
 
     /** The one timer of the list. It is in the wheel, or about to be, while {@code IS_TRIED_AGAIN}. */
     private static final class Again extends Timer {
         Again() {
-            super(World.REAL.nanoTime());
+            super(Environment.REAL.nanoTime());
         }
 
         @Override

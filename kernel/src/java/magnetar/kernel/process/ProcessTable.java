@@ -7,16 +7,16 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.PerWorld;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.PerEnvironment;
+import magnetar.kernel.fiber.Environment;
 
 /** Finds processes by name or by pid, and lists all of them. */
 public final class ProcessTable {
     /**
-     * All processes of each simulation. The real world uses the lists of fibers, of guests and of passivated
-     * processes instead.
+     * All processes of each simulation. The real environment uses the lists of fibers, of guests and of
+     * passivated processes instead.
      */
-    private static final PerWorld<Set<LocalProcess>> SIMULATED = PerWorld.ofSimulations(ConcurrentHashMap::newKeySet);
+    private static final PerEnvironment<Set<LocalProcess>> SIMULATED = PerEnvironment.ofSimulations(ConcurrentHashMap::newKeySet);
 
     private ProcessTable() {}
 
@@ -36,8 +36,8 @@ public final class ProcessTable {
 
     static void refuseIf(String obstacle, Object name, Pid pid) {
         if (obstacle != null) {
-            throw Words.language().misuse("cannot-register",
-                    "Cannot register " + Words.language().text(name) + " for " + pid + ": " + obstacle + ".", Map.of("name", name, "pid", pid));
+            throw Dialect.codec().misuse("cannot-register",
+                    "Cannot register " + Dialect.codec().text(name) + " for " + pid + ": " + obstacle + ".", Map.of("name", name, "pid", pid));
         }
     }
 
@@ -72,13 +72,13 @@ public final class ProcessTable {
                 return p;
             }
         }
-        pid.bury(new Pid.Ended(Words.get().noproc, null));
+        pid.bury(new Pid.Ended(Dialect.get().noproc, null));
         return null;
     }
 
     /** Like {@link #live}, after everything has arrived that the current fiber has sent to the process. */
     public static LocalProcess reach(Pid pid) {
-        InFlight.settle(pid);
+        InFlight.deliver(pid);
         return live(pid);
     }
 
@@ -104,7 +104,7 @@ public final class ProcessTable {
                 }
             });
         }
-        all.removeIf(p -> p.pid().creation() != World.REAL.creation());
+        all.removeIf(p -> p.pid().creation() != Environment.REAL.creation());
         return List.copyOf(all);
     }
 
@@ -126,12 +126,12 @@ public final class ProcessTable {
     public static Pid.Ended join(Pid pid, long nanos) throws InterruptedException {
         LocalProcess p = live(pid);
         if (p != null && LocalProcess.current() == p) {
-            throw Words.language().misuse("join-self", "The process " + pid + " waits for its own end, which would never come.", Map.of("pid", pid));
+            throw Dialect.codec().misuse("join-self", "The process " + pid + " waits for its own end, which would never come.", Map.of("pid", pid));
         }
         if (p != null && !p.awaitEnd(nanos)) {
             return null;
         }
         Pid own = p == null ? pid : p.pid();
-        return own.ended() == null ? new Pid.Ended(Words.get().noproc, null) : own.ended();
+        return own.ended() == null ? new Pid.Ended(Dialect.get().noproc, null) : own.ended();
     }
 }

@@ -73,8 +73,8 @@ public final class Receiver {
                 return taken;
             }
             boolean first = deadline == 0;
-            deadline = first ? Waits.deadline(fiber.world(), nanos) : deadline;
-            if (!first && Waits.isOver(fiber.world(), deadline) || !await(fiber, deadline)) {
+            deadline = first ? Waits.deadline(fiber.environment(), nanos) : deadline;
+            if (!first && Waits.isOver(fiber.environment(), deadline) || !await(fiber, deadline)) {
                 return null;
             }
             from = null;
@@ -94,7 +94,7 @@ public final class Receiver {
     private Object take(Matcher matcher, Node from) throws InterruptedException {
         awaitResumption();
         if (mailbox.matching) {
-            throw Words.language().misuse("receive-in-guard",
+            throw Dialect.codec().misuse("receive-in-guard",
                     "A guard of a receive of " + process.pid() + " receives itself: let the guard only look at its message.", Map.of("pid", process.pid()));
         }
         mailbox.matching = true;
@@ -121,7 +121,7 @@ public final class Receiver {
         }
         boolean completed = false;
         try {
-            completed = Waits.awaitUntil(fiber.world(), waiter, deadline);
+            completed = Waits.awaitUntil(fiber.environment(), waiter, deadline);
         } finally {
             if (!completed) {
                 mailbox.delist(waiter);
@@ -182,7 +182,7 @@ public final class Receiver {
         Simulated.note("receives", process.pid(), message);
         Pid to = liveTracer();
         if (to != null) {
-            Send.signal(to, Words.language().trace(process.pid(), message, null));
+            Send.signal(to, Dialect.codec().trace(process.pid(), message, null));
         }
     }
 
@@ -190,7 +190,7 @@ public final class Receiver {
     void tellSending(Object message, Object to) {
         Pid observer = liveTracer();
         if (observer != null) {
-            Send.signal(observer, Words.language().trace(process.pid(), message, to));
+            Send.signal(observer, Dialect.codec().trace(process.pid(), message, to));
         }
     }
 

@@ -23,7 +23,7 @@ public final class Refs {
     }
 
     static long creation() {
-        return Fiber.current().world().creation();
+        return Fiber.current().environment().creation();
     }
 
     /**

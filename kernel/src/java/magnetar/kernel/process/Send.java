@@ -34,7 +34,7 @@ public final class Send {
      * tracer.
      */
     private static boolean mayBeHeard(Fiber sender, Object message, Object to) {
-        if (sender.region() == null || !(LocalProcess.of(sender) instanceof LocalProcess p)) {
+        if (sender.cancellationScope() == null || !(LocalProcess.of(sender) instanceof LocalProcess p)) {
             return true;
         }
         if (isExiting(p)) {
@@ -59,13 +59,13 @@ public final class Send {
         }
         LocalProcess p = to == null ? null : Names.find(to);
         if (p == null) {
-            throw badAddress(to == null ? "nil" : Words.language().text(to));
+            throw badAddress(to == null ? "nil" : Dialect.codec().text(to));
         }
         return p;
     }
 
     private static RuntimeException badAddress(String to) {
-        return Words.language().misuse("no-such-name", "Cannot send to " + to + " at " + Caller.line()
+        return Dialect.codec().misuse("no-such-name", "Cannot send to " + to + " at " + Caller.line()
                 + ": it is no pid and no name that a process is registered under. Send to what `spawn` or `whereis` returned.",
                 Map.of("to", to));
     }
@@ -104,7 +104,7 @@ public final class Send {
 
     /** Sends an exit signal. */
     public static void exit(Pid to, Object given) {
-        Object reason = Words.language().given(given);
+        Object reason = Dialect.codec().given(given);
         Fiber sender = Fiber.current();
         sender.enter();
         LocalProcess receiver = ProcessTable.live(to);
@@ -122,6 +122,6 @@ public final class Send {
 
     /** The error that ends the current process, unless it is caught. */
     public static Error exit(Object reason) {
-        return new Exit(Words.language().given(reason));
+        return new Exit(Dialect.codec().given(reason));
     }
 }

@@ -31,11 +31,11 @@ public final class SendTimers {
     public static Ref after(long nanos, Object to, Object message, boolean tagged) {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        SendTimer timer = new SendTimer(to, Durations.deadline(fiber.world().nanoTime(), nanos));
+        SendTimer timer = new SendTimer(to, Durations.deadline(fiber.environment().nanoTime(), nanos));
         TimerRef ref = new TimerRef(Refs.next(fiber), timer);
-        timer.carry(tagged ? Words.language().timeout(ref, message) : message);
+        timer.carry(tagged ? Dialect.codec().timeout(ref, message) : message);
         if (!Send.isExiting(LocalProcess.of(fiber))) {
-            Wheel.of(fiber.world()).add(timer);
+            Wheel.of(fiber.environment()).add(timer);
         }
         return ref;
     }
@@ -44,17 +44,17 @@ public final class SendTimers {
     public static long cancel(Ref ref) {
         StackRoom.touch();
         Fiber fiber = Fiber.current();
-        return ref instanceof TimerRef t && Wheel.of(fiber.world()).cancel(t.timer) ? left(fiber, t.timer) : -1;
+        return ref instanceof TimerRef t && Wheel.of(fiber.environment()).cancel(t.timer) ? left(fiber, t.timer) : -1;
     }
 
     /** The nanoseconds until the timer sends, or -1 if it has sent or was stopped. */
     public static long read(Ref ref) {
         StackRoom.touch();
         Fiber fiber = Fiber.current();
-        return ref instanceof TimerRef t && Wheel.of(fiber.world()).isWaiting(t.timer) ? left(fiber, t.timer) : -1;
+        return ref instanceof TimerRef t && Wheel.of(fiber.environment()).isWaiting(t.timer) ? left(fiber, t.timer) : -1;
     }
 
     private static long left(Fiber fiber, SendTimer timer) {
-        return Math.max(0, timer.dueNanos() - fiber.world().nanoTime());
+        return Math.max(0, timer.dueNanos() - fiber.environment().nanoTime());
     }
 }

@@ -10,7 +10,7 @@ import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.FiberBody;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.report.Failures;
 import magnetar.kernel.report.NoMemory;
 
@@ -130,7 +130,7 @@ public final class Spawn {
         Fiber fiber = prepare(process, body(process, work, options), options.platform);
         Ref monitor;
         try {
-            monitor = settle(process, options);
+            monitor = attach(process, options);
         } catch (Throwable t) {
             drop(process);
             Fibers.discard(fiber);
@@ -141,7 +141,7 @@ public final class Spawn {
     }
 
     private static LocalProcess make(Fiber starter, String label, Mailbox mailbox) {
-        LocalProcess process = new LocalProcess(new Pid(starter.world().nextSerial(), Refs.creation(), label), mailbox);
+        LocalProcess process = new LocalProcess(new Pid(starter.environment().nextSerial(), Refs.creation(), label), mailbox);
         ProcessTable.made(process);
         LocalProcess parent = LocalProcess.of(starter);
         if (parent != null) {
@@ -173,12 +173,12 @@ public final class Spawn {
         }
     }
 
-    private static Ref settle(LocalProcess process, Options options) {
+    private static Ref attach(LocalProcess process, Options options) {
         nameElsewhere(process, options);
         process.setTraps(options.traps);
         LocalProcess spawner = options.links ? LocalProcess.require("spawn-link") : options.monitors ? LocalProcess.require("spawn-monitor") : null;
         Monitor monitor = options.monitors ? Monitors.make(spawner, process.pid(), process.pid(), null, Ref.Alias.NONE) : null;
-        ProcessTable.refuseIf(process.settle(spawner, options.name, options.links, monitor), options.name, process.pid());
+        ProcessTable.refuseIf(process.attach(spawner, options.name, options.links, monitor), options.name, process.pid());
         return monitor;
     }
 
@@ -193,13 +193,13 @@ public final class Spawn {
 
     /** Ends a process that never ran. */
     private static void drop(LocalProcess process) {
-        process.exit(process.pid(), Words.get().kill, false);
+        process.exit(process.pid(), Dialect.get().kill, false);
         Zombies.remove(process);
     }
 
     /**
-     * Gives a passivated process a fiber again. At each instant the process is in Passivated or in the list of
-     * fibers.
+     * Gives a passivated process a fiber again. At each instant the process is in Passivated or in the list
+     * of fibers.
      */
     static void activate(LocalProcess process, Callable<?> work, Object context) {
         if (isOfOutside(process)) {
@@ -212,21 +212,21 @@ public final class Spawn {
         begin(process, fiber); // if that fails, the process is killed
     }
 
-    /** True if the process is of the real world and the current fiber is in a simulation. */
+    /** True if the process is of the real environment and the current fiber is in a simulation. */
     private static boolean isOfOutside(LocalProcess process) {
-        World here = World.current();
-        return here != World.REAL && process.pid().creation() != here.creation();
+        Environment here = Environment.current();
+        return here != Environment.REAL && process.pid().creation() != here.creation();
     }
 
     /**
-     * Activates it from a thread of the real world. A fiber made in a simulation belongs to it, and would end
-     * with it.
+     * Activates it from a thread of the real environment. A fiber made in a simulation belongs to it, and
+     * would end with it.
      */
     private static void activateOutside(LocalProcess process, Callable<?> work, Object context) {
         Thread outside = new Thread(null, () -> activate(process, work, context), process.toString(), 0, false);
         outside.setDaemon(true);
         outside.start();
-        Simulated.meet(World.REAL, outside);
+        Simulated.recordWake(Environment.REAL, outside);
     }
 
     /** The fiber's part of a process. */

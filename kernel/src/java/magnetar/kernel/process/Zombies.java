@@ -5,8 +5,8 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import magnetar.kernel.fiber.PerWorld;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.PerEnvironment;
+import magnetar.kernel.fiber.Environment;
 
 /**
  * Processes that were killed and whose threads still run. A simulation has its own, measured by its virtual
@@ -14,12 +14,12 @@ import magnetar.kernel.fiber.World;
  */
 public final class Zombies {
     // With the time of the kill.
-    private static final PerWorld<Map<LocalProcess, Long>> KILLED = PerWorld.of(ConcurrentHashMap::new);
+    private static final PerEnvironment<Map<LocalProcess, Long>> KILLED = PerEnvironment.of(ConcurrentHashMap::new);
 
     private Zombies() {}
 
     static void add(LocalProcess process) {
-        KILLED.current().put(process, World.current().nanoTime());
+        KILLED.current().put(process, Environment.current().nanoTime());
     }
 
     static void remove(LocalProcess process) {
@@ -28,7 +28,7 @@ public final class Zombies {
 
     /** All of them, the one killed first at the front. */
     public static List<Zombie> all() {
-        long now = World.current().nanoTime();
+        long now = Environment.current().nanoTime();
         List<Zombie> zombies = new ArrayList<>();
         KILLED.current().forEach((p, since) -> zombies.add(p.zombie(now - since)));
         zombies.sort(Comparator.comparingLong(Zombie::nanos).reversed().thenComparing(Zombie::pid));

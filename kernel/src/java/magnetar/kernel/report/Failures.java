@@ -13,8 +13,8 @@ import java.util.function.Supplier;
 /**
  * Reports a failure that no caller catches: once, to each hook.
  *
- * <p>While there is no hook it goes to the {@link UncaughtExceptionHandler} that the program has set, on the thread
- * or as the default. Otherwise it is printed on standard error, with the program's own frames first.
+ * <p>While there is no hook it goes to the {@link UncaughtExceptionHandler} that the program has set, on the
+ * thread or as the default. Otherwise it is printed on standard error, with the program's own frames first.
  * Cancellation and exit are not failures.
  */
 public final class Failures {
@@ -28,7 +28,7 @@ public final class Failures {
     private static volatile Supplier<List<Consumer<Failure>>> hooks = List::of;
 
     // Set or read by any thread.
-    private static volatile Function<Throwable, String> words = Throwable::toString;
+    private static volatile Function<Throwable, String> toText = Throwable::toString;
 
     // Set or read by any thread.
     private static volatile Supplier<String> noMemory = () -> null;
@@ -56,7 +56,10 @@ public final class Failures {
      */
     public record Failure(String site, Thread thread, Throwable error, boolean isNotice) {}
 
-    /** Sets the source of the hooks, in the order of their calls; an empty list stands for the default way. Returns the former source. */
+    /**
+     * Sets the source of the hooks, in the order of their calls; an empty list stands for the default way.
+     * Returns the former source.
+     */
     public static synchronized Supplier<List<Consumer<Failure>>> setHooks(Supplier<List<Consumer<Failure>>> next) {
         Supplier<List<Consumer<Failure>>> before = hooks;
         hooks = next;
@@ -64,8 +67,8 @@ public final class Failures {
     }
 
     /** Sets the function that prints what an error says, which may hold infinite data. */
-    public static void setWords(Function<Throwable, String> next) {
-        words = next;
+    public static void setText(Function<Throwable, String> next) {
+        toText = next;
     }
 
     /**
@@ -110,7 +113,7 @@ public final class Failures {
                 sayWhatFillsIt();
             }
         } catch (OutOfMemoryError noRoom) {
-            Reserve.sayLastWords();
+            Reserve.writeLastReport();
         }
         if (full) {
             Reserve.refill();
@@ -208,7 +211,7 @@ public final class Failures {
     private static String say(Throwable t) {
         String said;
         try {
-            said = String.valueOf(words.apply(t));
+            said = String.valueOf(toText.apply(t));
         } catch (Throwable e) {
             said = t.getClass().getName() + " (it does not print: " + e.getClass().getName() + ")";
         }

@@ -8,7 +8,7 @@ package magnetar.kernel.report;
 public final class Reserve {
     private static final int PARTS = 2; // several reports may come at once, and processes take what is freed
     private static final int PART = 1 << 19; // bytes, enough for a report
-    private static final byte[] LAST_WORDS = "java.lang.OutOfMemoryError: memory has ended, and there is none left to say where.\n".getBytes();
+    private static final byte[] LAST_REPORT = "java.lang.OutOfMemoryError: memory has ended, and there is none left to say where.\n".getBytes();
 
     // Guarded by the class: released part by part when memory has run out.
     private static final byte[][] SET_ASIDE = new byte[PARTS][PART];
@@ -57,10 +57,10 @@ public final class Reserve {
     }
 
     /** Prints on standard error that memory has run out. Needs no memory, and does not throw. */
-    static void sayLastWords() {
+    static void writeLastReport() {
         try {
             byte[] last = known;
-            System.err.write(LAST_WORDS, 0, LAST_WORDS.length);
+            System.err.write(LAST_REPORT, 0, LAST_REPORT.length);
             System.err.write(last, 0, last.length);
             System.err.flush();
         } catch (Throwable silent) {

@@ -93,14 +93,16 @@ public final class Fork extends Gate implements Future<Object> {
         return error;
     }
 
-    /** True if it ended because it was cancelled: by {@link Cancelled}, or by the interrupt that came with it. */
+    /**
+     * True if it ended because it was cancelled: by {@link Cancelled}, or by the interrupt that came with it.
+     */
     @Override
     public boolean isCancelled() {
-        return isOpen() && error != null && (error instanceof Cancelled || isDoomed() && Cancelled.isBehind(error));
+        return isOpen() && error != null && (error instanceof Cancelled || isCancelRequested() && Cancelled.isBehind(error));
     }
 
     /** True if it was told to end, alone or with its scope. It may still have ended in another way. */
-    public boolean isDoomed() {
+    public boolean isCancelRequested() {
         return fiber.cause() != null || scope.isCancelled();
     }
 
@@ -196,7 +198,7 @@ public final class Fork extends Gate implements Future<Object> {
      * {@link Cancelled}.
      */
     public void cancel(Object why) {
-        fiber.doom(new Cause.Cancel(why));
+        fiber.cancel(new Cause.Cancel(why));
     }
 
     /** The fiber's part of a fork. */

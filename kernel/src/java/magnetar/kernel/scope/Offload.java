@@ -13,8 +13,8 @@ import magnetar.kernel.fiber.Cause;
 import magnetar.kernel.fiber.Exit;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.Region;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.CancellationScope;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
@@ -32,8 +32,9 @@ import magnetar.kernel.time.Wheel;
  *   <li>At most {@code limit} threads work at a time. A thread that waits in an operation of the kernel does
  *       not count. So work that waits for other offloaded work, even indirectly, does not keep that work from
  *       getting a thread.
- *   <li>The caller does not return before its work has ended. The work is a region of the thread it runs on.
- *       Cancelling the caller cancels that region only, so no interrupt reaches the thread's next work.
+ *   <li>The caller does not return before its work has ended. The work is a cancellation scope of the thread
+ *       it runs on. Cancelling the caller cancels that cancellation scope only, so no interrupt reaches the
+ *       thread's next work.
  *   <li>The work has the owner of its caller: forks and deadlines inside it count as the caller's.
  * </ol>
  *
@@ -135,12 +136,12 @@ public final class Offload {
     }
 
     private void submit(Call call) {
-        if (call.world.movesTimers()) {
+        if (call.environment.movesTimers()) {
             Fibers.start("offload", Fibers.Hold.STRONG, () -> call.run(Fiber.current()));
             return;
         }
-        if (call.world != World.REAL) {
-            new Worker(call, call.world, "own").start();
+        if (call.environment != Environment.REAL) {
+            new Worker(call, call.environment, "own").start();
             return;
         }
         lock.lock();
@@ -160,20 +161,20 @@ public final class Offload {
     private void addThreads() {
         int room = limit - workers.size() + waiting();
         for (int missing = Math.min(room, queue.size() - idle); missing > 0; missing--) {
-            Worker worker = new Worker(null, World.REAL, Integer.toString(++started));
+            Worker worker = new Worker(null, Environment.REAL, Integer.toString(++started));
             worker.start(); // before it is counted, because there may be no memory for another thread
             workers.add(worker);
         }
         if (queue.size() > idle && !watched) {
             watched = true;
-            Wheel.of(World.REAL).add(new Look());
+            Wheel.of(Environment.REAL).add(new Look());
         }
     }
 
     /** The next check of a queue that is not empty. */
     private final class Look extends Timer {
         Look() {
-            super(World.REAL.nanoTime() + LOOK_AGAIN_NANOS);
+            super(Environment.REAL.nanoTime() + LOOK_AGAIN_NANOS);
         }
 
         @Override
@@ -241,10 +242,10 @@ public final class Offload {
         private final Call own;
         private final Fiber fiber;
 
-        Worker(Call own, World world, String name) {
+        Worker(Call own, Environment environment, String name) {
             super(null, null, "magnetar-offload-" + name, 0, false);
             this.own = own;
-            this.fiber = Fibers.adopt(this, world);
+            this.fiber = Fibers.adopt(this, environment);
             setDaemon(true);
         }
 
@@ -269,11 +270,11 @@ public final class Offload {
         }
     }
 
-    /** One piece of work. It is the region that a cancellation of the caller cancels. */
-    final class Call extends Region {
+    /** One piece of work. It is the cancellation scope that a cancellation of the caller cancels. */
+    final class Call extends CancellationScope {
         private final Callable<?> work;
         private final Object context;
-        private final World world;
+        private final Environment environment;
         private final Gate ended = new Gate();
 
         /** The fiber that waits for the end of the work. */
@@ -288,7 +289,7 @@ public final class Offload {
         // Guarded by the monitor.
         private boolean begun;
         private boolean over;
-        private boolean doomed;
+        private boolean cancelled;
 
         // Written by the thread before the gate opens, read after it.
         private Object value;
@@ -298,7 +299,7 @@ public final class Offload {
             this.work = work;
             this.caller = caller;
             this.context = caller.context();
-            this.world = caller.world();
+            this.environment = caller.environment();
             this.scope = Scope.enclosing(caller);
             this.deadline = Scope.deadlineOf(caller);
         }
@@ -308,7 +309,7 @@ public final class Offload {
                 return false;
             }
             begun = true;
-            on.enterRegion(this);
+            on.enter(this);
             return true;
         }
 
@@ -333,18 +334,18 @@ public final class Offload {
             }
             on.setContext(null);
             finish();
-            on.leaveRegion();
+            on.leave();
             Thread.interrupted(); // an interrupt that the work sent to itself must not reach the next work
             ended.open();
         }
 
         private synchronized void cancel(Throwable why) {
-            if (over || doomed) {
+            if (over || cancelled) {
                 return;
             }
-            doomed = true;
+            cancelled = true;
             if (begun) {
-                doomRegion(new Cause.Cancel(why instanceof Cancelled c ? c.why() : why));
+                cancelWith(new Cause.Cancel(why instanceof Cancelled c ? c.why() : why));
             } else {
                 over = true;
                 unqueue(this);

@@ -9,7 +9,7 @@ import java.util.concurrent.locks.ReentrantLock;
 import magnetar.kernel.fiber.Cause;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.Region;
+import magnetar.kernel.fiber.CancellationScope;
 import magnetar.kernel.fiber.StackRoom;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Parked;
@@ -32,8 +32,8 @@ import magnetar.kernel.time.Wheel;
  * <ol>
  *   <li>A fork is in the list from before its fiber begins until after that fiber has left the list of
  *       fibers. A CLOSED scope has an empty list.
- *   <li>A scope is cancelled once. That writes the cause of the region, and of each fork in the list, before
- *       it interrupts. A fork that is added later finds the scope cancelled and is refused.
+ *   <li>A scope is cancelled once. That writes the cause of the cancellation scope, and of each fork in the
+ *       list, before it interrupts. A fork that is added later finds the scope cancelled and is refused.
  *   <li>No interrupt is sent to the owner after CLOSED. Closing withdraws the interrupt that came with the
  *       cancellation.
  *   <li>Scopes of one fiber nest. Cancelling an outer scope interrupts the owner of the inner one, which then
@@ -47,7 +47,7 @@ import magnetar.kernel.time.Wheel;
  * <p>Lock order: the scope's lock is the innermost one. The joiner is called under it and must not call the
  * scope.
  */
-public final class Scope extends Region {
+public final class Scope extends CancellationScope {
     /**
      * How long a fork may run after its cancellation before it is reported, unless the owner sets another
      * time.
@@ -107,16 +107,16 @@ public final class Scope extends Region {
     public static Scope open(String site, Joiner joiner, long nanos) {
         Fiber owner = Fiber.current();
         owner.check();
-        long own = Durations.deadline(owner.world().nanoTime(), nanos);
+        long own = Durations.deadline(owner.environment().nanoTime(), nanos);
         Scope scope = new Scope(site, joiner, owner, own);
         scope.holds = owner.hold();
-        owner.enterRegion(scope);
+        owner.enter(scope);
         ALIVE.increment();
         if (nanos <= 0) {
             scope.cancel(DEADLINE);
         } else if (own != Durations.INFINITE) {
             scope.alarm = scope.new Alarm(own);
-            Wheel.of(owner.world()).add(scope.alarm);
+            Wheel.of(owner.environment()).add(scope.alarm);
         }
         return scope;
     }
@@ -130,11 +130,11 @@ public final class Scope extends Region {
      * scope around the work that it does for an offloading fiber, or the scope that owns it.
      */
     public static Scope enclosing(Fiber fiber) {
-        Object region = fiber.region();
-        if (region instanceof Scope s) {
+        Object innermost = fiber.cancellationScope();
+        if (innermost instanceof Scope s) {
             return s;
         }
-        return region instanceof Offload.Call c ? c.scope : fiber.home() instanceof Scope s ? s : null;
+        return innermost instanceof Offload.Call c ? c.scope : fiber.home() instanceof Scope s ? s : null;
     }
 
     /**
@@ -145,7 +145,7 @@ public final class Scope extends Region {
         if (fiber.isShielded()) {
             return Durations.INFINITE;
         }
-        if (fiber.region() instanceof Offload.Call c) {
+        if (fiber.cancellationScope() instanceof Offload.Call c) {
             return c.deadline;
         }
         Scope s = enclosing(fiber);
@@ -162,7 +162,10 @@ public final class Scope extends Region {
         return site;
     }
 
-    /** The instant at which it is cancelled, on the clock of its world; {@link Durations#INFINITE} for never. */
+    /**
+     * The instant at which it is cancelled, on the clock of its environment; {@link Durations#INFINITE} for
+     * never.
+     */
     public long deadline() {
         return deadline;
     }
@@ -196,8 +199,8 @@ public final class Scope extends Region {
 
     /** The fiber that waits for the work offloaded to this fiber, which is the current one; or null. */
     private static Fiber callerOf(Fiber fiber) {
-        Object region = fiber.region();
-        return region instanceof Scope s ? s.caller : region instanceof Offload.Call c ? c.caller : null;
+        Object innermost = fiber.cancellationScope();
+        return innermost instanceof Scope s ? s.caller : innermost instanceof Offload.Call c ? c.caller : null;
     }
 
     /**
@@ -343,24 +346,24 @@ public final class Scope extends Region {
     /** Cancels the scope: its body and all its forks. Only the first call has an effect. */
     public void cancel(Object reason) {
         StackRoom.touch();
-        List<Fork> doomed;
+        List<Fork> cancelled;
         lock.lock();
         try {
             if (state != State.OPEN && !(state == State.CANCELLED && cancelsForks)) {
                 return;
             }
-            doomed = forks();
+            cancelled = forks();
             Cause cause = new Cause.Cancel(reason);
             if (state == State.OPEN) {
                 cancelsForks = true; // until all are cancelled: without memory a deadline tries again
                 state = State.CANCELLED;
                 why = reason;
-                doomRegion(cause);
+                cancelWith(cause);
             }
         } finally {
             lock.unlock();
         }
-        for (Fork f : doomed) {
+        for (Fork f : cancelled) {
             f.cancel(reason);
         }
         cancelsForks = false;
@@ -422,9 +425,9 @@ public final class Scope extends Region {
         }
         owner.shield(new Ending(thrown));
         if (alarm != null) {
-            Wheel.of(owner.world()).cancel(alarm);
+            Wheel.of(owner.environment()).cancel(alarm);
         }
-        owner.leaveRegion();
+        owner.leave();
         ALIVE.decrement();
         if (holds) {
             owner.release();

@@ -7,7 +7,7 @@ import java.util.function.Predicate;
 
 /** The settings of a simulation. They may be changed until it runs. */
 public final class Config {
-    /** The seed of the world's ids and random numbers. */
+    /** The seed of the environment's ids and random numbers. */
     public long seed;
     /** The most switch points that may be reached. */
     public long maxSteps = 1_000_000;

@@ -95,8 +95,8 @@ final class FailureReport {
     }
 
     /** Called if the fiber has woken a thread that is not part of the simulation. */
-    void met(SimFiber f, Thread stranger) {
-        stop("FOREIGN_THREAD", f + where(f.line()) + ", meets the thread \"" + stranger.getName() + "\"" + where(SourceLines.ofProgram(stranger.getStackTrace()))
+    void wokeForeign(SimFiber f, Thread woken) {
+        stop("FOREIGN_THREAD", f + where(f.line()) + ", meets the thread \"" + woken.getName() + "\"" + where(SourceLines.ofProgram(woken.getStackTrace()))
                 + ", which is not part of the simulation: start it as a fiber (fork, go, spawn) inside of it.");
     }
 

@@ -136,7 +136,7 @@ final class FaultInjector implements Runnable {
         if (due <= simulation.now) {
             wake();
         } else {
-            Wheel.of(simulation.world).add(new Timer(due) {
+            Wheel.of(simulation.environment).add(new Timer(due) {
                 @Override
                 protected void expire() {
                     wake();
@@ -147,7 +147,7 @@ final class FaultInjector implements Runnable {
     }
 
     /** Delivers every delayed signal from one to the other. */
-    void letArrive(Object from, Object to) {
+    void deliverDelayed(Object from, Object to) {
         for (DelayedSignals.Letter l = post.first(from, to); l != null; l = post.first(from, to)) {
             if (!post.deliver(l)) {
                 simulation.letOthersRun(); // another fiber is delivering it

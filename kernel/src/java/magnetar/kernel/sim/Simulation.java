@@ -13,7 +13,7 @@ import magnetar.kernel.sim.Choice.Place;
 import magnetar.kernel.time.Wheel;
 
 /**
- * One run of a program in a world of its own: on one thread, in virtual time, by a strategy. The same
+ * One run of a program in an environment of its own: on one thread, in virtual time, by a strategy. The same
  * program, seed and strategy give the same run.
  *
  * <p>Invariants:
@@ -24,7 +24,7 @@ import magnetar.kernel.time.Wheel;
  *       of becoming runnable.
  *   <li>What the strategy sees does not depend on real time, on identity hashes, or on other threads of the
  *       JVM. If another thread affects a fiber, the run ends with a problem. One case is allowed: it leaves a
- *       monitor of the kernel that both worlds share.
+ *       monitor of the kernel that both environments share.
  *   <li>Time passes only while no fiber can run, by a small step while one fiber runs alone for long, or
  *       where a fault makes it pass.
  * </ol>
@@ -45,7 +45,7 @@ public final class Simulation {
     private static int running; // guarded by the class
 
     final Config config;
-    final SimWorld world;
+    final SimEnvironment environment;
     private final Strategy strategy;
     private final EventLog journal;
     private final FaultInjector chaos = new FaultInjector(this);
@@ -77,26 +77,26 @@ public final class Simulation {
     private Simulation(Config config, Strategy strategy) {
         this.config = config;
         this.strategy = strategy;
-        this.world = new SimWorld(this, config.seed);
+        this.environment = new SimEnvironment(this, config.seed);
         this.journal = new EventLog(config, fibers);
     }
 
     /** True if {@code java.lang} is open, which a simulation needs. */
     public static boolean isPossible() {
-        return SimWorld.isPossible();
+        return SimEnvironment.isPossible();
     }
 
     /** True in a fiber of a simulation. */
     public static boolean isInside() {
-        return Simulated.world() instanceof SimWorld;
+        return Simulated.environment() instanceof SimEnvironment;
     }
 
-    /** Runs the body to its end, as a fiber of a new world. */
+    /** Runs the body to its end, as a fiber of a new environment. */
     public static Run run(Config config, Strategy strategy, Callable<?> body) throws InterruptedException {
         Simulation s = new Simulation(config, strategy);
         s.carrier = new Thread(null, () -> s.carry(body), "magnetar-simulation", 0, false);
         s.carrier.setDaemon(true);
-        Fibers.adopt(s.carrier, s.world);
+        Fibers.adopt(s.carrier, s.environment);
         count(1);
         s.carrier.start();
         return s.await();
@@ -234,7 +234,7 @@ public final class Simulation {
             hasYielded(f);
         }
         if (!verdict.isKnown()) {
-            stalled.settle();
+            stalled.awaitUnblocked();
         }
     }
 
@@ -304,7 +304,7 @@ public final class Simulation {
 
     /** Lets time pass up to the next timer; false without a timer. */
     boolean passTime() {
-        long due = Wheel.of(world).nextNanos();
+        long due = Wheel.of(environment).nextNanos();
         if (due == Long.MAX_VALUE) {
             return false;
         }
@@ -324,7 +324,7 @@ public final class Simulation {
      */
     private void passALittle() {
         now += ALONE_NANOS;
-        if (Wheel.of(world).nextNanos() <= now) {
+        if (Wheel.of(environment).nextNanos() <= now) {
             wakeTimers();
         }
     }
@@ -340,7 +340,7 @@ public final class Simulation {
     private void expireTimers() {
         while (!ending) {
             LockSupport.park(this);
-            Wheel.of(world).expireDue();
+            Wheel.of(environment).expireDue();
         }
     }
 
@@ -390,12 +390,12 @@ public final class Simulation {
      * sentence about it, with the line.
      */
     public static String refuse(String what) {
-        return ((SimWorld) Simulated.world()).simulation.verdict.refuse(what);
+        return ((SimEnvironment) Simulated.environment()).simulation.verdict.refuse(what);
     }
 
-    void meets(Thread stranger) {
+    void recordForeignWake(Thread woken) {
         if (isHere() && !ending) {
-            verdict.met(current, stranger);
+            verdict.wokeForeign(current, woken);
         }
     }
 
@@ -428,7 +428,7 @@ public final class Simulation {
             return;
         }
         boolean hurries = me.number != CHAOS && chaos.isFree() && config.may(Choice.What.HURRY) && !runnable.isEmpty()
-                && Wheel.of(world).nextNanos() != Long.MAX_VALUE;
+                && Wheel.of(environment).nextNanos() != Long.MAX_VALUE;
         List<SimFiber> victims = chaos.victims(me);
         List<LocalProcess> resting = chaos.resting(me);
         ChoicePoint p = ChoicePoint.at(me, Place.SWITCH, runnable, victims, resting, hurries);

@@ -14,14 +14,14 @@ import java.util.concurrent.locks.LockSupport;
  * <ol>
  *   <li>Only the carrier gives a fiber the task that another thread has submitted. So nothing changes while a
  *       fiber runs.
- *   <li>After {@link #settle} each fiber that was handed a monitor is runnable. So it becomes runnable at the
- *       same step in each run, however long the JVM's thread takes.
+ *   <li>After {@link #awaitUnblocked} each fiber that was handed a monitor is runnable. So it becomes
+ *       runnable at the same step in each run, however long the JVM's thread takes.
  * </ol>
  */
 final class Stalled {
     private static final long LOOK_NANOS = 1_000_000;
     private static final int LOOKS = 300;
-    private static final long SETTLE_NANOS = 50_000;
+    private static final long POLL_NANOS = 50_000;
 
     private final Queue<Submission> submitted = new ConcurrentLinkedQueue<>();
 
@@ -47,8 +47,8 @@ final class Stalled {
 
     /**
      * Handles a submission by a fiber of the simulation. True if it was caused by a request for the stack of
-     * a fiber that was handed a monitor: then it is kept until {@link #settle}. It differs from run to run
-     * whether the JVM's thread submits that fiber too, and when.
+     * a fiber that was handed a monitor: then it is kept until {@link #awaitUnblocked}. It differs from run
+     * to run whether the JVM's thread submits that fiber too, and when.
      */
     boolean takes(SimFiber fiber, Runnable task) {
         boolean isLookedAt = fibers.contains(fiber) && Monitors.isLookedAt();
@@ -68,9 +68,9 @@ final class Stalled {
     }
 
     /** If a monitor was left: waits until the JVM has submitted the fiber that waited for it. */
-    void settle() {
+    void awaitUnblocked() {
         while (looked && Monitors.isUnblockerBusy() || fibers.stream().anyMatch(f -> Monitors.isComing(f.thread))) {
-            LockSupport.parkNanos(this, SETTLE_NANOS);
+            LockSupport.parkNanos(this, POLL_NANOS);
             take(false);
         }
         looked = false;

@@ -22,7 +22,7 @@ final class TearDown {
     }
 
     void run() {
-        List.copyOf(simulation.fibers()).forEach(this::doom);
+        List.copyOf(simulation.fibers()).forEach(this::kill);
         for (int n = 0; n < JUMPS && (simulation.isAnyRunnable() || isAnyLeft() && simulation.passTime()); n++) {
             simulation.runAll();
         }
@@ -33,10 +33,10 @@ final class TearDown {
         return simulation.fibers().stream().anyMatch(f -> !f.ended && f.isOfProgram());
     }
 
-    private void doom(SimFiber f) {
+    private void kill(SimFiber f) {
         Fiber fiber = f.fiber();
         if (!f.ended && fiber != null) {
-            fiber.doom(new Cause.Kill(kill));
+            fiber.cancel(new Cause.Kill(kill));
         }
         if (!f.isOfProgram()) {
             LockSupport.unpark(f.thread);

@@ -3,7 +3,7 @@ package magnetar.kernel.time;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.sched.Fault;
 
@@ -38,7 +38,7 @@ public abstract class Alarm {
         }
     }
 
-    private final World world;
+    private final Environment environment;
 
     // Written by the owner and by the timer thread.
     private volatile Bell bell;
@@ -46,9 +46,9 @@ public abstract class Alarm {
     // Written by the owner, published by its waiter.
     private long deadline = NONE;
 
-    /** An alarm for a fiber of this world. */
-    protected Alarm(World world) {
-        this.world = world;
+    /** An alarm for a fiber of this environment. */
+    protected Alarm(Environment environment) {
+        this.environment = environment;
     }
 
     /** The waiter that the owner waits with, or null. */
@@ -82,7 +82,7 @@ public abstract class Alarm {
     /** Removes the timer from the wheel. */
     public void end() {
         Bell b = bell;
-        if (b != null && Wheel.of(world).cancel(b)) {
+        if (b != null && Wheel.of(environment).cancel(b)) {
             bell = null;
         }
     }
@@ -93,7 +93,7 @@ public abstract class Alarm {
         if (!BELL.compareAndSet(this, null, next)) {
             return false;
         }
-        Wheel.of(world).add(next);
+        Wheel.of(environment).add(next);
         return true;
     }
 
@@ -103,7 +103,7 @@ public abstract class Alarm {
         Parked waiter = waiter();
         long due = deadline;
         if (waiter != null && due != NONE) {
-            if (due <= world.nanoTime()) {
+            if (due <= environment.nanoTime()) {
                 waiter.expire();
             } else {
                 arm(due);

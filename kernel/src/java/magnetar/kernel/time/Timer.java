@@ -12,7 +12,7 @@ public abstract class Timer {
     Timer next;
     int slot = NOWHERE;
 
-    /** A timer due at this instant of the world's clock. */
+    /** A timer due at this instant of the environment's clock. */
     protected Timer(long dueNanos) {
         this.dueNanos = dueNanos;
     }

@@ -1,7 +1,7 @@
 package magnetar.kernel.time;
 
 import magnetar.kernel.fiber.Fiber;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
@@ -11,32 +11,32 @@ public final class Waits {
     private Waits() {}
 
     /** Parks at most so many nanoseconds until completed; true if completed. */
-    public static boolean await(World world, Parked waiter, long nanos) throws InterruptedException {
-        return awaitUntil(world, waiter, deadline(world, nanos));
+    public static boolean await(Environment environment, Parked waiter, long nanos) throws InterruptedException {
+        return awaitUntil(environment, waiter, deadline(environment, nanos));
     }
 
     /** The instant so many nanoseconds from now. Reads the clock only if there is a limit. */
-    public static long deadline(World world, long nanos) {
-        return nanos == Durations.INFINITE ? nanos : Durations.deadline(world.nanoTime(), nanos);
+    public static long deadline(Environment environment, long nanos) {
+        return nanos == Durations.INFINITE ? nanos : Durations.deadline(environment.nanoTime(), nanos);
     }
 
     /** True if the instant has passed. */
-    public static boolean isOver(World world, long deadline) {
-        return deadline != Durations.INFINITE && left(world, deadline) <= 0;
+    public static boolean isOver(Environment environment, long deadline) {
+        return deadline != Durations.INFINITE && left(environment, deadline) <= 0;
     }
 
     /** The nanoseconds until the instant. */
-    public static long left(World world, long deadline) {
-        return deadline == Durations.INFINITE ? deadline : deadline - world.nanoTime();
+    public static long left(Environment environment, long deadline) {
+        return deadline == Durations.INFINITE ? deadline : deadline - environment.nanoTime();
     }
 
     /** Parks until completed, or until this instant; true if completed. */
-    public static boolean awaitUntil(World world, Parked waiter, long deadline) throws InterruptedException {
-        Expiry expiry = limit(world, waiter, deadline);
+    public static boolean awaitUntil(Environment environment, Parked waiter, long deadline) throws InterruptedException {
+        Expiry expiry = limit(environment, waiter, deadline);
         try {
             return waiter.await();
         } finally {
-            lift(world, expiry);
+            lift(environment, expiry);
         }
     }
 
@@ -44,19 +44,19 @@ public final class Waits {
      * Starts the timer of a wait that is about to begin; null without a limit. {@link #lift} stops it after
      * the wait.
      */
-    public static Expiry limit(World world, Parked waiter, long deadline) {
+    public static Expiry limit(Environment environment, Parked waiter, long deadline) {
         if (deadline == Durations.INFINITE) {
             return null;
         }
         Expiry expiry = new Expiry(waiter, deadline);
-        Wheel.of(world).add(expiry);
+        Wheel.of(environment).add(expiry);
         return expiry;
     }
 
     /** Stops a timer that {@link #limit} started. */
-    public static void lift(World world, Expiry expiry) {
+    public static void lift(Environment environment, Expiry expiry) {
         if (expiry != null) {
-            Wheel.of(world).cancel(expiry);
+            Wheel.of(environment).cancel(expiry);
         }
     }
 
@@ -70,7 +70,7 @@ public final class Waits {
         Parked waiter = new Parked(fiber, reason, on);
         boolean completed = false;
         try {
-            completed = !gate.add(waiter) || await(fiber.world(), waiter, nanos);
+            completed = !gate.add(waiter) || await(fiber.environment(), waiter, nanos);
         } finally {
             if (!completed) {
                 gate.remove(waiter);
@@ -79,12 +79,12 @@ public final class Waits {
         return completed;
     }
 
-    /** Parks for so many nanoseconds, on the clock of the fiber's world. */
+    /** Parks for so many nanoseconds, on the clock of the fiber's environment. */
     public static void sleep(long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
         if (nanos > 0) {
-            await(fiber.world(), new Parked(fiber, WaitReason.SLEEP, null), nanos);
+            await(fiber.environment(), new Parked(fiber, WaitReason.SLEEP, null), nanos);
         }
     }
 }

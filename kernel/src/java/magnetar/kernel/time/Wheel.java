@@ -6,12 +6,12 @@ import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.Spin;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.report.Failures;
 import magnetar.kernel.sched.Fault;
 
 /**
- * The timers of one world: a hierarchical wheel and one daemon thread.
+ * The timers of one environment: a hierarchical wheel and one daemon thread.
  *
  * <p>Six levels of 64 slots; a slot of level n spans 64<sup>n</sup> ticks of one millisecond. Adding and
  * cancelling are O(1). A timer of a higher level moves down when its slot begins.
@@ -60,7 +60,7 @@ public final class Wheel {
         }
     }
 
-    private final World world;
+    private final Environment environment;
     private final long origin;
 
     // 1 while locked. Set by any thread.
@@ -81,14 +81,14 @@ public final class Wheel {
     // Set by any thread.
     private volatile boolean ended;
 
-    private Wheel(World world) {
-        this.world = world;
-        this.origin = world.nanoTime();
+    private Wheel(Environment environment) {
+        this.environment = environment;
+        this.origin = environment.nanoTime();
     }
 
-    /** The wheel of this world. */
-    public static Wheel of(World world) {
-        return world.timers(() -> new Wheel(world));
+    /** The wheel of this environment. */
+    public static Wheel of(Environment environment) {
+        return environment.timers(() -> new Wheel(environment));
     }
 
     /** True on the thread of a wheel, where user code must not run. */
@@ -114,7 +114,7 @@ public final class Wheel {
             startThread(); // first: if there is no memory for the thread, no timer was added
             if (size == 0) {
                 // A tick in the past is correct too: it only puts the timer into a higher level.
-                tick = Math.max(tick, tickAt(world.coarseNanos()));
+                tick = Math.max(tick, tickAt(environment.coarseNanos()));
             }
             long due = insert(timer);
             size++;
@@ -156,8 +156,8 @@ public final class Wheel {
     }
 
     /**
-     * For a simulated world: when its timers have to be checked next, on its clock; {@link Long#MAX_VALUE}
-     * without timers.
+     * For a simulated environment: when its timers have to be checked next, on its clock; {@link
+     * Long#MAX_VALUE} without timers.
      */
     public long nextNanos() {
         lock();
@@ -169,11 +169,11 @@ public final class Wheel {
         }
     }
 
-    /** Expires the due timers of a simulated world. */
+    /** Expires the due timers of a simulated environment. */
     public void expireDue() {
         lock();
         try {
-            advance(tickAt(world.nanoTime()));
+            advance(tickAt(environment.nanoTime()));
             wakeTick = firstTick();
         } finally {
             unlock();
@@ -193,7 +193,7 @@ public final class Wheel {
         LOCK.setRelease(this, 0);
     }
 
-    /** Ends the thread, because the world has ended. No timer of it expires any more. */
+    /** Ends the thread, because the environment has ended. No timer of it expires any more. */
     public void end() {
         ended = true;
         lock();
@@ -203,7 +203,7 @@ public final class Wheel {
     }
 
     private void startThread() {
-        if (thread == null && !world.movesTimers()) {
+        if (thread == null && !environment.movesTimers()) {
             Thread starting = new WheelThread(this);
             starting.start();
             thread = starting;
@@ -339,7 +339,7 @@ public final class Wheel {
         boolean idle;
         lock();
         try {
-            advance(tickAt(world.nanoTime()));
+            advance(tickAt(environment.nanoTime()));
             idle = due == null;
             sleepTo = idle ? firstTick() : tick;
             wakeTick = sleepTo;
@@ -352,7 +352,7 @@ public final class Wheel {
         } else if (sleepTo == NEVER) {
             LockSupport.park(this);
         } else if (idle) {
-            LockSupport.parkNanos(this, origin + sleepTo * TICK_NANOS - world.nanoTime());
+            LockSupport.parkNanos(this, origin + sleepTo * TICK_NANOS - environment.nanoTime());
         }
     }
 
@@ -389,7 +389,7 @@ public final class Wheel {
         WheelThread(Wheel wheel) {
             super(null, null, "magnetar-timer", 0, false);
             this.wheel = wheel;
-            Fibers.adopt(this, wheel.world);
+            Fibers.adopt(this, wheel.environment);
             setDaemon(true);
         }
 

@@ -2,15 +2,15 @@ package magnetar.kernel.park;
 
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 
 /** Gives the tests access to members of this package. */
 public final class Peek {
     /**
-     * A world in which park returns at once and unpark does nothing, so that one thread may play the part of
-     * another.
+     * An environment in which park returns at once and unpark does nothing, so that one thread may play the
+     * part of another.
      */
-    private static final World AWAKE = new World() {
+    private static final Environment AWAKE = new Environment() {
         @Override
         public void park(Object waiter) {
             Thread.onSpinWait();

@@ -3,9 +3,9 @@
   (:require
    [clojure.core.async]
    [magnetar.async :as a]
+   [magnetar.impl.environment :as environment]
    [magnetar.impl.ports :as ports]
-   [magnetar.impl.runtime]
-   [magnetar.impl.worlds :as worlds])
+   [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.channel Handler Port Ports ReadPort WritePort)))
 
@@ -62,7 +62,7 @@
 (defn- take-any [live handler]
   (if (empty? @live)
     (closed handler)
-    (loop [[port & more] (worlds/shuffled @live)]
+    (loop [[port & more] (environment/shuffled @live)]
       (let [target (volatile! nil)
             value (.take (Ports/readPort port) (watching handler live port target))]
         (cond

@@ -5,19 +5,19 @@ import java.util.Random;
 import java.util.concurrent.Executor;
 import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.fiber.Fiber;
-import magnetar.kernel.fiber.World;
+import magnetar.kernel.fiber.Environment;
 
 /**
  * The runtime environment of one simulation: clock, random numbers, threads. It passes all decisions to the
  * {@link Simulation}.
  */
-final class SimWorld extends World {
+final class SimEnvironment extends Environment {
     private static final Method NEW_THREAD = open();
 
     final Simulation simulation;
     private final Random random;
 
-    SimWorld(Simulation simulation, long seed) {
+    SimEnvironment(Simulation simulation, long seed) {
         this.simulation = simulation;
         this.random = new Random(seed);
     }
@@ -106,8 +106,8 @@ final class SimWorld extends World {
     }
 
     @Override
-    protected void meets(Thread stranger) {
-        simulation.meets(stranger);
+    protected void recordForeignWake(Thread woken) {
+        simulation.recordForeignWake(woken);
     }
 
     @Override
@@ -126,8 +126,8 @@ final class SimWorld extends World {
     }
 
     @Override
-    protected void letArrive(Object from, Object to) {
-        simulation.chaos().letArrive(from, to);
+    protected void deliverDelayed(Object from, Object to) {
+        simulation.chaos().deliverDelayed(from, to);
     }
 
     @Override

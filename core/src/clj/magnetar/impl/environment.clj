@@ -1,29 +1,29 @@
-(ns magnetar.impl.worlds
-  "What a namespace keeps for all: one of it in the real world, and one in each simulation."
+(ns magnetar.impl.environment
+  "What a namespace keeps for all: one of it in the real environment, and one in each simulation."
   {:no-doc true}
   (:require
    [magnetar.impl.runtime])
   (:import
    (java.util Date)
    (java.util.function Supplier)
-   (magnetar.kernel.fiber Fiber Simulated World)))
+   (magnetar.kernel.fiber Environment Fiber Simulated)))
 
 (set! *warn-on-reflection* true)
 
-(defn of-world
+(defn local
   "`real`, an atom; in a simulation one of its own under the key, which begins with the value `initial`."
   [real key initial]
-  (if-let [world (Simulated/world)]
-    (.room ^World world key (reify Supplier (get [_] (atom initial))))
+  (if-let [environment (Simulated/environment)]
+    (.local ^Environment environment key (reify Supplier (get [_] (atom initial))))
     real))
 
 (defn simulated?
   "True in a fiber of a simulation."
   []
-  (some? (Simulated/world)))
+  (some? (Simulated/environment)))
 
 (defn number
-  "A number that no other has in this world: to put in order what has no order of its own."
+  "A number that no other has in this environment: to put in order what has no order of its own."
   []
   (.nextId (Fiber/current)))
 
@@ -47,6 +47,6 @@
 (defn date
   "The time of day; in a simulation the time of its clock, which begins in 1970."
   ^Date []
-  (if-let [world (Simulated/world)]
-    (Date. (quot (.nanoTime ^World world) 1000000))
+  (if-let [environment (Simulated/environment)]
+    (Date. (quot (.nanoTime ^Environment environment) 1000000))
     (Date.)))

@@ -1,4 +1,4 @@
-(ns magnetar.impl.actor.language
+(ns magnetar.impl.actor.codec
   "Exit reasons, and the messages that the kernel itself sends, as Clojure writes Erlang's."
   {:no-doc true}
   (:require
@@ -10,7 +10,7 @@
   (:import
    (clojure.lang ExceptionInfo Iterate LazySeq MapEntry PersistentQueue)
    (magnetar.kernel.fiber Cancelled Exit)
-   (magnetar.kernel.process Language Pid ProcessTable Ref Words)
+   (magnetar.kernel.process Codec Dialect Pid ProcessTable Ref)
    (magnetar.kernel.report Frames)))
 
 (set! *warn-on-reflection* true)
@@ -180,8 +180,8 @@
 (defn- down? [ref message]
   (and (vector? message) (= 5 (count message)) (identical? ref (nth message 1))))
 
-(def ^:private language
-  (reify Language
+(def ^:private codec
+  (reify Codec
     (constant [_ name] (keyword name))
     (exit [_ from reason] [:EXIT from reason])
     (down [_ tag ref object reason] [tag ref :process object reason])
@@ -201,4 +201,4 @@
     (given [_ reason] (if (instance? Throwable reason) (error-term reason) reason))
     (text [_ x] (text x))))
 
-(Words/speak language)
+(Dialect/use codec)

@@ -10,7 +10,7 @@ import magnetar.kernel.fiber.Exit;
  * A codec: how a language above writes exit reasons and the kernel's own messages. The defaults are for plain
  * Java.
  */
-public interface Language {
+public interface Codec {
     /** The constant of this name: normal, kill, killed, noproc, cancelled, DOWN. */
     default Object constant(String name) {
         return name;

@@ -1,4 +1,4 @@
-(ns magnetar.worlds-test
+(ns magnetar.environments-test
   "What the library keeps for all: a simulation neither sees nor changes what belongs to the outside or to another simulation."
   (:require
    [clojure.test :refer [deftest is]]

@@ -8,39 +8,39 @@ import java.util.Set;
 /**
  * A small set: null until it has held an element, and one field wide with one element. Its holder guards it.
  */
-class Bag<T> {
+class SmallSet<T> {
     private Object held; // null, the one element, or a set of more
 
     /** Adds the element, and returns the set. */
-    static <T> Bag<T> with(Bag<T> bag, T element) {
-        Bag<T> b = bag == null ? new Bag<>() : bag;
+    static <T> SmallSet<T> with(SmallSet<T> set, T element) {
+        SmallSet<T> b = set == null ? new SmallSet<>() : set;
         b.add(element);
         return b;
     }
 
     /** Removes the element; false if the set did not hold it. */
-    static boolean remove(Bag<?> bag, Object element) {
-        return bag != null && bag.remove(element);
+    static boolean remove(SmallSet<?> set, Object element) {
+        return set != null && set.remove(element);
     }
 
     /** The set, or null if it is empty. */
-    static <B extends Bag<?>> B slim(B bag) {
-        return isEmpty(bag) ? null : bag;
+    static <B extends SmallSet<?>> B slim(B set) {
+        return isEmpty(set) ? null : set;
     }
 
     /** True if it is empty. */
-    static boolean isEmpty(Bag<?> bag) {
-        return bag == null || bag.held == null || bag.held instanceof Set<?> s && s.isEmpty();
+    static boolean isEmpty(SmallSet<?> set) {
+        return set == null || set.held == null || set.held instanceof Set<?> s && s.isEmpty();
     }
 
     /** True if it holds the element. */
-    static boolean contains(Bag<?> bag, Object element) {
-        return bag != null && bag.contains(element);
+    static boolean contains(SmallSet<?> set, Object element) {
+        return set != null && set.contains(element);
     }
 
     /** Its elements, in the order in which they were added. */
-    static <T> List<T> list(Bag<T> bag) {
-        return bag == null ? List.of() : bag.list();
+    static <T> List<T> list(SmallSet<T> set) {
+        return set == null ? List.of() : set.list();
     }
 
     final boolean add(T element) {

@@ -14,15 +14,15 @@ import magnetar.kernel.sched.Ticker;
 
 /**
  * The runtime environment of a fiber: clock, random numbers, ids, park and unpark, and how threads are made.
- * Each fiber has a world and passes it to the fibers that it starts, so that a simulated world can run beside
- * the real one.
+ * Each fiber has an environment and passes it to the fibers that it starts, so that a simulated environment
+ * can run beside the real one.
  *
- * <p>Invariant: a fiber uses clocks, random sources and {@link LockSupport} only through its world. Fibers of
- * two worlds share no channel.
+ * <p>Invariant: a fiber uses clocks, random sources and {@link LockSupport} only through its environment.
+ * Fibers of two environments share no channel.
  */
-public class World {
-    /** The world of the operating system's clock and the JVM's scheduler. */
-    public static final World REAL = new World();
+public class Environment {
+    /** The environment of the operating system's clock and the JVM's scheduler. */
+    public static final Environment REAL = new Environment();
 
     /** The creation of simulated runs, which tells their ids from the ids of real runs. */
     protected static final int SIMULATED_CREATION = 1;
@@ -35,7 +35,7 @@ public class World {
 
     static {
         try {
-            TIMERS = MethodHandles.lookup().findVarHandle(World.class, "timers", Object.class);
+            TIMERS = MethodHandles.lookup().findVarHandle(Environment.class, "timers", Object.class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -46,18 +46,18 @@ public class World {
 
     private final AtomicLong serials = new AtomicLong();
 
-    // Set once, read by any thread: the timers of this world, which the package time makes.
+    // Set once, read by any thread: the timers of this environment, which the package time makes.
     private volatile Object timers;
 
-    // One value per key, see room.
-    private final Map<Object, Object> rooms = new ConcurrentHashMap<>();
+    // One value per key, see local.
+    private final Map<Object, Object> locals = new ConcurrentHashMap<>();
 
-    /** For simulated worlds. */
-    protected World() {}
+    /** For simulated environments. */
+    protected Environment() {}
 
-    /** The simulated world that the current thread is in, else {@link #REAL}. */
-    public static World current() {
-        World simulated = Simulated.world();
+    /** The simulated environment that the current thread is in, else {@link #REAL}. */
+    public static Environment current() {
+        Environment simulated = Simulated.environment();
         return simulated == null ? REAL : simulated;
     }
 
@@ -85,7 +85,7 @@ public class World {
         return ids.getAndAdd(n);
     }
 
-    /** The next number of a series that starts at 1 in this world. */
+    /** The next number of a series that starts at 1 in this environment. */
     public final long nextSerial() {
         return serials.incrementAndGet();
     }
@@ -133,25 +133,33 @@ public class World {
         return SCHEDULER.startUntracked(thread);
     }
 
-    /** Makes, but does not start, a platform thread; a simulated world makes one of its own fibers instead. */
+    /**
+     * Makes, but does not start, a platform thread; a simulated environment makes one of its own fibers
+     * instead.
+     */
     public Thread newPlatformThread(String name, Runnable task) {
         return Thread.ofPlatform().daemon().name(name).unstarted(task);
     }
 
-    /** True if this world moves its timers itself, without a thread of the wheel. */
+    /** True if this environment moves its timers itself, without a thread of the wheel. */
     public boolean movesTimers() {
         return false;
     }
 
-    /** True on the fiber that expires the timers of a world that {@link #movesTimers moves them itself}. */
+    /**
+     * True on the fiber that expires the timers of an environment that {@link #movesTimers moves them
+     * itself}.
+     */
     protected boolean isExpiring() {
         return false;
     }
 
-    /** Called at a switch point of a fiber of this world while a simulation runs. */
+    /** Called at a switch point of a fiber of this environment while a simulation runs. */
     protected void reachSwitchPoint() {}
 
-    /** Lets others run, if this world schedules its fibers itself. Else returns false and does nothing. */
+    /**
+     * Lets others run, if this environment schedules its fibers itself. Else returns false and does nothing.
+     */
     protected boolean letOthersRun() {
         return false;
     }
@@ -159,15 +167,15 @@ public class World {
     /** Records an event of the object in the log of a simulation. */
     protected void write(String what, Object on, Object value) {}
 
-    /** Records that a fiber of this world has woken a thread of another one. */
-    protected void meets(Thread stranger) {}
+    /** Records that a fiber of this environment has woken a thread of another one. */
+    protected void recordForeignWake(Thread woken) {}
 
     /** True if the message is to be dropped. */
     protected boolean isLost(Object to, Object message) {
         return false;
     }
 
-    /** True if signals of this world may be delayed. */
+    /** True if signals of this environment may be delayed. */
     protected boolean delaysSignals() {
         return false;
     }
@@ -178,14 +186,14 @@ public class World {
     }
 
     /** Delivers the delayed signals from one to the other. */
-    protected void letArrive(Object from, Object to) {}
+    protected void deliverDelayed(Object from, Object to) {}
 
-    /** True if this world records the failure, so that it is not reported elsewhere. */
+    /** True if this environment records the failure, so that it is not reported elsewhere. */
     protected boolean keepsFailure(String site, Throwable error) {
         return false;
     }
 
-    /** The timers of this world, made on first use. */
+    /** The timers of this environment, made on first use. */
     @SuppressWarnings("unchecked")
     public final <T> T timers(Supplier<T> make) {
         Object t = timers;
@@ -196,9 +204,9 @@ public class World {
         return (T) t;
     }
 
-    /** The value of this key in this simulated world, made on first use. */
+    /** The value of this key in this simulated environment, made on first use. */
     @SuppressWarnings("unchecked")
-    public final <T> T room(Object key, Supplier<T> make) {
-        return (T) rooms.computeIfAbsent(key, k -> make.get());
+    public final <T> T local(Object key, Supplier<T> make) {
+        return (T) locals.computeIfAbsent(key, k -> make.get());
     }
 }

@@ -1,0 +1,44 @@
+package magnetar.kernel.process;
+
+import magnetar.kernel.fiber.Exit;
+
+/**
+ * The dialect in use: its {@link Codec}, and the codec's constants, made once. It is set before the first
+ * process starts.
+ */
+public final class Dialect {
+    // Set or read by any thread.
+    private static volatile Dialect current = new Dialect(new Codec() {});
+
+    final Codec codec;
+    final Object normal;
+    final Object kill;
+    final Object killed;
+    final Object noproc;
+    final Object down;
+    final Object noMemory;
+
+    private Dialect(Codec codec) {
+        this.codec = codec;
+        this.normal = codec.constant("normal");
+        this.kill = codec.constant("kill");
+        this.killed = codec.constant("killed");
+        this.noproc = codec.constant("noproc");
+        this.down = codec.constant("DOWN");
+        this.noMemory = codec.noMemory();
+    }
+
+    static Dialect get() {
+        return current;
+    }
+
+    static Codec codec() {
+        return current.codec;
+    }
+
+    /** Uses this codec from now on. */
+    public static void use(Codec codec) {
+        current = new Dialect(codec);
+        Exit.setText(codec::text);
+    }
+}
