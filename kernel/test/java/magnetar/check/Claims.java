@@ -4,13 +4,13 @@ import static magnetar.check.Support.require;
 
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
-import magnetar.kernel.park.Waiter.Pairing;
 import magnetar.kernel.park.Waiter;
+import magnetar.kernel.park.Waiter.Pairing;
 
 /** The claim alone: two threads race for it in every combination, thousands of times. */
 final class Claims {

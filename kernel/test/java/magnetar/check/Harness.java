@@ -4,8 +4,8 @@ import static magnetar.check.Support.require;
 
 import java.util.concurrent.Callable;
 import java.util.function.Predicate;
-import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Pid;

@@ -15,9 +15,9 @@ import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.Select;
 import magnetar.kernel.fiber.Cancelled;
 import magnetar.kernel.fiber.Cause;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 

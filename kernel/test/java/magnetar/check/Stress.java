@@ -18,8 +18,8 @@ import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.Select;
 import magnetar.kernel.channel.Transform;
 import magnetar.kernel.channel.TransformChannel;
-import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Parked;
 
 /**

@@ -6,8 +6,8 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import magnetar.kernel.channel.Channel;
-import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.park.Parked;
 
 /** Helpers of the checks. A check throws an {@code AssertionError} that says what it saw. */

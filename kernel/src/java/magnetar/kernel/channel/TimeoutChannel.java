@@ -1,8 +1,8 @@
 package magnetar.kernel.channel;
 
 import java.util.function.BooleanSupplier;
-import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Wheel;

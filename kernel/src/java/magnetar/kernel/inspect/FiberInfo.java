@@ -2,8 +2,8 @@ package magnetar.kernel.inspect;
 
 import java.util.ArrayList;
 import java.util.List;
-import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Wait;
 

@@ -1,7 +1,7 @@
 package magnetar.kernel.inspect;
 
-import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.sched.Scheduler;
 import magnetar.kernel.sched.Schedulers;
 import magnetar.kernel.time.Wheel;

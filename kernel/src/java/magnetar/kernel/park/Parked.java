@@ -1,9 +1,9 @@
 package magnetar.kernel.park;
 
 import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.sched.Fault;
 
 /**

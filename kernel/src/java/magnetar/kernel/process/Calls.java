@@ -8,10 +8,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Predicate;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Exit;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.sched.Fault;
@@ -106,7 +106,7 @@ public final class Calls {
      * Sends the request and waits for the answer. Called by the current process.
      *
      * @param object how the death notice names the callee
-     * @param nanos how long to wait; {@link Durations#INFINITE} for no limit
+     * @param nanos how long to wait; {@link Long#MAX_VALUE} for no limit
      * @return the answer, or {@link Failed}
      */
     public static Object call(LocalProcess me, Pid callee, Object object, Object message, long nanos) throws InterruptedException {

@@ -2,10 +2,10 @@ package magnetar.kernel.process;
 
 import java.util.List;
 import java.util.Map;
+import magnetar.kernel.fiber.CancellationScope;
 import magnetar.kernel.fiber.Cause;
 import magnetar.kernel.fiber.Exit;
 import magnetar.kernel.fiber.Fiber;
-import magnetar.kernel.fiber.CancellationScope;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.WaitReason;

@@ -5,8 +5,8 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.function.Consumer;
-import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.report.Failures;
 import magnetar.kernel.report.Reserve;
 

@@ -6,9 +6,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.PerEnvironment;
-import magnetar.kernel.fiber.Environment;
 
 /** Finds processes by name or by pid, and lists all of them. */
 public final class ProcessTable {

@@ -58,7 +58,7 @@ public final class Receiver {
      * Takes the first message, in order of arrival, that the matcher accepts. The others stay. Called by the
      * owner.
      *
-     * @param nanos how long to wait; {@link Durations#INFINITE} for no limit
+     * @param nanos how long to wait; {@link Long#MAX_VALUE} for no limit
      * @param mark messages that arrived before this mark are skipped
      * @return the matcher's result; null if time ran out
      */

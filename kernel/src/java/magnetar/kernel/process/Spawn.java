@@ -6,11 +6,11 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import magnetar.kernel.fiber.Cancelled;
 import magnetar.kernel.fiber.Cause;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.FiberBody;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.report.Failures;
 import magnetar.kernel.report.NoMemory;
 

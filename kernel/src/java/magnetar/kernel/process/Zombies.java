@@ -5,8 +5,8 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import magnetar.kernel.fiber.PerEnvironment;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.PerEnvironment;
 
 /**
  * Processes that were killed and whose threads still run. A simulation has its own, measured by its virtual

@@ -6,10 +6,10 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.ReentrantLock;
+import magnetar.kernel.fiber.CancellationScope;
 import magnetar.kernel.fiber.Cause;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.CancellationScope;
 import magnetar.kernel.fiber.StackRoom;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Parked;
@@ -139,7 +139,7 @@ public final class Scope extends CancellationScope {
 
     /**
      * The instant at which the present work of this fiber, the current one, is cancelled;
-     * {@link Durations#INFINITE} for never, as in a shield.
+     * {@link Long#MAX_VALUE} for never, as in a shield.
      */
     public static long deadlineOf(Fiber fiber) {
         if (fiber.isShielded()) {
@@ -163,7 +163,7 @@ public final class Scope extends CancellationScope {
     }
 
     /**
-     * The instant at which it is cancelled, on the clock of its environment; {@link Durations#INFINITE} for
+     * The instant at which it is cancelled, on the clock of its environment; {@link Long#MAX_VALUE} for
      * never.
      */
     public long deadline() {

@@ -4,8 +4,8 @@ import java.lang.reflect.Method;
 import java.util.Random;
 import java.util.concurrent.Executor;
 import java.util.concurrent.locks.LockSupport;
-import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Fiber;
 
 /**
  * The runtime environment of one simulation: clock, random numbers, threads. It passes all decisions to the

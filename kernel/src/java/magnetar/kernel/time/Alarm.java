@@ -2,8 +2,8 @@ package magnetar.kernel.time;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
-import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.sched.Fault;
 

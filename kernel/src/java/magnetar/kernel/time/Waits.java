@@ -1,7 +1,7 @@
 package magnetar.kernel.time;
 
-import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.park.Gate;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;

@@ -3,10 +3,10 @@ package magnetar.kernel.time;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.Spin;
-import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.report.Failures;
 import magnetar.kernel.sched.Fault;
 

@@ -1,8 +1,8 @@
 package magnetar.kernel.park;
 
+import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.fiber.Environment;
 
 /** Gives the tests access to members of this package. */
 public final class Peek {
