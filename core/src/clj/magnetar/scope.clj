@@ -192,7 +192,7 @@
     (.attach scope convey)
     (.setPatience scope patience)
     (let [body (outcomes/of-body scope f)
-          thrown (.close scope)]
+          thrown (.end scope)]
       (outcomes/conclude scope joiner @state body thrown))))
 
 (defn ^:no-doc check-binding

@@ -28,6 +28,7 @@ public final class Main {
             Map.entry("shielded", Races::shielded),
             Map.entry("deadlines", Scopes::deadlines),
             Map.entry("closing", Scopes::closing),
+            Map.entry("clean-ups", Scopes::cleanUps),
             Map.entry("ghosts", Races::ghosts),
             Map.entry("close", Races::close),
             Map.entry("close-is-visible", Races::closeIsVisible),

@@ -90,4 +90,27 @@ final class Scopes {
             require(ended.get() <= 1000, "a fork ended twice");
         });
     }
+
+    /** Closing runs all clean-ups, the last first, and throws the first error with the later ones suppressed. */
+    static void cleanUps() throws Exception {
+        inFiber(() -> {
+            AtomicInteger ran = new AtomicInteger();
+            IllegalStateException first = new IllegalStateException("first");
+            IllegalStateException second = new IllegalStateException("second");
+            try (Scope scope = open(Durations.INFINITE)) {
+                scope.onExit(ran::incrementAndGet);
+                scope.onExit(() -> {
+                    throw second;
+                });
+                scope.onExit(() -> {
+                    throw first;
+                });
+                scope.join();
+            } catch (IllegalStateException e) {
+                require(e == first && e.getSuppressed().length == 1 && e.getSuppressed()[0] == second, "which errors: " + e);
+            }
+            require(ran.get() == 1, "a clean-up did not run");
+            require(Scope.enclosing(Fiber.current()) == null, "the scope is left");
+        });
+    }
 }

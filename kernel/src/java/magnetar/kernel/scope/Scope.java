@@ -26,7 +26,16 @@ import magnetar.kernel.time.Wheel;
  * Owns the forks that were started in it, and does not end before they have.
  *
  * <p>Its owner calls: {@link #open}, then {@link #fork}, then {@link #join}, {@link #cancel} if something
- * failed, and {@link #close}.
+ * failed, and {@link #end} or {@link #close}.
+ *
+ * <pre>{@code
+ * try (Scope scope = Scope.open("prices", fork -> fork.error() != null, Long.MAX_VALUE)) {
+ *     Fork first = scope.fork("first", false, () -> price("first"));
+ *     Fork second = scope.fork("second", false, () -> price("second"));
+ *     scope.join();
+ *     return List.of(first.value(), second.value());
+ * }
+ * }</pre>
  *
  * <p>Invariants:
  * <ol>
@@ -47,7 +56,7 @@ import magnetar.kernel.time.Wheel;
  * <p>Lock order: the scope's lock is the innermost one. The joiner is called under it and must not call the
  * scope.
  */
-public final class Scope extends CancellationScope {
+public final class Scope extends CancellationScope implements AutoCloseable {
     /**
      * How long a fork may run after its cancellation before it is reported, unless the owner sets another
      * time.
@@ -418,7 +427,7 @@ public final class Scope extends CancellationScope {
      *
      * @return what the clean-ups threw
      */
-    public List<Throwable> close() {
+    public List<Throwable> end() {
         List<Throwable> thrown = new ArrayList<>();
         if (!endIfIdle()) {
             cancel("its scope has ended");
@@ -433,6 +442,24 @@ public final class Scope extends CancellationScope {
             owner.release();
         }
         return thrown;
+    }
+
+    /**
+     * Ends the scope, as {@link #end} does. Throws the first error of the clean-ups, with the others suppressed.
+     */
+    @Override
+    public void close() {
+        List<Throwable> thrown = end();
+        if (!thrown.isEmpty()) {
+            Throwable first = thrown.getFirst();
+            thrown.stream().skip(1).forEach(first::addSuppressed);
+            Scope.<RuntimeException>raise(first);
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static <E extends Throwable> void raise(Throwable t) throws E {
+        throw (E) t;
     }
 
     /** Waits for the end of all forks, and runs the clean-ups. */
