@@ -106,6 +106,17 @@
         (is (= (if (= `channel/select operation) [nothing nil] nothing)
                (wait (make) {:timeout 0 :else nothing})))))))
 
+(defn- documentation
+  "The docstrings of the operation and of its namespace."
+  [operation]
+  (let [v (resolve operation)]
+    (str (:doc (meta v)) (:doc (meta (:ns (meta v)))))))
+
+(deftest else-is-documented-where-it-is-taken
+  (doseq [operation (keys waits)]
+    (testing operation
+      (is (re-find #":else|[Ll]ike `|options as `" (documentation operation))))))
+
 (deftest an-answer-that-is-there-is-polled
   (in-process
     (let [ch (channel/chan {:size 1})
