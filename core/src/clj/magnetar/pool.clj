@@ -105,6 +105,9 @@
 
 ;; ---- borrow
 
+(defn- ask [pool request]
+  (gs/call pool request {:timeout :infinity}))
+
 (defn- refused [pool [word x]]
   (case word
     :full (errors/failure (str "The pool " (arguments/show pool) " lends nothing: all workers are lent, and " x " wait already.")
@@ -116,6 +119,21 @@
   "Withdraws the request for a worker, also while this process is being cancelled."
   [pool ref]
   (scope/shield (gs/cast pool [:give-up ref])))
+
+(defn- borrow
+  "The value of f, called with a borrowed worker. When time runs out, returns the :else of the options, or throws in the name of the operation."
+  [operation pool {:keys [timeout] :or {timeout 5000} :as options} f]
+  (let [ref (actor/make-ref)
+        [word x :as answer] (try
+                              (gs/call pool [:checkout ref] {:timeout timeout :else [:late]})
+                              (catch Throwable t
+                                (give-up pool ref)
+                                (throw t)))]
+    (case word
+      :ok (f x)
+      :late (do (give-up pool ref)
+                (timeouts/outcome options operation pool timeout [pool options]))
+      (throw (refused pool answer)))))
 
 (defn checkout
   "Borrows a worker for this process, and returns its pid.
@@ -143,23 +161,15 @@
         (gs/call connection [:query \"select 1\"])
         (finally (pool/checkin :db connection))))"
   ([pool] (checkout pool nil))
-  ([pool {:keys [timeout] :or {timeout 5000} :as options}]
+  ([pool options]
    (arguments/options "checkout" [:timeout :else] options)
    (LocalProcess/require "checkout")
-   (let [ref (actor/make-ref)
-         [word x :as answer] (try
-                               (gs/call pool [:checkout ref] {:timeout timeout :else [:late]})
-                               (catch Throwable t
-                                 (give-up pool ref)
-                                 (throw t)))]
-     (case word
-       :ok x
-       :late (do (give-up pool ref)
-                 (timeouts/outcome options `checkout pool timeout [pool options]))
-       (throw (refused pool answer))))))
+   (borrow `checkout pool options identity)))
 
 (defn checkin
   "Returns a worker to its pool, and returns :ok.
+
+  Blocks until the pool has taken it.
 
   Throws an IllegalArgumentException if the worker is not lent to this process.
 
@@ -170,7 +180,7 @@
   (when-not (instance? Pid worker)
     (arguments/misuse :magnetar/not-a-pid (str "`checkin` wants the worker that `checkout` returned; this is " (arguments/show worker) ".")
                       {:worker worker}))
-  (let [answer (gs/call pool [:checkin worker])]
+  (let [answer (ask pool [:checkin worker])]
     (when-not (= :ok answer)
       (arguments/misuse :magnetar/not-lent
                         (str "The pool " (arguments/show pool) " has not lent " worker " to this process"
@@ -186,12 +196,13 @@
 (defn with-worker*
   "Calls f with a borrowed worker; see `with-worker`."
   [pool options f]
-  (arguments/options "with-worker" [:timeout] options)
+  (arguments/options "with-worker" [:timeout :else] options)
   (proc-lib/in-process
-    #(let [worker (checkout pool options)]
-       (try
-         (f worker)
-         (finally (give-back pool worker))))))
+    #(borrow `with-worker pool options
+             (fn [worker]
+               (try
+                 (f worker)
+                 (finally (give-back pool worker)))))))
 
 (defmacro with-worker
   "Evaluates body with `worker` bound to the pid of a borrowed worker.
@@ -199,12 +210,13 @@
   The worker is returned to the pool however body ends. A thread that is not a process becomes one for the
   time of the body. Options may follow the pool.
 
-  Returns the value of body.
+  Returns the value of body, or that of :else if no worker came in time. The body is not evaluated then.
 
   Blocks and throws as `checkout`.
 
   Options:
     :timeout  how long to wait for a worker at most, a duration; 5000 ms
+    :else     what to return when time runs out
 
   Example:
 
@@ -220,8 +232,10 @@
 
   The result is a map {:size :overflow :workers :free :lent :waiting}.
 
+  Blocks until the pool has answered.
+
   Example:
 
     (pool/status :db) ;=> {:size 10 :overflow 0 :workers 10 :free 9 :lent 1 :waiting 0}"
   [pool]
-  (gs/call pool [:status]))
+  (ask pool [:status]))

@@ -367,9 +367,9 @@
 
   Blocks until the process has ended, at most for :timeout.
 
-  Throws a magnetar.TimeoutException if it takes longer; the process goes on then. Throws an ExceptionInfo
-  with a :reason: :noproc if the process is dead or no process has the name, :calling-self if it is this
-  process. If it ends for another reason than the given one, :reason is that one.
+  Throws a magnetar.TimeoutException if it takes longer. The process goes on then, and no :else hides it.
+  Throws an ExceptionInfo with a :reason: :noproc if the process is dead or no process has the name,
+  :calling-self if it is this process. If it ends for another reason than the given one, :reason is that one.
 
   Options:
     :timeout  how long to wait at most, a duration; :infinity

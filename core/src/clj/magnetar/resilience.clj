@@ -375,6 +375,8 @@
 
   Returns :ok.
 
+  Blocks until the breaker has answered.
+
   Example:
 
     (subscribe :payments)"

@@ -7,8 +7,13 @@
 
     (sys/get-state :counter) ;=> 5
 
-  Each function takes a server as `magnetar.gen-server/call` does, and as its last argument {:timeout
-  duration}, 5000 ms where left out. Each blocks until the server has answered, and throws as `call`.
+  Each function takes a server as `magnetar.gen-server/call` does, and as its last argument options:
+
+    :timeout  how long to wait at most, a duration; 5000 ms
+    :else     what to return when time runs out
+
+  Each blocks until the server has answered, and throws as `call`: a magnetar.TimeoutException when time runs
+  out and there is no :else.
 
   They are for a human at a prompt and for tests. A program should not need them to work. The names follow
   Erlang's module sys."

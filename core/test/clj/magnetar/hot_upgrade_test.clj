@@ -14,7 +14,8 @@
    [magnetar.support :refer [eventually value-of with-hook]]
    [magnetar.sys :as sys])
   (:import
-   (clojure.lang ExceptionInfo)))
+   (clojure.lang ExceptionInfo)
+   (java.time Duration)))
 
 (set! *warn-on-reflection* true)
 
@@ -195,6 +196,20 @@
       (is (= :freed (value-of busy)))
       (is (= [1 5] (gs/call ::a :get)))
       (is (= :running (:status (sys/get-status ::a)))))))
+
+(deftest a-supervisor-that-is-late-is-named-with-a-remedy-that-an-upgrade-has
+  (let [ns (counter-namespace)
+        app (tree (child ns ::a))
+        free (promise)
+        in-it (promise)
+        busy (future (sup/start-child app {:id :slow :start [(fn [] (deliver in-it true) @free)]}))]
+    (value-of in-it)
+    (let [e (error-of #(hot/upgrade app (counter-path ns 2) {:timeout (Duration/ofMillis 20)}))]
+      (is (= (str "The server " (pr-str app) " did not tell its children within PT0.02S. Let its callbacks be quicker, or give the upgrade a longer :timeout.")
+             (ex-message e)))
+      (is (= [app :timeout "tell its children"] ((juxt :server :reason :step) (ex-data e)))))
+    (deliver free :ignore)
+    (value-of busy)))
 
 (deftest ^{:spec ["C135" "C136"]} a-code-change-that-takes-too-long-is-taken-back-once-it-is-over
   (let [ns (counter-namespace)

@@ -15,7 +15,8 @@
    [magnetar.scope :as scope :refer [with-scope]]
    [magnetar.support :refer [with-failures]]
    [magnetar.sys :as sys]
-   [magnetar.task :as task])
+   [magnetar.task :as task]
+   [magnetar.test :as test :refer [with-virtual-clock]])
   (:import
    (java.time Duration Instant)
    (java.util.concurrent CompletableFuture)
@@ -31,10 +32,13 @@
 (defn- never-ending []
   (task/async #(receive :never 1)))
 
+(defn- start-pool []
+  (pool/start {:size 1 :worker #(gs/start-link {:init (fn [_] [:ok nil])} nil)}))
+
 (defn- lent-pool
   "A pool whose only worker is lent to this process."
   []
-  (let [[_ pool] (pool/start {:size 1 :worker #(gs/start-link {:init (fn [_] [:ok nil])} nil)})]
+  (let [[_ pool] (start-pool)]
     (pool/checkout pool)
     pool))
 
@@ -53,7 +57,24 @@
    `gs/receive-response [silent #(gs/receive-response (gs/send-request %1 :x) %2)]
    `gen-statem/call [silent #(gen-statem/call %1 :x %2)]
    `gen-event/call [silent #(gen-event/call %1 :handler :x %2)]
-   `pool/checkout [lent-pool pool/checkout]})
+   `agent/get [silent #(agent/get %1 identity %2)]
+   `agent/update [silent #(agent/update %1 identity %2)]
+   `agent/get-and-update [silent #(agent/get-and-update %1 identity %2)]
+   `sys/get-state [silent sys/get-state]
+   `sys/replace-state [silent #(sys/replace-state %1 identity %2)]
+   `sys/get-status [silent sys/get-status]
+   `sys/suspend [silent sys/suspend]
+   `sys/statistics [silent #(sys/statistics %1 :get %2)]
+   `pool/checkout [lent-pool pool/checkout]
+   `pool/with-worker [lent-pool #(pool/with-worker [_ %1 %2] :lent)]})
+
+(def ^:private ends
+  "By name: what waits for an end, and cannot go on with another value instead."
+  {"proc-lib/stop" proc-lib/stop
+   "gs/stop" gs/stop
+   "gen-statem/stop" gen-statem/stop
+   "gen-event/stop" gen-event/stop
+   "agent/stop" agent/stop})
 
 (defn- thrown [f]
   (try
@@ -74,7 +95,7 @@
         (is (= {:magnetar/reason :magnetar/timeout :operation operation :target target :duration 1}
                (select-keys (ex-data error) [:magnetar/reason :operation :target :duration])))
         (is (re-find #"1 ms" (ex-message error)))
-        (is (re-find #":timeout" (ex-message error)) "the remedy")
+        (is (re-find #"longer :timeout.*\{:else value\}" (ex-message error)) "the remedies")
         (is (str/starts-with? (str (first (.getStackTrace ^Throwable error))) "magnetar.timeouts_test") "raised where the program waits")))))
 
 (deftest else-is-returned-instead
@@ -84,6 +105,17 @@
       (testing operation
         (is (= (if (= `channel/select operation) [nothing nil] nothing)
                (wait (make) {:timeout 0 :else nothing})))))))
+
+(defn- documentation
+  "The docstrings of the operation and of its namespace."
+  [operation]
+  (let [v (resolve operation)]
+    (str (:doc (meta v)) (:doc (meta (:ns (meta v)))))))
+
+(deftest else-is-documented-where-it-is-taken
+  (doseq [operation (keys waits)]
+    (testing operation
+      (is (re-find #":else|[Ll]ike `|options as `" (documentation operation))))))
 
 (deftest an-answer-that-is-there-is-polled
   (in-process
@@ -121,14 +153,53 @@
           (let [[why [module operation [_ options]]] (reason-of #(channel/take (channel/chan) {:timeout 1}))]
             (is (= [:timeout 'magnetar.channel :take {:timeout 1}] [why module operation options]))))))))
 
-(deftest others-that-wait-for-an-end-throw-it-too
+(deftest a-stop-has-no-else-and-offers-none
   (in-process
-    (let [server (silent)]
-      (is (= `proc-lib/stop (:operation (ex-data (thrown #(gs/stop server :normal {:timeout 1}))))))
-      (is (= `sys/get-state (:operation (ex-data (thrown #(sys/get-state server {:timeout 1}))))))
-      (is (= :late (sys/get-status server {:timeout 1 :else :late})))
-      (is (= `resilience/timeout (:operation (ex-data (thrown #(resilience/call (resilience/timeout 1) scope/sleep 60000))))))
-      (is (= :late (agent/get server identity {:timeout 1 :else :late}))))))
+    (doseq [[operation stop] ends
+            :let [server (silent)
+                  error (thrown #(stop server :normal {:timeout 1}))]]
+      (testing operation
+        (is (= [`proc-lib/stop server] ((juxt :operation :target) (ex-data error))))
+        (is (re-find #"longer :timeout" (ex-message error)))
+        (is (not (re-find #":else" (ex-message error))))
+        (is (thrown-with-msg? IllegalArgumentException #"does not know :else" (stop server :normal {:timeout 1 :else :late})))))))
+
+(deftest a-policy-throws-it-too
+  (let [error (thrown #(resilience/call (resilience/timeout 1) scope/sleep 60000))]
+    (is (= `resilience/timeout (:operation (ex-data error))))
+    (is (not (re-find #":else" (ex-message error))))))
+
+(defn- with-idle-pool [f]
+  (let [[_ pool] (start-pool)]
+    [pool #(f pool)]))
+
+(defn- with-breaker [f]
+  (let [[_ breaker] (resilience/start-breaker {})]
+    [breaker #(f breaker)]))
+
+(defn- returning-a-worker []
+  (let [[_ pool] (start-pool)
+        worker (pool/checkout pool)]
+    [pool #(pool/checkin pool worker)]))
+
+(def ^:private without-timeout
+  "By operation: the server that it asks and a call of it, and what the call returns."
+  {`pool/status [#(with-idle-pool pool/status) {:size 1 :overflow 0 :workers 1 :free 1 :lent 0 :waiting 0}]
+   `pool/checkin [returning-a-worker :ok]
+   `resilience/call [#(with-breaker (fn [b] (resilience/call (resilience/circuit-breaker b) identity 1))) 1]
+   `resilience/circuit-breaker [#(with-breaker (fn [b] (:state @(resilience/circuit-breaker b)))) :closed]
+   `resilience/subscribe [#(with-breaker resilience/subscribe) :ok]})
+
+(deftest what-takes-no-timeout-waits-for-a-server-that-is-suspended
+  (doseq [[operation [make answer]] without-timeout]
+    (testing operation
+      (is (= [answer 60000]
+             (with-virtual-clock
+               (actor/with-process {}
+                 (let [[server ask] (make)]
+                   (sys/suspend server)
+                   (actor/spawn #(do (scope/sleep 60000) (sys/resume server)))
+                   [(ask) (test/now)]))))))))
 
 (deftest of-many-tasks-one-that-is-late-is-told
   (in-process

@@ -25,6 +25,7 @@
    [magnetar.supervisor.requests :as supervisor])
   (:import
    (clojure.lang ExceptionInfo)
+   (magnetar TimeoutException)
    (magnetar.impl.otp.behaviour Behaviour)
    (magnetar.impl.otp.host Server)
    (magnetar.kernel.process LocalProcess Pid ProcessTable Send)))
@@ -54,13 +55,24 @@
   [{:keys [pid]} ^ExceptionInfo e]
   (or (= :noproc (:reason (ex-data e))) (not (actor/alive? pid))))
 
+(defn- name-of [{:keys [pid name]}]
+  (or name pid))
+
+(defn- late [server step timeout]
+  (errors/failure (str "The server " (arguments/show (name-of server)) " did not " step " within " (arguments/show-duration timeout)
+                    ". Let its callbacks be quicker, or give the upgrade a longer :timeout.")
+    {:magnetar/reason :magnetar/upgrade-failed :server (name-of server) :reason :timeout :step step}))
+
 (defn- ask
-  "The answer of the server, ::gone if it is dead."
-  [{:keys [pid] :as server} request timeout]
+  "The answer of the server, ::gone if it is dead. The step is what the server did not do if it does not answer in time."
+  [{:keys [pid] :as server} request step timeout]
   (try
     (request/system 'magnetar.hot/upgrade pid request timeout nil)
     (catch ExceptionInfo e
-      (if (gone? server e) ::gone (throw e)))))
+      (cond
+        (gone? server e) ::gone
+        (instance? TimeoutException e) (throw (late server step timeout))
+        :else (throw e)))))
 
 (defn- tell
   "Sends a request whose answer is not awaited; a dead process gets none."
@@ -69,7 +81,7 @@
     (Send/control pid [:magnetar/system [(actor/self) nil] request])))
 
 (defn- state-of [server timeout]
-  (let [answer (ask server [:get-state] timeout)]
+  (let [answer (ask server [:get-state] "tell its children" timeout)]
     (when (vector? answer) (second answer))))
 
 (defn- children
@@ -82,14 +94,6 @@
 
 ;; ---- suspend
 
-(defn- name-of [{:keys [pid name]}]
-  (or name pid))
-
-(defn- late [server step timeout]
-  (errors/failure (str "The server " (arguments/show (name-of server)) " did not " step " within " timeout " ms. Let its callbacks be quicker, or give the upgrade "
-                    "a longer :timeout.")
-    {:magnetar/reason :magnetar/upgrade-failed :server (name-of server) :step step}))
-
 (defn- affected? [{:keys [versions]} namespaces]
   (some namespaces (keys versions)))
 
@@ -98,10 +102,7 @@
   [{:keys [pid] :as server} progress timeout]
   (when-not (some #(= pid (:pid %)) (:held @progress))
     (swap! progress update :held conj server)
-    (try
-      (ask server [:suspend] timeout)
-      (catch ExceptionInfo e
-        (throw (if (= :timeout (:reason (ex-data e))) (late server "come to rest" timeout) e))))))
+    (ask server [:suspend] "come to rest" timeout)))
 
 (declare suspend-tree)
 
@@ -150,7 +151,7 @@
 
 (defn- answer-of-change [server extra timeout]
   (try
-    (ask server [:change-code (told-version server) extra] timeout)
+    (ask server [:change-code (told-version server) extra] "change its code" timeout)
     (catch ExceptionInfo e
       (throw (failed server (:reason (ex-data e) e))))))
 

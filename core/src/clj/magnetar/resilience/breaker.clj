@@ -136,11 +136,14 @@
 
 ;; ---- use
 
+(defn- ask [breaker request]
+  (gs/call breaker request {:timeout :infinity}))
+
 (defn- tell [breaker epoch good?]
   (scope/shield (gs/cast breaker [:settle (actor/self) epoch good?])))
 
 (defn- guarded [breaker f]
-  (let [[word x fail-on] (gs/call breaker [:admit])]
+  (let [[word x fail-on] (ask breaker [:admit])]
     (when (= :refused word)
       (throw x))
     (let [{:keys [value error]} (try {:value (f)} (catch Throwable e {:error e}))]
@@ -157,10 +160,10 @@
 (defn status
   "What the breaker shows: {:state :calls :failures :trials}."
   [breaker]
-  (gs/call breaker [:status]))
+  (ask breaker [:status]))
 
 (defn subscribe
   "See `magnetar.resilience/subscribe`."
   [breaker]
   (actor/self) ; fails outside of processes, which get no messages
-  (gs/call breaker [:subscribe]))
+  (ask breaker [:subscribe]))
