@@ -138,7 +138,7 @@
            error))
 
 (defn- too-late? [pause]
-  (when-some [left (scope/deadline)]
+  (when-some [left (scope/time-left)]
     (<= (long left) (clock/millis (arguments/nanos :backoff pause)))))
 
 (defn- attempt-once [f]

@@ -1,5 +1,5 @@
 (ns magnetar.scope
-  "Structured concurrency: a scope owns the work started in it, and outlives it.
+  "Structured concurrency: a scope returns only after all its work has ended.
 
     (with-scope [s {:deadline 500}]
       (let [user   (fork s fetch-user id)
@@ -17,9 +17,11 @@
   A failing fork cancels its siblings and the body. The owner sees the first failure, with the others
   suppressed.
 
-  Cancellation reaches a fiber wherever it waits, on a channel or in a blocking call of the JDK. It is thrown
-  as `magnetar.kernel.fiber.Cancelled`, an Error that (catch Exception ..) does not swallow. Every later
-  operation throws it again. An interrupt closes the socket or file channel that a fiber blocks on.
+  Cancellation reaches a fiber wherever it waits. An operation of Magnetar throws
+  `magnetar.kernel.fiber.Cancelled`, an Error, so (catch Exception ..) does not catch it. Every later operation
+  throws it again. A blocking call of the JDK throws its usual exception for an interrupt, often an
+  InterruptedException, which (catch Exception ..) does catch: do not go on after that one. The interrupt also
+  closes the socket or file channel that a fiber blocks on.
 
   Require it with an alias: `[magnetar.scope :as scope :refer [with-scope fork]]`."
   (:require
@@ -76,9 +78,10 @@
 
     :init    a state
     :step    a function of the state and the outcome of a fork that has ended, as `result` gives it. It
-             returns the next state, `reduced` if the other forks are to be cancelled. It is called under a
-             lock, on the fiber of the fork: keep it short.
-    :result  a function of the state, the value of the body and the failures so far, which returns or throws"
+             returns the next state; (reduced state) cancels the other forks. It runs under a lock, on the
+             fiber of the fork: keep it short.
+    :result  a function of the state, the value of the body, and a vector of the outcomes that are failures.
+             What it returns or throws is the result of the scope."
   {:init nil
    :step (fn [state outcome] (if (outcomes/failed? outcome) (reduced state) state))
    :result (fn [_ value failures]
@@ -120,7 +123,7 @@
     (arguments/misuse :magnetar/not-a-joiner
       (str "A :joiner is `all`, `any`, `race` or a map with :step and :result; this is " (arguments/show joiner) ".") {:joiner joiner})))
 
-(defn- time-left ^long [deadline]
+(defn- nanos-to ^long [deadline]
   (if (instance? Instant deadline)
     (let [left (Duration/between (Instant/now) deadline)]
       (if (.isNegative left) 0 (clock/nanos left)))
@@ -173,7 +176,7 @@
   "A scope whose time has passed before it begins does not begin."
   [site deadline]
   (.check (Fiber/current))
-  (when (and (instance? Instant deadline) (zero? (time-left deadline)))
+  (when (and (instance? Instant deadline) (zero? (nanos-to deadline)))
     (throw (errors/failure (str "The " site " ran out of time before it began: its :deadline, " deadline ", lies in the past. Give it one that lies ahead.")
              {:magnetar/reason :magnetar/deadline :site site :deadline deadline}))))
 
@@ -186,7 +189,7 @@
         state (volatile! (outcomes/beginning joiner))
         convey (conveyance options)
         patience (if (contains? options :patience) (arguments/nanos :patience patience) Scope/PATIENCE_NANOS)
-        nanos (if (nil? deadline) clock/infinite (time-left deadline))
+        nanos (if (nil? deadline) clock/infinite (nanos-to deadline))
         _ (refuse-past site deadline)
         scope (Scope/open site (outcomes/joining joiner state) nanos)]
     (.attach scope convey)
@@ -208,8 +211,8 @@
   "Does body in a new scope; returns its value once all forks have ended.
 
   s is bound to the scope. If a fork or the body fails, all that still runs is cancelled. A fork that ends
-  because it was cancelled does not count as failed. On a platform thread, such as the main one, the JDK's
-  reads of sockets do not react to an interrupt. Let a fork do what the body must not wait for.
+  because it was cancelled does not count as failed. A body on a platform thread, such as the main thread,
+  cannot be interrupted while it reads from a socket. Put such a read into a fork.
 
   Blocks until the body and all forks have ended, however long that takes.
 
@@ -223,10 +226,10 @@
     :joiner    `all` (the default), `any`, `race` or your own
     :inherit   ScopedValues of the JDK that forks of this scope shall see as they are bound here. A scope
                inside a fork, `pmap` and `offload` take none along: name them there again.
-    :bindings  :none: forks see the root values of dynamic vars, and do not keep the bindings of their starter
-               alive
-    :patience  how long a fork may go on after its cancellation before a report of a :failure
-               (`magnetar.report`) names it, with its stack; 5 s. A body that goes on is not named.
+    :bindings  :frame (the default): forks see the dynamic bindings of their starter. :none: they see the root
+               values of dynamic vars, and do not keep those bindings alive
+    :patience  how long a fork may run after its cancellation before it is reported with its stack, as a
+               :failure of `magnetar.report`; 5 s. The scope waits for it all the same. A body is not reported.
 
   Example:
 
@@ -399,23 +402,30 @@
   (when-not (= instant clock/infinite)
     (max 0 (quot (- instant (.nanoTime (.environment (Fiber/current)))) 1000000))))
 
-(defn deadline
-  "Returns the milliseconds that are left to a scope, or to this fiber.
+(defn ^{:added "0.2"} time-left
+  "Returns the milliseconds until the deadline of a scope, or of this fiber.
 
-  It is nil if there is no limit. Without a scope it is what is left to the work that this fiber does now. An
+  It is nil if there is no limit. Without a scope it is the time left to the work that this fiber does now. An
   enclosing scope's deadline counts as well, unless a `shield` masks it.
 
   Example:
 
-    (deadline) ;=> 480"
+    (time-left) ;=> 480"
   ([] (millis-to (Scope/deadlineOf (Fiber/current))))
-  ([s] (millis-to (.deadline (scope-of s "deadline")))))
+  ([s] (millis-to (.deadline (scope-of s "time-left")))))
+
+(def ^{:deprecated "0.2" :arglists '([] [s])} deadline
+  "Deprecated: use `time-left`, which does the same."
+  time-left)
 
 (defn on-exit
-  "Calls f without arguments when all forks of a scope have ended; returns nil.
+  "Registers f to be called when all forks of a scope have ended; returns nil.
 
-  Several such functions are called in reverse order: the one that was added last comes first. Cancellation
-  is masked meanwhile. What f throws is suppressed by the scope's failure, or is the failure.
+  f takes no arguments. Several such functions are called in reverse order: the one that was added last comes
+  first. Cancellation is masked meanwhile. If the scope has failed, an exception of f is attached to that
+  failure as suppressed. Otherwise the scope throws it.
+
+  Never waits.
 
   Throws an IllegalArgumentException in a scope that has ended.
 
@@ -485,8 +495,8 @@
 
   Blocks until it has ended, at most for :timeout.
 
-  Throws an ExecutionException that names a fork that failed, with the failure as its cause. If a stage
-  failed, throws the failure itself. Throws a TimeoutException when time runs out and there is no :else. A
+  Throws an ExecutionException that names a fork that failed or was cancelled, with its error as the cause. If
+  a stage failed, throws the failure itself. Throws a TimeoutException when time runs out and there is no :else. A
   fork that would wait for itself is refused, also from a scope or an `offload` inside it. Forks that wait
   for each other are not detected: give their scope a deadline.
 
@@ -552,8 +562,8 @@
 (defn offload
   "Calls f with args on a platform thread; returns its value.
 
-  It serves work in which a virtual thread does not release its carrier: reading and writing files, native
-  calls, long computations. At most 4 threads for each core, and at least 8, work at a time. The system
+  Use it for work that holds the carrier thread of a fiber: reading and writing files, native calls, long
+  computations. At most 4 threads for each core, and at least 8, work at a time. The system
   property magnetar.offload.threads sets another number. The rest is queued, see `magnetar.inspect/offload`.
 
   f sees the context values and the dynamic bindings of the caller, and may fork in its scopes. Do not

@@ -194,7 +194,7 @@
 
 (deftest work-may-fork-in-the-scope-of-its-caller-and-has-its-deadline
   (is (= 2 (with-scope [s] (offload (fn [] @(fork s inc 1))))))
-  (is (<= 0 (with-scope [_ {:deadline 50000}] (offload #(with-scope [t] (scope/deadline t)))) 50000))
+  (is (<= 0 (with-scope [_ {:deadline 50000}] (offload #(with-scope [t] (scope/time-left t)))) 50000))
   (is (= :magnetar/deadline (:magnetar/reason (ex-data (error-of (with-scope [_ {:deadline 5}] (offload #(Thread/sleep 100000)))))))))
 
 (deftest a-shielded-caller-is-not-disturbed

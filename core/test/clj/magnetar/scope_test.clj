@@ -355,25 +355,25 @@
 
 (deftest ^{:spec ["C40"]} nested-deadlines-shrink
   (with-scope [outer {:deadline 50000}]
-    (is (<= 0 (scope/deadline outer) 50000))
+    (is (<= 0 (scope/time-left outer) 50000))
     (with-scope [inner {:deadline 100000}]
-      (is (<= (scope/deadline inner) 50000))
-      (is (<= @(fork inner #(with-scope [s] (scope/deadline s))) 50000)))
+      (is (<= (scope/time-left inner) 50000))
+      (is (<= @(fork inner #(with-scope [s] (scope/time-left s))) 50000)))
     (with-scope [inner {:deadline 10}]
-      (is (<= (scope/deadline inner) 10))))
-  (is (nil? (with-scope [s] (scope/deadline s))))
-  (is (nil? (with-scope [s {:deadline :infinity}] (scope/deadline s)))))
+      (is (<= (scope/time-left inner) 10))))
+  (is (nil? (with-scope [s] (scope/time-left s))))
+  (is (nil? (with-scope [s {:deadline :infinity}] (scope/time-left s)))))
 
 (deftest ^{:spec ["C39"]} a-shield-masks-the-deadline-too
-  (let [lefts (fn [] [(scope/deadline) (with-scope [s] (scope/deadline s)) (with-scope [s] @(fork s scope/deadline))
-                      (scope/offload scope/deadline)])
+  (let [lefts (fn [] [(scope/time-left) (with-scope [s] (scope/time-left s)) (with-scope [s] @(fork s scope/time-left))
+                      (scope/offload scope/time-left)])
         limited? #(and (some? %) (<= 0 (long %) 50000))]
     (with-scope [outer {:deadline 50000}]
       (is (every? limited? (lefts)))
       (is (every? nil? (scope/shield (lefts))))
       (is (every? nil? @(fork outer #(scope/shield (lefts)))))
       (is (every? nil? (scope/offload #(scope/shield (lefts)))))
-      (is (limited? (scope/shield (scope/deadline outer))) "of a scope that is named, its own")
+      (is (limited? (scope/shield (scope/time-left outer))) "of a scope that is named, its own")
       (is (every? limited? (scope/shield (with-scope [_ {:deadline 40000}] (lefts)))) "a scope in the shield has its own")
       (is (every? nil? (scope/shield (with-scope [_ {:deadline 40000}] (scope/shield (lefts))))))
       (is (every? limited? (lefts))))
