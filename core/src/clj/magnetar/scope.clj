@@ -353,7 +353,7 @@
                         (fn []
                           (try
                             (let [value (f)]
-                              (when (some? value) (.offer out value)))
+                              (when (some? value) (.sendNow out value)))
                             (finally (.close out))))
                         nil)
                  out)

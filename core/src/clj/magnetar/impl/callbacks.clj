@@ -65,7 +65,7 @@
   (let [^Channel out (fibers/result-channel)]
     (.whenComplete stage (reify BiConsumer
                            (accept [_ value error]
-                             (when (some? value) (.offer out value))
+                             (when (some? value) (.sendNow out value))
                              (.close out (failure-of error)))))
     out))
 

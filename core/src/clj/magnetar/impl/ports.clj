@@ -43,14 +43,14 @@
   "Takes a value if there is one now; else an answer that is `pending?`."
   [x]
   (if (instance? Channel x)
-    (.poll ^Channel x)
+    (.receiveNow ^Channel x)
     (Ports/take (Ports/readPort x) 0)))
 
 (defn offer
   "Puts a value if that is possible now; else an answer that is `pending?`."
   [x value]
   (if (instance? Channel x)
-    (.offer ^Channel x value)
+    (.sendNow ^Channel x value)
     (do (require-value value)
         (Ports/put (Ports/writePort x) value 0))))
 

@@ -76,7 +76,7 @@
   (try
     (let [value (f)]
       (when (some? value)
-        (.offer out value)))
+        (.sendNow out value)))
     (catch Throwable e
       (reports/report site e))
     (finally (.close out))))

@@ -9,7 +9,7 @@
 
 ;; LocalProcess, invariants 1 to 5
 (deftest each-signal-that-meets-a-death-acts-once-and-in-order
-  (green? 60 "signals-links" "signals-monitors" "signals-aliases" "signals-names" "signals-guests" "signals-traps"))
+  (green? 60 "signals-links" "signals-monitors" "signals-aliases" "signals-names" "signals-guests" "signals-traps" "signals-little-memory"))
 
 ;; A process that is ending runs its clean-up before its end is told, so its successor finds the port free; a kill does not wait.
 (deftest a-kill-is-the-end-at-once-and-any-other-end-comes-after-the-clean-up-so-a-server-finds-its-port-free-1000-times

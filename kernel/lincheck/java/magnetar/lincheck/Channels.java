@@ -25,22 +25,22 @@ public final class Channels {
 
         @Operation
         public String offer(@Param(name = "value") int value) {
-            return String.valueOf(channel.offer(value));
+            return String.valueOf(channel.sendNow(value));
         }
 
         @Operation
         public String poll() {
-            return String.valueOf(channel.poll());
+            return String.valueOf(channel.receiveNow());
         }
 
         @Operation
         public String put(@Param(name = "value") int value) {
-            return String.valueOf(channel.put((Object) value, new Callback(r -> {}, true)));
+            return String.valueOf(channel.sendAsync((Object) value, new Callback(r -> {}, true)));
         }
 
         @Operation
         public String take() {
-            return String.valueOf(channel.take(new Callback(r -> {}, true)));
+            return String.valueOf(channel.receiveAsync(new Callback(r -> {}, true)));
         }
 
         @Operation

@@ -46,17 +46,17 @@ public final class Selects {
 
         @Operation
         public String offerA(@Param(name = "value") int value) {
-            return String.valueOf(a.offer(value));
+            return String.valueOf(a.sendNow(value));
         }
 
         @Operation
         public String pollB() {
-            return String.valueOf(b.poll());
+            return String.valueOf(b.receiveNow());
         }
 
         @Operation
         public String putA(@Param(name = "value") int value) {
-            return String.valueOf(a.put((Object) value, new Callback(r -> {}, true)));
+            return String.valueOf(a.sendAsync((Object) value, new Callback(r -> {}, true)));
         }
 
         @Operation

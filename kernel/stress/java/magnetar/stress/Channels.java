@@ -37,12 +37,12 @@ public final class Channels {
         public void sender() {
             Box box = new Box();
             box.content = 1;
-            channel.offer(box);
+            channel.sendNow(box);
         }
 
         @Actor
         public void receiver(I_Result r) {
-            r.r1 = channel.poll() instanceof Box box ? box.content : -1;
+            r.r1 = channel.receiveNow() instanceof Box box ? box.content : -1;
         }
     }
 
@@ -61,12 +61,12 @@ public final class Channels {
 
         @Actor
         public void sender(II_Result r) {
-            r.r1 = channel.offer(7) == Boolean.TRUE ? 1 : 0;
+            r.r1 = channel.sendNow(7) == Boolean.TRUE ? 1 : 0;
         }
 
         @Arbiter
         public void rest(II_Result r) {
-            r.r2 = channel.poll() instanceof Integer i ? i : 0;
+            r.r2 = channel.receiveNow() instanceof Integer i ? i : 0;
         }
     }
 
@@ -89,12 +89,12 @@ public final class Channels {
 
         @Actor
         public void receiver(II_Result r) {
-            r.r1 = channel.poll() instanceof Integer i ? i : 0;
+            r.r1 = channel.receiveNow() instanceof Integer i ? i : 0;
         }
 
         @Arbiter
         public void rest(II_Result r) {
-            r.r2 = channel.poll() instanceof Integer i ? i : 0;
+            r.r2 = channel.receiveNow() instanceof Integer i ? i : 0;
         }
     }
 
@@ -114,7 +114,7 @@ public final class Channels {
 
         @Actor
         public void taker(II_Result r) {
-            r.r1 = channel.take(new Callback(v -> called++, true)) == Port.PENDING ? 0 : 1;
+            r.r1 = channel.receiveAsync(new Callback(v -> called++, true)) == Port.PENDING ? 0 : 1;
         }
 
         @Arbiter
@@ -139,12 +139,12 @@ public final class Channels {
 
         @Actor
         public void putter(III_Result r) {
-            r.r1 = channel.put((Object) 7, new Callback(v -> answered++, true)) == Port.PENDING ? 1 : 0;
+            r.r1 = channel.sendAsync((Object) 7, new Callback(v -> answered++, true)) == Port.PENDING ? 1 : 0;
         }
 
         @Arbiter
         public void rest(III_Result r) {
-            r.r2 = channel.poll() instanceof Integer i ? i : 0;
+            r.r2 = channel.receiveNow() instanceof Integer i ? i : 0;
             r.r3 = answered;
         }
     }
@@ -161,14 +161,14 @@ public final class Channels {
 
         @Actor
         public void putter() {
-            if (channel.put((Object) 7, new Callback(v -> answered++, true)) == Boolean.TRUE) {
+            if (channel.sendAsync((Object) 7, new Callback(v -> answered++, true)) == Boolean.TRUE) {
                 answered++;
             }
         }
 
         @Actor
         public void taker() {
-            if (channel.take(new Callback(v -> taken += (Integer) v, true)) instanceof Integer i) {
+            if (channel.receiveAsync(new Callback(v -> taken += (Integer) v, true)) instanceof Integer i) {
                 taken += i;
             }
         }
@@ -201,7 +201,7 @@ public final class Channels {
 
         @Actor
         public void sender(III_Result r) {
-            r.r2 = channel.offer(7) == Boolean.TRUE ? 1 : 0;
+            r.r2 = channel.sendNow(7) == Boolean.TRUE ? 1 : 0;
         }
 
         @Arbiter

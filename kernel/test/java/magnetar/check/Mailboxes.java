@@ -699,7 +699,7 @@ final class Mailboxes {
                 case 5, 6 -> receive(Harness.take(m -> m instanceof Integer i && i % 2 == parity, chance.nextInt(1_500_000)));
                 case 7 -> receive(Harness.next());
                 case 8 -> {
-                    channel.offer(-1);
+                    channel.sendNow(-1);
                     receive(beside(channel, chance.nextInt(1_500_000)));
                 }
                 default -> interruptAny();

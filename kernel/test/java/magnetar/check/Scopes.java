@@ -2,6 +2,7 @@ package magnetar.check;
 
 import static magnetar.check.Support.require;
 
+import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import magnetar.kernel.fiber.Cancelled;
@@ -91,7 +92,9 @@ final class Scopes {
         });
     }
 
-    /** Closing runs all clean-ups, the last first, and throws the first error with the later ones suppressed. */
+    /**
+     * Closing runs all clean-ups, the last first, and throws the first error with the later ones suppressed.
+     */
     static void cleanUps() throws Exception {
         inFiber(() -> {
             AtomicInteger ran = new AtomicInteger();
@@ -112,5 +115,37 @@ final class Scopes {
             require(ran.get() == 1, "a clean-up did not run");
             require(Scope.enclosing(Fiber.current()) == null, "the scope is left");
         });
+    }
+
+    /** An environment that cannot start threads. */
+    private static final class Full extends Environment {
+        @Override
+        public Thread newThread(String name, Runnable task) {
+            return new Thread(task, name) {
+                @Override
+                public void start() {
+                    throw new OutOfMemoryError("planned");
+                }
+            };
+        }
+    }
+
+    /** A fork whose fiber cannot be started throws, and the scope does not wait for it. */
+    static void unstarted() throws Exception {
+        AtomicReference<Throwable> thrown = new AtomicReference<>();
+        AtomicReference<Object> left = new AtomicReference<>();
+        Support.join(Support.fiber(new Full(), () -> {
+            Scope scope = open(Durations.INFINITE);
+            try {
+                scope.fork("never begins", false, () -> null);
+            } catch (OutOfMemoryError e) {
+                thrown.set(e);
+            }
+            left.set(scope.live());
+            scope.join();
+            scope.end();
+        }));
+        require(thrown.get() != null && "planned".equals(thrown.get().getMessage()), "the error of the start: " + thrown);
+        require(List.of().equals(left.get()), "the fork is left: " + left);
     }
 }

@@ -14,6 +14,7 @@ import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.process.Aliases;
 import magnetar.kernel.process.Links;
+import magnetar.kernel.process.LittleMemory;
 import magnetar.kernel.process.LocalProcess;
 import magnetar.kernel.process.Monitors;
 import magnetar.kernel.process.Pid;
@@ -426,5 +427,11 @@ final class Signals {
         Object more = Harness.take(m -> !"linked".equals(m) && !isAbout(m, 1, members.getFirst()), 0);
         require(exit == null || isAbout(exit, 0, "EXIT"), "instead of an exit there is " + exit);
         require(more == null, "a signal too many: " + more);
+    }
+
+    /** A death is told again if memory ran out while it was told, and its message comes exactly once. */
+    static void littleMemory() {
+        require(LittleMemory.ofLinked() instanceof List<?> l && "EXIT".equals(String.valueOf(l.get(0)).replace(":", "")), "no EXIT of a link");
+        require(LittleMemory.ofMonitored() instanceof List<?> l && "DOWN".equals(String.valueOf(l.get(0)).replace(":", "")), "no DOWN of a monitor");
     }
 }

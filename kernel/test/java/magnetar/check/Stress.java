@@ -140,8 +140,8 @@ public final class Stress {
                 case 3, 4, 5 -> receive(any().receive());
                 case 6 -> accept(id, any().sendWithin(id, chance.nextInt(1_500_000)));
                 case 7 -> receive(any().receiveWithin(chance.nextInt(1_500_000)));
-                case 8 -> accept(id, any().offer(id));
-                case 9 -> receive(any().poll());
+                case 8 -> accept(id, any().sendNow(id));
+                case 9 -> receive(any().receiveNow());
                 case 10, 11 -> chosen(id, Select.of(branches(id)).await());
                 case 12, 13 -> chosen(id, Select.of(branches(id)).awaitWithin(chance.nextInt(1_500_000)));
                 case 14 -> interruptAny(chance);
@@ -159,8 +159,8 @@ public final class Stress {
     private void callBack(int id, ThreadLocalRandom chance) {
         callbacks.incrementAndGet();
         Object now = switch (chance.nextInt(3)) {
-            case 0 -> any().put((Object) id, new Callback(r -> called(() -> accept(id, r)), true));
-            case 1 -> any().take(new Callback(r -> called(() -> receive(r)), true));
+            case 0 -> any().sendAsync((Object) id, new Callback(r -> called(() -> accept(id, r)), true));
+            case 1 -> any().receiveAsync(new Callback(r -> called(() -> receive(r)), true));
             default -> Select.of(branches(id)).whenChosen(r -> called(() -> chosen(id, (Select.Chosen) r)), true);
         };
         if (now instanceof Select.Chosen c) {

@@ -175,7 +175,7 @@ final class Timing {
             for (int i = 0; barrier.more(i); i++) {
                 hour.take(new Foreign(r -> {})); // the one that leaves, because the first is served first
                 barrier.await();
-                require(hour.offer(i) == Boolean.TRUE, "the first is served");
+                require(hour.sendNow(i) == Boolean.TRUE, "the first is served");
                 barrier.await();
                 barrier.await();
             }
@@ -189,7 +189,7 @@ final class Timing {
                 hour.take(new Foreign(r -> {}));
                 barrier.await();
                 require(wheel.size() == 1, "round " + i + ": somebody waits on the timeout channel, and its timer is gone");
-                require(hour.offer(i) == Boolean.TRUE, "the one that stays is served");
+                require(hour.sendNow(i) == Boolean.TRUE, "the one that stays is served");
                 barrier.await();
             }
         }));
@@ -216,7 +216,7 @@ final class Timing {
     static void notOnTimerThread() throws Exception {
         AtomicReference<Boolean> onTimer = new AtomicReference<>();
         CountDownLatch called = new CountDownLatch(1);
-        Object now = TimeoutChannel.after(50_000_000).take(new Callback(r -> {
+        Object now = TimeoutChannel.after(50_000_000).receiveAsync(new Callback(r -> {
             onTimer.set(Wheel.isTimerThread());
             called.countDown();
         }, true));

@@ -266,7 +266,7 @@
   ^Server [kind behaviour name parent rests?]
   (let [me (LocalProcess/current)
         server (Server. behaviour kind (or name (.pid me)) parent me rests? nil nil)]
-    (.serve me server)
+    (.setServer me server)
     (versions/serves (.-source ^Behaviour behaviour))
     server))
 

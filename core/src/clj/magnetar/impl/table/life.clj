@@ -379,6 +379,6 @@
   "All tables, in the order of their owners' pids, and of an owner in the order in which they came to it."
   []
   (vec (for [^LocalProcess p (sort-by #(.pid ^LocalProcess %) (ProcessTable/all))
-             t (.belongings p)
+             t (.owned p)
              :when (and (instance? Table t) (= (.pid p) (some-> (holding t) .-owner)))]
          t)))

@@ -75,14 +75,14 @@ public final class Box {
      * While no operation runs, the owner must not wait if there is a message, or if the mailbox is closed.
      */
     public void check() {
-        if (waiting != null && waiting.isOpen() && (mailbox.waiting() > 0 || mailbox.isClosed())) {
+        if (waiting != null && waiting.isOpen() && (mailbox.inboxSize() > 0 || mailbox.isClosed())) {
             throw new AssertionError("the owner sleeps on");
         }
     }
 
     /** The number of messages in the inbox, as the owner sees it. */
     public int waiting() {
-        return mailbox.waiting();
+        return mailbox.inboxSize();
     }
 
     /** The process exits. */

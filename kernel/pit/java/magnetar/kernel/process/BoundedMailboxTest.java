@@ -136,7 +136,7 @@ class BoundedMailboxTest {
     void moreAreOwedThanTheListHolds() {
         BoundedMailbox m = full(WhenFull.DROP_OLD);
         m.drain();
-        push(m, 3, 4, 5, 6, 7); // 0, 1 and 2 are owed, then 3 and 4 leave the inbox
+        push(m, 3, 4, 5, 6, 7); // 0, 1 and 2 count as dropped, then 3 and 4 leave the inbox
         holds(m, 3, 5);
         assertEquals(List.of(5, 6, 7), drained(m));
         holds(m, 3, 5);
@@ -152,7 +152,7 @@ class BoundedMailboxTest {
         holds(m, 3, 1);
         assertEquals(List.of("down", 1, 2), drained(m));
         push(m, 3);
-        remove(m, "down"); // in the current scan: 1 is still owed
+        remove(m, "down"); // in the current scan: 1 still counts as dropped
         holds(m, 2, 2);
         assertEquals(List.of(2, 3), drained(m));
         holds(m, 2, 2);
@@ -165,7 +165,7 @@ class BoundedMailboxTest {
         for (int taken = 0; taken < 2; taken++) {
             BoundedMailbox m = full(WhenFull.DROP_OLD);
             m.drain();
-            push(m, 3, 4); // 0 and 1 are owed
+            push(m, 3, 4); // 0 and 1 count as dropped
             remove(m, taken);
             holds(m, 3, 1);
             assertEquals(List.of(2, 3, 4), drained(m));
@@ -177,7 +177,7 @@ class BoundedMailboxTest {
     void oneThatIsNotOwedMayBeTakenWhileOthersAre() {
         BoundedMailbox m = full(WhenFull.DROP_OLD);
         m.drain();
-        push(m, 3); // 0 is owed
+        push(m, 3); // 0 counts as dropped
         remove(m, 2);
         holds(m, 2, 1);
         remove(m, 1);
@@ -207,12 +207,12 @@ class BoundedMailboxTest {
         signal(m, "down");
         push(m, 0, 1);
         m.drain();
-        push(m, 2); // 0 is owed
+        push(m, 2); // 0 counts as dropped
         remove(m, 0);
         holds(m, 3, 0);
         assertEquals(List.of("down", 1, 2), drained(m));
         holds(m, 3, 0);
-        push(m, 3); // 1 is owed
+        push(m, 3); // 1 counts as dropped
         remove(m, 2);
         holds(m, 2, 1);
         assertEquals(List.of("down", 3), drained(m));

@@ -73,7 +73,7 @@ final class Mail {
         Collections.reverse(backwards);
         List<Object> forwards = from(mailbox.oldest());
         assertEquals(forwards, backwards);
-        assertEquals(forwards.size(), mailbox.kept());
+        assertEquals(forwards.size(), mailbox.listSize());
         return forwards;
     }
 

@@ -39,7 +39,7 @@ class MailboxTest {
     void itIsEmptyAtFirst(Kind kind) {
         Mailbox m = kind.make.get();
         assertEquals(0, m.size());
-        assertEquals(0, m.waiting());
+        assertEquals(0, m.inboxSize());
         assertEquals(0, m.mark());
         assertNull(m.drain());
         assertNull(m.after(0));
@@ -55,12 +55,12 @@ class MailboxTest {
         Mailbox m = kind.make.get();
         assertNull(push(m, "a", "b"));
         signal(m, "c");
-        assertEquals(3, m.waiting());
-        assertEquals(0, m.kept());
+        assertEquals(3, m.inboxSize());
+        assertEquals(0, m.listSize());
         assertEquals(List.of("a", "b", "c"), from(m.drain()));
         assertEquals(List.of("a", "b", "c"), list(m));
-        assertEquals(0, m.waiting());
-        assertEquals(3, m.kept());
+        assertEquals(0, m.inboxSize());
+        assertEquals(3, m.listSize());
         assertEquals(3, m.size());
         push(m, "d");
         assertEquals(4, m.size());
@@ -106,7 +106,7 @@ class MailboxTest {
             }
             long mark = m.mark();
             assertEquals(older, mark);
-            assertEquals(older, m.arrived());
+            assertEquals(older, m.lastNumber());
             assertEquals(older == 0 ? 0 : older, list(m).size());
             assertNull(older == 0 ? null : m.after(mark));
             push(m, "x", "y");
@@ -164,7 +164,7 @@ class MailboxTest {
                 }
             }
             assertEquals(listed, list(m));
-            assertEquals(inbox.size(), m.waiting());
+            assertEquals(inbox.size(), m.inboxSize());
             assertEquals(inbox.size() + listed.size(), m.size());
             assertEquals(m.size(), m.info().messages());
         }
@@ -203,14 +203,14 @@ class MailboxTest {
         m.drain();
         Mail.One owner = new Mail.One();
         assertTrue(m.enlist(owner));
-        assertEquals(0, m.waiting());
+        assertEquals(0, m.inboxSize());
         assertEquals(-1, m.findInInbox(x -> true));
         assertNull(m.drain());
         Waiter woken = push(m, "b");
         assertSame(owner, woken);
         assertFalse(owner.isOpen());
         assertEquals(0, owner.completed); // the sender completes it
-        assertEquals(1, m.waiting());
+        assertEquals(1, m.inboxSize());
         assertNull(push(m, "c"));
         assertEquals(List.of("b", "c"), from(m.drain()));
         Mail.One again = new Mail.One();
@@ -257,7 +257,7 @@ class MailboxTest {
         assertTrue(m.isClosed());
         assertSame(Mailbox.CLOSED, push(m, "c"));
         assertSame(Mailbox.CLOSED, signal(m, "d"));
-        assertEquals(0, m.waiting());
+        assertEquals(0, m.inboxSize());
         assertEquals(1, m.size());
         assertNull(m.drain());
         assertFalse(m.enlist(new Mail.One()));
@@ -319,23 +319,23 @@ class MailboxTest {
             m.push(new Node(i));
         }
         m.drain();
-        assertEquals(0, m.warned);
+        assertEquals(0, m.warningLevel);
         m.push(new Node(limit));
         m.drain();
-        assertEquals(1, m.warned);
-        while (m.kept() > limit / 10) {
+        assertEquals(1, m.warningLevel);
+        while (m.listSize() > limit / 10) {
             m.remove(m.oldest());
         }
         m.drain();
-        assertEquals(1, m.warned);
+        assertEquals(1, m.warningLevel);
         m.push(new Node("one more than a tenth"));
         m.drain();
-        assertEquals(1, m.warned);
+        assertEquals(1, m.warningLevel);
         m.remove(m.oldest());
         m.remove(m.oldest());
         m.push(new Node("a tenth"));
         m.drain();
-        assertEquals(0, m.warned);
+        assertEquals(0, m.warningLevel);
     }
 
     @ParameterizedTest

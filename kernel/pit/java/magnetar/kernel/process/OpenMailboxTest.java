@@ -15,10 +15,10 @@ class OpenMailboxTest {
         for (long i = 1; i < LongQueues.LIMIT; i++) {
             mailbox.push(new Node(i));
         }
-        assertEquals(0, mailbox.warned);
+        assertEquals(0, mailbox.warningLevel);
         mailbox.push(new Node("one more"));
-        assertEquals(1, mailbox.warned);
-        assertEquals(LongQueues.LIMIT, mailbox.waiting());
+        assertEquals(1, mailbox.warningLevel);
+        assertEquals(LongQueues.LIMIT, mailbox.inboxSize());
     }
 
     @Test

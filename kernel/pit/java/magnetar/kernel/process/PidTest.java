@@ -65,7 +65,7 @@ class PidTest {
         assertSame(process, pid.process());
         assertTrue(pid.isAlive());
         assertNull(pid.ended());
-        pid.bury(ENDED);
+        pid.recordEnd(ENDED);
         assertNull(pid.process());
         assertFalse(pid.isAlive());
         assertSame(ENDED, pid.ended());
@@ -93,7 +93,7 @@ class PidTest {
         assertSame(process, read.process());
         assertTrue(read.isAlive());
         assertNull(read.ended());
-        own.bury(ENDED);
+        own.recordEnd(ENDED);
         assertNull(read.process());
         assertSame(ENDED, read.ended());
     }

@@ -30,8 +30,9 @@ import magnetar.kernel.time.Waits;
  *   <li>While a claimable taker waits, the buffer is empty, and no putter waits that can be claimed together
  *       with it.
  *   <li>While a claimable putter waits, the buffer is full, or the channel has no buffer.
- *   <li>Each value whose put was accepted is in the buffer, was dropped by the kind of buffer, or was handed
- *       to exactly one claimed taker. A put that ended otherwise left no value behind.
+ *   <li>Without a transform or a promise buffer, an accepted value is in the buffer, was dropped by it, or
+ *       was delivered to exactly one take. A put that was not accepted leaves no value behind. For transforms
+ *       see {@link TransformChannel}.
  *   <li>A waiter gives up for an interrupt, for a time limit, or because another branch of its select won.
  *       When the call of a fiber or thread returns, it has no node in a queue. The node of a callback that
  *       gave up stays until it is met or purged.
@@ -51,10 +52,10 @@ import magnetar.kernel.time.Waits;
  * fails to lock backs off for a moment instead of spinning ({@link Spin#backOff}). While other threads fill
  * or empty the buffer at full speed, it backs off for some tens of microseconds, even while the lock is free.
  *
- * <p>The lock is never held across a park, or a call of another kernel object except a claim. Waking and
- * callbacks happen after it: a woken fiber would spin on it, and a callback may wait for the channel's next
- * operation. So an operation keeps the waiter that it met, collects other finished ones in {@code done}, and
- * completes them once the lock is free.
+ * <p>Under the lock the kernel does not wait for an event. It may step aside for a moment while another
+ * thread decides about a claim. Waking and callbacks happen after the unlock: a woken fiber would spin on the
+ * lock, and a callback may wait for the channel's next operation. So an operation keeps the waiter that it
+ * met, collects other finished ones in {@code deferred}, and completes them once the lock is free.
  *
  * <p>User code runs under the lock of two kinds of channels only: with a transducer, and with a buffer of the
  * program's own. There the lock is a {@link ReentrantLock}, and a thread that waits for it parks. A select
@@ -78,7 +79,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     static {
         try {
-            LOCK = MethodHandles.lookup().findVarHandle(Channel.class, "word", int.class);
+            LOCK = MethodHandles.lookup().findVarHandle(Channel.class, "locked", int.class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -88,7 +89,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     private final ReentrantLock mutex;
 
     // 1 while locked, where there is no mutex. Set by any thread.
-    private volatile int word;
+    private volatile int locked;
 
     // Written under the lock, read by any thread.
     private volatile boolean closed;
@@ -97,8 +98,8 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     // Guarded by the lock.
     NodeQueue takers = NodeQueue.NONE;
     NodeQueue putters = NodeQueue.NONE;
-    private Node done;
-    private Node lastDone;
+    private Node deferred;
+    private Node lastDeferred;
 
     /** For a {@link ChannelMaker}. Programs use {@link #of}. */
     protected Channel(Buffer buffer) {
@@ -122,11 +123,16 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     // ---------------------------------------------------------------- operations that wait
 
+    // Each operation of a fiber throws Cancelled or Exit, which are Errors, if the fiber has to end. An
+    // operation that is possible at once is done, even by a thread that was interrupted.
+
     /**
      * Puts a value. Waits until it is taken or there is room for it.
      *
      * @return true if it was accepted, false if the channel is closed
+     * @throws IllegalArgumentException if the value is null
      * @throws InterruptedException if interrupted while it waited; the value was not put
+     * @throws magnetar.kernel.fiber.Cancelled if the fiber was cancelled; the value was not put
      */
     public final boolean send(T value) throws InterruptedException {
         return (boolean) sendWithin(value, Durations.INFINITE);
@@ -137,6 +143,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      *
      * @return the value, or null if the channel is closed and drained
      * @throws InterruptedException if interrupted while it waited; no value was taken
+     * @throws magnetar.kernel.fiber.Cancelled if the fiber was cancelled; no value was taken
      */
     @SuppressWarnings("unchecked")
     public final T receive() throws InterruptedException {
@@ -144,33 +151,33 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     /**
-     * Like {@link #send}, but waits for at most {@code nanos}, then returns {@link Port#PENDING}; 0 never
-     * waits.
+     * Like {@link #send}, but waits for at most {@code nanos}, then returns {@link Port#PENDING}; 0 or
+     * less never waits.
      */
     public final Object sendWithin(Object value, long nanos) throws InterruptedException {
         requireValue(value);
         Fiber fiber = Fiber.current();
         fiber.enter();
-        Object r = nanos > 0 && seesNobody(takers) ? PENDING : putNow(value, null, null);
+        Object r = nanos > 0 && wouldProbablyWait(takers) ? PENDING : putNow(value, null, null);
         return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_PUT, value, nanos);
     }
 
     /**
-     * Like {@link #receive}, but waits for at most {@code nanos}, then returns {@link Port#PENDING}; 0 never
-     * waits.
+     * Like {@link #receive}, but waits for at most {@code nanos}, then returns {@link Port#PENDING}; 0 or
+     * less never waits.
      */
     public final Object receiveWithin(long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        Object r = nanos > 0 && seesNobody(putters) ? PENDING : takeNow(null, null);
+        Object r = nanos > 0 && wouldProbablyWait(putters) ? PENDING : takeNow(null, null);
         return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_TAKE, null, nanos);
     }
 
     /**
-     * Checks without the lock: true if an operation would probably wait. It checks again under the lock, once
-     * its waiter is made.
+     * Checks without the lock: true if an operation would probably wait. The operation checks again under the
+     * lock, once its waiter is made.
      */
-    private boolean seesNobody(NodeQueue others) {
+    private boolean wouldProbablyWait(NodeQueue others) {
         return buffer == null && others.isEmpty() && !closed;
     }
 
@@ -198,7 +205,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      * Puts a value if that is possible now: true if accepted, false if closed, {@link Port#PENDING} if it
      * would wait.
      */
-    public final Object offer(Object value) {
+    public final Object sendNow(Object value) {
         requireValue(value);
         Fiber.current().enter();
         return putNow(value, null, null);
@@ -208,25 +215,25 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      * Takes a value if there is one now: the value, null if closed and drained, {@link Port#PENDING} if it
      * would wait.
      */
-    public final Object poll() {
+    public final Object receiveNow() {
         Fiber.current().enter();
         return takeNow(null, null);
     }
 
     /** True if the value was accepted now. */
     public final boolean trySend(T value) {
-        return offer(value) == Boolean.TRUE;
+        return sendNow(value) == Boolean.TRUE;
     }
 
-    /** The value if there was one now, else null. */
+    /** The value if there was one now. Else null, also if the channel is closed and drained. */
     @SuppressWarnings("unchecked")
     public final T tryReceive() {
-        Object v = poll();
+        Object v = receiveNow();
         return v == PENDING ? null : (T) v;
     }
 
     /** Puts a value now, or queues the callback: true, false if closed, {@link Port#PENDING} if queued. */
-    public final Object put(Object value, Callback callback) {
+    public final Object sendAsync(Object value, Callback callback) {
         requireValue(value);
         Fiber.current().enter();
         Object r = putNow(value, null, null);
@@ -236,7 +243,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     /**
      * Takes a value now, or queues the callback: the value, null if closed, {@link Port#PENDING} if queued.
      */
-    public final Object take(Callback callback) {
+    public final Object receiveAsync(Callback callback) {
         Fiber.current().enter();
         Object r = takeNow(null, null);
         return r != PENDING ? r : takeNow(null, new Node(callback, 0, null));
@@ -301,7 +308,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         for (Node n = takers.first; n != null; n = takers.first) {
             takers.remove(n);
             if (n.waiter.claim()) {
-                finish(n, hasValue() ? removeFor(n) : null);
+                deferCompletion(n, hasValue() ? removeFor(n) : null);
             }
         }
         if (buffer != null) {
@@ -337,10 +344,10 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                 return own == null || own.claimMine() ? Boolean.FALSE : GONE;
             }
             if (buffer == null || buffer.isTransparent() && isDirect()) {
-                met = match(takers, own);
+                met = claimFirst(takers, own);
                 if (met != null) {
                     met.item = value;
-                    return accepted(value);
+                    return notePut(value);
                 }
             }
             if (buffer != null && !buffer.isFull()) {
@@ -348,7 +355,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                     return GONE;
                 }
                 acceptAndServe(value);
-                return accepted(value);
+                return notePut(value);
             }
             if (node != null) {
                 putters = enqueue(putters, node);
@@ -368,11 +375,11 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             if (hasValue() || closed && flush() && hasValue()) {
                 return own == null || own.claimMine() ? takeBuffered() : GONE;
             }
-            met = node != null && Fault.TAKE_SKIPS_CHECK_UNDER_LOCK.isPlanted() ? null : match(putters, own);
+            met = node != null && Fault.TAKE_SKIPS_CHECK_UNDER_LOCK.isPlanted() ? null : claimFirst(putters, own);
             if (met != null) {
                 Object value = met.item;
                 met.item = Boolean.TRUE;
-                return taken(value);
+                return noteTake(value);
             }
             if (closed) {
                 return own == null || own.claimMine() ? null : GONE;
@@ -390,14 +397,14 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
-    /** The result of a completed put. */
-    private Object accepted(Object value) {
+    /** Notes a completed put for the simulator, and returns its result. */
+    private Object notePut(Object value) {
         Simulated.note("put", this, value);
         return Boolean.TRUE;
     }
 
-    /** The result of a take of this value. */
-    private Object taken(Object value) {
+    /** Notes a take of this value for the simulator, and returns it. */
+    private Object noteTake(Object value) {
         Simulated.note("take", this, value);
         return value;
     }
@@ -411,14 +418,14 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     private Object takeBuffered() {
-        Object value = taken(buffer.remove());
+        Object value = noteTake(buffer.remove());
         while (!putters.isEmpty() && !buffer.isFull()) {
-            Node putter = match(putters, null);
+            Node putter = claimFirst(putters, null);
             if (putter == null) {
                 break;
             }
             Object next = putter.item;
-            finish(putter, Boolean.TRUE);
+            deferCompletion(putter, Boolean.TRUE);
             acceptQueued(next);
         }
         return value;
@@ -427,11 +434,11 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     /** Hands values from the buffer to waiting takers. */
     final void serveTakers() {
         while (!takers.isEmpty() && hasValue()) {
-            Node taker = match(takers, null);
+            Node taker = claimFirst(takers, null);
             if (taker == null) {
                 return;
             }
-            finish(taker, removeFor(taker));
+            deferCompletion(taker, removeFor(taker));
         }
     }
 
@@ -465,7 +472,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      * Claims the first claimable waiter of the queue, together with own, and removes it; null if no waiter
      * could be claimed.
      */
-    final Node match(NodeQueue queue, Waiter own) {
+    final Node claimFirst(NodeQueue queue, Waiter own) {
         for (Node n = queue.first; n != null; ) {
             Node next = n.next;
             if (n.waiter != own) {
@@ -517,14 +524,14 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     /** Records the result of a claimed node that left its queue. It is completed once the lock is free. */
-    final void finish(Node node, Object result) {
+    final void deferCompletion(Node node, Object result) {
         node.item = result;
-        if (done == null) {
-            done = node;
+        if (deferred == null) {
+            deferred = node;
         } else {
-            lastDone.next = node;
+            lastDeferred.next = node;
         }
-        lastDone = node;
+        lastDeferred = node;
     }
 
     // ---------------------------------------------------------------- differences between kinds of channels
@@ -588,7 +595,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                 before = buffer.size();
                 failures = Spin.backOff(failures);
             }
-        } while (word != 0 || othersWork(before, failures) || !LOCK.compareAndSet(this, 0, 1));
+        } while (locked != 0 || othersWork(before, failures) || !LOCK.compareAndSet(this, 0, 1));
     }
 
     /**
@@ -630,7 +637,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             LOCK.setRelease(this, 0);
         } else {
             if (met != null) {
-                finish(met, met.item); // user code may have finished others before
+                deferCompletion(met, met.item); // user code may have finished others before
             }
             if (mutex.getHoldCount() > 1) {
                 mutex.unlock(); // an operation by user code under the lock: the outer one completes
@@ -646,10 +653,10 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     private Node takeDone() {
-        Node first = done;
+        Node first = deferred;
         if (first != null) {
-            done = null;
-            lastDone = null;
+            deferred = null;
+            lastDeferred = null;
         }
         return first;
     }

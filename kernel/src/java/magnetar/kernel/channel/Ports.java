@@ -130,13 +130,13 @@ public final class Ports {
      * Takes a value now, or queues the callback: the value, null if closed, {@link Port#PENDING} if queued.
      */
     public static Object take(ReadPort port, Callback callback) {
-        return port instanceof Channel<?> c ? c.take(callback) : port.take(new NodeHandler(new Node(callback, 0, null)));
+        return port instanceof Channel<?> c ? c.receiveAsync(callback) : port.take(new NodeHandler(new Node(callback, 0, null)));
     }
 
     /** Puts a value now, or queues the callback: true, false if closed, {@link Port#PENDING} if queued. */
     public static Object put(WritePort port, Object value, Callback callback) {
         return port instanceof Channel<?> c
-                ? c.put(value, callback)
+                ? c.sendAsync(value, callback)
                 : port.put(value, new NodeHandler(new Node(callback, 0, value)));
     }
 }

@@ -50,8 +50,8 @@ public class TransformChannel<T> extends Channel<T> {
     }
 
     private void abort() {
-        for (Node putter = match(putters, null); putter != null; putter = match(putters, null)) {
-            finish(putter, Boolean.TRUE);
+        for (Node putter = claimFirst(putters, null); putter != null; putter = claimFirst(putters, null)) {
+            deferCompletion(putter, Boolean.TRUE);
         }
         closeLocked(null);
     }

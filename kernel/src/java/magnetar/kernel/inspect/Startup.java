@@ -53,8 +53,8 @@ public final class Startup {
                 Calls$Call Calls$Edge Calls$Failed Calls$IsRequest Calls$Server Calls$Standing
                 Calls$Standing$CallAlarm Calls$Why Clauses DeadLetters DeadLetters$Letter DeathNotice Delivery
                 Delivery$1 Guards Hosting Hosting$Continue Hosting$Runner InFlight Codec Links Links$Step
-                LocalProcess LocalProcess$Birth LocalProcess$Life LongQueues LongQueues$Growth
-                LongQueues$Warning Mailbox Mailbox$Answer MailboxInfo Matcher Monitor Monitors Names Node
+                LocalProcess LocalProcess$Attachment LocalProcess$Life LongQueues LongQueues$Growth
+                LongQueues$Warning Mailbox Mailbox$PushResult MailboxInfo Matcher Monitor Monitors Names Node
                 OpenMailbox Owned Passivated PassivatedWaiter PassivatedWaiter$Again Pid Pid$Ended ProcessInfo
                 ProcessTable Receiver Ref Ref$Alias Refs Send SendTimer SendTimers SendTimers$TimerRef Spawn
                 Spawn$1 Spawn$Body Spawn$Guest Spawn$OnThread Spawn$Options Spawn$Started WhenFull Dialect

@@ -7,8 +7,8 @@ import magnetar.kernel.sched.Fault;
 /**
  * References that are addresses of the process that made them.
  *
- * <p>Invariant: the alias of a reference changes under the monitor of its maker, and goes from open to closed
- * once. A message is delivered under that monitor, and only while the alias is open. So a reply that closes
+ * <p>Invariant: the alias of a reference changes under the lock of its maker, and goes from open to closed
+ * once. A message is delivered under that lock, and only while the alias is open. So a reply that closes
  * its alias is the only one, and no message comes after {@link #close}.
  */
 public final class Aliases {

@@ -13,12 +13,13 @@ import magnetar.kernel.park.Waiter;
  * <p>Invariants, in addition to the ones of {@link Mailbox}:
  * <ol>
  *   <li>An ordinary message is added only while inbox and list together hold fewer messages than the
- *       capacity. Owed messages do not count.
+ *       capacity. Messages that count as dropped are not counted.
  *   <li>With {@code DROP_OLD} a sender makes room by dropping the oldest ordinary message. It cannot remove
- *       one from the list, which belongs to the owner. So it increments {@code owed}: the oldest {@code owed}
- *       ordinary messages of the list count as dropped, and the owner removes them before its next scan.
- *   <li>If the owner's current scan takes an owed message, that message no longer counts as dropped. The
- *       result is the same as if it had been taken before the new message came in.
+ *       one from the list, which belongs to the owner. So it increments {@code droppedInList}: that many of
+ *       the oldest ordinary messages of the list count as dropped, and the owner removes them before its next
+ *       scan.
+ *   <li>If the owner's current scan receives one of them, that message no longer counts as dropped. The
+ *       result is the same as if it had been received before the new message came in.
  *   <li>A sender waits in the queue only while there is no room. A thread that makes room wakes one sender;
  *       the thread that closes the mailbox wakes all.
  * </ol>
@@ -36,8 +37,8 @@ final class BoundedMailbox extends Mailbox {
     private Waiter owner;
     private boolean closed;
     private int held; // in the inbox and in the list
-    private int listed; // ordinary messages in the list
-    private int owed; // of these, how many are owed
+    private int ordinary; // ordinary messages in the list
+    private int droppedInList; // of these, the oldest ones that count as dropped
     private long dropped;
 
     /** A message to which no bound applies. */
@@ -53,7 +54,7 @@ final class BoundedMailbox extends Mailbox {
     }
 
     private boolean hasRoom() {
-        return held - owed < capacity;
+        return held - droppedInList < capacity;
     }
 
     @Override
@@ -70,8 +71,8 @@ final class BoundedMailbox extends Mailbox {
 
     /** Makes room; false if the mailbox holds only signals. */
     private boolean dropOldest() {
-        if (listed > owed) {
-            owed++;
+        if (ordinary > droppedInList) {
+            droppedInList++;
             return true;
         }
         for (Iterator<Node> i = inbox.iterator(); i.hasNext(); ) {
@@ -103,7 +104,7 @@ final class BoundedMailbox extends Mailbox {
 
     @Override
     Node takeInbox() {
-        pay();
+        removeDropped();
         synchronized (this) {
             return chained();
         }
@@ -112,14 +113,14 @@ final class BoundedMailbox extends Mailbox {
     private Node chained() {
         Node head = inbox.poll();
         for (Node n = head; n != null; n = n.next) {
-            listed += n instanceof Spared ? 0 : 1;
+            ordinary += n instanceof Spared ? 0 : 1;
             n.next = inbox.poll();
         }
         return head;
     }
 
     @Override
-    void pay() {
+    void removeDropped() {
         Node next;
         for (Node n = policy == WhenFull.DROP_OLD ? oldest() : null; n != null; n = next) {
             next = n.next;
@@ -133,11 +134,11 @@ final class BoundedMailbox extends Mailbox {
     }
 
     /**
-     * Counts an owed message as dropped, in one step, so that info never counts it twice. False if no message
-     * is owed.
+     * Moves a message from {@code droppedInList} to {@code dropped}, in one step, so that info never counts
+     * it twice. False if no message of the list counts as dropped.
      */
     private synchronized boolean drops(Node oldest) {
-        if (owed == 0) {
+        if (droppedInList == 0) {
             return false;
         }
         leaves(oldest);
@@ -156,18 +157,18 @@ final class BoundedMailbox extends Mailbox {
     private void leaves(Node node) {
         held--;
         if (!(node instanceof Spared)) {
-            listed--;
-            owed -= isOwed(node) ? 1 : 0;
+            ordinary--;
+            droppedInList -= countsAsDropped(node) ? 1 : 0;
         }
     }
 
-    /** True if the node is one of the owed messages. */
-    private boolean isOwed(Node node) {
+    /** True if the node is in the list and counts as dropped. */
+    private boolean countsAsDropped(Node node) {
         int older = 0;
-        for (Node n = node.previous; n != null && older < owed; n = n.previous) {
+        for (Node n = node.previous; n != null && older < droppedInList; n = n.previous) {
             older += n instanceof Spared ? 0 : 1;
         }
-        return older < owed;
+        return older < droppedInList;
     }
 
     /** Wakes one sender if there is room, or all senders if the mailbox is closed. */
@@ -212,11 +213,11 @@ final class BoundedMailbox extends Mailbox {
 
     @Override
     synchronized MailboxInfo info() {
-        return new MailboxInfo(held - owed, capacity, policy.name(), dropped + owed, senders.size());
+        return new MailboxInfo(held - droppedInList, capacity, policy.name(), dropped + droppedInList, senders.size());
     }
 
     @Override
-    synchronized int waiting() {
+    synchronized int inboxSize() {
         return inbox.size();
     }
 

@@ -410,7 +410,7 @@ public final class Calls {
         }
     }
 
-    /** Called under the monitor of a process that exits, when its mailbox is closed. */
+    /** Called under the lock of a process that exits, when its mailbox is closed. */
     static void exits(LocalProcess me) {
         Call open = me.standing == null ? null : me.standing.call;
         if (open != null) {

@@ -11,7 +11,7 @@ import magnetar.kernel.sched.Fault;
  *
  * <p>Invariants:
  * <ol>
- *   <li>A process enters and leaves its fiber under its monitor. So a signal finds either the fiber to
+ *   <li>A process enters and leaves its fiber under its lock. So a signal finds either the fiber to
  *       interrupt, or no fiber and the mailbox to close.
  *   <li>A passivated process is in the list of {@link Passivated} before its waiter {@link PassivatedWaiter}
  *       is in its mailbox. The thread that claims the waiter starts the next fiber.

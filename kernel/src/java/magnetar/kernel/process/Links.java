@@ -9,12 +9,12 @@ import magnetar.kernel.sched.Fault;
  *
  * <p>Invariants:
  * <ol>
- *   <li>Links between processes that are not dead are symmetric. Both sides change under both monitors, which
+ *   <li>Links between processes that are not dead are symmetric. Both sides change under both locks, which
  *       {@link #underBoth} takes, the lower pid's first.
  *   <li>A dead process has no links and gets none. Its death notice has taken them.
  * </ol>
  *
- * <p>Lock order: monitors of processes by ascending pid.
+ * <p>Lock order: locks of processes by ascending pid.
  */
 public final class Links extends SmallSet<Pid> {
     // Linked at start-up, while there is memory for it.
@@ -23,7 +23,7 @@ public final class Links extends SmallSet<Pid> {
 
     private Links() {}
 
-    /** An operation on two processes under both monitors. */
+    /** An operation on two processes under both locks. */
     interface Step<T> {
         T run(LocalProcess a, LocalProcess b);
     }
@@ -81,7 +81,7 @@ public final class Links extends SmallSet<Pid> {
         }
     }
 
-    /** Under both monitors. */
+    /** Under both locks. */
     private static boolean join(LocalProcess a, LocalProcess b) {
         if ((a.isDead() || b.isDead()) && !Fault.LINK_IGNORES_DEATH.isPlanted()) {
             return false;
@@ -90,7 +90,7 @@ public final class Links extends SmallSet<Pid> {
         return true;
     }
 
-    /** Under both monitors: adds each process to the other's links. A dead process gets none. */
+    /** Under both locks: adds each process to the other's links. A dead process gets none. */
     static void tie(LocalProcess a, LocalProcess b) {
         list(a, b.pid());
         if (!Fault.LINK_HAS_ONE_SIDE.isPlanted()) {

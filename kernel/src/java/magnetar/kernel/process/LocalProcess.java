@@ -17,35 +17,37 @@ import magnetar.kernel.time.Waits;
  * A process in Erlang's sense: its identity and its life. It is a cancellation scope of the fiber that runs
  * it. So an exit signal cancels only the part of the fiber that is inside the process, wherever it waits.
  *
- * <p>Other classes work on the process under its monitor, each with state of its own. {@link Receiver} takes
+ * <p>The Java monitor of a process is called its lock here, since a monitor is Erlang's one-way watch. Other
+ * classes work on the process under this lock, each with state of its own. {@link Receiver} takes
  * its messages and {@link Delivery} brings them. {@link Links} and {@link Monitors} list the processes to
  * tell of its death. {@link Aliases} and {@link Calls} bring answers. {@link Hosting} runs it.
  *
  * <p>Invariants:
  * <ol>
  *   <li>A signal acts on arrival, on the thread that sends it. So the signals of one sender act in the order
- *       in which they were sent. Trap flag, links, monitors and life change only under the monitor of their
+ *       in which they were sent. The trap flag, links, monitors and life change only under the lock of their
  *       process.
  *   <li>Life goes from ALIVE to EXITING to DEAD, or at once to DEAD. From EXITING on, the name is free, the
- *       mailbox is closed, the reason is fixed, and of an exit signal other than a kill only the link is
- *       removed. The process is DEAD when its body and all scopes in it have ended, or at once when it was
+ *       mailbox is closed, and the reason is fixed. A later exit signal only removes its link, unless it is a
+ *       kill. The process is DEAD when its body and all scopes in it have ended, or at once when it was
  *       killed.
- *   <li>Before a linked or monitoring process learns of the death, the name is free, the links and monitors
- *       are detached, and the owned things were told. A link or monitor that is made after the process is
- *       DEAD may be answered earlier.
- *   <li>No interrupt is sent to the thread after the thread itself has written DEAD.
- *   <li>Memory may run out while the process dies. So a step allocates what it needs before it changes
- *       anything. A step that fails is repeated after other threads have run. A process that dies because
- *       memory ran out first drops its own mailbox.
+ *   <li>Before a linked or monitoring process learns of the death, the name is free, the dead process's own
+ *       lists of links and monitors are empty, and the owned things were told. A link or monitor that is made
+ *       after the process is DEAD may be answered earlier.
+ *   <li>No interrupt is sent once the process is DEAD. A kill interrupts before it writes DEAD, under the
+ *       same lock.
+ *   <li>Memory may run out while the process dies. {@link DeathNotice} then repeats the notification that
+ *       failed, after other threads have run. So a notification removes its link or monitor only after the
+ *       message is in the mailbox. A process that dies because memory ran out first drops its own mailbox.
  * </ol>
  *
  * <p>Differences from Erlang: signals are synchronous, which its rules allow. A process that ends by a signal
  * first runs its {@code finally} blocks, in which it is EXITING and its sends are dropped. A process that was
  * killed may run on as a zombie, whose sends are dropped too.
  *
- * <p>Lock order: monitors of processes by ascending pid, then a mailbox. No waiter is woken under them, with
- * two exceptions: an interrupt, and the waiters of a mailbox that closes (its owner, its senders, and an
- * owner that waits for an answer).
+ * <p>Lock order: locks of processes by ascending pid, then one of the innermost locks: of a mailbox, of the
+ * names, of the zombies, of the warnings about long queues. Under the lock of a process a thread may be
+ * interrupted, and a mailbox that closes may wake its owner and its senders. No other waiter is woken.
  */
 public final class LocalProcess extends CancellationScope {
     private enum Life {
@@ -57,17 +59,20 @@ public final class LocalProcess extends CancellationScope {
     private final Pid pid;
     private final Receiver receiver;
 
-    // Written under the monitor, read by any thread.
+    // Written under the lock, read by any thread.
     private volatile Life life = Life.ALIVE;
 
-    // Guarded by the monitor.
+    // Written once, under the lock, before the mailbox is closed and before life changes to DEAD. Read by
+    // threads that have seen one of the two.
+    private Object reason;
+
+    // Guarded by the lock.
     private SmallSet<Owned> owned;
     private boolean traps;
-    private Object reason;
     private Object name;
-    private Gate gone;
+    private Gate ended;
 
-    // Guarded by the monitor. Each belongs to the class of its type, and is null while it is empty.
+    // Guarded by the lock. Each belongs to the class of its type, and is null while it is empty.
     Links links;
     Monitors monitors;
     Calls.Standing standing;
@@ -80,14 +85,14 @@ public final class LocalProcess extends CancellationScope {
     private volatile Pid leader;
 
     // Guarded by the lock of the part of Passivated that lists this process.
-    LocalProcess restsBefore;
-    LocalProcess restsAfter;
-    boolean listedAtRest;
+    LocalProcess previousPassivated;
+    LocalProcess nextPassivated;
+    boolean inPassivatedList;
 
     LocalProcess(Pid pid, Mailbox mailbox) {
         this.pid = pid;
         this.receiver = new Receiver(this, mailbox);
-        pid.bear(this);
+        pid.attach(this);
     }
 
     // --- identity
@@ -199,8 +204,8 @@ public final class LocalProcess extends CancellationScope {
     }
 
     /** Sets its server context. Called by the owner. */
-    public void serve(Calls.Server as) {
-        server = as;
+    public void setServer(Calls.Server context) {
+        server = context;
     }
 
     /** Its group leader, which is itself unless one was set. */
@@ -252,23 +257,23 @@ public final class LocalProcess extends CancellationScope {
      * @return why the name is not possible, or null
      */
     String attach(LocalProcess spawner, Object wanted, boolean linked, Monitor m) {
-        Birth birth = new Birth(spawner != null, wanted, linked, m);
-        String obstacle = Links.underBoth(this, spawner == null ? this : spawner, birth);
+        Attachment step = new Attachment(spawner != null, wanted, linked, m);
+        String obstacle = Links.underBoth(this, spawner == null ? this : spawner, step);
         // It is dead if another process has found it in the list of all processes and killed it.
-        if (birth.dead && !Fault.KILL_BEFORE_START_SENDS_NO_NOTICE.isPlanted()) {
+        if (step.dead && !Fault.KILL_BEFORE_START_SENDS_NO_NOTICE.isPlanted()) {
             new DeathNotice(pid, reason, List.of(), linked ? List.of(spawner.pid) : List.of(), m == null ? List.of() : List.of(m), List.of(), null).announce();
         }
         return obstacle;
     }
 
-    private static final class Birth implements Links.Step<String> {
+    private static final class Attachment implements Links.Step<String> {
         private final boolean spawned;
         private final Object wanted;
         private final boolean linked;
         private final Monitor m;
         private boolean dead;
 
-        Birth(boolean spawned, Object wanted, boolean linked, Monitor m) {
+        Attachment(boolean spawned, Object wanted, boolean linked, Monitor m) {
             this.spawned = spawned;
             this.wanted = wanted;
             this.linked = linked;
@@ -315,7 +320,7 @@ public final class LocalProcess extends CancellationScope {
     }
 
     /** The things that it owns, in the order in which it came to own them. */
-    public synchronized List<Owned> belongings() {
+    public synchronized List<Owned> owned() {
         return List.copyOf(SmallSet.list(owned));
     }
 
@@ -329,7 +334,7 @@ public final class LocalProcess extends CancellationScope {
     // --- its fiber ---------------------------------------------------------------------------------------------------
 
     /** Sets the fiber that will run it, so that an exit signal can reach it before it runs. */
-    void hostedBy(Fiber soon) {
+    void expectFiber(Fiber soon) {
         expect(soon);
     }
 
@@ -360,9 +365,6 @@ public final class LocalProcess extends CancellationScope {
             Node told = alive && (traps || trapped) && !kills ? new Node(dialect.codec.exit(from, why)) : null;
             boolean leaves = alive && !traps && !kills && (!dialect.normal.equals(why) || !overLink && from == pid);
             Cause cause = leaves ? new Cause.Leave(why) : null;
-            if (overLink) {
-                SmallSet.remove(links, from);
-            }
             if (kills) {
                 notice = kill(dialect.killed);
             } else if (told != null) {
@@ -373,6 +375,9 @@ public final class LocalProcess extends CancellationScope {
                 if (Fault.PROCESS_IS_DEAD_BEFORE_CLEAN_UP.isPlanted()) {
                     notice = die(null);
                 }
+            }
+            if (overLink) {
+                SmallSet.remove(links, from); // last: if memory runs out before, the signal is sent again
             }
         }
         Delivery.wake(this, answer);
@@ -397,7 +402,7 @@ public final class LocalProcess extends CancellationScope {
         return true;
     }
 
-    /** Under the monitor: from now on other processes see it as not alive. */
+    /** Under the lock: from now on other processes see it as not alive. */
     private void leave(Object why) {
         life = Life.EXITING;
         reason = why;
@@ -409,7 +414,7 @@ public final class LocalProcess extends CancellationScope {
         Calls.exits(this);
     }
 
-    /** Under the monitor: from now on it is dead for all other processes, whatever its thread does. */
+    /** Under the lock: from now on it is dead for all other processes, whatever its thread does. */
     private DeathNotice kill(Object why) {
         Cause cause = new Cause.Kill(life == Life.ALIVE ? why : reason);
         Zombies.add(this);
@@ -420,12 +425,12 @@ public final class LocalProcess extends CancellationScope {
         return die(null);
     }
 
-    /** Under the monitor. */
+    /** Under the lock. */
     private DeathNotice die(Object value) {
-        Pid.Ended ended = new Pid.Ended(reason, value);
-        DeathNotice notice = new DeathNotice(pid, reason, SmallSet.list(owned), SmallSet.list(links), Monitors.watchers(this), Monitors.watching(this), gone);
+        Pid.Ended end = new Pid.Ended(reason, value);
+        DeathNotice notice = new DeathNotice(pid, reason, SmallSet.list(owned), SmallSet.list(links), Monitors.watchers(this), Monitors.watching(this), ended);
         life = Life.DEAD;
-        pid.bury(ended);
+        pid.recordEnd(end);
         links = null;
         monitors = null;
         standing = null;
@@ -466,8 +471,8 @@ public final class LocalProcess extends CancellationScope {
             if (life == Life.DEAD) {
                 return true;
             }
-            gone = gone == null ? new Gate() : gone;
-            gate = gone;
+            ended = ended == null ? new Gate() : ended;
+            gate = ended;
         }
         return Waits.await(gate, WaitReason.PROCESS_END, pid, nanos);
     }

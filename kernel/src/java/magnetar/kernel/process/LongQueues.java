@@ -110,16 +110,16 @@ public final class LongQueues {
     }
 
     private static boolean rises(Mailbox mailbox, long messages) {
-        if (messages < LIMIT << mailbox.warned) {
+        if (messages < LIMIT << mailbox.warningLevel) {
             return false;
         }
         synchronized (LongQueues.class) {
-            int level = mailbox.warned;
+            int level = mailbox.warningLevel;
             while (level < Byte.MAX_VALUE / 4 && messages >= LIMIT << level) {
                 level++;
             }
-            boolean rises = level > mailbox.warned;
-            mailbox.warned = (byte) level;
+            boolean rises = level > mailbox.warningLevel;
+            mailbox.warningLevel = (byte) level;
             return rises;
         }
     }
@@ -127,7 +127,7 @@ public final class LongQueues {
     /** Called when the owner has scanned its mailbox, which holds so many messages. */
     static void looked(Mailbox mailbox, int messages) {
         if (messages <= SHORT) {
-            mailbox.warned = 0;
+            mailbox.warningLevel = 0;
         }
     }
 

@@ -12,28 +12,28 @@ import magnetar.kernel.park.Waiter;
  *
  * <p>Invariants:
  * <ol>
- *   <li>A message is in exactly one place: in the inbox, in the list, or taken. The owner moves the whole
- *       inbox to the end of the list, in order.
- *   <li>No wake-up is lost. The owner sees a message that was added before it checked the inbox. A message
- *       that is added later meets the owner's waiter, which is in the inbox exactly while the inbox is empty
- *       and the owner waits.
+ *   <li>A message is in exactly one place: in the inbox, in the list, received, or dropped. The owner moves
+ *       the whole inbox to the end of the list, in order.
+ *   <li>No wake-up is lost. The inbox holds either messages or the waiter of the owner, never both. It holds
+ *       the waiter while the owner waits. A thread that adds a message claims the waiter in the same step.
  *   <li>The numbers of the nodes in the list ascend. A node that was there when a reference was made has a
  *       number not higher than the mark of that reference.
- *   <li>A closed mailbox takes no message, and drops what it held.
+ *   <li>A closed mailbox accepts no message, and its inbox is empty. The owner may still receive from its
+ *       list.
  * </ol>
  */
 abstract class Mailbox implements Source {
     /** The result of {@link #push} if the mailbox is closed. */
-    static final Waiter CLOSED = new Answer();
+    static final Waiter CLOSED = new PushResult();
 
     /** The result of {@link #push} if there is no room. */
-    static final Waiter FULL = new Answer();
+    static final Waiter FULL = new PushResult();
 
-    private static final VarHandle KEPT;
+    private static final VarHandle LISTED;
 
     static {
         try {
-            KEPT = MethodHandles.lookup().findVarHandle(Mailbox.class, "kept", int.class);
+            LISTED = MethodHandles.lookup().findVarHandle(Mailbox.class, "listed", int.class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -42,23 +42,24 @@ abstract class Mailbox implements Source {
     // The list. Only accessed by the owner.
     private Node first;
     private Node last; // with one node: null or that node, which saves a write
-    private long arrived;
+    private long lastNumber; // of the youngest message that ever was in the list
 
     // True while a matcher runs on a message. Only written by the owner. It changes with each message, so it
     // is not in LocalProcess, which senders read.
     boolean matching;
 
-    // How often it caused a warning since it was last short. Written under the lock of the warnings, and by
-    // the owner. A race costs a warning more or less.
-    byte warned;
+    // How many doublings of the limit were warned about since it was last short. Written under the lock of
+    // the warnings, and by the owner. A race costs a warning more or less.
+    byte warningLevel;
 
-    // Only written by the owner, opaquely: no message pays for a fence, and other threads may read an older
-    // count.
-    private int kept;
+    // Only written by the owner. No message pays for a fence, so other threads may read an older count.
+    private int listed;
 
     /**
-     * Adds a message. Returns the waiter of the owner, claimed and still to be completed; or null,
-     * {@link #CLOSED} or {@link #FULL}.
+     * Adds a message. Any thread may call it.
+     *
+     * @return null if the message was added and no owner waits; the waiter of the owner, claimed, which the
+     *     caller has to complete; or {@link #CLOSED} or {@link #FULL}
      */
     abstract Waiter push(Node node);
 
@@ -69,11 +70,11 @@ abstract class Mailbox implements Source {
     abstract Node takeInbox();
 
     /** How many messages are in the inbox. */
-    abstract int waiting();
+    abstract int inboxSize();
 
     /**
-     * Closes it and wakes its owner, which may be in a shield that masks the cause. Links no call site, since
-     * memory may have run out.
+     * Closes it and wakes its owner, which may be in a shield that masks the cause. Must neither allocate nor
+     * link an {@code invokedynamic} call site, because memory may have run out.
      */
     abstract void close();
 
@@ -82,12 +83,15 @@ abstract class Mailbox implements Source {
     /** Called by the owner before it removes a message from the list. */
     void removing(Node node) {}
 
-    /** Removes owed messages from the list, before a scan. */
-    void pay() {}
+    /**
+     * Removes the messages from the list that were dropped while they were in it. Called by the owner before
+     * a scan.
+     */
+    void removeDropped() {}
 
     /** How many messages there are. */
     final int size() {
-        return kept() + waiting();
+        return listSize() + inboxSize();
     }
 
     /** A snapshot of its state. */
@@ -96,22 +100,22 @@ abstract class Mailbox implements Source {
     }
 
     /** How many messages are in the list. */
-    final int kept() {
-        return (int) KEPT.getOpaque(this);
+    final int listSize() {
+        return (int) LISTED.getOpaque(this);
     }
 
     /** The number of the youngest message that ever was in the list. */
-    final long arrived() {
-        return arrived;
+    final long lastNumber() {
+        return lastNumber;
     }
 
-    /** The number of the youngest message that has arrived. */
+    /** Moves the inbox to the list. Returns the number of the youngest message. Called by the owner. */
     final long mark() {
         drain();
-        return arrived;
+        return lastNumber;
     }
 
-    /** Moves the inbox to the list. Returns the first of the moved nodes, or null. */
+    /** Moves the inbox to the list. Returns the first of the moved nodes, or null. Called by the owner. */
     final Node drain() {
         Node moved = takeInbox();
         if (moved != null) {
@@ -123,7 +127,7 @@ abstract class Mailbox implements Source {
     // Writes each field once, because senders contend for the cache line of the fields.
     private void append(Node chain) {
         Node before = youngest();
-        long number = arrived;
+        long number = lastNumber;
         for (Node n = chain; n != null; n = n.next) {
             n.number = ++number;
             n.previous = before;
@@ -137,19 +141,19 @@ abstract class Mailbox implements Source {
         if (before != first) {
             last = before;
         }
-        int now = kept + (int) (number - arrived);
-        KEPT.setOpaque(this, now);
-        arrived = number;
+        int now = listed + (int) (number - lastNumber);
+        LISTED.setOpaque(this, now);
+        lastNumber = number;
         if (now >= LongQueues.LIMIT) {
             LongQueues.found(this, now);
-        } else if (warned != 0) {
+        } else if (warningLevel != 0) {
             LongQueues.looked(this, now);
         }
     }
 
-    /** The first node of the list that arrived after the mark, or null. */
+    /** The first node of the list that arrived after the mark, or null. Called by the owner. */
     final Node after(long mark) {
-        pay();
+        removeDropped();
         if (mark == 0) {
             return first;
         }
@@ -160,13 +164,13 @@ abstract class Mailbox implements Source {
         return later;
     }
 
-    /** Removes the message that is received from the list. */
+    /** Removes the message that is received from the list. Called by the owner. */
     final void remove(Node node) {
         removing(node);
         unlink(node);
     }
 
-    /** Removes a node from the list. */
+    /** Removes a node from the list. Called by the owner. */
     final void unlink(Node node) {
         if (node.previous == null) {
             first = node.next;
@@ -178,14 +182,14 @@ abstract class Mailbox implements Source {
         } else {
             node.next.previous = node.previous;
         }
-        KEPT.setOpaque(this, kept - 1);
+        LISTED.setOpaque(this, listed - 1);
     }
 
     /** Closes the mailbox, and drops the list as well. Called by the owner, which scans it no more. */
     final void drop() {
         first = null;
         last = null;
-        kept = 0;
+        listed = 0;
         close();
     }
 
@@ -193,7 +197,7 @@ abstract class Mailbox implements Source {
         return last == null ? first : last;
     }
 
-    /** The oldest node of the list, or null. */
+    /** The oldest node of the list, or null. Called by the owner. */
     final Node oldest() {
         return first;
     }
@@ -213,13 +217,13 @@ abstract class Mailbox implements Source {
             before++;
         }
         int inInbox = findInInbox(wanted);
-        return inInbox < 0 ? -1 : kept + inInbox;
+        return inInbox < 0 ? -1 : listed + inInbox;
     }
 
     /** {@link #find} in the inbox. */
     abstract int findInInbox(Predicate<Object> wanted);
 
-    private static final class Answer extends Waiter {
+    private static final class PushResult extends Waiter {
         @Override
         public long id() {
             return 0;
@@ -227,7 +231,7 @@ abstract class Mailbox implements Source {
 
         @Override
         public void complete(Object source, Object result) {
-            throw new AssertionError("an answer is no waiter");
+            throw new AssertionError("the result of a push is not a waiter");
         }
     }
 }

@@ -146,9 +146,9 @@ public final class Monitors {
         synchronized (me) {
             if (me.monitors != null && (SmallSet.contains(me.monitors.watching, m) || Fault.ENDED_MONITOR_FIRES.isPlanted())) {
                 Node down = new Node(Dialect.codec().down(m.tag, m, m.object, why));
-                endUnderMonitor(me, m);
-                closeAlias(m);
                 answer = me.mailbox().pushSignal(down);
+                endUnderMonitor(me, m); // after the push: if memory runs out there, the death is told again
+                closeAlias(m);
             }
         }
         Delivery.wake(me, answer);

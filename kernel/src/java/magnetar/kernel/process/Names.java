@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import magnetar.kernel.fiber.PerEnvironment;
 
 /**
- * The registered names. A name is claimed and released under the monitor of its process, so a dead process
+ * The registered names. A name is claimed and released under the lock of its process, so a dead process
  * has none.
  */
 final class Names {

@@ -20,11 +20,11 @@ import magnetar.kernel.sched.Fault;
  * one more fence for each message.
  */
 final class OpenMailbox extends Mailbox {
-    private static final VarHandle WORD;
+    private static final VarHandle INBOX;
 
     static {
         try {
-            WORD = MethodHandles.lookup().findVarHandle(OpenMailbox.class, "word", Object.class);
+            INBOX = MethodHandles.lookup().findVarHandle(OpenMailbox.class, "inbox", Object.class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -32,18 +32,18 @@ final class OpenMailbox extends Mailbox {
     }
 
     // Set or read by any thread.
-    private volatile Object word;
+    private volatile Object inbox;
 
     /** Changes the field by CAS. */
     private boolean move(Object from, Object to) {
         Simulated.switchPoint();
-        return WORD.compareAndSet(this, from, to);
+        return INBOX.compareAndSet(this, from, to);
     }
 
     @Override
     Waiter push(Node node) {
         for (int losses = 0; ; losses = Spin.lost(losses)) {
-            Object w = word;
+            Object w = inbox;
             if (w == CLOSED) {
                 return CLOSED;
             }
@@ -78,7 +78,7 @@ final class OpenMailbox extends Mailbox {
     @Override
     Node takeInbox() {
         for (;;) {
-            Object w = word;
+            Object w = inbox;
             if (!(w instanceof Node top)) {
                 return null;
             }
@@ -100,14 +100,14 @@ final class OpenMailbox extends Mailbox {
     }
 
     @Override
-    int waiting() {
+    int inboxSize() {
         for (;;) {
-            if (!(word instanceof Node top)) {
+            if (!(inbox instanceof Node top)) {
                 return 0;
             }
             long n = top.number;
             VarHandle.loadLoadFence();
-            if (word == top) { // otherwise the owner may have taken the node and renumbered it
+            if (inbox == top) { // otherwise the owner may have taken the node and renumbered it
                 return (int) n;
             }
         }
@@ -115,7 +115,7 @@ final class OpenMailbox extends Mailbox {
 
     @Override
     int findInInbox(Predicate<Object> wanted) {
-        if (!(word instanceof Node top)) {
+        if (!(inbox instanceof Node top)) {
             return -1;
         }
         long left = top.number;
@@ -129,8 +129,8 @@ final class OpenMailbox extends Mailbox {
 
     @Override
     public boolean enlist(Waiter owner) {
-        boolean sawNothing = Fault.OWNER_LOOKS_AND_WAITS_IN_TWO_STEPS.isPlanted() && word == null;
-        return move(null, owner) || sawNothing && move(word, owner);
+        boolean sawNothing = Fault.OWNER_LOOKS_AND_WAITS_IN_TWO_STEPS.isPlanted() && inbox == null;
+        return move(null, owner) || sawNothing && move(inbox, owner);
     }
 
     @Override
@@ -140,19 +140,19 @@ final class OpenMailbox extends Mailbox {
 
     /** True if its owner is passivated. */
     boolean holdsOneAtRest() {
-        return word instanceof PassivatedWaiter;
+        return inbox instanceof PassivatedWaiter;
     }
 
     @Override
     void close() {
         Simulated.switchPoint();
-        if (WORD.getAndSet(this, (Object) CLOSED) instanceof Waiter owner && owner != CLOSED && owner.claim()) {
+        if (INBOX.getAndSet(this, (Object) CLOSED) instanceof Waiter owner && owner != CLOSED && owner.claim()) {
             owner.complete(this, null);
         }
     }
 
     @Override
     boolean isClosed() {
-        return word == CLOSED;
+        return inbox == CLOSED;
     }
 }

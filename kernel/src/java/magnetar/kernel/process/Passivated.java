@@ -56,36 +56,36 @@ final class Passivated {
     }
 
     private synchronized void link(LocalProcess p) {
-        if (p.listedAtRest) {
+        if (p.inPassivatedList) {
             throw new AssertionError(p + " is at rest twice");
         }
-        p.listedAtRest = true;
-        p.restsAfter = first;
+        p.inPassivatedList = true;
+        p.nextPassivated = first;
         if (first != null) {
-            first.restsBefore = p;
+            first.previousPassivated = p;
         }
         first = p;
     }
 
     private synchronized void unlink(LocalProcess p) {
-        if (!p.listedAtRest) {
+        if (!p.inPassivatedList) {
             return;
         }
-        p.listedAtRest = false;
-        if (p.restsBefore == null) {
-            first = p.restsAfter;
+        p.inPassivatedList = false;
+        if (p.previousPassivated == null) {
+            first = p.nextPassivated;
         } else {
-            p.restsBefore.restsAfter = p.restsAfter;
+            p.previousPassivated.nextPassivated = p.nextPassivated;
         }
-        if (p.restsAfter != null) {
-            p.restsAfter.restsBefore = p.restsBefore;
+        if (p.nextPassivated != null) {
+            p.nextPassivated.previousPassivated = p.previousPassivated;
         }
-        p.restsBefore = null;
-        p.restsAfter = null;
+        p.previousPassivated = null;
+        p.nextPassivated = null;
     }
 
     private synchronized void addTo(List<LocalProcess> all) {
-        for (LocalProcess p = first; p != null; p = p.restsAfter) {
+        for (LocalProcess p = first; p != null; p = p.nextPassivated) {
             all.add(p);
         }
     }

@@ -39,11 +39,11 @@ public final class Pid implements Comparable<Pid> {
         this(0, serial, creation, label);
     }
 
-    void bear(LocalProcess live) {
+    void attach(LocalProcess live) {
         process = live;
     }
 
-    void bury(Ended how) {
+    void recordEnd(Ended how) {
         ended = how;
         process = null;
     }

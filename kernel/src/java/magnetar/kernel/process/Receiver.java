@@ -34,13 +34,13 @@ public final class Receiver {
     private final LocalProcess process;
     private final Mailbox mailbox;
 
-    // Written under the monitor of the process, read by any thread.
+    // Written under the lock of the process, read by any thread.
     private volatile Gate suspended;
 
     // Set or read by any thread.
     private volatile Pid tracer;
 
-    // Guarded by the monitor of the process.
+    // Guarded by the lock of the process.
     private int suspensions;
 
     Receiver(LocalProcess process, Mailbox mailbox) {
@@ -59,7 +59,7 @@ public final class Receiver {
      * owner.
      *
      * @param nanos how long to wait; {@link Long#MAX_VALUE} for no limit
-     * @param mark messages that arrived before this mark are skipped
+     * @param mark the number of the last message to skip; 0 skips none
      * @return the matcher's result; null if time ran out
      */
     public Object receive(Matcher matcher, long nanos, long mark) throws InterruptedException {

@@ -31,7 +31,7 @@ public class Ref implements Comparable<Ref> {
     private final Pid maker;
     private final long mark;
 
-    // Guarded by the monitor of the process that made it.
+    // Guarded by the lock of the process that made it.
     Alias alias = Alias.NONE;
 
     Ref(long id, long creation, Pid maker, long mark) {
@@ -51,7 +51,7 @@ public class Ref implements Comparable<Ref> {
         return maker;
     }
 
-    /** True if a message sent to it is delivered. Under the monitor of the process that made it. */
+    /** True if a message sent to it is delivered. Under the lock of the process that made it. */
     boolean isAddress() {
         return alias != Alias.NONE && alias != Alias.CLOSED;
     }

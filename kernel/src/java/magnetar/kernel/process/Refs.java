@@ -32,7 +32,7 @@ public final class Refs {
      */
     static long youngest(LocalProcess me) {
         Mailbox mailbox = me.mailbox();
-        return mailbox.matching ? mailbox.arrived() : mailbox.mark();
+        return mailbox.matching ? mailbox.lastNumber() : mailbox.mark();
     }
 
     /**

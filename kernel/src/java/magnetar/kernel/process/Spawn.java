@@ -163,7 +163,7 @@ public final class Spawn {
     private static Fiber prepare(LocalProcess process, Body body, boolean platform) {
         Fiber fiber = platform ? Fibers.prepareOnPlatform(process.pid().label(), process, body)
                 : Fibers.prepare(process.pid().label(), process, body);
-        process.hostedBy(fiber);
+        process.expectFiber(fiber);
         return fiber;
     }
 
@@ -287,7 +287,7 @@ public final class Spawn {
         Fiber fiber = Fiber.current();
         fiber.enter();
         LocalProcess process = make(fiber, options.label, options.mailbox());
-        process.hostedBy(fiber);
+        process.expectFiber(fiber);
         process.setTraps(options.traps);
         if (options.name != null) {
             ProcessTable.register(options.name, process.pid());

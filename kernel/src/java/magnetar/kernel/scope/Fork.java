@@ -63,6 +63,12 @@ public final class Fork extends Gate implements Future<Object> {
         fiber = Fibers.prepare(site, scope, new Body(work));
     }
 
+    /** Its fiber could not be started, for this reason. */
+    void neverBegan(Throwable why) {
+        error = why;
+        open();
+    }
+
     /** The scope that owns it. */
     public Scope scope() {
         return scope;

@@ -40,9 +40,10 @@ import magnetar.kernel.time.Wheel;
  * <p>Invariants:
  * <ol>
  *   <li>A fork is in the list from before its fiber begins until after that fiber has left the list of
- *       fibers. A CLOSED scope has an empty list.
- *   <li>A scope is cancelled once. That writes the cause of the cancellation scope, and of each fork in the
- *       list, before it interrupts. A fork that is added later finds the scope cancelled and is refused.
+ *       fibers. If the fiber cannot be started, the fork leaves the list and the error is thrown. A CLOSED
+ *       scope has an empty list.
+ *   <li>A scope is cancelled once. The owner, and then each fork in the list, gets its cause before its own
+ *       interrupt. A fork that is added later finds the scope cancelled and is refused.
  *   <li>No interrupt is sent to the owner after CLOSED. Closing withdraws the interrupt that came with the
  *       cancellation.
  *   <li>Scopes of one fiber nest. Cancelling an outer scope interrupts the owner of the inner one, which then
@@ -53,8 +54,8 @@ import magnetar.kernel.time.Wheel;
  * failing fork also interrupts the waiting owner, because its body may wait for a result that will not come;
  * the interrupt is withdrawn.
  *
- * <p>Lock order: the scope's lock is the innermost one. The joiner is called under it and must not call the
- * scope.
+ * <p>Lock order: the scope's lock is the innermost one. The joiner is called under it, and must neither wait
+ * nor call the scope.
  */
 public final class Scope extends CancellationScope implements AutoCloseable {
     /**
@@ -68,7 +69,7 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     private enum State {
         OPEN,
         CANCELLED,
-        ENDING,
+        CLEANING_UP, // only a scope that was not cancelled
         CLOSED
     }
 
@@ -84,19 +85,21 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     private Object attachment;
     private long patience = PATIENCE_NANOS;
 
+    // Written under the lock, before the cause. Read once the cause was seen.
+    private Object why;
+
     // Guarded by the lock.
     private State state = State.OPEN;
-    private Object why;
     private boolean cancelsForks; // cleared without the lock: cancelling a fork again does nothing
     private Fork first;
     private int awaited;
     private int listed;
-    private Gate idle;
-    private ArrayDeque<Runnable> exits;
+    private Gate joinLatch;
+    private ArrayDeque<Runnable> cleanUps;
 
     // Only accessed by the owner.
     private Timer alarm;
-    private boolean holds;
+    private boolean keepsOwnerReachable;
 
     private Scope(String site, Joiner joiner, Fiber owner, long own) {
         this.site = site;
@@ -110,7 +113,10 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     /**
      * Opens a scope that the current fiber owns.
      *
-     * @param nanos after which it is cancelled; an enclosing scope's deadline applies as well, unless a
+     * @param site the source line that opens it, for messages
+     * @param joiner asked about each fork that has ended; true cancels the others
+     * @param nanos after how many nanoseconds it is cancelled, {@link Long#MAX_VALUE} for never; a scope with
+     *     0 or less is cancelled from the beginning. An enclosing scope's deadline applies as well, unless a
      *     shield masks it
      */
     public static Scope open(String site, Joiner joiner, long nanos) {
@@ -118,7 +124,7 @@ public final class Scope extends CancellationScope implements AutoCloseable {
         owner.check();
         long own = Durations.deadline(owner.environment().nanoTime(), nanos);
         Scope scope = new Scope(site, joiner, owner, own);
-        scope.holds = owner.hold();
+        scope.keepsOwnerReachable = owner.hold();
         owner.enter(scope);
         ALIVE.increment();
         if (nanos <= 0) {
@@ -172,8 +178,8 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     }
 
     /**
-     * The instant at which it is cancelled, on the clock of its environment; {@link Long#MAX_VALUE} for
-     * never.
+     * The instant at which it is cancelled, in nanoseconds on the clock of its environment;
+     * {@link Long#MAX_VALUE} for never.
      */
     public long deadline() {
         return deadline;
@@ -257,32 +263,50 @@ public final class Scope extends CancellationScope implements AutoCloseable {
             if (state == State.CLOSED) {
                 return false;
             }
-            if (exits == null) {
-                exits = new ArrayDeque<>();
+            if (cleanUps == null) {
+                cleanUps = new ArrayDeque<>();
             }
-            exits.push(cleanUp);
+            cleanUps.push(cleanUp);
             return true;
         } finally {
             lock.unlock();
         }
     }
 
-    /** Why it was cancelled, or null. */
+    /**
+     * Why it was cancelled, or null: the reason that was given, the fork that ended it for the joiner,
+     * {@link #DEADLINE}, or a text if it ended first.
+     */
     public Object why() {
         return why;
     }
 
-    /** Starts a fork; null if the scope accepts no more forks. */
+    /**
+     * Starts a fork; null if the scope accepts no more forks. The caller ensures that the scope
+     * {@link #admits} the current fiber.
+     *
+     * @param daemon true if the scope does not wait for the fork, and cancels it at its end
+     */
     public Fork fork(String name, boolean daemon, Callable<?> work) {
         StackRoom.touch();
         Fork fork = new Fork(this, name, daemon);
         fork.prepare(work);
         if (add(fork)) {
-            Fibers.begin(fork.fiber());
+            begin(fork);
             return fork;
         }
         Fibers.discard(fork.fiber());
         return null;
+    }
+
+    private void begin(Fork fork) {
+        try {
+            Fibers.begin(fork.fiber());
+        } catch (Throwable t) {
+            unlist(fork);
+            fork.neverBegan(t);
+            throw t;
+        }
     }
 
     private boolean add(Fork fork) {
@@ -307,35 +331,55 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     /** Called by each fork as its last action. */
     void ended(Fork fork) {
         boolean stop;
-        Gate nowIdle = null;
+        Throwable thrown = null;
+        Gate nowIdle;
         lock.lock();
         try {
             remove(fork);
-            stop = decides(fork) && state == State.OPEN;
-            if (idle != null && (state == State.CANCELLED ? listed : awaited) == 0) {
-                nowIdle = idle;
+            boolean decided;
+            try {
+                decided = joiner.ended(fork);
+            } catch (Throwable t) {
+                thrown = t;
+                decided = true; // the latches have to open in any case
             }
+            stop = decided && state == State.OPEN;
+            nowIdle = latchIfIdle();
         } finally {
             lock.unlock();
+        }
+        if (thrown != null) {
+            Failures.report(site, Thread.currentThread(), thrown);
         }
         if (stop) {
             cancel(fork);
         }
-        if (nowIdle != null) {
-            nowIdle.open();
+        open(nowIdle);
+    }
+
+    /** Removes a fork whose fiber could not be started. The joiner does not learn of it. */
+    private void unlist(Fork fork) {
+        Gate nowIdle;
+        lock.lock();
+        try {
+            remove(fork);
+            nowIdle = latchIfIdle();
+        } finally {
+            lock.unlock();
         }
+        open(nowIdle);
     }
 
     /**
-     * Asks the joiner. If it throws, that is reported and ends the scope, because the gates have to open in
-     * any case.
+     * Under the lock: the latch that the owner waits for, if there is no more fork to wait for; else null.
      */
-    private boolean decides(Fork fork) {
-        try {
-            return joiner.ended(fork);
-        } catch (Throwable t) {
-            Failures.report(site, Thread.currentThread(), t);
-            return true;
+    private Gate latchIfIdle() {
+        return joinLatch != null && (state == State.CANCELLED ? listed : awaited) == 0 ? joinLatch : null;
+    }
+
+    private static void open(Gate latch) {
+        if (latch != null) {
+            latch.open();
         }
     }
 
@@ -397,9 +441,12 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     }
 
     /**
-     * Waits until the forks that are not daemons have ended. Called by the owner.
+     * Waits until the forks that are not daemons have ended. Called by the owner. A failure of a fork is not
+     * thrown: see {@link Fork#error}.
      *
      * @throws InterruptedException if the owner was interrupted without a cause
+     * @throws magnetar.kernel.fiber.Cancelled if the scope was cancelled, also if the joiner ended it after a
+     *     success
      */
     public void join() throws InterruptedException {
         Gate gate = gate(false);
@@ -413,8 +460,8 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     private Gate gate(boolean daemonsToo) {
         lock.lock();
         try {
-            idle = (daemonsToo ? listed : awaited) == 0 || Fault.SCOPE_ENDS_BEFORE_ITS_FORKS.isPlanted() ? null : new Gate();
-            return idle;
+            joinLatch = (daemonsToo ? listed : awaited) == 0 || Fault.SCOPE_ENDS_BEFORE_ITS_FORKS.isPlanted() ? null : new Gate();
+            return joinLatch;
         } finally {
             lock.unlock();
         }
@@ -438,14 +485,15 @@ public final class Scope extends CancellationScope implements AutoCloseable {
         }
         owner.leave();
         ALIVE.decrement();
-        if (holds) {
+        if (keepsOwnerReachable) {
             owner.release();
         }
         return thrown;
     }
 
     /**
-     * Ends the scope, as {@link #end} does. Throws the first error of the clean-ups, with the others suppressed.
+     * Ends the scope, as {@link #end} does. Throws the first error of the clean-ups, with the others
+     * suppressed.
      */
     @Override
     public void close() {
@@ -484,7 +532,7 @@ public final class Scope extends CancellationScope implements AutoCloseable {
         lock.lock();
         try {
             if (listed == 0 && state == State.OPEN) {
-                state = State.ENDING;
+                state = State.CLEANING_UP;
             }
             return listed == 0;
         } finally {
@@ -496,7 +544,7 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     private Runnable nextExit() {
         lock.lock();
         try {
-            Runnable next = exits == null ? null : exits.poll();
+            Runnable next = cleanUps == null ? null : cleanUps.poll();
             state = next == null ? State.CLOSED : state;
             return next;
         } finally {
@@ -514,13 +562,13 @@ public final class Scope extends CancellationScope implements AutoCloseable {
 
     private void awaitEnd() {
         boolean interrupted = false;
-        boolean named = false;
+        boolean reported = false;
         for (Gate gate = gate(true); gate != null; gate = gate(true)) {
             try {
-                if (!Waits.await(gate, WaitReason.SCOPE_JOIN, this, named ? Durations.INFINITE : patience)) {
-                    named = true;
+                if (!Waits.await(gate, WaitReason.SCOPE_JOIN, this, reported ? Durations.INFINITE : patience)) {
+                    reported = true;
                     for (Fork fork : live()) {
-                        name(fork);
+                        reportStuck(fork);
                     }
                 }
             } catch (InterruptedException e) {
@@ -532,7 +580,7 @@ public final class Scope extends CancellationScope implements AutoCloseable {
         }
     }
 
-    private void name(Fork fork) {
+    private void reportStuck(Fork fork) {
         Thread thread = worker(fork.fiber().get());
         Stuck stuck = new Stuck(fork.site() + " does not end: it was cancelled " + patience / 1_000_000
                 + " ms ago, and the " + site + " waits for it. It has to return, or to let the interrupt through.");

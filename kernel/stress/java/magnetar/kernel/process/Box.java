@@ -66,7 +66,7 @@ public final class Box {
     }
 
     public int waiting() {
-        return mailbox.waiting();
+        return mailbox.inboxSize();
     }
 
     public void close() {

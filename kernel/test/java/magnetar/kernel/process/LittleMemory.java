@@ -1,0 +1,100 @@
+package magnetar.kernel.process;
+
+import java.util.List;
+import java.util.function.Predicate;
+import magnetar.kernel.park.Waiter;
+
+/** Deaths that are told while memory runs out at the first push of the message. */
+public final class LittleMemory {
+    private LittleMemory() {}
+
+    /** A mailbox whose first push runs out of memory. */
+    private static final class Scarce extends Mailbox {
+        private final OpenMailbox mailbox = new OpenMailbox();
+        private boolean failed;
+
+        @Override
+        Waiter push(Node node) {
+            if (!failed) {
+                failed = true;
+                throw new OutOfMemoryError("planned");
+            }
+            return mailbox.push(node);
+        }
+
+        @Override
+        Waiter pushSignal(Node node) {
+            return push(node);
+        }
+
+        @Override
+        Node takeInbox() {
+            return mailbox.takeInbox();
+        }
+
+        @Override
+        int inboxSize() {
+            return mailbox.inboxSize();
+        }
+
+        @Override
+        void close() {
+            mailbox.close();
+        }
+
+        @Override
+        boolean isClosed() {
+            return mailbox.isClosed();
+        }
+
+        @Override
+        int findInInbox(Predicate<Object> wanted) {
+            return mailbox.findInInbox(wanted);
+        }
+
+        @Override
+        public boolean enlist(Waiter waiter) {
+            return mailbox.enlist(waiter);
+        }
+
+        @Override
+        public void delist(Waiter waiter) {
+            mailbox.delist(waiter);
+        }
+    }
+
+    private static LocalProcess process(int serial, Mailbox mailbox) {
+        return new LocalProcess(new Pid(serial, Refs.creation(), "little memory"), mailbox);
+    }
+
+    /** What a process that traps exits receives of the death of a linked one. */
+    public static Object ofLinked() {
+        LocalProcess dead = process(1, new OpenMailbox());
+        LocalProcess me = process(2, new Scarce());
+        me.setTraps(true);
+        Links.underBoth(dead, me, (a, b) -> {
+            Links.tie(a, b);
+            return null;
+        });
+        new DeathNotice(dead.pid(), "why", List.of(), List.of(me.pid()), List.of(), List.of(), null).announce();
+        return received(me, Links.isLinked(me, dead.pid()));
+    }
+
+    /** What a process receives of the death of one that it monitors. */
+    public static Object ofMonitored() {
+        LocalProcess dead = process(1, new OpenMailbox());
+        LocalProcess me = process(2, new Scarce());
+        Monitor monitor = new Monitor(1, Refs.creation(), me.pid(), 0, dead.pid(), dead.pid(), "DOWN");
+        Monitors.keep(me, monitor);
+        new DeathNotice(dead.pid(), "why", List.of(), List.of(), List.of(monitor), List.of(), null).announce();
+        return received(me, !Monitors.watching(me).isEmpty());
+    }
+
+    private static Object received(LocalProcess me, boolean stillTied) {
+        Node message = me.mailbox().takeInbox();
+        if (stillTied) {
+            return "the link or monitor is left";
+        }
+        return message == null ? null : message.next == null ? message.message : "two messages";
+    }
+}
