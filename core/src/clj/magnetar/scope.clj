@@ -63,7 +63,7 @@
   [fork]
   (when-not (instance? Fork fork)
     (arguments/misuse :magnetar/not-a-fork (str "`result` wants a fork; this is " (arguments/show fork) ".") {:value fork}))
-  (if (.isOpen ^Fork fork)
+  (if (.isReleased ^Fork fork)
     (outcomes/outcome fork)
     {:status :running :site (.site ^Fork fork) :fork fork}))
 

@@ -12,7 +12,7 @@
    (java.util.function BiConsumer)
    (magnetar.kernel.channel Callback Channel)
    (magnetar.kernel.fiber Cancelled)
-   (magnetar.kernel.park Gate WaitReason)
+   (magnetar.kernel.park Latch WaitReason)
    (magnetar.kernel.time Waits)))
 
 (set! *warn-on-reflection* true)
@@ -25,11 +25,11 @@
 (defn await-stage
   "The value of the stage, or of (late) after the limit; if the fiber is cancelled meanwhile, so is the stage."
   [^CompletionStage stage ^long limit late]
-  (let [gate (Gate.)
+  (let [latch (Latch.)
         future (.toCompletableFuture stage)]
-    (.whenComplete stage (reify BiConsumer (accept [_ _ _] (.open gate))))
+    (.whenComplete stage (reify BiConsumer (accept [_ _ _] (.release latch))))
     (try
-      (if (Waits/await gate WaitReason/CALLBACK stage limit)
+      (if (Waits/await latch WaitReason/CALLBACK stage limit)
         (.join future)
         (late))
       (catch CompletionException e (throw (failure-of e)))

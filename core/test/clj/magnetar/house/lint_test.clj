@@ -225,6 +225,11 @@
     (is (= [["src/broken.clj" 1] ["src/slow.clj" 2]]
            (places (reflection/reflection-findings ["src"]))))))
 
+(deftest a-source-named-test-is-checked-and-a-test-is-not
+  (planted {"kit/src/clj/kit/test/clock.clj" "(defn size [x]\n  (.size x))"
+            "kit/test/clj/kit/clock_test.clj" "(defn size [x]\n  (.size x))"}
+    (is (= [["kit/src/clj/kit/test/clock.clj" 2]] (places (reflection/findings ["kit"]))))))
+
 (deftest checking-a-program-does-not-run-it
   (planted {"src/acts.clj" "(System/setProperty \"magnetar.house.ran\" \"yes\")"}
     (is (= [] (reflection/findings ["src"])))

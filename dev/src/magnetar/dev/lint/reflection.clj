@@ -65,8 +65,10 @@
     (keep #(parse-warning file %) (str/split-lines (warnings-of math #(compile-source source))))
     (catch Throwable e [(load-failure file e)])))
 
-(defn- test-file? [file]
-  (re-find #"/test/" file))
+(defn- test-file?
+  "Is it below a folder of tests? `magnetar/test/clock.clj` in a folder of sources is not."
+  [file]
+  (re-find #"/test/" (str/replace file #"/src/.*" "")))
 
 (defn- no-code?
   "The file of literals for the reader is a map of names."

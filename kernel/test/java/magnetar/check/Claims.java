@@ -126,9 +126,9 @@ final class Claims {
         require((r.first & r.second) == 0, what + ": a waiter was claimed twice");
         require((r.first | r.second) != 0, what + ": each gave way to the other");
         int got = r.first | r.second;
-        require(r.a.isOpen() == ((got & 1) == 0) && r.b.isOpen() == ((got & 2) == 0) && r.c.isOpen() == ((got & 4) == 0),
+        require(r.a.isUnclaimed() == ((got & 1) == 0) && r.b.isUnclaimed() == ((got & 2) == 0) && r.c.isUnclaimed() == ((got & 4) == 0),
                 what + ": a waiter is open though claimed, or closed though nobody has it");
-        require(!r.a.isOpen() || r.a.claim(), what + ": an open claim stayed locked");
+        require(!r.a.isUnclaimed() || r.a.claim(), what + ": an open claim stayed locked");
     }
 
     /**

@@ -18,9 +18,9 @@ import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.Select;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Latch;
 import magnetar.kernel.park.Parked;
-import magnetar.kernel.park.Wait;
+import magnetar.kernel.park.WaitInfo;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.time.Waits;
 
@@ -195,7 +195,7 @@ final class Life {
             c.receive();
         });
         Support.until("it waits", () -> Parked.waitOf(t) != null);
-        long first = Parked.waitOf(t).number();
+        long first = Parked.waitOf(t).id();
         c.send(1);
         Support.until("it runs", runs::get);
         require(Parked.waitOf(t) == null, "it runs, and says that it waits: " + Parked.waitOf(t));
@@ -204,9 +204,9 @@ final class Life {
         Support.until("it waits for the lock", () -> lock.hasQueuedThreads() && t.getState() == Thread.State.WAITING);
         require(Parked.waitOf(t) == null, "the lock is none of the kernel's: " + Parked.waitOf(t));
         lock.unlock();
-        Wait[] second = new Wait[1];
+        WaitInfo[] second = new WaitInfo[1];
         Support.until("it waits again", () -> (second[0] = Parked.waitOf(t)) != null);
-        require(second[0].on() == c && second[0].number() != first, "the second wait, after " + first + ", is " + second[0]);
+        require(second[0].on() == c && second[0].id() != first, "the second wait, after " + first + ", is " + second[0]);
         c.send(2);
         Support.join(t);
     }
@@ -235,7 +235,7 @@ final class Life {
         });
         int seen = 0;
         while (!over.get() && t.isAlive()) {
-            Wait w = Parked.waitOf(t);
+            WaitInfo w = Parked.waitOf(t);
             seen += w == null ? 0 : 1;
             require(w == null || switch (w.reason()) {
                 case CHANNEL_TAKE -> w.on() == in;
@@ -267,7 +267,7 @@ final class Life {
     }
 
     private static Object waitedFor(Object on) throws InterruptedException {
-        Waits.await(new Gate(), WaitReason.CALLBACK, on, 1_000_000);
+        Waits.await(new Latch(), WaitReason.CALLBACK, on, 1_000_000);
         return on;
     }
 
@@ -293,7 +293,7 @@ final class Life {
     private static int described(Channel<?> c, long before) {
         int n = 0;
         for (Thread t : Fibers.threads()) {
-            if (Parked.waitOf(t) instanceof Wait w && w.reason() == WaitReason.CHANNEL_TAKE && w.on() == c
+            if (Parked.waitOf(t) instanceof WaitInfo w && w.reason() == WaitReason.CHANNEL_TAKE && w.on() == c
                     && w.since() - before >= 0 && w.since() - System.nanoTime() <= 0) {
                 n++;
             }

@@ -40,10 +40,11 @@
     (seed [] 4711)))
 
 (defn- wait-of
-  "The number of the wait in the kernel that a thread is in, a word if it was not started yet or has ended; else nil."
+  "The id of the wait in the kernel that a thread is in, a word if it was not started yet or has ended; else nil."
   [^Thread thread]
   (condp = (.getState thread)
-    Thread$State/WAITING (some-> (Parked/waitOf thread) .number)
+    Thread$State/WAITING (when-some [wait (Parked/waitOf thread)]
+                           (.id wait))
     Thread$State/NEW :new
     Thread$State/TERMINATED :ended
     nil))
@@ -67,7 +68,7 @@
   [^Environment environment ^AtomicLong clock ^AtomicLong turns wheel]
   (let [next (.nextNanos (Wheel/of environment))
         timers? (< next Long/MAX_VALUE)
-        enough (+ looks (.get turns))]
+        enough (+ (long looks) (.get turns))]
     (.set clock (if timers? (max next (.get clock)) (+ (long tick) (.get clock))))
     (while (and timers? (< (.get turns) (long enough)))
       (LockSupport/unpark @wheel)
@@ -133,4 +134,4 @@
 (defn now
   "Milliseconds of the simulated time that have passed."
   []
-  (quot (.nanoTime (.environment (Fiber/current))) tick))
+  (quot (.nanoTime (.environment (Fiber/current))) (long tick)))

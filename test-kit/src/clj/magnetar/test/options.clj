@@ -34,7 +34,7 @@
     (arguments/whole (str k) (get options k) Integer/MAX_VALUE)))
 
 (defn- counts-from-0 [options ks]
-  (doseq [k ks :let [n (get options k)] :when (and (contains? options k) (not (and (nat-int? n) (<= n Integer/MAX_VALUE))))]
+  (doseq [k ks :let [n (get options k)] :when (and (contains? options k) (not (and (nat-int? n) (<= (long n) Integer/MAX_VALUE))))]
     (refuse :magnetar/bad-option k "a whole number from 0 up" n)))
 
 (defn- faults [{:keys [faults fault-rate victims]}]

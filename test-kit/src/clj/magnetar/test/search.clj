@@ -75,7 +75,7 @@
   [{:keys [schedule]} size fails-with attempts]
   (loop [from 0]
     (when (and (< from (count schedule)) (pos? (long @attempts)))
-      (vswap! attempts dec)
+      (vreset! attempts (dec (long @attempts)))
       (or (fails-with (without schedule from size)) (recur (+ from (long size)))))))
 
 (defn shrink
@@ -157,7 +157,7 @@
 (defn- push [queue most bound schedules]
   (reduce (fn [queue s]
             (let [c (cost s)]
-              (if (<= c (long bound))
+              (if (<= (long c) (long bound))
                 (-> queue (update-in [:by-cost [c (count s)]] (fnil conj []) s) (update :size inc) (bounded most))
                 queue)))
           queue

@@ -75,7 +75,7 @@ public final class Box {
      * While no operation runs, the owner must not wait if there is a message, or if the mailbox is closed.
      */
     public void check() {
-        if (waiting != null && waiting.isOpen() && (mailbox.inboxSize() > 0 || mailbox.isClosed())) {
+        if (waiting != null && waiting.isUnclaimed() && (mailbox.inboxSize() > 0 || mailbox.isClosed())) {
             throw new AssertionError("the owner sleeps on");
         }
     }

@@ -229,9 +229,9 @@ class BoundedMailboxTest {
         Mail.One sender = new Mail.One();
         assertTrue(m.awaitRoom(sender));
         assertEquals(1, m.info().senders());
-        assertTrue(sender.isOpen());
+        assertTrue(sender.isUnclaimed());
         m.drain();
-        assertTrue(sender.isOpen());
+        assertTrue(sender.isUnclaimed());
         remove(m, 0);
         assertEquals(1, sender.completed);
         assertEquals(0, m.info().senders());
@@ -264,7 +264,7 @@ class BoundedMailboxTest {
         Mail.One sender = new Mail.One();
         m.awaitRoom(sender);
         remove(m, "down");
-        assertTrue(sender.isOpen());
+        assertTrue(sender.isUnclaimed());
         remove(m, 0);
         assertEquals(1, sender.completed);
     }
@@ -296,7 +296,7 @@ class BoundedMailboxTest {
         m.awaitRoom(next);
         m.giveUp(gone);
         assertEquals(1, m.info().senders());
-        assertTrue(next.isOpen());
+        assertTrue(next.isUnclaimed());
         m.drain();
         remove(m, 0);
         assertEquals(List.of(0, 1), List.of(gone.completed, next.completed));

@@ -26,7 +26,7 @@ final class Mail {
 
         @Override
         public void complete(Object source, Object result) {
-            assertTrue(!isOpen(), "completed without its claim");
+            assertTrue(!isUnclaimed(), "completed without its claim");
             completed++;
         }
 

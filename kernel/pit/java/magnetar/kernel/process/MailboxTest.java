@@ -208,7 +208,7 @@ class MailboxTest {
         assertNull(m.drain());
         Waiter woken = push(m, "b");
         assertSame(owner, woken);
-        assertFalse(owner.isOpen());
+        assertFalse(owner.isUnclaimed());
         assertEquals(0, owner.completed); // the sender completes it
         assertEquals(1, m.inboxSize());
         assertNull(push(m, "c"));
@@ -241,7 +241,7 @@ class MailboxTest {
         assertTrue(m.enlist(gone));
         m.delist(gone);
         assertNull(push(m, "b"));
-        assertTrue(gone.isOpen());
+        assertTrue(gone.isUnclaimed());
         m.delist(gone); // as an owner does if a message came meanwhile
         assertEquals(List.of("b"), from(m.drain()));
     }

@@ -25,7 +25,7 @@ public record ChannelInfo(
     private static List<Thread> threads(NodeQueue queue) {
         List<Thread> threads = new ArrayList<>(queue.size());
         for (Node n = queue.first; n != null; n = n.next) {
-            if (n.waiter.isOpen()) {
+            if (n.waiter.isUnclaimed()) {
                 threads.add(n.waiter.thread());
             }
         }

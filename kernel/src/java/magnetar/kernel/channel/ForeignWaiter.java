@@ -30,7 +30,7 @@ final class ForeignWaiter extends Waiter {
     }
 
     @Override
-    public boolean isOpen() {
+    public boolean isUnclaimed() {
         return handler.active();
     }
 

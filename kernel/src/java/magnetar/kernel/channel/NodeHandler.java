@@ -50,7 +50,7 @@ final class NodeHandler implements Handler, Handler.Completion {
 
     @Override
     public boolean active() {
-        return waiter().isOpen();
+        return waiter().isUnclaimed();
     }
 
     @Override

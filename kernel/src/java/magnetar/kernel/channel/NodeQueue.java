@@ -43,7 +43,7 @@ final class NodeQueue {
     private void purge() {
         for (Node n = first; n != null; ) {
             Node next = n.next;
-            if (!n.waiter.isOpen()) {
+            if (!n.waiter.isUnclaimed()) {
                 remove(n);
             }
             n = next;

@@ -171,7 +171,7 @@ public final class Select {
         try {
             return queueAll(callback, losers.nodes, order);
         } finally {
-            if (!callback.isOpen()) {
+            if (!callback.isUnclaimed()) {
                 losers.remove();
             }
         }
@@ -275,7 +275,7 @@ public final class Select {
                 Node node = new Node(waiter, i, itemOf(branches[i]));
                 NODE.setVolatile(nodes, i, node);
                 Object r = queueOne(portOf(branches[i]), waiter, node);
-                if (r == Channel.GONE || !waiter.isOpen() && r == Port.PENDING) {
+                if (r == Channel.GONE || !waiter.isUnclaimed() && r == Port.PENDING) {
                     return null;
                 }
                 if (r != Port.PENDING) {

@@ -5,7 +5,7 @@ import java.util.List;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.park.Parked;
-import magnetar.kernel.park.Wait;
+import magnetar.kernel.park.WaitInfo;
 
 /**
  * The state of a fiber at one instant, read by another thread without its co-operation.
@@ -19,7 +19,7 @@ public record FiberInfo(Thread thread, String waitsFor, Object on, long waitedNa
 
     /** The state of this thread, which need not be a fiber. */
     public static FiberInfo of(Thread thread) {
-        Wait wait = Parked.waitOf(thread);
+        WaitInfo wait = Parked.waitOf(thread);
         return wait == null
                 ? new FiberInfo(thread, null, null, 0)
                 : new FiberInfo(thread, wait.reason().words(), wait.on(), Math.max(0, Environment.current().nanoTime() - wait.since()));

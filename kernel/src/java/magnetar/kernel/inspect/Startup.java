@@ -41,8 +41,8 @@ public final class Startup {
                 Unwinding
             fiber: Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber FiberBody FiberBody$1 Fibers
                 Fibers$Given Fibers$Hold Fibers$Shard PerEnvironment CancellationScope Simulated Spin StackRoom ThreadLocals Environment
-            park: Gate Parked Source Wait WaitReason WaitSign Waiter Waiter$Pairing
-            time: Alarm Alarm$Bell Durations Expiry Timer Waits Wheel Wheel$WheelThread
+            park: Latch Parked Source WaitInfo WaitReason WaitSign Waiter Waiter$Pairing
+            time: DeadlineTimer DeadlineTimer$Armed Durations Expiry Timer Waits Wheel Wheel$WheelThread
             channel: Buffer Buffer$Promise Callback Callback$Delivery Callback$Task Channel Channel$1
                 ChannelInfo ChannelMaker ForeignWaiter GoBody Handler Handler$Completion
                 Node NodeHandler NodeHandler$1 NodeQueue Port Port$1 Ports ReadPort Ring Ring$Dropping
@@ -51,7 +51,7 @@ public final class Startup {
                 TransformChannel$Sink UsualMaker WritePort
             process: Address Aliases SmallSet BoundedMailbox BoundedMailbox$Spared Caller Calls Calls$AnswerTo
                 Calls$Call Calls$Edge Calls$Failed Calls$IsRequest Calls$Server Calls$Standing
-                Calls$Standing$CallAlarm Calls$Why Clauses DeadLetters DeadLetters$Letter DeathNotice Delivery
+                Calls$Standing$CallTimer Calls$Why Clauses DeadLetters DeadLetters$Letter DeathNotice Delivery
                 Delivery$1 Guards Hosting Hosting$Continue Hosting$Runner InFlight Codec Links Links$Step
                 LocalProcess LocalProcess$Attachment LocalProcess$Life LongQueues LongQueues$Growth
                 LongQueues$Warning Mailbox Mailbox$PushResult MailboxInfo Matcher Monitor Monitors Names Node
@@ -60,7 +60,7 @@ public final class Startup {
                 Spawn$1 Spawn$Body Spawn$Guest Spawn$OnThread Spawn$Options Spawn$Started WhenFull Dialect
                 Dialect$1 Zombie Zombies
             scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
-                Offload$Look Offload$Worker Scope Scope$1 Scope$Alarm Scope$Ending Scope$State Scope$Stuck
+                Offload$Look Offload$Worker Scope Scope$1 Scope$Deadline Scope$Ending Scope$State Scope$Stuck
             inspect: FiberInfo RuntimeInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
             """;
 

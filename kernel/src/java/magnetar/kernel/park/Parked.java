@@ -50,13 +50,13 @@ public final class Parked extends Waiter {
     }
 
     /** What the thread waits for; null if it does not wait in the kernel. */
-    public static Wait waitOf(Thread thread) {
+    public static WaitInfo waitOf(Thread thread) {
         Object blocker = LockSupport.getBlocker(thread);
         if (blocker instanceof WaitSign sign) {
             return sign.read();
         }
         // In a simulated environment the blocker is the Parked itself.
-        return blocker instanceof Parked p ? new Wait(p.reason, p.on, p.since, p.id) : null;
+        return blocker instanceof Parked p ? new WaitInfo(p.reason, p.on, p.since, p.id) : null;
     }
 
     @Override
@@ -74,7 +74,7 @@ public final class Parked extends Waiter {
         return reason;
     }
 
-    /** The object it waits on: a channel, or the list of a select. */
+    /** The object it waits on: a channel, or a select. */
     public Object on() {
         return on;
     }

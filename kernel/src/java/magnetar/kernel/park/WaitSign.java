@@ -83,9 +83,9 @@ final class WaitSign {
     }
 
     /** The current wait; null if the thread does not wait, or if a wait began or ended during the read. */
-    Wait read() {
+    WaitInfo read() {
         int before = turn;
-        Wait seen = new Wait(reason, on, since, number);
+        WaitInfo seen = new WaitInfo(reason, on, since, number);
         VarHandle.loadLoadFence();
         return before % 2 == 0 || turn != before && !Fault.WAIT_IS_READ_ONCE.isPlanted() ? null : seen;
     }

@@ -51,7 +51,8 @@ public abstract class Waiter {
     public abstract long id();
 
     /**
-     * Publishes the result of the claimed wait and wakes the waiter. Called once, by the claimer, outside of all locks.
+     * Publishes the result of the claimed wait and wakes the waiter. Called once, by the claimer, outside of
+     * all locks.
      *
      * @param source what completed: the queue node of the operation
      * @param result what it yielded
@@ -69,7 +70,7 @@ public abstract class Waiter {
     }
 
     /** True until the claim is taken. */
-    public boolean isOpen() {
+    public boolean isUnclaimed() {
         return state <= TRYING;
     }
 

@@ -15,7 +15,7 @@ import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.sched.Fault;
-import magnetar.kernel.time.Alarm;
+import magnetar.kernel.time.DeadlineTimer;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Expiry;
 import magnetar.kernel.time.Waits;
@@ -462,7 +462,7 @@ public final class Calls {
         @Override
         boolean isAddress() {
             Parked w = waiter;
-            return w != null && w.isOpen();
+            return w != null && w.isUnclaimed();
         }
 
         /** Ends the call with this message, unless it has ended. */
@@ -491,7 +491,7 @@ public final class Calls {
 
         // Written by the caller.
         private volatile Call call;
-        private volatile Alarm alarm;
+        private volatile DeadlineTimer deadlineTimer;
 
         // Only accessed by the caller: true once the first call has ended.
         private boolean again;
@@ -507,11 +507,11 @@ public final class Calls {
 
         /** Opens a call. Called by the caller, which has no other open call. */
         void open(Call next, long deadline, Environment environment) {
-            if (alarm == null && again) {
-                alarm = new CallAlarm(environment);
+            if (deadlineTimer == null && again) {
+                deadlineTimer = new CallTimer(environment);
             }
-            if (alarm != null) {
-                alarm.set(deadline);
+            if (deadlineTimer != null) {
+                deadlineTimer.set(deadline);
             }
             Simulated.switchPoint();
             call = next;
@@ -519,21 +519,21 @@ public final class Calls {
 
         /** True if there was only one call, and it has ended. Called by the caller. */
         boolean isForOneCall() {
-            return alarm == null && call == null;
+            return deadlineTimer == null && call == null;
         }
 
         /**
-         * True if the call needs no timer of its own, because it has ended, or the alarm limits it. Called by
-         * the caller.
+         * True if the call needs no timer of its own, because it has ended, or the deadlineTimer limits it.
+         * Called by the caller.
          */
         boolean limits(Call open, long deadline) {
-            return !open.isAddress() || alarm != null && deadline != Durations.INFINITE && alarm.arm();
+            return !open.isAddress() || deadlineTimer != null && deadline != Durations.INFINITE && deadlineTimer.arm();
         }
 
         /** Called when the caller waits no longer. */
         void close() {
-            if (alarm != null) {
-                alarm.lift();
+            if (deadlineTimer != null) {
+                deadlineTimer.lift();
             }
             CALL.setRelease(this, (Call) null);
             again = true;
@@ -541,14 +541,14 @@ public final class Calls {
 
         /** Called when no more calls will be made with it. */
         void end() {
-            Alarm a = alarm;
+            DeadlineTimer a = deadlineTimer;
             if (a != null) {
                 a.end();
             }
         }
 
-        private final class CallAlarm extends Alarm {
-            CallAlarm(Environment environment) {
+        private final class CallTimer extends DeadlineTimer {
+            CallTimer(Environment environment) {
                 super(environment);
             }
 

@@ -3,7 +3,7 @@ package magnetar.kernel.process;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Latch;
 
 /**
  * The parties to tell of a death, in this order: the things that the process owned, the linked processes, its
@@ -12,7 +12,7 @@ import magnetar.kernel.park.Gate;
  * <p>Invariant: once {@link #announce} has begun, it tells each of them. If memory has run out it retries
  * until there is some, so it does not throw.
  */
-record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, Gate gone) {
+record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, Latch gone) {
     /** Tells all parties, outside of all locks. */
     void announce() {
         Simulated.note("dies", dead, why);
@@ -41,7 +41,7 @@ record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, Lis
         } else if (watched < watching.size()) {
             Monitors.forget(watching.get(watched));
         } else if (gone != null) {
-            gone.open();
+            gone.release();
         }
     }
 

@@ -7,7 +7,7 @@ import magnetar.kernel.fiber.Cause;
 import magnetar.kernel.fiber.Exit;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
-import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Latch;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.sched.Fault;
@@ -70,7 +70,7 @@ public final class LocalProcess extends CancellationScope {
     private SmallSet<Owned> owned;
     private boolean traps;
     private Object name;
-    private Gate ended;
+    private Latch ended;
 
     // Guarded by the lock. Each belongs to the class of its type, and is null while it is empty.
     Links links;
@@ -465,16 +465,16 @@ public final class LocalProcess extends CancellationScope {
 
     /** Waits at most so many nanoseconds until it has ended; true if it has. */
     boolean awaitEnd(long nanos) throws InterruptedException {
-        Gate gate;
+        Latch latch;
         Simulated.switchPoint();
         synchronized (this) {
             if (life == Life.DEAD) {
                 return true;
             }
-            ended = ended == null ? new Gate() : ended;
-            gate = ended;
+            ended = ended == null ? new Latch() : ended;
+            latch = ended;
         }
-        return Waits.await(gate, WaitReason.PROCESS_END, pid, nanos);
+        return Waits.await(latch, WaitReason.PROCESS_END, pid, nanos);
     }
 
     // --- views -------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import magnetar.kernel.fiber.Exit;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.StackRoom;
-import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Latch;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.Source;
 import magnetar.kernel.park.WaitReason;
@@ -35,7 +35,7 @@ public final class Receiver {
     private final Mailbox mailbox;
 
     // Written under the lock of the process, read by any thread.
-    private volatile Gate suspended;
+    private volatile Latch suspended;
 
     // Set or read by any thread.
     private volatile Pid tracer;
@@ -202,7 +202,7 @@ public final class Receiver {
         synchronized (process) {
             suspensions++;
             if (suspended == null) {
-                suspended = new Gate();
+                suspended = new Latch();
             }
         }
     }
@@ -210,7 +210,7 @@ public final class Receiver {
     /** Undoes one suspension; false if the process is not suspended. */
     public boolean resume() {
         StackRoom.touch();
-        Gate opened;
+        Latch opened;
         synchronized (process) {
             if (suspensions == 0) {
                 return false;
@@ -220,7 +220,7 @@ public final class Receiver {
             suspended = suspensions == 0 ? null : suspended;
         }
         if (opened != null) {
-            opened.open();
+            opened.release();
         }
         return true;
     }
@@ -230,7 +230,7 @@ public final class Receiver {
     }
 
     void awaitResumption() throws InterruptedException {
-        for (Gate g = suspended; g != null; g = suspended) {
+        for (Latch g = suspended; g != null; g = suspended) {
             Waits.await(g, WaitReason.SUSPENDED, process.pid(), Durations.INFINITE);
         }
     }

@@ -11,7 +11,7 @@ import magnetar.kernel.fiber.Cause;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.FiberBody;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Latch;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
 import magnetar.kernel.report.Frames;
@@ -19,14 +19,14 @@ import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Waits;
 
 /**
- * A computation that a scope owns, on a fiber of its own. As a {@link Gate} it opens when the computation has
- * ended.
+ * A computation that a scope owns, on a fiber of its own. As a {@link Latch} it opens when the computation
+ * has ended.
  *
  * <p>Invariant: value and error are written once. Then the fiber leaves the list of fibers, then the scope
- * learns of the end, then the gate opens. So a thread that joins one fork and starts the next does not meet
+ * learns of the end, then the latch opens. So a thread that joins one fork and starts the next does not meet
  * the ended one under the scope's lock.
  */
-public final class Fork extends Gate implements Future<Object> {
+public final class Fork extends Latch implements Future<Object> {
     // Set once by the Clojure API, read by any thread.
     private static volatile BiFunction<String, Fork, RuntimeException> refusal = (message, fork) -> new IllegalStateException(message);
 
@@ -37,7 +37,7 @@ public final class Fork extends Gate implements Future<Object> {
     // Written by the starter before the fiber begins.
     private Fiber fiber;
 
-    // Written by the fiber before the gate opens, read after it.
+    // Written by the fiber before the latch opens, read after it.
     private Object value;
     private Throwable error;
 
@@ -66,7 +66,7 @@ public final class Fork extends Gate implements Future<Object> {
     /** Its fiber could not be started, for this reason. */
     void neverBegan(Throwable why) {
         error = why;
-        open();
+        release();
     }
 
     /** The scope that owns it. */
@@ -89,12 +89,12 @@ public final class Fork extends Gate implements Future<Object> {
         return fiber;
     }
 
-    /** Its result, once the gate is open; null if it failed. */
+    /** Its result, once the latch is open; null if it failed. */
     public Object value() {
         return value;
     }
 
-    /** What it threw, once the gate is open; null if it computed a value. */
+    /** What it threw, once the latch is open; null if it computed a value. */
     public Throwable error() {
         return error;
     }
@@ -104,7 +104,7 @@ public final class Fork extends Gate implements Future<Object> {
      */
     @Override
     public boolean isCancelled() {
-        return isOpen() && error != null && (error instanceof Cancelled || isCancelRequested() && Cancelled.isBehind(error));
+        return isReleased() && error != null && (error instanceof Cancelled || isCancelRequested() && Cancelled.isBehind(error));
     }
 
     /** True if it was told to end, alone or with its scope. It may still have ended in another way. */
@@ -114,14 +114,14 @@ public final class Fork extends Gate implements Future<Object> {
 
     @Override
     public boolean isDone() {
-        return isOpen();
+        return isReleased();
     }
 
     /** Cancels it; see {@link #cancel(Object)}. */
     @Override
     public boolean cancel(boolean mayInterrupt) {
         cancel((Object) null);
-        return !isOpen();
+        return !isReleased();
     }
 
     /**
@@ -144,7 +144,7 @@ public final class Fork extends Gate implements Future<Object> {
 
     /** Waits at most so many nanoseconds until it has ended; true if it has. */
     public boolean await(long nanos) throws InterruptedException {
-        if (!isOpen()) {
+        if (!isReleased()) {
             refuseOwn(Fiber.current());
         }
         return Waits.await(this, WaitReason.FORK_JOIN, this, nanos);
@@ -234,7 +234,7 @@ public final class Fork extends Gate implements Future<Object> {
         @Override
         protected void ended() {
             scope.ended(Fork.this);
-            open();
+            release();
         }
     }
 

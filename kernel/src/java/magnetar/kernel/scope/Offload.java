@@ -15,7 +15,7 @@ import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Exit;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Latch;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.time.Durations;
@@ -123,7 +123,7 @@ public final class Offload {
 
     private static void awaitEnd(Call call) {
         boolean interrupted = false;
-        while (!call.ended.isOpen()) {
+        while (!call.ended.isReleased()) {
             try {
                 Waits.await(call.ended, WaitReason.OFFLOAD, call, Durations.INFINITE);
             } catch (InterruptedException e) {
@@ -275,7 +275,7 @@ public final class Offload {
         private final Callable<?> work;
         private final Object context;
         private final Environment environment;
-        private final Gate ended = new Gate();
+        private final Latch ended = new Latch();
 
         /** The fiber that waits for the end of the work. */
         final Fiber caller;
@@ -291,7 +291,7 @@ public final class Offload {
         private boolean over;
         private boolean cancelled;
 
-        // Written by the thread before the gate opens, read after it.
+        // Written by the thread before the latch opens, read after it.
         private Object value;
         private Throwable error;
 
@@ -336,7 +336,7 @@ public final class Offload {
             finish();
             on.leave();
             Thread.interrupted(); // an interrupt that the work sent to itself must not reach the next work
-            ended.open();
+            ended.release();
         }
 
         private synchronized void cancel(Throwable why) {
@@ -349,7 +349,7 @@ public final class Offload {
             } else {
                 over = true;
                 unqueue(this);
-                ended.open();
+                ended.release();
             }
         }
 

@@ -11,9 +11,9 @@ import magnetar.kernel.fiber.Cause;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.StackRoom;
-import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Latch;
 import magnetar.kernel.park.Parked;
-import magnetar.kernel.park.Wait;
+import magnetar.kernel.park.WaitInfo;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.report.Failures;
 import magnetar.kernel.sched.Fault;
@@ -94,11 +94,11 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     private Fork first;
     private int awaited;
     private int listed;
-    private Gate joinLatch;
+    private Latch joinLatch;
     private ArrayDeque<Runnable> cleanUps;
 
     // Only accessed by the owner.
-    private Timer alarm;
+    private Timer deadlineTimer;
     private boolean keepsOwnerReachable;
 
     private Scope(String site, Joiner joiner, Fiber owner, long own) {
@@ -130,8 +130,8 @@ public final class Scope extends CancellationScope implements AutoCloseable {
         if (nanos <= 0) {
             scope.cancel(DEADLINE);
         } else if (own != Durations.INFINITE) {
-            scope.alarm = scope.new Alarm(own);
-            Wheel.of(owner.environment()).add(scope.alarm);
+            scope.deadlineTimer = scope.new Deadline(own);
+            Wheel.of(owner.environment()).add(scope.deadlineTimer);
         }
         return scope;
     }
@@ -332,7 +332,7 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     void ended(Fork fork) {
         boolean stop;
         Throwable thrown = null;
-        Gate nowIdle;
+        Latch nowIdle;
         lock.lock();
         try {
             remove(fork);
@@ -359,7 +359,7 @@ public final class Scope extends CancellationScope implements AutoCloseable {
 
     /** Removes a fork whose fiber could not be started. The joiner does not learn of it. */
     private void unlist(Fork fork) {
-        Gate nowIdle;
+        Latch nowIdle;
         lock.lock();
         try {
             remove(fork);
@@ -373,13 +373,13 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     /**
      * Under the lock: the latch that the owner waits for, if there is no more fork to wait for; else null.
      */
-    private Gate latchIfIdle() {
+    private Latch latchIfIdle() {
         return joinLatch != null && (state == State.CANCELLED ? listed : awaited) == 0 ? joinLatch : null;
     }
 
-    private static void open(Gate latch) {
+    private static void open(Latch latch) {
         if (latch != null) {
-            latch.open();
+            latch.release();
         }
     }
 
@@ -449,18 +449,18 @@ public final class Scope extends CancellationScope implements AutoCloseable {
      *     success
      */
     public void join() throws InterruptedException {
-        Gate gate = gate(false);
-        if (gate != null) {
-            Waits.await(gate, WaitReason.SCOPE_JOIN, this, Durations.INFINITE);
+        Latch latch = latch(false);
+        if (latch != null) {
+            Waits.await(latch, WaitReason.SCOPE_JOIN, this, Durations.INFINITE);
         }
         owner.check();
     }
 
-    /** A gate that opens when there are no more forks to wait for; null if that is so now. */
-    private Gate gate(boolean daemonsToo) {
+    /** A latch that opens when there are no more forks to wait for; null if that is so now. */
+    private Latch latch(boolean daemonsToo) {
         lock.lock();
         try {
-            joinLatch = (daemonsToo ? listed : awaited) == 0 || Fault.SCOPE_ENDS_BEFORE_ITS_FORKS.isPlanted() ? null : new Gate();
+            joinLatch = (daemonsToo ? listed : awaited) == 0 || Fault.SCOPE_ENDS_BEFORE_ITS_FORKS.isPlanted() ? null : new Latch();
             return joinLatch;
         } finally {
             lock.unlock();
@@ -480,8 +480,8 @@ public final class Scope extends CancellationScope implements AutoCloseable {
             cancel("its scope has ended");
         }
         owner.shield(new Ending(thrown));
-        if (alarm != null) {
-            Wheel.of(owner.environment()).cancel(alarm);
+        if (deadlineTimer != null) {
+            Wheel.of(owner.environment()).cancel(deadlineTimer);
         }
         owner.leave();
         ALIVE.decrement();
@@ -563,9 +563,9 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     private void awaitEnd() {
         boolean interrupted = false;
         boolean reported = false;
-        for (Gate gate = gate(true); gate != null; gate = gate(true)) {
+        for (Latch latch = latch(true); latch != null; latch = latch(true)) {
             try {
-                if (!Waits.await(gate, WaitReason.SCOPE_JOIN, this, reported ? Durations.INFINITE : patience)) {
+                if (!Waits.await(latch, WaitReason.SCOPE_JOIN, this, reported ? Durations.INFINITE : patience)) {
                     reported = true;
                     for (Fork fork : live()) {
                         reportStuck(fork);
@@ -592,7 +592,7 @@ public final class Scope extends CancellationScope implements AutoCloseable {
 
     /** The thread that does this thread's work: the one that it offloaded its work to, else itself. */
     private static Thread worker(Thread thread) {
-        if (thread != null && Parked.waitOf(thread) instanceof Wait w && w.on() instanceof Offload.Call c && c.worker() != null) {
+        if (thread != null && Parked.waitOf(thread) instanceof WaitInfo w && w.on() instanceof Offload.Call c && c.worker() != null) {
             return c.worker();
         }
         return thread;
@@ -619,8 +619,8 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     };
 
     /** The timer of the deadline. */
-    private final class Alarm extends Timer {
-        Alarm(long dueNanos) {
+    private final class Deadline extends Timer {
+        Deadline(long dueNanos) {
             super(dueNanos);
         }
 

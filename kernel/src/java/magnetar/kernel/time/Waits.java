@@ -2,7 +2,7 @@ package magnetar.kernel.time;
 
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fiber;
-import magnetar.kernel.park.Gate;
+import magnetar.kernel.park.Latch;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
 
@@ -60,20 +60,20 @@ public final class Waits {
         }
     }
 
-    /** Waits at most so many nanoseconds for a gate; true if it is open. */
-    public static boolean await(Gate gate, WaitReason reason, Object on, long nanos) throws InterruptedException {
+    /** Waits at most so many nanoseconds for a latch; true if it is open. */
+    public static boolean await(Latch latch, WaitReason reason, Object on, long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        if (gate.isOpen() || nanos <= 0) {
-            return gate.isOpen();
+        if (latch.isReleased() || nanos <= 0) {
+            return latch.isReleased();
         }
         Parked waiter = new Parked(fiber, reason, on);
         boolean completed = false;
         try {
-            completed = !gate.add(waiter) || await(fiber.environment(), waiter, nanos);
+            completed = !latch.add(waiter) || await(fiber.environment(), waiter, nanos);
         } finally {
             if (!completed) {
-                gate.remove(waiter);
+                latch.remove(waiter);
             }
         }
         return completed;

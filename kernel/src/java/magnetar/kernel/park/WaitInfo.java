@@ -8,7 +8,7 @@ import magnetar.kernel.fiber.Environment;
  * @param reason why
  * @param on the object it waits on: a channel, the pid of a process, a select, a fork or another object; or
  *     null
- * @param since when the wait began, on the clock of {@link Environment#nanoTime}
- * @param number unique to this wait
+ * @param since when the wait began, in nanoseconds on the clock of {@link Environment#nanoTime}; approximate
+ * @param id unique to this wait within its environment
  */
-public record Wait(WaitReason reason, Object on, long since, long number) {}
+public record WaitInfo(WaitReason reason, Object on, long since, long id) {}

@@ -9,33 +9,33 @@ import magnetar.kernel.fiber.Simulated;
  *
  * <p>Invariants:
  * <ol>
- *   <li>A thread that has waited, or has found the latch {@link #isOpen open}, sees all that was written
- *       before {@link #open}.
+ *   <li>A thread that has waited, or has found the latch {@link #isReleased released}, sees all that was
+ *       written before {@link #release}.
  *   <li>When the call of a waiter that gave up returns, the list does not hold that waiter.
  * </ol>
  *
  * <p>Lock order: the monitor is the innermost lock. It is held for a few instructions.
  */
-public class Gate {
-    private volatile boolean open;
+public class Latch {
+    private volatile boolean released;
 
     // Guarded by the monitor; null while no fiber waits.
     private List<Waiter> waiters;
 
     /** True once the event has happened. */
-    public final boolean isOpen() {
-        return open;
+    public final boolean isReleased() {
+        return released;
     }
 
-    /** Opens the latch and wakes all waiters. True for the first call only. */
-    public final boolean open() {
+    /** Releases the latch and wakes all waiters. True for the first call only. */
+    public final boolean release() {
         List<Waiter> woken;
         Simulated.switchPoint();
         synchronized (this) {
-            if (open) {
+            if (released) {
                 return false;
             }
-            open = true;
+            released = true;
             woken = waiters;
             waiters = null;
         }
@@ -54,9 +54,9 @@ public class Gate {
         }
     }
 
-    /** Adds a waiter; false if the latch is open already, so that it need not wait. */
+    /** Adds a waiter; false if the latch is released already, so that it need not wait. */
     public final synchronized boolean add(Waiter waiter) {
-        if (open) {
+        if (released) {
             return false;
         }
         if (waiters == null) {

@@ -15,8 +15,8 @@ import magnetar.kernel.sched.Fault;
  * <p>Invariants:
  * <ol>
  *   <li>During a limited wait there is a timer due at its deadline or earlier. T1, the owner, publishes its
- *       waiter, then reads {@code bell}. T2, the timer, clears {@code bell}, then reads the waiter. At least
- *       one sees the other and sets the next timer.
+ *       waiter, then reads {@code armed}. T2, the timer, clears {@code armed}, then reads the waiter. At
+ *       least one sees the other and sets the next timer.
  *   <li>A wait does not expire before its deadline. The timer reads the waiter before the deadline. The owner
  *       sets the deadline before it publishes the waiter, and removes it before it publishes the next one. So
  *       the timer reads the deadline of that waiter; or it reads a later one, and then that waiter has ended
@@ -26,13 +26,13 @@ import magnetar.kernel.sched.Fault;
  * <p>Source: the timers of Linux's TCP, which are not moved at each acknowledgement. Rejected: adding and
  * cancelling a timer for each wait, because all callers would contend for the wheel's lock twice per call.
  */
-public abstract class Alarm {
+public abstract class DeadlineTimer {
     private static final long NONE = Long.MAX_VALUE;
-    private static final VarHandle BELL;
+    private static final VarHandle ARMED;
 
     static {
         try {
-            BELL = MethodHandles.lookup().findVarHandle(Alarm.class, "bell", Bell.class);
+            ARMED = MethodHandles.lookup().findVarHandle(DeadlineTimer.class, "armed", Armed.class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -41,13 +41,13 @@ public abstract class Alarm {
     private final Environment environment;
 
     // Written by the owner and by the timer thread.
-    private volatile Bell bell;
+    private volatile Armed armed;
 
     // Written by the owner, published by its waiter.
     private long deadline = NONE;
 
-    /** An alarm for a fiber of this environment. */
-    protected Alarm(Environment environment) {
+    /** A timer for a fiber of this environment. */
+    protected DeadlineTimer(Environment environment) {
         this.environment = environment;
     }
 
@@ -64,12 +64,12 @@ public abstract class Alarm {
      * that this wait needs a timer of its own.
      */
     public boolean arm() {
-        Bell b = bell;
+        Armed b = armed;
         while (b == null) {
             if (arm(deadline)) {
                 return true;
             }
-            b = bell; // the timer thread has just set one, which may have fired already
+            b = armed; // the timer thread has just set one, which may have fired already
         }
         return b.dueNanos <= deadline || Fault.LATE_TIMER_WILL_DO.isPlanted();
     }
@@ -81,24 +81,24 @@ public abstract class Alarm {
 
     /** Removes the timer from the wheel. */
     public void end() {
-        Bell b = bell;
+        Armed b = armed;
         if (b != null && Wheel.of(environment).cancel(b)) {
-            bell = null;
+            armed = null;
         }
     }
 
     private boolean arm(long instant) {
-        Bell next = new Bell(this, instant);
+        Armed next = new Armed(this, instant);
         Simulated.switchPoint();
-        if (!BELL.compareAndSet(this, null, next)) {
+        if (!ARMED.compareAndSet(this, null, next)) {
             return false;
         }
         Wheel.of(environment).add(next);
         return true;
     }
 
-    private void ring() {
-        bell = null;
+    private void fire() {
+        armed = null;
         Simulated.switchPoint();
         Parked waiter = waiter();
         long due = deadline;
@@ -111,17 +111,17 @@ public abstract class Alarm {
         }
     }
 
-    private static final class Bell extends Timer {
-        private final Alarm alarm;
+    private static final class Armed extends Timer {
+        private final DeadlineTimer owner;
 
-        Bell(Alarm alarm, long dueNanos) {
+        Armed(DeadlineTimer owner, long dueNanos) {
             super(dueNanos);
-            this.alarm = alarm;
+            this.owner = owner;
         }
 
         @Override
         protected void expire() {
-            alarm.ring();
+            owner.fire();
         }
     }
 }
