@@ -3,7 +3,7 @@ package magnetar;
 import clojure.lang.IExceptionInfo;
 import clojure.lang.IPersistentMap;
 
-/** Thrown for a vector that is too short. It extends the class that core.async throws there. */
+/** Thrown for a vector that is too short. It extends the class that core.async throws in this case. */
 public class IndexException extends IndexOutOfBoundsException implements IExceptionInfo {
     private static final long serialVersionUID = 1;
 

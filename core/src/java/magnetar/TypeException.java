@@ -3,7 +3,7 @@ package magnetar;
 import clojure.lang.IExceptionInfo;
 import clojure.lang.IPersistentMap;
 
-/** Thrown for a value of a class that is not accepted. It extends the class that core.async throws there. */
+/** Thrown for a value of a class that is not accepted. It extends the class that core.async throws in this case. */
 public class TypeException extends ClassCastException implements IExceptionInfo {
     private static final long serialVersionUID = 1;
 
