@@ -1,9 +1,17 @@
-(ns magnetar.pool.desk
+(ns magnetar.pool.server
   "The callbacks of a pool, which is a server and traps exits.
 
-  Its state, besides the options: :free, the workers that are not lent; :loans, from the reference of the monitor of its borrower to a loan
-  {:monitor :ref :from :borrower :worker}, whose :worker is nil and whose :n is its number while it waits; :lent, from worker to monitor; :waiting, from number to
-  monitor, in order; :workers, the set of all whose end it has not heard of."
+  A client is a process that asks for a worker. A checkout is a map {:monitor :ref :from :client :worker}. Its :monitor is the reference of the
+  monitor of the client. While it waits, it has no :worker, and :n is its place in the queue.
+
+  The state has, besides the options of the pool:
+
+    :workers      the set of the workers whose end the pool has not heard of
+    :free         a vector of the workers that are not checked out
+    :checkouts    from :monitor to checkout, of those that wait and those that have a worker
+    :checked-out  from worker to :monitor
+    :waiting      from :n to :monitor, in order
+    :next         the :n of the next checkout that waits"
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
@@ -28,7 +36,7 @@
 (defn- as-child [{:keys [shutdown]} pid]
   {:id :worker :pid pid :shutdown shutdown :restart :temporary})
 
-;; `children/stop-all` takes whatever DOWN comes, so it is for the end of the pool only: before, one may be about a borrower.
+;; `children/stop-all` takes whatever DOWN comes, so it is for the end of the pool only: before, one may be about a client.
 (defn- stop-workers [{:keys [who shutdown] :as state} pids]
   (children/stop-all (or who (actor/self)) (mapv #(as-child state %) pids) shutdown))
 
@@ -45,32 +53,34 @@
         worker (if (= :lifo order) (peek living) (first living))]
     [worker (assoc state :free (filterv #(not= worker %) free))]))
 
-;; ---- loans
+;; ---- checkouts
 
-(defn- lend [state {:keys [monitor from n] :as loan} worker]
+(defn- check-out
+  "Gives the worker to the client of the checkout."
+  [state {:keys [monitor from n] :as checkout} worker]
   (gs/reply from [:ok worker])
   (-> state
       (update :waiting dissoc n)
-      (assoc-in [:loans monitor] (assoc loan :worker worker))
-      (assoc-in [:lent worker] monitor)))
+      (assoc-in [:checkouts monitor] (assoc checkout :worker worker))
+      (assoc-in [:checked-out worker] monitor)))
 
-(defn- forget-loan [state {:keys [monitor n worker]}]
+(defn- forget [state {:keys [monitor n worker]}]
   (actor/demonitor monitor {:flush true})
   (-> state
-      (update :loans dissoc monitor)
+      (update :checkouts dissoc monitor)
       (update :waiting dissoc n)
-      (update :lent dissoc worker)))
+      (update :checked-out dissoc worker)))
 
-(defn- next-loan [{:keys [waiting loans]}]
-  (some-> (first waiting) val loans))
+(defn- next-waiting [{:keys [waiting checkouts]}]
+  (some-> (first waiting) val checkouts))
 
 (defn- offer
-  "The state once a worker is not lent any more. The next waiting borrower gets it; else it is free, or stopped if it is one too many."
+  "The state once a worker is not checked out any more. The next client that waits gets it; else it is free, or stopped if it is one too many."
   [{:keys [workers size] :as state} worker]
-  (let [loan (next-loan state)]
+  (let [checkout (next-waiting state)]
     (cond
-      (not (actor/alive? worker)) state ; the signal of its end is on its way
-      loan (lend state loan worker)
+      (not (actor/alive? worker)) state ; the signal of its end is on its way, or was heard
+      checkout (check-out state checkout worker)
       (< (long size) (count workers)) (retire state worker)
       :else (update state :free conj worker))))
 
@@ -78,67 +88,62 @@
   (< (count workers) (+ (long size) (long overflow))))
 
 (defn- replace-worker
-  "The state once a worker has died. The next waiting borrower gets a new one, or is told that it did not start."
+  "The state once a worker has died. The next client that waits gets a new one, or is told that it did not start."
   [state]
-  (let [loan (next-loan state)]
-    (if (and loan (room? state))
+  (let [checkout (next-waiting state)]
+    (if (and checkout (room? state))
       (let [[how x started] (start-worker state)]
         (if (= :ok how)
-          (recur (lend started loan x))
+          (recur (check-out started checkout x))
           (do
-            (gs/reply (:from loan) [:failed x])
-            (recur (forget-loan state loan)))))
+            (gs/reply (:from checkout) [:failed x])
+            (recur (forget state checkout)))))
       state)))
 
-(defn- end-loan
-  "The borrower has given its worker back, has given up, or is dead."
-  [state {:keys [worker] :as loan}]
-  (let [state (forget-loan state loan)]
+(defn- end
+  "The client has checked its worker in, has given up, or is dead."
+  [state {:keys [worker] :as checkout}]
+  (let [state (forget state checkout)]
     (if worker (offer state worker) state)))
 
 ;; ---- requests
 
-(defn- loan-of [[borrower :as from] ref]
-  {:monitor (actor/monitor borrower) :ref ref :from from :borrower borrower})
+(defn- new-checkout [[client :as from] ref]
+  {:monitor (actor/monitor client) :ref ref :from from :client client})
 
-(defn- wait-in-line [{:keys [next] :as state} from ref]
-  (let [{:keys [monitor] :as loan} (assoc (loan-of from ref) :n next)]
+(defn- enqueue [{:keys [next] :as state} from ref]
+  (let [{:keys [monitor] :as checkout} (assoc (new-checkout from ref) :n next)]
     [:noreply (-> state
                   (update :next inc)
-                  (assoc-in [:loans monitor] loan)
+                  (assoc-in [:checkouts monitor] checkout)
                   (assoc-in [:waiting next] monitor))]))
 
 (defn- start-one-more [state from ref]
   (let [[how x started] (start-worker state)]
     (if (= :ok how)
-      [:noreply (lend started (loan-of from ref) x)]
+      [:noreply (check-out started (new-checkout from ref) x)]
       [:reply [:failed x] state])))
 
 (defn- checkout [{:keys [waiting max-waiting] :as state} from ref]
   (let [[worker taken] (take-free state)]
     (cond
-      worker [:noreply (lend taken (loan-of from ref) worker)]
+      worker [:noreply (check-out taken (new-checkout from ref) worker)]
       (room? state) (start-one-more state from ref)
-      (< (count waiting) (long max-waiting)) (wait-in-line state from ref)
+      (< (count waiting) (long max-waiting)) (enqueue state from ref)
       :else [:reply [:full (count waiting)] state])))
 
-(defn- loan-to [{:keys [loans lent]} worker borrower]
-  (let [loan (loans (lent worker))]
-    (cond
-      (nil? loan) :free
-      (= borrower (:borrower loan)) loan
-      :else :lent)))
-
 (defn- checkin
-  "[answer state] of a worker that comes back."
-  [state worker borrower]
-  (let [loan (loan-to state worker borrower)]
-    (if (map? loan)
-      [:ok (end-loan state loan)]
-      [loan state])))
+  "[answer state] of a worker that the client checks in."
+  [{:keys [checkouts checked-out] :as state} worker client]
+  (let [checkout (checkouts (checked-out worker))]
+    (cond
+      (nil? checkout) [:not-checked-out state]
+      (= client (:client checkout)) [:ok (end state checkout)]
+      :else [:by-another state])))
 
-(defn- status [{:keys [size overflow workers lent waiting]}]
-  {:size size :overflow overflow :workers (count workers) :free (- (count workers) (count lent)) :lent (count lent) :waiting (count waiting)})
+(defn- status [{:keys [size overflow workers checked-out waiting]}]
+  (let [busy (count checked-out)]
+    {:size size :overflow overflow :workers (count workers) :free (- (count workers) busy) :checked-out busy :waiting (count waiting)}))
 
 ;; ---- callbacks
 
@@ -154,7 +159,7 @@
 
 (defn- init [options]
   (actor/flag :trap-exit true)
-  (start-all (assoc options :free [] :loans {} :lent {} :waiting (sorted-map) :workers #{} :next 0)))
+  (start-all (assoc options :free [] :checkouts {} :checked-out {} :waiting (sorted-map) :workers #{} :next 0)))
 
 (defn- handle-call [request [caller :as from] state]
   (let [[word x] (when (vector? request) request)]
@@ -164,29 +169,29 @@
       :status [:reply (status state) state]
       [:reply [:error :unknown-call] state])))
 
-(defn- give-up [{:keys [loans] :as state} ref]
-  (if-some [loan (some #(when (= ref (:ref %)) %) (vals loans))]
-    (end-loan state loan)
+(defn- give-up [{:keys [checkouts] :as state} ref]
+  (if-some [checkout (some #(when (= ref (:ref %)) %) (vals checkouts))]
+    (end state checkout)
     state))
 
 (defn- handle-cast [request state]
-  (let [[word x borrower] (when (vector? request) request)]
+  (let [[word x client] (when (vector? request) request)]
     [:noreply (case word
-                :checkin (second (checkin state x borrower))
+                :checkin (second (checkin state x client))
                 :give-up (give-up state x)
                 state)]))
 
 (defn- died [state worker]
-  (let [loan (get-in state [:loans (get-in state [:lent worker])])]
-    (-> (if loan (forget-loan state loan) state)
+  (let [checkout (get-in state [:checkouts (get-in state [:checked-out worker])])]
+    (-> (if checkout (forget state checkout) state)
         (update :free (fn [free] (filterv #(not= worker %) free)))
         (update :workers disj worker)
         replace-worker)))
 
-(defn- handle-info [message {:keys [loans workers] :as state}]
+(defn- handle-info [message {:keys [checkouts workers] :as state}]
   (let [[word x] (when (vector? message) message)]
     [:noreply (cond
-                (and (= :DOWN word) (loans x)) (end-loan state (loans x))
+                (and (= :DOWN word) (checkouts x)) (end state (checkouts x))
                 (and (= :EXIT word) (workers x)) (died state x)
                 :else state)]))
 
@@ -194,7 +199,7 @@
   (stop-workers state workers))
 
 (defn- format-status [status]
-  (update status :state #(if (map? %) (dissoc % :loans :lent :waiting :free :workers) %)))
+  (update status :state #(if (map? %) (dissoc % :checkouts :checked-out :waiting :free :workers) %)))
 
 (def behaviour
   "What a pool does."
