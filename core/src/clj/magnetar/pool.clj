@@ -179,9 +179,16 @@
 (defn checkin
   "Checks in a worker that this process has checked out, and returns :ok.
 
-  Blocks until the pool has taken it.
+  Check a worker in even if it has died. The pool keeps a record of the checkout until then, or until this
+  process ends.
 
-  Throws an IllegalArgumentException if this process has not checked the worker out.
+  Blocks until the pool has taken the worker, without a time-out: it is a call of the pool's process, which
+  may be starting another worker.
+
+  Throws an IllegalArgumentException of :magnetar/not-checked-out if this process has not checked the worker
+  out. Throws an ExceptionInfo of :magnetar/call-failed if the pool is dead.
+
+  Cancellation: cancelled or interrupted, it throws, and the worker may be checked in all the same.
 
   Example:
 

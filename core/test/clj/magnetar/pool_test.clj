@@ -10,6 +10,7 @@
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [eventually refusal value-of with-failures with-hook]]
+   [magnetar.sys :as sys]
    [magnetar.test :as test :refer [with-virtual-clock]])
   (:import
    (clojure.lang ExceptionInfo)))
@@ -131,6 +132,43 @@
     (is (eventually (= [1 0 1 0] (counts p))))
     (pool/checkin p w)
     (is (= [1 1 0 0] (counts p)))))
+
+;; ---- workers that die while they are checked out
+
+(defn- dead-worker
+  "A worker that this process has checked out of the pool, and that has died. The pool knows it."
+  [p]
+  (let [w (pool/checkout p)]
+    (actor/exit w :kill)
+    (is (eventually (= 0 (:workers (pool/status p)))))
+    w))
+
+(defn- records [p]
+  (count (:checkouts (sys/get-state p))))
+
+(deftest ^{:spec ["C117"]} a-dead-worker-is-checked-in-once-by-the-process-that-had-it
+  (let [p (start {})
+        w (dead-worker p)]
+    (is (= [0 0 0 0] (counts p)))
+    (is (= :magnetar/not-checked-out (value-of (future (:magnetar/reason (refusal #(pool/checkin p w)))))))
+    (is (= :ok (pool/checkin p w)))
+    (is (= :magnetar/not-checked-out (:magnetar/reason (refusal #(pool/checkin p w)))))
+    (is (= [0 0 0 0] (counts p)))))
+
+(deftest a-check-in-does-not-hide-the-error-of-the-call-that-its-worker-died-of
+  (let [p (start {:worker [gs/start-link (assoc worker :handle-call (fn [_ _ s] [:stop :broken s])) :w]})
+        w (pool/checkout p)]
+    (is (= :magnetar/call-failed (reason #(try (gs/call w :x) (finally (pool/checkin p w))))))))
+
+(deftest a-pool-forgets-a-dead-worker-when-it-is-checked-in-or-its-process-dies
+  (let [p (start {})]
+    (pool/checkin p (dead-worker p))
+    (is (= 0 (records p)))
+    (test/await-down (actor/spawn #(dead-worker p)))
+    (is (eventually (= 0 (records p))))
+    (pool/with-worker [w p] (actor/exit w :kill))
+    (is (eventually (= 0 (records p))))
+    (is (= [:w 1] (pool/with-worker [w p] (gs/call w 1))))))
 
 ;; ---- workers
 

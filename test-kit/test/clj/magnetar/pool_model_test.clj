@@ -10,6 +10,7 @@
    [magnetar.pool.server :as server]
    [magnetar.sabotage :refer [without-reports]]
    [magnetar.scope :as scope]
+   [magnetar.sys :as sys]
    [magnetar.test :as test])
   (:import
    (magnetar.kernel.fiber Fiber)))
@@ -60,8 +61,8 @@
   (when-some [worker (try-checkout p)]
     (try
       (use-worker model p worker)
-      (catch IllegalArgumentException e ; the worker was killed, and so is not checked out any more
-        (when (actor/alive? worker) (note-wrong model :not-taken-back (ex-message e)))))))
+      (catch IllegalArgumentException e
+        (note-wrong model :not-checked-in (ex-message e))))))
 
 (defn- check-out-often [model p]
   (dotimes [_ 4]
@@ -82,6 +83,7 @@
     (cond
       (pos? (+ (long checked-out) (long waiting))) [:left checked-out waiting]
       (< 2 (long workers)) [:too-many workers]
+      (seq (:checkouts (sys/get-state p))) [:not-forgotten (:checkouts (sys/get-state p))]
       :else (let [a (pool/checkout p), b (pool/checkout p)]
               (when (or (= a b) (not= [1 2] [(gs/call a 1) (gs/call b 2)])) [:wrong-workers a b])))))
 

@@ -9,7 +9,7 @@
     :workers      the set of the workers whose end the pool has not heard of
     :free         a vector of the workers that are not checked out
     :checkouts    from :monitor to checkout, of those that wait and those that have a worker
-    :checked-out  from worker to :monitor
+    :checked-out  from worker to :monitor; a worker that has died stays until its client checks it in or dies
     :waiting      from :n to :monitor, in order
     :next         the :n of the next checkout that waits"
   {:no-doc true}
@@ -142,7 +142,7 @@
       :else [:by-another state])))
 
 (defn- status [{:keys [size overflow workers checked-out waiting]}]
-  (let [busy (count checked-out)]
+  (let [busy (count (filter workers (keys checked-out)))]
     {:size size :overflow overflow :workers (count workers) :free (- (count workers) busy) :checked-out busy :waiting (count waiting)}))
 
 ;; ---- callbacks
@@ -182,11 +182,10 @@
                 state)]))
 
 (defn- died [state worker]
-  (let [checkout (get-in state [:checkouts (get-in state [:checked-out worker])])]
-    (-> (if checkout (forget state checkout) state)
-        (update :free (fn [free] (filterv #(not= worker %) free)))
-        (update :workers disj worker)
-        replace-worker)))
+  (-> state
+      (update :free (fn [free] (filterv #(not= worker %) free)))
+      (update :workers disj worker)
+      replace-worker))
 
 (defn- handle-info [message {:keys [checkouts workers] :as state}]
   (let [[word x] (when (vector? message) message)]
