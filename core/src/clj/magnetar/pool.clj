@@ -188,7 +188,7 @@
   Throws an IllegalArgumentException of :magnetar/not-checked-out if this process has not checked the worker
   out. Throws an ExceptionInfo of :magnetar/call-failed if the pool is dead.
 
-  Cancellation: cancelled or interrupted, it throws, and the worker may be checked in all the same.
+  Cancellation: it is masked, so that the worker is checked in also while this process is being cancelled.
 
   Example:
 
@@ -197,7 +197,7 @@
   (when-not (instance? Pid worker)
     (arguments/misuse :magnetar/not-a-pid (str "`checkin` wants the worker that `checkout` returned; this is " (arguments/show worker) ".")
                       {:worker worker}))
-  (let [answer (ask pool [:checkin worker])]
+  (let [answer (scope/shield (ask pool [:checkin worker]))]
     (when-not (= :ok answer)
       (not-checked-out pool worker answer))
     :ok))

@@ -75,6 +75,16 @@
                                            (pool/with-worker [_ p] (scope/sleep 60000)))))))
     (is (eventually (= [1 1 0 0] (counts p))))))
 
+(deftest a-process-whose-work-is-cancelled-checks-its-worker-in
+  (let [p (start {})
+        work (fn []
+               (let [w (pool/checkout p)]
+                 (try
+                   (scope/sleep 60000)
+                   (finally (pool/checkin p w)))))]
+    (is (= :magnetar/deadline (reason #(scope/with-scope [_ {:deadline 20}] (work)))))
+    (is (= [1 1 0 0] (counts p)))))
+
 (deftest outside-of-processes-with-worker-is-right-and-checkout-is-refused
   (let [p (start {})]
     (is (= [:w 1] (value-of (future (pool/with-worker [w p] (gs/call w 1))))))
