@@ -6,13 +6,16 @@
     (pool/with-worker [connection :db]
       (gs/call connection [:query \"select 1\"]))
 
+  The symbol 'my.connection names a namespace of callbacks, as in `magnetar.gen-server`.
+
   start      start-link start
   check out  with-worker, checkout checkin
   look       status
 
-  A worker is a process. Prefer a pool where each call needs one of a few things with a state: connections,
-  licences, native handles. Prefer `magnetar.resilience/bulkhead` where only the number of concurrent calls is
-  limited, since it starts no process.
+  A worker is a process, such as a server that owns a socket or a native handle. Use a pool if each resource
+  should be a supervised process. For JDBC keep your connection pool (HikariCP): a fiber may block in
+  `getConnection`. Prefer `magnetar.resilience/bulkhead` where only the number of concurrent calls is limited,
+  since it starts no process.
 
   A process checks a worker out and in again. If it dies, the pool checks the worker in. A dead worker is
   replaced when a call needs one. Calls that find no free worker wait, first come, first served. How many may
@@ -69,7 +72,8 @@
 (defn start-link
   "Starts a pool with its workers, linked to this process.
 
-  A worker is started in the pool. While a start takes long, calls wait, as in a supervisor.
+  The pool's process starts workers, one at a time. Until a start returns, every other call of the pool waits.
+  Give the worker's `start-link` a :timeout.
 
   Returns [:ok pid], or [:error [:worker why]] if a worker does not start.
 
@@ -77,7 +81,8 @@
 
   Options:
     :worker       how a worker starts: [f & args], as in a child spec; required
-    :size         how many workers there are at least; required
+    :size         how many workers are started with the pool and kept; a dead one is replaced when a call
+                  needs it; required
     :overflow     how many more may be started while all are checked out; 0. They end when no call needs them
     :max-waiting  how many calls may wait for a worker; 1000, or :infinity
     :order        which free worker is checked out next: :lifo (the default), the one that was checked in
@@ -88,8 +93,8 @@
   Example:
 
     (pool/start-link {:name :db :worker [gs/start-link 'my.connection url] :size 10}) ;=> [:ok pid]
-    {:id :db :type :supervisor
-     :start [pool/start-link {:name :db :worker [gs/start-link 'my.connection url] :size 10}]} ; as a child"
+    {:id :db :type :supervisor ; as a child
+     :start [pool/start-link {:name :db :worker [gs/start-link 'my.connection url {:timeout 2000}] :size 10}]}"
   [options]
   (start-with "start-link" gs/start-link options))
 
@@ -226,7 +231,7 @@
 
   Returns the value of body, or that of :else if no worker came in time. The body is not evaluated then.
 
-  Blocks and throws as `checkout`.
+  Blocks and throws as `checkout`, except that it also works outside of processes.
 
   Options:
     :timeout  how long to wait for a worker at most, a duration; 5000 ms
@@ -244,7 +249,8 @@
 (defn status
   "Returns how many workers a pool has, and how many calls wait for one.
 
-  The result is a map {:size :overflow :workers :free :checked-out :waiting}.
+  The result is a map {:size :overflow :workers :free :checked-out :waiting}. Its :size and :overflow are the
+  options of the pool, the rest are counts.
 
   Blocks until the pool has answered.
 
