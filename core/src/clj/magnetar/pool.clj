@@ -1,22 +1,25 @@
 (ns magnetar.pool
-  "Pools of servers that are lent, each to one process at a time.
+  "Pools of worker processes. Each worker is checked out by one process at a time.
 
     (pool/start-link {:name :db :worker [gs/start-link 'my.connection url] :size 10})
 
     (pool/with-worker [connection :db]
       (gs/call connection [:query \"select 1\"]))
 
-  start   start-link start
-  borrow  with-worker, checkout checkin
-  look    status
+  The symbol 'my.connection names a namespace of callbacks, as in `magnetar.gen-server`.
 
-  A worker is a process. Prefer a pool where each call needs one of a few things with a state: connections,
-  licences, native handles. Prefer `magnetar.resilience/bulkhead` where only the number of concurrent calls is
-  limited, since it starts no process.
+  start      start-link start
+  check out  with-worker, checkout checkin
+  look       status
 
-  A lent worker comes back when the borrower returns it or dies. A dead worker is replaced when a borrower
-  needs one. Borrowers that find no free worker wait, first come, first served. How many may wait, and how
-  long, is limited. The model is Erlang's library poolboy."
+  A worker is a process, such as a server that owns a socket or a native handle. Use a pool if each resource
+  should be a supervised process. For JDBC keep your connection pool (HikariCP): a fiber may block in
+  `getConnection`. Prefer `magnetar.resilience/bulkhead` where only the number of concurrent calls is limited,
+  since it starts no process.
+
+  A process checks a worker out and in again. If it dies, the pool checks the worker in. A dead worker is
+  replaced when a call needs one. Calls that find no free worker wait, first come, first served. How many may
+  wait, and how long, is limited. The model is Erlang's library poolboy."
   (:require
    [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]
@@ -24,7 +27,7 @@
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
    [magnetar.impl.timeouts :as timeouts]
-   [magnetar.pool.desk :as desk]
+   [magnetar.pool.server :as server]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope])
   (:import
@@ -56,7 +59,7 @@
   (arguments/options operation known options)
   (when (some? shutdown)
     (arguments/shutdown operation shutdown))
-  (start desk/behaviour
+  (start server/behaviour
          {:who name
           :start (check-worker worker)
           :size (arguments/whole :size size)
@@ -69,7 +72,8 @@
 (defn start-link
   "Starts a pool with its workers, linked to this process.
 
-  A worker is started in the pool. While a start takes long, borrowers wait, as in a supervisor.
+  The pool's process starts workers, one at a time. Until a start returns, every other call of the pool waits.
+  Give the worker's `start-link` a :timeout.
 
   Returns [:ok pid], or [:error [:worker why]] if a worker does not start.
 
@@ -77,18 +81,20 @@
 
   Options:
     :worker       how a worker starts: [f & args], as in a child spec; required
-    :size         how many workers there are at least; required
-    :overflow     how many more may be started while all are lent; 0. They end when no borrower needs them
-    :max-waiting  how many borrowers may wait; 1000, or :infinity
-    :order        which free worker is lent: :lifo (the default), the one that came back last, or :fifo
+    :size         how many workers are started with the pool and kept; a dead one is replaced when a call
+                  needs it; required
+    :overflow     how many more may be started while all are checked out; 0. They end when no call needs them
+    :max-waiting  how many calls may wait for a worker; 1000, or :infinity
+    :order        which free worker is checked out next: :lifo (the default), the one that was checked in
+                  last, or :fifo, the one that has been free longest
     :shutdown     how long a worker may take to end, as in a child spec; 5000 ms
     :name         as in `magnetar.gen-server/start-link`
 
   Example:
 
     (pool/start-link {:name :db :worker [gs/start-link 'my.connection url] :size 10}) ;=> [:ok pid]
-    {:id :db :type :supervisor
-     :start [pool/start-link {:name :db :worker [gs/start-link 'my.connection url] :size 10}]} ; as a child"
+    {:id :db :type :supervisor ; as a child
+     :start [pool/start-link {:name :db :worker [gs/start-link 'my.connection url {:timeout 2000}] :size 10}]}"
   [options]
   (start-with "start-link" gs/start-link options))
 
@@ -103,14 +109,15 @@
   [options]
   (start-with "start" gs/start options))
 
-;; ---- borrow
+;; ---- check out
 
 (defn- ask [pool request]
   (gs/call pool request {:timeout :infinity}))
 
 (defn- refused [pool [word x]]
   (case word
-    :full (errors/failure (str "The pool " (arguments/show pool) " lends nothing: all workers are lent, and " x " wait already.")
+    :full (errors/failure (str "The pool " (arguments/show pool) " has no free worker, and " x (if (= 1 x) " call already waits" " calls already wait")
+                               " (`:max-waiting`). Try again later, or raise `:size`.")
             {:magnetar/reason :magnetar/pool-full :pool pool :waiting x})
     :failed (errors/failure (str "A worker of the pool " (arguments/show pool) " did not start: " (arguments/show x) ".")
               {:magnetar/reason :magnetar/worker-failed :pool pool :reason x})))
@@ -120,8 +127,8 @@
   [pool ref]
   (scope/shield (gs/cast pool [:give-up ref])))
 
-(defn- borrow
-  "The value of f, called with a borrowed worker. When time runs out, returns the :else of the options, or throws in the name of the operation."
+(defn- check-out
+  "The value of f, called with the worker that was checked out. When time runs out, returns the :else of the options, or throws in the name of the operation."
   [operation pool {:keys [timeout] :or {timeout 5000} :as options} f]
   (let [ref (actor/make-ref)
         [word x :as answer] (try
@@ -136,19 +143,19 @@
       (throw (refused pool answer)))))
 
 (defn checkout
-  "Borrows a worker for this process, and returns its pid.
+  "Checks a worker out for this process, and returns its pid.
 
-  This process has to return it with `checkin`. If the process dies, the worker comes back by itself. Prefer
-  `with-worker`, which returns the worker in any case.
+  This process has to check it in with `checkin`. If the process dies, the pool checks the worker in. Prefer
+  `with-worker`, which checks the worker in however its body ends.
 
   Blocks until a worker is free, at most for :timeout.
 
   Throws a magnetar.TimeoutException when time runs out and there is no :else. Throws an ExceptionInfo of
-  :magnetar/pool-full if too many borrowers wait. The ExceptionInfo is :magnetar/worker-failed if a worker was
+  :magnetar/pool-full if too many calls wait. The ExceptionInfo is :magnetar/worker-failed if a worker was
   started for this call and failed to start. Else throws as `magnetar.gen-server/call`. Throws an
-  IllegalArgumentException outside of processes, where the pool would not learn of the end of the borrower.
+  IllegalArgumentException outside of processes, where the pool would not learn of the end of the caller.
 
-  Cancellation: cancelled or interrupted, it throws, and no worker stays lent.
+  Cancellation: cancelled or interrupted, it throws, and no worker stays checked out.
 
   Options:
     :timeout  how long to wait at most, a duration; 5000 ms
@@ -164,14 +171,29 @@
   ([pool options]
    (arguments/options "checkout" [:timeout :else] options)
    (LocalProcess/require "checkout")
-   (borrow `checkout pool options identity)))
+   (check-out `checkout pool options identity)))
+
+(defn- not-checked-out [pool worker answer]
+  (arguments/misuse :magnetar/not-checked-out
+                    (str "Worker " worker
+                         (if (= :by-another answer)
+                           (str " is checked out from the pool " (arguments/show pool) " by another process. Only that process can check it in.")
+                           (str " is not checked out from the pool " (arguments/show pool) ". Check a worker in once, and to its own pool.")))
+                    {:pool pool :worker worker}))
 
 (defn checkin
-  "Returns a worker to its pool, and returns :ok.
+  "Checks in a worker that this process has checked out, and returns :ok.
 
-  Blocks until the pool has taken it.
+  Check a worker in even if it has died. The pool keeps a record of the checkout until then, or until this
+  process ends.
 
-  Throws an IllegalArgumentException if the worker is not lent to this process.
+  Blocks until the pool has taken the worker, without a time-out: it is a call of the pool's process, which
+  may be starting another worker.
+
+  Throws an IllegalArgumentException of :magnetar/not-checked-out if this process has not checked the worker
+  out. Throws an ExceptionInfo of :magnetar/call-failed if the pool is dead.
+
+  Cancellation: it is masked, so that the worker is checked in also while this process is being cancelled.
 
   Example:
 
@@ -180,39 +202,36 @@
   (when-not (instance? Pid worker)
     (arguments/misuse :magnetar/not-a-pid (str "`checkin` wants the worker that `checkout` returned; this is " (arguments/show worker) ".")
                       {:worker worker}))
-  (let [answer (ask pool [:checkin worker])]
+  (let [answer (scope/shield (ask pool [:checkin worker]))]
     (when-not (= :ok answer)
-      (arguments/misuse :magnetar/not-lent
-                        (str "The pool " (arguments/show pool) " has not lent " worker " to this process"
-                             (if (= :lent answer) ", but to another one: who borrows gives back." ", or has got it back already."))
-                        {:pool pool :worker worker}))
+      (not-checked-out pool worker answer))
     :ok))
 
-(defn- give-back
-  "Gives the worker back if it lives, also when this process is being cancelled."
+(defn- checkin-at-end
+  "Checks the worker in without an answer, also while this process is being cancelled."
   [pool worker]
   (scope/shield (gs/cast pool [:checkin worker (actor/self)])))
 
 (defn with-worker*
-  "Calls f with a borrowed worker; see `with-worker`."
+  "Calls f with a worker that is checked out for the call; see `with-worker`."
   [pool options f]
   (arguments/options "with-worker" [:timeout :else] options)
   (proc-lib/in-process
-    #(borrow `with-worker pool options
-             (fn [worker]
-               (try
-                 (f worker)
-                 (finally (give-back pool worker)))))))
+    #(check-out `with-worker pool options
+                (fn [worker]
+                  (try
+                    (f worker)
+                    (finally (checkin-at-end pool worker)))))))
 
 (defmacro with-worker
-  "Evaluates body with `worker` bound to the pid of a borrowed worker.
+  "Checks a worker out, and evaluates body with `worker` bound to its pid.
 
-  The worker is returned to the pool however body ends. A thread that is not a process becomes one for the
+  The worker is checked in however body ends. A thread that is not a process becomes one for the
   time of the body. Options may follow the pool.
 
   Returns the value of body, or that of :else if no worker came in time. The body is not evaluated then.
 
-  Blocks and throws as `checkout`.
+  Blocks and throws as `checkout`, except that it also works outside of processes.
 
   Options:
     :timeout  how long to wait for a worker at most, a duration; 5000 ms
@@ -228,14 +247,15 @@
 ;; ---- look
 
 (defn status
-  "Returns how many workers and borrowers a pool has.
+  "Returns how many workers a pool has, and how many calls wait for one.
 
-  The result is a map {:size :overflow :workers :free :lent :waiting}.
+  The result is a map {:size :overflow :workers :free :checked-out :waiting}. Its :size and :overflow are the
+  options of the pool, the rest are counts.
 
   Blocks until the pool has answered.
 
   Example:
 
-    (pool/status :db) ;=> {:size 10 :overflow 0 :workers 10 :free 9 :lent 1 :waiting 0}"
+    (pool/status :db) ;=> {:size 10 :overflow 0 :workers 10 :free 9 :checked-out 1 :waiting 0}"
   [pool]
   (ask pool [:status]))

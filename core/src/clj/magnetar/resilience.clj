@@ -422,8 +422,8 @@
 (defn bulkhead
   "Returns a policy that lets a limited number of calls run at once.
 
-  Other calls wait, in the order in which they came. Where each call needs one of a few things with a state,
-  such as a connection, prefer `magnetar.pool`.
+  Other calls wait, in the order in which they came. Where each call needs a process of its own that owns a
+  resource, such as a socket, prefer `magnetar.pool`.
 
   Throws an ExceptionInfo of :magnetar/bulkhead-full for a call that has waited for its :timeout.
 

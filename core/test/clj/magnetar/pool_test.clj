@@ -1,5 +1,5 @@
 (ns magnetar.pool-test
-  "Pools: borrowing, waiting, deaths."
+  "Pools: checkouts, waiting, deaths."
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing use-fixtures]]
@@ -10,6 +10,7 @@
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [eventually refusal value-of with-failures with-hook]]
+   [magnetar.sys :as sys]
    [magnetar.test :as test :refer [with-virtual-clock]])
   (:import
    (clojure.lang ExceptionInfo)))
@@ -31,7 +32,7 @@
     (if (= :ok how) pid outcome)))
 
 (defn- counts [p]
-  ((juxt :workers :free :lent :waiting) (pool/status p)))
+  ((juxt :workers :free :checked-out :waiting) (pool/status p)))
 
 (defn- reason-of [failure]
   (:magnetar/reason (ex-data (:error failure))))
@@ -41,21 +42,21 @@
     (f)
     (catch ExceptionInfo e (or (:magnetar/reason (ex-data e)) e))))
 
-(defn- borrower
-  "A process that borrows and holds until it is told :give, and tells this one what it got."
+(defn- client
+  "A process that checks a worker out and keeps it until it is told :check-in. It tells this process what it got."
   [p]
   (let [me (self)]
     (actor/spawn #(let [w (pool/checkout p {:timeout :infinity})]
                     (! me [:got (self) w])
-                    (receive :give (pool/checkin p w))
-                    (! me [:gave (self)])))))
+                    (receive :check-in (pool/checkin p w))
+                    (! me [:checked-in (self)])))))
 
 (defn- got [pid]
   (receive [:got pid w] w (after 20000 :late)))
 
-;; ---- borrowing
+;; ---- checkouts
 
-(deftest ^{:spec ["C117"]} a-worker-is-lent-to-one-at-a-time
+(deftest ^{:spec ["C117"]} a-worker-is-checked-out-by-one-process-at-a-time
   (let [p (start {:size 2})
         a (pool/checkout p)
         b (pool/checkout p)]
@@ -65,7 +66,7 @@
     (is (= :ok (pool/checkin p a)))
     (is (= a (pool/checkout p)))))
 
-(deftest with-worker-gives-back-however-its-body-ends
+(deftest with-worker-checks-in-however-its-body-ends
   (let [p (start {})]
     (is (= [:w :hello] (pool/with-worker [w p] (gs/call w :hello))))
     (is (= :boom (reason #(pool/with-worker [_ p] (throw (ex-info "x" {:magnetar/reason :boom}))))))
@@ -74,15 +75,25 @@
                                            (pool/with-worker [_ p] (scope/sleep 60000)))))))
     (is (eventually (= [1 1 0 0] (counts p))))))
 
+(deftest a-process-whose-work-is-cancelled-checks-its-worker-in
+  (let [p (start {})
+        work (fn []
+               (let [w (pool/checkout p)]
+                 (try
+                   (scope/sleep 60000)
+                   (finally (pool/checkin p w)))))]
+    (is (= :magnetar/deadline (reason #(scope/with-scope [_ {:deadline 20}] (work)))))
+    (is (= [1 1 0 0] (counts p)))))
+
 (deftest outside-of-processes-with-worker-is-right-and-checkout-is-refused
   (let [p (start {})]
     (is (= [:w 1] (value-of (future (pool/with-worker [w p] (gs/call w 1))))))
     (is (thrown-with-msg? Exception #"checkout" @(future (try (pool/checkout p) (catch Exception e (throw e))))))
     (is (eventually (= [1 1 0 0] (counts p))))))
 
-(deftest ^{:spec ["C117"]} what-is-lent-comes-back-when-the-borrower-dies
+(deftest ^{:spec ["C117"]} a-worker-is-checked-in-when-the-process-that-has-it-dies
   (let [p (start {})
-        pid (borrower p)
+        pid (client p)
         w (got pid)]
     (actor/exit pid :kill)
     (is (= w (pool/checkout p)))))
@@ -91,22 +102,22 @@
   (let [p (start {})
         w (pool/checkout p)
         pids (doall (for [n (range 3)]
-                      (let [pid (borrower p)]
+                      (let [pid (client p)]
                         (is (eventually (= (inc (long n)) (:waiting (pool/status p)))))
                         pid)))]
     (pool/checkin p w)
     (doseq [pid pids]
       (is (= w (got pid)))
-      (! pid :give)
-      (receive [:gave pid] nil))
+      (! pid :check-in)
+      (receive [:checked-in pid] nil))
     (is (= [1 1 0 0] (counts p)))))
 
 (deftest ^{:spec ["C118"]} one-who-waits-and-dies-is-passed-over
   (let [p (start {})
         w (pool/checkout p)
-        dying (borrower p)
+        dying (client p)
         _ (is (eventually (= 1 (:waiting (pool/status p)))))
-        other (borrower p)]
+        other (client p)]
     (is (eventually (= 2 (:waiting (pool/status p)))))
     (actor/exit dying :kill)
     (is (eventually (= 1 (:waiting (pool/status p)))))
@@ -116,10 +127,10 @@
 (deftest ^{:spec ["C118"]} too-many-who-wait-are-refused-at-once
   (let [p (start {:max-waiting 1 :name ::full})
         _ (pool/checkout p)
-        waiter (borrower p)]
+        waiter (client p)]
     (is (eventually (= 1 (:waiting (pool/status p)))))
     (is (= :magnetar/pool-full (reason #(pool/checkout p))))
-    (is (thrown-with-msg? ExceptionInfo #"The pool :magnetar.pool-test/full lends nothing: all workers are lent, and 1 wait already\."
+    (is (thrown-with-msg? ExceptionInfo #"The pool :magnetar.pool-test/full has no free worker, and 1 call already waits \(`:max-waiting`\)\. Try again later, or raise `:size`\."
                           (pool/checkout ::full)))
     (actor/exit waiter :kill)))
 
@@ -131,6 +142,43 @@
     (is (eventually (= [1 0 1 0] (counts p))))
     (pool/checkin p w)
     (is (= [1 1 0 0] (counts p)))))
+
+;; ---- workers that die while they are checked out
+
+(defn- dead-worker
+  "A worker that this process has checked out of the pool, and that has died. The pool knows it."
+  [p]
+  (let [w (pool/checkout p)]
+    (actor/exit w :kill)
+    (is (eventually (= 0 (:workers (pool/status p)))))
+    w))
+
+(defn- records [p]
+  (count (:checkouts (sys/get-state p))))
+
+(deftest ^{:spec ["C117"]} a-dead-worker-is-checked-in-once-by-the-process-that-had-it
+  (let [p (start {})
+        w (dead-worker p)]
+    (is (= [0 0 0 0] (counts p)))
+    (is (= :magnetar/not-checked-out (value-of (future (:magnetar/reason (refusal #(pool/checkin p w)))))))
+    (is (= :ok (pool/checkin p w)))
+    (is (= :magnetar/not-checked-out (:magnetar/reason (refusal #(pool/checkin p w)))))
+    (is (= [0 0 0 0] (counts p)))))
+
+(deftest a-check-in-does-not-hide-the-error-of-the-call-that-its-worker-died-of
+  (let [p (start {:worker [gs/start-link (assoc worker :handle-call (fn [_ _ s] [:stop :broken s])) :w]})
+        w (pool/checkout p)]
+    (is (= :magnetar/call-failed (reason #(try (gs/call w :x) (finally (pool/checkin p w))))))))
+
+(deftest a-pool-forgets-a-dead-worker-when-it-is-checked-in-or-its-process-dies
+  (let [p (start {})]
+    (pool/checkin p (dead-worker p))
+    (is (= 0 (records p)))
+    (test/await-down (actor/spawn #(dead-worker p)))
+    (is (eventually (= 0 (records p))))
+    (pool/with-worker [w p] (actor/exit w :kill))
+    (is (eventually (= 0 (records p))))
+    (is (= [:w 1] (pool/with-worker [w p] (gs/call w 1))))))
 
 ;; ---- workers
 
@@ -147,7 +195,7 @@
 (deftest one-who-waits-gets-the-replacement
   (let [p (start {})
         w (pool/checkout p)
-        pid (borrower p)]
+        pid (client p)]
     (is (eventually (= 1 (:waiting (pool/status p)))))
     (actor/exit w :kill)
     (is (not= w (got pid)))))
@@ -182,7 +230,7 @@
     (pool/checkin p a)
     (is (= [1 1 0 0] (counts p)))))
 
-(deftest the-order-decides-which-is-lent
+(deftest the-order-decides-which-is-checked-out
   (doseq [[order expected] [[:lifo 1] [:fifo 0]]]
     (let [p (start {:size 2 :order order})
           ws [(pool/checkout p) (pool/checkout p)]]
@@ -232,10 +280,10 @@
   (is (thrown-with-msg? IllegalArgumentException #":overflow is a whole number from 0 up; this is -1" (start {:overflow -1})))
   (is (thrown-with-msg? IllegalArgumentException #":order is :lifo or :fifo; this is :random" (start {:order :random})))
   (let [p (start {})
-        pid (borrower p)
+        pid (client p)
         w (got pid)]
-    (is (thrown-with-msg? IllegalArgumentException #"has not lent .* to this process, but to another one" (pool/checkin p w)))
-    (is (thrown-with-msg? IllegalArgumentException #"has not lent .* or has got it back already" (pool/checkin p (self))))
+    (is (thrown-with-msg? IllegalArgumentException #"^Worker .* is checked out from the pool .* by another process\. Only that process can check it in\.$" (pool/checkin p w)))
+    (is (thrown-with-msg? IllegalArgumentException #"^Worker .* is not checked out from the pool " (pool/checkin p (self))))
     (is (thrown-with-msg? IllegalArgumentException #"`checkin` wants the worker" (pool/checkin p :w)))
     (is (= [1 0 1 0] (counts p)))))
 

@@ -35,8 +35,8 @@
 (defn- start-pool []
   (pool/start {:size 1 :worker #(gs/start-link {:init (fn [_] [:ok nil])} nil)}))
 
-(defn- lent-pool
-  "A pool whose only worker is lent to this process."
+(defn- busy-pool
+  "A pool whose only worker is checked out by this process."
   []
   (let [[_ pool] (start-pool)]
     (pool/checkout pool)
@@ -65,8 +65,8 @@
    `sys/get-status [silent sys/get-status]
    `sys/suspend [silent sys/suspend]
    `sys/statistics [silent #(sys/statistics %1 :get %2)]
-   `pool/checkout [lent-pool pool/checkout]
-   `pool/with-worker [lent-pool #(pool/with-worker [_ %1 %2] :lent)]})
+   `pool/checkout [busy-pool pool/checkout]
+   `pool/with-worker [busy-pool #(pool/with-worker [_ %1 %2] :worker)]})
 
 (def ^:private ends
   "By name: what waits for an end, and cannot go on with another value instead."
@@ -184,7 +184,7 @@
 
 (def ^:private without-timeout
   "By operation: the server that it asks and a call of it, and what the call returns."
-  {`pool/status [#(with-idle-pool pool/status) {:size 1 :overflow 0 :workers 1 :free 1 :lent 0 :waiting 0}]
+  {`pool/status [#(with-idle-pool pool/status) {:size 1 :overflow 0 :workers 1 :free 1 :checked-out 0 :waiting 0}]
    `pool/checkin [returning-a-worker :ok]
    `resilience/call [#(with-breaker (fn [b] (resilience/call (resilience/circuit-breaker b) identity 1))) 1]
    `resilience/circuit-breaker [#(with-breaker (fn [b] (:state @(resilience/circuit-breaker b)))) :closed]
