@@ -12,7 +12,7 @@
   stop    stop
   also    run-agents-on-fibers, for the agents of Clojure
 
-  An agent is a server that needs no behaviour. It is supervised like one: {:id :settings :start
+  An agent is a server that needs no callback module. It is supervised like one: {:id :settings :start
   [agent/start-link load {:name :settings}]}.
 
   It differs from an agent of Clojure (`clojure.core/agent`, which this namespace does not hide). The caller

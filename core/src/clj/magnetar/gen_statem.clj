@@ -113,9 +113,9 @@
 
   Erlang: gen_statem:start_link/3,4."
   {:erlang "gen_statem:start_link/4"}
-  ([behaviour argument] (start-link behaviour argument nil))
-  ([behaviour argument options]
-   (start-with "start-link" behaviour argument options {:link true})))
+  ([callback-module argument] (start-link callback-module argument nil))
+  ([callback-module argument options]
+   (start-with "start-link" callback-module argument options {:link true})))
 
 (defn start
   "Starts a state machine without a link and waits until its init has returned.
@@ -128,9 +128,9 @@
 
   Erlang: gen_statem:start/3,4."
   {:erlang "gen_statem:start/4"}
-  ([behaviour argument] (start behaviour argument nil))
-  ([behaviour argument options]
-   (proc-lib/in-process #(start-with "start" behaviour argument options {}))))
+  ([callback-module argument] (start callback-module argument nil))
+  ([callback-module argument options]
+   (proc-lib/in-process #(start-with "start" callback-module argument options {}))))
 
 (defn start-monitor
   "Starts a state machine without a link, and monitors it.
@@ -143,9 +143,9 @@
 
   Erlang: gen_statem:start_monitor/3,4."
   {:erlang "gen_statem:start_monitor/4"}
-  ([behaviour argument] (start-monitor behaviour argument nil))
-  ([behaviour argument options]
-   (host/monitored (start-with "start-monitor" behaviour argument options {:keep-monitor true}))))
+  ([callback-module argument] (start-monitor callback-module argument nil))
+  ([callback-module argument options]
+   (host/monitored (start-with "start-monitor" callback-module argument options {:keep-monitor true}))))
 
 (defn enter-loop
   "Makes this process, started by `proc-lib`, a machine with the state and data.
@@ -163,14 +163,14 @@
 
   Erlang: gen_statem:enter_loop/4,5,6."
   {:erlang "gen_statem:enter_loop/4"}
-  ([behaviour state data] (enter-loop behaviour state data nil))
-  ([behaviour state data options]
+  ([callback-module state data] (enter-loop callback-module state data nil))
+  ([callback-module state data options]
    (arguments/options "enter-loop" [:name :debug :actions] options)
    (debug/check-debug (:debug options))
    (names/check-name (:name options))
    (LocalProcess/require "enter-loop")
    (names/check-own (:name options))
-   (loop/enter-loop (behaviour/behaviour behaviour) state data options (proc-lib/parent))))
+   (loop/enter-loop (behaviour/behaviour callback-module) state data options (proc-lib/parent))))
 
 ;; ---- ask
 
