@@ -88,7 +88,7 @@
   (let [me (self)]
     (task/start (fn [] (continue ! me :of-a-task)))
     (is (= :of-a-task (message)))
-    (sup/scope-link (fn [s] (scope/fork s #(scope/sleep 100000)) (continue ! me :of-a-scope)))
+    (sup/start-scope-link (fn [s] (scope/fork s #(scope/sleep 100000)) (continue ! me :of-a-scope)))
     (is (= :of-a-scope (message)))
     (is (= [] @reports))))
 
