@@ -306,7 +306,7 @@
   the reason :noproc.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
     :else     what to return when time runs out
 
   Example:

@@ -115,7 +115,7 @@
   Throws as `magnetar.gen-server/stop`.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
 
   Example:
 
@@ -146,7 +146,7 @@
   Throws as `magnetar.gen-server/call`.
 
   Options:
-    :timeout  how long to wait at most, a duration; 5000 ms
+    :timeout  how long to wait at most, a duration. Default 5000 ms
     :else     what to return when time runs out
 
   Example:

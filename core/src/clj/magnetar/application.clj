@@ -154,7 +154,7 @@
 (defn start
   "Starts an application, given by name or by its spec.
 
-  The type is :permanent, :transient or :temporary, which is the default. The tree starts in a process of its
+  The type is :permanent, :transient or :temporary. Default :temporary. The tree starts in a process of its
   own, without context values and bindings of the caller.
 
   Returns :ok, or one of these values:
@@ -403,9 +403,9 @@
   Blocks until the program ends.
 
   Options:
-    :stop-timeout  how long all applications together may take to stop, a duration; 30000 ms
-    :exit          a function of the status, called at the end; System/exit. With `identity`, run returns the
-                   status
+    :stop-timeout  how long all applications together may take to stop, a duration. Default 30000 ms
+    :exit          a function of the status, called at the end. Default System/exit. With `identity`, run
+                   returns the status
 
   Example:
 
@@ -426,7 +426,7 @@
                  :exit exit})))
 
 (defn shutdown
-  "Tells the program in `run` to stop and to end with the status, by default 0.
+  "Tells the program in `run` to stop and to end with the status. Default 0.
 
   While the program is stopping already, the status of the last call counts. So a `terminate` that could not
   write its result can say so.

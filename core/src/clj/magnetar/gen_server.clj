@@ -96,13 +96,13 @@
   Options:
     :name       a keyword or symbol, [:global name], or [:via registry name]. A registry is a namespace or map
                 with register-name, unregister-name and whereis-name
-    :timeout    how long init may take, a duration; :infinity
+    :timeout    how long init may take, a duration. Default :infinity
     :debug      a list of :trace, :statistics, :log or [:log n], see `magnetar.sys`
     :hosting    :threaded or :activated. Default :threaded. An :activated server is passivated while idle: it
                 has no thread, and keeps its state and timeouts
     :spawn-opt  options of `magnetar.actor/spawn-opt`, except :monitor and :name
-    :shed       {:target duration :interval duration}, 20 and 200 ms where left out: refuses calls that have
-                waited for too long
+    :shed       {:target duration :interval duration}: refuses calls that have waited for too long. Without
+                :shed no call is refused. In the map, :target is by default 20 ms and :interval 200 ms
 
   A server with :shed is overloaded once the shortest wait in its mailbox was above :target for an :interval.
   Calls that have waited for twice the :target then throw :magnetar/overloaded in their callers. A call whose
@@ -200,7 +200,7 @@
   Cancellation: cancelled or interrupted, it throws; the server may handle the request all the same.
 
   Options:
-    :timeout  how long to wait at most, a duration; 5000 ms
+    :timeout  how long to wait at most, a duration. Default 5000 ms
     :else     what to return when time runs out
 
   Example:
@@ -273,7 +273,7 @@
   waited for again.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
     :else     what to return when time runs out; {:timeout 0 :else x} polls
 
   Example:
@@ -335,7 +335,7 @@
   Blocks until all have answered, at most for :timeout.
 
   Options:
-    :timeout  how long to wait for each answer at most, a duration; :infinity
+    :timeout  how long to wait for each answer at most, a duration. Default :infinity
 
   Example:
 
@@ -403,7 +403,7 @@
   an ExceptionInfo if there is no such server (:noproc), or if it ends for another reason.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
 
   Example:
 

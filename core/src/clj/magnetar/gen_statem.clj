@@ -185,7 +185,7 @@
   Throws as `magnetar.gen-server/call`.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
     :else     what to return when time runs out
 
   Example:
@@ -272,7 +272,7 @@
   Throws as `magnetar.gen-server/stop`.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
 
   Example:
 
@@ -293,8 +293,8 @@
   It starts as any other callback module. The declaration is a map:
 
   :initial                           the first state
-  :data                              the first data, or a function of the argument of the start; by default
-                                     the argument
+  :data                              the first data, or a function of the argument of the start. Default: the
+                                     argument
   :states                            a map from states, any values, to maps with the keys below
   :on                                fallback transitions, used if the current state has none for the event
                                      whose :when holds

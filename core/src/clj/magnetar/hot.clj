@@ -104,8 +104,9 @@
   go on.
 
   Options:
-    :extra    what code-change is given; nil
-    :timeout  how long each server may take to be suspended, and to change its state, a duration; 5000 ms
+    :extra    what code-change is given. Default nil
+    :timeout  how long each server may take to be suspended, and to change its state, a duration. Default
+              5000 ms
 
   Example:
 
@@ -192,8 +193,8 @@
     :tree             upgrades this tree, see `upgrade`; without it the files are only loaded
     :extra, :timeout  as in `upgrade`
     :report           a function that is called after each loading with {:event :code-loaded ..} and what
-                      `load` or `upgrade` returned, or with {:event :code-not-loaded :message ..}. By default
-                      these reports go where the reports of servers go, see `magnetar.report`
+                      `load` or `upgrade` returned, or with {:event :code-not-loaded :message ..}. Default:
+                      the reports go where those of servers go, see `magnetar.report`
 
   Example:
 
