@@ -18,7 +18,7 @@
 (def ^:private of-state [:on :enter :after :postpone :final :label])
 (def ^:private of-transition [:to :when :do :reply :actions :label])
 
-;; ---- flaws
+;; ---- errors in a declaration
 
 (defn- flaw [at what value known]
   (let [meant (suggest/near value known)]
