@@ -306,7 +306,7 @@
   the reason :noproc.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
     :else     what to return when time runs out
 
   Example:
@@ -325,9 +325,9 @@
        :else (throw (start/exited pid (.reason ended)))))))
 
 (defn continue
-  "Drops the stack of this process and goes on with (f & args); never returns.
+  "Drops the stack of this process and calls (f & args) at once; never returns.
 
-  The pid, mailbox, links and dictionary stay the same. Given a var, the process goes on with the var's value
+  It does not wait for a message; the function's own `receive` does. The pid, mailbox, links and dictionary stay the same. Given a var, the process goes on with the var's value
   at that time, so a process that loops this way takes new code. `finally` blocks and scopes around the call
   are left first.
 
@@ -338,7 +338,7 @@
 
   See also `magnetar.hot`.
 
-  Erlang: a call in tail position to another module, or hibernate/3."
+  Erlang: a call in tail position to another module. hibernate/3 waits for a message before it calls."
   {:erlang "erlang:hibernate/3"}
   [f & args]
   (arguments/function "continue" f "(continue #'serve state)")

@@ -12,7 +12,7 @@
   stop    stop
   also    run-agents-on-fibers, for the agents of Clojure
 
-  An agent is a server that needs no behaviour. It is supervised like one: {:id :settings :start
+  An agent is a server that needs no callback module. It is supervised like one: {:id :settings :start
   [agent/start-link load {:name :settings}]}.
 
   It differs from an agent of Clojure (`clojure.core/agent`, which this namespace does not hide). The caller
@@ -115,7 +115,7 @@
   Throws as `magnetar.gen-server/stop`.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
 
   Example:
 
@@ -146,7 +146,7 @@
   Throws as `magnetar.gen-server/call`.
 
   Options:
-    :timeout  how long to wait at most, a duration; 5000 ms
+    :timeout  how long to wait at most, a duration. Default 5000 ms
     :else     what to return when time runs out
 
   Example:

@@ -18,18 +18,22 @@
                           starts a process linked to it and returns [:ok pid], [:ok pid state], the pid or
                           [:error why]. Without :start the application is a name that others depend on, with
                           its :env
-  :applications           names of applications that have to run before
-  :optional-applications  names of applications that have to run before if they are loaded
+  :applications           names of applications that must have started before this one starts
+  :optional-applications  names of applications that must have started before this one starts, if they are
+                          loaded
   :included-applications  specs that are loaded with this one; its own tree starts what is in them
   :env                    a map of what can be configured, with its defaults
-  :prep-stop              a function of the state that the start returned, called before the tree is stopped.
-                          It returns the state that :stop gets
+  :prep-stop              a function of the state, called before the tree is stopped. It returns the state for
+                          :stop. The state is that of [:ok pid state], otherwise nil
   :stop                   a function of the state, called once the tree has ended
   :description :vsn       for humans
 
   An application has one of three types. When the tree of a :permanent one ends, for any reason, all the other
   applications are stopped as well. The end of a :transient one does so unless its reason is :normal. The end
-  of a :temporary one is only logged. The names follow Erlang's module application."
+  of a :temporary one is only reported. After such a stop, `run` ends the JVM with status 1. Elsewhere the JVM
+  goes on, and a hook of the kind :end (`magnetar.report/add-hook`) replaces the stop of the others.
+
+  The names follow Erlang's module application; `put-env` is set_env."
   (:refer-clojure :exclude [load])
   (:require
    [magnetar.actor :as actor]
@@ -72,7 +76,7 @@
 
   Throws an IllegalArgumentException if the spec is wrong. Its `ex-data` has :magnetar/reason, which is
   :magnetar/bad-application-spec or the reason of the supervisor spec below it. Other keys are :path (where
-  the flaw is, as [:start :children 1 :restart]), :value, :why and :meant.
+  the error is, as [:start :children 1 :restart]), :value, :why and :meant.
 
   Example:
 
@@ -150,7 +154,7 @@
 (defn start
   "Starts an application, given by name or by its spec.
 
-  The type is :permanent, :transient or :temporary, which is the default. The tree starts in a process of its
+  The type is :permanent, :transient or :temporary. Default :temporary. The tree starts in a process of its
   own, without context values and bindings of the caller.
 
   Returns :ok, or one of these values:
@@ -238,8 +242,8 @@
 
   Returns [:ok names], the applications that it has started, in their order. If one does not start, those that
   this call has started are stopped again: [:error [name why]]. If one is not loaded, or the dependencies form
-  a cycle: [:error [:application-spec flaw]]. The flaw is a map with :why, :path (where it is), :value, :meant
-  and :message, which names the cycle.
+  a cycle: [:error [:application-spec error]]. The error is a map with :why, :path (where it is), :value,
+  :meant and :message, which names the cycle.
 
   Blocks until all trees have started.
 
@@ -399,9 +403,9 @@
   Blocks until the program ends.
 
   Options:
-    :stop-timeout  how long all applications together may take to stop, a duration; 30000 ms
-    :exit          a function of the status, called at the end; System/exit. With `identity`, run returns the
-                   status
+    :stop-timeout  how long all applications together may take to stop, a duration. Default 30000 ms
+    :exit          a function of the status, called at the end. Default System/exit. With `identity`, run
+                   returns the status
 
   Example:
 
@@ -422,7 +426,7 @@
                  :exit exit})))
 
 (defn shutdown
-  "Tells the program in `run` to stop and to end with the status, by default 0.
+  "Tells the program in `run` to stop and to end with the status. Default 0.
 
   While the program is stopping already, the status of the last call counts. So a `terminate` that could not
   write its result can say so.

@@ -21,7 +21,7 @@
               arithmetic such as (- len 4) or (if (= flag 1) 32 0), with the operators of clojure.core + - *
               quot rem mod min max inc dec bit-and bit-or bit-xor bit-shift-left bit-shift-right = < > <= >=.
               Without a size, :binary and :bits take all the rest, as the last segment.
-    :unit n   what the size counts: n bits; 8 for :binary, else 1
+    :unit n   what the size counts: n bits. Default 8 for :binary, else 1
     modifiers :unsigned :signed, :big :little :native; the first of each is the default
 
   A segment alone, outside a vector, is one with nothing behind the name or constant: [0x89 \"PNG\" [len 32]].

@@ -59,9 +59,9 @@
 
   Options:
     :size      how many values the channel holds, from 1 up
-    :buffer    what happens when it is full: :fixed (a put waits, the default), :dropping (the newest value is
-               dropped) or :sliding (the oldest is dropped). Two kinds take no :size: :unbounded, and
-               :promise, whose first value is for every taker.
+    :buffer    what happens when it is full: :fixed (a put waits), :dropping (the newest value is dropped) or
+               :sliding (the oldest is dropped). Two kinds take no :size: :unbounded, and :promise, whose
+               first value is for every taker. Default :fixed
     :xform     a transducer that values pass on their way into the buffer
     :on-error  a function of what :xform throws; its value, unless nil, is put instead
 
@@ -157,7 +157,7 @@
   put.
 
   Options:
-    :timeout   how long to wait at most, a duration; :infinity by default
+    :timeout   how long to wait at most, a duration. Default :infinity
     :deadline  until when to wait at most, an Instant
     :else      what to return when time runs out
 
@@ -205,7 +205,7 @@
   taken.
 
   Options:
-    :timeout   how long to wait at most, a duration; :infinity by default
+    :timeout   how long to wait at most, a duration. Default :infinity
     :deadline  until when to wait at most, an Instant
     :else      what to return when time runs out; {:timeout 0 :else x} polls
 
@@ -279,7 +279,7 @@
 
   Options:
     :priority  true to choose the first one in `clauses` that is ready
-    :timeout   how long to wait at most, a duration; :infinity by default
+    :timeout   how long to wait at most, a duration. Default :infinity
     :deadline  until when to wait at most, an Instant
     :else      the value to return when time runs out
 

@@ -221,8 +221,8 @@
   Cancellation: cancelled, it cancels its fibers and throws.
 
   Options:
-    :parallelism  calls at a time; 64 for each core
-    :chunk        elements that one fiber takes, one after the other; 1
+    :parallelism  calls at a time. Default 64 for each core
+    :chunk        elements that one fiber takes, one after the other. Default 1
     :bindings     :none: calls see the root values of dynamic vars
     :lazy         true: a lazy seq, which works only when it is read, a window of :parallelism chunks at a
                   time. Its calls see the bindings and context values of the caller of pmap. After a failure

@@ -20,10 +20,10 @@
   stop      stop
   callback  return
 
-  A handler is a behaviour: a map of functions, a var that holds one, or the symbol of a namespace whose vars
-  are the callbacks. It may be [behaviour id], so that one behaviour can be there several times. A handler is
-  known by the symbol of the namespace or var, by the :name of the map, or by [that id]. init and handle-event
-  are required; handle-call, handle-info, terminate, code-change and format-status are optional.
+  A handler is a callback module: a map of functions, a var that holds one, or the symbol of a namespace,
+  whose vars are the callbacks. It may be [callback-module id], so that one module can be there several times.
+  A handler is known by the symbol of the namespace or var, by the :name of the map, or by [that id]. init and
+  handle-event are required; handle-call, handle-info, terminate, code-change and format-status are optional.
 
     (init argument)             [:ok s]; any other value is what add-handler returns, and there is no handler
     (handle-event event s)      [:ok s], :remove-handler, [:swap-handler argument s new-handler its-argument]
@@ -38,9 +38,9 @@
                                   [:error x] after a wrong return
     (code-change old s extra)   [:ok s]
 
-  After a state may stand :hibernate. A handler that fails is removed and reported; the manager and the other
-  handlers go on. Handlers run in the manager, one after the other, the one added last first. A slow handler
-  delays all the others.
+  After a state :hibernate is accepted; it has no effect. A handler that fails is removed and reported; the
+  manager and the other handlers go on. Handlers run in the manager, one after the other, the one added last
+  first. A slow handler delays all the others.
 
   If one process needs the events, send them to it. If any process may subscribe, `magnetar.pg` or a channel
   with `mult` is simpler. The names follow Erlang's module gen_event."
@@ -127,7 +127,7 @@
 (defn add-handler
   "Adds a handler to a manager and returns the outcome of its init.
 
-  Several handlers of one behaviour need ids.
+  Several handlers of one callback module need ids.
 
   Returns :ok, any other value that init returned, or [:EXIT reason] if init failed.
 
@@ -289,7 +289,7 @@
   Throws as `magnetar.gen-server/call`.
 
   Options:
-    :timeout  how long to wait at most, a duration; 5000 ms
+    :timeout  how long to wait at most, a duration. Default 5000 ms
     :else     what to return when time runs out
 
   Example:
@@ -344,7 +344,7 @@
   Throws as `magnetar.gen-server/stop`.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
 
   Example:
 

@@ -15,21 +15,25 @@
   stop      stop
   callback  return
 
-  A behaviour is a map of functions, a var that holds one, or the symbol of a namespace whose vars are the
-  callbacks. init is required. A call or a cast without its callback ends the server with the reason [:undef
-  ..], as in Erlang. The callbacks handle-info, handle-continue, terminate, code-change and format-status are
-  optional. If a callback's var is redefined, the next message is handled by the new definition.
+  A callback module is a map of functions, a var that holds one, or the symbol of a namespace, whose vars are
+  the callbacks. init is required. A call or a cast without its callback ends the server with the reason
+  [:undef ..], as in Erlang. The callbacks handle-info, handle-continue, terminate, code-change and
+  format-status are optional. If a callback's var is redefined, the next message is handled by the new
+  definition.
 
     (init argument)                    [:ok s], [:stop why], [:error why] or :ignore
     (handle-call request from s)       [:reply v s], [:noreply s], [:stop why s], [:stop why v s]
     (handle-cast request s)            [:noreply s], [:stop why s]
     (handle-info message s)            as handle-cast; for all other messages, and :timeout
     (handle-continue x s)              as handle-cast; right after a callback that returned [:continue x]
-    (terminate reason s)               at the end, except after an exit signal that is not trapped
+    (terminate reason s)               at the end; after an exit signal only if the server traps exits, which
+                                       init turns on with (actor/flag :trap-exit true)
     (code-change old s extra)          [:ok s]
-    (format-status status)             a map with :state :message :reason :log, as reports and sys may show it
+    (format-status status)             the map status, with :state and :message replaced by what reports and
+                                       sys may show; it also has :reason and :log
 
-  After the state in :ok, :reply and :noreply a callback may add a timeout, :hibernate or [:continue x].
+  After the state in :ok, :reply and :noreply a callback may add a timeout, [:continue x], or :hibernate,
+  which has no effect.
 
   A state that needs no process needs no server: a function, an atom or a lock is simpler. The names follow
   Erlang's module gen_server."
@@ -92,13 +96,13 @@
   Options:
     :name       a keyword or symbol, [:global name], or [:via registry name]. A registry is a namespace or map
                 with register-name, unregister-name and whereis-name
-    :timeout    how long init may take, a duration; :infinity
+    :timeout    how long init may take, a duration. Default :infinity
     :debug      a list of :trace, :statistics, :log or [:log n], see `magnetar.sys`
-    :hosting    :threaded (the default) or :activated. An :activated server has no thread while it waits for a
-                message
+    :hosting    :threaded or :activated. Default :threaded. An :activated server is passivated while idle: it
+                has no thread, and keeps its state and timeouts
     :spawn-opt  options of `magnetar.actor/spawn-opt`, except :monitor and :name
-    :shed       {:target duration :interval duration}, 20 and 200 ms where left out: refuses calls that have
-                waited for too long
+    :shed       {:target duration :interval duration}: refuses calls that have waited for too long. Without
+                :shed no call is refused. In the map, :target is by default 20 ms and :interval 200 ms
 
   A server with :shed is overloaded once the shortest wait in its mailbox was above :target for an :interval.
   Calls that have waited for twice the :target then throw :magnetar/overloaded in their callers. A call whose
@@ -113,9 +117,9 @@
 
   Erlang: gen_server:start_link/3,4."
   {:erlang "gen_server:start_link/4"}
-  ([behaviour argument] (start-link behaviour argument nil))
-  ([behaviour argument options]
-   (start-with "start-link" behaviour argument options {:link true})))
+  ([callback-module argument] (start-link callback-module argument nil))
+  ([callback-module argument options]
+   (start-with "start-link" callback-module argument options {:link true})))
 
 (defn start
   "Starts a server without a link and waits until its init has returned.
@@ -128,9 +132,9 @@
 
   Erlang: gen_server:start/3,4."
   {:erlang "gen_server:start/4"}
-  ([behaviour argument] (start behaviour argument nil))
-  ([behaviour argument options]
-   (proc-lib/in-process #(start-with "start" behaviour argument options {}))))
+  ([callback-module argument] (start callback-module argument nil))
+  ([callback-module argument options]
+   (proc-lib/in-process #(start-with "start" callback-module argument options {}))))
 
 (defn start-monitor
   "Starts a server without a link, and monitors it.
@@ -143,9 +147,9 @@
 
   Erlang: gen_server:start_monitor/3,4."
   {:erlang "gen_server:start_monitor/4"}
-  ([behaviour argument] (start-monitor behaviour argument nil))
-  ([behaviour argument options]
-   (host/monitored (start-with "start-monitor" behaviour argument options {:keep-monitor true}))))
+  ([callback-module argument] (start-monitor callback-module argument nil))
+  ([callback-module argument options]
+   (host/monitored (start-with "start-monitor" callback-module argument options {:keep-monitor true}))))
 
 (defn enter-loop
   "Makes this process, which `proc-lib` has started, a server with the state.
@@ -155,7 +159,7 @@
   Options:
     :name    a name that this process has; reports show it
     :debug   as in `start-link`
-    :action  what may stand after the state of an init
+    :action  an action, as in [:ok state action] of init
 
   Example:
 
@@ -163,14 +167,14 @@
 
   Erlang: gen_server:enter_loop/3,4,5."
   {:erlang "gen_server:enter_loop/3"}
-  ([behaviour state] (enter-loop behaviour state nil))
-  ([behaviour state options]
+  ([callback-module state] (enter-loop callback-module state nil))
+  ([callback-module state options]
    (arguments/options "enter-loop" [:name :debug :action] options)
    (debug/check-debug (:debug options))
    (names/check-name (:name options))
    (LocalProcess/require "enter-loop")
    (names/check-own (:name options))
-   (server/enter (behaviour/behaviour behaviour) state options (proc-lib/parent))))
+   (server/enter (behaviour/behaviour callback-module) state options (proc-lib/parent))))
 
 ;; ---- ask
 
@@ -196,7 +200,7 @@
   Cancellation: cancelled or interrupted, it throws; the server may handle the request all the same.
 
   Options:
-    :timeout  how long to wait at most, a duration; 5000 ms
+    :timeout  how long to wait at most, a duration. Default 5000 ms
     :else     what to return when time runs out
 
   Example:
@@ -269,7 +273,7 @@
   waited for again.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
     :else     what to return when time runs out; {:timeout 0 :else x} polls
 
   Example:
@@ -331,7 +335,7 @@
   Blocks until all have answered, at most for :timeout.
 
   Options:
-    :timeout  how long to wait for each answer at most, a duration; :infinity
+    :timeout  how long to wait for each answer at most, a duration. Default :infinity
 
   Example:
 
@@ -399,7 +403,7 @@
   an ExceptionInfo if there is no such server (:noproc), or if it ends for another reason.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
 
   Example:
 

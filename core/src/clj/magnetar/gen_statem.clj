@@ -1,7 +1,7 @@
 (ns magnetar.gen-statem
-  "State machines: servers whose behaviour depends on a state.
+  "State machines: servers whose handling of an event depends on a state.
 
-  They may postpone events, and have timeouts of their own.
+  They may postpone events, and have time-outs of their own.
 
     (ns my.switch)
     (def callback-mode :state-functions)
@@ -22,8 +22,8 @@
   callback  return
   data      machine mermaid
 
-  A behaviour is a map of functions, a var that holds one, or the symbol of a namespace whose vars are the
-  callbacks. init and callback-mode are required; terminate, code-change and format-status are optional.
+  A callback module is a map of functions, a var that holds one, or the symbol of a namespace, whose vars are
+  the callbacks. init and callback-mode are required; terminate, code-change and format-status are optional.
   callback-mode is :state-functions or :handle-event-function, or a vector of one of these and :state-enter.
   State functions are vars named like the states; in a map they are the functions under :states.
 
@@ -31,14 +31,16 @@
                                                [:error why] or :ignore
     (the-state type content data)              in the mode :state-functions
     (handle-event type content state data)     in the mode :handle-event-function, where a state is any value
-    (terminate reason state data)              at the end, except after an exit signal that is not trapped
+    (terminate reason state data)              at the end; after an exit signal only if the machine traps
+                                               exits, which init turns on with (actor/flag :trap-exit true)
     (code-change old state data extra)         [:ok state data]
-    (format-status status)                     a map with :state :data :message :reason :log :queue
-                                               :postponed, as reports and sys may show it
+    (format-status status)                     the map status, with :state and :data replaced by what reports
+                                               and sys may show; it also has :message :reason :log :queue
+                                               :postponed
 
   The type of an event is :cast, [:call from], :info (any other message), :internal, :timeout, :state-timeout
-  or [:timeout name]. With :state-enter it is also :enter, when a state is entered; its content is the old
-  state. State callbacks return
+  or [:timeout name]. With :state-enter it is also :enter, when a state is entered; its content is the
+  previous state, at the start the first state. State callbacks return
 
     [:next-state s d]  [:keep-state d]  :keep-state-and-data
                                         actions may follow: [:keep-state-and-data actions]
@@ -49,15 +51,19 @@
   An action, or a list of them:
 
     [:reply from value]             answers a call
-    :postpone                       the event is retried when the state has changed
-    [:next-event type content]      an event before all others
-    [:state-timeout ms content]     an event :state-timeout, unless the state changes before
-    [:timeout ms content], or ms    an event :timeout, unless any event comes before
-    [[:timeout name] ms content]    an event [:timeout name]
-    :hibernate, [:change-callback-module m], [:push-callback-module m], :pop-callback-module
+    :postpone                       keeps the event until the state changes
+    [:next-event type content]      inserts an event before all others
+    [:state-timeout ms content]     starts a time-out, which a change of state stops
+    [:timeout ms content], or ms    starts a time-out, which any other event stops
+    [[:timeout name] ms content]    starts a named time-out, which a change of state does not stop. Starting
+                                    it again replaces it
+    [:change-callback-module m], [:push-callback-module m], :pop-callback-module
+                                    as in OTP
+    :hibernate                      is accepted and has no effect; see the option :hosting
 
-  :cancel instead of ms, without content, stops a timeout; :update changes its content. States are compared by
-  `=`. When the state changes, the new one is entered, and postponed events are retried.
+  ms is a duration. :cancel instead of it, without content, stops a time-out; :update changes its content.
+  States are compared by `=`. When the state changes, the new one is entered, and postponed events are
+  retried. :repeat-state does not count as a change.
 
   Without states `magnetar.gen-server` is simpler. The names follow Erlang's module gen_statem."
   (:refer-clojure :exclude [cast])
@@ -90,7 +96,7 @@
 (defn start-link
   "Starts a state machine, linked to this process, and waits for its init.
 
-  The first state is entered after this function has returned.
+  Does not wait for the :enter event of the first state.
 
   Returns what `magnetar.gen-server/start-link` returns, [:ok pid] if all is well.
 
@@ -98,8 +104,8 @@
 
   Options:
     :name, :timeout, :debug, :spawn-opt  as in `magnetar.gen-server/start-link`
-    :hosting                             :threaded (the default) or :activated. An :activated machine has no
-                                         thread while it waits, also for a timeout
+    :hosting                             :threaded or :activated. Default :threaded. An :activated machine is
+                                         passivated while idle: it has no thread, and keeps its time-outs
 
   Example:
 
@@ -107,9 +113,9 @@
 
   Erlang: gen_statem:start_link/3,4."
   {:erlang "gen_statem:start_link/4"}
-  ([behaviour argument] (start-link behaviour argument nil))
-  ([behaviour argument options]
-   (start-with "start-link" behaviour argument options {:link true})))
+  ([callback-module argument] (start-link callback-module argument nil))
+  ([callback-module argument options]
+   (start-with "start-link" callback-module argument options {:link true})))
 
 (defn start
   "Starts a state machine without a link and waits until its init has returned.
@@ -122,9 +128,9 @@
 
   Erlang: gen_statem:start/3,4."
   {:erlang "gen_statem:start/4"}
-  ([behaviour argument] (start behaviour argument nil))
-  ([behaviour argument options]
-   (proc-lib/in-process #(start-with "start" behaviour argument options {}))))
+  ([callback-module argument] (start callback-module argument nil))
+  ([callback-module argument options]
+   (proc-lib/in-process #(start-with "start" callback-module argument options {}))))
 
 (defn start-monitor
   "Starts a state machine without a link, and monitors it.
@@ -137,9 +143,9 @@
 
   Erlang: gen_statem:start_monitor/3,4."
   {:erlang "gen_statem:start_monitor/4"}
-  ([behaviour argument] (start-monitor behaviour argument nil))
-  ([behaviour argument options]
-   (host/monitored (start-with "start-monitor" behaviour argument options {:keep-monitor true}))))
+  ([callback-module argument] (start-monitor callback-module argument nil))
+  ([callback-module argument options]
+   (host/monitored (start-with "start-monitor" callback-module argument options {:keep-monitor true}))))
 
 (defn enter-loop
   "Makes this process, started by `proc-lib`, a machine with the state and data.
@@ -149,7 +155,7 @@
   Options:
     :name     a name that this process has; reports show it
     :debug    as in `magnetar.gen-server/start-link`
-    :actions  what may stand after the data of an init
+    :actions  actions, as in [:ok state data actions] of init
 
   Example:
 
@@ -157,14 +163,14 @@
 
   Erlang: gen_statem:enter_loop/4,5,6."
   {:erlang "gen_statem:enter_loop/4"}
-  ([behaviour state data] (enter-loop behaviour state data nil))
-  ([behaviour state data options]
+  ([callback-module state data] (enter-loop callback-module state data nil))
+  ([callback-module state data options]
    (arguments/options "enter-loop" [:name :debug :actions] options)
    (debug/check-debug (:debug options))
    (names/check-name (:name options))
    (LocalProcess/require "enter-loop")
    (names/check-own (:name options))
-   (loop/enter-loop (behaviour/behaviour behaviour) state data options (proc-lib/parent))))
+   (loop/enter-loop (behaviour/behaviour callback-module) state data options (proc-lib/parent))))
 
 ;; ---- ask
 
@@ -179,7 +185,7 @@
   Throws as `magnetar.gen-server/call`.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
     :else     what to return when time runs out
 
   Example:
@@ -266,7 +272,7 @@
   Throws as `magnetar.gen-server/stop`.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
 
   Example:
 
@@ -282,20 +288,20 @@
 ;; ---- data
 
 (defn machine
-  "Returns the behaviour of a state machine that is declared as data.
+  "Returns the callback module of a state machine that is declared as data.
 
-  It starts as any other behaviour. The declaration is a map:
+  It starts as any other callback module. The declaration is a map:
 
   :initial                           the first state
-  :data                              the first data, or a function of the argument of the start; by default
-                                     the argument
+  :data                              the first data, or a function of the argument of the start. Default: the
+                                     argument
   :states                            a map from states, any values, to maps with the keys below
-  :on                                transitions of all states, where the state has none for the event, or
-                                     none whose condition holds
+  :on                                fallback transitions, used if the current state has none for the event
+                                     whose :when holds
   :unexpected                        a callback as handle-event, for an event without a transition. By default
                                      a call is answered [:error [:unexpected-event content :in state]], and
                                      other events are reported
-  :name, :terminate, :format-status  as in every behaviour
+  :name, :terminate, :format-status  as in every callback module
 
   A state is a map:
 

@@ -8,7 +8,7 @@
 
     (hot/upgrade :app 'my.counter)
 
-  A server whose behaviour is a namespace or a var handles the next message with the callbacks that are
+  A server whose callback module is a namespace or a var handles the next message with the callbacks that are
   current by then. A process that loops takes new code when it goes on with (continue #'serve state). A map of
   functions, and a function that is held as a value, stay the old code.
 
@@ -84,7 +84,7 @@
   tree is a supervisor or a server, or a collection of them; see `load` for sources. An upgrade has these
   steps:
 
-    1. Its supervisors and pools, and the servers whose behaviours are loaded, are suspended.
+    1. Its supervisors and pools, and the servers whose callback modules are loaded, are suspended.
     2. The sources are loaded.
     3. (code-change old-version state extra) of the new code is called in each of these servers.
     4. All go on.
@@ -104,8 +104,9 @@
   go on.
 
   Options:
-    :extra    what code-change is given; nil
-    :timeout  how long each server may take to be suspended, and to change its state, a duration; 5000 ms
+    :extra    what code-change is given. Default nil
+    :timeout  how long each server may take to be suspended, and to change its state, a duration. Default
+              5000 ms
 
   Example:
 
@@ -192,8 +193,8 @@
     :tree             upgrades this tree, see `upgrade`; without it the files are only loaded
     :extra, :timeout  as in `upgrade`
     :report           a function that is called after each loading with {:event :code-loaded ..} and what
-                      `load` or `upgrade` returned, or with {:event :code-not-loaded :message ..}. By default
-                      these reports go where the reports of servers go, see `magnetar.report`
+                      `load` or `upgrade` returned, or with {:event :code-not-loaded :message ..}. Default:
+                      the reports go where those of servers go, see `magnetar.report`
 
   Example:
 

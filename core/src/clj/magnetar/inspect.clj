@@ -283,9 +283,9 @@
   Throws an IllegalArgumentException for a :limit that is not a duration above 0.
 
   Options:
-    :limit   how long a fiber may hold its carrier, a duration; 100 ms
-    :report  a function of {:site :thread :carrier :held-ms :stack}, called on the watchdog's thread. The
-             default hands a failure with that stack to the hooks of failures (`magnetar.report`).
+    :limit   how long a fiber may hold its carrier, a duration. Default 100 ms
+    :report  a function of {:site :thread :carrier :held-ms :stack}, called on the watchdog's thread. Default:
+             hands a failure with that stack to the hooks of failures (`magnetar.report`)
 
   Example:
 

@@ -10,13 +10,13 @@
 (set! *warn-on-reflection* true)
 
 (defn shedding
-  "Deprecated, and refused: start the behaviour itself with {:shed {..}}, as in (gs/start-link 'my.search nil {:shed {:target 20}})."
+  "Deprecated, and refused: start the callback module itself with {:shed {..}}, as in (gs/start-link 'my.search nil {:shed {:target 20}})."
   {:deprecated "0.2"}
   ([behaviour] (shedding behaviour nil))
   ([behaviour options]
    (arguments/misuse :magnetar/moved
-                     (str "`overload/shedding` is an option of the server now: start the behaviour itself, as in "
-                          "(gs/start-link behaviour argument {:shed " (arguments/show (or options {})) "}), and call it by `gs/call`.")
+                     (str "`overload/shedding` is an option of the server now: start the callback module itself, as in "
+                          "(gs/start-link callback-module argument {:shed " (arguments/show (or options {})) "}), and call it by `gs/call`.")
                      {:behaviour behaviour :options options})))
 
 (defn call

@@ -296,7 +296,7 @@
   Blocks until the process is ready or dead, at most for :timeout.
 
   Options:
-    :timeout    how long the start may take, a duration; :infinity
+    :timeout    how long the start may take, a duration. Default :infinity
     :spawn-opt  options of `magnetar.actor/spawn-opt`, except :monitor
 
   Example:
@@ -372,7 +372,7 @@
   :calling-self if it is this process. If it ends for another reason than the given one, :reason is that one.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
 
   Example:
 

@@ -108,10 +108,10 @@
   "Returns a back-off whose pauses grow with each failure, with a random share.
 
   Options:
-    :initial  the pause after the first failure, a duration; 100 ms
-    :factor   how many times as long each further pause is; 2
-    :max      the longest pause, a duration; 60000 ms
-    :jitter   by which share each pause may be longer or shorter, from 0 to 1; 0.5
+    :initial  the pause after the first failure, a duration. Default 100 ms
+    :factor   how many times as long each further pause is. Default 2
+    :max      the longest pause, a duration. Default 60000 ms
+    :jitter   by which share each pause may be longer or shorter, from 0 to 1. Default 0.5
 
   Example:
 
@@ -198,11 +198,12 @@
   as its cause. It does so at once if the next attempt would begin after the deadline of the scope.
 
   Options:
-    :max-attempts  how many attempts, the first one included; 3
-    :backoff       a function of the number of the failed attempt, which returns a duration; `(exponential)`
-    :retry-on      which errors are failures: a class, a predicate or several; Exception
-    :retry-if      which values are failures, a predicate; by default no value. When attempts run out, the
-                   last value is returned
+    :max-attempts  how many attempts, the first one included. Default 3
+    :backoff       a function of the number of the failed attempt, which returns a duration. Default
+                   `(exponential)`
+    :retry-on      which errors are failures: a class, a predicate or several. Default Exception
+    :retry-if      which values are failures, a predicate. When attempts run out, the last value is returned.
+                   Default: no value is a failure
     :on-retry      a function that is called before each pause with {:attempt n :error e :pause ms}, or with
                    :value
 
@@ -304,13 +305,13 @@
   back.
 
   Options:
-    :failure-threshold  how many failures in a row open it; 5. [failures calls] means that many among the last
-                        calls
-    :success-threshold  how many trials have to succeed; 1
-    :delay              how long it stays open, a duration; 30000 ms
-    :fail-on            which errors are failures: a class, a predicate or several; Exception. Other errors,
-                        such as a StackOverflowError, count as a success, also in a trial. Throwable includes
-                        them
+    :failure-threshold  how many failures in a row open it. Default 5. [failures calls] means that many among
+                        the last calls
+    :success-threshold  how many trials have to succeed. Default 1
+    :delay              how long it stays open, a duration. Default 30000 ms
+    :fail-on            which errors are failures: a class, a predicate or several. Default Exception. Other
+                        errors, such as a StackOverflowError, count as a success, also in a trial. Throwable
+                        includes them
     :on-state-change    a function of the state before and after, called by the fiber that changed it
 
   Example:
@@ -395,11 +396,11 @@
 
   Options:
     :rate     how many calls; required
-    :per      in which time, a duration; 1000 ms
-    :burst    how many calls may begin at once after a quiet time; 1. With 1 calls are evenly spaced, as far
-              as timers of a millisecond allow
-    :timeout  how long a call waits at most, a duration; :infinity. With 0 each call that would have to wait
-              is refused
+    :per      in which time, a duration. Default 1000 ms
+    :burst    how many calls may begin at once after a quiet time. Default 1. With 1 calls are evenly spaced,
+              as far as timers of a millisecond allow
+    :timeout  how long a call waits at most, a duration. Default :infinity. With 0 each call that would have
+              to wait is refused
 
   Example:
 
@@ -429,8 +430,8 @@
 
   Options:
     :max      how many calls; required
-    :timeout  how long a call waits at most, a duration; :infinity. With 0 each call that would have to wait
-              is refused
+    :timeout  how long a call waits at most, a duration. Default :infinity. With 0 each call that would have
+              to wait is refused
 
   Example:
 
@@ -484,7 +485,7 @@
 
   Options:
     :after      how long to wait before the next call, a duration; required
-    :max-calls  how many calls, the first one included; 2
+    :max-calls  how many calls, the first one included. Default 2
 
   Example:
 
@@ -512,7 +513,7 @@
   Options:
     :rate, :per, :burst  as in `rate-limiter`
     :scope               a scope that owns the fiber behind the channel, as a daemon
-    :size                the size of the channel's buffer; 0
+    :size                the size of the channel's buffer. Default 0
 
   Example:
 

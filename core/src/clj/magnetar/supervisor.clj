@@ -3,42 +3,44 @@
 
     (sup/start-link {:strategy :one-for-one
                      :children [{:id :counter :start [gs/start-link 'my.counter 0 {:name :counter}]}
-                                {:id :cache :start [actor/spawn-link* serve {}] :restart :transient}]}
+                                {:id :web :start [actor/spawn-link* serve 8080] :restart :transient}]}
                     {:name :app}) ;=> [:ok pid]
 
   start     start-link
-  as child  scope-link pipeline-link
+  as child  start-scope-link start-pipeline-link
   children  start-child terminate-child restart-child delete-child
   look      which-children which-child count-children get-childspec history
   specs     child-spec check-childspecs
 
   A spec is a map:
 
-  :strategy         :one-for-one (the default), :one-for-all, :rest-for-one, :simple-one-for-one or :dynamic.
-                    Under :simple-one-for-one one template makes all children. Under :dynamic each child has a
-                    spec of its own, and no id
+  :strategy         :one-for-one, :one-for-all, :rest-for-one, :simple-one-for-one or :dynamic. Under
+                    :simple-one-for-one one template makes all children. Under :dynamic each child has a spec
+                    of its own, and no id. Default :one-for-one
   :intensity        how many restarts within :period are allowed; one more, and the supervisor stops all
-                    children and ends with :shutdown. 1, as in OTP; 3 for :dynamic, as in Elixir
-  :period           a duration above 0; 5000 ms
-  :auto-shutdown    :never (the default), :any-significant, :all-significant; not under :simple-one-for-one
-                    and :dynamic
+                    children and ends with :shutdown. Default 1, as in OTP; 3 for :dynamic, as in Elixir
+  :period           a duration above 0. Default 5000 ms
+  :auto-shutdown    :never, :any-significant or :all-significant; not under :simple-one-for-one and :dynamic.
+                    Default :never
   :children         child specs, started in this order and stopped in the reverse one
-  :max-children     the most children of a :dynamic supervisor
-  :extra-arguments  arguments put before the own arguments of each start of a :dynamic supervisor
-  :history          how many deaths are remembered, 50
+  :max-children     the most children of a :dynamic supervisor. Default :infinity
+  :extra-arguments  arguments that a :dynamic supervisor puts before those of each child's :start, as Elixir's
+                    :extra_arguments
+  :history          how many deaths are remembered. Default 50
 
   A child spec is a map, the symbol of a namespace, or [symbol argument], see `child-spec`:
 
   :id           any value but nil
-  :start        [f & args], or f without arguments. It is called in the supervisor, starts a process linked to
-                it, and returns [:ok pid], [:ok pid info], the pid, :ignore or [:error why]. Such functions
-                are `gs/start-link`, `sup/start-link`, `actor/spawn-link*`, `proc-lib/start-link`,
-                `sup/scope-link` and `sup/pipeline-link`
-  :restart      :permanent (the default), :transient (after an abnormal end only), :temporary (never)
-  :shutdown     how long the child may take to end after the exit signal :shutdown, before it is killed: 5000
-                ms for a worker, :infinity for a supervisor; or :brutal-kill
-  :type         :worker (the default) or :supervisor
-  :significant  true if its end counts for :auto-shutdown
+  :start        [f & args], or a function that takes no arguments. It is called in the supervisor, starts a
+                process linked to it, and returns [:ok pid], [:ok pid info], the pid, :ignore or [:error why].
+                Such functions are `gs/start-link`, `sup/start-link`, `actor/spawn-link*` (the function behind
+                the macro `spawn-link`), `proc-lib/start-link`, `sup/start-scope-link` and
+                `sup/start-pipeline-link`
+  :restart      :permanent, :transient (after an abnormal end only) or :temporary (never). Default :permanent
+  :shutdown     how long the child may take to end after the exit signal :shutdown, before it is killed: a
+                duration, :infinity or :brutal-kill. Default 5000 ms for a worker, :infinity for a supervisor
+  :type         :worker or :supervisor. Default :worker
+  :significant  true if its end counts for :auto-shutdown. Default false
 
   A start runs in the context of the supervisor, never in the bindings of its caller. Other keys are refused,
   and so is a start whose process is not linked to the supervisor. The names follow Erlang's module
@@ -69,9 +71,9 @@
 
   Throws an IllegalArgumentException if the spec is wrong, also one that the function returned. Its `ex-data`
   has :magnetar/reason, which is :magnetar/bad-supervisor-spec or :magnetar/bad-child-spec. Other keys are
-  :path (where the flaw is, as [:children 1 :restart]), :value, :why and :meant. If the caller is a
-  supervisor, its child does not start instead, for [:start-spec flaw], [:supervisor-data flaw] or
-  [:bad-start-spec flaw].
+  :path (where the error is, as [:children 1 :restart]), :value, :why and :meant. If a supervisor calls this
+  to start a child, nothing is thrown. The child does not start, and the reason is [:start-spec error],
+  [:supervisor-data error] or [:bad-start-spec error].
 
   Options:
     :name  as in `magnetar.gen-server/start-link`
@@ -100,8 +102,8 @@
   vector may stand wherever a child spec may stand.
 
   If the namespace has a function `child-spec`, the spec is what that returns for the argument. Else the start
-  is its `start-link` with the argument, or a gen-server with its callbacks. The id is the symbol then, or the
-  :name in the options of a registry, supervisor or pool.
+  is its `start-link` with the argument, or a gen-server with its callbacks. The :id is then the symbol. For a
+  registry, supervisor or pool with a :name it is that name.
 
   Throws an IllegalArgumentException if there is no such namespace, or it has neither `child-spec`,
   `start-link` nor the callbacks of a server.
@@ -130,7 +132,7 @@
   auto-shutdown is the :auto-shutdown of their future supervisor. Without it, :significant is not checked
   against it.
 
-  Returns :ok, or [:error flaw]. The flaw is a map with :why, :path (where it is), :value, :meant and
+  Returns :ok, or [:error error]. The error is a map with :why, :path (where it is), :value, :meant and
   :message.
 
   Example:
@@ -141,13 +143,13 @@
   {:erlang "supervisor:check_childspecs/2" :added "0.2"}
   ([childspecs] (check-childspecs childspecs :any-significant))
   ([childspecs auto-shutdown]
-   (if-some [flaw (specs/children childspecs auto-shutdown)]
-     [:error flaw]
+   (if-some [error (specs/children childspecs auto-shutdown)]
+     [:error error]
      :ok)))
 
 ;; ---- children that are no servers
 
-(defn scope-link
+(defn start-scope-link
   "Starts a linked process that opens a scope and calls (f scope & args) in it.
 
   It is the :start of a child that is a scope. The process ends when the scope does: normally, because a fork
@@ -157,29 +159,45 @@
 
   Example:
 
-    {:id :import :start [sup/scope-link (fn [s] (scope/fork s watch-folder) (scope/fork s upload))]}"
+    {:id :import :start [sup/start-scope-link (fn [s] (scope/fork s watch-folder) (scope/fork s upload))]}"
+  {:added "0.2"}
   [f & args]
-  (arguments/function "scope-link" f "(sup/scope-link (fn [s] (scope/fork s watch)))")
+  (arguments/function "start-scope-link" f "(sup/start-scope-link (fn [s] (scope/fork s watch)))")
   [:ok (proc-lib/spawn-link #(scope/with-scope [s] (apply f s args)))])
 
-(defn pipeline-link
+(defn start-pipeline-link
   "Starts a linked process that is a pipeline from one channel to another.
 
   It is like `magnetar.async/pipeline`, except that its workers end with it. n workers take values from `from`
   and pass each through the transducer xf. They put the results on `to`, in the order of the inputs.
 
   When `from` is closed and drained, it closes `to` and ends normally, so its child spec needs {:restart
-  :transient}. It ends when `to` is closed, too. If xf throws, the process fails, and the values that its
-  workers held are lost. A restarted pipeline goes on with the same channels.
+  :transient}. It also ends normally when `to` is closed. If xf throws, the process fails, and the values that
+  its workers held are lost. A restarted pipeline goes on with the same channels.
 
   Returns [:ok pid].
 
   Example:
 
-    {:id :parse :restart :transient :start [sup/pipeline-link 4 parsed (map parse) lines]}"
+    {:id :parse :restart :transient :start [sup/start-pipeline-link 4 parsed (map parse) lines]}"
+  {:added "0.2"}
   [n to xf from]
   (stages/check n to xf from)
   [:ok (proc-lib/spawn-link stages/run n to xf from)])
+
+(defn scope-link
+  "Deprecated: use `start-scope-link`, which does the same."
+  {:deprecated "0.2"}
+  [f & args]
+  (apply start-scope-link f args))
+
+(defn pipeline-link
+  "Deprecated: use `start-pipeline-link`, which does the same."
+  {:deprecated "0.2"}
+  [n to xf from]
+  (start-pipeline-link n to xf from))
+
+;; ---- children
 
 (defn start-child
   "Adds a child to a supervisor and starts it.

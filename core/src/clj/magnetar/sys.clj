@@ -9,7 +9,7 @@
 
   Each function takes a server as `magnetar.gen-server/call` does, and as its last argument options:
 
-    :timeout  how long to wait at most, a duration; 5000 ms
+    :timeout  how long to wait at most, a duration. Default 5000 ms
     :else     what to return when time runs out
 
   Each blocks until the server has answered, and throws as `call`: a magnetar.TimeoutException when time runs

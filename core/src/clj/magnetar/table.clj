@@ -57,9 +57,9 @@
 
   Options:
     :name    a keyword or symbol, which all operations then accept for the table
-    :access  :protected (the default): the owner writes, all processes read; :public: all write; :private:
-             only the owner reads
-    :key     the place of the key in a row: an index of a vector (0), or a key of a map, as :id
+    :access  :protected: the owner writes, all processes read; :public: all write; :private: only the owner
+             reads. Default :protected
+    :key     the place of the key in a row: an index of a vector, or a key of a map, as :id. Default 0
     :heir    [pid data]: that process owns the table when the owner has died, and gets [:ETS-TRANSFER table
              owner data]
 

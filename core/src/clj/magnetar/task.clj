@@ -180,7 +180,7 @@
   dies, a process that does not trap exits dies for the same reason.
 
   Options:
-    :timeout  how long to wait at most, a duration; 5000 ms
+    :timeout  how long to wait at most, a duration. Default 5000 ms
     :else     what to return when time runs out
 
   Example:
@@ -258,7 +258,7 @@
   :else.
 
   Options:
-    :timeout  how long to wait for all tasks together at most, a duration; 5000 ms
+    :timeout  how long to wait for all tasks together at most, a duration. Default 5000 ms
     :else     what to return when time runs out
 
   Example:
@@ -296,7 +296,7 @@
   has been awaited before.
 
   Options:
-    :timeout  how long to wait at most, a duration; 5000 ms
+    :timeout  how long to wait at most, a duration. Default 5000 ms
     :else     what to return when time runs out; {:timeout 0 :else nil} asks whether the task has ended
 
   Example:
@@ -353,7 +353,7 @@
   Blocks until the task is dead.
 
   Options:
-    :shutdown  how long the task may take to end, a duration; 5000 ms. :brutal-kill kills it at once
+    :shutdown  how long the task may take to end, a duration. Default 5000 ms. :brutal-kill kills it at once
 
   Example:
 
@@ -410,10 +410,10 @@
   Blocks until all tasks, or :limit of them, have ended, at most for :timeout.
 
   Options:
-    :timeout     how long to wait for all tasks together at most, a duration; 5000 ms
+    :timeout     how long to wait for all tasks together at most, a duration. Default 5000 ms
     :limit       return once so many tasks have ended
-    :on-timeout  what becomes of tasks that have not ended: :nothing (the default); :ignore lets them go on
-                 without this process; :kill-task kills them
+    :on-timeout  what becomes of tasks that have not ended: :nothing; :ignore lets them go on without this
+                 process; :kill-task kills them. Default :nothing
 
   Example:
 
@@ -459,13 +459,13 @@
   Throws as `await`, during the reduction, if the time of a task is over and :on-timeout is :exit.
 
   Options:
-    :max-concurrency    how many tasks run at a time; as many as there are processors
-    :ordered            true (the default): results in the order of coll, so results behind a slow one are
-                        kept. false: results as they come
-    :timeout            how long each task may take, a duration; 5000 ms. It is checked while the reduction
-                        waits
-    :on-timeout         :exit (the default) throws as `await`; :kill-task kills the task, whose result is
-                        [:exit :timeout]
+    :max-concurrency    how many tasks run at a time. Default: as many as there are processors
+    :ordered            true: results in the order of coll, so results behind a slow one are kept. false:
+                        results as they come. Default true
+    :timeout            how long each task may take, a duration. Default 5000 ms. It is checked while the
+                        reduction waits
+    :on-timeout         :exit throws as `await`; :kill-task kills the task, whose result is [:exit :timeout].
+                        Default :exit
     :zip-input-on-exit  true: a task that died gives [:exit [x reason]] instead of [:exit reason]
 
   Example:

@@ -83,7 +83,7 @@
     (is (= "`magnetar.application/start`: invalid restart type at [:start :children 0 :restart]: :permenant; expected one of :permanent, :transient, :temporary. Is :permanent meant?"
            (:message flaw)))))
 
-(deftest a-flaw-that-the-start-of-an-application-meets-is-the-error-of-the-start
+(deftest an-error-in-a-spec-that-the-start-of-an-application-finds-is-the-error-of-the-start
   (let [[how [[kind flaw] [f]]] (application/start {:name :x :start [sup/start-link (fn [] {:childs []})]})]
     (is (= [:error :supervisor-data [:childs] 'magnetar.supervisor/start-link] [how kind (:path flaw) f]))
     (is (= [] (running)))))

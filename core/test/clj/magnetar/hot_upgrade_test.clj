@@ -170,7 +170,7 @@
   (let [ns (counter-namespace)
         app (tree (child ns ::a))
         e (error-of #(hot/upgrade app (apply code/write (code/folder) ns (butlast (butlast (code/counter ns 2))))))]
-    (is (= (str "The behaviour " ns " has no handle-cast, which a server needs; found: handle-call, init.") (ex-message e)))
+    (is (= (str "The callback module " ns " has no handle-cast, which a server needs; found: handle-call, init.") (ex-message e)))
     (is (= [1 5] (gs/call ::a :get)))
     (is (= 1 (hot/version ns)))))
 

@@ -1,5 +1,5 @@
 (ns magnetar.match-clauses-test
-  "The clauses of `receive` and `match`: their grammar, their flaws, what they become and what that costs."
+  "The clauses of `receive` and `match`: their grammar, their errors, what they become and what that costs."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
@@ -203,14 +203,14 @@
     "in the pattern {[x] 1} the set element or key x is no value: quote it, or bind it to a local first."])
 
 (defn- flaw-of
-  "[message data] of the flaw in the clauses, which stand at app.clj:7."
+  "[message data] of the error in the clauses, which stand at app.clj:7."
   [env & forms]
   (binding [*file* "app.clj"]
     (try (clauses/clauses env (with-meta '(receive) {:line 7}) forms)
          (catch IllegalArgumentException e
            [(ex-message e) (ex-data e)]))))
 
-(deftest each-flaw-is-a-sentence-with-its-place-and-remedy
+(deftest each-error-is-a-sentence-with-its-place-and-remedy
   (doseq [[forms sentence] (partition 2 flaws)]
     (is (= (str "receive at app.clj:7: " sentence) (first (apply flaw-of {} forms))))))
 
@@ -221,13 +221,13 @@
 (deftest a-receive-without-a-clause-would-wait-for-ever
   (is (str/starts-with? (first (flaw-of {})) "receive at app.clj:7: there is no clause, and it would wait for ever: write a pattern")))
 
-(deftest a-flaw-carries-data
+(deftest an-error-carries-data
   (is (= '{:magnetar/reason :magnetar/bad-clause, :macro "receive", :file "app.clj", :line 7, :clause [:a x]}
          (second (flaw-of {} '[:a x]))))
   (is (= '{:clause [:a String], :pattern String}
          (select-keys (second (flaw-of {} '[:a String] 1)) [:clause :pattern]))))
 
-(deftest a-flaw-is-the-message-that-the-compiler-shows
+(deftest an-error-is-the-message-that-the-compiler-shows
   (let [error (try (eval '(magnetar.match/match 1 [:a String])) (catch Exception e e))]
     (is (= :macro-syntax-check (:clojure.error/phase (ex-data error))))
     (is (str/includes? (ex-message (ex-cause error)) "the clause [:a String] has no body"))))

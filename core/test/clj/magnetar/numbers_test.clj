@@ -45,7 +45,7 @@
    ["circuit-breaker" :failure-threshold #(r/circuit-breaker {:failure-threshold %}) [0 -1 1.5 "1" [3 2]]]
    ["circuit-breaker" :success-threshold #(r/circuit-breaker {:success-threshold %}) [0 -1 1.5 "1"]]
    ["start-breaker-link" :success-threshold #(r/start-breaker-link {:success-threshold %}) [0 -1 1.5 "1"]]
-   ["pipeline-link" "number of workers" #(sup/pipeline-link % (channel/chan) (map inc) (channel/chan)) [0 -1 1.5 "1" nil]]
+   ["start-pipeline-link" "number of workers" #(sup/start-pipeline-link % (channel/chan) (map inc) (channel/chan)) [0 -1 1.5 "1" nil]]
    ["shutdown" "status" #(application/shutdown %) [-1 1.5 "1" nil 256]]])
 
 (def ^:private durations

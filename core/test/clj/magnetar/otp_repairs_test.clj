@@ -88,7 +88,7 @@
   (let [me (self)]
     (task/start (fn [] (continue ! me :of-a-task)))
     (is (= :of-a-task (message)))
-    (sup/scope-link (fn [s] (scope/fork s #(scope/sleep 100000)) (continue ! me :of-a-scope)))
+    (sup/start-scope-link (fn [s] (scope/fork s #(scope/sleep 100000)) (continue ! me :of-a-scope)))
     (is (= :of-a-scope (message)))
     (is (= [] @reports))))
 
@@ -250,7 +250,7 @@
       (ask pid)
       (let [[how what sentence] (end-of ref)]
         (is (= [:undef [:minimal word]] [how what]))
-        (is (str/includes? sentence (str "The behaviour :minimal has no " (name word))))
+        (is (str/includes? sentence (str "The callback module :minimal has no " (name word))))
         (is (str/includes? sentence shown)))
       (is (= [:crash] (map :event @reports)))
       (actor/flush))))
@@ -267,7 +267,7 @@
 
 (deftest a-callback-that-is-no-function-is-named-with-what-it-is
   (doseq [word [:init :handle-call :handle-cast]]
-    (is (re-find (re-pattern (str "^The " (name word) " of the behaviour \\(a map.*\\) is no function: it is 5\\.5\\."))
+    (is (re-find (re-pattern (str "^The " (name word) " of the callback module \\(a map.*\\) is no function: it is 5\\.5\\."))
                  (second (processes/misuse #(gs/start (assoc script word 5.5) 0))))))
   (is (str/includes? (second (processes/misuse #(gs/start (assoc script :init nil) 0))) "is no function: it is nil.")))
 

@@ -180,7 +180,7 @@
               "  caused by: no money\n"
               "  last message: cast [:close 2026]\n"
               "  process: #magnetar/pid \"PID :magnetar.reports-test/books\"\n"
-              "  behaviour: (a map of magnetar.reports-test)\n"
+              "  callback module: (a map of magnetar.reports-test)\n"
               "  started by: #magnetar/pid \"PID main\"\n"
               "  state: {:open true}")
          (masked (crash-text {:open true} #(ex-info "the books are wrong" {:year 2026} (Exception. "no money")))))))

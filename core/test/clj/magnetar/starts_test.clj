@@ -128,6 +128,8 @@
                                        :error #(sup/start-child (supervisor) {:id :b :start [(constantly [:error :no])]})]
      'magnetar.supervisor/restart-child [:ok-pid #(sup/restart-child (supervisor) :a), :ok-nil #(sup/restart-child (ignoring) :a)
                                          :error #(sup/restart-child (failing) :a)]
+     'magnetar.supervisor/start-scope-link [:ok-pid #(sup/start-scope-link (fn [_]))]
+     'magnetar.supervisor/start-pipeline-link [:ok-pid #(sup/start-pipeline-link 1 (channel/chan) (map inc) (channel/chan))]
      'magnetar.supervisor/scope-link [:ok-pid #(sup/scope-link (fn [_]))]
      'magnetar.supervisor/pipeline-link [:ok-pid #(sup/pipeline-link 1 (channel/chan) (map inc) (channel/chan))]
      'magnetar.task/start [:ok-pid #(task/start (fn []))]

@@ -43,7 +43,7 @@
   (let [up (a/chan 10)
         down (a/chan 10)
         work (fn [n] (a/>!! up n) (try (scope/sleep 1000000) (finally (scope/shield (a/>!! down n)))))
-        s (supervisor {:intensity 10 :children [{:id :scope :start [sup/scope-link (fn [sc x] (scope/fork sc work x) (scope/fork sc work x)) :x]}]})
+        s (supervisor {:intensity 10 :children [{:id :scope :start [sup/start-scope-link (fn [sc x] (scope/fork sc work x) (scope/fork sc work x)) :x]}]})
         pid (pid-of s)]
     (is (= [:x :x] [(taken up) (taken up)]))
     (actor/exit pid :boom)
@@ -56,14 +56,14 @@
 (deftest a-fork-that-fails-is-a-child-that-fails
   (let [tries (atom 0)
         broken (fn [sc] (scope/fork sc #(do (swap! tries inc) (throw (ex-info "broken" {})))))
-        s (supervisor {:intensity 2 :children [{:id :scope :start [sup/scope-link broken]}]})]
+        s (supervisor {:intensity 2 :children [{:id :scope :start [sup/start-scope-link broken]}]})]
     (is (= :shutdown (receive [:EXIT s why] why)))
     (is (= 3 @tries))))
 
 ;; ---- pipelines
 
 (defn- pipeline [more from to xf]
-  (supervisor (merge {:intensity 10 :children [{:id :p :restart :transient :start [sup/pipeline-link 3 to xf from]}]} more)))
+  (supervisor (merge {:intensity 10 :children [{:id :p :restart :transient :start [sup/start-pipeline-link 3 to xf from]}]} more)))
 
 (deftest a-pipeline-gives-what-that-of-async-gives
   (let [from (a/to-chan! (range 100))
@@ -108,9 +108,9 @@
     (gs/stop s)))
 
 (deftest what-is-no-pipeline-is-refused
-  (doseq [[f reason] [[#(sup/pipeline-link 0 (a/chan) (map inc) (a/chan)) :magnetar/bad-option]
-                      [#(sup/pipeline-link 1 (a/chan) 5 (a/chan)) :magnetar/not-a-function]
-                      [#(sup/scope-link 5) :magnetar/not-a-function]]]
+  (doseq [[f reason] [[#(sup/start-pipeline-link 0 (a/chan) (map inc) (a/chan)) :magnetar/bad-option]
+                      [#(sup/start-pipeline-link 1 (a/chan) 5 (a/chan)) :magnetar/not-a-function]
+                      [#(sup/start-scope-link 5) :magnetar/not-a-function]]]
     (is (= reason (first (processes/misuse f))))))
 
 ;; ---- values that are not a start

@@ -69,7 +69,7 @@
     (testing (pr-str spec)
       (is (= [:unknown-key at meant] ((juxt :why :path :meant) (flaw-of spec)))))))
 
-(deftest the-sentence-of-a-flaw-says-what-is-expected
+(deftest the-sentence-of-an-error-says-what-is-expected
   (is (= "`magnetar.supervisor/start-link`: unknown key at [:childs]: []; expected a key of :strategy, :intensity, :period, :auto-shutdown, :children, :max-children, :extra-arguments, :history. Is :children meant?"
          (:message (flaw-of {:childs []}))))
   (is (= "`magnetar.supervisor/start-link`: invalid restart type at [:children 0 :restart]: :always; expected one of :permanent, :transient, :temporary."
@@ -132,14 +132,14 @@
   (let [[how [_ [_ id [kind flaw]]]] (sup/start-link {:children [{:id :sub :start [sup/start-link {:childs []}]}]})]
     (is (= [:error :sub :supervisor-data [:childs]] [how id kind (:path flaw)]))))
 
-(deftest a-process-that-gives-a-wrong-spec-ends-for-the-flaw
+(deftest a-process-that-gives-a-wrong-spec-ends-for-the-error
   (with-failures [failures]
     (let [[pid ref] (actor/spawn-monitor #(sup/start-link {:childs []}))
           [kind flaw] (receive [:DOWN ref :process pid why] why)]
       (is (= [:supervisor-data [:childs]] [kind (:path flaw)]))
       (is (= [:magnetar/bad-supervisor-spec] (map #(:magnetar/reason (ex-data (:error %))) @failures))))))
 
-(deftest a-flaw-of-a-key-without-end-is-said-and-ends
+(deftest an-error-of-a-key-without-end-is-said-and-ends
   (let [{:keys [message path]} (flaw-of {(range) 1})]
     (is (str/starts-with? message "`magnetar.supervisor/start-link`: unknown key at [(0 1 2 "))
     (is (= ["(clojure.lang.Iterate)"] path))))
@@ -227,7 +227,7 @@
   (doseq [part parts]
     (is (str/includes? message part))))
 
-(deftest a-child-spec-that-throws-is-a-flaw-and-the-supervisor-lives-on
+(deftest a-child-spec-that-throws-is-an-error-and-the-supervisor-lives-on
   (make-ns 'magnetar.specs-test.throws {'child-spec (fn [_] (throw (ex-info "bad config" {})))})
   (try
     (let [child ['magnetar.specs-test.throws 1]
@@ -241,7 +241,7 @@
       (says (second (sup/check-childspecs [child])) :child-spec-failed "bad config"))
     (finally (remove-ns 'magnetar.specs-test.throws))))
 
-(deftest a-namespace-that-does-not-load-is-a-flaw-each-time-it-is-used
+(deftest a-namespace-that-does-not-load-is-an-error-each-time-it-is-used
   (with-broken
     (fn []
       (let [child 'magnetar.specs-broken
@@ -362,7 +362,7 @@
       (is (= [:ok {:id nil :pid pid :type :worker :restart :permanent}] (sup/which-child s pid)))
       (is (= [:error :not-found] (sup/which-child s (self)))))))
 
-(deftest a-value-without-end-is-a-flaw
+(deftest a-value-without-end-is-an-error
   (doseq [[why spec] {:invalid-strategy {:strategy (range)}
                       :invalid-period {:period (range)}
                       :invalid-id {:children [{:id (range) :start [list]}]}

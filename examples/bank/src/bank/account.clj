@@ -1,5 +1,5 @@
 (ns bank.account
-  "The behaviour of an account: a server that does the transfers from it, one at a time."
+  "The callback module of an account: a server that does the transfers from it, one at a time."
   (:require
    [bank.books :as books]))
 

@@ -102,7 +102,7 @@
     :unrepeatable    a repeated run differs, with the first event that differs
 
   Options:
-    :seed         the seed, a number; 0
+    :seed         the seed, a number. Default 0
     :strategy     :uniform, or :priorities with :depth and :length
     :max-steps    how many steps the run may take
     :patience-ms  how many real milliseconds a step may take
@@ -110,7 +110,7 @@
     :schedule     the schedule of an earlier run
     :faults       a set of :kill, :lose-message, :delay-signals, :early-timers, :late-timers; with
                   :fault-rate, :max-faults and :victims, a predicate on names of processes
-    :repeats      how often body is run again, to find out whether it is random by itself; 0
+    :repeats      how often body is run again, to find out whether it is random by itself. Default 0
 
   Example:
 
@@ -173,15 +173,15 @@
     :replay           a function that runs it again and prints the log
 
   Options:
-    :runs        how many runs; 1000
+    :runs        how many runs. Default 1000
     :seed        the first seed
-    :strategy    by default uniform choice and priorities in turn. :exhaustive tries all schedules of up to
-                 :preemptions (2) preemptions and faults; the result has {:exhausted true} if it has tried
-                 them all
-    :properties  :no-unhandled-exit (the default), :no-leaked-fiber, :every-call-answered, [:mailbox-bounded
-                 n], functions of a run that return what is wrong
+    :strategy    :exhaustive tries all schedules of up to :preemptions preemptions and faults, by default 2;
+                 the result has {:exhausted true} if it has tried them all. Default: uniform choice and
+                 priorities in turn
+    :properties  :no-unhandled-exit, :no-leaked-fiber, :every-call-answered, [:mailbox-bounded n], functions
+                 of a run that return what is wrong. Default [:no-unhandled-exit]
     :report      a function of the text, instead of clojure.test and printing
-    :repeats     how many runs are done twice; 5. 0 switches that off
+    :repeats     how many runs are done twice. Default 5. 0 switches that off
     :replay      {:seed s :schedule [..]} runs this schedule again and prints its log
     others       as in `simulate`
 
@@ -208,9 +208,9 @@
   Throws what `magnetar.supervisor/which-children` throws for what is not an address.
 
   Options:
-    :kills   how many exit signals are sent; 100
-    :pause   the time between two of them, a duration; 0 ms
-    :reason  their reason; :kill
+    :kills   how many exit signals are sent. Default 100
+    :pause   the time between two of them, a duration. Default 0 ms
+    :reason  their reason. Default :kill
 
   Example:
 
@@ -282,7 +282,7 @@
   Blocks until then, at most for :timeout.
 
   Options:
-    :timeout  how long to wait at most, a duration; 5000 ms
+    :timeout  how long to wait at most, a duration. Default 5000 ms
 
   Example:
 
@@ -306,7 +306,7 @@
   Blocks until then, at most for :timeout.
 
   Options:
-    :timeout  how long to wait at most, a duration; 5000 ms
+    :timeout  how long to wait at most, a duration. Default 5000 ms
 
   Example:
 
@@ -326,7 +326,7 @@
   Throws an IllegalStateException when time runs out. It says what the process waits for.
 
   Options:
-    :timeout  how long to wait at most, a duration; 5000 ms
+    :timeout  how long to wait at most, a duration. Default 5000 ms
 
   Example:
 

@@ -41,7 +41,7 @@
     outcome))
 
 (defn- start-failed
-  "Why the application does not start whose start threw this: a flaw of a spec is as if the start had returned it."
+  "Why the application does not start whose start threw this: an error in a spec is as if the start had returned it."
   [shown t]
   (let [reason (codec/reason t)]
     (if (specs/refused? t) [reason shown] [:bad-return [shown [:EXIT reason]]])))

@@ -81,7 +81,7 @@
    :meant (suggest/near wanted (keys specs))})
 
 (defn- wanted-by
-  "The applications that have to be started before this one; throws a flaw if one is not loaded, unless it is optional."
+  "The applications that must have started before this one starts. Throws if one is not loaded, unless it is optional."
   [specs from]
   (let [{:keys [applications optional-applications]} (specs from)
         optional? (set optional-applications)

@@ -36,7 +36,7 @@
     :else x))
 
 (defn- parts
-  "[behaviour id?]; nil if it is no handler."
+  "[callback-module id?]; nil if it is no handler."
   [x]
   (cond
     (behaviour? x) [x]

@@ -120,7 +120,7 @@
   (into #{} (keep :supervisor) handlers))
 
 (defn- without-links
-  "The handlers after a change. A process that supervises no handler any more is unlinked. A behaviour without a handler is not served any
+  "The handlers after a change. A process that supervises no handler any more is unlinked. A callback module without a handler is not served any
   more."
   [before handlers]
   (when-some [gone (seq (remove (supervisors handlers) (supervisors before)))]

@@ -28,7 +28,7 @@
 (defn without
   "Throws the error of a server that was asked for what it has no callback for: [:undef [label word] sentence]."
   [label source word what]
-  (let [sentence (str "The behaviour " label " has no " (name word) ", and got " what ". Give it one, as in "
+  (let [sentence (str "The callback module " label " has no " (name word) ", and got " what ". Give it one, as in "
                       (examples word) "." (behaviour/place source))]
     (throw (ex-info sentence {:magnetar/reason :magnetar/missing-callback
                               :missing word
@@ -38,7 +38,7 @@
 (def ^:private latest (atom nil))
 
 (defn behaviour
-  "The behaviour of a gen-server, checked."
+  "The callback module of a gen-server, checked."
   ^Behaviour [x]
   (let [^Behaviour shared @latest]
     (cond

@@ -26,11 +26,11 @@
 (def ^:private modes
   [:state-functions :handle-event-function :state-enter])
 
-;; The callback mode, as read when the behaviour was.
+;; The callback mode, as read when the callback module was.
 (deftype Mode [functions? enter? handle-event])
 
 (defn mode
-  "The callback mode of a behaviour."
+  "The callback mode of a callback module."
   ^Mode [^Behaviour behaviour]
   (.-details behaviour))
 
@@ -55,7 +55,7 @@
   (let [states (value-of (behaviour/lookup source :states))]
     (when-not (and (map? states) (every? ifn? (vals states)))
       (arguments/misuse :magnetar/bad-states
-                        (str "The :states of the behaviour " label " are a map from states to their functions, as in {:off (fn [type content data] ..)}; "
+                        (str "The :states of the callback module " label " are a map from states to their functions, as in {:off (fn [type content data] ..)}; "
                              "this is " (arguments/show states) ".")
                         {:behaviour label :states states}))))
 
@@ -72,17 +72,17 @@
 (defn- check-no-declaration [x]
   (when (and (map? x) (:initial x) (not (:init x)))
     (arguments/misuse :magnetar/not-a-behaviour
-                      (str "This is a state machine declared as data: " (arguments/show x) "; a behaviour is what (statem/machine ..) makes of it.")
+                      (str "This is a state machine declared as data: " (arguments/show x) "; a callback module is what (statem/machine ..) makes of it.")
                       {:behaviour x})))
 
 (defn behaviour
-  "The behaviour of a state machine, checked."
+  "The callback module of a state machine, checked."
   ^Behaviour [x]
   (check-no-declaration x)
   (if (instance? Behaviour x) x (behaviour/of-kind of-gen-statem x read-mode)))
 
 (defn reread
-  "The behaviour, with the callback mode that it has by now."
+  "The callback module, with the callback mode that it has by now."
   ^Behaviour [^Behaviour behaviour]
   (Behaviour. (.-label behaviour) (.-source behaviour) nil nil (read-mode (.-label behaviour) (.-source behaviour)) (.-kind behaviour)))
 
@@ -113,7 +113,7 @@
       :else (from-namespace source state))))
 
 (defn states
-  "The states that the behaviour has functions for."
+  "The states that the callback module has functions for."
   [^Behaviour behaviour]
   (let [source (.-source behaviour)]
     (if (instance? Namespace source)

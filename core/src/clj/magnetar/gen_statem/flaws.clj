@@ -74,7 +74,7 @@
 (defn- no-function [behaviour state]
   (let [known (statem/states behaviour)
         near (suggest/near state (filter keyword? known))]
-    (str "The behaviour " (label behaviour) " has no function for the state " (codec/text state) "; it has them for "
+    (str "The callback module " (label behaviour) " has no function for the state " (codec/text state) "; it has them for "
          (behaviour/names (take 30 known)) "." (when near (str " Is " near " meant?")))))
 
 (defn unknown-state

@@ -27,7 +27,7 @@
 
 (set! *warn-on-reflection* true)
 
-;; What a machine is between two events. :modules are behaviours, the one in use first, those that it was pushed on behind; :on is the
+;; What a machine is between two events. :modules are callback modules, the one in use first, those that it was pushed on behind; :on is the
 ;; callback of the state; :queue are events that come before any message, :postponed those that wait for another state, the last one first.
 ;; An event is [type content].
 (defrecord Now [modules state on data queue postponed timers zero debug])

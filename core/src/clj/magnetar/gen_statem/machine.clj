@@ -1,5 +1,5 @@
 (ns magnetar.gen-statem.machine
-  "State machines that are declared as data: checks them, and makes a behaviour of them."
+  "State machines that are declared as data: checks them, and makes a callback module of them."
   {:no-doc true}
   (:require
    [magnetar.actor :as actor]
@@ -18,7 +18,7 @@
 (def ^:private of-state [:on :enter :after :postpone :final :label])
 (def ^:private of-transition [:to :when :do :reply :actions :label])
 
-;; ---- flaws
+;; ---- errors in a declaration
 
 (defn- flaw [at what value known]
   (let [meant (suggest/near value known)]
@@ -150,7 +150,7 @@
     :else argument))
 
 (defn behaviour
-  "The behaviour of a machine in its full form."
+  "The callback module of a machine in its full form."
   [{:keys [name initial terminate format-status] :as machine}]
   (cond-> {:name (or name "(a machine)")
            :callback-mode [:handle-event-function :state-enter]
@@ -161,6 +161,6 @@
     format-status (assoc :format-status format-status)))
 
 (defn of
-  "The machine in its full form, of a declaration or of the behaviour that was made of one."
+  "The machine in its full form, of a declaration or of the callback module that was made of one."
   [x]
   (or (::machine x) (full x)))

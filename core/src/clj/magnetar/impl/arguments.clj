@@ -73,7 +73,7 @@
       :else (str "`" what "` wants"))))
 
 (defn data
-  "The data of an error about an argument: what it is, with its value; of an option also its :path and :value, as of the flaw of a spec."
+  "The data of an error about an argument: what it is, with its value; of an option also its :path and :value, as of the error in a spec."
   [what value]
   (cond-> {what value}
     (keyword? what) (assoc :path [what] :value value)))

@@ -105,7 +105,7 @@
   (and (vector? x) (symbol? (first x))))
 
 (defn of-application
-  "Why the application did not start, of [name why], or the flaw of its spec."
+  "Why the application did not start, of [name why], or the error in its spec."
   [[name why :as reason]]
   (let [[inner start] (when (and (vector? why) (= 2 (count why)) (start? (second why))) why)]
     (cond

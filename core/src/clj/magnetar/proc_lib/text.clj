@@ -60,7 +60,7 @@
          (reasons/more-lines (:reason event))
          (line "last message" (message-text last-message))
          (when-not (or (nil? name) (= name pid)) (line "process" pid))
-         (line "behaviour" behaviour)
+         (line "callback module" behaviour)
          (line "started by" (not-empty (str/join ", " (map value (remove of-magnetar? ancestors)))))
          (line "queue" (not-empty queue))
          (line "postponed" (not-empty postponed))

@@ -72,7 +72,7 @@
     :else (codec/plain x)))
 
 (defn shown-start
-  "A start as data that can be read: functions by name, behaviours by theirs."
+  "A start as data that can be read: functions by name, callback modules by theirs."
   [[f & args]]
   (into [(if (ifn? f) (name-of f) (codec/plain f))] (map shown-argument) args))
 

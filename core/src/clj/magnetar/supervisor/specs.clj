@@ -37,16 +37,16 @@
   "Throws what is wrong: why, where, the value, what it may be, and what was meant."
   [kind why at value may-be meant]
   (let [path (into *within* at)]
-    (throw (ex-info "flaw" {::flaw [kind {:why why
-                                          :path (codec/plain path) ; a key or a value may have no end
-                                          :value (codec/plain value)
-                                          :meant meant
-                                          :message (str (str/replace (name why) "-" " ") " at " (arguments/show path) ": " (arguments/show value)
-                                                        "; expected " may-be "."
-                                                        (when meant (str " Is " meant " meant?")))}]}))))
+    (throw (ex-info "an error in a spec" {::flaw [kind {:why why
+                                                        :path (codec/plain path) ; a key or a value may have no end
+                                                        :value (codec/plain value)
+                                                        :meant meant
+                                                        :message (str (str/replace (name why) "-" " ") " at " (arguments/show path) ": " (arguments/show value)
+                                                                      "; expected " may-be "."
+                                                                      (when meant (str " Is " meant " meant?")))}]}))))
 
 (def ^:private misuses
-  "The :magnetar/reason of each kind of flaw."
+  "The :magnetar/reason of each kind of error in a spec."
   {:start-spec :magnetar/bad-child-spec
    :supervisor-data :magnetar/bad-supervisor-spec
    :bad-start-spec :magnetar/bad-supervisor-spec
@@ -54,7 +54,7 @@
    :application-spec :magnetar/bad-application-spec})
 
 (defn- exit-reason
-  "The exit reason of a process that dies of the flaw: Erlang's."
+  "The exit reason of a process that dies of the error: Erlang's."
   [[kind flaw :as reason]]
   (if (= :bad-return kind) [:bad-return [:init (:value flaw)]] reason))
 
@@ -345,7 +345,7 @@
     (assoc flags :specs (check-children (assoc flags :children (:children spec))))))
 
 (defn caught
-  "[:ok value of f], or [:error [kind what is wrong]] if it found a flaw."
+  "[:ok value of f], or [:error [kind what is wrong]] if it found an error in a spec."
   [f]
   (try
     [:ok (f)]

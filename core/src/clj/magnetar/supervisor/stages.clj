@@ -46,7 +46,7 @@
   "Refuses what is no pipeline."
   [n to xf from]
   (arguments/whole "number of workers of a pipeline" n)
-  (arguments/function "pipeline-link" xf "(sup/pipeline-link 4 out (map parse) in)")
+  (arguments/function "start-pipeline-link" xf "(sup/start-pipeline-link 4 out (map parse) in)")
   (Ports/readPort from)
   (Ports/writePort to))
 

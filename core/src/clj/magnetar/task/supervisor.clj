@@ -107,7 +107,7 @@
 
   Options:
     :shutdown  how long the task may take to end when its supervisor stops, as in a child spec: a duration,
-               :infinity or :brutal-kill; 5000 ms
+               :infinity or :brutal-kill. Default 5000 ms
 
   Example:
 
@@ -236,7 +236,7 @@
   Blocks until the supervisor has started it.
 
   Options:
-    :restart   as in a child spec; :temporary
+    :restart   as in a child spec. Default :temporary
     :shutdown  as in `async`
 
   Example:

@@ -26,7 +26,7 @@
     :else (do (tell [type content]) :keep-state-and-data)))
 
 (defn scripted
-  "A behaviour in the callback mode."
+  "A callback module in the callback mode."
   [mode]
   {:name 'scripted-machine
    :callback-mode mode
@@ -35,7 +35,7 @@
    :terminate (fn [why state _] (tell [:terminate why state]))})
 
 (def switch
-  "A behaviour with state functions, that counts how often it was pushed."
+  "A callback module with state functions, that counts how often it was pushed."
   {:name 'switch
    :callback-mode :state-functions
    :init (fn [n] [:ok :off n])

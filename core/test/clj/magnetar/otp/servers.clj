@@ -19,7 +19,7 @@
     (! to message)))
 
 (def scripted
-  "A behaviour whose requests are functions: of the caller and the state for a call, else of the state. What befalls it, it tells."
+  "A callback module whose requests are functions: of the caller and the state for a call, else of the state. What befalls it, it tells."
   {:name 'scripted
    :init (fn [f] (f))
    :handle-call (fn [request from s] (if (= :get request) [:reply s s] (request from s)))

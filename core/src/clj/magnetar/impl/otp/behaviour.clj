@@ -68,15 +68,15 @@
   (suggest/near word (remove (set (known kind)) (map keyword (found source)))))
 
 (defn- no-function [label word x]
-  (str "The " (name word) " of the behaviour " label " is no function: it is " (arguments/show x) "."))
+  (str "The " (name word) " of the callback module " label " is no function: it is " (arguments/show x) "."))
 
 (defn- not-there [kind label source word]
   (let [meant (meant-for kind source word)]
-    (str "The behaviour " label " has no " (name word) ", which " (:kind kind) " needs; found: "
+    (str "The callback module " label " has no " (name word) ", which " (:kind kind) " needs; found: "
          (names (take 30 (found source))) "." (when meant (str " Is " (name meant) " meant to be it?")))))
 
 (defn missing
-  "Throws that the behaviour lacks what a server of the kind needs."
+  "Throws that the callback module lacks what a server of the kind needs."
   [kind label source word]
   (let [x (value-of source word)]
     (throw (errors/illegal-argument :magnetar/missing-callback
@@ -86,7 +86,7 @@
                                     {:behaviour label :missing word :found (vec (found source))}))))
 
 (defn place
-  "Where the behaviour is written, as far as its first callback tells."
+  "Where the callback module is written, as far as its first callback tells."
   [source]
   (when-some [f (value-of source :init)]
     (when (fn? f)
@@ -99,7 +99,7 @@
             :let [meant (suggest/near word (remove (set words) (known kind)))]
             :when meant]
       (arguments/misuse :magnetar/unknown-callback
-                        (str "The behaviour " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are "
+                        (str "The callback module " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are "
                              (names (known kind)) ".")
                         {:behaviour label :unknown word :meant meant}))))
 
@@ -109,7 +109,7 @@
     (catch java.io.FileNotFoundException e
       (when-not (find-ns symbol)
         (arguments/misuse :magnetar/no-such-behaviour
-                          (str "The behaviour " symbol " is no namespace that can be loaded: " (ex-message e)) {:behaviour symbol}))))
+                          (str "The callback module " symbol " is no namespace that can be loaded: " (ex-message e)) {:behaviour symbol}))))
   (the-ns symbol))
 
 (defn- source-of [behaviour]
@@ -117,7 +117,7 @@
     (symbol? behaviour) (load-namespace behaviour)
     (or (map? behaviour) (instance? Namespace behaviour) (and (var? behaviour) (map? @behaviour))) behaviour
     :else (arguments/misuse :magnetar/bad-behaviour
-                            (str "A behaviour is a map of functions, a var that holds one, or the symbol of a namespace; this is "
+                            (str "A callback module is a map of functions, a var that holds one, or the symbol of a namespace; this is "
                                  (arguments/show behaviour) ".")
                             {:behaviour behaviour})))
 
@@ -153,7 +153,7 @@
   (run! #(check-callback kind label source %) (:expected kind)))
 
 (defn- as-found
-  "The kind of this very behaviour: the expected callbacks that it has are required when it is redefined."
+  "The kind of this very callback module: the expected callbacks that it has are required when it is redefined."
   [{:keys [expected whole] :as kind} source]
   (let [found (filterv #(callable? source %) expected)]
     (cond
@@ -162,7 +162,7 @@
       :else (assoc kind :required (into [:init] found) :expected (vec (remove (set found) expected))))))
 
 (defn- lost [source word]
-  (throw (ex-info (str "The behaviour " (symbol source) " has no " (name word) " any more, which a server needs; found: " (names (found source)) ".")
+  (throw (ex-info (str "The callback module " (symbol source) " has no " (name word) " any more, which a server needs; found: " (names (found source)) ".")
                   {:magnetar/reason :magnetar/missing-callback :missing word})))
 
 (defn hot
@@ -173,7 +173,7 @@
     (lookup source word)))
 
 (defn of-kind
-  "The behaviour of a server of the kind, checked: an error names what is missing, and what was found. (details label source), if given, is
+  "The callback module of a server of the kind, checked: an error names what is missing, and what was found. (details label source), if given, is
   what else the kind knows of it."
   (^Behaviour [kind x] (of-kind kind x (fn [_ _])))
   (^Behaviour [kind x details]
@@ -210,7 +210,7 @@
             (called (.-kind behaviour) (.-source behaviour))))))
 
 (defn recheck
-  "Refuses a behaviour that has lost a callback since it was checked."
+  "Refuses a callback module that has lost a callback since it was checked."
   [^Behaviour behaviour]
   (checked (.-kind behaviour) (.-label behaviour) (.-source behaviour)))
 

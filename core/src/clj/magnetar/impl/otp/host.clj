@@ -57,7 +57,7 @@
   (waitFor [_ edge] (set! call edge)))
 
 (defn label
-  "What the behaviour of the server is called."
+  "What the callback module of the server is called."
   [^Server server]
   (.-label ^Behaviour (.-behaviour server)))
 
@@ -133,7 +133,7 @@
   {:state (str "format-status " why) :reason reason})
 
 (defn- redacted
-  "What a report may show of a server, as the callback format-status of its behaviour wants it."
+  "What a report may show of a server, as the callback format-status of its callback module wants it."
   [behaviour status]
   (if-some [hide (behaviour/callback behaviour :format-status)]
     (try
