@@ -163,12 +163,14 @@
 
 ;; ---- a start in step
 
-(defn- waits-for-ack []
+(defn- waiting [operation]
   (or (pget ::ack)
-      (arguments/misuse :magnetar/nobody-waits "`init-ack` was called in a process that nobody waits for: start it with proc-lib/start." {})))
+      (arguments/misuse :magnetar/nobody-waits
+        (str "`" operation "` was called where no process waits for it: call it once, in a process that proc-lib/start has started.")
+        {})))
 
-(defn- acknowledge [word value]
-  (let [[^Pid parent ack] (waits-for-ack)]
+(defn- acknowledge [operation word value]
+  (let [[^Pid parent ack] (waiting operation)]
     (perase ::ack)
     (! parent [ack word value])
     :ok))
@@ -188,12 +190,14 @@
 
   Erlang: proc_lib:init_ack/1."
   [value]
-  (acknowledge ::ready value))
+  (acknowledge "init-ack" ::ready value))
 
 (defn init-fail
   "Tells the process that waits in `start` that this start failed, and exits.
 
   This process exits for the reason. `start` returns the value once this process is dead.
+
+  Throws an IllegalArgumentException as `init-ack` does.
 
   Example:
 
@@ -203,7 +207,7 @@
 
   Erlang: proc_lib:init_fail/2."
   [value reason]
-  (acknowledge ::failed value)
+  (acknowledge "init-fail" ::failed value)
   (throw (Send/exit reason)))
 
 (defn- await-end [ref]
