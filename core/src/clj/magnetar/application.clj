@@ -29,7 +29,9 @@
 
   An application has one of three types. When the tree of a :permanent one ends, for any reason, all the other
   applications are stopped as well. The end of a :transient one does so unless its reason is :normal. The end
-  of a :temporary one is only logged. The names follow Erlang's module application."
+  of a :temporary one is only logged. The names follow Erlang's module application.
+
+  Require it as `[magnetar.application :as application]`."
   (:refer-clojure :exclude [load])
   (:require
    [magnetar.actor :as actor]
@@ -285,7 +287,7 @@
 
   Example:
 
-    (application/get-application) ;=> [:ok :shop]
+    (application/get-application pid) ;=> [:ok :shop]
 
   Erlang: application:get_application/0,1."
   {:erlang "application:get_application/1"}
@@ -339,7 +341,7 @@
 
   Example:
 
-    (application/put-env :shop :port 80)
+    (application/put-env :shop :port 80) ;=> :ok
 
   Erlang: application:set_env/3,4."
   {:erlang "application:set_env/3"}
@@ -353,7 +355,7 @@
 
   Example:
 
-    (application/unset-env :shop :port)
+    (application/unset-env :shop :port) ;=> :ok
 
   Erlang: application:unset_env/2."
   {:erlang "application:unset_env/2"}
@@ -405,7 +407,7 @@
 
   Example:
 
-    (defn -main [& args] (application/run {:name :shop :start {:children [..]}}))
+    (defn -main [& args] (application/run {:name :shop :start {:children ['my.counter]}}))
 
   See also `shutdown`.
 

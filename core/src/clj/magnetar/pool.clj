@@ -16,7 +16,9 @@
 
   A lent worker comes back when the borrower returns it or dies. A dead worker is replaced when a borrower
   needs one. Borrowers that find no free worker wait, first come, first served. How many may wait, and how
-  long, is limited. The model is Erlang's library poolboy."
+  long, is limited. The model is Erlang's library poolboy.
+
+  Require it as `[magnetar.pool :as pool]`."
   (:require
    [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]

@@ -11,7 +11,9 @@
 
     (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (serve {}))) ;=> [:ok pid]
 
-  The names follow Erlang's module proc_lib."
+  The names follow Erlang's module proc_lib.
+
+  Require it as `[magnetar.proc-lib :as proc-lib]`."
   (:refer-clojure :exclude [ancestors])
   (:require
    [magnetar.impl.actor.current :refer [perase pget pput self]]
@@ -59,7 +61,7 @@
 
   Example:
 
-    (proc-lib/ancestors) ;=> [:app-sup]
+    (task/await (task/async proc-lib/ancestors)) ;=> [pid]
 
   Erlang: the key '$ancestors' of the dictionary."
   []
@@ -139,7 +141,7 @@
 
   Example:
 
-    (proc-lib/spawn serve {})
+    (proc-lib/spawn serve {}) ;=> pid
 
   Erlang: proc_lib:spawn/1,3."
   [f & args]
@@ -150,7 +152,7 @@
 
   Example:
 
-    (proc-lib/spawn-link serve {})
+    (proc-lib/spawn-link serve {}) ;=> pid
 
   Erlang: proc_lib:spawn_link/1,3."
   [f & args]
@@ -184,7 +186,7 @@
 
   Example:
 
-    (proc-lib/init-ack [:ok (self)])
+    (proc-lib/start (fn [] (proc-lib/init-ack [:ok (self) :v2]) (serve {}))) ;=> [:ok pid :v2]
 
   See also `init-fail`.
 
@@ -201,7 +203,7 @@
 
   Example:
 
-    (proc-lib/init-fail [:error :no-database] :normal)
+    (proc-lib/start (fn [] (proc-lib/init-fail [:error :no-database] :normal))) ;=> [:error :no-database]
 
   See also `init-ack`.
 
@@ -321,7 +323,7 @@
 
   Example:
 
-    (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (serve {})))
+    (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (serve {}))) ;=> [:ok pid]
 
   Erlang: proc_lib:start_link/3,4,5."
   ([f] (start-link f nil))

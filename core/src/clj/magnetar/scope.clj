@@ -57,7 +57,7 @@
 
   Example:
 
-    (result f) ;=> {:status :success, :value 42, :site \"fork app.clj:7\", ..}"
+    (scope/result f) ;=> {:status :success, :value 42, ..}"
   [fork]
   (when-not (instance? Fork fork)
     (arguments/misuse :magnetar/not-a-fork (str "`result` wants a fork; this is " (arguments/show fork) ".") {:value fork}))
@@ -230,7 +230,7 @@
 
   Example:
 
-    (with-scope [s {:joiner race}] (fork s ask primary) (fork s ask replica))
+    (with-scope [s {:joiner scope/race}] (fork s ask primary) (fork s ask replica))
 
   See also `fork`, `cancel`.
 
@@ -291,7 +291,7 @@
 
   Example:
 
-    (mapv (partial fork* s) fetches)"
+    (mapv (partial scope/fork* s) fetches)"
   (fibers/starred fork-at "fork" f [s f & args]))
 
 (defmacro fork
@@ -333,7 +333,7 @@
 
   Example:
 
-    (daemon s tick-every 1000)"
+    (scope/daemon s tick-every 1000)"
   [s f & args]
   (fibers/starting &form `daemon* "daemon" s f args))
 
@@ -367,7 +367,7 @@
 
   Example:
 
-    (go s (fetch-user id))"
+    (scope/go s (fetch-user id))"
   [s & body]
   `(go-at ~(fibers/site "scope/go" &form) ~s (fn [] ~@body)))
 
@@ -381,7 +381,7 @@
 
   Example:
 
-    (cancel s :user-left)"
+    (scope/cancel s :user-left)"
   ([x] (cancel x nil))
   ([x cause]
    (cond
@@ -407,7 +407,9 @@
 
   Example:
 
-    (deadline) ;=> 480"
+    (with-scope [s {:deadline 500}]
+      (scope/sleep 20)
+      (scope/deadline)) ;=> 480"
   ([] (millis-to (Scope/deadlineOf (Fiber/current))))
   ([s] (millis-to (.deadline (scope-of s "deadline")))))
 
@@ -421,7 +423,7 @@
 
   Example:
 
-    (let [c (open-connection)] (on-exit s #(.close c)) ..)"
+    (let [c (open-connection)] (scope/on-exit s #(.close c)) (send-orders c))"
   [s f]
   (arguments/function "on-exit" f "(on-exit s (fn [] (close connection)))")
   (when-not (.onExit (scope-of s "on-exit") f)
@@ -444,7 +446,8 @@
 
   Example:
 
-    (finally (shield (with-scope [s {:deadline 100}] (say-goodbye))))"
+    (try (serve client)
+      (finally (scope/shield (with-scope [s {:deadline 100}] (say-goodbye client)))))"
   [& body]
   `(shield* (fn [] ~@body)))
 
@@ -457,7 +460,7 @@
 
   Example:
 
-    (sleep 50)"
+    (scope/sleep 50)"
   [duration]
   (clock/sleep (arguments/nanos :duration duration))
   nil)
@@ -498,7 +501,7 @@
 
   Example:
 
-    (join (.sendAsync client request handler))"
+    (scope/join (.sendAsync client request handler))"
   ([x] (join x nil))
   ([x {:keys [timeout] :or {timeout :infinity} :as options}]
    (let [limit (limit "join" timeout options)]
@@ -531,7 +534,7 @@
 
   Example:
 
-    (await-callback (fn [resolve reject] (.get client url (handler resolve reject))) {:timeout 500})"
+    (scope/await-callback (fn [resolve reject] (.get client url (handler resolve reject))) {:timeout 500})"
   ([f] (await-callback f nil))
   ([f {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/function "await-callback" f "(await-callback (fn [resolve reject] ..))")
@@ -568,7 +571,7 @@
 
   Example:
 
-    (offload slurp \"big.edn\")"
+    (scope/offload slurp \"big.edn\")"
   [f & args]
   (arguments/function "offload" f "(offload slurp \"big.edn\")")
   (offload-on Offload/SHARED #(apply f args)))
@@ -592,7 +595,7 @@
 
   Example:
 
-    (.thenAccept (chan->stage answers) println)"
+    (.thenAccept (scope/chan->stage answers) println)"
   ^CompletableFuture [ch]
   (when-not (ports/port? ch)
     (arguments/misuse :magnetar/not-a-channel (str "`chan->stage` wants a channel; this is " (arguments/show ch) ".") {:value ch}))

@@ -11,7 +11,9 @@
   duration}, 5000 ms where left out. Each blocks until the server has answered, and throws as `call`.
 
   They are for a human at a prompt and for tests. A program should not need them to work. The names follow
-  Erlang's module sys."
+  Erlang's module sys.
+
+  Require it as `[magnetar.sys :as sys]`."
   (:refer-clojure :exclude [remove])
   (:require
    [magnetar.impl.arguments :as arguments]
@@ -97,7 +99,7 @@
 
   Example:
 
-    (sys/suspend :counter)
+    (sys/suspend :counter) ;=> :ok
 
   Erlang: sys:suspend/1,2."
   {:erlang "sys:suspend/2"}
@@ -110,7 +112,7 @@
 
   Example:
 
-    (sys/resume :counter)
+    (sys/resume :counter) ;=> :ok
 
   Erlang: sys:resume/1,2."
   {:erlang "sys:resume/2"}
@@ -142,7 +144,7 @@
 
   Example:
 
-    (sys/terminate :counter :shutdown)
+    (sys/terminate :counter :shutdown) ;=> :ok
 
   See also `magnetar.gen-server/stop`, which waits.
 
@@ -161,7 +163,7 @@
 
   Example:
 
-    (sys/trace :counter true)
+    (sys/trace :counter true) ;=> :ok
 
   Erlang: sys:trace/2,3."
   {:erlang "sys:trace/3"}
@@ -218,7 +220,7 @@
 
   Example:
 
-    (sys/install :counter :probe (fn [n event who] (inc n)) 0)
+    (sys/install :counter :probe (fn [n event who] (inc n)) 0) ;=> :ok
 
   Erlang: sys:install/2,3."
   {:erlang "sys:install/3"}
@@ -232,7 +234,7 @@
 
   Example:
 
-    (sys/remove :counter :probe)
+    (sys/remove :counter :probe) ;=> :ok
 
   Erlang: sys:remove/2,3."
   {:erlang "sys:remove/3"}
