@@ -100,7 +100,7 @@
 
   Example:
 
-    (! [:logger (node)] \"hello\")
+    (! [:logger (actor/node)] \"hello\")
 
   Erlang: node/0."
   {:erlang "erlang:node/0"}
@@ -167,7 +167,7 @@
 
   Example:
 
-    (spawn-link worker job)
+    (actor/spawn-link worker job)
 
   See also `link`.
 
@@ -196,7 +196,7 @@
 
   Example:
 
-    (let [[pid ref] (spawn-monitor work)] (receive [:DOWN ref :process _ reason] reason))
+    (let [[pid ref] (actor/spawn-monitor job)] (receive [:DOWN ref :process _ reason] reason))
 
   See also `monitor`.
 
@@ -253,8 +253,8 @@
 
   Examples:
 
-    (spawn-opt log {:name :logger :mailbox {:capacity 1000 :when-full :drop-old}})
-    (spawn-opt serve state {:name :server})
+    (actor/spawn-opt log {:name :logger :mailbox {:capacity 1000 :when-full :drop-old}})
+    (actor/spawn-opt serve state {:name :server})
 
   Erlang: spawn_opt/2,4."
   {:erlang "erlang:spawn_opt/2" :arglists '([f & args options])}
@@ -290,8 +290,8 @@
 
   Example:
 
-    (with-process {:name :main}
-      (spawn-link worker (self))
+    (actor/with-process {:name :main}
+      (actor/spawn-link worker (self))
       (receive [:done x] x))"
   [options & body]
   (fibers/starting &form `with-process* "with-process" options `[(fn [] ~@body)]))
@@ -311,7 +311,7 @@
 
   Example:
 
-    (join (spawn + 1 2)) ;=> 3
+    (actor/join (spawn + 1 2)) ;=> 3
 
   Erlang: a monitor, and a receive of its message."
   ([pid] (join pid nil))
@@ -334,7 +334,7 @@
   Example:
 
     (defn serve [state]
-      (receive [:set x] (continue #'serve x)))
+      (receive [:set x] (actor/continue #'serve x)))
 
   See also `magnetar.hot`.
 
@@ -383,7 +383,7 @@
 
   Example:
 
-    (send-after 500 (self) :tick)
+    (actor/send-after 500 (self) :tick) ;=> timer
 
   See also `cancel-timer`.
 
@@ -400,7 +400,7 @@
 
   Example:
 
-    (let [timer (start-timer 500 (self) :tick)] (receive [:timeout timer what] what))
+    (let [timer (actor/start-timer 500 (self) :tick)] (receive [:timeout timer what] what)) ;=> :tick
 
   Erlang: erlang:start_timer/3."
   {:erlang "erlang:start_timer/3"}
@@ -423,7 +423,7 @@
 
   Example:
 
-    (cancel-timer timer) ;=> 480
+    (actor/cancel-timer timer) ;=> 480
 
   Erlang: erlang:cancel_timer/1."
   {:erlang "erlang:cancel_timer/1"}
@@ -437,7 +437,7 @@
 
   Example:
 
-    (read-timer timer) ;=> 480
+    (actor/read-timer timer) ;=> 480
 
   Erlang: erlang:read_timer/1."
   {:erlang "erlang:read_timer/1"}
@@ -498,7 +498,7 @@
 
   Example:
 
-    (flush) ;=> [:a :b]
+    (actor/flush) ;=> [:a :b]
 
   Erlang: flush() of the shell."
   []
@@ -524,7 +524,7 @@
 
   Example:
 
-    (exit pid :shutdown)
+    (actor/exit pid :shutdown)
 
   Erlang: exit/1, exit/2."
   {:erlang "erlang:exit/2"}
@@ -547,7 +547,7 @@
 
   Example:
 
-    (try (exit :no-funds) (catch Throwable e (actor/exit-reason e))) ;=> :no-funds
+    (try (actor/exit :no-funds) (catch Throwable e (actor/exit-reason e))) ;=> :no-funds
 
   Erlang: the Reason of a clause `catch exit:Reason`."
   [error]
@@ -563,7 +563,7 @@
 
   Example:
 
-    (alive? (self)) ;=> true
+    (actor/alive? (self)) ;=> true
 
   Erlang: is_process_alive/1."
   {:erlang "erlang:is_process_alive/1"}
@@ -583,7 +583,7 @@
 
   Example:
 
-    (link pid)
+    (actor/link pid)
 
   Erlang: link/1."
   {:erlang "erlang:link/1"}
@@ -598,7 +598,7 @@
 
   Example:
 
-    (unlink pid)
+    (actor/unlink pid)
 
   Erlang: unlink/1."
   {:erlang "erlang:unlink/1"}
@@ -622,7 +622,7 @@
 
   Example:
 
-    (let [ref (monitor pid)] (receive [:DOWN ref :process _ reason] reason))
+    (let [ref (actor/monitor pid)] (receive [:DOWN ref :process _ reason] reason))
 
   Erlang: monitor/2,3."
   {:erlang "erlang:monitor/2"}
@@ -642,7 +642,7 @@
 
   Example:
 
-    (demonitor ref {:flush true})
+    (let [ref (actor/monitor pid)] (actor/demonitor ref {:flush true}))
 
   Erlang: demonitor/1,2."
   {:erlang "erlang:demonitor/2"}
@@ -663,7 +663,7 @@
 
   Example:
 
-    (flag :trap-exit true)
+    (actor/flag :trap-exit true) ;=> false
 
   Erlang: process_flag/2."
   {:erlang "erlang:process_flag/2"}
@@ -696,7 +696,7 @@
 
   Example:
 
-    (register :logger (spawn log))
+    (actor/register :logger (spawn log))
 
   Erlang: register/2."
   {:erlang "erlang:register/2"}
@@ -715,7 +715,7 @@
 
   Example:
 
-    (unregister :logger)
+    (actor/unregister :logger) ;=> true
 
   Erlang: unregister/1."
   {:erlang "erlang:unregister/1"}
@@ -731,7 +731,7 @@
 
   Example:
 
-    (whereis :logger)
+    (actor/whereis :logger) ;=> pid
 
   Erlang: whereis/1."
   {:erlang "erlang:whereis/1"}
@@ -745,7 +745,7 @@
 
   Example:
 
-    (registered) ;=> [:logger]
+    (actor/registered) ;=> [:logger]
 
   Erlang: registered/0."
   {:erlang "erlang:registered/0"}
@@ -759,7 +759,7 @@
 
   Example:
 
-    (let [ref (make-ref)] (! server [:get ref (self)]) (receive [ref answer] answer))
+    (let [ref (actor/make-ref)] (! server [:get ref (self)]) (receive [ref answer] answer))
 
   Erlang: make_ref/0."
   {:erlang "erlang:make_ref/0"}
@@ -773,7 +773,7 @@
 
   Example:
 
-    (let [me (make-alias :reply)] (! server [:get me]) ..)
+    (let [me (actor/make-alias :reply)] (! server [:get me]) (receive [:value value] value))
 
   Erlang: alias/0,1."
   {:erlang "erlang:alias/1"}
@@ -790,7 +790,7 @@
 
   Example:
 
-    (unalias me)
+    (actor/unalias me)
 
   Erlang: unalias/1."
   {:erlang "erlang:unalias/1"}
@@ -821,7 +821,7 @@
 
   Example:
 
-    (pget :request)
+    (actor/pget :request) ;=> 17
 
   Erlang: get/1."
   {:erlang "erlang:get/1"}
@@ -833,7 +833,7 @@
 
   Example:
 
-    (pput :request 17)
+    (actor/pput :request 17)
 
   Erlang: put/2."
   {:erlang "erlang:put/2"}
@@ -845,7 +845,7 @@
 
   Example:
 
-    (perase :request)
+    (actor/perase :request) ;=> 17
 
   Erlang: erase/0,1."
   {:erlang "erlang:erase/1"}
@@ -864,7 +864,7 @@
 
   Example:
 
-    (process-info pid :message-queue-len) ;=> 3
+    (actor/process-info pid :message-queue-len) ;=> 3
 
   Erlang: process_info/1,2."
   {:erlang "erlang:process_info/2"}
@@ -892,7 +892,7 @@
 
   Example:
 
-    (group-leader pid (self))
+    (actor/group-leader pid (self))
 
   Erlang: group_leader/0,2."
   {:erlang "erlang:group_leader/0"}
@@ -912,7 +912,7 @@
 
   Example:
 
-    (suspend-process pid)
+    (actor/suspend-process pid)
 
   Erlang: erlang:suspend_process/1, which also stops code that computes, and ends with the process that
   called it."
@@ -929,7 +929,7 @@
 
   Example:
 
-    (resume-process pid)
+    (actor/resume-process pid)
 
   Erlang: erlang:resume_process/1."
   {:erlang "erlang:resume_process/1"}
@@ -947,7 +947,7 @@
 
   Example:
 
-    (trace pid true)
+    (actor/trace pid true)
 
   Erlang: erlang:trace/3 with send and 'receive'."
   {:erlang "erlang:trace/3"}

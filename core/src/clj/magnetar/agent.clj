@@ -20,7 +20,9 @@
   starts a new one. It has a name.
 
   Functions run in the agent: while one runs the others wait. If nothing has to be supervised, an atom is
-  simpler. The names follow Elixir's module Agent."
+  simpler. The names follow Elixir's module Agent.
+
+  Require it as `[magnetar.agent :as agent]`."
   (:refer-clojure :exclude [cast get update])
   (:require
    [magnetar.gen-server :as gs]
@@ -181,7 +183,7 @@
 
   Example:
 
-    (agent/get-and-update :hits (fn [n] [n 0])) ;=> 18
+    (agent/get-and-update :hits (fn [n] [n 0])) ;=> 17
 
   Elixir: Agent.get_and_update/3."
   {:elixir "Agent.get_and_update/3"}

@@ -33,7 +33,9 @@
   of a :temporary one is only reported. After such a stop, `run` ends the JVM with status 1. Elsewhere the JVM
   goes on, and a hook of the kind :end (`magnetar.report/add-hook`) replaces the stop of the others.
 
-  The names follow Erlang's module application; `put-env` is set_env."
+  The names follow Erlang's module application; `put-env` is set_env.
+
+  Require it as `[magnetar.application :as application]`."
   (:refer-clojure :exclude [load])
   (:require
    [magnetar.actor :as actor]
@@ -289,7 +291,7 @@
 
   Example:
 
-    (application/get-application) ;=> [:ok :shop]
+    (application/get-application pid) ;=> [:ok :shop]
 
   Erlang: application:get_application/0,1."
   {:erlang "application:get_application/1"}
@@ -343,7 +345,7 @@
 
   Example:
 
-    (application/put-env :shop :port 80)
+    (application/put-env :shop :port 80) ;=> :ok
 
   Erlang: application:set_env/3,4."
   {:erlang "application:set_env/3"}
@@ -357,7 +359,7 @@
 
   Example:
 
-    (application/unset-env :shop :port)
+    (application/unset-env :shop :port) ;=> :ok
 
   Erlang: application:unset_env/2."
   {:erlang "application:unset_env/2"}
@@ -409,7 +411,7 @@
 
   Example:
 
-    (defn -main [& args] (application/run {:name :shop :start {:children [..]}}))
+    (defn -main [& args] (application/run {:name :shop :start {:children ['my.counter]}}))
 
   See also `shutdown`.
 

@@ -54,7 +54,7 @@
 
   Example:
 
-    (chan (buffer 10))"
+    (a/chan (a/buffer 10))"
   [n]
   (chans/buffer n))
 
@@ -65,7 +65,7 @@
 
   Example:
 
-    (chan (dropping-buffer 10))"
+    (a/chan (a/dropping-buffer 10))"
   [n]
   (Buffer/dropping (min (long (refusals/number "dropping-buffer" n)) Integer/MAX_VALUE)))
 
@@ -76,7 +76,7 @@
 
   Example:
 
-    (chan (sliding-buffer 1))   ; the latest value"
+    (a/chan (a/sliding-buffer 1))   ; the latest value"
   [n]
   (Buffer/sliding (min (long (refusals/number "sliding-buffer" n)) Integer/MAX_VALUE)))
 
@@ -85,7 +85,7 @@
 
   Example:
 
-    (unblocking-buffer? (sliding-buffer 1)) ;=> true"
+    (a/unblocking-buffer? (a/sliding-buffer 1)) ;=> true"
   [buff]
   (chans/unblocking? buff))
 
@@ -100,7 +100,7 @@
 
   Example:
 
-    (def c (chan 10 (comp (filter even?) (map inc))))"
+    (def c (a/chan 10 (comp (filter even?) (map inc))))"
   ([] (chan nil))
   ([buf-or-n] (chan buf-or-n nil))
   ([buf-or-n xform] (chan buf-or-n xform nil))
@@ -115,7 +115,7 @@
 
   Example:
 
-    (let [p (promise-chan)] (>! p 1) [(<! p) (<! p)]) ;=> [1 1]"
+    (let [p (a/promise-chan)] (a/>! p 1) [(a/<! p) (a/<! p)]) ;=> [1 1]"
   ([] (promise-chan nil))
   ([xform] (promise-chan xform nil))
   ([xform ex-handler] (chan (Buffer/promise) xform ex-handler)))
@@ -130,7 +130,7 @@
 
   Example:
 
-    (alts! [c (timeout 100)])"
+    (a/alts! [c (a/timeout 100)])"
   plumbing/timeout-function)
 
 (defn close!
@@ -154,7 +154,7 @@
 
   Example:
 
-    (<!! (go 1)) ;=> 1"
+    (a/<!! (a/go 1)) ;=> 1"
   [port]
   (transactions/check "<!")
   (Ports/take port))
@@ -172,7 +172,7 @@
 
   Example:
 
-    (>!! (chan 1) :x) ;=> true"
+    (a/>!! (a/chan 1) :x) ;=> true"
   [port val]
   (transactions/check ">!")
   (Ports/put port val))
@@ -214,8 +214,8 @@
 
   Example:
 
-    (alts!! [in [out x] (timeout 50)])
-    (alts!! [in] :default :nothing)"
+    (a/alts!! [in [out x] (a/timeout 50)])
+    (a/alts!! [in] :default :nothing)"
   {:arglists '([ports & opts])}
   ([ports] (ports/alts ports nil))
   ([ports & {:as opts}] (ports/alts ports opts)))
@@ -350,7 +350,7 @@
 
   Example:
 
-    (alt!
+    (a/alt!
       [c t]         ([val port] (handle val port))
       [[out \"x\"]] :written
       :default      :nothing)"
@@ -415,7 +415,7 @@
 
   Example:
 
-    (<! (go (+ 1 (<! (go 1))))) ;=> 2"
+    (a/<! (a/go (+ 1 (a/<! (a/go 1))))) ;=> 2"
   [& body]
   `(background ~(fibers/site "go" &form) ~@(bodies/all &env body)))
 
@@ -424,7 +424,7 @@
 
   Example:
 
-    (go-loop [n 0] (if (<! in) (recur (inc n)) n))"
+    (a/go-loop [n 0] (if (a/<! in) (recur (inc n)) n))"
   [bindings & body]
   `(background ~(fibers/site "go-loop" &form) ~@(bodies/all &env [`(loop ~bindings ~@body)])))
 
@@ -477,7 +477,7 @@
 
   Example:
 
-    (pipeline 4 out (map parse) in)
+    (a/pipeline 4 out (map parse) in)
 
   See also `magnetar.fold/pmap`, which is cancelled with its caller and ended by its first failure."
   ([n to xf from] (pipeline n to xf from true))
@@ -524,7 +524,7 @@
 
   Example:
 
-    (<! (transduce (map inc) + 0 (to-chan! [1 2 3]))) ;=> 9"
+    (a/<! (a/transduce (map inc) + 0 (a/to-chan! [1 2 3]))) ;=> 9"
   [xform f init ch]
   (plumbing/transduce (fibers/site-here "transduce" f) xform f init ch))
 
@@ -784,7 +784,7 @@
 
   Example:
 
-    (<! (into [] (to-chan! [1 2]))) ;=> [1 2]"
+    (a/<! (a/into [] (a/to-chan! [1 2]))) ;=> [1 2]"
   [coll ch]
   (plumbing/into (fibers/site-here "into") coll ch))
 

@@ -38,7 +38,9 @@
 
   The names become locals. A symbol that is a local already is matched by value, and may be a size; a keyword
   always names a field. The message must be a byte array, a ByteBuffer (which is left as it is) or a
-  bitstring. It is matched from its first bit to its last."
+  bitstring. It is matched from its first bit to its last.
+
+  Require it as `[magnetar.bits :as bits]`."
   (:refer-clojure :exclude [compile])
   (:require
    [magnetar.impl.bits.bitstring :as impl]
@@ -91,7 +93,7 @@
 
   Example:
 
-    (bits/parse '[[len 16] [body :binary len] [rest :binary]] bytes)    ; {:len 3, :body .., :rest ..}
+    (bits/parse '[[len 16] [body :binary len] [rest :binary]] packet) ;=> {:len 3, :body bytes, :rest bytes}
 
   See also `build`.
 
@@ -134,7 +136,7 @@
 
   Example:
 
-    (bits/build '[[len 16] [body :binary len]] {:body (.getBytes \"abc\")})    ; 0 3 97 98 99
+    (vec (bits/build '[[len 16] [body :binary len]] {:body (.getBytes \"abc\")})) ;=> [0 3 97 98 99]
 
   See also `parse`, `build-bits`.
 
@@ -179,7 +181,7 @@
 
   Example:
 
-    (bits/bitstring? (bits/build-bits [[:x 3]] {:x 1}))    ; true
+    (bits/bitstring? (bits/build-bits [[:x 3]] {:x 1})) ;=> true
 
   Erlang: is_bitstring/1."
   [value]

@@ -67,9 +67,9 @@
 
   Examples:
 
-    (chan)
-    (chan {:size 10})
-    (chan {:size 1 :buffer :sliding})
+    (channel/chan)
+    (channel/chan {:size 10})
+    (channel/chan {:size 1 :buffer :sliding})
 
   See also `put`, `take`.
 
@@ -104,7 +104,7 @@
 
   Example:
 
-    (channel? (chan)) ;=> true
+    (channel/channel? (channel/chan)) ;=> true
 
   See also `port?`."
   [x]
@@ -118,7 +118,7 @@
 
   Example:
 
-    (if (port? x) (a/<! x) x)
+    (if (channel/port? x) (a/<! x) x)
 
   See also `channel?`."
   [x]
@@ -163,7 +163,7 @@
 
   Example:
 
-    (put ch :job {:timeout 50 :else :full}) ;=> true, false if ch is closed, or :full after 50 ms
+    (channel/put ch :job {:timeout 50 :else :full}) ;=> true ; false if ch is closed, :full after 50 ms
 
   See also `try-put`, `take`.
 
@@ -211,7 +211,7 @@
 
   Example:
 
-    (take ch {:timeout 50 :else :late})
+    (channel/take ch {:timeout 50 :else :late})
 
   See also `try-take`, `select`.
 
@@ -285,7 +285,7 @@
 
   Example:
 
-    (select [in [out x]] {:timeout 50 :else :late})
+    (channel/select [in [out x]] {:timeout 50 :else :late})
 
   core.async: alts!!. Go: select."
   ([clauses] (select clauses nil))
@@ -304,7 +304,7 @@
 
   Example:
 
-    (close ch (ex-info \"feed lost\" {:feed 3}))
+    (channel/close ch (ex-info \"feed lost\" {:feed 3}))
 
   core.async: close!."
   ([ch] (close ch nil))
@@ -331,7 +331,7 @@
 
   Example:
 
-    (info (chan {:size 2})) ;=> {:closed? false, :cause nil, :count 0, :capacity 2, :takers [], :putters []}"
+    (channel/info (channel/chan {:size 2})) ;=> {:closed? false, :cause nil, :count 0, :capacity 2, :takers [], :putters []}"
   [ch]
   (let [^ChannelInfo i (.info (channel ch "info"))
         capacity (.capacity i)]

@@ -79,9 +79,9 @@
 
   Examples:
 
-    (fold + (vec (range 1000000)))
-    (fold into conj coll)
-    (fold (partial merge-with +) (fn [m x] (update m (class x) (fnil inc 0))) coll)
+    (fold/fold + (vec (range 1000000)))
+    (fold/fold into conj events)
+    (fold/fold (partial merge-with +) (fn [m x] (update m (class x) (fnil inc 0))) events)
 
   See also `transduce`.
 
@@ -139,8 +139,8 @@
 
   Examples:
 
-    (transduce (comp (core/filter even?) (core/map inc)) + (vec (range 1000000)))
-    (transduce (mapcat words) (partial merge-with +) count-word (lines \"book.txt\") {:parallelism 4})
+    (fold/transduce (comp (filter even?) (map inc)) + (vec (range 1000000)))
+    (fold/transduce (mapcat words) (partial merge-with +) count-word (fold/lines \"book.txt\") {:parallelism 4})
 
   Clojure: clojure.core/transduce."
   ([xform f coll] (fibers/starting &form `transduce* "transduce" [xform f coll]))
@@ -154,7 +154,7 @@
 
   Example:
 
-    (fold + (map inc v))
+    (fold/fold + (fold/map inc v))
 
   Clojure: clojure.core.reducers/map; here f takes the entries of a map as elements."
   ([f] (core/map f))
@@ -167,7 +167,7 @@
 
   Example:
 
-    (fold + (filter even? v))
+    (fold/fold + (fold/filter even? v))
 
   Clojure: clojure.core.reducers/filter; here pred takes the entries of a map as elements."
   ([pred] (core/filter pred))
@@ -188,7 +188,7 @@
 
   Example:
 
-    (transduce (core/map count) + (lines \"big.log\"))
+    (fold/transduce (map count) + (fold/lines \"big.log\"))
 
   Clojure: clojure.core/line-seq."
   ([file] (lines file "UTF-8"))
@@ -230,9 +230,9 @@
 
   Examples:
 
-    (pmap fetch urls)
-    (pmap fetch urls {:parallelism 8})
-    (pmap (fn [[user order]] (bill user order)) (map vector users orders))
+    (fold/pmap fetch urls)
+    (fold/pmap fetch urls {:parallelism 8})
+    (fold/pmap (fn [[user order]] (bill user order)) (map vector users orders))
 
   See also `pfor-each`, `pkeep`, `pmap-unordered`.
 
@@ -259,7 +259,7 @@
 
   Example:
 
-    (pmap-unordered fetch urls)"
+    (fold/pmap-unordered fetch urls)"
   {:arglists '([f coll] [f coll options])}
   [f coll & more]
   (fibers/starting &form `pmap-unordered* "pmap-unordered" f coll more))
@@ -282,7 +282,7 @@
 
   Example:
 
-    (pkeep find-user ids)
+    (fold/pkeep find-user ids)
 
   Clojure: clojure.core/keep."
   {:arglists '([f coll] [f coll options])}
@@ -307,7 +307,7 @@
 
   Example:
 
-    (pfor-each upload files {:parallelism 8})
+    (fold/pfor-each upload files {:parallelism 8})
 
   Clojure: clojure.core/run!."
   {:arglists '([f coll] [f coll options])}

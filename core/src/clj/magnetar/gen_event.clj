@@ -3,15 +3,15 @@
 
   Handlers may be added and removed while the manager runs.
 
-    (ns my.counter)
+    (ns my.tally)
     (defn init [n] [:ok n])
     (defn handle-event [event n] [:ok (inc n)])
     (defn handle-call [request n] [:ok n n])
 
     (let [[_ events] (ge/start-link)]
-      (ge/add-handler events 'my.counter 0)
+      (ge/add-handler events 'my.tally 0)
       (ge/sync-notify events :something)
-      (ge/call events 'my.counter :count)) ;=> 1
+      (ge/call events 'my.tally :count)) ;=> 1
 
   start     start start-link start-monitor
   handlers  add-handler add-sup-handler swap-handler swap-sup-handler delete-handler which-handlers
@@ -43,7 +43,9 @@
   first. A slow handler delays all the others.
 
   If one process needs the events, send them to it. If any process may subscribe, `magnetar.pg` or a channel
-  with `mult` is simpler. The names follow Erlang's module gen_event."
+  with `mult` is simpler. The names follow Erlang's module gen_event.
+
+  Require it as `[magnetar.gen-event :as ge]`."
   (:require
    [magnetar.actor :as actor]
    [magnetar.gen-event.handlers :as handlers]
@@ -109,7 +111,9 @@
 
   Example:
 
-    (let [[:ok [pid ref]] (ge/start-monitor)] (receive [:DOWN ref :process _ why] why))
+    (let [[_ [pid ref]] (ge/start-monitor)]
+      (ge/stop pid)
+      (receive [:DOWN ref :process _ reason] reason)) ;=> :normal
 
   Erlang: gen_event:start_monitor/0,1,2."
   {:erlang "gen_event:start_monitor/2"}
@@ -137,8 +141,8 @@
 
   Example:
 
-    (ge/add-handler :events 'my.counter 0)        ;=> :ok
-    (ge/add-handler :events ['my.counter :two] 0) ;=> :ok
+    (ge/add-handler :events 'my.tally 0)        ;=> :ok
+    (ge/add-handler :events ['my.tally :two] 0) ;=> :ok
 
   See also `add-sup-handler`, `delete-handler`.
 
@@ -162,7 +166,7 @@
 
   Example:
 
-    (ge/add-sup-handler :events 'my.counter 0) ;=> :ok
+    (ge/add-sup-handler :events 'my.tally 0) ;=> :ok
 
   Erlang: gen_event:add_sup_handler/3."
   {:erlang "gen_event:add_sup_handler/3"}
@@ -185,7 +189,7 @@
 
   Example:
 
-    (ge/swap-handler :events 'my.counter :swap 'my.better-counter nil) ;=> :ok
+    (ge/swap-handler :events 'my.tally :swap 'my.better-tally nil) ;=> :ok
 
   Erlang: gen_event:swap_handler/3."
   {:erlang "gen_event:swap_handler/3"}
@@ -199,7 +203,7 @@
 
   Example:
 
-    (ge/swap-sup-handler :events 'my.counter :swap 'my.better-counter nil) ;=> :ok
+    (ge/swap-sup-handler :events 'my.tally :swap 'my.better-tally nil) ;=> :ok
 
   Erlang: gen_event:swap_sup_handler/3."
   {:erlang "gen_event:swap_sup_handler/3"}
@@ -215,7 +219,7 @@
 
   Example:
 
-    (ge/delete-handler :events 'my.counter :bye)
+    (ge/delete-handler :events 'my.tally :bye)
 
   Erlang: gen_event:delete_handler/3."
   {:erlang "gen_event:delete_handler/3"}
@@ -227,7 +231,7 @@
 
   Example:
 
-    (ge/which-handlers :events) ;=> [my.counter]
+    (ge/which-handlers :events) ;=> [my.tally]
 
   Erlang: gen_event:which_handlers/1."
   {:erlang "gen_event:which_handlers/1"}
@@ -294,7 +298,7 @@
 
   Example:
 
-    (ge/call :events 'my.counter :count) ;=> 1
+    (ge/call :events 'my.tally :count) ;=> 1
 
   Erlang: gen_event:call/3,4."
   {:erlang "gen_event:call/4"}
@@ -311,7 +315,7 @@
 
   Example:
 
-    (gs/receive-response (ge/send-request :events 'my.counter :count)) ;=> [:reply 1]
+    (gs/receive-response (ge/send-request :events 'my.tally :count)) ;=> [:reply 1]
 
   Erlang: gen_event:send_request/3."
   {:erlang "gen_event:send_request/3"}
@@ -325,7 +329,9 @@
 
   Example:
 
-    (ge/return :remove-handler)
+    (defn handle-event [event n]
+      (when (= 10 n) (ge/return :remove-handler))
+      [:ok (inc n)])
 
   Erlang: throw/1 in a callback."
   {:erlang "erlang:throw/1"}

@@ -6,7 +6,7 @@
     (defn handle-call [request from n] [:reply n n])
     (defn handle-cast [k n] [:noreply (+ n k)])
 
-    (let [[:ok counter] (gs/start-link 'my.counter 0)]
+    (let [[_ counter] (gs/start-link 'my.counter 0)]
       (gs/cast counter 5)
       (gs/call counter :get)) ;=> 5
 
@@ -36,7 +36,9 @@
   which has no effect.
 
   A state that needs no process needs no server: a function, an atom or a lock is simpler. The names follow
-  Erlang's module gen_server."
+  Erlang's module gen_server.
+
+  Require it as `[magnetar.gen-server :as gs]`."
   (:refer-clojure :exclude [cast])
   (:require
    [magnetar.actor :as actor]
@@ -143,7 +145,9 @@
 
   Example:
 
-    (let [[:ok [pid ref]] (gs/start-monitor 'my.counter 0)] (receive [:DOWN ref :process _ why] why))
+    (let [[_ [pid ref]] (gs/start-monitor 'my.counter 0)]
+      (gs/stop pid)
+      (receive [:DOWN ref :process _ reason] reason)) ;=> :normal
 
   Erlang: gen_server:start_monitor/3,4."
   {:erlang "gen_server:start_monitor/4"}
@@ -163,7 +167,7 @@
 
   Example:
 
-    (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (gs/enter-loop 'my.counter 0)))
+    (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (gs/enter-loop 'my.counter 0))) ;=> [:ok pid]
 
   Erlang: gen_server:enter_loop/3,4,5."
   {:erlang "gen_server:enter_loop/3"}
@@ -239,7 +243,9 @@
 
   Example:
 
-    (gs/reply from :done)
+    (defn handle-call [request from s]
+      (gs/reply from :done)
+      [:noreply s])
 
   Erlang: gen_server:reply/2."
   {:erlang "gen_server:reply/2"}
@@ -339,7 +345,7 @@
 
   Example:
 
-    (gs/multi-call [(node)] :counter :get) ;=> [[[\"nonode@nohost\" 5]] []]
+    (gs/multi-call [(actor/node)] :counter :get) ;=> [[[\"nonode@nohost\" 5]] []]
 
   Erlang: gen_server:multi_call/2,3,4."
   {:erlang "gen_server:multi_call/4"}
@@ -363,7 +369,7 @@
 
   Example:
 
-    (gs/abcast [(node)] :counter 5) ;=> :abcast
+    (gs/abcast [(actor/node)] :counter 5) ;=> :abcast
 
   Erlang: gen_server:abcast/2,3."
   {:erlang "gen_server:abcast/3"}
@@ -383,7 +389,7 @@
 
     (defn handle-call [request from s]
       (when-not (valid? request) (gs/return [:reply :invalid s]))
-      ..)
+      [:reply (answer request) s])
 
   Erlang: throw/1 in a callback."
   {:erlang "erlang:throw/1"}

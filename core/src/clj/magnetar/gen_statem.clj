@@ -65,7 +65,9 @@
   States are compared by `=`. When the state changes, the new one is entered, and postponed events are
   retried. :repeat-state does not count as a change.
 
-  Without states `magnetar.gen-server` is simpler. The names follow Erlang's module gen_statem."
+  Without states `magnetar.gen-server` is simpler. The names follow Erlang's module gen_statem.
+
+  Require it as `[magnetar.gen-statem :as statem]`."
   (:refer-clojure :exclude [cast])
   (:require
    [magnetar.gen-statem.behaviour :as behaviour]
@@ -139,7 +141,9 @@
 
   Example:
 
-    (let [[:ok [pid ref]] (statem/start-monitor 'my.switch 0)] (receive [:DOWN ref :process _ why] why))
+    (let [[_ [pid ref]] (statem/start-monitor 'my.switch 0)]
+      (statem/stop pid)
+      (receive [:DOWN ref :process _ reason] reason)) ;=> :normal
 
   Erlang: gen_statem:start_monitor/3,4."
   {:erlang "gen_statem:start_monitor/4"}
@@ -159,7 +163,7 @@
 
   Example:
 
-    (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (statem/enter-loop 'my.switch :off 0)))
+    (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (statem/enter-loop 'my.switch :off 0))) ;=> [:ok pid]
 
   Erlang: gen_statem:enter_loop/4,5,6."
   {:erlang "gen_statem:enter_loop/4"}
@@ -221,7 +225,9 @@
 
   Example:
 
-    (statem/reply from :done)
+    (defn on [[_ from] request data]
+      (statem/reply from :done)
+      [:keep-state data])
 
   Erlang: gen_statem:reply/1,2."
   {:erlang "gen_statem:reply/2"}
@@ -253,7 +259,9 @@
 
   Example:
 
-    (statem/return [:next-state :failed data])
+    (defn on [type content data]
+      (when-not (valid? content) (statem/return [:next-state :failed data]))
+      [:keep-state data])
 
   Erlang: throw/1 in a callback."
   {:erlang "erlang:throw/1"}

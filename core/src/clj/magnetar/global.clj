@@ -10,6 +10,8 @@
   Any value is a name. While there is no cluster, the names are known on this node only. They are not the
   names of `magnetar.actor/register`: `!` does not know them, except as [:global name].
 
+  Require it as `[magnetar.global :as global]`.
+
   Erlang: the module global."
   (:require
    [magnetar.impl.actor.owned :as owned]
@@ -95,7 +97,7 @@
 
   Example:
 
-    (global/whereis-name :leader)
+    (global/whereis-name :leader) ;=> pid
 
   Erlang: global:whereis_name/1."
   {:erlang "global:whereis_name/1"}

@@ -17,6 +17,8 @@
   :code which process runs which version. For a server it is the version that its state was made by, or
   changed to.
 
+  Require it as `[magnetar.hot :as hot]`.
+
   Erlang: the modules code and release_handler."
   (:refer-clojure :exclude [load])
   (:require

@@ -9,7 +9,9 @@
   zombies             processes that were killed and do not end
   dead-letters        messages that no process got
   offload             the threads for work that would hold a carrier
-  start-watchdog      names fibers that hold their carrier"
+  start-watchdog      names fibers that hold their carrier
+
+  Require it as `[magnetar.inspect :as inspect]`."
   (:require
    [magnetar.impl.actor.info :as actor]
    [magnetar.impl.arguments :as arguments]
@@ -46,7 +48,7 @@
 
   Example:
 
-    (runtime) ;=> {:wake-up :hand-off, :jdk \"25.0.3\", :clojure \"1.12.6\", :carriers 2, :fibers 0, ..}"
+    (inspect/runtime) ;=> {:wake-up :hand-off, :jdk \"25.0.3\", :clojure \"1.12.6\", :carriers 2, :fibers 0, ..}"
   []
   (let [info (RuntimeInfo/now)]
     {:wake-up (if (.handsOver info) :hand-off :unpark)
@@ -88,7 +90,7 @@
 
   Example:
 
-    (fiber-info (Thread/currentThread))"
+    (inspect/fiber-info (Thread/currentThread))"
   [thread]
   (when-not (instance? Thread thread)
     (throw (errors/illegal-argument :magnetar/not-a-thread
@@ -116,7 +118,7 @@
 
   Example:
 
-    (map :label (processes)) ;=> (\"shell\" \":logger\")
+    (keep :registered-name (inspect/processes)) ;=> (:logger)
 
   Erlang: processes/0 with process_info/1."
   []
@@ -141,7 +143,7 @@
 
   Example:
 
-    (mailbox pid) ;=> {:messages 3, :capacity 100, :when-full :block, :dropped 0, :waiting-senders 0}
+    (inspect/mailbox pid) ;=> {:messages 3, :capacity 100, :when-full :block, :dropped 0, :waiting-senders 0}
 
   Erlang: process_info(Pid, message_queue_len)."
   [pid]
@@ -165,7 +167,7 @@
 
   Example:
 
-    (map (juxt :name :owner :size) (tables))
+    (map (juxt :name :owner :size) (inspect/tables))
 
   Erlang: ets:all/0, and ets:i/0."
   {:added "0.1"}
@@ -190,7 +192,7 @@
 
   Example:
 
-    (zombies) ;=> [{:pid #magnetar/pid \"0.17.1699 app.clj:12\", :reason :killed, :since-ms 5000, ..}]
+    (inspect/zombies) ;=> [{:pid pid, :reason :killed, :since-ms 5000, ..}]
 
   Erlang: has no zombies, because a process can be stopped anywhere."
   []
@@ -212,7 +214,7 @@
 
   Example:
 
-    (dead-letters) ;=> {:count 1, :last [{:to \"#magnetar/pid ..\", :message \":hello\", :line \"app.clj:12\", ..}]}
+    (inspect/dead-letters) ;=> {:count 1, :last [{:to pid, :message \":hello\", :line line, ..}]}
 
   Erlang: such messages vanish. Akka has dead letters."
   []
@@ -227,7 +229,7 @@
 
   Example:
 
-    (offload) ;=> {:limit 8, :threads 2, :running 1, :queued 0}"
+    (inspect/offload) ;=> {:limit 8, :threads 2, :running 1, :queued 0}"
   []
   (let [info (.info Offload/SHARED)]
     {:limit (.limit info)
@@ -242,7 +244,7 @@
 
   Example:
 
-    (set-failure-hook nil) ; (report/remove-hook :failure f)"
+    (inspect/set-failure-hook nil) ; (report/remove-hook :failure f)"
   {:deprecated "0.2"}
   [f]
   (hooks/set-one :failure f)
@@ -289,7 +291,7 @@
 
   Example:
 
-    (start-watchdog {:limit 50
+    (inspect/start-watchdog {:limit 50
                      :report (fn [{:keys [site held-ms]}] (println site \"held its carrier for\" held-ms \"ms\"))})
 
   Erlang: long_schedule of system_monitor/2. Go has the preemption requests of sysmon."
@@ -307,7 +309,7 @@
 
   Example:
 
-    (stop-watchdog (start-watchdog))"
+    (inspect/stop-watchdog (inspect/start-watchdog))"
   [watchdog]
   (when-not (instance? Watchdog watchdog)
     (throw (errors/illegal-argument :magnetar/not-a-watchdog

@@ -3,7 +3,9 @@
 
   match  does the body beside the first pattern that the value matches
 
-  The guide's page \"Patterns, exactly\" has the patterns. They are compiled by core.match."
+  The guide's page \"Patterns, exactly\" has the patterns. They are compiled by core.match.
+
+  Require it as `[magnetar.match :refer [match]]`."
   (:require
    [magnetar.impl.errors :as errors]
    [magnetar.impl.match.clauses :as clauses]
@@ -41,7 +43,7 @@
 
     (match [:ok 7]
       [:ok n]      n
-      [:error why] (throw (ex-info \"failed\" {:why why})))    ; 7
+      [:error why] (throw (ex-info \"failed\" {:why why}))) ;=> 7
 
   Erlang: case .. of."
   [value & forms]

@@ -10,6 +10,8 @@
 
   The groups are known on this node only.
 
+  Require it as `[magnetar.pg :as pg]`.
+
   Erlang: the module pg, with its scope pg."
   (:require
    [magnetar.impl.actor.owned :as owned]
@@ -115,7 +117,7 @@
 
   Example:
 
-    (pg/members :loggers)
+    (pg/members :loggers) ;=> [pid]
 
   Erlang: pg:get_members/1."
   {:erlang "pg:get_members/1"}

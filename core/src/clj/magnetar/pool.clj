@@ -19,7 +19,9 @@
 
   A process checks a worker out and in again. If it dies, the pool checks the worker in. A dead worker is
   replaced when a call needs one. Calls that find no free worker wait, first come, first served. How many may
-  wait, and how long, is limited. The model is Erlang's library poolboy."
+  wait, and how long, is limited. The model is Erlang's library poolboy.
+
+  Require it as `[magnetar.pool :as pool]`."
   (:require
    [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]
@@ -83,11 +85,12 @@
     :worker       how a worker starts: [f & args], as in a child spec; required
     :size         how many workers are started with the pool and kept; a dead one is replaced when a call
                   needs it; required
-    :overflow     how many more may be started while all are checked out; 0. They end when no call needs them
-    :max-waiting  how many calls may wait for a worker; 1000, or :infinity
-    :order        which free worker is checked out next: :lifo (the default), the one that was checked in
-                  last, or :fifo, the one that has been free longest
-    :shutdown     how long a worker may take to end, as in a child spec; 5000 ms
+    :overflow     how many more may be started while all are checked out. Default 0. They end when no call needs
+                  them
+    :max-waiting  how many calls may wait for a worker, or :infinity. Default 1000
+    :order        which free worker is checked out next: :lifo, the one that was checked in last, or :fifo,
+                  the one that has been free longest. Default :lifo
+    :shutdown     how long a worker may take to end, as in a child spec. Default 5000 ms
     :name         as in `magnetar.gen-server/start-link`
 
   Example:
@@ -158,7 +161,7 @@
   Cancellation: cancelled or interrupted, it throws, and no worker stays checked out.
 
   Options:
-    :timeout  how long to wait at most, a duration; 5000 ms
+    :timeout  how long to wait at most, a duration. Default 5000 ms
     :else     what to return when time runs out
 
   Example:
@@ -234,7 +237,7 @@
   Blocks and throws as `checkout`, except that it also works outside of processes.
 
   Options:
-    :timeout  how long to wait for a worker at most, a duration; 5000 ms
+    :timeout  how long to wait for a worker at most, a duration. Default 5000 ms
     :else     what to return when time runs out
 
   Example:

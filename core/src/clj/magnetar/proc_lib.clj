@@ -11,7 +11,9 @@
 
     (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (serve {}))) ;=> [:ok pid]
 
-  The names follow Erlang's module proc_lib."
+  The names follow Erlang's module proc_lib.
+
+  Require it as `[magnetar.proc-lib :as proc-lib]`."
   (:refer-clojure :exclude [ancestors])
   (:require
    [magnetar.impl.actor.codec :as codec]
@@ -59,7 +61,7 @@
 
   Example:
 
-    (proc-lib/ancestors) ;=> [:app-sup]
+    (task/await (task/async proc-lib/ancestors)) ;=> [pid]
 
   Erlang: the key '$ancestors' of the dictionary."
   []
@@ -139,7 +141,7 @@
 
   Example:
 
-    (proc-lib/spawn serve {})
+    (proc-lib/spawn serve {}) ;=> pid
 
   Erlang: proc_lib:spawn/1,3."
   [f & args]
@@ -150,7 +152,7 @@
 
   Example:
 
-    (proc-lib/spawn-link serve {})
+    (proc-lib/spawn-link serve {}) ;=> pid
 
   Erlang: proc_lib:spawn_link/1,3."
   [f & args]
@@ -163,12 +165,14 @@
 
 ;; ---- a start in step
 
-(defn- waits-for-ack []
+(defn- waiting [operation]
   (or (pget ::ack)
-      (arguments/misuse :magnetar/nobody-waits "`init-ack` was called in a process that nobody waits for: start it with proc-lib/start." {})))
+      (arguments/misuse :magnetar/nobody-waits
+        (str "`" operation "` was called where no process waits for it: call it once, in a process that proc-lib/start has started.")
+        {})))
 
-(defn- acknowledge [word value]
-  (let [[^Pid parent ack] (waits-for-ack)]
+(defn- acknowledge [operation word value]
+  (let [[^Pid parent ack] (waiting operation)]
     (perase ::ack)
     (! parent [ack word value])
     :ok))
@@ -182,28 +186,30 @@
 
   Example:
 
-    (proc-lib/init-ack [:ok (self)])
+    (proc-lib/start (fn [] (proc-lib/init-ack [:ok (self) :v2]) (serve {}))) ;=> [:ok pid :v2]
 
   See also `init-fail`.
 
   Erlang: proc_lib:init_ack/1."
   [value]
-  (acknowledge ::ready value))
+  (acknowledge "init-ack" ::ready value))
 
 (defn init-fail
   "Tells the process that waits in `start` that this start failed, and exits.
 
   This process exits for the reason. `start` returns the value once this process is dead.
 
+  Throws an IllegalArgumentException as `init-ack` does.
+
   Example:
 
-    (proc-lib/init-fail [:error :no-database] :normal)
+    (proc-lib/start (fn [] (proc-lib/init-fail [:error :no-database] :normal))) ;=> [:error :no-database]
 
   See also `init-ack`.
 
   Erlang: proc_lib:init_fail/2."
   [value reason]
-  (acknowledge ::failed value)
+  (acknowledge "init-fail" ::failed value)
   (throw (Send/exit reason)))
 
 (defn- await-end [ref]
@@ -317,7 +323,7 @@
 
   Example:
 
-    (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (serve {})))
+    (proc-lib/start-link (fn [] (proc-lib/init-ack [:ok (self)]) (serve {}))) ;=> [:ok pid]
 
   Erlang: proc_lib:start_link/3,4,5."
   ([f] (start-link f nil))

@@ -24,7 +24,9 @@
   it ends with it.
 
   For a few names that are keywords `magnetar.actor/register` is enough; for groups without values,
-  `magnetar.pg`. The names follow Elixir's module Registry."
+  `magnetar.pg`. The names follow Elixir's module Registry.
+
+  Require it as `[magnetar.registry :as registry]`."
   (:refer-clojure :exclude [count keys meta])
   (:require
    [clojure.core :as core]
@@ -318,7 +320,7 @@
 
   Example:
 
-    (registry/select :carts (map first)) ;=> [17 18]
+    (sort (registry/select :carts (map first))) ;=> [17 18]
 
   Elixir: Registry.select/2, with a match specification."
   {:elixir "Registry.select/2" :added "0.1"}
@@ -396,7 +398,7 @@
 
   Example:
 
-    (gs/call (registry/via :carts 17) :total)
+    (gs/call (registry/via :carts 17) :total) ;=> 5
 
   Elixir: {:via, Registry, {registry, key}}."
   {:elixir "Registry" :added "0.1"}
@@ -420,7 +422,7 @@
 
   Example:
 
-    (registry/whereis-name [:carts 17])
+    (registry/whereis-name [:carts 17]) ;=> pid
 
   Elixir: Registry.whereis_name/1."
   {:elixir "Registry.whereis_name/1" :added "0.1"}

@@ -23,7 +23,9 @@
               process of its own. Default: all other applications are stopped.
 
   If a hook throws, that is told on standard error, with what the hook was given. The other hooks are still
-  called. A hook runs in the process that reports, so an exit in it ends that process."
+  called. A hook runs in the process that reports, so an exit in it ends that process.
+
+  Require it as `[magnetar.report :as report]`."
   (:require
    [clojure.string :as str]
    [magnetar.impl.arguments :as arguments]
@@ -73,7 +75,7 @@
   Example:
 
     (let [hook (report/add-hook :failure prn)]
-      (try (work) (finally (report/remove-hook :failure hook))))"
+      (try (import-orders) (finally (report/remove-hook :failure hook))))"
   {:added "0.2"}
   [kind f]
   (check-kind "remove-hook" kind)

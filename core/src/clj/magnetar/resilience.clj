@@ -19,7 +19,9 @@
   Policies use the clock and the random numbers of the runtime environment, so in a simulation they follow
   from the seed. Every wait can be cancelled. Cancellation and interrupts are not failures, and are never
   retried or counted. The terms come from Failsafe and resilience4j, whose documentation says what each policy
-  is for."
+  is for.
+
+  Require it as `[magnetar.resilience :as r :refer [call]]`."
   (:require
    [magnetar.channel :as channel]
    [magnetar.impl.arguments :as arguments]
@@ -68,7 +70,7 @@
 
   Example:
 
-    (call [(retry {:max-attempts 3}) breaker (timeout 200)] fetch url)
+    (call [(r/retry {:max-attempts 3}) breaker (r/timeout 200)] fetch url)
 
   Failsafe: Failsafe.with(retry, breaker, timeout).get(..)."
   [policies f & args]
@@ -99,7 +101,7 @@
 
   Example:
 
-    (retry {:backoff (constant 100)})"
+    (r/retry {:backoff (r/constant 100)})"
   [millis]
   (arguments/nanos :delay millis)
   (fn [_] millis))
@@ -115,7 +117,7 @@
 
   Example:
 
-    (retry {:backoff (exponential {:initial 50 :max 2000})})
+    (r/retry {:backoff (r/exponential {:initial 50 :max 2000})})
 
   See also `constant`.
 
@@ -209,7 +211,7 @@
 
   Example:
 
-    (call (retry {:max-attempts 5 :retry-on java.io.IOException}) fetch url)"
+    (call (r/retry {:max-attempts 5 :retry-on java.io.IOException}) fetch url)"
   ([] (retry nil))
   ([{:keys [max-attempts backoff retry-on retry-if on-retry] :as options}]
    (arguments/options "retry" [:max-attempts :backoff :retry-on :retry-if :on-retry] options)
@@ -232,7 +234,7 @@
 
   Example:
 
-    (call (timeout 200) fetch url)"
+    (call (r/timeout 200) fetch url)"
   [duration]
   (arguments/nanos :timeout duration)
   (fn [f]
@@ -316,10 +318,10 @@
 
   Example:
 
-    (def breaker (circuit-breaker {:failure-threshold [5 20] :delay 10000}))
+    (def breaker (r/circuit-breaker {:failure-threshold [5 20] :delay 10000}))
     (call breaker fetch url)
-    @breaker ;=> {:state :closed, :calls 7, :failures 1, :trials 0}
-    (call (circuit-breaker :payments) charge card)
+    @breaker ;=> {:state :closed, :calls 1, :failures 0, :trials 0}
+    (call (r/circuit-breaker :payments) charge card)
 
   See also `start-breaker-link`."
   ([] (circuit-breaker nil))
@@ -351,7 +353,7 @@
 
   Example:
 
-    {:id :payments :start [start-breaker-link {:name :payments :delay 10000}]}
+    {:id :payments :start [r/start-breaker-link {:name :payments :delay 10000}]}
 
   See also `subscribe`."
   [options]
@@ -364,7 +366,7 @@
 
   Example:
 
-    (start-breaker {:name :payments}) ;=> [:ok pid]"
+    (r/start-breaker {:name :payments}) ;=> [:ok pid]"
   [options]
   ((served "start") options))
 
@@ -380,7 +382,7 @@
 
   Example:
 
-    (subscribe :payments)"
+    (r/subscribe :payments)"
   [breaker]
   ((served "subscribe") breaker))
 
@@ -404,9 +406,9 @@
 
   Example:
 
-    (def limiter (rate-limiter {:rate 10 :burst 5}))
+    (def limiter (r/rate-limiter {:rate 10 :burst 5}))
     (call limiter fetch url)
-    @limiter ;=> {:available 2, :wait-ms 0}"
+    @limiter ;=> {:available 4, :wait-ms 0}"
   [options]
   (arguments/options "rate-limiter" [:rate :per :burst :timeout] options)
   (let [how (limiter/limits options)
@@ -435,9 +437,9 @@
 
   Example:
 
-    (def two (bulkhead {:max 2}))
+    (def two (r/bulkhead {:max 2}))
     (call two fetch url)
-    @two ;=> {:max 2, :running 1, :waiting 0}"
+    @two ;=> {:max 2, :running 0, :waiting 0}"
   [{:keys [max timeout] :or {timeout :infinity} :as options}]
   (arguments/options "bulkhead" [:max :timeout] options)
   (let [running (channel/chan {:size (arguments/whole :max max Integer/MAX_VALUE)})]
@@ -489,7 +491,7 @@
 
   Example:
 
-    (call (hedge {:after 50}) fetch url)"
+    (call (r/hedge {:after 50}) fetch url)"
   [{:keys [after max-calls] :as options}]
   (arguments/options "hedge" [:after :max-calls] options)
   (when (nil? after)
@@ -517,7 +519,7 @@
 
   Example:
 
-    (throttle ch {:rate 100})"
+    (r/throttle ch {:rate 100})"
   [ch options]
   (arguments/options "throttle" (into [:rate :per :burst] stage-options) options)
   (let [how (limiter/limits options)
@@ -534,7 +536,7 @@
 
   Example:
 
-    (debounce keystrokes 200)"
+    (r/debounce keystrokes 200)"
   ([ch silence] (debounce ch silence nil))
   ([ch silence options]
    (arguments/options "debounce" stage-options options)
@@ -556,7 +558,7 @@
 
   Example:
 
-    (batch rows {:size 500 :within 100})"
+    (r/batch rows {:size 500 :within 100})"
   [ch {:keys [size within] :as options}]
   (arguments/options "batch" [:size :within :scope] options)
   (when-not (or size within)
@@ -584,7 +586,7 @@
 
   Example:
 
-    (window samples {:length 1000 :every 100})"
+    (r/window samples {:length 1000 :every 100})"
   [ch {:keys [size step length every] :as options}]
   (arguments/options "window" [:size :step :length :every :scope] options)
   (when-not (= 1 (count (filter some? [size length])))

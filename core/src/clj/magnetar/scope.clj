@@ -59,7 +59,7 @@
 
   Example:
 
-    (result f) ;=> {:status :success, :value 42, :site \"fork app.clj:7\", ..}"
+    (scope/result f) ;=> {:status :success, :value 42, ..}"
   [fork]
   (when-not (instance? Fork fork)
     (arguments/misuse :magnetar/not-a-fork (str "`result` wants a fork; this is " (arguments/show fork) ".") {:value fork}))
@@ -223,17 +223,18 @@
   Options:
     :deadline  a duration from now (milliseconds, a Duration) or an Instant; an enclosing scope's deadline
                counts as well
-    :joiner    `all` (the default), `any`, `race` or your own
+    :joiner    `all`, `any`, `race` or your own. Default `all`
     :inherit   ScopedValues of the JDK that forks of this scope shall see as they are bound here. A scope
                inside a fork, `pmap` and `offload` take none along: name them there again.
-    :bindings  :frame (the default): forks see the dynamic bindings of their starter. :none: they see the root
-               values of dynamic vars, and do not keep those bindings alive
+    :bindings  :frame: forks see the dynamic bindings of their starter. :none: they see the root values of
+               dynamic vars, and do not keep those bindings alive. Default :frame
     :patience  how long a fork may run after its cancellation before it is reported with its stack, as a
-               :failure of `magnetar.report`; 5 s. The scope waits for it all the same. A body is not reported.
+               :failure of `magnetar.report`. The scope waits for it all the same. A body is not reported.
+               Default 5000 ms
 
   Example:
 
-    (with-scope [s {:joiner race}] (fork s ask primary) (fork s ask replica))
+    (with-scope [s {:joiner scope/race}] (fork s ask primary) (fork s ask replica))
 
   See also `fork`, `cancel`.
 
@@ -294,7 +295,7 @@
 
   Example:
 
-    (mapv (partial fork* s) fetches)"
+    (mapv (partial scope/fork* s) fetches)"
   (fibers/starred fork-at "fork" f [s f & args]))
 
 (defmacro fork
@@ -336,7 +337,7 @@
 
   Example:
 
-    (daemon s tick-every 1000)"
+    (scope/daemon s tick-every 1000)"
   [s f & args]
   (fibers/starting &form `daemon* "daemon" s f args))
 
@@ -370,7 +371,7 @@
 
   Example:
 
-    (go s (fetch-user id))"
+    (scope/go s (fetch-user id))"
   [s & body]
   `(go-at ~(fibers/site "scope/go" &form) ~s (fn [] ~@body)))
 
@@ -384,7 +385,7 @@
 
   Example:
 
-    (cancel s :user-left)"
+    (scope/cancel s :user-left)"
   ([x] (cancel x nil))
   ([x cause]
    (cond
@@ -410,7 +411,9 @@
 
   Example:
 
-    (time-left) ;=> 480"
+    (with-scope [s {:deadline 500}]
+      (scope/sleep 20)
+      (scope/time-left)) ;=> 480"
   ([] (millis-to (Scope/deadlineOf (Fiber/current))))
   ([s] (millis-to (.deadline (scope-of s "time-left")))))
 
@@ -431,7 +434,7 @@
 
   Example:
 
-    (let [c (open-connection)] (on-exit s #(.close c)) ..)"
+    (let [c (open-connection)] (scope/on-exit s #(.close c)) (send-orders c))"
   [s f]
   (arguments/function "on-exit" f "(on-exit s (fn [] (close connection)))")
   (when-not (.onExit (scope-of s "on-exit") f)
@@ -454,7 +457,8 @@
 
   Example:
 
-    (finally (shield (with-scope [s {:deadline 100}] (say-goodbye))))"
+    (try (serve client)
+      (finally (scope/shield (with-scope [s {:deadline 100}] (say-goodbye client)))))"
   [& body]
   `(shield* (fn [] ~@body)))
 
@@ -467,7 +471,7 @@
 
   Example:
 
-    (sleep 50)"
+    (scope/sleep 50)"
   [duration]
   (clock/sleep (arguments/nanos :duration duration))
   nil)
@@ -503,12 +507,12 @@
   Cancellation: if the fiber is cancelled while it waits for a stage, the stage is cancelled.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
     :else     what to return when time runs out
 
   Example:
 
-    (join (.sendAsync client request handler))"
+    (scope/join (.sendAsync client request handler))"
   ([x] (join x nil))
   ([x {:keys [timeout] :or {timeout :infinity} :as options}]
    (let [limit (limit "join" timeout options)]
@@ -536,12 +540,12 @@
   Throws what reject was called with, and a TimeoutException when time runs out and there is no :else.
 
   Options:
-    :timeout  how long to wait at most, a duration; :infinity
+    :timeout  how long to wait at most, a duration. Default :infinity
     :else     what to return when time runs out
 
   Example:
 
-    (await-callback (fn [resolve reject] (.get client url (handler resolve reject))) {:timeout 500})"
+    (scope/await-callback (fn [resolve reject] (.get client url (handler resolve reject))) {:timeout 500})"
   ([f] (await-callback f nil))
   ([f {:keys [timeout] :or {timeout :infinity} :as options}]
    (arguments/function "await-callback" f "(await-callback (fn [resolve reject] ..))")
@@ -578,7 +582,7 @@
 
   Example:
 
-    (offload slurp \"big.edn\")"
+    (scope/offload slurp \"big.edn\")"
   [f & args]
   (arguments/function "offload" f "(offload slurp \"big.edn\")")
   (offload-on Offload/SHARED #(apply f args)))
@@ -602,7 +606,7 @@
 
   Example:
 
-    (.thenAccept (chan->stage answers) println)"
+    (.thenAccept (scope/chan->stage answers) println)"
   ^CompletableFuture [ch]
   (when-not (ports/port? ch)
     (arguments/misuse :magnetar/not-a-channel (str "`chan->stage` wants a channel; this is " (arguments/show ch) ".") {:value ch}))

@@ -44,7 +44,9 @@
 
   A start runs in the context of the supervisor, never in the bindings of its caller. Other keys are refused,
   and so is a start whose process is not linked to the supervisor. The names follow Erlang's module
-  supervisor."
+  supervisor.
+
+  Require it as `[magnetar.supervisor :as sup]`."
   (:require
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
@@ -111,7 +113,7 @@
   Example:
 
     (sup/child-spec ['my.counter 0] {:id :visits :restart :transient})
-    (sup/start-link {:children ['my.cache ['my.counter 0]]})
+    (sup/start-link {:children ['my.cache ['my.counter 0]]}) ;=> [:ok pid]
 
   Elixir: Supervisor.child_spec/2."
   {:elixir "Supervisor.child_spec/2" :added "0.2"}
@@ -336,7 +338,7 @@
 
   Example:
 
-    (sup/get-childspec :app :b) ;=> [:ok {:id :b ..}]
+    (sup/get-childspec :app :b) ;=> [:ok {:id :b, ..}]
 
   Erlang: supervisor:get_childspec/2."
   {:erlang "supervisor:get_childspec/2"}
@@ -352,6 +354,6 @@
 
   Example:
 
-    (sup/history :app) ;=> [{:at #inst .. :id :b :reason :boom ..}]"
+    (sup/history :app) ;=> [{:at instant, :id :b, :reason :boom, ..}]"
   [supervisor]
   (requests/ask supervisor [:history]))

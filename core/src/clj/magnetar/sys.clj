@@ -16,7 +16,9 @@
   out and there is no :else.
 
   They are for a human at a prompt and for tests. A program should not need them to work. The names follow
-  Erlang's module sys."
+  Erlang's module sys.
+
+  Require it as `[magnetar.sys :as sys]`."
   (:refer-clojure :exclude [remove])
   (:require
    [magnetar.impl.arguments :as arguments]
@@ -102,7 +104,7 @@
 
   Example:
 
-    (sys/suspend :counter)
+    (sys/suspend :counter) ;=> :ok
 
   Erlang: sys:suspend/1,2."
   {:erlang "sys:suspend/2"}
@@ -115,7 +117,7 @@
 
   Example:
 
-    (sys/resume :counter)
+    (sys/resume :counter) ;=> :ok
 
   Erlang: sys:resume/1,2."
   {:erlang "sys:resume/2"}
@@ -147,7 +149,7 @@
 
   Example:
 
-    (sys/terminate :counter :shutdown)
+    (sys/terminate :counter :shutdown) ;=> :ok
 
   See also `magnetar.gen-server/stop`, which waits.
 
@@ -166,7 +168,7 @@
 
   Example:
 
-    (sys/trace :counter true)
+    (sys/trace :counter true) ;=> :ok
 
   Erlang: sys:trace/2,3."
   {:erlang "sys:trace/3"}
@@ -223,7 +225,7 @@
 
   Example:
 
-    (sys/install :counter :probe (fn [n event who] (inc n)) 0)
+    (sys/install :counter :probe (fn [n event who] (inc n)) 0) ;=> :ok
 
   Erlang: sys:install/2,3."
   {:erlang "sys:install/3"}
@@ -237,7 +239,7 @@
 
   Example:
 
-    (sys/remove :counter :probe)
+    (sys/remove :counter :probe) ;=> :ok
 
   Erlang: sys:remove/2,3."
   {:erlang "sys:remove/3"}

@@ -65,7 +65,7 @@
 
   Example:
 
-    (table/create :ordered-set {:name :scores :access :public})
+    (table/create :ordered-set {:name :scores :access :public}) ;=> table
 
   Erlang: ets:new/2."
   {:erlang "ets:new/2" :added "0.1"}
@@ -81,7 +81,7 @@
 
   Example:
 
-    (table/drop t)
+    (table/drop t) ;=> true
 
   Erlang: ets:delete/1."
   {:erlang "ets:delete/1" :added "0.1"}
@@ -93,7 +93,7 @@
 
   Example:
 
-    (table/whereis :scores)
+    (table/whereis :scores) ;=> table
 
   Erlang: ets:whereis/1."
   {:erlang "ets:whereis/1" :added "0.1"}
@@ -125,7 +125,7 @@
 
   Example:
 
-    (table/rename :scores :old-scores)
+    (table/rename :scores :old-scores) ;=> :old-scores
 
   Erlang: ets:rename/2."
   {:erlang "ets:rename/2" :added "0.1"}
@@ -176,7 +176,7 @@
 
   Example:
 
-    (table/insert t [:apples 3])
+    (table/insert t [:apples 3]) ;=> true
 
   Erlang: ets:insert/2."
   {:erlang "ets:insert/2" :added "0.1"}
@@ -190,7 +190,7 @@
 
   Example:
 
-    (table/insert-new t [:leader (self)])
+    (table/insert-new t [:leader (self)]) ;=> true
 
   Erlang: ets:insert_new/2."
   {:erlang "ets:insert_new/2" :added "0.1"}
@@ -205,7 +205,7 @@
 
   Example:
 
-    (table/insert-all t [[:apples 3] [:pears 4]])
+    (table/insert-all t [[:apples 3] [:pears 4]]) ;=> true
 
   Erlang: ets:insert/2 of a list."
   {:erlang "ets:insert/2" :added "0.1"}
@@ -221,7 +221,7 @@
 
   Example:
 
-    (table/insert-all-new t [[:a 1] [:b 2]])
+    (table/insert-all-new t [[:a 1] [:b 2]]) ;=> true
 
   Erlang: ets:insert_new/2 of a list."
   {:erlang "ets:insert_new/2" :added "0.1"}
@@ -238,7 +238,7 @@
 
   Example:
 
-    (table/update-element t :apples {1 4, 2 :ripe})
+    (table/update-element t :apples {1 4}) ;=> true
 
   Erlang: ets:update_element/3,4."
   {:erlang "ets:update_element/3" :added "0.1"}
@@ -261,7 +261,7 @@
   Examples:
 
     (table/update-counter t :hits 1)
-    (table/update-counter t :turn [1 1 3 0] [:turn 0]) ;=> 1, 2, 3, 0, 1 ..
+    (table/update-counter t :turn [1 1 3 0] [:turn 0]) ;=> 1 ; then 2, 3, 0, 1 ..
 
   Erlang: ets:update_counter/3,4."
   {:erlang "ets:update_counter/3" :added "0.1"}
@@ -278,7 +278,7 @@
   Example:
 
     (let [[[_ n :as row]] (table/lookup t :n)]
-      (table/compare-and-swap t row [:n (* 2 n)]))
+      (table/compare-and-swap t row [:n (* 2 n)])) ;=> true
 
   Erlang: ets:select_replace/2 of one object."
   {:erlang "ets:select_replace/2" :added "0.1"}
@@ -292,7 +292,7 @@
 
   Example:
 
-    (table/delete t :apples)
+    (table/delete t :apples) ;=> true
 
   Erlang: ets:delete/2."
   {:erlang "ets:delete/2" :added "0.1"}
@@ -305,7 +305,7 @@
 
   Example:
 
-    (table/delete-object t [:apples 3])
+    (table/delete-object t [:apples 3]) ;=> true
 
   Erlang: ets:delete_object/2."
   {:erlang "ets:delete_object/2" :added "0.1"}
@@ -317,7 +317,7 @@
 
   Example:
 
-    (table/delete-all t)
+    (table/delete-all t) ;=> true
 
   Erlang: ets:delete_all_objects/1."
   {:erlang "ets:delete_all_objects/1" :added "0.1"}
@@ -388,7 +388,7 @@
 
   Example:
 
-    (table/member? t :apples)
+    (table/member? t :apples) ;=> true
 
   Erlang: ets:member/2."
   {:erlang "ets:member/2" :added "0.1"}
@@ -411,8 +411,8 @@
 
   Examples:
 
-    (reduce (fn [sum [_ n]] (+ sum n)) 0 (table/rows t))
-    (into [] (table/rows scores {:from 100 :below 200}))
+    (reduce (fn [sum [_ n]] (+ sum n)) 0 (table/rows t)) ;=> 7
+    (into [] (table/rows scores {:from 100 :below 200})) ;=> [[100 \"ada\"] [150 \"bob\"]]
 
   Erlang: ets:foldl/3, ets:foldr/3 and ets:tab2list/1."
   {:erlang "ets:foldl/3" :added "0.1"}
@@ -431,8 +431,8 @@
 
   Examples:
 
-    (table/select t (table/query ([name n] :when (< 3 n)) name))
-    (table/select t (table/query ([:apples n] :as row) row))
+    (table/select t (table/query ([name n] :when (< 3 n)) name)) ;=> [:pears]
+    (table/select t (table/query ([:apples n] :as row) row)) ;=> [[:apples 3]]
 
   Erlang: a match specification, and ets:fun2ms/1."
   {:erlang "ets:fun2ms/1" :added "0.1"}
@@ -452,7 +452,8 @@
   Examples:
 
     (table/select t (table/query [name n] name)) ;=> [:apples :pears]
-    (let [[names more] (table/select t q {:limit 100})] (when more (table/select more)))
+    (let [[names more] (table/select t (table/query [name n] name) {:limit 100})]
+      (when more (table/select more)))
 
   Erlang: ets:select/1,2,3, ets:match/1,2,3 and ets:match_object/1,2,3."
   {:erlang "ets:select/2" :added "0.1"}
@@ -465,7 +466,7 @@
 
   Example:
 
-    (table/select-count t (table/query [_ n] (< 3 n)))
+    (table/select-count t (table/query [_ n] (< 3 n))) ;=> 1
 
   Erlang: ets:select_count/2."
   {:erlang "ets:select_count/2" :added "0.1"}
@@ -479,7 +480,7 @@
 
   Example:
 
-    (table/select-delete t (table/query [_ n] (zero? n)))
+    (table/select-delete t (table/query [_ n] (zero? n))) ;=> 0
 
   Erlang: ets:select_delete/2 and ets:match_delete/2."
   {:erlang "ets:select_delete/2" :added "0.1"}
@@ -493,7 +494,7 @@
 
   Example:
 
-    (table/first scores)
+    (table/first scores) ;=> 100
 
   Erlang: ets:first/1."
   {:erlang "ets:first/1" :added "0.1"}
@@ -505,7 +506,7 @@
 
   Example:
 
-    (table/last scores)
+    (table/last scores) ;=> 200
 
   Erlang: ets:last/1."
   {:erlang "ets:last/1" :added "0.1"}
@@ -519,7 +520,7 @@
 
   Example:
 
-    (table/next scores 100)
+    (table/next scores 100) ;=> 150
 
   Erlang: ets:next/2."
   {:erlang "ets:next/2" :added "0.1"}
@@ -533,7 +534,7 @@
 
   Example:
 
-    (table/prev scores 100)
+    (table/prev scores 100) ;=> nil
 
   Erlang: ets:prev/2."
   {:erlang "ets:prev/2" :added "0.1"}

@@ -19,7 +19,9 @@
 
   `magnetar.task.supervisor` starts tasks whose death does not end their owner. Where no process waits, or
   nothing has to be linked, a fork in a scope or `magnetar.fold/pmap` is simpler. The names follow Elixir's
-  module Task."
+  module Task.
+
+  Require it as `[magnetar.task :as task]`."
   (:refer-clojure :exclude [await])
   (:require
    [magnetar.actor :as actor :refer [!]]

@@ -18,7 +18,9 @@
 
   Time is the clock of the runtime environment, so in `magnetar.test` it is virtual. The names follow Erlang's
   module timer. Where Erlang returns badarg, these functions throw. Where it returns {ok, Timer}, they return
-  the timer."
+  the timer.
+
+  Require it as `[magnetar.timer :as timer]`."
   (:require
    [magnetar.actor :as actor :refer [! after receive]]
    [magnetar.impl.actor.address :as address]
@@ -279,7 +281,7 @@
 
   Example:
 
-    (timer/tc reduce + (range 1000)) ;=> [85 499500]
+    (timer/tc reduce + (range 1000)) ;=> [microseconds 499500]
 
   Erlang: timer:tc/1,2,3."
   {:erlang "timer:tc/2"}

@@ -14,7 +14,7 @@
    [magnetar.resilience :as resilience]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [collecting limit-ms]]
+   [magnetar.support :refer [collecting limit-ms refusal]]
    [magnetar.sys :as sys]
    [magnetar.task :as task]
    [magnetar.task.supervisor :as task-supervisor]
@@ -78,6 +78,11 @@
 
 (deftest a-process-that-starts-in-step-may-continue-before-it-is-ready
   (is (= [:ok 7] (proc-lib/start (fn [] (continue (fn [] (proc-lib/init-ack [:ok 7]))))))))
+
+(deftest a-start-in-step-that-no-process-waits-for-is-refused-by-the-name-of-the-function
+  (doseq [[operation f] {"init-ack" #(proc-lib/init-ack :ok), "init-fail" #(proc-lib/init-fail :no :normal)}]
+    (is (= (str "`" operation "` was called where no process waits for it: call it once, in a process that proc-lib/start has started.")
+           (:message (refusal f))))))
 
 (deftest the-value-of-a-task-that-continues-is-that-of-what-it-continues-with
   (is (= 5 (task/await (task/async (fn [] (continue (fn [n] (continue + n 2)) 3))))))

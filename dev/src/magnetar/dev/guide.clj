@@ -7,16 +7,22 @@
 
 (set! *warn-on-reflection* true)
 
-(defn examples
-  "The examples in a text: [code expected] for each arrow, in order; expected is nil for code that is only run."
+(defn steps
+  "The steps in some code: [code expected] for each arrow, in order; expected is nil for code that is only run."
   [text]
-  (for [[_ block] (re-seq #"(?s)```clojure\n(.*?)```" text)
-        part (str/split (str block "\n") #"(?<=;=>[^\n]{1,500})\n")
+  (for [part (str/split (str text "\n") #"(?<=;=>[^\n]{1,500})\n")
         :let [[code expected] (str/split part #";=> ?")]
         :when (not (str/blank? code))]
     [(str/trim code) expected]))
 
-(defn- forms [code]
+(defn examples
+  "The examples in a text, as of `steps`."
+  [text]
+  (mapcat (comp steps second) (re-seq #"(?s)```clojure\n(.*?)```" text)))
+
+(defn forms
+  "Reads the forms of some code, in the current namespace."
+  [code]
   (read-string (str "[" code "\n]")))
 
 (defn- check [[code expected]]

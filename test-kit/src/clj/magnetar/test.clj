@@ -11,7 +11,9 @@
   without-leaks   fails a test that leaves processes or fibers behind
   without-deadlocks   fails a test that does not end, and says which fiber waits for what
 
-    (use-fixtures :each magnetar.test/without-leaks magnetar.test/in-a-process)"
+    (use-fixtures :each magnetar.test/without-leaks magnetar.test/in-a-process)
+
+  Require it as `[magnetar.test :as mt]`, beside `[clojure.test :refer [deftest is use-fixtures]]`."
   (:require
    [clojure.test :as t]
    [magnetar.actor :as actor]
@@ -68,7 +70,7 @@
 
   Example:
 
-    (simulate* {:seed 42 :log true} #(compute))"
+    (mt/simulate* {:seed 42 :log true} #(compute))"
   [options f]
   (checked/of-simulate options)
   (runs/refuse-here)
@@ -114,7 +116,7 @@
 
   Example:
 
-    (simulate {:seed 42} (let [c (a/chan)] (a/go (a/>! c 1)) (a/<! c)))
+    (mt/simulate {:seed 42} (let [c (a/chan)] (a/go (a/>! c 1)) (a/<! c))) ;=> 1
 
   See also `check`."
   [options & body]
@@ -187,7 +189,7 @@
 
   Example:
 
-    (check {:runs 10000} (let [c (a/chan)] (a/go (a/>! c 1)) (= 1 (a/<! c))))
+    (mt/check {:runs 10000} (let [c (a/chan)] (a/go (a/>! c 1)) (= 1 (a/<! c))))
 
   See also `simulate`."
   [options & body]
@@ -214,9 +216,9 @@
 
   Example:
 
-    (check {:runs 100}
-      (let [[:ok app] (sup/start-link spec)]
-        (restart-storm app {:kills 50})
+    (mt/check {:runs 100}
+      (let [[_ app] (sup/start-link spec)]
+        (mt/restart-storm app {:kills 50})
         (serves? app)))"
   ([supervisor] (restart-storm supervisor nil))
   ([supervisor options] (storm/storm supervisor options)))
@@ -245,7 +247,7 @@
 
   Example:
 
-    (with-virtual-clock (a/<! (a/timeout 86400000)) (now)) ;=> 86400000"
+    (mt/with-virtual-clock (a/<! (a/timeout 86400000)) (mt/now)) ;=> 86400000"
   [& body]
   `(with-virtual-clock* (fn [] ~@body)))
 
@@ -286,7 +288,7 @@
 
   Example:
 
-    (wait-until {:timeout 100} #(ready?))
+    (mt/wait-until {:timeout 100} #(ready?))
 
   See also `eventually`."
   [{:keys [timeout] :or {timeout 5000} :as options} f]
@@ -310,8 +312,8 @@
 
   Example:
 
-    (is (eventually (zero? (:messages (actor/process-info p)))))
-    (is (eventually {:timeout 100} (ready?)))"
+    (is (mt/eventually (zero? (:messages (actor/process-info p)))))
+    (is (mt/eventually {:timeout 100} (ready?)))"
   ([expression] `(eventually {} ~expression))
   ([options expression] `(wait-until ~options (fn [] ~expression))))
 
@@ -330,7 +332,7 @@
 
   Example:
 
-    (is (= :killed (await-down p)))"
+    (is (= :killed (mt/await-down p)))"
   ([pid] (await-down pid {}))
   ([pid {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "await-down" [:timeout] options)
@@ -354,7 +356,7 @@
 
   Example:
 
-    (use-fixtures :each in-a-process)
+    (use-fixtures :each mt/in-a-process)
 
   Erlang: each test case of Common Test is a process."
   [test]
@@ -410,7 +412,7 @@
 
   Example:
 
-    (use-fixtures :each without-leaks)"
+    (use-fixtures :each mt/without-leaks)"
   [test]
   (let [pids (processes)
         fibers (threads)]
@@ -440,7 +442,7 @@
 
   Example:
 
-    (use-fixtures :each without-deadlocks)"
+    (use-fixtures :each mt/without-deadlocks)"
   [test]
   (let [before (threads)
         done (promise)

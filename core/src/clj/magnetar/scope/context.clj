@@ -9,7 +9,9 @@
 
   A fiber takes the values of the fiber that starts it by reference. That costs one pointer, however many
   values there are. A plain argument is clearer where it can be passed. A dynamic var is right where
-  Clojure's own tools look for one, such as *out*."
+  Clojure's own tools look for one, such as *out*.
+
+  Require it as `[magnetar.scope.context :as context :refer [defcontext with-context]]`."
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.context :as context]
@@ -56,8 +58,9 @@
 
   Example:
 
-    (defcontext user)            @user fails unless it is bound
-    (defcontext locale :en)      @locale ;=> :en unless it is bound"
+    (defcontext user)          ; @user fails unless it is bound
+    (defcontext locale :en)
+    @locale ;=> :en"
   [sym & default]
   `(def ~sym (context '~(symbol (str *ns*) (str sym)) ~@default)))
 

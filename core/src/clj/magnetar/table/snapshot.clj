@@ -12,7 +12,9 @@
 
   The file is text, a line of EDN for each row. So rows have to be plain data, and reading runs no code.
   Erlang has ets:tab2file/3 and ets:file2tab/2; their options sync, extended_info and verify are always on
-  here."
+  here.
+
+  Require it as `[magnetar.table.snapshot :as snapshot]`."
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime]

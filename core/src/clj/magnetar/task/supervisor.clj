@@ -12,7 +12,9 @@
   children  children terminate-child
 
   A task supervisor is a `magnetar.supervisor` with the strategy :dynamic. Its tasks see the context values of
-  the supervisor, and the root values of dynamic vars. The names follow Elixir's module Task.Supervisor."
+  the supervisor, and the root values of dynamic vars. The names follow Elixir's module Task.Supervisor.
+
+  Require it as `[magnetar.task.supervisor :as tasks]`."
   (:require
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
@@ -111,7 +113,7 @@
 
   Example:
 
-    (task/await (tasks/async :tasks #(fetch url)))
+    (task/await (tasks/async :tasks #(fetch url))) ;=> page
 
   See also `async-nolink`.
 
@@ -185,7 +187,7 @@
 
   Example:
 
-    (into [] (tasks/async-stream :tasks urls fetch))
+    (into [] (tasks/async-stream :tasks urls fetch)) ;=> [[:ok page] [:ok page]]
 
   Elixir: Task.Supervisor.async_stream/4."
   {:elixir "Task.Supervisor.async_stream/4"}
@@ -209,7 +211,7 @@
 
   Example:
 
-    (into [] (tasks/async-stream-nolink :tasks urls fetch)) ;=> [[:ok page] [:exit [{:type ..} ..]]]
+    (into [] (tasks/async-stream-nolink :tasks urls fetch)) ;=> [[:ok page] [:exit [error ..]]]
 
   Elixir: Task.Supervisor.async_stream_nolink/4."
   {:elixir "Task.Supervisor.async_stream_nolink/4"}

@@ -33,7 +33,9 @@
 (defn- namespace-findings [source]
   (concat (undocumented source) (keep ns-finding [source])))
 
-(defn- public-sources []
+(defn public-sources
+  "What the files of the public namespaces declare, as of `sources/namespaces`."
+  []
   (filter public-namespace? (mapcat sources/namespaces ["core/src/clj" "test-kit/src/clj"])))
 
 (defn findings
@@ -58,9 +60,18 @@
 (defn- place-of-label [paragraph]
   (first (keep-indexed (fn [i label] (when (re-matches label paragraph) i)) labels)))
 
+(defn- paragraphs [doc]
+  (str/split doc #"\n\s*\n"))
+
 (defn- in-order? [doc]
-  (let [places (keep place-of-label (rest (str/split doc #"\n\s*\n")))]
+  (let [places (keep place-of-label (rest (paragraphs doc)))]
     (= places (sort (distinct places)))))
+
+(defn example
+  "Returns the code under `Example:` in a docstring, or nil."
+  [doc]
+  (let [[label & code] (drop-while #(not (re-matches #" *Examples?:\s*" %)) (paragraphs doc))]
+    (when label (str/join "\n\n" (take-while #(re-find #"^    " %) code)))))
 
 (defn- flaw
   "What is wrong with the form of a docstring, or nil."
