@@ -160,7 +160,7 @@
     {:id :import :start [sup/scope-link (fn [s] (scope/fork s watch-folder) (scope/fork s upload))]}"
   [f & args]
   (arguments/function "scope-link" f "(sup/scope-link (fn [s] (scope/fork s watch)))")
-  [:ok (proc-lib/spawn-link #(scope/with-scope [s] (apply f s args)))])
+  [:ok (proc-lib/spawn-link* #(scope/with-scope [s] (apply f s args)))])
 
 (defn pipeline-link
   "Starts a linked process that is a pipeline from one channel to another.
@@ -179,7 +179,7 @@
     {:id :parse :restart :transient :start [sup/pipeline-link 4 parsed (map parse) lines]}"
   [n to xf from]
   (stages/check n to xf from)
-  [:ok (proc-lib/spawn-link stages/run n to xf from)])
+  [:ok (proc-lib/spawn-link* stages/run n to xf from)])
 
 (defn start-child
   "Adds a child to a supervisor and starts it.

@@ -53,7 +53,7 @@
 (defn- spawn-child
   "The start of a child: in the supervisor."
   [site body]
-  [:ok (proc-lib/spawn-at "start-child" site {:link true :bindings :none} body)])
+  [:ok (proc-lib/spawn-with "start-child" site {:link true :bindings :none} body)])
 
 (defn- child [supervisor site body options]
   (sup/start-child supervisor (merge {:restart :temporary} options {:start [spawn-child site body]})))
