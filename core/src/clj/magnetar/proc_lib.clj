@@ -157,6 +157,8 @@
 
     (proc-lib/spawn serve {})
 
+  See also `spawn*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every call.
+
   Erlang: proc_lib:spawn/1,3."
   [f & args]
   (fibers/starting &form `spawn* "spawn" f args))
@@ -178,6 +180,9 @@
   Example:
 
     (proc-lib/spawn-link serve {})
+
+  See also `spawn-link*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every
+  call.
 
   Erlang: proc_lib:spawn_link/1,3."
   [f & args]

@@ -87,14 +87,15 @@
 (defmacro apply-after
   "Calls (f & args) in a process of its own after a duration; returns the timer.
 
-  The process does not end with the process that started it. An error of f is reported, as in any process. The
-  function is `apply-after*`. Never waits.
+  The process does not end with the process that started it. An error of f is reported, as in any process.
+  Never waits.
 
   Example:
 
     (timer/apply-after 500 println \"now\")
 
-  See also `magnetar.actor/send-after`, `magnetar.actor/cancel-timer`.
+  See also `magnetar.actor/send-after`, `magnetar.actor/cancel-timer`, and `apply-after*`, the function: it
+  can be mapped and applied, and `with-redefs` of it reaches every call.
 
   Erlang: timer:apply_after/2,3,4."
   {:erlang "timer:apply_after/3"}
@@ -189,7 +190,7 @@
   "Calls (f & args) at an interval, each time in a process of its own.
 
   A call begins also if the one before has not ended. A call that fails is reported, and disturbs no other
-  call. The interval ends when this process does. The function is `apply-interval*`.
+  call. The interval ends when this process does.
 
   Returns the timer. Never waits.
 
@@ -197,7 +198,8 @@
 
     (timer/apply-interval 60000 clean-up)
 
-  See also `apply-repeatedly`, `magnetar.actor/cancel-timer`.
+  See also `apply-repeatedly`, `magnetar.actor/cancel-timer`, and `apply-interval*`, the function: it can be
+  mapped and applied, and `with-redefs` of it reaches every call.
 
   Erlang: timer:apply_interval/2,3,4."
   {:erlang "timer:apply_interval/3"}
@@ -224,13 +226,16 @@
   "Calls (f & args) at an interval, one call after the other.
 
   Like `apply-interval`, except that a call begins only when the one before has ended. Calls that are late by
-  then follow at once, one after the other. The function is `apply-repeatedly*`.
+  then follow at once, one after the other.
 
   Returns the timer. Never waits.
 
   Example:
 
     (timer/apply-repeatedly 1000 poll)
+
+  See also `apply-repeatedly*`, the function: it can be mapped and applied, and `with-redefs` of it reaches
+  every call.
 
   Erlang: timer:apply_repeatedly/2,3,4."
   {:erlang "timer:apply_repeatedly/3"}

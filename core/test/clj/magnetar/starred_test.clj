@@ -86,17 +86,30 @@
           #'fold/pfor-each* [inc [1] options]}
          (arguments-of-stubs))))
 
+(defn- starred
+  "The starred functions of the library."
+  []
+  (for [ns '[magnetar.actor magnetar.proc-lib magnetar.scope magnetar.task magnetar.task.supervisor magnetar.timer magnetar.fold]
+        [_ v] (ns-publics ns)
+        :when (and (::fibers/at (meta @v)) (not= #'actor/with-process* v))] ; whose macro has a body
+    v))
+
+(defn- macro-of [v]
+  (let [{:keys [name ns]} (meta v)]
+    (ns-resolve ns (symbol (str/replace (str name) #"\*$" "")))))
+
 (deftest all-starred-functions-are-tested-here
-  (let [starred (for [ns '[magnetar.actor magnetar.proc-lib magnetar.scope magnetar.task magnetar.task.supervisor magnetar.timer magnetar.fold]
-                      [_ v] (ns-publics ns)
-                      :when (and (::fibers/at (meta @v)) (not= #'actor/with-process* v))] ; whose macro has a body
-                  v)]
-    (is (= (set starred) (set (keys (arguments-of-stubs)))))
-    (doseq [v starred
-            :let [{:keys [name ns]} (meta v)
-                  plain (ns-resolve ns (symbol (str/replace (str name) #"\*$" "")))]]
-      (is (:macro (meta plain)) (str v))
-      (is (= (:arglists (meta v)) (:arglists (meta plain))) (str v)))))
+  (is (= (set (starred)) (set (keys (arguments-of-stubs)))))
+  (doseq [v (starred)]
+    (testing v
+      (is (:macro (meta (macro-of v))))
+      (is (= (:arglists (meta v)) (:arglists (meta (macro-of v))))))))
+
+(deftest the-documentation-of-a-macro-names-its-function
+  (doseq [v (starred)
+          :let [words (str/replace (:doc (meta (macro-of v))) #"\s+" " ")]]
+    (testing v
+      (is (str/includes? words (str "`" (:name (meta v)) "`, the function: it can be mapped and applied, and `with-redefs` of it reaches every call."))))))
 
 (deftest a-stub-may-call-what-it-stands-for
   (let [spawn actor/spawn*

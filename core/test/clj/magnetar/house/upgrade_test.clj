@@ -89,6 +89,11 @@
   (let [page (slurp (io/file home "docs/guide/upgrading.md"))]
     (is (empty? (remove #(str/includes? page (str "`" (str/replace (str %) #"^magnetar\." "") "`")) (map :old @upgrade/changes))))))
 
+(deftest the-page-quotes-what-clojure-says-of-two-changes
+  (let [page (slurp (io/file home "docs/guide/upgrading.md"))]
+    (is (str/includes? page "Can't take value of a macro"))
+    (is (str/includes? page "Could not locate magnetar/async/lab__init.class"))))
+
 (deftest the-command-lists-the-places-and-refuses-what-is-no-folder
   (let [folder (temporary-folder)]
     (write folder "src/app.clj" "(ns app (:require [magnetar.channel :as channel]))\n\n(channel/take 1 {:timeout 1})\n")
