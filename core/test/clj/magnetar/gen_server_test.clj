@@ -401,7 +401,7 @@
     (with-hook [:report (fn [_] (assert false))]
       (with-redefs [*err* said]
         (is (= :boom (why #(gs/call pid (fn [_ _] (actor/exit :boom))))))))
-    (is (str/starts-with? (str said) "A hook of the kind :report failed: Assert failed: false"))
+    (is (str/starts-with? (str said) "The hook magnetar.gen-server-test/fn of the kind :report failed: Assert failed: false"))
     (is (= [:boom] (map :reason @reports)) "the other hook is called")))
 
 (deftest a-call-with-a-bad-timeout-names-its-operation
