@@ -416,9 +416,11 @@
 (defn cancel-timer
   "Stops a timer; returns the milliseconds that were left, or false.
 
-  It is false if the timer has fired or was stopped. Timers of `magnetar.timer` are stopped too. Once this
-  has returned, no new send or call begins; one that has begun goes on. Of an interval that
-  runs, the value is the time until the next call; it is false if the interval has ended with its owner.
+  It is false if the timer has fired or was stopped. Timers of `magnetar.timer` are stopped too. Once this has
+  returned, no call begins and no message of an interval comes; a call that has begun goes on. Of an interval
+  that runs, the value is the time until the next call; it is false if the interval has ended with its owner.
+
+  Blocks while an interval sends just then.
 
   Throws an IllegalArgumentException with :magnetar/not-a-timer for a reference that no function has started
   as a timer, such as one of `make-ref` or `monitor`.

@@ -70,7 +70,8 @@
                                   (when (compare-and-set! state :waiting :fired) (f)))
                              nil)
             state
-            #(clock/left due))))
+            #(clock/left due)
+            false)))
 
 (defn ^:no-doc apply-after-at
   "`apply-after*`, with the process named after the site."
@@ -154,25 +155,27 @@
 ;; ---- again
 
 (defn- each-time
-  "Calls f at each time of the interval, until the owner with the reference has ended."
+  "Calls f at each time of the interval, while it returns true and the owner with the reference has not ended."
   [ref ^long start ^long period f]
   (loop [n 1]
     (when (receive
             [:DOWN ref :process _ _] false
-            (after (left (clock/instant-after start (* n period))) true))
-      (f)
+            (after (left (clock/instant-after start (* n period))) (f)))
       (recur (inc n)))))
 
 (defn- interval
   "An interval that ends with its owner, if there is one."
   [operation site duration owner f]
   (let [period (period operation duration)
-        start (clock/now)]
+        start (clock/now)
+        state (atom :waiting)]
     (Timer. (start/spawn-opt operation site {}
-                             #(each-time (if owner (actor/monitor owner) (actor/make-ref)) start period f)
+                             #(each-time (if owner (actor/monitor owner) (actor/make-ref)) start period
+                                         (fn [] (timers/firing state f)))
                              nil)
-            nil
-            #(- period (rem (- (clock/now) start) period)))))
+            state
+            #(- period (rem (- (clock/now) start) period))
+            true)))
 
 (defn ^:no-doc apply-interval-at
   "`apply-interval*`, with its processes named after the site."
