@@ -129,8 +129,8 @@
   error as data, and the error is reported once. Only linked and monitoring processes are told.
 
   In a dosync the process is started at the commit, and the value is nil. `spawn` is a macro, so that the
-  process has the name of its line. The function is `spawn*`. In a supervision tree prefer
-  `magnetar.proc-lib/spawn`, whose process knows its ancestors.
+  process has the name of its line. In a supervision tree prefer `magnetar.proc-lib/spawn`, whose process
+  knows its ancestors.
 
   Never waits.
 
@@ -138,7 +138,8 @@
 
     (spawn serve {:hits 0})
 
-  See also `spawn-link`, `spawn-monitor`.
+  See also `spawn-link`, `spawn-monitor`, and `spawn*`, the function: it can be mapped and applied, and
+  `with-redefs` of it reaches every call.
 
   Erlang: spawn/1,3."
   {:erlang "erlang:spawn/1"}
@@ -161,7 +162,7 @@
 (defmacro spawn-link
   "Starts a process as `spawn` does, linked to this process from its beginning.
 
-  If one of the two dies abnormally, so does the other, unless it traps exits. The function is `spawn-link*`.
+  If one of the two dies abnormally, so does the other, unless it traps exits.
 
   Throws an IllegalStateException in a dosync.
 
@@ -169,7 +170,8 @@
 
     (actor/spawn-link worker job)
 
-  See also `link`.
+  See also `link`, and `spawn-link*`, the function: it can be mapped and applied, and `with-redefs` of it
+  reaches every call.
 
   Erlang: spawn_link/1,3."
   {:erlang "erlang:spawn_link/1"}
@@ -190,15 +192,14 @@
 (defmacro spawn-monitor
   "Starts a process as `spawn` does, and monitors it; returns [pid reference].
 
-  The function is `spawn-monitor*`.
-
   Throws an IllegalStateException in a dosync.
 
   Example:
 
     (let [[pid ref] (actor/spawn-monitor job)] (receive [:DOWN ref :process _ reason] reason))
 
-  See also `monitor`.
+  See also `monitor`, and `spawn-monitor*`, the function: it can be mapped and applied, and `with-redefs` of
+  it reaches every call.
 
   Erlang: spawn_monitor/1,3."
   {:erlang "erlang:spawn_monitor/1"}
@@ -230,8 +231,6 @@
 
   The options are never left out: a map at the end is taken for them, not for an argument of f.
 
-  The function is `spawn-opt*`.
-
   Returns the pid, or with :monitor [pid reference].
 
   Throws an IllegalStateException in a dosync.
@@ -255,6 +254,9 @@
 
     (actor/spawn-opt log {:name :logger :mailbox {:capacity 1000 :when-full :drop-old}})
     (actor/spawn-opt serve state {:name :server})
+
+  See also `spawn-opt*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every
+  call.
 
   Erlang: spawn_opt/2,4."
   {:erlang "erlang:spawn_opt/2" :arglists '([f & args options])}
@@ -414,9 +416,11 @@
 (defn cancel-timer
   "Stops a timer; returns the milliseconds that were left, or false.
 
-  It is false if the timer has fired or was stopped. Timers of `magnetar.timer` are stopped too. Once this
-  has returned, no new send or call begins; one that has begun goes on. Of an interval that
-  runs, the value is the time until the next call; it is false if the interval has ended with its owner.
+  It is false if the timer has fired or was stopped. Timers of `magnetar.timer` are stopped too. Once this has
+  returned, no call begins and no message of an interval comes; a call that has begun goes on. Of an interval
+  that runs, the value is the time until the next call; it is false if the interval has ended with its owner.
+
+  Blocks while an interval sends just then.
 
   Throws an IllegalArgumentException with :magnetar/not-a-timer for a reference that no function has started
   as a timer, such as one of `make-ref` or `monitor`.

@@ -62,7 +62,7 @@
   Each chunk is reduced with reducef, from the value of (combinef). The results are combined with combinef. n
   is the number of elements of a chunk; without n the chunks suit the collection. Over a map, reducef takes
   key and value. Pipelines of clojure.core.reducers are accepted. `reduced` ends the fold as it ends a
-  reduction: what comes later does not count. The function is `fold*`.
+  reduction: what comes later does not count.
 
   A collection of the program's own that folds itself (CollFold) does so, on Clojure's pool. There `reduced`
   ends a chunk only, and a failure comes as it is, without a position.
@@ -83,7 +83,8 @@
     (fold/fold into conj events)
     (fold/fold (partial merge-with +) (fn [m x] (update m (class x) (fnil inc 0))) events)
 
-  See also `transduce`.
+  See also `transduce`, and `fold*`, the function: it can be mapped and applied, and `with-redefs` of it
+  reaches every call.
 
   Clojure: clojure.core.reducers/fold."
   ([reducef coll] (fibers/starting &form `fold* "fold" [reducef coll]))
@@ -115,8 +116,8 @@
 (defmacro transduce
   "Folds in parallel what the transducer xform makes of coll.
 
-  The entries of a map are elements. Functions given to map and filter are called by several fibers at a
-  time. The options come last, behind both functions. The function is `transduce*`.
+  The entries of a map are elements. Functions given to map and filter are called by several fibers at a time.
+  The options come last, behind both functions.
 
   A transducer that keeps state from one element to the next, such as (take 10) or (partition-by f), is run
   in order, by one fiber. What it makes is reduced in parallel. The same holds of a transducer that adds
@@ -141,6 +142,9 @@
 
     (fold/transduce (comp (filter even?) (map inc)) + (vec (range 1000000)))
     (fold/transduce (mapcat words) (partial merge-with +) count-word (fold/lines \"book.txt\") {:parallelism 4})
+
+  See also `transduce*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every
+  call.
 
   Clojure: clojure.core/transduce."
   ([xform f coll] (fibers/starting &form `transduce* "transduce" [xform f coll]))
@@ -209,8 +213,6 @@
 (defmacro pmap
   "Calls f on each element of coll, each call on a fiber of its own.
 
-  The function is `pmap*`.
-
   Returns the vector of the values, in the order of coll; with :lazy a seq.
 
   Blocks until all is done.
@@ -234,7 +236,8 @@
     (fold/pmap fetch urls {:parallelism 8})
     (fold/pmap (fn [[user order]] (bill user order)) (map vector users orders))
 
-  See also `pfor-each`, `pkeep`, `pmap-unordered`.
+  See also `pfor-each`, `pkeep`, `pmap-unordered`, and `pmap*`, the function: it can be mapped and applied,
+  and `with-redefs` of it reaches every call.
 
   Clojure: clojure.core/pmap."
   {:arglists '([f coll] [f coll options])}
@@ -255,11 +258,12 @@
 (defmacro pmap-unordered
   "Does what `pmap` does, with the values in the order in which they are ready.
 
-  The function is `pmap-unordered*`.
-
   Example:
 
-    (fold/pmap-unordered fetch urls)"
+    (fold/pmap-unordered fetch urls)
+
+  See also `pmap-unordered*`, the function: it can be mapped and applied, and `with-redefs` of it reaches
+  every call."
   {:arglists '([f coll] [f coll options])}
   [f coll & more]
   (fibers/starting &form `pmap-unordered* "pmap-unordered" f coll more))
@@ -278,11 +282,11 @@
 (defmacro pkeep
   "Does what `pmap` does, and leaves out the nils.
 
-  The function is `pkeep*`.
-
   Example:
 
     (fold/pkeep find-user ids)
+
+  See also `pkeep*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every call.
 
   Clojure: clojure.core/keep."
   {:arglists '([f coll] [f coll options])}
@@ -303,11 +307,14 @@
 (defmacro pfor-each
   "Calls f on each element of coll for its effect, as `pmap` does; returns nil.
 
-  It is never lazy, and keeps nothing: coll may be larger than the memory. The function is `pfor-each*`.
+  It is never lazy, and keeps nothing: coll may be larger than the memory.
 
   Example:
 
     (fold/pfor-each upload files {:parallelism 8})
+
+  See also `pfor-each*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every
+  call.
 
   Clojure: clojure.core/run!."
   {:arglists '([f coll] [f coll options])}

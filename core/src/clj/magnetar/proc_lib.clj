@@ -132,7 +132,23 @@
   (let [known (born-into (family-of-children) f)]
     (if report? #(guarded known) known)))
 
-(defn spawn
+(defn ^:no-doc spawn-with
+  "Like `spawn`, named after the site, with options of `magnetar.actor/spawn-opt`."
+  [operation site options f]
+  (start/spawn-opt operation site options (process-of f true) nil))
+
+(defn ^:no-doc spawn-at
+  "`spawn*`, with the process named after the site."
+  [site f & args]
+  (spawn-with "spawn" site {} #(apply f args)))
+
+(def ^{:added "0.2" :arglists '([f & args])} spawn*
+  "Does what `spawn` does, as a function.
+
+  See also `magnetar.actor/spawn*`."
+  (fibers/starred spawn-at "spawn" f [f & args]))
+
+(defmacro spawn
   "Starts a process that calls (f & args) and knows its ancestors; returns the pid.
 
   Like `magnetar.actor/spawn`, except that a crash is reported as an event, unless its reason is :normal,
@@ -143,25 +159,36 @@
 
     (proc-lib/spawn serve {}) ;=> pid
 
+  See also `spawn*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every call.
+
   Erlang: proc_lib:spawn/1,3."
   [f & args]
-  (start/spawn-opt "spawn" (fibers/site-of "spawn" f) {} (process-of #(apply f args) true) nil))
+  (fibers/starting &form `spawn* "spawn" f args))
 
-(defn spawn-link
+(defn ^:no-doc spawn-link-at
+  "`spawn-link*`, with the process named after the site."
+  [site f & args]
+  (spawn-with "spawn-link" site {:link true} #(apply f args)))
+
+(def ^{:added "0.2" :arglists '([f & args])} spawn-link*
+  "Does what `spawn-link` does, as a function.
+
+  See also `magnetar.actor/spawn*`."
+  (fibers/starred spawn-link-at "spawn-link" f [f & args]))
+
+(defmacro spawn-link
   "Starts a process like `spawn`, linked to this process; returns the pid.
 
   Example:
 
     (proc-lib/spawn-link serve {}) ;=> pid
 
+  See also `spawn-link*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every
+  call.
+
   Erlang: proc_lib:spawn_link/1,3."
   [f & args]
-  (start/spawn-opt "spawn-link" (fibers/site-of "spawn-link" f) {:link true} (process-of #(apply f args) true) nil))
-
-(defn ^:no-doc spawn-at
-  "Like `spawn`, named after the site, with options of `magnetar.actor/spawn-opt`."
-  [operation site options f]
-  (start/spawn-opt operation site options (process-of f true) nil))
+  (fibers/starting &form `spawn-link* "spawn-link" f args))
 
 ;; ---- a start in step
 

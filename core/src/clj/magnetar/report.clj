@@ -23,7 +23,8 @@
               process of its own. Default: all other applications are stopped.
 
   If a hook throws, that is told on standard error, with what the hook was given. The other hooks are still
-  called. A hook runs in the process that reports, so an exit in it ends that process.
+  called, and the process that reports goes on. That holds for `(exit reason)` in a hook as well. A process
+  that is killed while it runs a hook ends there.
 
   Require it as `[magnetar.report :as report]`."
   (:require

@@ -302,8 +302,7 @@
   "Starts (f & args) on a fiber that a scope owns; returns the fork.
 
   `@fork` and `join` wait for it; a failure cancels the scope. The fiber sees the context values and the
-  dynamic bindings of the caller. `fork` is a macro, so that the fork has the name of its line. The function
-  is `fork*`.
+  dynamic bindings of the caller. `fork` is a macro, so that the fork has the name of its line.
 
   Never waits.
 
@@ -313,7 +312,8 @@
 
     (fork s fetch-user id)
 
-  See also `daemon`, `join`.
+  See also `daemon`, `join`, and `fork*`, the function: it can be mapped and applied, and `with-redefs` of it
+  reaches every call.
 
   Erlang: spawn_link/1,3."
   [s f & args]
@@ -333,11 +333,13 @@
 (defmacro daemon
   "Starts (f & args) as `fork` does, for work that the scope does not wait for.
 
-  It is cancelled when the other forks have ended. The function is `daemon*`.
+  It is cancelled when the other forks have ended.
 
   Example:
 
-    (scope/daemon s tick-every 1000)"
+    (scope/daemon s tick-every 1000)
+
+  See also `daemon*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every call."
   [s f & args]
   (fibers/starting &form `daemon* "daemon" s f args))
 

@@ -165,7 +165,7 @@
   {:added "0.2"}
   [f & args]
   (arguments/function "start-scope-link" f "(sup/start-scope-link (fn [s] (scope/fork s watch)))")
-  [:ok (proc-lib/spawn-link #(scope/with-scope [s] (apply f s args)))])
+  [:ok (proc-lib/spawn-link* #(scope/with-scope [s] (apply f s args)))])
 
 (defn start-pipeline-link
   "Starts a linked process that is a pipeline from one channel to another.
@@ -185,7 +185,7 @@
   {:added "0.2"}
   [n to xf from]
   (stages/check n to xf from)
-  [:ok (proc-lib/spawn-link stages/run n to xf from)])
+  [:ok (proc-lib/spawn-link* stages/run n to xf from)])
 
 (defn scope-link
   "Deprecated: use `start-scope-link`, which does the same."

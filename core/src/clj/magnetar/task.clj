@@ -59,8 +59,7 @@
   "Starts a task that calls (f & args), linked to this process; returns the task.
 
   The task sees the context values and the dynamic bindings of the caller. If the call throws, the task dies,
-  and this process with it unless it traps exits. It is a macro so that the task has the name of its line; the
-  function is `async*`.
+  and this process with it unless it traps exits. It is a macro, so that the task has the name of its line.
 
   Never waits.
 
@@ -70,7 +69,8 @@
 
     (task/await (task/async + 1 2)) ;=> 3
 
-  See also `await`, `start`, `magnetar.task.supervisor/async-nolink`.
+  See also `await`, `start`, `magnetar.task.supervisor/async-nolink`, and `async*`, the function: it can be
+  mapped and applied, and `with-redefs` of it reaches every call.
 
   Elixir: Task.async/1,3."
   {:elixir "Task.async/1"}
@@ -93,13 +93,15 @@
 (defmacro start
   "Starts a process that calls (f & args), whose value is not awaited.
 
-  The process is not linked. If the call throws, that is reported. The function is `start*`.
+  The process is not linked. If the call throws, that is reported.
 
   Returns [:ok pid].
 
   Example:
 
     (task/start send-mail order) ;=> [:ok pid]
+
+  See also `start*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every call.
 
   Elixir: Task.start/1,3."
   {:elixir "Task.start/1"}
@@ -124,7 +126,7 @@
 (defmacro start-link
   "Starts a linked process that calls (f & args), whose value is not awaited.
 
-  Under a supervisor it does something once. The function is `start-link*`.
+  Under a supervisor it does something once.
 
   Returns [:ok pid].
 
@@ -132,6 +134,9 @@
 
     (task/start-link warm-up) ;=> [:ok pid]
     {:id :warm-up :start [task/start-link* warm-up] :restart :temporary} ; as a child
+
+  See also `start-link*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every
+  call.
 
   Elixir: Task.start_link/1,3."
   {:elixir "Task.start_link/1"}
@@ -456,7 +461,7 @@
   Nothing runs until the results are reduced, in a process, by `into`, `reduce`, `transduce`, `run!` or an
   eduction. Elements are taken from coll as tasks end. The tasks that still run when the reduction ends, in
   whatever way, are killed. Tasks are linked to the process: if one dies, so does the process, unless it traps
-  exits. The function is `async-stream*`.
+  exits.
 
   Throws as `await`, during the reduction, if the time of a task is over and :on-timeout is :exit.
 
@@ -473,6 +478,9 @@
   Example:
 
     (into [] (task/async-stream [1 2 3] inc {:max-concurrency 2})) ;=> [[:ok 2] [:ok 3] [:ok 4]]
+
+  See also `async-stream*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every
+  call.
 
   Elixir: Task.async_stream/3."
   {:elixir "Task.async_stream/3"}

@@ -72,7 +72,8 @@
                                   (when (compare-and-set! state :waiting :fired) (f)))
                              nil)
             state
-            #(clock/left due))))
+            #(clock/left due)
+            false)))
 
 (defn ^:no-doc apply-after-at
   "`apply-after*`, with the process named after the site."
@@ -89,14 +90,15 @@
 (defmacro apply-after
   "Calls (f & args) in a process of its own after a duration; returns the timer.
 
-  The process does not end with the process that started it. An error of f is reported, as in any process. The
-  function is `apply-after*`. Never waits.
+  The process does not end with the process that started it. An error of f is reported, as in any process.
+  Never waits.
 
   Example:
 
     (timer/apply-after 500 println \"now\")
 
-  See also `magnetar.actor/send-after`, `magnetar.actor/cancel-timer`.
+  See also `magnetar.actor/send-after`, `magnetar.actor/cancel-timer`, and `apply-after*`, the function: it
+  can be mapped and applied, and `with-redefs` of it reaches every call.
 
   Erlang: timer:apply_after/2,3,4."
   {:erlang "timer:apply_after/3"}
@@ -155,25 +157,27 @@
 ;; ---- again
 
 (defn- each-time
-  "Calls f at each time of the interval, until the owner with the reference has ended."
+  "Calls f at each time of the interval, while it returns true and the owner with the reference has not ended."
   [ref ^long start ^long period f]
   (loop [n 1]
     (when (receive
             [:DOWN ref :process _ _] false
-            (after (left (clock/instant-after start (* n period))) true))
-      (f)
+            (after (left (clock/instant-after start (* n period))) (f)))
       (recur (inc n)))))
 
 (defn- interval
   "An interval that ends with its owner, if there is one."
   [operation site duration owner f]
   (let [period (period operation duration)
-        start (clock/now)]
+        start (clock/now)
+        state (atom :waiting)]
     (Timer. (start/spawn-opt operation site {}
-                             #(each-time (if owner (actor/monitor owner) (actor/make-ref)) start period f)
+                             #(each-time (if owner (actor/monitor owner) (actor/make-ref)) start period
+                                         (fn [] (timers/firing state f)))
                              nil)
-            nil
-            #(- period (rem (- (clock/now) start) period)))))
+            state
+            #(- period (rem (- (clock/now) start) period))
+            true)))
 
 (defn ^:no-doc apply-interval-at
   "`apply-interval*`, with its processes named after the site."
@@ -191,7 +195,7 @@
   "Calls (f & args) at an interval, each time in a process of its own.
 
   A call begins also if the one before has not ended. A call that fails is reported, and disturbs no other
-  call. The interval ends when this process does. The function is `apply-interval*`.
+  call. The interval ends when this process does.
 
   Returns the timer. Never waits.
 
@@ -199,7 +203,8 @@
 
     (timer/apply-interval 60000 clean-up)
 
-  See also `apply-repeatedly`, `magnetar.actor/cancel-timer`.
+  See also `apply-repeatedly`, `magnetar.actor/cancel-timer`, and `apply-interval*`, the function: it can be
+  mapped and applied, and `with-redefs` of it reaches every call.
 
   Erlang: timer:apply_interval/2,3,4."
   {:erlang "timer:apply_interval/3"}
@@ -226,13 +231,16 @@
   "Calls (f & args) at an interval, one call after the other.
 
   Like `apply-interval`, except that a call begins only when the one before has ended. Calls that are late by
-  then follow at once, one after the other. The function is `apply-repeatedly*`.
+  then follow at once, one after the other.
 
   Returns the timer. Never waits.
 
   Example:
 
     (timer/apply-repeatedly 1000 poll)
+
+  See also `apply-repeatedly*`, the function: it can be mapped and applied, and `with-redefs` of it reaches
+  every call.
 
   Erlang: timer:apply_repeatedly/2,3,4."
   {:erlang "timer:apply_repeatedly/3"}

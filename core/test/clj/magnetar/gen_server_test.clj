@@ -334,7 +334,7 @@
                    (value-of go))
                  (.waitsIn server-c)))
         fine (fn [_ s] [:reply :fine s])]
-    (.serve of-c slow)
+    (.setServer of-c slow)
     (let [b-asks (future (gs/call b (ask c (fn [_ s] (deliver in-c true) (value-of answer) [:reply :fine s]))))
           _ (value-of in-c)
           _ (is (eventually (.waitsIn (.server of-b)))) ; b sends its call before it says that it waits
@@ -401,7 +401,7 @@
     (with-hook [:report (fn [_] (assert false))]
       (with-redefs [*err* said]
         (is (= :boom (why #(gs/call pid (fn [_ _] (actor/exit :boom))))))))
-    (is (str/starts-with? (str said) "A hook of the kind :report failed: Assert failed: false"))
+    (is (str/starts-with? (str said) "The hook magnetar.gen-server-test/fn of the kind :report failed: Assert failed: false"))
     (is (= [:boom] (map :reason @reports)) "the other hook is called")))
 
 (deftest a-call-with-a-bad-timeout-names-its-operation

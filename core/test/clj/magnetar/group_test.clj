@@ -147,7 +147,7 @@
       (is (= [] (kept-of [pid]))))))
 
 (defn- owned [^Pid pid]
-  (count (.belongings (ProcessTable/live pid))))
+  (count (.owned (ProcessTable/live pid))))
 
 (deftest a-member-owns-one-clean-up-and-one-that-has-left-owns-none
   (let [pid (lanes/idle)]

@@ -56,7 +56,7 @@
 (deftest a-process-of-proc-lib-that-was-killed-is-not-reported-for-what-it-does-later
   (let [events (atom [])]
     (with-hook [:report #(swap! events conj %)]
-      (let [[_ failures] (killed-before proc-lib/spawn #(table/create :set {}) (fn [_] (throw (ex-info "because its world is gone" {}))))]
+      (let [[_ failures] (killed-before proc-lib/spawn* #(table/create :set {}) (fn [_] (throw (ex-info "because its world is gone" {}))))]
         (is (= [] failures))
         (is (= [] @events))))))
 

@@ -64,7 +64,7 @@
     (continue counting to (inc (long n)))))
 
 (deftest a-process-of-proc-lib-continues-and-its-crash-is-still-reported
-  (doseq [spawn [proc-lib/spawn #(proc-lib/spawn-link counting %2 %3)]]
+  (doseq [spawn [proc-lib/spawn* #(proc-lib/spawn-link counting %2 %3)]]
     (reset! reports [])
     (actor/flag :trap-exit true)
     (let [pid (spawn counting (self) 0)

@@ -174,7 +174,7 @@
   [registry f]
   (let [table (table-of registry)
         pid (waiting f)]
-    (boolean (some #(identical? table %) (.belongings ^LocalProcess (ProcessTable/live pid))))))
+    (boolean (some #(identical? table %) (.owned ^LocalProcess (ProcessTable/live pid))))))
 
 (deftest a-process-owns-the-table-while-it-has-keys
   (let [[_ registry] (duplicate)]

@@ -12,10 +12,11 @@
    [magnetar.otp.lanes :as lanes]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.report :as report]
-   [magnetar.support :refer [eventually message-of refusal taken with-err with-hook]])
+   [magnetar.support :refer [eventually message-of refusal taken value-of with-err with-hook]])
   (:import
-   (java.io StringWriter)
-   (java.util.logging Handler LogRecord Logger)))
+   (java.io StringWriter Writer)
+   (java.util.logging Handler LogRecord Logger)
+   (java.util.regex Pattern)))
 
 (set! *warn-on-reflection* true)
 
@@ -109,7 +110,7 @@
         (with-hook [:report #(swap! told conj (:event %))]
           (crash))))
     (is (= [:crash] @told))
-    (is (= 1 (count (re-seq #"A hook of the kind :report failed: broken hook\. It was given:" (str said)))))
+    (is (= 1 (count (re-seq #"The hook magnetar\.report-test/broken of the kind :report failed: broken hook\. It was given:" (str said)))))
     (is (str/includes? (str said) "crashed: boom (ExceptionInfo) at "))))
 
 (deftest a-hook-of-ends-that-throws-stops-no-other-and-is-told-once
@@ -122,7 +123,57 @@
             (with-hook [:end #(swap! told conj (:reason %))]
               (end-an-application)
               (is (eventually (= [:boom] @told))))))))
-    (is (= 1 (count (re-seq #"A hook of the kind :end failed: broken hook\. It was given:\nApplication ended: :boom" (str said)))))))
+    (is (= 1 (count (re-seq #"The hook magnetar\.report-test/broken of the kind :end failed: broken hook\. It was given:\nApplication ended: :boom" (str said)))))))
+
+(defn- exiting [_]
+  (actor/exit :of-the-hook))
+
+(defn- endless [_]
+  (inc (long (endless nil))))
+
+(defn- end-of-server
+  "The reason for which a server ends that (f pid) ends."
+  [f]
+  (actor/with-process {}
+    (let [[_ pid] (gs/start {:init (fn [_] [:ok nil]) :handle-cast (fn [why _] [:stop why nil])} nil)
+          ref (actor/monitor pid)]
+      (f pid)
+      (receive [:DOWN ref :process _ why] why))))
+
+(deftest a-hook-that-exits-or-recurses-for-ever-ends-neither-its-process-nor-the-other-hooks
+  (doseq [[hook says] {exiting "magnetar.report-test/exiting of the kind :report failed: exit: :of-the-hook."
+                       endless "magnetar.report-test/endless of the kind :report failed: java.lang.StackOverflowError."}]
+    (let [told (atom [])
+          said (StringWriter.)]
+      (with-redefs [*err* said]
+        (with-hook [:report hook]
+          (with-hook [:report #(swap! told conj (:event %))]
+            (is (= :boom (end-of-server #(do (! % :unexpected) (gs/cast % :boom))))))))
+      (is (= [:unexpected-message :crash] @told) "it went on with its next message")
+      (is (= 2 (count (re-seq (re-pattern (Pattern/quote says)) (str said))))))))
+
+(deftest a-process-that-is-killed-in-a-hook-ends-there
+  (let [told (atom [])
+        in-hook (promise)
+        said (StringWriter.)]
+    (with-redefs [*err* said]
+      (with-hook [:report (fn [_] (deliver in-hook true) (receive ::never nil))]
+        (with-hook [:report #(swap! told conj (:event %))]
+          (is (= :killed (end-of-server (fn [pid]
+                                          (gs/cast pid :boom)
+                                          (value-of in-hook)
+                                          (actor/exit pid :kill))))))))
+    (is (= ["" []] [(str said) @told]))))
+
+(deftest a-hook-that-cannot-be-told-of-is-a-failure
+  (let [full (proxy [Writer] [] (write [& _] (throw (OutOfMemoryError. "planned"))) (flush []) (close []))
+        told (atom [])]
+    (with-redefs [*err* full]
+      (with-hook [:failure #(swap! told conj (message-of %))]
+        (with-hook [:report broken]
+          (with-hook [:report #(swap! told conj (:event %))]
+            (crash)))))
+    (is (= ["broken hook" :crash] @told))))
 
 ;; ---- no hook
 

@@ -143,7 +143,7 @@
     "spawn-link magnetar.reports-test/listen" #(apply actor/spawn-link* listen [80])
     "spawn-monitor magnetar.reports-test/listen" #(apply actor/spawn-monitor* [listen 80])
     "spawn magnetar.reports-test/listen" #(apply actor/spawn-opt* [#'listen 80 {}])
-    "spawn-link magnetar.reports-test/listen" #(proc-lib/spawn-link listen 80)
+    "spawn-link magnetar.reports-test/listen" #(proc-lib/spawn-link* listen 80)
     "spawn magnetar.reports-test/fn" #(apply actor/spawn* [(fn [] (actor/receive :never nil))])
     "spawn" #(apply actor/spawn* [(partial listen 80)])))
 

@@ -7,6 +7,7 @@
    [magnetar.actor-support :as processes]
    [magnetar.fold :as fold]
    [magnetar.impl.fibers :as fibers]
+   [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope :refer [with-scope]]
    [magnetar.supervisor :as sup]
    [magnetar.task :as task]
@@ -33,6 +34,8 @@
     actor/spawn-link* (actor/spawn-link inc)
     actor/spawn-monitor* (actor/spawn-monitor inc 1)
     actor/spawn-opt* (actor/spawn-opt inc 1 options)
+    proc-lib/spawn* (proc-lib/spawn inc 1)
+    proc-lib/spawn-link* (proc-lib/spawn-link inc 1 2)
     scope/fork* (scope/fork :scope inc 1)
     scope/daemon* (scope/daemon :scope inc)
     task/async* (task/async inc 1)
@@ -59,6 +62,8 @@
           #'actor/spawn-link* [inc]
           #'actor/spawn-monitor* [inc 1]
           #'actor/spawn-opt* [inc 1 options]
+          #'proc-lib/spawn* [inc 1]
+          #'proc-lib/spawn-link* [inc 1 2]
           #'scope/fork* [:scope inc 1]
           #'scope/daemon* [:scope inc]
           #'task/async* [inc 1]
@@ -81,17 +86,30 @@
           #'fold/pfor-each* [inc [1] options]}
          (arguments-of-stubs))))
 
+(defn- starred
+  "The starred functions of the library."
+  []
+  (for [ns '[magnetar.actor magnetar.proc-lib magnetar.scope magnetar.task magnetar.task.supervisor magnetar.timer magnetar.fold]
+        [_ v] (ns-publics ns)
+        :when (and (::fibers/at (meta @v)) (not= #'actor/with-process* v))] ; whose macro has a body
+    v))
+
+(defn- macro-of [v]
+  (let [{:keys [name ns]} (meta v)]
+    (ns-resolve ns (symbol (str/replace (str name) #"\*$" "")))))
+
 (deftest all-starred-functions-are-tested-here
-  (let [starred (for [ns '[magnetar.actor magnetar.scope magnetar.task magnetar.task.supervisor magnetar.timer magnetar.fold]
-                      [_ v] (ns-publics ns)
-                      :when (and (::fibers/at (meta @v)) (not= #'actor/with-process* v))] ; whose macro has a body
-                  v)]
-    (is (= (set starred) (set (keys (arguments-of-stubs)))))
-    (doseq [v starred
-            :let [{:keys [name ns]} (meta v)
-                  plain (ns-resolve ns (symbol (str/replace (str name) #"\*$" "")))]]
-      (is (:macro (meta plain)) (str v))
-      (is (= (:arglists (meta v)) (:arglists (meta plain))) (str v)))))
+  (is (= (set (starred)) (set (keys (arguments-of-stubs)))))
+  (doseq [v (starred)]
+    (testing v
+      (is (:macro (meta (macro-of v))))
+      (is (= (:arglists (meta v)) (:arglists (meta (macro-of v))))))))
+
+(deftest the-documentation-of-a-macro-names-its-function
+  (doseq [v (starred)
+          :let [words (str/replace (:doc (meta (macro-of v))) #"\s+" " ")]]
+    (testing v
+      (is (str/includes? words (str "`" (:name (meta v)) "`, the function: it can be mapped and applied, and `with-redefs` of it reaches every call."))))))
 
 (deftest a-stub-may-call-what-it-stands-for
   (let [spawn actor/spawn*
@@ -153,6 +171,8 @@
       (str "spawn-link" (here)) (actor/spawn-link forever)
       (str "spawn-monitor" (here)) (first (actor/spawn-monitor forever))
       (str "spawn" (here)) (actor/spawn-opt forever {:link true})
+      (str "spawn" (here)) (proc-lib/spawn forever)
+      (str "spawn-link" (here)) (proc-lib/spawn-link forever)
       (str "task" (here)) (:pid (task/async forever))
       (str "task" (here)) (second (task/start forever))
       (str "task" (here)) (second (task/start-link forever)))))

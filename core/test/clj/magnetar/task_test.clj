@@ -377,7 +377,7 @@
 (deftest a-supervised-task-ends-whose-owner-dies-before-it-has-told-it-to-go
   (let [[_ s] (tasks/start-link)
         me (self)
-        owner (actor/spawn #(sup/start-child s {:start [proc-lib/spawn-link (work/child-body "async" (fn [] (! me :ran)) nil)]
+        owner (actor/spawn #(sup/start-child s {:start [proc-lib/spawn-link* (work/child-body "async" (fn [] (! me :ran)) nil)]
                                                 :restart :temporary}))
         [how pid] (actor/join owner)]
     (is (= :ok how))

@@ -162,6 +162,22 @@
                      (actor/flush)
                      (receive :tick false (after 10 true))))))))
 
+(defn- nothing-after-a-cancel?
+  "Is the mailbox empty, and stays so, once an interval was cancelled at the time of a send?"
+  [start]
+  (actor/with-process {}
+    (let [timer (start)]
+      (pause 2)
+      (actor/cancel-timer timer)
+      (actor/flush)
+      (receive :tick false (after 10 true)))))
+
+(deftest ^{:spec ["C116"]} a-send-that-is-under-way-has-come-when-cancel-returns
+  (doseq [start [#(timer/send-interval 1 :tick)
+                 #(do (actor/register ::ticked (self)) (timer/send-interval 1 ::ticked :tick))
+                 #(do (actor/register [:global ::ticked] (self)) (timer/send-interval 1 [:global ::ticked] :tick))]]
+    (is (:exhausted (test/check {:runs 20000 :strategy :exhaustive :preemptions 2} (nothing-after-a-cancel? start))))))
+
 (deftest each-timer-is-cancelled-and-read-alike
   (with-virtual-clock
     (actor/with-process {}

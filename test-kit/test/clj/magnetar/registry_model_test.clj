@@ -143,7 +143,7 @@
           pids (mapv (fn [n] (actor/spawn-opt #(register n) {:name (keyword (str "registers-" n))})) (range 3))]
       (actor/exit pid :kill)
       (a/<! (a/timeout 20))
-      (let [left (filterv (fn [p] (some #(identical? table %) (.belongings (ProcessTable/live p)))) pids)]
+      (let [left (filterv (fn [p] (some #(identical? table %) (.owned (ProcessTable/live p)))) pids)]
         (run! #(actor/! % :stop) pids)
         (empty? left)))))
 

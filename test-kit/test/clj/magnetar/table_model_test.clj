@@ -158,7 +158,7 @@
       (and (nil? (life/named :wandering)) (not (and t heir-lives?)))
       (and (identical? t (life/named :wandering))
            (actor/alive? owner)
-           (boolean (some #{t} (.belongings (ProcessTable/live owner))))
+           (boolean (some #{t} (.owned (ProcessTable/live owner))))
            (or (= owner maker) (contains? (set log) [owner t]))))))
 
 (defn- wander
@@ -186,7 +186,7 @@
 ;; ---- what a process lists
 
 (defn- lists-its-own-only? [pid]
-  (every? #(= pid (some-> (life/holding %) :owner)) (.belongings (ProcessTable/live pid))))
+  (every? #(= pid (some-> (life/holding %) :owner)) (.owned (ProcessTable/live pid))))
 
 (defn- drop-while-given
   "A table is made and given away while another process drops it. Afterwards each process that lives lists its own tables only."

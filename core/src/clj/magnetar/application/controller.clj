@@ -44,7 +44,7 @@
     (when-not @stopping
       (report/tell (assoc event :level (if fatal :error :warning)))
       (when fatal
-        (proc-lib/spawn act-on-end event)))))
+        (proc-lib/spawn* act-on-end event)))))
 
 ;; ---- the table
 

@@ -110,7 +110,7 @@
 (defn start
   "Starts the process, linked to this one, which is the controller and will be told: ::up, ::failed or ::ended."
   [spec]
-  (proc-lib/spawn-link serve (actor/self) spec))
+  (proc-lib/spawn-link* serve (actor/self) spec))
 
 (defn stop
   "Tells the process to stop its tree and to end."

@@ -3,12 +3,14 @@
   {:no-doc true}
   (:require
    [magnetar.impl.environment :as environment]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.impl.hooks :as hooks]
    [magnetar.impl.loading :as loading]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (java.util.function Consumer)
-   (magnetar.kernel.fiber Cancelled Exit)
+   (magnetar.kernel.fiber Cancelled Exit Fiber)
    (magnetar.kernel.process LongQueues LongQueues$Warning)))
 
 (set! *warn-on-reflection* true)
@@ -22,20 +24,35 @@
 (defn- write [{:keys [level] :as event}]
   ((or @logger (reset! logger (loading/value 'magnetar.proc-lib.loggers/log))) level (dissoc event :level)))
 
-(defn- tell-of-failure [kind t event]
+(defn- hook-name [kind f]
+  (if (= write f)
+    (str "The logger of " kind)
+    (str (fibers/site-of "The hook" f) " of the kind " kind)))
+
+(defn- tell-of-failure [kind ^Throwable t event f]
   (let [text (loading/value 'magnetar.proc-lib.text/event)]
     (binding [*out* *err*]
-      (println (str "A hook of the kind " kind " failed: " (ex-message t) ". It was given:\n" (text (dissoc event :level)))))))
+      (println (str (hook-name kind f) " failed: " (or (ex-message t) (.getName (class t))) ". It was given:\n"
+                    (text (dissoc event :level)))))))
+
+(defn- failed
+  "Tells what the hook f has thrown. Where that fails too, as for lack of memory, it takes the way of failures, which has memory set aside."
+  [kind t event f]
+  (try
+    (tell-of-failure kind t event f)
+    (catch Throwable _ (reports/report t))))
 
 (defn- hand
-  "Calls f with the event. If it fails, that is told, and does not concern the caller, whose own end goes on."
+  "Calls f with the event. If it fails, that is told, and does not concern the caller, whose own end goes on.
+
+  f may throw an Exit or a Cancelled of its own making. Such a one leaves this only where the fiber itself has to end."
   [kind event f]
   (try
     (f event)
     (catch Throwable t
       (when (or (instance? Exit t) (instance? Cancelled t))
-        (throw t))
-      (tell-of-failure kind t event))))
+        (.check (Fiber/current)))
+      (failed kind t event f))))
 
 (defn hand-to-hooks
   "Calls the hooks of the kind with the event, in their order, and returns true; nil where no hook is there."

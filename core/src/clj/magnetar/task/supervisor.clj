@@ -55,7 +55,7 @@
 (defn- spawn-child
   "The start of a child: in the supervisor."
   [site body]
-  [:ok (proc-lib/spawn-at "start-child" site {:link true :bindings :none} body)])
+  [:ok (proc-lib/spawn-with "start-child" site {:link true :bindings :none} body)])
 
 (defn- child [supervisor site body options]
   (sup/start-child supervisor (merge {:restart :temporary} options {:start [spawn-child site body]})))
@@ -98,7 +98,7 @@
 (defmacro async
   "Lets the supervisor start a task that calls f, linked to this process as well.
 
-  f has no arguments. The function is `async*`.
+  f has no arguments.
 
   Returns the task, for `magnetar.task/await`.
 
@@ -115,7 +115,8 @@
 
     (task/await (tasks/async :tasks #(fetch url))) ;=> page
 
-  See also `async-nolink`.
+  See also `async-nolink`, and `async*`, the function: it can be mapped and applied, and `with-redefs` of it
+  reaches every call.
 
   Elixir: Task.Supervisor.async/2,3."
   {:elixir "Task.Supervisor.async/2"
@@ -136,11 +137,14 @@
   "Lets the supervisor start a task that calls f, without a link to this process.
 
   Like `async` in all else. If the task dies, this process goes on: `await` throws, and `yield` returns [:exit
-  reason]. The function is `async-nolink*`.
+  reason].
 
   Example:
 
     (task/yield (tasks/async-nolink :tasks #(fetch url))) ;=> [:ok page]
+
+  See also `async-nolink*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every
+  call.
 
   Elixir: Task.Supervisor.async_nolink/2,3."
   {:elixir "Task.Supervisor.async_nolink/2"
@@ -179,7 +183,7 @@
   "Returns the results of (f x) for each x of coll, a task of the supervisor each.
 
   Like `magnetar.task/async-stream`, except that the supervisor starts the tasks. They are linked to this
-  process as well. The function is `async-stream*`.
+  process as well.
 
   Options:
     :shutdown  as in `async`
@@ -188,6 +192,9 @@
   Example:
 
     (into [] (tasks/async-stream :tasks urls fetch)) ;=> [[:ok page] [:ok page]]
+
+  See also `async-stream*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every
+  call.
 
   Elixir: Task.Supervisor.async_stream/4."
   {:elixir "Task.Supervisor.async_stream/4"}
@@ -206,12 +213,14 @@
 (defmacro async-stream-nolink
   "Returns the results of (f x) for each x of coll, from tasks without a link.
 
-  Like `async-stream`, except that a task that dies gives [:exit reason], and the others go on. The function
-  is `async-stream-nolink*`.
+  Like `async-stream`, except that a task that dies gives [:exit reason], and the others go on.
 
   Example:
 
     (into [] (tasks/async-stream-nolink :tasks urls fetch)) ;=> [[:ok page] [:exit [error ..]]]
+
+  See also `async-stream-nolink*`, the function: it can be mapped and applied, and `with-redefs` of it reaches
+  every call.
 
   Elixir: Task.Supervisor.async_stream_nolink/4."
   {:elixir "Task.Supervisor.async_stream_nolink/4"}
@@ -231,7 +240,7 @@
 (defmacro start-child
   "Lets the supervisor start a process that calls f, whose value is not awaited.
 
-  f has no arguments. The function is `start-child*`.
+  f has no arguments.
 
   Returns [:ok pid], or [:error :max-children].
 
@@ -244,6 +253,9 @@
   Example:
 
     (tasks/start-child :tasks send-mail {:restart :transient}) ;=> [:ok pid]
+
+  See also `start-child*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every
+  call.
 
   Elixir: Task.Supervisor.start_child/3."
   {:elixir "Task.Supervisor.start_child/3"

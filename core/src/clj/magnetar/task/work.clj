@@ -76,7 +76,7 @@
   (check-function "async" f)
   (let [owner (.pid (LocalProcess/require "async"))
         work (work owner (callers-of-new owner) f args)]
-    (introduce owner site (proc-lib/spawn-at "async" site {:link true} work))))
+    (introduce owner site (proc-lib/spawn-with "async" site {:link true} work))))
 
 (defn with-callers
   "f, which knows this process as its caller, in whatever process it is called."
@@ -91,7 +91,7 @@
   "Starts f in a process whose value is not awaited."
   [operation site options f]
   (check-function operation f)
-  (proc-lib/spawn-at operation site options (with-callers f)))
+  (proc-lib/spawn-with operation site options (with-callers f)))
 
 (defn child-body
   "The body of a task that a supervisor starts for this process."

@@ -198,6 +198,19 @@
       (is (str/ends-with? err (str "magnetar: the Java below " (.getCanonicalPath checkout)
                                    "/kernel/src/java does not compile; javac's messages are above."))))))
 
+(deftest the-java-is-looked-at-once-for-all-suites
+  (let [checkout (primed-launcher)
+        tools (temporary-folder)
+        seen (str (io/file tools "seen"))
+        real (:out (start {} "sh" "-c" "command -v find"))]
+    (write checkout "dev/suites.txt" "everyday one run one\neveryday two run two\n")
+    (write tools "find" (str "#!/bin/sh\necho \"$1\" >>" seen "\nexec " real " \"$@\"\n"))
+    (.setExecutable (io/file tools "find") true)
+    (is (= 1 (:exit (start {:environment {"PATH" (str tools ":" (System/getenv "PATH"))}} (str checkout "/bin/magnetar") "test")))
+        "since there is no test runner in this checkout")
+    (is (= {"kernel/src/java" 1, "core/src/java" 1}
+           (select-keys (frequencies (str/split-lines (slurp seen))) ["kernel/src/java" "core/src/java"])))))
+
 (deftest where-clojure-is-installed-it-resolves-the-libraries
   (let [checkout (copied-launcher)
         tools (temporary-folder)

@@ -333,6 +333,12 @@
             ["docs/decisions/0008-a-title.md" 3 "there is no decision 9 in docs/decisions"]]
            (map (juxt :file :line :message) (prose/decision-findings))))))
 
+(deftest a-decision-record-is-a-page
+  (planted {"docs/decisions/0001-long.md" (str "# 1\n\n" (str/join "\n" (repeat 499 "word")) "\n")
+            "docs/decisions/0002-a-page.md" (str "# 2\n\n" (str/join "\n" (repeat 498 "word")) "\n")}
+    (is (= [["docs/decisions/0001-long.md" "this record has 501 words; a page has at most 500"]]
+           (map (juxt :file :message) (prose/decision-findings))))))
+
 ;; ---- scenarios of Erlang
 
 (deftest the-scenarios-of-this-checkout-are-carried-or-excused

@@ -89,7 +89,7 @@
   (let [folder (folder-with
                  {"pom.xml" "<project><modelVersion>4.0.0</modelVersion><groupId>shop</groupId><artifactId>shop</artifactId><version>1</version>
                                <dependencies>
-                                 <dependency><groupId>magnetar</groupId><artifactId>magnetar</artifactId><version>0.1.0-SNAPSHOT</version></dependency>
+                                 <dependency><groupId>magnetar</groupId><artifactId>magnetar</artifactId><version>0.2.0-SNAPSHOT</version></dependency>
                                  <dependency><groupId>org.clojure</groupId><artifactId>test.check</artifactId><version>1.1.1</version></dependency>
                                </dependencies></project>"
                   "src/main/resources/word.txt" "hello"

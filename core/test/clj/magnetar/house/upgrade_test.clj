@@ -89,6 +89,21 @@
   (let [page (slurp (io/file home "docs/guide/upgrading.md"))]
     (is (empty? (remove #(str/includes? page (str "`" (str/replace (str %) #"^magnetar\." "") "`")) (map :old @upgrade/changes))))))
 
+(deftest the-page-quotes-what-clojure-says-of-two-changes
+  (let [page (slurp (io/file home "docs/guide/upgrading.md"))]
+    (is (str/includes? page "Can't take value of a macro"))
+    (is (str/includes? page "Could not locate magnetar/async/lab__init.class"))))
+
+(def ^:private places-with-coordinates
+  ["pom.xml" "kernel/pom.xml" "core/pom.xml" "test-kit/pom.xml" "compat/core-async/pom.xml" "test/consumers/maven/pom.xml"
+   "README.md" "docs/guide/core-async-compat.md"])
+
+(deftest coordinates-have-the-version-that-the-changes-are-about
+  (let [[_ version] (re-find #"(?m)^## (\d+\.\d+\.\d+), in work$" (slurp (io/file home "CHANGELOG.md")))]
+    (doseq [place places-with-coordinates]
+      (testing place
+        (is (= #{(str version "-SNAPSHOT")} (set (re-seq #"\d+\.\d+\.\d+-SNAPSHOT" (slurp (io/file home place))))))))))
+
 (deftest the-command-lists-the-places-and-refuses-what-is-no-folder
   (let [folder (temporary-folder)]
     (write folder "src/app.clj" "(ns app (:require [magnetar.channel :as channel]))\n\n(channel/take 1 {:timeout 1})\n")

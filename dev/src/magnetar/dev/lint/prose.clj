@@ -76,12 +76,23 @@
   "The tests of the gate cite what does not exist."
   #{"dev/src/magnetar/dev/lint/prose.clj" "core/test/clj/magnetar/house/lint_test.clj"})
 
-(defn decision-findings
-  "Citations of decision records that do not exist."
-  []
+(def ^:private most-words "A page." 500)
+
+(defn- long-records []
+  (for [file (sources/files records ".md")
+        :let [words (count (re-seq #"\S+" (sources/text file)))]
+        :when (< (long most-words) words)]
+    {:file file :line 1 :message (str "this record has " words " words; a page has at most " most-words)}))
+
+(defn- citation-findings []
   (let [exists? (numbers-of-records)]
     (for [file (remove of-this-gate (citing-files))
           [index line] (map-indexed vector (str/split-lines (sources/text file)))
           number (distinct (cited line))
           :when (not (exists? number))]
       {:file file :line (inc (long index)) :message (str "there is no decision " number " in " records)})))
+
+(defn decision-findings
+  "Decision records that are longer than a page, and citations of those that do not exist."
+  []
+  (concat (long-records) (citation-findings)))
