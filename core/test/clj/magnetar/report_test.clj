@@ -140,7 +140,7 @@
       (f pid)
       (receive [:DOWN ref :process _ why] why))))
 
-(deftest a-hook-that-exits-or-recurses-for-ever-ends-neither-its-process-nor-the-other-hooks
+(deftest ^{:spec ["C87"]} a-hook-that-exits-or-recurses-for-ever-ends-neither-its-process-nor-the-other-hooks
   (doseq [[hook says] {exiting "magnetar.report-test/exiting of the kind :report failed: exit: :of-the-hook."
                        endless "magnetar.report-test/endless of the kind :report failed: java.lang.StackOverflowError."}]
     (let [told (atom [])
