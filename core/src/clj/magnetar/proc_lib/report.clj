@@ -11,7 +11,7 @@
   (:import
    (java.util.function Consumer)
    (magnetar.kernel.fiber Cancelled Exit Fiber)
-   (magnetar.kernel.process LongQueues LongQueues$Warning)))
+   (magnetar.kernel.process LocalProcess LongQueues LongQueues$Warning)))
 
 (set! *warn-on-reflection* true)
 
@@ -42,16 +42,24 @@
     (tell-of-failure kind t event f)
     (catch Throwable _ (reports/report t))))
 
+(defn- ending?
+  "True on a process that has to end. A receive may throw its exit a moment before the fiber has the cause."
+  []
+  (if-some [process (LocalProcess/current)]
+    (not (.isAlive (.pid process)))
+    false))
+
 (defn- hand
   "Calls f with the event. If it fails, that is told, and does not concern the caller, whose own end goes on.
 
-  f may throw an Exit or a Cancelled of its own making. Such a one leaves this only where the fiber itself has to end."
+  f may throw an Exit or a Cancelled of its own making. It is thrown on only where the fiber or its process has to end."
   [kind event f]
   (try
     (f event)
     (catch Throwable t
       (when (or (instance? Exit t) (instance? Cancelled t))
-        (.check (Fiber/current)))
+        (.check (Fiber/current))
+        (when (ending?) (throw t)))
       (failed kind t event f))))
 
 (defn hand-to-hooks
