@@ -14,7 +14,6 @@
    [magnetar.report :as report]
    [magnetar.support :refer [eventually message-of refusal taken with-err with-hook]])
   (:import
-   (java.io StringWriter)
    (java.util.logging Handler LogRecord Logger)))
 
 (set! *warn-on-reflection* true)
@@ -102,27 +101,27 @@
         (is (= 1 (count (re-seq #"Uncaught in \S+ \S+: \S+ boom" (printed)))) "with what it was given")))))
 
 (deftest a-hook-of-reports-that-throws-stops-no-other-and-is-told-once
-  (let [told (atom [])
-        said (StringWriter.)]
-    (with-redefs [*err* said]
-      (with-hook [:report broken]
-        (with-hook [:report #(swap! told conj (:event %))]
-          (crash))))
-    (is (= [:crash] @told))
-    (is (= 1 (count (re-seq #"A hook of the kind :report failed: broken hook\. It was given:" (str said)))))
-    (is (str/includes? (str said) "crashed: boom (ExceptionInfo) at "))))
+  (let [told (atom [])]
+    (with-err
+      (fn [printed]
+        (with-hook [:report broken]
+          (with-hook [:report #(swap! told conj (:event %))]
+            (crash)))
+        (is (= [:crash] @told))
+        (is (= 1 (count (re-seq #"A hook of the kind :report failed: broken hook\. It was given:" (printed)))))
+        (is (str/includes? (printed) "crashed: boom (ExceptionInfo) at "))))))
 
 (deftest a-hook-of-ends-that-throws-stops-no-other-and-is-told-once
-  (let [told (atom [])
-        said (StringWriter.)]
-    (with-redefs [*err* said]
-      (with-applications
-        (fn []
-          (with-hook [:end broken]
-            (with-hook [:end #(swap! told conj (:reason %))]
-              (end-an-application)
-              (is (eventually (= [:boom] @told))))))))
-    (is (= 1 (count (re-seq #"A hook of the kind :end failed: broken hook\. It was given:\nApplication ended: :boom" (str said)))))))
+  (let [told (atom [])]
+    (with-err
+      (fn [printed]
+        (with-applications
+          (fn []
+            (with-hook [:end broken]
+              (with-hook [:end #(swap! told conj (:reason %))]
+                (end-an-application)
+                (is (eventually (= [:boom] @told)))))))
+        (is (= 1 (count (re-seq #"A hook of the kind :end failed: broken hook\. It was given:\nApplication ended: :boom" (printed)))))))))
 
 ;; ---- no hook
 
