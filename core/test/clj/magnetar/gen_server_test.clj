@@ -7,10 +7,11 @@
    [magnetar.actor-support :as processes]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
+   [magnetar.otp.lanes :as lanes]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [collecting eventually refusal value-of with-failures with-hook]]
+   [magnetar.support :refer [collecting eventually refusal value-of with-err with-failures with-hook]]
    [magnetar.sys :as sys])
   (:import
    (clojure.lang ExceptionInfo)
@@ -20,7 +21,7 @@
 
 (def ^:private reports (atom []))
 
-(use-fixtures :each #(collecting reports %))
+(use-fixtures :each (fn [f] (collecting reports #(lanes/leaving-nobody f))))
 
 (defn- failure [f]
   (try
@@ -226,7 +227,8 @@
         busy (fn [_ s] (deliver in true) (value-of go) [:reply s s])
         first-call (future (gs/call pid busy))
         _ (value-of in)
-        sentence (ex-message (failure #(gs/call pid :x {:timeout (java.time.Duration/ofMillis 20)})))]
+        late (fn [_ s] [:reply s s])
+        sentence (ex-message (failure #(gs/call pid late {:timeout (java.time.Duration/ofMillis 20)})))]
     (is (str/includes? sentence "failed: :timeout after PT0.02S. The server is handling the call "))
     (is (not (str/includes? sentence ":magnetar/call")))
     (deliver go true)
@@ -396,12 +398,12 @@
       (is (= [[:boom says]] (map (juxt :reason :state) @reports))))))
 
 (deftest a-hook-that-fails-an-assertion-changes-no-reason
-  (let [said (java.io.StringWriter.)
-        pid (server)]
-    (with-hook [:report (fn [_] (assert false))]
-      (with-redefs [*err* said]
-        (is (= :boom (why #(gs/call pid (fn [_ _] (actor/exit :boom))))))))
-    (is (str/starts-with? (str said) "The hook magnetar.gen-server-test/fn of the kind :report failed: Assert failed: false"))
+  (let [pid (server)]
+    (with-err
+      (fn [printed]
+        (with-hook [:report (fn [_] (assert false))]
+          (is (= :boom (why #(gs/call pid (fn [_ _] (actor/exit :boom)))))))
+        (is (str/starts-with? (printed) "The hook magnetar.gen-server-test/fn of the kind :report failed: Assert failed: false"))))
     (is (= [:boom] (map :reason @reports)) "the other hook is called")))
 
 (deftest a-call-with-a-bad-timeout-names-its-operation

@@ -8,6 +8,7 @@
    [magnetar.gen-statem :as statem]
    [magnetar.impl.runtime]
    [magnetar.inspect :as inspect]
+   [magnetar.otp.lanes :as lanes]
    [magnetar.support :refer [collecting eventually value-of]]
    [magnetar.sys :as sys])
   (:import
@@ -19,7 +20,7 @@
 
 (def ^:private reports (atom []))
 
-(use-fixtures :each #(collecting reports %))
+(use-fixtures :each (fn [f] (collecting reports #(lanes/leaving-nobody f))))
 
 ;; ---- machines whose events are functions
 

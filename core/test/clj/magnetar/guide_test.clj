@@ -8,6 +8,7 @@
    [magnetar.dev.guide :as guide]
    [magnetar.dev.repl :as repl]
    [magnetar.impl.hooks :as hooks]
+   [magnetar.otp.lanes :as lanes]
    [magnetar.support :refer [with-hook]])
   (:import
    (java.io File)))
@@ -45,8 +46,10 @@
   [page]
   (reset! reports [])
   (with-hook [:report #(when (= 1 (count (hooks/of :report))) (swap! reports conj (:event %)))]
-    (is (pos? (long (run-page page)))))
-  (set @reports))
+    (lanes/leaving-nobody
+      (fn []
+        (is (pos? (long (run-page page))))
+        (set @reports)))))
 
 (def ^:private reported
   "What the examples of a page report, where they report anything: children that are killed."

@@ -8,6 +8,7 @@
    [magnetar.async :as a]
    [magnetar.channel :as channel]
    [magnetar.gen-server :as gs]
+   [magnetar.otp.lanes :as lanes]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [collecting message-of with-failures]])
@@ -147,8 +148,12 @@
 (defn- reports-of
   "The kinds of what is reported while f runs in a process that traps exits."
   [f]
-  (collecting reports #(actor/with-process {:trap-exit true} (f)))
-  (frequencies (map :event @reports)))
+  (collecting reports
+              (fn []
+                (lanes/leaving-nobody
+                  #(actor/with-process {:trap-exit true}
+                     (f)
+                     (frequencies (map :event @reports)))))))
 
 (deftest restarts-are-counted-for-a-supervisor-and-for-a-child-by-a-supervisor-of-its-own
   (is (= {:child-terminated 4 :too-many-restarts 1}

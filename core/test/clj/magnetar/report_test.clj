@@ -14,7 +14,7 @@
    [magnetar.report :as report]
    [magnetar.support :refer [eventually message-of refusal taken value-of with-err with-hook]])
   (:import
-   (java.io StringWriter Writer)
+   (java.io Writer)
    (java.util.logging Handler LogRecord Logger)
    (java.util.regex Pattern)))
 
@@ -88,6 +88,11 @@
 
 ;; ---- hooks that throw
 
+(defn- printed-by
+  "What f has printed on standard error."
+  [f]
+  (with-err (fn [printed] (f) (printed))))
+
 (defn- broken [_]
   (throw (ex-info "broken hook" {})))
 
@@ -104,26 +109,24 @@
 
 (deftest a-hook-of-reports-that-throws-stops-no-other-and-is-told-once
   (let [told (atom [])
-        said (StringWriter.)]
-    (with-redefs [*err* said]
-      (with-hook [:report broken]
-        (with-hook [:report #(swap! told conj (:event %))]
-          (crash))))
+        said (printed-by (fn []
+                           (with-hook [:report broken]
+                             (with-hook [:report #(swap! told conj (:event %))]
+                               (crash)))))]
     (is (= [:crash] @told))
-    (is (= 1 (count (re-seq #"The hook magnetar\.report-test/broken of the kind :report failed: broken hook\. It was given:" (str said)))))
-    (is (str/includes? (str said) "crashed: boom (ExceptionInfo) at "))))
+    (is (= 1 (count (re-seq #"The hook magnetar\.report-test/broken of the kind :report failed: broken hook\. It was given:" said))))
+    (is (str/includes? said "crashed: boom (ExceptionInfo) at "))))
 
 (deftest a-hook-of-ends-that-throws-stops-no-other-and-is-told-once
   (let [told (atom [])
-        said (StringWriter.)]
-    (with-redefs [*err* said]
-      (with-applications
-        (fn []
-          (with-hook [:end broken]
-            (with-hook [:end #(swap! told conj (:reason %))]
-              (end-an-application)
-              (is (eventually (= [:boom] @told))))))))
-    (is (= 1 (count (re-seq #"The hook magnetar\.report-test/broken of the kind :end failed: broken hook\. It was given:\nApplication ended: :boom" (str said)))))))
+        said (printed-by (fn []
+                           (with-applications
+                             (fn []
+                               (with-hook [:end broken]
+                                 (with-hook [:end #(swap! told conj (:reason %))]
+                                   (end-an-application)
+                                   (is (eventually (= [:boom] @told)))))))))]
+    (is (= 1 (count (re-seq #"The hook magnetar\.report-test/broken of the kind :end failed: broken hook\. It was given:\nApplication ended: :boom" said))))))
 
 (defn- exiting [_]
   (actor/exit :of-the-hook))
@@ -144,26 +147,24 @@
   (doseq [[hook says] {exiting "magnetar.report-test/exiting of the kind :report failed: exit: :of-the-hook."
                        endless "magnetar.report-test/endless of the kind :report failed: java.lang.StackOverflowError."}]
     (let [told (atom [])
-          said (StringWriter.)]
-      (with-redefs [*err* said]
-        (with-hook [:report hook]
-          (with-hook [:report #(swap! told conj (:event %))]
-            (is (= :boom (end-of-server #(do (! % :unexpected) (gs/cast % :boom))))))))
+          said (printed-by (fn []
+                             (with-hook [:report hook]
+                               (with-hook [:report #(swap! told conj (:event %))]
+                                 (is (= :boom (end-of-server #(do (! % :unexpected) (gs/cast % :boom)))))))))]
       (is (= [:unexpected-message :crash] @told) "it went on with its next message")
-      (is (= 2 (count (re-seq (re-pattern (Pattern/quote says)) (str said))))))))
+      (is (= 2 (count (re-seq (re-pattern (Pattern/quote says)) said)))))))
 
 (deftest a-process-that-is-killed-in-a-hook-ends-there
   (let [told (atom [])
         in-hook (promise)
-        said (StringWriter.)]
-    (with-redefs [*err* said]
-      (with-hook [:report (fn [_] (deliver in-hook true) (receive ::never nil))]
-        (with-hook [:report #(swap! told conj (:event %))]
-          (is (= :killed (end-of-server (fn [pid]
-                                          (gs/cast pid :boom)
-                                          (value-of in-hook)
-                                          (actor/exit pid :kill))))))))
-    (is (= ["" []] [(str said) @told]))))
+        said (printed-by (fn []
+                           (with-hook [:report (fn [_] (deliver in-hook true) (receive ::never nil))]
+                             (with-hook [:report #(swap! told conj (:event %))]
+                               (is (= :killed (end-of-server (fn [pid]
+                                                               (gs/cast pid :boom)
+                                                               (value-of in-hook)
+                                                               (actor/exit pid :kill)))))))))]
+    (is (= ["" []] [said @told]))))
 
 (deftest a-hook-that-cannot-be-told-of-is-a-failure
   (let [full (proxy [Writer] [] (write [& _] (throw (OutOfMemoryError. "planned"))) (flush []) (close []))

@@ -13,9 +13,8 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.text :as text]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [with-hook]])
+   [magnetar.support :refer [with-err with-hook]])
   (:import
-   (java.io ByteArrayOutputStream OutputStream PrintStream)
    (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
@@ -53,14 +52,13 @@
                            (actor/receive [:DOWN ref :process _ why] (deliver down why)))))))))
 
 (deftest a-failing-hook-keeps-no-process-from-dying
-  (let [err System/err]
-    (System/setErr (PrintStream. (OutputStream/nullOutputStream)))
-    (try
+  (with-err
+    (fn [printed]
       (with-hook [:failure (fn [_] (throw (ex-info "the hook" {})))]
         (is (= "boom" (actor/with-process {}
                         (let [[_ ref] (actor/spawn-monitor #(throw (ex-info "boom" {})))]
                           (actor/receive [:DOWN ref :process _ [{:message m} _]] m))))))
-      (finally (System/setErr err)))))
+      (is (str/includes? (printed) ", in a hook of failures: clojure.lang.ExceptionInfo: the hook")))))
 
 (defn- with-reports
   "The value of (f), and the events that were reported when it had its value."
@@ -119,14 +117,11 @@
            (described #(throw e))))))
 
 (deftest what-goes-on-is-warned-of-and-not-called-uncaught
-  (let [err System/err
-        out (ByteArrayOutputStream.)]
-    (System/setErr (PrintStream. out true))
-    (try
+  (with-err
+    (fn [printed]
       (Failures/notice "go my/app.clj:3" (Thread/currentThread) (ex-info "The go my/app.clj:3 has held its carrier for 100 ms: let it wait." {:held-ms 100}))
-      (finally (System/setErr err)))
-    (is (re-find #"^Warning: The go my/app.clj:3 has held its carrier for 100 ms: let it wait.\n    at magnetar.reports-test/fn" (str out)))
-    (is (not (re-find #"Uncaught|ExceptionInfo" (str out))))))
+      (is (re-find #"^Warning: The go my/app.clj:3 has held its carrier for 100 ms: let it wait.\n    at magnetar.reports-test/fn" (printed)))
+      (is (not (re-find #"Uncaught|ExceptionInfo" (printed)))))))
 
 ;; ---- labels
 

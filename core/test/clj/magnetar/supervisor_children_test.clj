@@ -6,16 +6,16 @@
    [magnetar.actor-support :as processes]
    [magnetar.async :as a]
    [magnetar.gen-server :as gs]
+   [magnetar.otp.lanes :as lanes]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
-   [magnetar.support :refer [drained eventually refusal taken value-of with-hook]]))
+   [magnetar.support :refer [collecting drained eventually refusal taken value-of]]))
 
 (set! *warn-on-reflection* true)
 
 (use-fixtures :each
   (fn [f]
-    (with-hook [:report (fn [_])]
-      (actor/with-process {:trap-exit true} (f)))))
+    (collecting (atom []) (fn [] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
 
 (def ^:private script
   {:init (fn [s] [:ok s])

@@ -4,7 +4,7 @@
    [magnetar.channel :as channel]
    [magnetar.report :as report])
   (:import
-   (java.io ByteArrayOutputStream PrintStream)
+   (java.io ByteArrayOutputStream PrintStream PrintWriter)
    (java.lang Thread$Builder)
    (java.util.concurrent.atomic AtomicInteger)))
 
@@ -85,7 +85,8 @@
   `(failures-of (fn [~failures] ~@body)))
 
 (defn collecting
-  "Calls f while the reports of processes of OTP go into the atom, which is empty at first; returns the value of f."
+  "Calls f while the reports of processes of OTP go into the atom, which is empty at first; returns the value of f.
+  A process that f ends must have ended when f returns: its last report comes before its :DOWN and its :EXIT."
   [reports f]
   (reset! reports [])
   (with-hook [:report #(swap! reports conj %)]
@@ -106,13 +107,15 @@
   (ex-message (:error failure)))
 
 (defn with-err
-  "Calls f with a function that gives what was printed on standard error since."
+  "Calls f with a function that gives what was printed on standard error since, by *err* of all threads too."
   [f]
   (let [before System/err
-        bytes (ByteArrayOutputStream.)]
-    (System/setErr (PrintStream. bytes true))
+        bytes (ByteArrayOutputStream.)
+        err (PrintStream. bytes true)]
+    (System/setErr err)
     (try
-      (f #(str bytes))
+      (with-redefs [*err* (PrintWriter. err true)]
+        (f #(str bytes)))
       (finally (System/setErr before)))))
 
 (defn start-thread

@@ -1,11 +1,13 @@
 (ns magnetar.dev.test
   "Runs the tests of one suite: clojure.test, with a limit on each test's time.
-  A test that passes its limit ends the run with a dump of all threads, virtual ones included."
+  A test that passes its limit ends the run with a dump of all threads, virtual ones included. A test that prints on
+  standard error fails: expected failures are captured and asserted, so that a green run prints nothing alarming."
   (:require
    [clojure.java.io :as io]
    [clojure.main :as main]
    [clojure.string :as str]
    [clojure.test :as t]
+   [magnetar.dev.alarms :as alarms]
    [magnetar.dev.scenarios :as scenarios])
   (:import
    (com.sun.management HotSpotDiagnosticMXBean HotSpotDiagnosticMXBean$ThreadDumpFormat)
@@ -16,7 +18,7 @@
 
 (def ^:private default-limit-ms 60000)
 
-;; What runs now, {:test var :deadline nanos}, or nil. Written by the test thread, read by the watchdog.
+;; The counts, and what runs now, {:test var :deadline nanos :ended the test before}. Written by the test thread, read by the watchdog.
 (def ^:private running (atom nil))
 
 (defn dump-threads
@@ -34,6 +36,7 @@
   (or (:limit (meta test-var)) (:limit (meta (:ns (meta test-var)))) default-limit-ms))
 
 (defn- end-hung-run [test-var counts-file]
+  (println (alarms/take-printed))
   (println (dump-threads))
   (println (str "HUNG " (symbol test-var) " did not end within " (limit-ms test-var)
                 " ms; the stacks of all threads are above."))
@@ -57,17 +60,28 @@
 (defn- failures [report]
   (+ (long (:fail report)) (long (:error report))))
 
+(defn- silent?
+  "False, and says so, if something was printed on standard error since the last call."
+  [culprit]
+  (let [refusal (alarms/refusal culprit (:ended @running) (alarms/take-printed))]
+    (some-> refusal println)
+    (nil? refusal)))
+
+(defn- passes? [test-var]
+  (let [before (failures @t/*report-counters*)
+        each (t/join-fixtures (::t/each-fixtures (meta (:ns (meta test-var)))))]
+    (each #(t/test-var test-var))
+    (and (silent? (symbol test-var))
+         (= before (failures @t/*report-counters*)))))
+
 (defn- run-one
   "Runs one test; counts it as passed or failed in `running`."
   [test-var]
   (swap! running assoc :test test-var :deadline (deadline test-var))
-  (let [before (failures @t/*report-counters*)
-        each (t/join-fixtures (::t/each-fixtures (meta (:ns (meta test-var)))))]
-    (each #(t/test-var test-var))
-    (let [passed? (= before (failures @t/*report-counters*))]
-      (swap! running (fn [counts]
-                       (cond-> (update (dissoc counts :test) (if passed? :pass-tests :fail-tests) inc)
-                         passed? (update :scenarios into (scenarios/ids-in (:otp (meta test-var))))))))))
+  (let [passed? (passes? test-var)]
+    (swap! running (fn [counts]
+                     (cond-> (update (assoc counts :test nil :ended (symbol test-var)) (if passed? :pass-tests :fail-tests) inc)
+                       passed? (update :scenarios into (scenarios/ids-in (:otp (meta test-var)))))))))
 
 (defn- test-vars [ns-sym]
   (sort-by (comp :line meta) (filter (comp :test meta) (vals (ns-interns ns-sym)))))
@@ -84,7 +98,10 @@
 
 (defn- attempt [what ns-sym f]
   (try (f) true
-       (catch Throwable e (failed-to what ns-sym e) false)))
+       (catch Throwable e (failed-to what ns-sym e) false)
+       (finally
+         (when-not (silent? (str ns-sym " (" what ")"))
+           (swap! running update :fail-tests inc)))))
 
 (defn- seconds [from]
   (format "%.1f s" (/ (double (- (System/nanoTime) (long from))) 1e9)))
@@ -138,6 +155,7 @@
   (let [start (System/nanoTime)]
     (reset! running {:pass-tests 0 :fail-tests 0 :scenarios []})
     (start-watchdog counts-file)
+    (alarms/keep-standard-error)
     (println (str "Suite " suite))
     (binding [t/*test-out* *out*, t/*stack-trace-depth* 25]
       (run! run-namespace (if (seq chosen) (map symbol chosen) (test-namespaces (words folders)))))

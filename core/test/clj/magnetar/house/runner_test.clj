@@ -40,6 +40,20 @@
     (is (str/includes? out "FAIL broken-test does not load"))
     (is (str/includes? out "broken_test.clj:2:1"))))
 
+(deftest what-is-printed-on-standard-error-is-a-failure-of-its-test
+  (let [form (fn [body] (str "(deftest loud " body " (is true)) (deftest quiet (println \"a word\") (is true))"))
+        file (fn [name body] (str "(ns " name " (:require [clojure.test :refer :all]))" body))
+        {:keys [exit counts out err]}
+        (run-suite {"a_test.clj" (file "a-test" (form "(.println System/err \"by the stream\")"))
+                    "b_test.clj" (file "b-test" (form "(binding [*out* *err*] (println \"by the writer\"))"))
+                    "c_test.clj" (file "c-test" (form "(.warning (java.util.logging.Logger/getLogger \"x\") \"by a logger\")"))
+                    "d_test.clj" (file "d-test" "(.println System/err \"by the namespace\") (deftest quiet (is true))")})]
+    (is (= [1 "4 4" ""] [exit counts err]))
+    (is (= [["a-test/loud" "by the stream"] ["b-test/loud" "by the writer"] ["c-test/loud" "WARNING: by a logger"] ["d-test (load)" "by the namespace"]]
+           (map rest (re-seq #"FAIL (.+) printed on standard error:\n(?:.* invokeStatic\n)?(.+)\n" out))))
+    (is (str/includes? out "Capture and assert what is expected: with-failures, collecting or with-err of magnetar.support."))
+    (is (str/includes? out "If it is a late report of a-test/quiet, that test must wait for the end of what it ends: see CONTRIBUTING.md."))))
+
 (deftest a-hang-ends-with-the-stacks-of-all-threads-virtual-ones-included
   (let [{:keys [exit counts out]}
         (run-suite {"hang_test.clj" (str "(ns hang-test (:require [clojure.test :refer :all]))"

@@ -17,14 +17,16 @@
   (:import
    (magnetar TimeoutException)
    (magnetar.kernel.fiber Exit)
-   (magnetar.kernel.process LocalProcess ProcessTable Send)))
+   (magnetar.kernel.process LocalProcess ProcessTable Send Zombie Zombies)))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- the scenarios with our processes
 
-(defn- alive-now []
-  (into #{} (map LocalProcess/.pid) (ProcessTable/all)))
+(defn- running
+  "The pids of the processes whose threads run: those alive, and those killed that have not come to their end."
+  []
+  (into #{} (concat (map LocalProcess/.pid (ProcessTable/all)) (map Zombie/.pid (Zombies/all)))))
 
 (defn- host [f]
   (fn []
@@ -33,13 +35,20 @@
       (catch Throwable e
         [:died (or (:reason (ex-data e)) (class e)) (ex-message e)]))))
 
+(defn- ended?
+  "Kills the processes; true if there are none."
+  [pids]
+  (run! #(Send/exit % :kill) pids)
+  (empty? pids))
+
 (defn leaving-nobody
-  "Calls f, then kills the processes that it has left behind; returns its value."
+  "Calls f, then kills the processes that it has left behind; returns its value.
+  Their threads have ended when it returns: a process that dies may report until then."
   [f]
-  (let [before (alive-now)]
+  (let [before (running)]
     (try
       (f)
-      (finally (run! #(Send/exit % :kill) (remove before (alive-now)))))))
+      (finally (support/wait-until #(ended? (remove before (running))))))))
 
 (def reports
   "The events of OTP since the scenario began."
