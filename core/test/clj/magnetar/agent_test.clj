@@ -6,7 +6,7 @@
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.agent :as agent]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.otp.servers :as servers]
    [magnetar.support :refer [eventually with-failures with-hook]]
    [magnetar.sys :as sys]))
@@ -16,7 +16,7 @@
 (use-fixtures :each
   (fn [f]
     (with-hook [:report (fn [_])]
-      (with-failures [_] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
+      (with-failures [_] (scenarios/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
 
 (defn- agent-of [x]
   (second (agent/start-link (constantly x))))

@@ -8,7 +8,7 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.application :as application]
    [magnetar.dev.processes :as processes]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.support :refer [eventually value-of with-hook]])
   (:import
    (java.io BufferedReader File)
@@ -197,7 +197,7 @@
 (deftest run-returns-the-status-if-asked-and-runs-once-at-a-time
   (with-hook [:report (fn [_])]
     (try
-      (lanes/leaving-nobody
+      (scenarios/leaving-nobody
         (fn []
           (let [status (future (application/run {:name ::x} {:exit identity}))]
             (is (eventually (= [::x] (map :name (application/which-applications)))))

@@ -8,7 +8,7 @@
    [magnetar.application.master :as master]
    [magnetar.application.program :as program]
    [magnetar.gen-server :as gs]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [eventually refusal value-of with-hook]]
    [magnetar.sys :as sys]
@@ -30,7 +30,7 @@
     (reset! reports [])
     (with-hook [:report #(swap! reports conj %)]
       (try
-        (lanes/leaving-nobody f)
+        (scenarios/leaving-nobody f)
         (finally
           (forget-all))))))
 

@@ -7,7 +7,7 @@
    [magnetar.actor-support :as processes]
    [magnetar.gen-event :as ge]
    [magnetar.gen-server :as gs]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.support :refer [collecting eventually]]
    [magnetar.sys :as sys])
   (:import
@@ -17,7 +17,7 @@
 
 (def ^:private reports (atom []))
 
-(use-fixtures :each (fn [f] (collecting reports #(lanes/leaving-nobody f))))
+(use-fixtures :each (fn [f] (collecting reports #(scenarios/leaving-nobody f))))
 
 (def ^:private keeper
   "A handler that keeps what it hears; an event that is a function is what that returns."

@@ -7,7 +7,7 @@
    [magnetar.actor-support :as processes]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report]
    [magnetar.supervisor :as sup]
@@ -21,7 +21,7 @@
 
 (def ^:private reports (atom []))
 
-(use-fixtures :each (fn [f] (collecting reports #(lanes/leaving-nobody f))))
+(use-fixtures :each (fn [f] (collecting reports #(scenarios/leaving-nobody f))))
 
 (defn- failure [f]
   (try

@@ -8,7 +8,7 @@
    [magnetar.gen-statem :as statem]
    [magnetar.impl.runtime]
    [magnetar.inspect :as inspect]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.support :refer [collecting eventually value-of]]
    [magnetar.sys :as sys])
   (:import
@@ -20,7 +20,7 @@
 
 (def ^:private reports (atom []))
 
-(use-fixtures :each (fn [f] (collecting reports #(lanes/leaving-nobody f))))
+(use-fixtures :each (fn [f] (collecting reports #(scenarios/leaving-nobody f))))
 
 ;; ---- machines whose events are functions
 

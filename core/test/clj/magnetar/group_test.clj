@@ -5,7 +5,7 @@
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor :refer [exit receive]]
    [magnetar.global :as global]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.pg :as pg]
    [magnetar.support :as support])
   (:import
@@ -13,7 +13,7 @@
 
 (set! *warn-on-reflection* true)
 
-(use-fixtures :each (fn [test] (lanes/leaving-nobody #(actor/with-process {} (test)))))
+(use-fixtures :each (fn [test] (scenarios/leaving-nobody #(actor/with-process {} (test)))))
 
 (defn- sentence [f]
   (try
@@ -24,7 +24,7 @@
 ;; ---- magnetar.pg
 
 (deftest members-are-listed-as-often-as-they-have-joined
-  (let [[a b] (repeatedly lanes/idle)
+  (let [[a b] (repeatedly scenarios/idle)
         times #(frequencies (pg/members ::order))]
     (is (= :ok (pg/join ::order a)))
     (is (= :ok (pg/join ::order [b a])))
@@ -35,7 +35,7 @@
     (is (= [] (pg/members ::order)))))
 
 (deftest a-group-without-members-is-none
-  (let [pid (lanes/idle)]
+  (let [pid (scenarios/idle)]
     (pg/join ::short pid)
     (is (some #{::short} (pg/which-groups)))
     (pg/leave ::short pid)
@@ -43,14 +43,14 @@
     (is (= [] (pg/members ::short)))))
 
 (deftest whoever-has-not-joined-cannot-leave
-  (let [[a b] (repeatedly lanes/idle)]
+  (let [[a b] (repeatedly scenarios/idle)]
     (is (= :not-joined (pg/leave ::nobody a)))
     (pg/join ::nobody a)
     (is (= :not-joined (pg/leave ::nobody b)))
     (is (= :ok (pg/leave ::nobody [a b])))))
 
 (deftest the-dead-are-no-members-from-the-moment-of-their-death
-  (let [[a b] (repeatedly lanes/idle)]
+  (let [[a b] (repeatedly scenarios/idle)]
     (pg/join ::dead [a b a])
     (exit a :kill)
     (is (= [b] (pg/members ::dead)))
@@ -59,14 +59,14 @@
     (is (not-any? #{::dead} (pg/which-groups)))))
 
 (deftest whoever-joins-when-dead-is-no-member
-  (is (= :ok (pg/join ::late (lanes/dead))))
+  (is (= :ok (pg/join ::late (scenarios/dead))))
   (is (= [] (pg/members ::late))))
 
 (defn- read-back [pid]
   (edn/read-string {:readers actor/readers} (pr-str pid)))
 
 (deftest a-pid-that-was-read-from-text-is-the-member-that-it-names
-  (let [pid (lanes/idle)]
+  (let [pid (scenarios/idle)]
     (pg/join ::read (read-back pid))
     (is (= [pid] (pg/members ::read)))
     (is (= :ok (pg/leave ::read pid)))
@@ -83,7 +83,7 @@
          (sentence #(pg/leave ::wrong nil)))))
 
 (deftest a-thousand-processes-that-join-at-once-are-all-members
-  (let [pids (repeatedly 1000 lanes/idle)]
+  (let [pids (repeatedly 1000 scenarios/idle)]
     (run! deref (mapv (fn [part] (future (run! #(pg/join ::many %) part))) (partition-all 100 pids)))
     (is (= (set pids) (set (pg/members ::many))))
     (run! #(exit % :kill) pids)
@@ -92,7 +92,7 @@
 ;; ---- magnetar.global
 
 (deftest a-name-is-any-value-and-has-one-process
-  (let [[a b] (repeatedly lanes/idle)]
+  (let [[a b] (repeatedly scenarios/idle)]
     (is (= :yes (global/register-name [:cart 17] a)))
     (is (= :no (global/register-name [:cart 17] b)))
     (is (= :no (global/register-name [:cart 17] a)))
@@ -104,7 +104,7 @@
     (is (= :ok (global/unregister-name [:cart 17])))))
 
 (deftest the-name-of-the-dead-is-free-at-once
-  (let [[a b] (repeatedly lanes/idle)]
+  (let [[a b] (repeatedly scenarios/idle)]
     (global/register-name ::heir a)
     (exit a :kill)
     (is (nil? (global/whereis-name ::heir)))
@@ -113,7 +113,7 @@
     (global/unregister-name ::heir)))
 
 (deftest a-name-can-be-given-to-a-pid-that-was-read-from-text
-  (let [pid (lanes/idle)]
+  (let [pid (scenarios/idle)]
     (is (= :yes (global/register-name ::read (read-back pid))))
     (is (= pid (global/whereis-name ::read)))
     (is (= :no (global/register-name ::read pid)))
@@ -135,7 +135,7 @@
     (receive [:DOWN ref _ _ _] nil)))
 
 (deftest nothing-is-kept-of-the-dead-once-a-monitor-has-told-of-the-death
-  (let [pids (vec (repeatedly 20 lanes/idle))
+  (let [pids (vec (repeatedly 20 scenarios/idle))
         key-of (fn [pid] [::kept pid])
         kept-of (fn [pids] (mapcat #(kept % key-of pids) [#'pg/real-groups #'global/real-names]))]
     (doseq [pid pids]
@@ -150,7 +150,7 @@
   (count (.owned (ProcessTable/live pid))))
 
 (deftest a-member-owns-one-clean-up-and-one-that-has-left-owns-none
-  (let [pid (lanes/idle)]
+  (let [pid (scenarios/idle)]
     (dotimes [_ 100]
       (pg/join ::often pid)
       (pg/join ::often [pid pid])
@@ -159,7 +159,7 @@
     (is (= 0 (owned pid)))))
 
 (deftest a-process-owns-a-clean-up-for-each-of-its-names-only
-  (let [[a b] (repeatedly lanes/idle)]
+  (let [[a b] (repeatedly scenarios/idle)]
     (global/register-name ::one a)
     (global/register-name ::two a)
     (global/register-name ::one b)
@@ -169,7 +169,7 @@
     (is (= 0 (owned a)))))
 
 (deftest processes-that-join-and-die-at-once-leave-nothing
-  (let [pids (vec (repeatedly 200 lanes/idle))
+  (let [pids (vec (repeatedly 200 scenarios/idle))
         joins (mapv (fn [part] (future (run! (fn [pid] (pg/join ::brief pid) (global/register-name [::brief pid] pid)) part)))
                     (partition-all 50 pids))]
     (run! #(exit % :kill) pids)
@@ -179,7 +179,7 @@
     (is (= [] (kept #'global/real-names (fn [pid] [::brief pid]) pids)))))
 
 (deftest members-and-names-are-watched-by-no-process
-  (let [pid (lanes/idle)]
+  (let [pid (scenarios/idle)]
     (pg/join ::watched pid)
     (global/register-name ::watched pid)
     (is (= [] (vec (actor/process-info pid :monitored-by))))))

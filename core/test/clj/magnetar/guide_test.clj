@@ -8,7 +8,7 @@
    [magnetar.dev.guide :as guide]
    [magnetar.dev.repl :as repl]
    [magnetar.impl.hooks :as hooks]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.support :refer [with-hook]])
   (:import
    (java.io File)))
@@ -46,7 +46,7 @@
   [page]
   (reset! reports [])
   (with-hook [:report #(when (= 1 (count (hooks/of :report))) (swap! reports conj (:event %)))]
-    (lanes/leaving-nobody
+    (scenarios/leaving-nobody
       (fn []
         (is (pos? (long (run-page page))))
         (set @reports)))))
@@ -73,7 +73,7 @@
     (is (= [] (remove #(.exists (io/file home "docs" %)) linked)))))
 
 (def ^:private run-elsewhere
-  "With other libraries, by magnetar.neighbours-test; in JVMs of their own, by magnetar.house.startup-page-test and magnetar.kernel.module-test; or nothing but what a project
+  "With other libraries, by magnetar.integrations-test; in JVMs of their own, by magnetar.dev.startup-page-test and magnetar.kernel.module-test; or nothing but what a project
   says about its dependencies, or what has changed."
   #{"guide/startup.md" "guide/java.md" "guide/with-component.md" "guide/with-integrant.md" "guide/with-mount.md" "guide/core-async-compat.md"
     "guide/upgrading.md"})

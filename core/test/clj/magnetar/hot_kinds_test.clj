@@ -7,12 +7,12 @@
    [magnetar.gen-statem :as gsm]
    [magnetar.hot :as hot]
    [magnetar.hot-support :as code]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.sys :as sys]))
 
 (set! *warn-on-reflection* true)
 
-(use-fixtures :each lanes/leaving-nobody)
+(use-fixtures :each scenarios/leaving-nobody)
 
 (defn- error-of [f]
   (try (f) nil (catch Exception e e)))

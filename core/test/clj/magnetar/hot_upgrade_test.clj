@@ -8,7 +8,7 @@
    [magnetar.hot :as hot]
    [magnetar.hot-support :as code]
    [magnetar.inspect :as inspect]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.pool :as pool]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [eventually value-of with-hook]]
@@ -22,7 +22,7 @@
 (use-fixtures :each
   (fn [f]
     (with-hook [:report (fn [_])]
-      (lanes/leaving-nobody f))))
+      (scenarios/leaving-nobody f))))
 
 (defn- error-of [f]
   (try (f) nil (catch Exception e e)))

@@ -7,7 +7,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.hot :as hot]
    [magnetar.hot-support :as code]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.support :refer [with-hook]])
   (:import
    (java.util.concurrent LinkedBlockingQueue TimeUnit)
@@ -15,7 +15,7 @@
 
 (set! *warn-on-reflection* true)
 
-(use-fixtures :each lanes/leaving-nobody)
+(use-fixtures :each scenarios/leaving-nobody)
 
 (defn- queue ^LinkedBlockingQueue []
   (LinkedBlockingQueue.))

@@ -10,7 +10,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.gen-statem :as statem]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.resilience :as resilience]
    [magnetar.scope :as scope]
@@ -29,7 +29,7 @@
 
 (use-fixtures :each
   (fn [f]
-    (collecting reports (fn [] (lanes/leaving-nobody #(actor/with-process {} (f)))))))
+    (collecting reports (fn [] (scenarios/leaving-nobody #(actor/with-process {} (f)))))))
 
 (defn- why [f]
   (try

@@ -8,7 +8,7 @@
    [magnetar.async :as a]
    [magnetar.channel :as channel]
    [magnetar.gen-server :as gs]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [collecting message-of with-failures]])
@@ -150,7 +150,7 @@
   [f]
   (collecting reports
               (fn []
-                (lanes/leaving-nobody
+                (scenarios/leaving-nobody
                   #(actor/with-process {:trap-exit true}
                      (f)
                      (frequencies (map :event @reports)))))))

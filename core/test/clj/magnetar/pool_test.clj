@@ -5,7 +5,7 @@
    [clojure.test :refer [deftest is testing use-fixtures]]
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.gen-server :as gs]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.pool :as pool]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
@@ -20,7 +20,7 @@
 (use-fixtures :each
   (fn [f]
     (with-hook [:report (fn [_])]
-      (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f))))))
+      (scenarios/leaving-nobody #(actor/with-process {:trap-exit true} (f))))))
 
 (def ^:private worker
   {:init (fn [s] (if (= :bad s) [:stop :no-connection] [:ok s]))

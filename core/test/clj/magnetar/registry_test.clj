@@ -7,7 +7,7 @@
    [magnetar.agent :as agent]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.otp.servers :as servers]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.registry :as registry]
@@ -25,7 +25,7 @@
 (use-fixtures :each
   (fn [f]
     (with-hook [:report (fn [_])]
-      (with-failures [_] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
+      (with-failures [_] (scenarios/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
 
 (defn- refused
   "[reason sentence] of the misuse that f is."

@@ -9,7 +9,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
    [magnetar.inspect :as inspect]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.report :as report]
    [magnetar.support :refer [eventually message-of refusal taken value-of with-err with-hook]])
@@ -42,7 +42,7 @@
   (application/start {:name ::x :start (fn [] [:ok (doto (actor/spawn-link #(receive ::go (actor/exit :boom))) (! ::go))])} :permanent))
 
 (defn- with-applications [f]
-  (lanes/leaving-nobody
+  (scenarios/leaving-nobody
     #(try
        (with-hook [:report (fn [_])] (f))
        (finally (application/unload ::x)))))

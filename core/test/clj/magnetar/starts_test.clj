@@ -14,7 +14,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.gen-statem :as statem]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.pool :as pool]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.registry :as registry]
@@ -31,7 +31,7 @@
 
 (use-fixtures :each
   (fn [f]
-    (collecting (atom []) (fn [] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
+    (collecting (atom []) (fn [] (scenarios/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
 
 ;; ---- what there is to start
 

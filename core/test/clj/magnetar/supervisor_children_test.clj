@@ -6,7 +6,7 @@
    [magnetar.actor-support :as processes]
    [magnetar.async :as a]
    [magnetar.gen-server :as gs]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [collecting drained eventually refusal taken value-of]]))
@@ -15,7 +15,7 @@
 
 (use-fixtures :each
   (fn [f]
-    (collecting (atom []) (fn [] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
+    (collecting (atom []) (fn [] (scenarios/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
 
 (def ^:private script
   {:init (fn [s] [:ok s])

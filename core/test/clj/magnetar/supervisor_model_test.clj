@@ -8,7 +8,7 @@
    [clojure.test.check.properties :as prop]
    [magnetar.actor :as actor]
    [magnetar.gen-server :as gs]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.otp.servers :as servers]
    [magnetar.supervisor :as sup]))
 
@@ -110,9 +110,9 @@
 (deftest a-supervisor-does-what-the-model-says
   (let [{:keys [pass? shrunk]}
         (check/quick-check 60 (prop/for-all [spec spec, events events]
-                                            (nil? (lanes/observe {:ours #(differences spec events)}))))]
+                                            (nil? (scenarios/observe {:ours #(differences spec events)}))))]
     (is pass? (str (:smallest shrunk)))))
 
 (deftest the-model-can-differ
-  (is (map? (lanes/observe {:ours #(with-redefs [again? (constantly false)]
-                                     (differences {:strategy :one-for-one :intensity 3 :kids [{:id 0 :restart :permanent}]} [[0 :boom]]))}))))
+  (is (map? (scenarios/observe {:ours #(with-redefs [again? (constantly false)]
+                                         (differences {:strategy :one-for-one :intensity 3 :kids [{:id 0 :restart :permanent}]} [[0 :boom]]))}))))

@@ -7,7 +7,7 @@
    [magnetar.actor :as actor :refer [receive self]]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.registry :as registry]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [collecting eventually refusal with-failures]]
@@ -26,7 +26,7 @@
 
 (use-fixtures :each
   (fn [f]
-    (collecting reports (fn [] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
+    (collecting reports (fn [] (scenarios/leaving-nobody #(actor/with-process {:trap-exit true} (f)))))))
 
 (defrecord ^:private Spec [id start restrat])
 

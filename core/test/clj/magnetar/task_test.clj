@@ -6,7 +6,7 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.otp.servers :as servers]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.scope.context :as context]
@@ -26,7 +26,7 @@
 
 (use-fixtures :each
   (fn [f]
-    (collecting reports (fn [] (with-failures [_] (lanes/leaving-nobody #(actor/with-process {:trap-exit true} (f))))))))
+    (collecting reports (fn [] (with-failures [_] (scenarios/leaving-nobody #(actor/with-process {:trap-exit true} (f))))))))
 
 (defn- forever [] (receive ::never nil))
 
@@ -108,16 +108,16 @@
     (is (re-find #"task_test" (first (second (:reason (ex-data dead))))) "the frames begin in the program")))
 
 (deftest ^{:spec ["C105"]} who-dies-of-a-failed-await-has-the-call-in-its-reason
-  (let [[reason [module operation [_ timeout]]] (lanes/reason-of #(task/await (task/async forever) {:timeout 5}))]
+  (let [[reason [module operation [_ timeout]]] (scenarios/reason-of #(task/await (task/async forever) {:timeout 5}))]
     (is (= [:timeout 'magnetar.task :await 5] [reason module operation timeout]))))
 
 (deftest ^{:spec ["C105"]} a-linked-task-takes-its-owner-along-for-its-own-reason-however-it-waits
   (dotimes [_ 20]
-    (is (= :boom (lanes/reason-of #(task/await (task/async actor/exit :boom)))))
-    (is (= :boom (lanes/reason-of #(task/yield (task/async actor/exit :boom)))))
-    (is (= :boom (lanes/reason-of #(try (task/await (task/async actor/exit :boom)) (catch Exception _ :caught)))))
-    (is (= :boom (lanes/reason-of #(task/await-many [(task/async forever) (task/async actor/exit :boom)]))))
-    (is (= :boom (lanes/reason-of #(into [] (task/async-stream [1 2] (fn [n] (if (= 1 n) (forever) (actor/exit :boom))) {:max-concurrency 2})))))))
+    (is (= :boom (scenarios/reason-of #(task/await (task/async actor/exit :boom)))))
+    (is (= :boom (scenarios/reason-of #(task/yield (task/async actor/exit :boom)))))
+    (is (= :boom (scenarios/reason-of #(try (task/await (task/async actor/exit :boom)) (catch Exception _ :caught)))))
+    (is (= :boom (scenarios/reason-of #(task/await-many [(task/async forever) (task/async actor/exit :boom)]))))
+    (is (= :boom (scenarios/reason-of #(into [] (task/async-stream [1 2] (fn [n] (if (= 1 n) (forever) (actor/exit :boom))) {:max-concurrency 2})))))))
 
 (deftest ^{:spec ["C105"]} the-death-of-the-owner-ends-its-tasks
   (let [me (self)
@@ -149,7 +149,7 @@
     (is (not (actor/alive? (:pid t))))))
 
 (deftest ^{:spec ["C107"]} who-shuts-a-task-down-does-not-die-of-it
-  (is (= [:done nil] (lanes/reason-of #(actor/exit [:done (task/shutdown (task/async forever))])))))
+  (is (= [:done nil] (scenarios/reason-of #(actor/exit [:done (task/shutdown (task/async forever))])))))
 
 (deftest a-task-that-is-ignored-goes-on
   (let [t (task/async #(receive :go :value))]

@@ -1,5 +1,5 @@
 (ns magnetar.dev.faults
-  "The fault points of the kernel, and whether the named checks find what is planted there."
+  "The fault points of the kernel, and whether the named checks find what is seeded there."
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]
@@ -48,7 +48,7 @@
   4)
 
 (defn unseen
-  "Returns nil if the check finds the planted fault within ten runs, else the reason. Options are the JVM's."
+  "Returns nil if the check finds the seeded fault within ten runs, else the reason. Options are the JVM's."
   [kernel checks name fault & options]
   (try
     ;; a race need not happen the first time

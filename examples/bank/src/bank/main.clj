@@ -3,7 +3,7 @@
   (:require
    [bank.account]
    [bank.books :as books]
-   [bank.saboteur :as saboteur]
+   [bank.killer :as killer]
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.gen-server :as gs]
    [magnetar.report :as report]
@@ -22,7 +22,7 @@
 
 (defn- start-accounts [supervisor url transfer killer]
   (dotimes [id accounts]
-    (let [account {:id id :url url :transfer transfer :between #(saboteur/between killer)}
+    (let [account {:id id :url url :transfer transfer :between #(killer/between killer)}
           [how why] (sup/start-child supervisor {:start [gs/start-link 'bank.account account {:name (address id)}]})]
       (when (not= :ok how)
         (throw (ex-info "An account does not start." {:why why}))))))
@@ -56,7 +56,7 @@
   (books/open url accounts start-balance)
   (let [[_ supervisor] (sup/start-link {:strategy :dynamic :intensity 1000000 :period 1000})
         deadline (+ (System/nanoTime) (* 1000000000 (long seconds)))
-        killer (actor/spawn saboteur/run supervisor)]
+        killer (actor/spawn killer/run supervisor)]
     (start-accounts supervisor url transfer killer)
     (dotimes [_ clients] (actor/spawn client (self) deadline))
     (let [[paid failed] (collect)]

@@ -5,12 +5,12 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.async :as a]
    [magnetar.gen-server :as gs]
-   [magnetar.sabotage :as sabotage]
+   [magnetar.seeded-bugs :as seeded-bugs]
    [magnetar.scope :as scope]
    [magnetar.supervisor :as sup]
    [magnetar.test :as mt]))
 
-(use-fixtures :once sabotage/without-reports)
+(use-fixtures :once seeded-bugs/without-reports)
 
 (defn- deaf
   "A process that does not end of :shutdown."

@@ -7,7 +7,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.hot.upgrade :as upgrade]
    [magnetar.impl.versions :as versions]
-   [magnetar.sabotage :refer [without-reports]]
+   [magnetar.seeded-bugs :refer [without-reports]]
    [magnetar.supervisor :as sup]
    [magnetar.test :as mt])
   (:import

@@ -5,12 +5,12 @@
    [clojure.test :refer [deftest is testing use-fixtures]]
    [magnetar.dev.faults :as faults]
    [magnetar.hunted :as hunted]
-   [magnetar.sabotage :as sabotage]
+   [magnetar.seeded-bugs :as seeded-bugs]
    [magnetar.test :as mt]))
 
 (set! *warn-on-reflection* true)
 
-(use-fixtures :once sabotage/without-reports)
+(use-fixtures :once seeded-bugs/without-reports)
 
 (def ^:private programs
   {"messages" hunted/messages
@@ -30,7 +30,7 @@
   (doseq [{:keys [fault] hunters :programs} (faults/faults (System/getProperty "magnetar.home"))
           hunter hunters]
     (testing (str fault ", by " hunter)
-      (let [{:keys [failure schedule]} (sabotage/with-defect fault #(search hunter 1000))]
+      (let [{:keys [failure schedule]} (seeded-bugs/with-defect fault #(search hunter 1000))]
         (is (contains? #{:deadlock :property} (:kind failure)))
         (is (<= (count schedule) 6))))))
 

@@ -8,7 +8,7 @@
    [magnetar.impl.runtime]
    [magnetar.pool :as pool]
    [magnetar.pool.server :as server]
-   [magnetar.sabotage :refer [without-reports]]
+   [magnetar.seeded-bugs :refer [without-reports]]
    [magnetar.scope :as scope]
    [magnetar.sys :as sys]
    [magnetar.test :as test])

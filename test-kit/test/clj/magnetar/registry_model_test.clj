@@ -9,7 +9,7 @@
    [magnetar.impl.runtime]
    [magnetar.registry :as registry]
    [magnetar.registry.table :as table]
-   [magnetar.sabotage :refer [without-reports]]
+   [magnetar.seeded-bugs :refer [without-reports]]
    [magnetar.task :as task]
    [magnetar.task.stream :as stream]
    [magnetar.test :as mt])

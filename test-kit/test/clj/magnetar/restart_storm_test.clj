@@ -3,11 +3,11 @@
    [clojure.test :refer [deftest is use-fixtures]]
    [magnetar.actor :as actor :refer [receive]]
    [magnetar.gen-server :as gs]
-   [magnetar.sabotage :as sabotage]
+   [magnetar.seeded-bugs :as seeded-bugs]
    [magnetar.supervisor :as sup]
    [magnetar.test :as mt]))
 
-(use-fixtures :each sabotage/without-reports mt/in-a-process)
+(use-fixtures :each seeded-bugs/without-reports mt/in-a-process)
 
 (defn- counter [id]
   {:id id :start [gs/start-link {:init (fn [_] [:ok 0]), :handle-call (fn [_ _ n] [:reply n (inc n)]), :handle-cast (fn [_ n] [:noreply n])} nil]})

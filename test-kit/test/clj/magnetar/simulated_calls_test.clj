@@ -7,7 +7,7 @@
    [magnetar.calls :as calls]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
-   [magnetar.sabotage :as sabotage]
+   [magnetar.seeded-bugs :as seeded-bugs]
    [magnetar.scope :as scope]
    [magnetar.test :as mt])
   (:import
@@ -15,7 +15,7 @@
 
 (set! *warn-on-reflection* true)
 
-(use-fixtures :once sabotage/without-reports)
+(use-fixtures :once seeded-bugs/without-reports)
 
 (def ^:private runs (Long/getLong "magnetar.runs" 60))
 
@@ -110,7 +110,7 @@
    "CALL_WAITS_TOO_LONG"])
 
 (deftest a-call-that-was-given-away-is-taken-for-a-part-of-a-cycle-by-who-does-not-look-whether-it-is-owed
-  (is (sabotage/found "CALL_GIVEN_AWAY_IS_OWED" 500
+  (is (seeded-bugs/found "CALL_GIVEN_AWAY_IS_OWED" 500
         #(let [values (delegated)]
            (when (not= [:by-worker :fine] values)
              (throw (ex-info "Another value." {:flaws [values]})))))))
@@ -118,8 +118,8 @@
 (deftest a-defect-planted-in-calls-is-found
   (doseq [defect defects]
     (testing defect
-      (is (sabotage/found defect 200 #(calls/program {:clients 3 :calls 4}))))))
+      (is (seeded-bugs/found defect 200 #(calls/program {:clients 3 :calls 4}))))))
 
 (deftest the-same-programs-find-nothing-in-the-sound-code
-  (is (not (sabotage/found {} 50 #(calls/program {:clients 3 :calls 4})))))
+  (is (not (seeded-bugs/found {} 50 #(calls/program {:clients 3 :calls 4})))))
 

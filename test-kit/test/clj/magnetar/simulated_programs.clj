@@ -4,7 +4,7 @@
    [magnetar.actor :as actor :refer [! receive self spawn spawn-link]]
    [magnetar.async :as a]
    [magnetar.calls :as calls]
-   [magnetar.sabotage :as sabotage]
+   [magnetar.seeded-bugs :as seeded-bugs]
    [magnetar.scope :as scope]
    [magnetar.supervision :as supervision]
    [magnetar.test :as mt]))
@@ -58,12 +58,12 @@
 (defn supervisors
   "A random tree of supervisors whose children end in all ways."
   []
-  (sabotage/without-reports #(supervision/program {:steps 2 :bad-starts 10})))
+  (seeded-bugs/without-reports #(supervision/program {:steps 2 :bad-starts 10})))
 
 (defn servers
   "Clients that call a server without a thread of its own, which is killed."
   []
-  (sabotage/without-reports #(calls/program {:hosting :activated})))
+  (seeded-bugs/without-reports #(calls/program {:hosting :activated})))
 
 (def all
   "The programs by name."

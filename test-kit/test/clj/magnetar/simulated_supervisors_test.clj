@@ -5,7 +5,7 @@
    [clojure.test :refer [deftest is testing use-fixtures]]
    [magnetar.actor :as actor]
    [magnetar.impl.runtime]
-   [magnetar.sabotage :as sabotage]
+   [magnetar.seeded-bugs :as seeded-bugs]
    [magnetar.supervision :as supervision]
    [magnetar.supervisor.behaviour :as behaviour]
    [magnetar.supervisor.children :as children]
@@ -13,7 +13,7 @@
 
 (set! *warn-on-reflection* true)
 
-(use-fixtures :once sabotage/without-reports)
+(use-fixtures :once seeded-bugs/without-reports)
 
 (def ^:private runs (Long/getLong "magnetar.runs" 60))
 
@@ -78,18 +78,18 @@
 (deftest a-defect-planted-in-supervisors-is-found
   (doseq [[title defect] defects]
     (testing title
-      (is (sabotage/found defect 1000 #(supervision/program {:steps 10 :bad-starts 10}))))))
+      (is (seeded-bugs/found defect 1000 #(supervision/program {:steps 10 :bad-starts 10}))))))
 
 (deftest a-child-that-is-killed-before-its-time-is-found
-  (is (sabotage/found {#'children/end-of (fn [end-of] (fn [pid ref _] (end-of pid ref :brutal-kill)))} 1000
+  (is (seeded-bugs/found {#'children/end-of (fn [end-of] (fn [pid ref _] (end-of pid ref :brutal-kill)))} 1000
                       #(supervision/program {:strict true :steps 8}))))
 
 (deftest an-orphan-is-found
-  (is (sabotage/found {#'children/stop unlinks-first} 2000 #(supervision/program {:steps 10}))))
+  (is (seeded-bugs/found {#'children/stop unlinks-first} 2000 #(supervision/program {:steps 10}))))
 
 (deftest a-defect-planted-in-dynamic-supervisors-is-found
-  (is (sabotage/found {#'children/stop-all (fn [_] (fn [_ _ _]))} 200 #(supervision/program {:steps 10 :strategies dynamic}))))
+  (is (seeded-bugs/found {#'children/stop-all (fn [_] (fn [_ _ _]))} 200 #(supervision/program {:steps 10 :strategies dynamic}))))
 
 (deftest the-same-programs-find-nothing-in-the-sound-code
-  (is (not (sabotage/found {} 100 #(supervision/program {:steps 10 :bad-starts 10}))))
-  (is (not (sabotage/found {} 100 #(supervision/program {:steps 10 :strategies dynamic})))))
+  (is (not (seeded-bugs/found {} 100 #(supervision/program {:steps 10 :bad-starts 10}))))
+  (is (not (seeded-bugs/found {} 100 #(supervision/program {:steps 10 :strategies dynamic})))))

@@ -4,7 +4,7 @@
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.application :as application]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]
    [magnetar.support :refer [with-hook]]))
 
 (set! *warn-on-reflection* true)

@@ -4,7 +4,7 @@
    [magnetar.actor :as actor :refer [! exit receive self]]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]
    [magnetar.otp.servers :as servers :refer [crash state-of supervisor]]
    [magnetar.supervisor :as sup]))
 

@@ -5,14 +5,14 @@
    [clojure.string :as str]
    [magnetar.dev.processes :as processes]
    [magnetar.otp.erl :as erl]
-   [magnetar.otp.lanes :as lanes]))
+   [magnetar.otp.scenarios :as scenarios]))
 
 (set! *warn-on-reflection* true)
 
 (defn scenarios
   "The scenarios that have an Elixir side."
   []
-  (filter :elixir (lanes/table)))
+  (filter :elixir (scenarios/table)))
 
 (defn- function-text [{:keys [id elixir]}]
   (str "\n  def unquote(:\"" id "\")() do\n    " elixir "\n  end\n"))

@@ -5,7 +5,7 @@
    [clojure.java.io :as io]
    [clojure.string :as str]
    [magnetar.dev.processes :as processes]
-   [magnetar.otp.lanes :as lanes])
+   [magnetar.otp.scenarios :as scenarios])
   (:import
    (java.util List)
    (java.util.concurrent TimeUnit)))
@@ -28,7 +28,7 @@
 (defn scenarios
   "The scenarios that have an Erlang side."
   []
-  (filter :erl (lanes/table)))
+  (filter :erl (scenarios/table)))
 
 (defn expected
   "What Erlang has to show."

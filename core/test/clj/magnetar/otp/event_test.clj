@@ -4,8 +4,8 @@
    [magnetar.actor :as actor :refer [! exit flag receive self]]
    [magnetar.gen-event :as ge]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]
    [magnetar.otp.machines :refer [told]]
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]
    [magnetar.otp.servers :as servers :refer [failure head tells]]))
 
 (set! *warn-on-reflection* true)
@@ -187,7 +187,7 @@
 
 (scenario GE-17 "an event that nobody hears is well sent"
   :expect [:ok :ok]
-  :ours [(ge/notify (manager) :x) (ge/notify (lanes/dead) :x)]
+  :ours [(ge/notify (manager) :x) (ge/notify (scenarios/dead) :x)]
   :erl "{gen_event:notify(manager([]), x), gen_event:notify(dead(), x)}")
 
 (scenario GE-18 "which-handlers has what they are known by, the last one first"

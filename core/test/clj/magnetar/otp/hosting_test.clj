@@ -8,7 +8,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.otp.host :as host]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.scope :as scope]
    [magnetar.scope.context :refer [defcontext with-context]]
    [magnetar.support :refer [eventually value-of with-failures]])
@@ -24,7 +24,7 @@
   "Asserts what the scenarios of servers say, while servers have these options if nothing is said."
   [options]
   (with-redefs-fn {#'host/defaults options}
-    #(run! lanes/check (filter of-servers? (lanes/table)))))
+    #(run! scenarios/check (filter of-servers? (scenarios/table)))))
 
 (deftest each-scenario-of-servers-holds-for-activated-ones
   (check-scenarios-of-servers {:hosting :activated}))

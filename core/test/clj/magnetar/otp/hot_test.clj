@@ -4,7 +4,7 @@
    [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.hot-support :as code]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :refer [scenario]]
+   [magnetar.otp.scenarios :refer [scenario]]
    [magnetar.otp.servers :as servers]))
 
 (set! *warn-on-reflection* true)

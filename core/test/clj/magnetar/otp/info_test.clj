@@ -4,15 +4,15 @@
    [clojure.edn :as edn]
    [magnetar.actor :as actor :refer [! after process-info receive self spawn]]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]))
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]))
 
 (set! *warn-on-reflection* true)
 
 (scenario PRC-01 "a process in a receive is waiting; of the dead nothing is known"
   :expect [[:status :waiting] nil]
-  :ours (let [pid (lanes/idle)]
-          (lanes/wait-for #(lanes/waits? pid))
-          [[:status (process-info pid :status)] (process-info (lanes/dead) :status)])
+  :ours (let [pid (scenarios/idle)]
+          (scenarios/wait-for #(scenarios/waits? pid))
+          [[:status (process-info pid :status)] (process-info (scenarios/dead) :status)])
   :erl "P = idle(), wait_for(fun() -> process_info(P, status) =:= {status, waiting} end),
     {process_info(P, status), process_info(dead(), status)}")
 
@@ -24,7 +24,7 @@
 (scenario PRC-03 "a child has the group leader that its parent has"
   :expect [true true]
   :ours (let [inherited (= (actor/group-leader) (leader-of-child))
-              other (lanes/idle)]
+              other (scenarios/idle)]
           (actor/group-leader (self) other)
           [inherited (= other (leader-of-child))])
   :erl "Me = self(),
@@ -33,8 +33,8 @@
 
 (scenario PRC-06 "a suspended process takes its messages when it was resumed"
   :expect [:timeout [:got :m]]
-  :ours (let [pid (lanes/trapper (self))]
-          (lanes/wait-for #(lanes/waits? pid))
+  :ours (let [pid (scenarios/trapper (self))]
+          (scenarios/wait-for #(scenarios/waits? pid))
           (actor/suspend-process pid)
           (! pid :m)
           (let [meanwhile (receive message message (after 50 :timeout))]

@@ -3,7 +3,7 @@
   (:require
    [magnetar.actor :as actor :refer [! after alive? exit flag link receive self spawn spawn-link unlink]]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]))
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]))
 
 (set! *warn-on-reflection* true)
 
@@ -12,9 +12,9 @@
 
 (scenario LNK-02 "a normal end does nothing to a linked process that does not trap"
   :expect [true 0]
-  :ours (let [pid (lanes/idle)
+  :ours (let [pid (scenarios/idle)
               other (spawn #(do (link pid) (receive :go nil)))]
-          (lanes/through-death other (fn [] (! other :go)))
+          (scenarios/through-death other (fn [] (! other :go)))
           [(alive? pid) (mailbox-length pid)])
   :erl "P = idle(), normal = reason_of(fun() -> link(P) end),
     {_, N} = process_info(P, message_queue_len), {is_process_alive(P), N}")
@@ -33,17 +33,17 @@
 
 (scenario LNK-04 "a reason travels along a chain of links unchanged"
   :expect :boom
-  :ours (lanes/reason-of #(stay-linked-to (fn [] (stay-linked-to (fn [] (exit :boom))))))
+  :ours (scenarios/reason-of #(stay-linked-to (fn [] (stay-linked-to (fn [] (exit :boom))))))
   :erl "Stay = fun(F) -> spawn_link(F), receive never -> ok end end,
     reason_of(fun() -> Stay(fun() -> Stay(fun() -> exit(boom) end) end) end)")
 
 (scenario LNK-05 "after unlink the end of the other does nothing"
   :expect []
-  :ours (let [pid (lanes/idle)]
+  :ours (let [pid (scenarios/idle)]
           (flag :trap-exit true)
           (link pid)
           (unlink pid)
-          (lanes/through-death pid #(exit pid :boom))
+          (scenarios/through-death pid #(exit pid :boom))
           (actor/flush))
   :erl "process_flag(trap_exit, true), P = idle(), link(P), unlink(P), exit(P, boom), receive after 50 -> ok end, flush()")
 
@@ -61,11 +61,11 @@
   (let [pid (spawn #(receive :go (exit :x)))]
     (watch-in-a-crowd pid)
     (link pid)
-    (lanes/through-death pid (fn []
-                               (! pid :go)
-                               (lanes/wait-for #(not (alive? pid)))
-                               (unlink pid)
-                               (receive [:EXIT pid _] nil (after 0 nil))))))
+    (scenarios/through-death pid (fn []
+                                   (! pid :go)
+                                   (scenarios/wait-for #(not (alive? pid)))
+                                   (unlink pid)
+                                   (receive [:EXIT pid _] nil (after 0 nil))))))
 
 (scenario LNK-06 "after unlink and one look into the mailbox no EXIT of that link comes"
   :expect []
@@ -82,25 +82,25 @@
 
 (scenario LNK-07 "a process that traps and links to the dead gets an EXIT with noproc"
   :expect [true :noproc]
-  :ours (let [pid (lanes/dead)]
+  :ours (let [pid (scenarios/dead)]
           (flag :trap-exit true)
           [(link pid) (receive [:EXIT pid why] why)])
   :erl "process_flag(trap_exit, true), P = dead(), T = link(P), {T, receive {'EXIT', P, W} -> W end}")
 
 (scenario LNK-08 "a process that does not trap and links to the dead gets an error"
   :expect [:error :noproc]
-  :ours (let [pid (lanes/dead)]
-          (lanes/observe-error #(link pid)))
+  :ours (let [pid (scenarios/dead)]
+          (scenarios/observe-error #(link pid)))
   :erl "P = dead(), failure(fun() -> link(P) end)")
 
 (scenario LNK-10 "links do not count"
   :expect []
-  :ours (let [pid (lanes/idle)]
+  :ours (let [pid (scenarios/idle)]
           (flag :trap-exit true)
           (link pid)
           (link pid)
           (unlink pid)
-          (lanes/through-death pid #(exit pid :boom))
+          (scenarios/through-death pid #(exit pid :boom))
           (actor/flush))
   :erl "process_flag(trap_exit, true), P = idle(), link(P), link(P), unlink(P), exit(P, boom), receive after 50 -> ok end, flush()")
 
@@ -119,12 +119,12 @@
 
 (scenario LNK-15 "over a link the reason kill stays kill"
   :expect :kill
-  :ours (lanes/reason-of #(stay-linked-to (fn [] (exit :kill))))
+  :ours (scenarios/reason-of #(stay-linked-to (fn [] (exit :kill))))
   :erl "reason_of(fun() -> spawn_link(fun() -> exit(kill) end), receive never -> ok end end)")
 
 (scenario LNK-19 "a message that looks like an EXIT is a message"
   :expect [true 1]
-  :ours (let [pid (lanes/idle)]
+  :ours (let [pid (scenarios/idle)]
           (! pid [:EXIT (self) :fake])
           [(alive? pid) (mailbox-length pid)])
   :erl "P = idle(), P ! {'EXIT', self(), fake}, {_, N} = process_info(P, message_queue_len), {is_process_alive(P), N}")
@@ -144,7 +144,7 @@
   :ours (let [pid (spawn #(receive :go (exit :boom)))
               linked (fn [] (actor/spawn-monitor #(do (link pid) (receive :never nil))))
               started (vec (repeatedly 3 linked))]
-          (lanes/wait-for #(= 3 (count (actor/process-info pid :links))))
+          (scenarios/wait-for #(= 3 (count (actor/process-info pid :links))))
           (! pid :go)
           (mapv (fn [[_ ref]] (receive [:DOWN ref :process _ why] why)) started))
   :erl "P = spawn(fun() -> receive go -> exit(boom) end end),
@@ -155,5 +155,5 @@
 
 (scenario LNK-22 "unlink where there is no link does nothing"
   :expect true
-  :ours (unlink (lanes/idle))
+  :ours (unlink (scenarios/idle))
   :erl "unlink(idle())")

@@ -3,7 +3,7 @@
   (:require
    [magnetar.actor :as actor :refer [! after alive? demonitor exit make-ref monitor receive register self spawn unregister]]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]))
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]))
 
 (set! *warn-on-reflection* true)
 
@@ -18,13 +18,13 @@
 
 (scenario MON-02 "a monitor of the dead gives noproc at once"
   :expect :noproc
-  :ours (let [ref (monitor (lanes/dead))]
+  :ours (let [ref (monitor (scenarios/dead))]
           (receive [:DOWN ref :process _ why] why (after 0 :late)))
   :erl "R = monitor(process, dead()), receive {'DOWN', R, process, _, W} -> W end")
 
 (scenario MON-04 "a monitor by name is answered with name and node"
   :expect [:mon04 :boom]
-  :ours (let [pid (lanes/idle)]
+  :ours (let [pid (scenarios/idle)]
           (register :mon04 pid)
           (let [ref (monitor :mon04)
                 here (actor/node)]
@@ -35,26 +35,26 @@
 
 (scenario MON-05 "the end of a watcher does not concern the process that it watched"
   :expect true
-  :ours (let [pid (lanes/idle)]
-          (lanes/reason-of #(do (monitor pid) (exit :boom)))
+  :ours (let [pid (scenarios/idle)]
+          (scenarios/reason-of #(do (monitor pid) (exit :boom)))
           (alive? pid))
   :erl "P = idle(), boom = reason_of(fun() -> monitor(process, P), exit(boom) end), is_process_alive(P)")
 
 (scenario MON-07 "after demonitor no DOWN comes"
   :expect []
-  :ours (let [pid (lanes/idle)]
+  :ours (let [pid (scenarios/idle)]
           (demonitor (monitor pid))
-          (lanes/through-death pid #(exit pid :boom))
+          (scenarios/through-death pid #(exit pid :boom))
           (actor/flush))
   :erl "P = idle(), R = monitor(process, P), demonitor(R), exit(P, boom), receive after 50 -> ok end, flush()")
 
 (defn- fired
   "A monitor whose DOWN is in the mailbox."
   []
-  (let [pid (lanes/idle)
+  (let [pid (scenarios/idle)
         ref (monitor pid)]
     (exit pid :boom)
-    (lanes/wait-for #(lanes/queued? 1))
+    (scenarios/wait-for #(scenarios/queued? 1))
     ref))
 
 (scenario MON-08 "demonitor leaves a DOWN that is in the mailbox"
@@ -64,7 +64,7 @@
 
 (scenario MON-10 "demonitor with info says whether the monitor was active"
   :expect [true false false]
-  :ours (let [active (monitor (lanes/idle))
+  :ours (let [active (monitor (scenarios/idle))
               over (fired)
               ask #(demonitor % {:info true})]
           [(ask active) (ask over) (ask active)])
@@ -82,11 +82,11 @@
 
 (scenario MON-14 "a monitor by name means the process that had the name then"
   :expect [:mon14 :boom]
-  :ours (let [pid (lanes/idle)]
+  :ours (let [pid (scenarios/idle)]
           (register :mon14 pid)
           (let [ref (monitor :mon14)]
             (unregister :mon14)
-            (register :mon14 (lanes/idle))
+            (register :mon14 (scenarios/idle))
             (exit pid :boom)
             (receive [:DOWN ref :process [name _] why] [name why])))
   :erl "P = idle(), register(mon14, P), R = monitor(process, mon14), unregister(mon14), register(mon14, idle()), exit(P, boom),
@@ -94,7 +94,7 @@
 
 (scenario MON-15 "the message of a monitor with a tag begins with it"
   :expect :my-down
-  :ours (let [pid (lanes/idle)
+  :ours (let [pid (scenarios/idle)
               ref (monitor pid {:tag :my-down})]
           (exit pid :boom)
           (receive [tag ref :process _ _] tag))
@@ -104,7 +104,7 @@
   :expect [true :down-last]
   :ours (let [me (self)
               [_ ref] (actor/spawn-monitor #(doseq [n (range 1 101)] (! me n)))]
-          (lanes/wait-for #(lanes/queued? 101))
+          (scenarios/wait-for #(scenarios/queued? 101))
           (let [messages (actor/flush)]
             [(= (range 1 101) (butlast messages)) (when (= ref (second (peek messages))) :down-last)]))
   :erl "Me = self(), {_, R} = spawn_monitor(fun() -> [Me ! N || N <- lists:seq(1, 100)] end),
@@ -114,7 +114,7 @@
 
 (scenario MON-18 "the DOWN of a killed process says killed"
   :expect :killed
-  :ours (let [pid (lanes/idle)
+  :ours (let [pid (scenarios/idle)
               ref (monitor pid)]
           (exit pid :kill)
           (receive [:DOWN ref :process _ why] why))
@@ -122,9 +122,9 @@
 
 (scenario MON-19 "a process cannot end the monitor of another"
   :expect :z
-  :ours (let [pid (lanes/idle)
+  :ours (let [pid (scenarios/idle)
               ref (monitor pid)]
-          (lanes/reason-of #(demonitor ref))
+          (scenarios/reason-of #(demonitor ref))
           (exit pid :z)
           (receive [:DOWN ref :process _ why] why))
   :erl "P = idle(), R = monitor(process, P), reason_of(fun() -> demonitor(R) end), exit(P, z),
@@ -132,13 +132,13 @@
 
 (scenario MON-20 "monitor wants a process, demonitor a reference"
   :expect [[:error :badarg] [:error :badarg]]
-  :ours [(lanes/observe-error #(monitor "a string")) (lanes/observe-error #(demonitor :no-reference))]
+  :ours [(scenarios/observe-error #(monitor "a string")) (scenarios/observe-error #(demonitor :no-reference))]
   :erl "{failure(fun() -> monitor(unknown, self()) end), failure(fun() -> demonitor(no_reference) end)}")
 
 (scenario MON-21 "each of 1000 watchers gets one DOWN"
   :expect 1000
   :ours (let [me (self)
-              pid (lanes/idle)]
+              pid (scenarios/idle)]
           (dotimes [_ 1000]
             (spawn #(let [ref (monitor pid)]
                       (! me :watching)
@@ -157,7 +157,7 @@
 
 (scenario MON-22 "after demonitor neither process lists the monitor"
   :expect [[] []]
-  :ours (let [pid (lanes/idle)]
+  :ours (let [pid (scenarios/idle)]
           (demonitor (monitor pid))
           [(actor/process-info (self) :monitors) (actor/process-info pid :monitored-by)])
   :erl "P = idle(), demonitor(monitor(process, P)),
@@ -185,7 +185,7 @@
   :expect [[:reply 1]]
   :ours (let [pid (spawn #(receive [:ask to] (! to [:reply 1])))
               ref (monitor pid {:alias :reply-demonitor})]
-          (lanes/through-death pid #(! pid [:ask ref]))
+          (scenarios/through-death pid #(! pid [:ask ref]))
           (actor/flush))
   :erl "P = spawn(fun() -> receive {ask, To} -> To ! {reply, 1} end end),
     R = monitor(process, P, [{alias, reply_demonitor}]), P ! {ask, R}, receive after 50 -> ok end, flush()")

@@ -4,14 +4,14 @@
    [magnetar.actor :as actor :refer [! exit monitor receive register self spawn unregister whereis]]
    [magnetar.global :as global]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]
    [magnetar.pg :as pg]))
 
 (set! *warn-on-reflection* true)
 
 (scenario REG-01 "a name leads to its process"
   :expect [true [:got :hi]]
-  :ours (let [pid (lanes/trapper (self))]
+  :ours (let [pid (scenarios/trapper (self))]
           (register :reg01 pid)
           (! :reg01 :hi)
           [(= pid (whereis :reg01)) (receive message message)])
@@ -19,14 +19,14 @@
 
 (scenario REG-02 "a name that is taken stays with its process"
   :expect [[:error :badarg] true]
-  :ours (let [pid (lanes/idle)]
+  :ours (let [pid (scenarios/idle)]
           (register :reg02 pid)
-          [(lanes/observe-error #(register :reg02 (lanes/idle))) (= pid (whereis :reg02))])
+          [(scenarios/observe-error #(register :reg02 (scenarios/idle))) (= pid (whereis :reg02))])
   :erl "P = idle(), register(reg02, P), E = failure(fun() -> register(reg02, idle()) end), {E, whereis(reg02) =:= P}")
 
 (scenario REG-04 "a name goes with its process"
   :expect nil
-  :ours (let [pid (lanes/idle)
+  :ours (let [pid (scenarios/idle)
               ref (monitor pid)]
           (register :reg04 pid)
           (exit pid :boom)
@@ -35,27 +35,27 @@
 
 (scenario REG-05 "a message to a name that nobody has is an error of the sender"
   :expect [:error :badarg]
-  :ours (lanes/observe-error #(! :reg05 :hi))
+  :ours (scenarios/observe-error #(! :reg05 :hi))
   :erl "failure(fun() -> reg05 ! hi end)")
 
 (scenario REG-07 "the dead cannot be registered"
   :expect [:error :badarg]
-  :ours (let [pid (lanes/dead)]
-          (lanes/observe-error #(register :reg07 pid)))
+  :ours (let [pid (scenarios/dead)]
+          (scenarios/observe-error #(register :reg07 pid)))
   :erl "P = dead(), failure(fun() -> register(reg07, P) end)")
 
 (scenario REG-08 "nothing is no name"
   :expect [:error :badarg]
-  :ours (lanes/observe-error #(register nil (self)))
+  :ours (scenarios/observe-error #(register nil (self)))
   :erl "failure(fun() -> register(undefined, self()) end)")
 
 (defn- register-after-death []
-  (let [pid (lanes/idle)
+  (let [pid (scenarios/idle)
         ref (monitor pid)]
     (register :reg10 pid)
     (exit pid :boom)
     (receive [:DOWN ref :process _ _] nil)
-    (let [done (register :reg10 (lanes/idle))]
+    (let [done (register :reg10 (scenarios/idle))]
       (unregister :reg10)
       done)))
 
@@ -70,12 +70,12 @@
 
 (scenario REG-13 "a name of the cluster leads to its process as long as that lives, and to nobody else"
   :expect [:yes true :no true]
-  :ours (let [pid (lanes/idle)
+  :ours (let [pid (scenarios/idle)
               first-answer (global/register-name ::reg13 pid)
               found (global/whereis-name ::reg13)
               second-answer (global/register-name ::reg13 (self))]
           (exit pid :boom)
-          [first-answer (= pid found) second-answer (lanes/wait-for #(nil? (global/whereis-name ::reg13)))])
+          [first-answer (= pid found) second-answer (scenarios/wait-for #(nil? (global/whereis-name ::reg13)))])
   :erl "P = idle(), A = global:register_name(reg13, P), F = global:whereis_name(reg13), B = global:register_name(reg13, self()),
     exit(P, boom), wait_for(fun() -> global:whereis_name(reg13) =:= undefined end), {A, F =:= P, B, true}")
 
@@ -84,13 +84,13 @@
 
 (scenario REG-14 "a process is a member of a group as often as it has joined and not left, until it dies"
   :expect [2 1 0]
-  :ours (let [pid (lanes/idle)]
+  :ours (let [pid (scenarios/idle)]
           (pg/join ::reg14 pid)
           (pg/join ::reg14 pid)
           (let [twice (membership ::reg14)
                 once (do (pg/leave ::reg14 pid) (membership ::reg14))]
             (exit pid :boom)
-            (lanes/wait-for #(zero? (long (membership ::reg14))))
+            (scenarios/wait-for #(zero? (long (membership ::reg14))))
             [twice once (membership ::reg14)]))
   :erl "pg:start_link(), P = idle(), pg:join(reg14, P), pg:join(reg14, P),
     Two = length(pg:get_members(reg14)), pg:leave(reg14, P), One = length(pg:get_members(reg14)),

@@ -3,7 +3,7 @@
   (:require
    [magnetar.actor :as actor :refer [! exit flag link monitor receive register self spawn spawn-link]]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]])
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]])
   (:import
    (java.util.concurrent CountDownLatch)))
 
@@ -20,7 +20,7 @@
     lists:seq(1, 200) =:= [receive M -> M end || _ <- lists:seq(1, 200)]")
 
 (defn- message-then-exit []
-  (let [pid (lanes/trapper (self))]
+  (let [pid (scenarios/trapper (self))]
     (! pid :m)
     (exit pid :x)
     [(receive m m) (receive m m)]))
@@ -52,7 +52,7 @@
     case {Seen -- [[], [{forwarded, m}]], flush()} of {[], []} -> ok; Else -> Else end")
 
 (defn- reason-after-exit []
-  (let [pid (lanes/idle)]
+  (let [pid (scenarios/idle)]
     (exit pid :boom)
     (let [ref (monitor pid)]
       (receive [:DOWN ref :process _ why] why))))
@@ -95,7 +95,7 @@
               latch (CountDownLatch. 1)]
           (flag :trap-exit true)
           (let [pid (spawn-link slow-to-die exiting latch)]
-            (lanes/wait-for #(lanes/waits? pid))
+            (scenarios/wait-for #(scenarios/waits? pid))
             (exit pid :r)
             (deref exiting)
             (exit pid :kill)

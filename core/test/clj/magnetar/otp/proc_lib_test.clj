@@ -3,7 +3,7 @@
   (:require
    [magnetar.actor :as actor :refer [! exit flag receive self]]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]
    [magnetar.otp.servers :as servers]
    [magnetar.proc-lib :as proc-lib]))
 
@@ -49,13 +49,13 @@
 
 (scenario PLB-05 "a plain process does not know the message to stop: it stays"
   :expect [:timeout true]
-  :ours (let [pid (lanes/idle)]
+  :ours (let [pid (scenarios/idle)]
           [(servers/failure #(proc-lib/stop pid :normal {:timeout 20})) (actor/alive? pid)])
   :erl "P = idle(), {exit, W} = failure(fun() -> proc_lib:stop(P, normal, 20) end), {W, is_process_alive(P)}")
 
 (scenario PLB-06 "the dead cannot be stopped"
   :expect :noproc
-  :ours (servers/failure #(proc-lib/stop (lanes/dead)))
+  :ours (servers/failure #(proc-lib/stop (scenarios/dead)))
   :erl "{exit, W} = failure(fun() -> proc_lib:stop(dead()) end), W")
 
 (scenario PLB-07 "only an abnormal end is a crash report"

@@ -3,7 +3,7 @@
   (:require
    [magnetar.actor :as actor :refer [! after demonitor monitor receive self spawn]]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]))
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]))
 
 (set! *warn-on-reflection* true)
 
@@ -81,7 +81,7 @@
 
 (scenario RCV-16 "a time is no keyword but :infinity, and not negative"
   :expect [[:error :badarg] [:error :badarg]]
-  :ours [(lanes/observe-error #(wait-for-time :soon)) (lanes/observe-error #(wait-for-time -1))]
+  :ours [(scenarios/observe-error #(wait-for-time :soon)) (scenarios/observe-error #(wait-for-time -1))]
   :erl "Wait = fun(T) -> failure(fun() -> receive never -> ok after T -> ok end end) end, {Wait(soon), Wait(-1)}"
   :erl-expect [[:error :timeout-value] [:error :timeout-value]]
   :differs "An error in an argument is an IllegalArgumentException, whose ex-data say :magnetar/bad-duration.")
@@ -120,7 +120,7 @@
 (scenario RCV-18 "a message that comes in time leaves no timeout behind"
   :expect [:hit []]
   :ours (let [me (self)]
-          (spawn #(do (lanes/wait-for (fn [] (lanes/waits? me))) (! me :hit)))
+          (spawn #(do (scenarios/wait-for (fn [] (scenarios/waits? me))) (! me :hit)))
           [(receive :hit :hit (after 20000 :timeout)) (actor/flush)])
   :erl "Me = self(), spawn(fun() -> wait_for(fun() -> process_info(Me, status) =:= {status, waiting} end), Me ! hit end),
     X = receive hit -> hit after 500 -> timeout end, receive after 600 -> ok end, {X, flush()}")
@@ -128,7 +128,7 @@
 (scenario RCV-19 "after :infinity waits for a message"
   :expect :late
   :ours (let [me (self)]
-          (spawn #(do (lanes/wait-for (fn [] (lanes/waits? me))) (! me :late)))
+          (spawn #(do (scenarios/wait-for (fn [] (scenarios/waits? me))) (! me :late)))
           (receive :late :late (after :infinity :timeout)))
   :erl "Me = self(), spawn(fun() -> wait_for(fun() -> process_info(Me, status) =:= {status, waiting} end), Me ! late end),
     receive late -> late after infinity -> timeout end")

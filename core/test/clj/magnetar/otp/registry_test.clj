@@ -3,7 +3,7 @@
   (:require
    [magnetar.actor :as actor :refer [! exit receive self]]
    [magnetar.agent :as agent]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]
    [magnetar.otp.servers :as servers]
    [magnetar.registry :as registry]))
 

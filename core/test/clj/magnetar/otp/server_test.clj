@@ -6,7 +6,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.global]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]
    [magnetar.otp.servers :as servers :refer [failure lone scripted server tells]]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.sys :as sys]))
@@ -69,19 +69,19 @@
 (scenario GS-11 "a call waits for 5000 ms if nothing is said"
   :expect 5000
   :ours (let [pid (lone :st)
-              [_ [_ _ arguments]] (lanes/reason-of #(gs/call pid (fn [_ s] [:stop :why s])))]
+              [_ [_ _ arguments]] (scenarios/reason-of #(gs/call pid (fn [_ s] [:stop :why s])))]
           (peek arguments))
   :no-erl "There the default is no part of what a failed call says; it was observed by waiting.")
 
 (scenario GS-12 "a call of the dead, or of a name that nobody has"
   :expect [:noproc :noproc]
-  :ours [(failure #(gs/call (lanes/dead) :x)) (failure #(gs/call :gs12-nobody :x))]
+  :ours [(failure #(gs/call (scenarios/dead) :x)) (failure #(gs/call :gs12-nobody :x))]
   :erl "W = fun(A) -> {exit, {Why, _}} = failure(fun() -> gen_server:call(A, x) end), Why end, {W(dead()), W(gs12_nobody)}")
 
 (scenario GS-13 "the caller learns why the server died of its call, and which call that was"
   :expect [:boom true]
   :ours (let [pid (lone :st)
-              [why [module f]] (lanes/reason-of #(gs/call pid (fn [_ _] (exit :boom))))]
+              [why [module f]] (scenarios/reason-of #(gs/call pid (fn [_ _] (exit :boom))))]
           [why (= ['magnetar.gen-server :call] [module f])])
   :erl "P = lone(st), {W, {gen_server, call, _}} = reason_of(fun() -> gen_server:call(P, fun(_, _) -> exit(boom) end) end), {W, true}")
 
@@ -118,7 +118,7 @@
   :expect [:ok :ok :ok :n1]
   :ours (let [pid (server :st)
               set-state (fn [_] [:noreply :n1])]
-          [(gs/cast pid set-state) (gs/cast (lanes/dead) set-state) (gs/cast :gs19-nobody set-state) (gs/call pid :get)])
+          [(gs/cast pid set-state) (gs/cast (scenarios/dead) set-state) (gs/cast :gs19-nobody set-state) (gs/call pid :get)])
   :erl "P = server(st), F = fun(_) -> {noreply, n1} end,
     {gen_server:cast(P, F), gen_server:cast(dead(), F), gen_server:cast(gs19_nobody, F), gen_server:call(P, get)}")
 
@@ -202,7 +202,7 @@
 (scenario GS-33 "a server that traps exits is told of the end of another than its parent"
   :expect [:info :EXIT :boom]
   :ours (let [pid (server :st)
-              other (lanes/idle)]
+              other (scenarios/idle)]
           (gs/call pid (fn [_ s] (flag :trap-exit true) (actor/link other) [:reply :ok s]))
           (exit other :boom)
           (let [[_ [word _ why]] (tells)]
@@ -227,7 +227,7 @@
   :expect [true :st]
   :ours (let [pid (server :st)]
           (gs/cast pid (fn [s] [:noreply s :hibernate]))
-          [(lanes/wait-for #(lanes/waits? pid)) (gs/call pid :get)])
+          [(scenarios/wait-for #(scenarios/waits? pid)) (gs/call pid :get)])
   :erl "P = server(st), gen_server:cast(P, fun(S) -> {noreply, S, hibernate} end),
     {wait_for(fun() -> process_info(P, current_function) =:= {current_function, {erlang, hibernate, 3}} end), gen_server:call(P, get)}")
 
@@ -242,10 +242,10 @@
   :expect [[:reply :st] :late [:error :noproc] [:reply :st]]
   :ours (let [pid (server :st)
               silent (gs/send-request pid (fn [_ s] [:noreply s]))
-              [_ [why _]] (gs/receive-response (gs/send-request (lanes/dead) :get))
+              [_ [why _]] (gs/receive-response (gs/send-request (scenarios/dead) :get))
               asked (gs/send-request pid :get)]
           [(gs/receive-response (gs/send-request pid :get))
-           (lanes/late #(gs/receive-response silent {:timeout 10}))
+           (scenarios/late #(gs/receive-response silent {:timeout 10}))
            [:error why]
            (receive message (gs/check-response message asked))])
   :erl "P = server(st), Silent = gen_server:send_request(P, fun(_, S) -> {noreply, S} end),
@@ -261,7 +261,7 @@
   :expect [:late [:reply :x]]
   :ours (let [pid (server :st)
               request (gs/send-request pid (fn [from _] [:noreply from]))
-              early (lanes/late #(gs/wait-response request {:timeout 10}))]
+              early (scenarios/late #(gs/wait-response request {:timeout 10}))]
           (gs/cast pid (fn [from] (gs/reply from :x) [:noreply :st]))
           [early (gs/wait-response request)])
   :erl "P = server(st), Q = gen_server:send_request(P, fun(F, _) -> {noreply, F} end), E = gen_server:wait_response(Q, 10),

@@ -3,7 +3,7 @@
   (:require
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.gen-server :as gs]
-   [magnetar.otp.lanes :as lanes]
+   [magnetar.otp.scenarios :as scenarios]
    [magnetar.supervisor :as sup])
   (:import
    (clojure.lang ExceptionInfo)))
@@ -163,4 +163,4 @@
 (defn reports
   "The events that were reported since the scenario began."
   []
-  @lanes/reports)
+  @scenarios/reports)

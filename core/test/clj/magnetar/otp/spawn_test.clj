@@ -4,7 +4,7 @@
    [clojure.string :as str]
    [magnetar.actor :as actor :refer [! after alive? exit flag receive self spawn]]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]])
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]])
   (:import
    (magnetar.kernel.process ProcessTable)))
 
@@ -14,17 +14,17 @@
 
 (scenario SPN-01 "a function that returns ends its process normally; nobody is told its value"
   :expect :normal
-  :ours (lanes/reason-of (fn [] 42))
+  :ours (scenarios/reason-of (fn [] 42))
   :erl "reason_of(fun() -> 42 end)")
 
 (scenario SPN-02 "the reason of an exit is the one that was given"
   :expect :foo
-  :ours (lanes/reason-of #(exit :foo))
+  :ours (scenarios/reason-of #(exit :foo))
   :erl "reason_of(fun() -> exit(foo) end)")
 
 (scenario SPN-03 "the reason of an error is what the error says, and its stack"
   :expect [:foo :stack]
-  :ours (let [[term frames] (lanes/reason-of #(throw (ex-info "foo" {})))]
+  :ours (let [[term frames] (scenarios/reason-of #(throw (ex-info "foo" {})))]
           [(keyword (:message term)) (when (every? string? frames) :stack)])
   :erl "{foo, Stack} = reason_of(fun() -> error(foo) end),
     {foo, case is_list(Stack) of true -> stack; false -> none end}")
@@ -38,7 +38,7 @@
                                                  (receive :never nil)
                                                  (finally
                                                    (try (! me :cleaned) (finally (deliver unwound true)))))))]
-          (lanes/wait-for #(lanes/waits? pid))
+          (scenarios/wait-for #(scenarios/waits? pid))
           (exit pid :kill)
           (let [why (receive [:DOWN ref :process _ why] why)]
             (deref unwound)
@@ -52,19 +52,19 @@
 
 (scenario SPN-07 "an exit signal with the reason normal from another process is ignored"
   :expect true
-  :ours (let [pid (lanes/idle)]
+  :ours (let [pid (scenarios/idle)]
           (exit pid :normal)
           (alive? pid))
   :erl "P = idle(), exit(P, normal), is_process_alive(P)")
 
 (scenario SPN-08 "a process that sends itself the exit signal normal ends"
   :expect :normal
-  :ours (lanes/reason-of (fn [] (exit (self) :normal) (receive :never nil)))
+  :ours (scenarios/reason-of (fn [] (exit (self) :normal) (receive :never nil)))
   :erl "reason_of(fun() -> exit(self(), normal), receive never -> ok end end)")
 
 (scenario SPN-09 "an exit signal ends a process that does not trap"
   :expect :boom
-  :ours (let [pid (lanes/idle)
+  :ours (let [pid (scenarios/idle)
               ref (actor/monitor pid)]
           (exit pid :boom)
           (receive [:DOWN ref :process _ why] why))
@@ -72,21 +72,21 @@
 
 (scenario SPN-10 "a process that traps gets the exit signal as a message, and lives"
   :expect [[:trapped :boom] true]
-  :ours (let [pid (lanes/trapper (self))]
+  :ours (let [pid (scenarios/trapper (self))]
           (exit pid :boom)
           [(receive message message) (alive? pid)])
   :erl "P = trapper(self()), exit(P, boom), M = receive X -> X end, {M, is_process_alive(P)}")
 
 (scenario SPN-11 "a process that traps gets the exit signal normal as well"
   :expect [[:trapped :normal] true]
-  :ours (let [pid (lanes/trapper (self))]
+  :ours (let [pid (scenarios/trapper (self))]
           (exit pid :normal)
           [(receive message message) (alive? pid)])
   :erl "P = trapper(self()), exit(P, normal), M = receive X -> X end, {M, is_process_alive(P)}")
 
 (scenario SPN-12 "a kill cannot be trapped"
   :expect :killed
-  :ours (let [pid (lanes/trapper (self))
+  :ours (let [pid (scenarios/trapper (self))
               ref (actor/monitor pid)]
           (exit pid :kill)
           (receive [:DOWN ref :process _ why] why))
@@ -94,23 +94,23 @@
 
 (scenario SPN-13 "a kill cannot be trapped by the process that sends it to itself"
   :expect :killed
-  :ours (lanes/reason-of (fn [] (flag :trap-exit true) (exit (self) :kill) (receive :never nil)))
+  :ours (scenarios/reason-of (fn [] (flag :trap-exit true) (exit (self) :kill) (receive :never nil)))
   :erl "reason_of(fun() -> process_flag(trap_exit, true), exit(self(), kill), receive never -> ok end end)")
 
 (scenario SPN-14 "a process that exits itself with the reason kill has just this reason"
   :expect :kill
-  :ours (lanes/reason-of #(exit :kill))
+  :ours (scenarios/reason-of #(exit :kill))
   :erl "reason_of(fun() -> exit(kill) end)")
 
 (scenario SPN-15 "signals and messages to the dead succeed"
   :expect [true :m]
-  :ours (let [pid (lanes/dead)]
+  :ours (let [pid (scenarios/dead)]
           [(exit pid :x) (! pid :m)])
   :erl "P = dead(), {exit(P, x), P ! m}")
 
 (scenario SPN-16 "whoever has killed a process sees it dead"
   :expect false
-  :ours (let [pid (lanes/idle)]
+  :ours (let [pid (scenarios/idle)]
           (exit pid :kill)
           (alive? pid))
   :erl "P = idle(), exit(P, kill), is_process_alive(P)")
@@ -118,13 +118,13 @@
 (scenario SPN-17 "a child without a link that crashes does not concern its parent"
   :expect []
   :ours (let [pid (spawn #(receive :go (throw (ex-info "crash" {}))))]
-          (lanes/through-death pid #(! pid :go))
+          (scenarios/through-death pid #(! pid :go))
           (actor/flush))
   :erl "spawn(fun() -> error(crash) end), receive after 50 -> ok end, flush()")
 
 (scenario SPN-18 "spawn-monitor gives the true reason, however soon the process dies"
   :expect [:boom]
-  :ours (vec (distinct (repeatedly 200 (fn [] (lanes/reason-of #(exit :boom))))))
+  :ours (vec (distinct (repeatedly 200 (fn [] (scenarios/reason-of #(exit :boom))))))
   :erl "lists:usort([reason_of(fun() -> exit(boom) end) || _ <- lists:seq(1, 200)])")
 
 (defn- linked-reason []
@@ -149,7 +149,7 @@
 
 (scenario SPN-22 "a process whose function does not exist starts, and dies of it"
   :expect [:unbound :no-such-function]
-  :ours (let [[term _] (lanes/reason-of #'no-such-function)]
+  :ours (let [[term _] (scenarios/reason-of #'no-such-function)]
           [(when (str/includes? (:message term) "unbound") :unbound) (named-in (:message term))])
   :erl "{P, R} = spawn_monitor(nomod, nofun, [1]),
     receive {'DOWN', R, process, P, {undef, [{M, F, A, _} | _]}} -> {undef, {M, F, A}} end"
@@ -166,7 +166,7 @@
 
 (scenario SPN-25 "a process dies of the first of two exit signals"
   :expect :a
-  :ours (let [pid (lanes/idle)
+  :ours (let [pid (scenarios/idle)
               ref (actor/monitor pid)]
           (exit pid :a)
           (exit pid :b)
@@ -185,7 +185,7 @@
               before (count (ProcessTable/all))]
           (dotimes [_ 20000] (spawn #(! me :reply)))
           [(count-replies 20000)
-           (lanes/wait-for #(<= (count (ProcessTable/all)) before))])
+           (scenarios/wait-for #(<= (count (ProcessTable/all)) before))])
   :erl "Me = self(), Before = erlang:system_info(process_count),
     [spawn(fun() -> Me ! reply end) || _ <- lists:seq(1, 20000)],
     N = length([receive reply -> ok end || _ <- lists:seq(1, 20000)]),

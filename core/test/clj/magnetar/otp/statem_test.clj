@@ -5,8 +5,8 @@
    [magnetar.gen-server :as gs]
    [magnetar.gen-statem :as statem]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :refer [scenario]]
    [magnetar.otp.machines :as machines :refer [act cast-all go lone machine told told-until-end]]
+   [magnetar.otp.scenarios :refer [scenario]]
    [magnetar.otp.servers :as servers :refer [failure tells]]
    [magnetar.proc-lib :as proc-lib]))
 

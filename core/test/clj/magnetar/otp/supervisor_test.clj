@@ -4,7 +4,7 @@
    [magnetar.actor :as actor :refer [! exit flag receive self]]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]
    [magnetar.otp.servers :as servers :refer [child crash end pid-of quiet state-of supervisor told view]]
    [magnetar.supervisor :as sup]))
 
@@ -254,7 +254,7 @@
               _ (actor/spawn #(sup/start-child s {:id :a :start [slow]}))
               starter (receive [:starting pid] pid)
               asker (actor/spawn #(! me [:asked (mapv :id (sup/which-children s))]))]
-          (lanes/wait-for #(lanes/waits? asker))
+          (scenarios/wait-for #(scenarios/waits? asker))
           (! starter :go)
           [[:starting] (receive [:asked ids] ids)])
   :erl "Me = self(), S = sup(#{}, []),

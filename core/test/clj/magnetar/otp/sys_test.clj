@@ -5,7 +5,7 @@
    [magnetar.actor :as actor :refer [! exit flag receive self]]
    [magnetar.gen-server :as gs]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]
    [magnetar.otp.servers :as servers :refer [failure scripted server]]
    [magnetar.sys :as sys])
   (:import

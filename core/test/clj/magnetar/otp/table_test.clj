@@ -8,7 +8,7 @@
    [magnetar.dev.processes :as processes]
    [magnetar.otp.elixir :as elixir]
    [magnetar.otp.erl :as erl]
-   [magnetar.otp.lanes :as lanes]))
+   [magnetar.otp.scenarios :as scenarios]))
 
 (set! *warn-on-reflection* true)
 
@@ -121,9 +121,9 @@
             ids)))
 
 (deftest the-table-has-each-scenario-of-the-processes-once
-  (is (= (sort (claimed)) (sort (map :id (lanes/table))))))
+  (is (= (sort (claimed)) (sort (map :id (scenarios/table))))))
 
 (deftest a-side-that-is-missing-or-different-says-why
-  (doseq [{:keys [id erl elixir no-erl differs] :as scenario} (lanes/table)]
+  (doseq [{:keys [id erl elixir no-erl differs] :as scenario} (scenarios/table)]
     (is (or erl elixir no-erl) id)
     (is (or differs (not (contains? scenario :erl-expect))) id)))

@@ -3,7 +3,7 @@
   (:require
    [magnetar.actor :as actor :refer [! exit receive self]]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]
    [magnetar.task :as task]
    [magnetar.task.supervisor :as tasks])
   (:import
@@ -45,13 +45,13 @@
 
 (scenario TSK-04 "who does not trap exits dies with its task"
   :expect :boom
-  :ours (lanes/reason-of #(task/await (task/async exit :boom)))
+  :ours (scenarios/reason-of #(task/await (task/async exit :boom)))
   :elixir "reason_of(fn -> Task.async(fn -> exit(:boom) end); forever() end)")
 
 (scenario TSK-05 "a task that is not ready in time can be shut down"
   :expect [:late nil false]
   :ours (let [{:keys [pid] :as slow} (task/async forever)]
-          [(lanes/late #(task/yield slow {:timeout 20})) (task/shutdown slow) (actor/alive? pid)])
+          [(scenarios/late #(task/yield slow {:timeout 20})) (task/shutdown slow) (actor/alive? pid)])
   :elixir "task = Task.async(&forever/0)
     {Task.yield(task, 20), Task.shutdown(task), Process.alive?(task.pid)}"
   :erl-expect [nil nil false]
@@ -61,7 +61,7 @@
   :expect [:error :badarg]
   :ours (let [me (self)
               done (task/async inc 1)]
-          (actor/spawn #(! me [:tried (lanes/observe-error (fn [] (task/await done)))]))
+          (actor/spawn #(! me [:tried (scenarios/observe-error (fn [] (task/await done)))]))
           (receive [:tried outcome] outcome))
   :elixir "me = self()
     task = Task.async(fn -> 2 end)
@@ -72,7 +72,7 @@
   "Counts itself in and out, and keeps the most that were in."
   [counts n]
   (swap! counts (fn [{:keys [now most]}] {:now (inc now) :most (max most (inc now))}))
-  (lanes/pause 1)
+  (scenarios/pause 1)
   (swap! counts update :now dec)
   n)
 
@@ -91,7 +91,7 @@
   [pids n]
   (swap! pids assoc n (self))
   (when (< (long n) 3)
-    (lanes/wait-for #(@pids (inc (long n))))
+    (scenarios/wait-for #(@pids (inc (long n))))
     (actor/join (@pids (inc (long n)))))
   n)
 
@@ -119,5 +119,5 @@
 
 (scenario TSK-11 "the values of many tasks come in the order in which these were given"
   :expect [30 10 20]
-  :ours (task/await-many (mapv (fn [ms] (task/async #(do (lanes/pause ms) ms))) [30 10 20]))
+  :ours (task/await-many (mapv (fn [ms] (task/async #(do (scenarios/pause ms) ms))) [30 10 20]))
   :elixir "Task.await_many(for ms <- [30, 10, 20], do: Task.async(fn -> Process.sleep(ms); ms end))")

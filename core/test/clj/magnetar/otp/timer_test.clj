@@ -3,7 +3,7 @@
   (:require
    [magnetar.actor :as actor :refer [! cancel-timer exit read-timer receive register self send-after spawn start-timer]]
    [magnetar.impl.runtime]
-   [magnetar.otp.lanes :as lanes :refer [scenario]]))
+   [magnetar.otp.scenarios :as scenarios :refer [scenario]]))
 
 (set! *warn-on-reflection* true)
 
@@ -35,9 +35,9 @@
 
 (scenario TMR-06 "a timer for a process that has died does nothing"
   :expect []
-  :ours (let [pid (lanes/idle)]
+  :ours (let [pid (scenarios/idle)]
           (send-after 20 pid :m)
-          (lanes/through-death pid #(exit pid :kill))
+          (scenarios/through-death pid #(exit pid :kill))
           (when-later 40))
   :erl "P = idle(), erlang:send_after(20, P, m), exit(P, kill), receive after 50 -> ok end, flush()")
 
@@ -45,7 +45,7 @@
   :expect [:got :m]
   :ours (do
           (send-after 100 :tmr07 :m)
-          (register :tmr07 (lanes/trapper (self)))
+          (register :tmr07 (scenarios/trapper (self)))
           (receive message message))
   :erl "erlang:send_after(100, tmr07, m), register(tmr07, trapper(self())), receive M -> M end")
 
@@ -60,7 +60,7 @@
   :expect :m
   :ours (let [me (self)
               pid (spawn #(receive :go (send-after 50 me :m)))]
-          (lanes/through-death pid #(! pid :go))
+          (scenarios/through-death pid #(! pid :go))
           (receive message message))
   :erl "Me = self(), normal = reason_of(fun() -> erlang:send_after(50, Me, m) end), receive M -> M end")
 
@@ -74,7 +74,7 @@
 (scenario TMR-12 "a time in the past, and what is no time, are errors"
   :expect [:error :badarg]
   :ours (let [errors (for [time [-1 :soon nil :infinity]]
-                       (lanes/observe-error #(send-after time (self) :m)))]
+                       (scenarios/observe-error #(send-after time (self) :m)))]
           (if (apply = errors) (first errors) (vec errors)))
   :erl "[E] = lists:usort([failure(fun() -> erlang:send_after(T, self(), m) end) || T <- [-1, soon, undefined, infinity]]), E")
 

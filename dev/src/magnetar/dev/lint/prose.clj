@@ -74,7 +74,7 @@
 
 (def ^:private of-this-gate
   "The tests of the gate cite what does not exist."
-  #{"dev/src/magnetar/dev/lint/prose.clj" "core/test/clj/magnetar/house/lint_test.clj"})
+  #{"dev/src/magnetar/dev/lint/prose.clj" "core/test/clj/magnetar/dev/lint_test.clj"})
 
 (def ^:private most-words "A page." 500)
 

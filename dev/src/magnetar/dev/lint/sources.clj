@@ -10,7 +10,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:dynamic *root*
-  "Folder of the checkout that is checked; tests bind it to one with planted faults."
+  "Folder of the checkout that is checked; tests bind it to one with seeded faults."
   (System/getProperty "magnetar.home" "."))
 
 (defn- hidden? [^File file]

@@ -6,7 +6,7 @@ import magnetar.kernel.sched.HandOff;
 
 /**
  * Runs checks by name: {@code Main NAME..}. Prints one line for the first that fails and exits with 1. The
- * property {@code magnetar.check.fault} plants a defect.
+ * property {@code magnetar.check.fault} seeds a defect.
  */
 public final class Main {
     /** A check. It throws an {@code AssertionError} that says what it saw. */
@@ -123,7 +123,7 @@ public final class Main {
     public static void main(String[] args) {
         String fault = System.getProperty("magnetar.check.fault");
         if (fault != null) {
-            Fault.plant(Fault.valueOf(fault));
+            Fault.seed(Fault.valueOf(fault));
         }
         for (String name : args) {
             run(name);

@@ -375,7 +375,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             if (hasValue() || closed && flush() && hasValue()) {
                 return own == null || own.claimMine() ? takeBuffered() : GONE;
             }
-            met = node != null && Fault.TAKE_SKIPS_CHECK_UNDER_LOCK.isPlanted() ? null : claimFirst(putters, own);
+            met = node != null && Fault.TAKE_SKIPS_CHECK_UNDER_LOCK.isSeeded() ? null : claimFirst(putters, own);
             if (met != null) {
                 Object value = met.item;
                 met.item = Boolean.TRUE;
@@ -385,7 +385,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
                 return own == null || own.claimMine() ? null : GONE;
             }
             if (node != null) {
-                if (Fault.TAKE_LOOKS_AND_WAITS_IN_TWO_STEPS.isPlanted()) {
+                if (Fault.TAKE_LOOKS_AND_WAITS_IN_TWO_STEPS.isSeeded()) {
                     unlock();
                     lock();
                 }
@@ -511,7 +511,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     /** Removes the node of a wait that ended elsewhere, if it is still in a queue. */
     final void remove(Node node) {
-        if (!Fault.WAITER_LEAVES_CHANNEL_WITHOUT_LOCK.isPlanted()) {
+        if (!Fault.WAITER_LEAVES_CHANNEL_WITHOUT_LOCK.isSeeded()) {
             lock();
         }
         try {

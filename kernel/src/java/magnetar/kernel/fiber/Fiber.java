@@ -223,7 +223,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
      * one already and this is not a kill.
      */
     public boolean cancel(Cause why) {
-        if (Fault.INTERRUPT_COMES_BEFORE_CAUSE.isPlanted()) {
+        if (Fault.INTERRUPT_COMES_BEFORE_CAUSE.isSeeded()) {
             get().interrupt();
         }
         Simulated.switchPoint();
@@ -320,7 +320,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
 
     /** Yields, and every {@value #STEP_ASIDE}th time steps aside, see {@link Spin}. */
     private void letOthersRun() {
-        if (Simulated.hasLetOthersRun() || Fault.FIBER_NEVER_YIELDS.isPlanted()) {
+        if (Simulated.hasLetOthersRun() || Fault.FIBER_NEVER_YIELDS.isSeeded()) {
             return;
         }
         if (++yields % STEP_ASIDE == 0) {

@@ -57,7 +57,7 @@ public final class Fibers {
     /** Starts a fiber in the environment of the current one. */
     public static Fiber start(String name, Hold hold, FiberBody body) {
         Fiber starter = Fiber.current();
-        if (hold == Hold.WEAK && !Fault.ABANDONED_FIBER_IS_HELD.isPlanted()) {
+        if (hold == Hold.WEAK && !Fault.ABANDONED_FIBER_IS_HELD.isSeeded()) {
             return startWeak(starter, name, body);
         }
         Fiber fiber = prepare(starter, name, null, body);

@@ -119,7 +119,7 @@ public final class Parked extends Waiter {
      */
     public boolean await() throws InterruptedException {
         while (!isReady()) {
-            if (expired && (claim() || Fault.TIME_ENDS_WAIT_WITHOUT_CLAIM.isPlanted())) {
+            if (expired && (claim() || Fault.TIME_ENDS_WAIT_WITHOUT_CLAIM.isSeeded())) {
                 return false;
             }
             if (fiber.isCancelled() || thread.isInterrupted() && !fiber.putOffInterrupt()) {

@@ -87,6 +87,6 @@ final class WaitSign {
         int before = turn;
         WaitInfo seen = new WaitInfo(reason, on, since, number);
         VarHandle.loadLoadFence();
-        return before % 2 == 0 || turn != before && !Fault.WAIT_IS_READ_ONCE.isPlanted() ? null : seen;
+        return before % 2 == 0 || turn != before && !Fault.WAIT_IS_READ_ONCE.isSeeded() ? null : seen;
     }
 }

@@ -92,7 +92,7 @@ public abstract class Waiter {
 
     /** Takes the claim; false if it was taken before. */
     public boolean claim() {
-        if (move(OPEN, CLAIMED) || Fault.CLAIM_IS_TAKEN_TWICE.isPlanted()) {
+        if (move(OPEN, CLAIMED) || Fault.CLAIM_IS_TAKEN_TWICE.isSeeded()) {
             return true;
         }
         return acquire() && commitAcquired();
@@ -156,7 +156,7 @@ public abstract class Waiter {
         if (own == null) {
             return peer.claim() ? Pairing.PAIRED : Pairing.PEER_GONE;
         }
-        boolean ownFirst = own.id() < peer.id() || Fault.CLAIMS_ARE_LOCKED_IN_NO_ORDER.isPlanted();
+        boolean ownFirst = own.id() < peer.id() || Fault.CLAIMS_ARE_LOCKED_IN_NO_ORDER.isSeeded();
         return ownFirst ? pairInOrder(own, peer, own) : pairInOrder(peer, own, own);
     }
 
@@ -164,7 +164,7 @@ public abstract class Waiter {
         if (!low.acquire()) {
             return low == own ? Pairing.OWN_GONE : Pairing.PEER_GONE;
         }
-        if (!high.acquire() && !Fault.PAIR_IS_CLAIMED_BY_ITS_HALF.isPlanted()) {
+        if (!high.acquire() && !Fault.PAIR_IS_CLAIMED_BY_ITS_HALF.isSeeded()) {
             low.release();
             return high == own ? Pairing.OWN_GONE : Pairing.PEER_GONE;
         }

@@ -47,7 +47,7 @@ public final class Aliases {
      * message is an answer.
      */
     static void deliver(LocalProcess process, Ref alias, Object message) {
-        boolean wasOpen = Fault.ALIAS_IS_CHECKED_BEFORE_LOCK.isPlanted() && alias.isAddress();
+        boolean wasOpen = Fault.ALIAS_IS_CHECKED_BEFORE_LOCK.isSeeded() && alias.isAddress();
         Simulated.switchPoint();
         if (Calls.isCall(alias)) {
             Calls.deliver(process, alias, message);

@@ -126,7 +126,7 @@ public final class Calls {
      * process.
      */
     public static Ref send(LocalProcess me, Pid callee, Object object, Object message) throws InterruptedException {
-        Ref.Alias mode = Fault.SECOND_ANSWER_COMES.isPlanted() ? Ref.Alias.DEMONITOR : Ref.Alias.REPLY_DEMONITOR;
+        Ref.Alias mode = Fault.SECOND_ANSWER_COMES.isSeeded() ? Ref.Alias.DEMONITOR : Ref.Alias.REPLY_DEMONITOR;
         Ref ref = Monitors.monitor(me, callee, object, null, mode);
         Send.send(callee, Dialect.codec().request(me.pid(), ref, message));
         return ref;
@@ -142,7 +142,7 @@ public final class Calls {
 
     /** The answer to a request that was sent before, or {@link Failed}. Called by the current process. */
     public static Object await(LocalProcess me, Ref ref, long nanos) throws InterruptedException {
-        long wait = nanos > 0 && Fault.CALL_WAITS_TOO_LONG.isPlanted() ? 2 * nanos : nanos;
+        long wait = nanos > 0 && Fault.CALL_WAITS_TOO_LONG.isSeeded() ? 2 * nanos : nanos;
         return outcome(ref, me.receiver().receive(new AnswerTo(ref), wait, ref.mark()));
     }
 
@@ -151,7 +151,7 @@ public final class Calls {
      * current process.
      */
     public static Object giveUp(LocalProcess me, Ref ref) throws InterruptedException {
-        if (Fault.LATE_ANSWER_COMES.isPlanted()) {
+        if (Fault.LATE_ANSWER_COMES.isSeeded()) {
             return new Failed(Why.TIMEOUT, null, ref);
         }
         Monitors.demonitor(me, ref);
@@ -182,7 +182,7 @@ public final class Calls {
     private record AnswerTo(Ref ref) implements Matcher {
         @Override
         public Object match(Object message) {
-            return answers(ref, message) || Fault.ANY_MESSAGE_IS_THE_ANSWER.isPlanted() ? message : null;
+            return answers(ref, message) || Fault.ANY_MESSAGE_IS_THE_ANSWER.isSeeded() ? message : null;
         }
     }
 
@@ -253,7 +253,7 @@ public final class Calls {
     private static boolean isOwed(Edge edge) {
         LocalProcess callee = ProcessTable.live(edge.callee);
         Predicate<Object> request = new IsRequest(edge.ref);
-        return Fault.CALL_GIVEN_AWAY_IS_OWED.isPlanted() || callee != null && (request.test(handled(callee)) || callee.receiver().find(request) >= 0);
+        return Fault.CALL_GIVEN_AWAY_IS_OWED.isSeeded() || callee != null && (request.test(handled(callee)) || callee.receiver().find(request) >= 0);
     }
 
     private static Object handled(LocalProcess process) {
@@ -308,7 +308,7 @@ public final class Calls {
             if (stand(me, in)) {
                 Monitors.begin(me, in, callee);
             }
-        } else if (in.watched.process() == null && !Fault.CALL_IGNORES_DEATH.isPlanted()) {
+        } else if (in.watched.process() == null && !Fault.CALL_IGNORES_DEATH.isSeeded()) {
             InFlight.deliver(in.watched, me.pid());
             watchedDied(me, in, Dialect.get().noproc);
         }

@@ -185,7 +185,7 @@ public final class Hosting {
         PassivatedWaiter rest = new PassivatedWaiter(process, c.next, c.context);
         process.vacate(host);
         Passivated.add(process);
-        if (process.mailbox().enlist(rest) || Fault.PROCESS_IDLES_WITH_MESSAGE.isPlanted()) {
+        if (process.mailbox().enlist(rest) || Fault.PROCESS_IDLES_WITH_MESSAGE.isSeeded()) {
             return true;
         }
         Passivated.remove(process);

@@ -83,7 +83,7 @@ public final class Links extends SmallSet<Pid> {
 
     /** Under both locks. */
     private static boolean join(LocalProcess a, LocalProcess b) {
-        if ((a.isDead() || b.isDead()) && !Fault.LINK_IGNORES_DEATH.isPlanted()) {
+        if ((a.isDead() || b.isDead()) && !Fault.LINK_IGNORES_DEATH.isSeeded()) {
             return false;
         }
         tie(a, b);
@@ -93,7 +93,7 @@ public final class Links extends SmallSet<Pid> {
     /** Under both locks: adds each process to the other's links. A dead process gets none. */
     static void tie(LocalProcess a, LocalProcess b) {
         list(a, b.pid());
-        if (!Fault.LINK_HAS_ONE_SIDE.isPlanted()) {
+        if (!Fault.LINK_HAS_ONE_SIDE.isSeeded()) {
             list(b, a.pid());
         }
     }

@@ -260,7 +260,7 @@ public final class LocalProcess extends CancellationScope {
         Attachment step = new Attachment(spawner != null, wanted, linked, m);
         String obstacle = Links.underBoth(this, spawner == null ? this : spawner, step);
         // It is dead if another process has found it in the list of all processes and killed it.
-        if (step.dead && !Fault.KILL_BEFORE_START_SENDS_NO_NOTICE.isPlanted()) {
+        if (step.dead && !Fault.KILL_BEFORE_START_SENDS_NO_NOTICE.isSeeded()) {
             new DeathNotice(pid, reason, List.of(), linked ? List.of(spawner.pid) : List.of(), m == null ? List.of() : List.of(m), List.of(), null).announce();
         }
         return obstacle;
@@ -351,7 +351,7 @@ public final class LocalProcess extends CancellationScope {
     /** Handles an exit signal. */
     void exit(Pid from, Object why, boolean overLink) {
         Simulated.note("exit signal", pid, why);
-        boolean trapped = Fault.TRAPPING_IS_CHECKED_BEFORE_LOCK.isPlanted() && traps;
+        boolean trapped = Fault.TRAPPING_IS_CHECKED_BEFORE_LOCK.isSeeded() && traps;
         Simulated.switchPoint();
         Waiter answer = null;
         DeathNotice notice = null;
@@ -372,7 +372,7 @@ public final class LocalProcess extends CancellationScope {
             } else if (leaves) {
                 leave(why);
                 cancelWith(cause);
-                if (Fault.PROCESS_IS_DEAD_BEFORE_CLEAN_UP.isPlanted()) {
+                if (Fault.PROCESS_IS_DEAD_BEFORE_CLEAN_UP.isSeeded()) {
                     notice = die(null);
                 }
             }
@@ -406,7 +406,7 @@ public final class LocalProcess extends CancellationScope {
     private void leave(Object why) {
         life = Life.EXITING;
         reason = why;
-        if (name != null && !Fault.NAME_OUTLIVES_PROCESS.isPlanted()) {
+        if (name != null && !Fault.NAME_OUTLIVES_PROCESS.isSeeded()) {
             Names.release(name, this);
             name = null;
         }

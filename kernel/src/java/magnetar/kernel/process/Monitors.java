@@ -101,7 +101,7 @@ public final class Monitors {
 
     private static boolean watch(LocalProcess watched, Monitor m) {
         synchronized (watched) {
-            if (watched.isDead() && !Fault.MONITOR_IGNORES_DEATH.isPlanted()) {
+            if (watched.isDead() && !Fault.MONITOR_IGNORES_DEATH.isSeeded()) {
                 return false;
             }
             Monitors of = of(watched);
@@ -144,7 +144,7 @@ public final class Monitors {
         }
         Waiter answer = null;
         synchronized (me) {
-            if (me.monitors != null && (SmallSet.contains(me.monitors.watching, m) || Fault.ENDED_MONITOR_FIRES.isPlanted())) {
+            if (me.monitors != null && (SmallSet.contains(me.monitors.watching, m) || Fault.ENDED_MONITOR_FIRES.isSeeded())) {
                 Node down = new Node(Dialect.codec().down(m.tag, m, m.object, why));
                 answer = me.mailbox().pushSignal(down);
                 endUnderMonitor(me, m); // after the push: if memory runs out there, the death is told again

@@ -51,7 +51,7 @@ final class OpenMailbox extends Mailbox {
                 node.next = null;
                 node.number = 1;
                 if (move(w, node)) {
-                    return owner.claim() || Fault.OWNER_IS_WOKEN_WITHOUT_CLAIM.isPlanted() ? owner : null;
+                    return owner.claim() || Fault.OWNER_IS_WOKEN_WITHOUT_CLAIM.isSeeded() ? owner : null;
                 }
             } else if (pushOn((Node) w, node)) {
                 return null;
@@ -63,7 +63,7 @@ final class OpenMailbox extends Mailbox {
         long number = top == null ? 1 : top.number + 1;
         node.next = top;
         node.number = number;
-        boolean pushed = move(top, node) || Fault.MESSAGE_THAT_LOST_ITS_RACE_IS_LOST.isPlanted();
+        boolean pushed = move(top, node) || Fault.MESSAGE_THAT_LOST_ITS_RACE_IS_LOST.isSeeded();
         if (pushed && number >= LongQueues.LIMIT) {
             LongQueues.grown(this, number);
         }
@@ -129,7 +129,7 @@ final class OpenMailbox extends Mailbox {
 
     @Override
     public boolean enlist(Waiter owner) {
-        boolean sawNothing = Fault.OWNER_LOOKS_AND_WAITS_IN_TWO_STEPS.isPlanted() && inbox == null;
+        boolean sawNothing = Fault.OWNER_LOOKS_AND_WAITS_IN_TWO_STEPS.isSeeded() && inbox == null;
         return move(null, owner) || sawNothing && move(inbox, owner);
     }
 

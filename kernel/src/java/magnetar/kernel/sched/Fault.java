@@ -5,14 +5,14 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MutableCallSite;
 
 /**
- * Fault points: places where the kernel does something wrong while a test has planted the defect of that
+ * Fault points: places where the kernel does something wrong while a test has seeded the defect of that
  * name. {@code kernel/mutants/faults.edn} names the check that must find it. This class is in the lowest
  * package, so that every package can use it.
  *
  * <p>Invariants:
  * <ol>
- *   <li>While no defect is planted, the compiler sees a constant null, and a fault point folds away.
- *   <li>{@link #isPlanted} allocates nothing, since a process may be ending because memory has run out. So
+ *   <li>While no defect is seeded, the compiler sees a constant null, and a fault point folds away.
+ *   <li>{@link #isSeeded} allocates nothing, since a process may be ending because memory has run out. So
  *       defects are not named by strings: the JVM allocates a string constant when its line first runs.
  * </ol>
  */
@@ -56,25 +56,25 @@ public enum Fault {
     NO_FIBER_STEPS_ASIDE,
     SIGNAL_OVERTAKES_DELAYED_ONE;
 
-    private static final MutableCallSite PLANTED = new MutableCallSite(MethodHandles.constant(Fault.class, null));
-    private static final MethodHandle NAME = PLANTED.dynamicInvoker();
+    private static final MutableCallSite SEEDED = new MutableCallSite(MethodHandles.constant(Fault.class, null));
+    private static final MethodHandle NAME = SEEDED.dynamicInvoker();
 
     static {
-        planted(); // links its call site
+        seeded(); // links its call site
     }
 
-    /** True while this defect is planted. */
-    public boolean isPlanted() {
-        return planted() == this;
+    /** True while this defect is seeded. */
+    public boolean isSeeded() {
+        return seeded() == this;
     }
 
-    /** Plants a defect for the whole JVM, in place of the last one; null removes it. For tests. */
-    public static void plant(Fault fault) {
-        PLANTED.setTarget(MethodHandles.constant(Fault.class, fault));
-        MutableCallSite.syncAll(new MutableCallSite[] {PLANTED});
+    /** Seeds a defect for the whole JVM, in place of the last one; null removes it. For tests. */
+    public static void seed(Fault fault) {
+        SEEDED.setTarget(MethodHandles.constant(Fault.class, fault));
+        MutableCallSite.syncAll(new MutableCallSite[] {SEEDED});
     }
 
-    private static Fault planted() {
+    private static Fault seeded() {
         try {
             return (Fault) NAME.invokeExact();
         } catch (Throwable e) {

@@ -121,7 +121,7 @@ public final class HandOff implements Scheduler {
         if (!ON || waker == null || !thread.isVirtual() || SCHEDULER.get(thread) != POOL || SCHEDULER.get(Thread.currentThread()) != POOL) {
             return Way.NOT;
         }
-        boolean lazy = !waker.hasHandedOver() || Fault.HAND_OFF_TWICE_BETWEEN_PARKS.isPlanted();
+        boolean lazy = !waker.hasHandedOver() || Fault.HAND_OFF_TWICE_BETWEEN_PARKS.isSeeded();
         Resumption resumption = resumption(target, lazy); // may fail for lack of memory, so before the CAS
         if (resumption == null || !STATE.compareAndSet(thread, PARKED, UNPARKED)) {
             return Way.NOT;
@@ -231,7 +231,7 @@ public final class HandOff implements Scheduler {
         protected boolean exec() {
             boolean due = fiber.looksOutside();
             resume.run();
-            if ((due || Ticker.takeOutside()) && !Fault.NO_CARRIER_POLLS_SUBMISSIONS.isPlanted()) {
+            if ((due || Ticker.takeOutside()) && !Fault.NO_CARRIER_POLLS_SUBMISSIONS.isSeeded()) {
                 takeIn();
             }
             return false;

@@ -85,7 +85,7 @@ public final class Ticker {
         if (!pending) {
             pending = true;
         }
-        if (asleep && !Fault.TICKER_SLEEPS_ON.isPlanted()) {
+        if (asleep && !Fault.TICKER_SLEEPS_ON.isSeeded()) {
             LockSupport.unpark(thread);
         }
     }
@@ -147,7 +147,7 @@ public final class Ticker {
 
     private static void crowd(boolean late) {
         crowded++;
-        if (!Fault.NO_FIBER_STEPS_ASIDE.isPlanted() && (late || scheduler.handsOver() && crowded >= LONG_PATIENCE && crowded >= Delays.fibers() / FIBERS_FOR_A_TICK)) {
+        if (!Fault.NO_FIBER_STEPS_ASIDE.isSeeded() && (late || scheduler.handsOver() && crowded >= LONG_PATIENCE && crowded >= Delays.fibers() / FIBERS_FOR_A_TICK)) {
             crowded = 0;
             Delays.add();
         }

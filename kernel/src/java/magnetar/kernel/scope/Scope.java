@@ -460,7 +460,7 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     private Latch latch(boolean daemonsToo) {
         lock.lock();
         try {
-            joinLatch = (daemonsToo ? listed : awaited) == 0 || Fault.SCOPE_ENDS_BEFORE_ITS_FORKS.isPlanted() ? null : new Latch();
+            joinLatch = (daemonsToo ? listed : awaited) == 0 || Fault.SCOPE_ENDS_BEFORE_ITS_FORKS.isSeeded() ? null : new Latch();
             return joinLatch;
         } finally {
             lock.unlock();

@@ -127,7 +127,7 @@ final class FaultInjector implements Runnable {
      */
     boolean delays(Object from, Object to, Object what, Runnable arrival) {
         Choice c = simulation.fault(What.HOLD, Place.SIGNAL);
-        boolean isBehind = post.isUsed(from, to) && !Fault.SIGNAL_OVERTAKES_DELAYED_ONE.isPlanted();
+        boolean isBehind = post.isUsed(from, to) && !Fault.SIGNAL_OVERTAKES_DELAYED_ONE.isSeeded();
         if (c == null && !isBehind) {
             return false;
         }

@@ -71,7 +71,7 @@ public abstract class DeadlineTimer {
             }
             b = armed; // the timer thread has just set one, which may have fired already
         }
-        return b.dueNanos <= deadline || Fault.LATE_TIMER_WILL_DO.isPlanted();
+        return b.dueNanos <= deadline || Fault.LATE_TIMER_WILL_DO.isSeeded();
     }
 
     /** Called when the wait has ended. */

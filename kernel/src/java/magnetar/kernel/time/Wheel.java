@@ -125,7 +125,7 @@ public final class Wheel {
         } finally {
             unlock();
         }
-        if (wake && !Fault.EARLIER_TIMER_WAKES_NO_WHEEL.isPlanted()) {
+        if (wake && !Fault.EARLIER_TIMER_WAKES_NO_WHEEL.isSeeded()) {
             LockSupport.unpark(thread);
         }
     }

@@ -1,5 +1,5 @@
-(ns magnetar.neighbours-test
-  "The pages about Integrant, Component and mount: with these where they are on the class path, else with stand-ins that have their protocol."
+(ns magnetar.integrations-test
+  "The pages about Integrant, Component and mount: with these where they are on the class path, else with stubs that have their protocol."
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
@@ -11,7 +11,7 @@
 (set! *warn-on-reflection* true)
 
 (defn- stand-in? [path]
-  (str/includes? (str (io/resource path)) "stand-ins"))
+  (str/includes? (str (io/resource path)) "stubs"))
 
 (defn- run-reported
   "Runs the page; returns how many examples have a result, and what was reported meanwhile."

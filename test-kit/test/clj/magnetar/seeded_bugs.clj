@@ -1,4 +1,4 @@
-(ns magnetar.sabotage
+(ns magnetar.seeded-bugs
   "Defects planted in the library while a program is simulated: controls of models."
   (:require
    [magnetar.report :as report]
@@ -27,9 +27,9 @@
   [defect f]
   (if (string? defect)
     (try
-      (Fault/plant (Fault/valueOf defect))
+      (Fault/seed (Fault/valueOf defect))
       (f)
-      (finally (Fault/plant nil)))
+      (finally (Fault/seed nil)))
     (with-redefs-fn (into {} (map (fn [[v spoil]] [v (spoil @v)])) defect) f)))
 
 (defn found

@@ -1,4 +1,4 @@
-(ns bank.saboteur
+(ns bank.killer
   "Kills accounts: at random moments, and between a debit and its credit."
   (:require
    [magnetar.actor :as actor :refer [! after receive self]]
@@ -7,10 +7,10 @@
 (set! *warn-on-reflection* true)
 
 (defn between
-  "The hook of transfers: now and then it tells the saboteur where it is, and waits to be killed."
-  [saboteur]
+  "The hook of transfers: now and then it tells the killer where it is, and waits to be killed."
+  [killer]
   (when (zero? (long (rand-int 20)))
-    (! saboteur [:between (self)])
+    (! killer [:between (self)])
     (receive ::never nil (after 1000 nil))))
 
 (defn- kill [pid]

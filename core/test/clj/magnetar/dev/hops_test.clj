@@ -1,5 +1,5 @@
-(ns magnetar.house.hops-test
-  "How a recording of entered methods is counted. `magnetar.house.hops-program-test` records real programs."
+(ns magnetar.dev.hops-test
+  "How a recording of entered methods is counted. `magnetar.dev.hops-program-test` records real programs."
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.dev.hops :as hops]

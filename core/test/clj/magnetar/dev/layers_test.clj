@@ -1,4 +1,4 @@
-(ns magnetar.house.layers-test
+(ns magnetar.dev.layers-test
   "The report of layers on small trees with known layers and planted circles."
   (:require
    [clojure.string :as str]

@@ -1,4 +1,4 @@
-(ns magnetar.house.aot-test
+(ns magnetar.dev.aot-test
   "The jar that programs start from: Clojure loads its classes, never its sources."
   (:require
    [clojure.java.io :as io]

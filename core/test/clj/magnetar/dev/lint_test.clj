@@ -1,4 +1,4 @@
-(ns magnetar.house.lint-test
+(ns magnetar.dev.lint-test
   "Each gate of lint finds the fault that is planted for it, and nothing in this checkout that it must not."
   (:require
    [clojure.string :as str]
@@ -231,9 +231,9 @@
     (is (= [["kit/src/clj/kit/test/clock.clj" 2]] (places (reflection/findings ["kit"]))))))
 
 (deftest checking-a-program-does-not-run-it
-  (planted {"src/acts.clj" "(System/setProperty \"magnetar.house.ran\" \"yes\")"}
+  (planted {"src/acts.clj" "(System/setProperty \"magnetar.dev.ran\" \"yes\")"}
     (is (= [] (reflection/findings ["src"])))
-    (is (nil? (System/getProperty "magnetar.house.ran")))))
+    (is (nil? (System/getProperty "magnetar.dev.ran")))))
 
 (deftest a-public-kernel-type-without-javadoc-is-found
   (planted {"kernel/src/java/magnetar/kernel/park/Bare.java" "package magnetar.kernel.park;\n\npublic final class Bare {}\n"

@@ -1,4 +1,4 @@
-(ns magnetar.house.hops-program-test
+(ns magnetar.dev.hops-program-test
   "The counter of hops on a planted program whose counts are known, and on Magnetar itself."
   {:slow true
    :limit 120000}

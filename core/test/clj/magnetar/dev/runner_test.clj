@@ -1,4 +1,4 @@
-(ns magnetar.house.runner-test
+(ns magnetar.dev.runner-test
   "The test runner itself: what it counts, and how a hang ends."
   (:require
    [clojure.string :as str]

@@ -1,4 +1,4 @@
-(ns magnetar.house.launcher-test
+(ns magnetar.dev.launcher-test
   "bin/magnetar as a user meets it: every refusal is one sentence on stderr and exit code 2.
 
   The first start of a checkout fetches the libraries and compiles them, which takes a busy machine longer than a test may take as a rule."

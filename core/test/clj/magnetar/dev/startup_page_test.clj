@@ -1,4 +1,4 @@
-(ns magnetar.house.startup-page-test
+(ns magnetar.dev.startup-page-test
   "The recipe of docs/guide/startup.md, done as the page says."
   {:limit 600000}
   (:require

@@ -1,4 +1,4 @@
-(ns magnetar.house.runtime-test
+(ns magnetar.dev.runtime-test
   "What a Java that is too old, or a checkout without compiled kernel, is told."
   (:require
    [clojure.test :refer [deftest is]]

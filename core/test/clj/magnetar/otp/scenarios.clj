@@ -1,4 +1,4 @@
-(ns magnetar.otp.lanes
+(ns magnetar.otp.scenarios
   "The table of scenarios, and the configurations that run them: our processes, and a real `erl` or `elixir`.
 
   A scenario is a var named by its ID that holds a map:

@@ -1,4 +1,4 @@
-(ns magnetar.house.shell-test
+(ns magnetar.dev.shell-test
   "The prompt is a process; a program waits at its end for what is alive."
   (:require
    [clojure.string :as str]
@@ -17,7 +17,7 @@
   "What a prompt prints for the lines, in a namespace of its own: a vector of lines."
   [& lines]
   (let [out (StringWriter.)
-        scratch (create-ns (gensym "magnetar.house.shell-test.scratch"))]
+        scratch (create-ns (gensym "shell-test.scratch"))]
     (try
       (with-failures [_]
         (binding [*ns* scratch, *out* out, *err* out
@@ -61,14 +61,14 @@
          (answers "(exit :bye)" "(exit :normal)" "42"))))
 
 (deftest namespace-and-last-values-outlive-the-process
-  (let [lines (answers "(in-ns 'magnetar.house.shell-test.elsewhere)"
+  (let [lines (answers "(in-ns 'shell-test.elsewhere)"
                        "(clojure.core/refer-clojure)"
                        "(def a 41)"
                        "(inc a)"
                        "(magnetar.actor/exit :bye)"
                        "*1"
                        "a")]
-    (remove-ns 'magnetar.house.shell-test.elsewhere)
+    (remove-ns 'shell-test.elsewhere)
     (is (= ["42" "** exited: :bye" "42" "41"] (take-last 4 lines)))))
 
 (deftest a-refusal-is-headed-by-the-class-that-it-is
@@ -79,14 +79,14 @@
 (deftest a-sentence-of-the-library-stands-before-its-cause
   (let [lines (answers "(defn divide [] (/ 1 0))"
                        "(magnetar.scope/with-scope [s] (magnetar.scope/fork s divide))")]
-    (is (re-find #"^Execution error \(ExceptionInfo\) at magnetar.house.shell-test.scratch" (nth lines 1)))
+    (is (re-find #"^Execution error \(ExceptionInfo\) at shell-test.scratch" (nth lines 1)))
     (is (re-matches #"The fork .* failed: Divide by zero" (nth lines 2)))
-    (is (re-find #"^Caused by: Divide by zero \(ArithmeticException\) at magnetar.house.shell-test.scratch\d+/divide " (nth lines 3)))))
+    (is (re-find #"^Caused by: Divide by zero \(ArithmeticException\) at shell-test.scratch\d+/divide " (nth lines 3)))))
 
 (deftest a-file-that-does-not-load-is-named-by-its-upgrade
   (let [file (write (temporary-folder) "bad_books.clj" "(ns bad-books)\n(defn f [] (undefined 1))\n")
         [_ heading sentence cause & more] (answers "(require 'magnetar.hot)" (str "(magnetar.hot/load " (pr-str (str file)) ")"))]
-    (is (re-find #"^Execution error \(ExceptionInfo\) at magnetar.house.shell-test.scratch" heading))
+    (is (re-find #"^Execution error \(ExceptionInfo\) at shell-test.scratch" heading))
     (is (re-find #"^The namespace bad-books does not load at .*bad_books.clj:2: Unable to resolve symbol: undefined in this context\. All namespaces" sentence))
     (is (re-find #"^Caused by: Unable to resolve symbol: undefined in this context \(RuntimeException\)" cause))
     (is (nil? more))))
@@ -105,7 +105,7 @@
   (doseq [form ["(magnetar.scope/with-scope [s] (magnetar.scope/fork s divide))"
                 "(magnetar.scope/with-scope [s] (magnetar.scope/join (magnetar.scope/fork s divide)))"]]
     (let [lines (answers "(defn divide [] (/ 1 0))" form "(clojure.repl/pst *e)")
-          own (filter #(re-find #"^\tmagnetar.house.shell-test.scratch\d+/divide" %) lines)]
+          own (filter #(re-find #"^\tshell-test.scratch\d+/divide" %) lines)]
       (is (seq own) (str/join "\n" lines)))))
 
 (deftest an-error-is-printed-as-ever-and-the-process-lives

@@ -1,4 +1,4 @@
-(ns magnetar.house.runtime-of-all-test
+(ns magnetar.dev.runtime-of-all-test
   "Each namespace of the core on a Java that is too old, and without compiled kernel. That each looks at the runtime first is a gate of lint."
   {:slow true}
   (:require

@@ -1,4 +1,4 @@
-(ns magnetar.house.upgrade-test
+(ns magnetar.dev.upgrade-test
   "The upgrade check finds uses of what has changed, and its list of changes is complete."
   (:require
    [clojure.edn :as edn]
@@ -95,7 +95,7 @@
     (is (str/includes? page "Could not locate magnetar/async/lab__init.class"))))
 
 (def ^:private places-with-coordinates
-  ["pom.xml" "kernel/pom.xml" "core/pom.xml" "test-kit/pom.xml" "compat/core-async/pom.xml" "test/consumers/maven/pom.xml"
+  ["pom.xml" "kernel/pom.xml" "core/pom.xml" "test-kit/pom.xml" "compat/core-async/pom.xml" "test/sample-projects/maven/pom.xml"
    "README.md" "docs/guide/core-async-compat.md"])
 
 (deftest coordinates-have-the-version-that-the-changes-are-about

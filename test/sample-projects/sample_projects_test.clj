@@ -1,4 +1,4 @@
-(ns consumers-test
+(ns sample-projects-test
   "Three projects outside the tree run the README's ten lines: through tools.deps and prep, through Maven, as an uberjar.
   They build from a copy of the checkout that holds what git would clone, and nothing compiled."
   {:limit 600000}
@@ -46,7 +46,7 @@
   "A copy of the sample project in a folder of its own, pointing at the copied checkout."
   ^File [project]
   (let [folder (temporary-folder)
-        from (io/file home "test/consumers" project)]
+        from (io/file home "test/sample-projects" project)]
     (doseq [file (file-seq from)
             :when (.isFile ^File file)]
       (write folder (str (.relativize (.toPath from) (.toPath ^File file)))
@@ -131,7 +131,7 @@
       (is (= [] (compiled-clojure (entries (installed repository "magnetar-kernel"))))))))
 
 (deftest the-readme-shows-the-lines-that-the-projects-run
-  (let [program (slurp (io/file home "test/consumers/deps/src/hello.clj"))]
+  (let [program (slurp (io/file home "test/sample-projects/deps/src/hello.clj"))]
     (is (str/includes? (slurp (io/file home "README.md")) program))
-    (is (= program (slurp (io/file home "test/consumers/jar/src/hello.clj"))))
-    (is (= program (slurp (io/file home "test/consumers/maven/src/main/clojure/hello.clj"))))))
+    (is (= program (slurp (io/file home "test/sample-projects/jar/src/hello.clj"))))
+    (is (= program (slurp (io/file home "test/sample-projects/maven/src/main/clojure/hello.clj"))))))
