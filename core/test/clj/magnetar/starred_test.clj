@@ -10,6 +10,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope :refer [with-scope]]
    [magnetar.supervisor :as sup]
+   [magnetar.support :refer [value-of]]
    [magnetar.task :as task]
    [magnetar.task.supervisor :as tasks]
    [magnetar.timer :as timer])
@@ -158,10 +159,18 @@
   (.getName (Thread/currentThread)))
 
 (defn- names-of
-  "The names of the threads that call the function that is handed to f."
-  [f]
-  (let [names (atom #{})]
-    (f (fn [& _] (swap! names conj (thread-name)) 0))
+  "The names of the threads that call the function that is handed to f. At its nth call this thread waits for another one to call it."
+  [n f]
+  (let [names (atom #{})
+        caller (Thread/currentThread)
+        own (atom 0)
+        called (promise)]
+    (f (fn [& _]
+         (swap! names conj (thread-name))
+         (if (= caller (Thread/currentThread))
+           (when (= n (swap! own inc)) (value-of called))
+           (deliver called true))
+         0))
     @names))
 
 (deftest a-process-has-the-line-of-its-macro
@@ -193,9 +202,9 @@
   (is (= [(str "pmap" (here))] (fold/pmap thread-name [1])))
   (is (= [(str "pmap-unordered" (here))] (fold/pmap-unordered thread-name [1])))
   (is (= [(str "pkeep" (here))] (fold/pkeep thread-name [1])))
-  (is (= #{(str "pfor-each" (here))} (names-of #(fold/pfor-each % [1]))))
-  (is (contains? (names-of #(fold/fold + % (vec (range 10000)))) (str "fold" (here))))
-  (is (contains? (names-of #(fold/transduce (map %) + + (range 100) {:chunk 1})) (str "transduce" (here)))))
+  (is (= #{(str "pfor-each" (here))} (names-of 1 #(fold/pfor-each % [1]))))
+  (is (contains? (names-of 5000 #(fold/fold + % (vec (range 10000)))) (str "fold" (here))))
+  (is (contains? (names-of 50 #(fold/transduce (map %) + + (range 100) {:chunk 1})) (str "transduce" (here)))))
 
 (deftest a-timer-has-the-line-of-its-macro
   (actor/with-process {}
