@@ -16,7 +16,7 @@
   "The names of the fault points in the kernel of the checkout `root`, one for each point."
   [root]
   (->> (child/java-files (io/file root "kernel/src/java"))
-       (mapcat #(re-seq #"Fault\.([A-Z_]+)\.isPlanted\(\)" (slurp %)))
+       (mapcat #(re-seq #"Fault\.([A-Z_]+)\.isSeeded\(\)" (slurp %)))
        (map second)))
 
 (def ^:private carriers
