@@ -252,7 +252,7 @@
                    (actor/alive? server))
         options {:runs 300 :faults #{:kill} :victims #(re-find #"resting" %)}
         found (quietly options program)
-        by-rest (first (filter #(= [:kill-at-rest] (map :what (:schedule %)))
+        by-rest (first (filter #(= [:kill-passivated] (map :what (:schedule %)))
                                (cons found (map #(quietly (assoc options :seed %) program) (range 100 110)))))]
     (is (some? by-rest))
     (is (= (:log-text (:run by-rest))

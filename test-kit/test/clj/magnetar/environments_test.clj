@@ -96,7 +96,7 @@
                            (a/<! (a/timeout 1))
                            [[(names) (fibers)] (seen-from-outside)])]
     (is (= #{":inside"} (first inside)))
-    (is (= #{"timers" "chaos" "body" ":inside"} (second inside)))
+    (is (= #{"timers" "faults" "body" ":inside"} (second inside)))
     (is (every? #(contains? % (str ::outside)) outside))
     (is (not-any? #(contains? % ":inside") outside))
     (! p :stop)

@@ -17,7 +17,7 @@
   #{:kill :lose-message :delay-signals :early-timers :late-timers})
 
 (def ^:private choice-kinds
-  (into fault-kinds [:kill-at-rest :preempt :prefer]))
+  (into fault-kinds [:kill-passivated :preempt :prefer]))
 
 (defn- refuse [reason k wanted value]
   (arguments/misuse reason (str k " is " wanted "; this is " (arguments/show value) ".") {k value}))

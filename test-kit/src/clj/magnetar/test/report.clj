@@ -22,7 +22,7 @@
       :preempt (str me " is preempted" at " by " (who target))
       :prefer (str "after " me at ", " (who target) " runs first")
       :kill (str (who target) " is killed when " me " is" at)
-      :kill-at-rest (str "process " target ", which is at rest, is killed when " me " is" at)
+      :kill-passivated (str "process " target ", which is passivated, is killed when " me " is" at)
       :lose-message (str "the message that " me " sends" at " is lost")
       :delay-signals (str "the signal that " me " sends" at " arrives " (if (pos? (long target)) (str target " ms later") "after others have run"))
       :early-timers (str "time passes when " me " is" at)

@@ -21,7 +21,7 @@
   {:preempt Choice$What/PREEMPT
    :prefer Choice$What/PREFER
    :kill Choice$What/KILL
-   :kill-at-rest Choice$What/KILL_AT_REST
+   :kill-passivated Choice$What/KILL_PASSIVATED
    :lose-message Choice$What/LOSE
    :delay-signals Choice$What/HOLD
    :early-timers Choice$What/HURRY
@@ -50,7 +50,7 @@
 (defn- config ^Config [{:keys [seed max-steps patience-ms grace-ms log faults fault-rate max-faults schedule] :as options}]
   (let [c (Config.)
         allowed (EnumSet/noneOf Choice$What)]
-    (doseq [k (concat faults (map :what schedule))] (.add allowed (whats (if (= :kill-at-rest k) :kill k)))) ; a schedule brings its own faults
+    (doseq [k (concat faults (map :what schedule))] (.add allowed (whats (if (= :kill-passivated k) :kill k)))) ; a schedule brings its own faults
     (set! (.seed c) (long seed))
     (set! (.logs c) (boolean log))
     (set! (.text c) (reify Function (apply [_ value] (text/text value))))

@@ -352,7 +352,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
 
     /** True at one time slice in {@value #LOOK}. */
     @Override
-    public boolean looksOutside() {
+    public boolean pollsSubmissions() {
         return parks % LOOK == 0;
     }
 

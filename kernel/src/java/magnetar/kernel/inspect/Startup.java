@@ -65,7 +65,7 @@ public final class Startup {
             """;
 
     private static final String SIMULATOR = """
-            sim: Choice Choice$Place Choice$What ChoicePoint Config DelayedSignals DelayedSignals$Letter
+            sim: Choice Choice$Place Choice$What ChoicePoint Config DelayedSignals DelayedSignals$Signal
                 DelayedSignals$Way Event EventLog FailureReport FaultInjector FaultInjector$1 Monitors Names
                 Run Run$Failure Run$Fullest Run$Problem Run$Waiting SimFiber SimFiber$1 SimEnvironment Simulation
                 Simulation$1 SourceLines Stalled Stalled$Submission Strategy Strategy$1 Strategy$Drawn

@@ -25,9 +25,9 @@ import magnetar.kernel.report.Failures;
  * <p>Rejected: events of the flight recorder, which show pinned parks only, and only afterwards.
  */
 public final class Watchdog extends Thread implements AutoCloseable {
-    private static final int LOOKS = 8;
+    private static final int POLLS = 8;
     private static final long SHORTEST_PAUSE_NANOS = 1_000_000;
-    private static final int IDLE_SHARE = 9;
+    private static final int IDLE_RATIO = 9;
 
     private final long limitNanos;
     private final Consumer<Holding> report;
@@ -53,7 +53,7 @@ public final class Watchdog extends Thread implements AutoCloseable {
         final String carrier;
         final long waits;
         final long since;
-        int looks;
+        int polls;
         boolean reported;
 
         Episode(String carrier, long waits, long since) {
@@ -81,7 +81,7 @@ public final class Watchdog extends Thread implements AutoCloseable {
             long before = Environment.REAL.nanoTime();
             tryToLook(before);
             long took = Environment.REAL.nanoTime() - before;
-            LockSupport.parkNanos(Math.max(Math.max(SHORTEST_PAUSE_NANOS, limitNanos / LOOKS), took * IDLE_SHARE));
+            LockSupport.parkNanos(Math.max(Math.max(SHORTEST_PAUSE_NANOS, limitNanos / POLLS), took * IDLE_RATIO));
         }
     }
 
@@ -116,8 +116,8 @@ public final class Watchdog extends Thread implements AutoCloseable {
         if (e == null || !e.goesOn(carrier, waits)) {
             return new Episode(carrier, waits, now);
         }
-        e.looks++;
-        if (!e.reported && e.looks >= LOOKS / 2 && now - e.since >= limitNanos) {
+        e.polls++;
+        if (!e.reported && e.polls >= POLLS / 2 && now - e.since >= limitNanos) {
             e.reported = true;
             tell(new Holding(thread.getName(), thread, carrier, now - e.since, thread.getStackTrace()));
         }

@@ -14,12 +14,12 @@ import magnetar.kernel.fiber.Simulated;
  *   <li>When the call of a waiter that gave up returns, the list does not hold that waiter.
  * </ol>
  *
- * <p>Lock order: the monitor is the innermost lock. It is held for a few instructions.
+ * <p>Lock order: its lock, the Java monitor, is the innermost one. It is held for a few instructions.
  */
 public class Latch {
     private volatile boolean released;
 
-    // Guarded by the monitor; null while no fiber waits.
+    // Guarded by its lock; null while no fiber waits.
     private List<Waiter> waiters;
 
     /** True once the event has happened. */

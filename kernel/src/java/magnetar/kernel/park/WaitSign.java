@@ -16,19 +16,19 @@ import magnetar.kernel.sched.Fault;
  *
  * <p>Invariants:
  * <ol>
- *   <li>Only the waiting thread writes to it. {@code turn} is odd exactly while the other fields describe a
- *       wait: it is written after them when a wait begins, and before them when it ends. A reader that sees
- *       the same odd turn before and after reading the fields has read one wait.
+ *   <li>Only the waiting thread writes to it. {@code version} is odd exactly while the other fields describe
+ *       a wait: it is written after them when a wait begins, and before them when it ends. A reader that sees
+ *       the same odd version before and after reading the fields has read one wait.
  *   <li>Only the thread refers to it. So an object that it keeps becomes collectable together with the
  *       thread.
  * </ol>
  */
 final class WaitSign {
-    private static final VarHandle TURN;
+    private static final VarHandle VERSION;
 
     static {
         try {
-            TURN = MethodHandles.lookup().findVarHandle(WaitSign.class, "turn", int.class);
+            VERSION = MethodHandles.lookup().findVarHandle(WaitSign.class, "version", int.class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -38,7 +38,7 @@ final class WaitSign {
     private Object on;
     private long since;
     private long number;
-    private volatile int turn;
+    private volatile int version;
 
     private WaitSign() {}
 
@@ -48,7 +48,7 @@ final class WaitSign {
     static WaitSign begin(WaitReason reason, Object on, long since, long number) {
         WaitSign sign = ofCurrent();
         sign.write(reason, on, since, number);
-        TURN.setRelease(sign, sign.turn + 1);
+        VERSION.setRelease(sign, sign.version + 1);
         return sign;
     }
 
@@ -75,7 +75,7 @@ final class WaitSign {
 
     /** Publishes that the wait is over. */
     void end() {
-        TURN.setRelease(this, turn + 1);
+        VERSION.setRelease(this, version + 1);
         VarHandle.storeStoreFence();
         if (!reason.isRepeated()) {
             on = null;
@@ -84,9 +84,9 @@ final class WaitSign {
 
     /** The current wait; null if the thread does not wait, or if a wait began or ended during the read. */
     WaitInfo read() {
-        int before = turn;
+        int before = version;
         WaitInfo seen = new WaitInfo(reason, on, since, number);
         VarHandle.loadLoadFence();
-        return before % 2 == 0 || turn != before && !Fault.WAIT_IS_READ_ONCE.isSeeded() ? null : seen;
+        return before % 2 == 0 || version != before && !Fault.WAIT_IS_READ_ONCE.isSeeded() ? null : seen;
     }
 }

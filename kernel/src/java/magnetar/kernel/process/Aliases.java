@@ -59,7 +59,7 @@ public final class Aliases {
             if (!wasOpen && !alias.isAddress()) {
                 return;
             }
-            ended = alias.alias == Ref.Alias.REPLY_DEMONITOR && Monitors.endUnderMonitor(process, alias) ? (Monitor) alias : null;
+            ended = alias.alias == Ref.Alias.REPLY_DEMONITOR && Monitors.endLocked(process, alias) ? (Monitor) alias : null;
             if (alias.alias == Ref.Alias.REPLY || alias.alias == Ref.Alias.REPLY_DEMONITOR) {
                 alias.alias = Ref.Alias.CLOSED;
             }

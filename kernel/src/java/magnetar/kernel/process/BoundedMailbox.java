@@ -24,14 +24,14 @@ import magnetar.kernel.park.Waiter;
  *       the thread that closes the mailbox wakes all.
  * </ol>
  *
- * <p>Lock order: the monitor is the innermost lock. It is held for a few instructions, and no waiter is woken
- * under it.
+ * <p>Lock order: its lock, the Java monitor, is the innermost one. It is held for a few instructions, and no
+ * waiter is woken under it.
  */
 final class BoundedMailbox extends Mailbox {
     final int capacity;
     final WhenFull policy;
 
-    // The rest is guarded by the monitor.
+    // The rest is guarded by its lock.
     private final ArrayDeque<Node> inbox = new ArrayDeque<>();
     private final ArrayDeque<Waiter> senders = new ArrayDeque<>();
     private Waiter owner;

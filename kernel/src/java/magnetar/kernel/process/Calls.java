@@ -363,7 +363,7 @@ public final class Calls {
             }
             before = me.standing;
             if (before != null) {
-                Monitors.endUnderMonitor(me, before);
+                Monitors.endLocked(me, before);
             }
             if (next != null) {
                 Monitors.keep(me, next);
@@ -422,7 +422,7 @@ public final class Calls {
     static void watchedDied(LocalProcess me, Monitor m, Object why) {
         Standing standing = (Standing) m;
         synchronized (me) {
-            Monitors.endUnderMonitor(me, standing);
+            Monitors.endLocked(me, standing);
             me.standing = me.standing == standing ? null : me.standing;
         }
         standing.end();

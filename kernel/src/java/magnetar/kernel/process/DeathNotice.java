@@ -12,7 +12,7 @@ import magnetar.kernel.park.Latch;
  * <p>Invariant: once {@link #announce} has begun, it tells each of them. If memory has run out it retries
  * until there is some, so it does not throw.
  */
-record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, Latch gone) {
+record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, List<Monitor> watchers, List<Monitor> watching, Latch ended) {
     /** Tells all parties, outside of all locks. */
     void announce() {
         Simulated.note("dies", dead, why);
@@ -40,8 +40,8 @@ record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, Lis
             tellWatcher(watchers.get(watcher));
         } else if (watched < watching.size()) {
             Monitors.forget(watching.get(watched));
-        } else if (gone != null) {
-            gone.release();
+        } else if (ended != null) {
+            ended.release();
         }
     }
 

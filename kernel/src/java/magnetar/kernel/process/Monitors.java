@@ -147,7 +147,7 @@ public final class Monitors {
             if (me.monitors != null && (SmallSet.contains(me.monitors.watching, m) || Fault.ENDED_MONITOR_FIRES.isSeeded())) {
                 Node down = new Node(Dialect.codec().down(m.tag, m, m.object, why));
                 answer = me.mailbox().pushSignal(down);
-                endUnderMonitor(me, m); // after the push: if memory runs out there, the death is told again
+                endLocked(me, m); // after the push: if memory runs out there, the death is told again
                 closeAlias(m);
             }
         }
@@ -164,7 +164,7 @@ public final class Monitors {
         boolean was;
         Simulated.switchPoint();
         synchronized (me) {
-            was = endUnderMonitor(me, m);
+            was = endLocked(me, m);
             if (m.maker() == me.pid()) {
                 closeAlias(m);
             }
@@ -182,7 +182,7 @@ public final class Monitors {
     }
 
     /** Under the lock of the watcher: removes the monitor from its list; false if it was not there. */
-    static boolean endUnderMonitor(LocalProcess me, Ref m) {
+    static boolean endLocked(LocalProcess me, Ref m) {
         return me.monitors != null && SmallSet.remove(me.monitors.watching, m);
     }
 

@@ -33,8 +33,8 @@ import java.util.concurrent.locks.LockSupport;
  *       as the fiber is in a queue. While all carriers are busy, the fiber waits for one of them.
  *   <li>Fibers that a platform thread starts or wakes are external submissions: they are in the pool's
  *       submission queue, not in a carrier's queue. A carrier that has run a fiber woken here moves up to
- *       {@value #SHARE} of them to the end of its own queue. It does so at
- *       {@link Schedulable#looksOutside some time slices} of each fiber, and when the ticker
+ *       {@value #BATCH} of them to the end of its own queue. It does so at
+ *       {@link Schedulable#pollsSubmissions some time slices} of each fiber, and when the ticker
  *       {@link Ticker#takeOutside reports} that some may wait. A carrier that has moved a full batch reports
  *       the same. So external submissions get their turn among fibers that wake each other.
  * </ol>
@@ -54,10 +54,10 @@ public final class HandOff implements Scheduler {
      * How often the queues are checked, some microseconds in all. Two fibers that answer each other leave
      * them empty several times meanwhile.
      */
-    private static final int LOOKS = 64;
+    private static final int POLLS = 64;
 
     /** The largest batch of external submissions, some tens of microseconds of work. */
-    private static final int SHARE = 256;
+    private static final int BATCH = 256;
 
     private static final Inside INSIDE = Scheduler.mayLookInside() ? Inside.open() : null;
     private static final boolean ON = INSIDE != null;
@@ -144,7 +144,7 @@ public final class HandOff implements Scheduler {
         if (POOL.hasQueuedSubmissions()) {
             return true;
         }
-        for (int looks = 0; looks < LOOKS; looks++) {
+        for (int polls = 0; polls < POLLS; polls++) {
             if (POOL.getQueuedTaskCount() == 0) {
                 return false;
             }
@@ -178,7 +178,10 @@ public final class HandOff implements Scheduler {
     private record Inside(MethodHandle submit, VarHandle state, VarHandle scheduler, int parked, int unparked,
             ForkJoinPool pool) {
 
-        /** False with {@code -XX:-VMContinuations}, where a virtual thread is a platform thread in disguise, of another class. */
+        /**
+         * False with {@code -XX:-VMContinuations}, where a virtual thread is a platform thread in disguise,
+         * of another class.
+         */
         private static boolean isUsual() throws ClassNotFoundException {
             return Class.forName("java.lang.VirtualThread").isInstance(Thread.ofVirtual().unstarted(() -> {}));
         }
@@ -229,7 +232,7 @@ public final class HandOff implements Scheduler {
 
         @Override
         protected boolean exec() {
-            boolean due = fiber.looksOutside();
+            boolean due = fiber.pollsSubmissions();
             resume.run();
             if ((due || Ticker.takeOutside()) && !Fault.NO_CARRIER_POLLS_SUBMISSIONS.isSeeded()) {
                 takeIn();
@@ -238,7 +241,7 @@ public final class HandOff implements Scheduler {
         }
 
         private static void takeIn() {
-            for (int left = SHARE; left > 0; left--) {
+            for (int left = BATCH; left > 0; left--) {
                 ForkJoinTask<?> task = pollSubmission();
                 if (task == null || !takeIn(task)) {
                     return;

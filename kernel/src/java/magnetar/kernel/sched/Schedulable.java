@@ -9,5 +9,5 @@ public interface Schedulable {
     void handsOver();
 
     /** True at some time slices of the fiber: its carrier then polls external submissions. */
-    boolean looksOutside();
+    boolean pollsSubmissions();
 }

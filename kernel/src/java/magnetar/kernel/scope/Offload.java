@@ -286,7 +286,7 @@ public final class Offload {
         /** The instant at which the caller's present work is cancelled. */
         final long deadline;
 
-        // Guarded by the monitor.
+        // Guarded by its lock.
         private boolean begun;
         private boolean over;
         private boolean cancelled;

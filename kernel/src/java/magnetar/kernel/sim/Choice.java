@@ -20,7 +20,7 @@ public record Choice(int fiber, int point, What what, int target) {
         /** A process is killed. */
         KILL,
         /** A passivated process is killed. The target is its serial number. */
-        KILL_AT_REST,
+        KILL_PASSIVATED,
         /** A message is lost. */
         LOSE,
         /**
@@ -48,7 +48,7 @@ public record Choice(int fiber, int point, What what, int target) {
 
     private Place place() {
         return switch (what) {
-            case PREEMPT, KILL, KILL_AT_REST, HURRY -> Place.SWITCH;
+            case PREEMPT, KILL, KILL_PASSIVATED, HURRY -> Place.SWITCH;
             case PREFER -> Place.REST;
             case LOSE -> Place.MESSAGE;
             case HOLD -> Place.SIGNAL;

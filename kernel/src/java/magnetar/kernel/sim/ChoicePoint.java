@@ -12,17 +12,17 @@ import magnetar.kernel.sim.Choice.Place;
  * @param index how many of this kind the fiber has reached
  * @param runnable the other fibers that can run, in the order in which they became runnable
  * @param victims the fibers whose processes may be killed here
- * @param resting the passivated processes that may be killed here
+ * @param passivated the passivated processes that may be killed here
  * @param timers true if time may pass here
  */
-record ChoicePoint(SimFiber fiber, Place place, int index, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> resting, boolean timers) {
+record ChoicePoint(SimFiber fiber, Place place, int index, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> passivated, boolean timers) {
     /** The next choice point of this kind of the fiber, without faults. */
     static ChoicePoint at(SimFiber fiber, Place place, List<SimFiber> runnable) {
         return at(fiber, place, runnable, List.of(), List.of(), false);
     }
 
-    static ChoicePoint at(SimFiber fiber, Place place, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> resting, boolean timers) {
-        return new ChoicePoint(fiber, place, ++fiber.points[place.ordinal()], runnable, victims, resting, timers);
+    static ChoicePoint at(SimFiber fiber, Place place, List<SimFiber> runnable, List<SimFiber> victims, List<LocalProcess> passivated, boolean timers) {
+        return new ChoicePoint(fiber, place, ++fiber.points[place.ordinal()], runnable, victims, passivated, timers);
     }
 
     /** True if the fiber can continue. */
@@ -39,8 +39,8 @@ record ChoicePoint(SimFiber fiber, Place place, int index, List<SimFiber> runnab
     }
 
     /** The passivated process with this serial number, or null. */
-    LocalProcess resting(int serial) {
-        for (LocalProcess p : resting) {
+    LocalProcess passivated(int serial) {
+        for (LocalProcess p : passivated) {
             if ((int) p.pid().serial() == serial) {
                 return p;
             }

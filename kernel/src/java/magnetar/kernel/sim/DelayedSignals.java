@@ -25,17 +25,17 @@ final class DelayedSignals {
      */
     private record Way(Object from, Object to) {}
 
-    private final Map<Way, ArrayDeque<Letter>> ways = new HashMap<>();
-    private final List<Letter> letters = new ArrayList<>(); // by due time, then in the order of sending
+    private final Map<Way, ArrayDeque<Signal>> ways = new HashMap<>();
+    private final List<Signal> signals = new ArrayList<>(); // by due time, then in the order of sending
 
     /** A delayed signal. */
-    static final class Letter {
+    static final class Signal {
         private final Way way;
         private final Runnable arrival;
         private final long due;
         private boolean arrives;
 
-        private Letter(Way way, long due, Runnable arrival) {
+        private Signal(Way way, long due, Runnable arrival) {
             this.way = way;
             this.due = due;
             this.arrival = arrival;
@@ -43,7 +43,7 @@ final class DelayedSignals {
     }
 
     boolean isEmpty() {
-        return letters.isEmpty();
+        return signals.isEmpty();
     }
 
     boolean isUsed(Object from, Object to) {
@@ -55,20 +55,20 @@ final class DelayedSignals {
      * is due.
      */
     long take(Object from, Object to, long due, Runnable arrival) {
-        ArrayDeque<Letter> way = ways.computeIfAbsent(new Way(from, to), w -> new ArrayDeque<>());
-        Letter letter = new Letter(new Way(from, to), way.isEmpty() ? due : Math.max(due, way.getLast().due), arrival);
-        way.add(letter);
-        int place = letters.size();
-        while (place > 0 && letters.get(place - 1).due > letter.due) {
+        ArrayDeque<Signal> way = ways.computeIfAbsent(new Way(from, to), w -> new ArrayDeque<>());
+        Signal signal = new Signal(new Way(from, to), way.isEmpty() ? due : Math.max(due, way.getLast().due), arrival);
+        way.add(signal);
+        int place = signals.size();
+        while (place > 0 && signals.get(place - 1).due > signal.due) {
             place--;
         }
-        letters.add(place, letter);
-        return letter.due;
+        signals.add(place, signal);
+        return signal.due;
     }
 
     /** The next due signal that is the first of its pair; null if there is no such signal. */
-    Letter next(long now) {
-        for (Letter l : letters) {
+    Signal next(long now) {
+        for (Signal l : signals) {
             if (l.due > now) {
                 return null;
             }
@@ -80,25 +80,25 @@ final class DelayedSignals {
     }
 
     /** The first signal of a pair, or null. */
-    Letter first(Object from, Object to) {
-        ArrayDeque<Letter> way = ways.get(new Way(from, to));
+    Signal first(Object from, Object to) {
+        ArrayDeque<Signal> way = ways.get(new Way(from, to));
         return way == null ? null : way.peek();
     }
 
     /** Delivers the signal. Returns false, and does nothing, if another fiber is delivering it. */
-    boolean deliver(Letter letter) {
-        if (letter.arrives) {
+    boolean deliver(Signal signal) {
+        if (signal.arrives) {
             return false;
         }
-        letter.arrives = true;
+        signal.arrives = true;
         try {
-            letter.arrival.run();
+            signal.arrival.run();
         } finally {
-            letters.remove(letter);
-            ArrayDeque<Letter> way = ways.get(letter.way);
+            signals.remove(signal);
+            ArrayDeque<Signal> way = ways.get(signal.way);
             way.poll();
             if (way.isEmpty()) {
-                ways.remove(letter.way);
+                ways.remove(signal.way);
             }
         }
         return true;

@@ -22,7 +22,7 @@ final class FaultInjector implements Runnable {
     private static final long MILLI = 1_000_000;
 
     private final Simulation simulation;
-    private final DelayedSignals post = new DelayedSignals();
+    private final DelayedSignals delayed = new DelayedSignals();
 
     // Only accessed on the carrier, or by the fiber that it runs.
     private LocalProcess victim;
@@ -57,11 +57,11 @@ final class FaultInjector implements Runnable {
     }
 
     private boolean mayKill(SimFiber me) {
-        return me.number != Simulation.CHAOS && victim == null && !delivers && simulation.config.may(What.KILL);
+        return me.number != Simulation.FAULTS && victim == null && !delivers && simulation.config.may(What.KILL);
     }
 
     /** The passivated processes, which have no fiber, that may be killed at a switch point of this fiber. */
-    List<LocalProcess> resting(SimFiber me) {
+    List<LocalProcess> passivated(SimFiber me) {
         if (!mayKill(me)) {
             return List.of();
         }
@@ -90,7 +90,7 @@ final class FaultInjector implements Runnable {
     }
 
     private SimFiber fiber() {
-        return simulation.fibers().get(Simulation.CHAOS);
+        return simulation.fibers().get(Simulation.FAULTS);
     }
 
     private void wake() {
@@ -118,7 +118,7 @@ final class FaultInjector implements Runnable {
 
     /** True if no delayed signal is left. */
     boolean hasDelivered() {
-        return post.isEmpty();
+        return delayed.isEmpty();
     }
 
     /**
@@ -127,11 +127,11 @@ final class FaultInjector implements Runnable {
      */
     boolean delays(Object from, Object to, Object what, Runnable arrival) {
         Choice c = simulation.fault(What.HOLD, Place.SIGNAL);
-        boolean isBehind = post.isUsed(from, to) && !Fault.SIGNAL_OVERTAKES_DELAYED_ONE.isSeeded();
+        boolean isBehind = delayed.isUsed(from, to) && !Fault.SIGNAL_OVERTAKES_DELAYED_ONE.isSeeded();
         if (c == null && !isBehind) {
             return false;
         }
-        long due = post.take(from, to, simulation.now + (c == null ? 0 : c.target() * MILLI), arrival);
+        long due = delayed.take(from, to, simulation.now + (c == null ? 0 : c.target() * MILLI), arrival);
         simulation.log("delays", to, what);
         if (due <= simulation.now) {
             wake();
@@ -148,17 +148,17 @@ final class FaultInjector implements Runnable {
 
     /** Delivers every delayed signal from one to the other. */
     void deliverDelayed(Object from, Object to) {
-        for (DelayedSignals.Letter l = post.first(from, to); l != null; l = post.first(from, to)) {
-            if (!post.deliver(l)) {
+        for (DelayedSignals.Signal l = delayed.first(from, to); l != null; l = delayed.first(from, to)) {
+            if (!delayed.deliver(l)) {
                 simulation.letOthersRun(); // another fiber is delivering it
             }
         }
     }
 
     private void deliver() {
-        for (DelayedSignals.Letter l = post.next(simulation.now); l != null && !simulation.ending; l = post.next(simulation.now)) {
+        for (DelayedSignals.Signal l = delayed.next(simulation.now); l != null && !simulation.ending; l = delayed.next(simulation.now)) {
             delivers = true;
-            post.deliver(l);
+            delayed.deliver(l);
             delivers = false;
         }
     }

@@ -112,22 +112,22 @@ final class SimEnvironment extends Environment {
 
     @Override
     protected boolean isLost(Object to, Object message) {
-        return simulation.chaos().loses(to, message);
+        return simulation.faults().loses(to, message);
     }
 
     @Override
     protected boolean delaysSignals() {
-        return simulation.chaos().delaysSignals();
+        return simulation.faults().delaysSignals();
     }
 
     @Override
     protected boolean isDelayed(Object from, Object to, Object what, Runnable arrival) {
-        return simulation.chaos().delays(from, to, what, arrival);
+        return simulation.faults().delays(from, to, what, arrival);
     }
 
     @Override
     protected void deliverDelayed(Object from, Object to) {
-        simulation.chaos().deliverDelayed(from, to);
+        simulation.faults().deliverDelayed(from, to);
     }
 
     @Override

@@ -36,7 +36,7 @@ import magnetar.kernel.time.Wheel;
  */
 public final class Simulation {
     private static final int TIMERS = 0;
-    static final int CHAOS = 1;
+    static final int FAULTS = 1;
     static final int BODY = 2;
     private static final long LOOK_NANOS = 1_000_000;
     private static final int ASIDE_STEPS = 100_000;
@@ -47,9 +47,9 @@ public final class Simulation {
     final Config config;
     final SimEnvironment environment;
     private final Strategy strategy;
-    private final EventLog journal;
-    private final FaultInjector chaos = new FaultInjector(this);
-    private final FailureReport verdict = new FailureReport(this);
+    private final EventLog log;
+    private final FaultInjector faults = new FaultInjector(this);
+    private final FailureReport report = new FailureReport(this);
 
     // Only accessed on the carrier, or by the fiber that it runs.
     long now;
@@ -78,7 +78,7 @@ public final class Simulation {
         this.config = config;
         this.strategy = strategy;
         this.environment = new SimEnvironment(this, config.seed);
-        this.journal = new EventLog(config, fibers);
+        this.log = new EventLog(config, fibers);
     }
 
     /** True if {@code java.lang} is open, which a simulation needs. */
@@ -129,11 +129,11 @@ public final class Simulation {
             try {
                 carrier.join(seen == -1 ? 1 : config.patienceMillis);
             } catch (InterruptedException e) {
-                verdict.stop("INTERRUPTED", "The thread that waited for the simulation was interrupted.");
+                report.stop("INTERRUPTED", "The thread that waited for the simulation was interrupted.");
                 throw e;
             }
             if (run == null && seen == turns + steps && seen != -1) {
-                return result(verdict.stuck(current));
+                return result(report.stuck(current));
             }
             seen = turns + steps;
         }
@@ -141,7 +141,7 @@ public final class Simulation {
     }
 
     private Run result(Run.Problem what) {
-        return new Run(value, error, what, List.copyOf(choices), journal.events(), List.copyOf(failures), left, journal.fullest(), steps, now);
+        return new Run(value, error, what, List.copyOf(choices), log.events(), List.copyOf(failures), left, log.fullest(), steps, now);
     }
 
     // --- the carrier ---------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ public final class Simulation {
         try {
             begin(body);
             loop();
-            Run.Problem found = verdict.problem();
+            Run.Problem found = report.problem();
             left = found == null ? waiting() : List.of();
             Run result = result(found);
             ending = true;
@@ -166,7 +166,7 @@ public final class Simulation {
 
     private void begin(Callable<?> body) {
         Fibers.start("timers", Fibers.Hold.STRONG, this::expireTimers);
-        Fibers.start("chaos", Fibers.Hold.STRONG, chaos);
+        Fibers.start("faults", Fibers.Hold.STRONG, faults);
         runAll();
         Fibers.start("body", Fibers.Hold.STRONG, () -> doBody(body));
     }
@@ -180,27 +180,27 @@ public final class Simulation {
     }
 
     private void loop() {
-        while (!verdict.isKnown()) {
+        while (!report.isKnown()) {
             SimFiber f = choose();
             if (f != null) {
                 step(f);
-            } else if (fibers.get(BODY).ended && chaos.hasDelivered()) {
+            } else if (fibers.get(BODY).ended && faults.hasDelivered()) {
                 return;
             } else if (!passTime() && !isForeignerNear()) {
-                verdict.stop("DEADLOCK", "Deadlock: nothing can run, and nothing is due.");
+                report.stop("DEADLOCK", "Deadlock: nothing can run, and nothing is due.");
             }
         }
     }
 
     /** Waits a little, so that another thread that could run a fiber is reported instead of a deadlock. */
     private boolean isForeignerNear() {
-        for (int n = 0; n < config.graceMillis && !verdict.isKnown(); n++) {
+        for (int n = 0; n < config.graceMillis && !report.isKnown(); n++) {
             LockSupport.parkNanos(LOOK_NANOS);
             if (stalled.woken() != null) {
-                verdict.notified(stalled.woken());
+                report.notified(stalled.woken());
             }
         }
-        return verdict.isKnown();
+        return report.isKnown();
     }
 
     boolean isAnyRunnable() {
@@ -229,11 +229,11 @@ public final class Simulation {
         if (f.task == null) {
             look(f);
         } else if (Monitors.isUnparked(f.thread) && !ending) {
-            verdict.wokenAtOnce(f);
+            report.wokenAtOnce(f);
         } else if (!leaves && !ending && Monitors.hasYielded(f.thread)) {
             hasYielded(f);
         }
-        if (!verdict.isKnown()) {
+        if (!report.isKnown()) {
             stalled.awaitUnblocked();
         }
     }
@@ -257,7 +257,7 @@ public final class Simulation {
                 log(f, "ends", null, null);
             }
             case BLOCKED -> awaitMonitor(f);
-            case TIMED_WAITING -> verdict.timedWait(f);
+            case TIMED_WAITING -> report.timedWait(f);
             case WAITING -> {
                 if (LockSupport.getBlocker(f.thread) == null) {
                     stalled.add(f); // Object.wait: a notify lets it wait for the monitor
@@ -274,7 +274,7 @@ public final class Simulation {
         } else if (stalled.comesSoon(f)) {
             next = f;
         } else {
-            verdict.monitor(f);
+            report.monitor(f);
         }
     }
 
@@ -366,7 +366,7 @@ public final class Simulation {
             return;
         }
         if (!ending && !Monitors.isUnblocker(Thread.currentThread())) {
-            verdict.foreign(f);
+            report.foreign(f);
         }
         stalled.submit(f, task);
         LockSupport.unpark(carrier);
@@ -390,12 +390,12 @@ public final class Simulation {
      * sentence about it, with the line.
      */
     public static String refuse(String what) {
-        return ((SimEnvironment) Simulated.environment()).simulation.verdict.refuse(what);
+        return ((SimEnvironment) Simulated.environment()).simulation.report.refuse(what);
     }
 
     void recordForeignWake(Thread woken) {
         if (isHere() && !ending) {
-            verdict.wokeForeign(current, woken);
+            report.wokeForeign(current, woken);
         }
     }
 
@@ -403,7 +403,7 @@ public final class Simulation {
         if (!isHere()) {
             for (SimFiber f : List.copyOf(fibers)) {
                 if (f.thread == thread) {
-                    verdict.foreign(f);
+                    report.foreign(f);
                 }
             }
             return;
@@ -420,27 +420,27 @@ public final class Simulation {
 
     void reachSwitchPoint() {
         SimFiber me = current;
-        if (me == null || Thread.currentThread() != me.thread || ending || verdict.isKnown()) {
+        if (me == null || Thread.currentThread() != me.thread || ending || report.isKnown()) {
             return;
         }
         if (isEndless(me)) {
             leave(null);
             return;
         }
-        boolean hurries = me.number != CHAOS && chaos.isFree() && config.may(Choice.What.HURRY) && !runnable.isEmpty()
+        boolean hurries = me.number != FAULTS && faults.isFree() && config.may(Choice.What.HURRY) && !runnable.isEmpty()
                 && Wheel.of(environment).nextNanos() != Long.MAX_VALUE;
-        List<SimFiber> victims = chaos.victims(me);
-        List<LocalProcess> resting = chaos.resting(me);
-        ChoicePoint p = ChoicePoint.at(me, Place.SWITCH, runnable, victims, resting, hurries);
-        if (!runnable.isEmpty() || !victims.isEmpty() || !resting.isEmpty()) {
+        List<SimFiber> victims = faults.victims(me);
+        List<LocalProcess> passivated = faults.passivated(me);
+        ChoicePoint p = ChoicePoint.at(me, Place.SWITCH, runnable, victims, passivated, hurries);
+        if (!runnable.isEmpty() || !victims.isEmpty() || !passivated.isEmpty()) {
             decide(p);
         }
     }
 
     private boolean isEndless(SimFiber me) {
-        boolean endless = ++steps > config.maxSteps && !ending && !verdict.isKnown();
+        boolean endless = ++steps > config.maxSteps && !ending && !report.isKnown();
         if (endless) {
-            verdict.endless(me);
+            report.endless(me);
         }
         return endless;
     }
@@ -454,8 +454,8 @@ public final class Simulation {
         switch (c.what()) {
             case PREEMPT -> preempt(p.runnable(c.target()));
             case HURRY -> passTime();
-            case KILL -> chaos.strike(fibers.get(c.target()).process());
-            case KILL_AT_REST -> chaos.strike(p.resting(c.target()));
+            case KILL -> faults.strike(fibers.get(c.target()).process());
+            case KILL_PASSIVATED -> faults.strike(p.passivated(c.target()));
             default -> throw new AssertionError(c);
         }
     }
@@ -482,7 +482,7 @@ public final class Simulation {
             return false;
         }
         strategy.yields(me);
-        if (!isEndless(me) && runnable.isEmpty() && !verdict.isKnown()) {
+        if (!isEndless(me) && runnable.isEmpty() && !report.isKnown()) {
             passALittle();
         }
         leave(runnable.isEmpty() ? null : runnable.getFirst());
@@ -503,8 +503,8 @@ public final class Simulation {
         return c;
     }
 
-    FaultInjector chaos() {
-        return chaos;
+    FaultInjector faults() {
+        return faults;
     }
 
     List<SimFiber> fibers() {
@@ -526,7 +526,7 @@ public final class Simulation {
 
     void note(String what, Object on, Object with) {
         if (on instanceof Pid pid && isHere()) {
-            journal.look(pid);
+            log.look(pid);
         }
         log(what, on, with);
     }
@@ -537,7 +537,7 @@ public final class Simulation {
 
     private void log(SimFiber f, String what, Object on, Object with) {
         if (config.logs && !ending && isHere()) {
-            journal.write(steps, now, f, what, on, with);
+            log.write(steps, now, f, what, on, with);
         }
     }
 
@@ -546,7 +546,7 @@ public final class Simulation {
         List<Run.Waiting> all = new ArrayList<>();
         for (SimFiber f : fibers.subList(BODY, fibers.size())) {
             if (!f.ended && f.thread.getState() != Thread.State.NEW) {
-                all.add(f.waiting(f.task == null && f != current, journal.names()));
+                all.add(f.waiting(f.task == null && f != current, log.names()));
             }
         }
         return all;

@@ -20,7 +20,7 @@ import java.util.concurrent.locks.LockSupport;
  */
 final class Stalled {
     private static final long LOOK_NANOS = 1_000_000;
-    private static final int LOOKS = 300;
+    private static final int POLLS = 300;
     private static final long POLL_NANOS = 50_000;
 
     private final Queue<Submission> submitted = new ConcurrentLinkedQueue<>();
@@ -82,7 +82,7 @@ final class Stalled {
      * run is unaffected.
      */
     boolean comesSoon(SimFiber fiber) {
-        for (int n = 0; n < LOOKS && fiber.task == null; n++) {
+        for (int n = 0; n < POLLS && fiber.task == null; n++) {
             LockSupport.parkNanos(LOOK_NANOS);
             take(true);
         }

@@ -84,8 +84,8 @@ public abstract class Strategy {
             for (SimFiber v : p.victims()) {
                 possible.add(p.fault(Choice.What.KILL, v.number));
             }
-            for (LocalProcess r : p.resting()) {
-                possible.add(p.fault(Choice.What.KILL_AT_REST, (int) r.pid().serial()));
+            for (LocalProcess r : p.passivated()) {
+                possible.add(p.fault(Choice.What.KILL_PASSIVATED, (int) r.pid().serial()));
             }
             return possible.isEmpty() ? null : possible.get(faults.nextInt(possible.size()));
         }
@@ -178,7 +178,7 @@ public abstract class Strategy {
             List<SimFiber> others = p.runnable();
             others.subList(p.mayStay() || others.isEmpty() ? 0 : 1, others.size()).forEach(f -> branches.add(p.run(f)));
             p.victims().forEach(v -> branches.add(p.fault(Choice.What.KILL, v.number)));
-            p.resting().forEach(r -> branches.add(p.fault(Choice.What.KILL_AT_REST, (int) r.pid().serial())));
+            p.passivated().forEach(r -> branches.add(p.fault(Choice.What.KILL_PASSIVATED, (int) r.pid().serial())));
             if (p.place() == Place.MESSAGE) {
                 branches.add(p.fault(Choice.What.LOSE, -1));
             }
@@ -198,7 +198,7 @@ public abstract class Strategy {
         private static boolean isPossible(Choice c, ChoicePoint p) {
             return switch (c.what()) {
                 case PREEMPT, PREFER -> p.runnable(c.target()) != null;
-                case KILL_AT_REST -> p.resting(c.target()) != null;
+                case KILL_PASSIVATED -> p.passivated(c.target()) != null;
                 case KILL -> p.victims().stream().anyMatch(v -> v.number == c.target());
                 case LOSE, HOLD, DELAY -> true;
                 case HURRY -> p.timers();

@@ -54,7 +54,7 @@ public final class Wheel {
 
     static {
         try {
-            LOCK = MethodHandles.lookup().findVarHandle(Wheel.class, "word", int.class);
+            LOCK = MethodHandles.lookup().findVarHandle(Wheel.class, "locked", int.class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -64,7 +64,7 @@ public final class Wheel {
     private final long origin;
 
     // 1 while locked. Set by any thread.
-    private volatile int word;
+    private volatile int locked;
 
     // Guarded by the lock.
     private final Timer[] slots = new Timer[LEVELS * SLOTS];
@@ -183,7 +183,7 @@ public final class Wheel {
 
     private void lock() {
         while (!LOCK.compareAndSet(this, 0, 1)) {
-            for (int turns = 0; word != 0; ) {
+            for (int turns = 0; locked != 0; ) {
                 turns = Spin.turn(turns);
             }
         }
@@ -333,8 +333,8 @@ public final class Wheel {
         }
     }
 
-    /** One turn of the thread: expires the due timers, then sleeps. */
-    private void turn() {
+    /** One round of the thread: expires the due timers, then sleeps. */
+    private void round() {
         long sleepTo;
         boolean idle;
         lock();
@@ -397,7 +397,7 @@ public final class Wheel {
         public void run() {
             while (!wheel.ended) {
                 try {
-                    wheel.turn();
+                    wheel.round();
                 } catch (Throwable e) { // no other thread would replace this one
                     LockSupport.parkNanos(TICK_NANOS);
                 }
