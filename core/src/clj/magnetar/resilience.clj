@@ -72,6 +72,13 @@
                            (arguments/show policy) ".")
                       {:policy policy})))
 
+;; Policies get functions that `call` has made. They know the program's own, for errors to name.
+(defn- on-behalf [f run]
+  (with-meta run {::target f}))
+
+(defn- target [f]
+  (::target (meta f) f))
+
 (defn call
   "Calls f with args under a policy, or several, and returns what f returned.
 
@@ -88,8 +95,8 @@
   (let [policies (if (sequential? policies) policies [policies])]
     (run! check-policy policies)
     (arguments/function "call" f "(call (retry) fetch url)")
-    ((reduce (fn [f policy] (fn [] (policy f)))
-             (fn [] (apply f args))
+    ((reduce (fn [run policy] (on-behalf f #(policy run)))
+             (on-behalf f #(apply f args))
              (reverse policies)))))
 
 ;; ---- retry
@@ -235,13 +242,19 @@
 
 ;; ---- timeout
 
+(defn- too-long [f duration]
+  (timeouts/error (str "The call of " (arguments/show f) " did not end within " (clock/millis (arguments/nanos :timeout duration))
+                       " ms, the time that `timeout` gives it. Give `timeout` a longer time, or shorten what the function waits for.")
+                  `timeout f duration [duration] nil))
+
 (defn timeout
   "Returns a policy that cancels a call after a duration.
 
   The call runs on the fiber of the caller. It ends when it has reacted to its cancellation, as any body of a
   scope. See `magnetar.scope/with-scope` for what does not react on a platform thread.
 
-  Throws a magnetar.TimeoutException when the call has been cancelled for the time.
+  Throws a magnetar.TimeoutException when the call has been cancelled for the time. Its :target is the
+  function.
 
   Example:
 
@@ -254,8 +267,7 @@
         (scope/scope* site {:deadline duration} (fn [_] (f)))
         (catch clojure.lang.ExceptionInfo e
           (throw (if (and (= :magnetar/deadline (:magnetar/reason (ex-data e))) (identical? site (:site (ex-data e))))
-                   (timeouts/error (str "The call did not end within its time-out, " (clock/millis (arguments/nanos :timeout duration)) " ms.")
-                                   `timeout f duration [duration] nil)
+                   (too-long (target f) duration)
                    e)))))))
 
 ;; ---- circuit breaker
