@@ -34,7 +34,6 @@
    [magnetar.impl.refusals :as refusals]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
-   [magnetar.impl.threads :as threads]
    [magnetar.impl.transactions :as transactions])
   (:import
    (java.util.concurrent.atomic AtomicReferenceArray)
@@ -428,14 +427,18 @@
   [bindings & body]
   `(background ~(fibers/site "go-loop" &form) ~@(bodies/all &env [`(loop ~bindings ~@body)])))
 
-(defn thread-call
+(def ^{:arglists '([f] [f workload])} thread-call
   "Calls f on another thread; returns a channel that gives its value, then closes.
 
   workload is :mixed (the default) or :compute, on platform threads, or :io, on a fiber. f sees a copy of the
   caller's dynamic bindings, which `set!` changes. If f throws, the channel closes and the
-  failure is reported, with the line of the caller."
-  ([f] (thread-call f :mixed))
-  ([f workload] (plumbing/start-thread (fibers/site-here "thread-call" f) f workload)))
+  failure is reported, with the line of the caller.
+
+  A `with-redefs` of it reaches every `thread` and `io-thread`."
+  (fibers/with-site plumbing/start-thread
+    (fn
+      ([f] (thread-call f :mixed))
+      ([f workload] (plumbing/start-thread (fibers/site-here "thread-call" f) f workload)))))
 
 (defmacro thread
   "Runs body on a platform thread; returns a channel of its value.
@@ -443,16 +446,18 @@
   The channel closes after the value. It serves code that computes at length or blocks in native code: it
   does not keep fibers from running.
 
-  See also `thread-call`."
+  See also `thread-call`, the function: `with-redefs` of it reaches every call."
   [& body]
-  `(threads/start-thread ~(fibers/site "thread" &form) (^:once fn* [] ~@body) :mixed))
+  (fibers/starting &form `thread-call "thread" `[(^:once fn* [] ~@body) :mixed]))
 
 (defmacro io-thread
   "Runs body on a fiber; returns a channel that gives its value, then closes.
 
-  The fiber lives until it ends, reachable or not. `set!` works on conveyed bindings, as in `thread`."
+  The fiber lives until it ends, reachable or not. `set!` works on conveyed bindings, as in `thread`.
+
+  See also `thread-call`, the function: `with-redefs` of it reaches every call."
   [& body]
-  `(threads/start-thread ~(fibers/site "io-thread" &form) (^:once fn* [] ~@body) :io))
+  (fibers/starting &form `thread-call "io-thread" `[(^:once fn* [] ~@body) :io]))
 
 ;; ---- plumbing
 

@@ -33,7 +33,7 @@
                                        sys may show; it also has :reason and :log
 
   After the state in :ok, :reply and :noreply a callback may add a timeout, [:continue x], or :hibernate,
-  which has no effect.
+  which has no effect. A nil there is a wrong return value.
 
   A state that needs no process needs no server: a function, an atom or a lock is simpler. The names follow
   Erlang's module gen_server.

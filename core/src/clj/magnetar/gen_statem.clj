@@ -48,7 +48,7 @@
                                         the same, and the state is entered again
     :stop  [:stop why]  [:stop why d]  [:stop-and-reply why replies]  [:stop-and-reply why replies d]
 
-  An action, or a list of them:
+  An action, or a list of them, where nil is the empty list:
 
     [:reply from value]             answers a call
     :postpone                       keeps the event until the state changes

@@ -14,7 +14,7 @@
   supervisor
 
   A policy is made by retry and its like. It is a function of a function without arguments: `(policy f)` calls
-  f, or does not. A policy with a state shows it by deref: `@breaker`.
+  f, or does not. A policy with a state shows it by deref: `@breaker`. It is printed without its state.
 
   Policies use the clock and the random numbers of the runtime environment, so in a simulation they follow
   from the seed. Every wait can be cancelled. Cancellation and interrupts are not failures, and are never
@@ -36,7 +36,8 @@
    [magnetar.resilience.stages :as stages]
    [magnetar.scope :as scope])
   (:import
-   (clojure.lang IDeref IFn)
+   (clojure.lang IDeref IFn IPending)
+   (java.io Writer)
    (java.util.concurrent ExecutionException)
    (magnetar.kernel.fiber Fiber)
    (magnetar.kernel.process Pid)))
@@ -46,13 +47,23 @@
 ;; ---- options
 
 (defn- policy
-  "A policy whose state can be looked at."
-  [run look]
-  (reify
-    IFn
-    (invoke [_ f] (run f))
-    IDeref
-    (deref [_] (look))))
+  "A policy whose state can be looked at. It is of a kind, and of a server or nil.
+
+  It is printed without the state: a look at that asks the server, which may be suspended. So its :type says how it is printed, and it is pending,
+  which keeps clojure.pprint from a look."
+  [kind server run look]
+  (with-meta (reify
+               IFn
+               (invoke [_ f] (run f))
+               IDeref
+               (deref [_] (look))
+               IPending
+               (isRealized [_] false))
+    {:type ::policy ::kind kind ::server server}))
+
+(defmethod print-method ::policy [policy ^Writer out]
+  (let [{::keys [kind server]} (meta policy)]
+    (.write out (str "#<" kind (when server (str " " (arguments/show server))) ">"))))
 
 (defn- check-policy [policy]
   (when (or (not (ifn? policy)) (coll? policy) (ident? policy))
@@ -60,6 +71,13 @@
                       (str "`call` wants a policy, such as (retry), or several in a vector, before the function; this is "
                            (arguments/show policy) ".")
                       {:policy policy})))
+
+;; Policies get functions that `call` has made. They know the program's own, for errors to name.
+(defn- on-behalf [f run]
+  (with-meta run {::target f}))
+
+(defn- target [f]
+  (::target (meta f) f))
 
 (defn call
   "Calls f with args under a policy, or several, and returns what f returned.
@@ -77,8 +95,8 @@
   (let [policies (if (sequential? policies) policies [policies])]
     (run! check-policy policies)
     (arguments/function "call" f "(call (retry) fetch url)")
-    ((reduce (fn [f policy] (fn [] (policy f)))
-             (fn [] (apply f args))
+    ((reduce (fn [run policy] (on-behalf f #(policy run)))
+             (on-behalf f #(apply f args))
              (reverse policies)))))
 
 ;; ---- retry
@@ -224,13 +242,19 @@
 
 ;; ---- timeout
 
+(defn- too-long [f duration]
+  (timeouts/error (str "The call of " (arguments/show f) " did not end within " (clock/millis (arguments/nanos :timeout duration))
+                       " ms, the time that `timeout` gives it. Give `timeout` a longer time, or shorten what the function waits for.")
+                  `timeout f duration [duration] nil))
+
 (defn timeout
   "Returns a policy that cancels a call after a duration.
 
   The call runs on the fiber of the caller. It ends when it has reacted to its cancellation, as any body of a
   scope. See `magnetar.scope/with-scope` for what does not react on a platform thread.
 
-  Throws a magnetar.TimeoutException when the call has been cancelled for the time.
+  Throws a magnetar.TimeoutException when the call has been cancelled for the time. Its :target is the
+  function.
 
   Example:
 
@@ -243,8 +267,7 @@
         (scope/scope* site {:deadline duration} (fn [_] (f)))
         (catch clojure.lang.ExceptionInfo e
           (throw (if (and (= :magnetar/deadline (:magnetar/reason (ex-data e))) (identical? site (:site (ex-data e))))
-                   (timeouts/error (str "The call did not end within its time-out, " (clock/millis (arguments/nanos :timeout duration)) " ms.")
-                                   `timeout f duration [duration] nil)
+                   (too-long (target f) duration)
                    e)))))))
 
 ;; ---- circuit breaker
@@ -275,7 +298,7 @@
   (let [how (assoc (breaker/options options)
                    :on-state-change (or (arguments/option-function :on-state-change on-state-change "println") (fn [_ _])))
         breaker (atom breaker/closed)]
-    (policy #(guarded breaker how %) #(breaker/look @breaker))))
+    (policy "circuit-breaker" nil #(guarded breaker how %) #(breaker/look @breaker))))
 
 ;; A breaker that is a server is loaded when it is used: with it come the servers, which load as long as all the rest.
 (defn- served [word]
@@ -284,7 +307,7 @@
 (defn- served-breaker [server]
   (let [run (served "run")
         status (served "status")]
-    (policy #(run server %) #(status server))))
+    (policy "circuit-breaker" server #(run server %) #(status server))))
 
 (defn- check-unserved [options]
   (when (some #(contains? options %) [:name :probe])
@@ -413,7 +436,8 @@
   (arguments/options "rate-limiter" [:rate :per :burst :timeout] options)
   (let [how (limiter/limits options)
         limiter (atom {:full-at nil})]
-    (policy (fn [f] (limiter/acquire limiter how) (f))
+    (policy "rate-limiter" nil
+      (fn [f] (limiter/acquire limiter how) (f))
       #(limiter/look @limiter how))))
 
 ;; ---- bulkhead
@@ -444,12 +468,13 @@
   (arguments/options "bulkhead" [:max :timeout] options)
   (let [running (channel/chan {:size (arguments/whole :max max Integer/MAX_VALUE)})]
     (arguments/nanos :timeout timeout)
-    (policy (fn [f]
-              (when-not (channel/put running true {:timeout timeout :else nil})
-                (throw (bulkhead-full max)))
-              (try
-                (f)
-                (finally (scope/shield (channel/try-take running)))))
+    (policy "bulkhead" nil
+      (fn [f]
+        (when-not (channel/put running true {:timeout timeout :else nil})
+          (throw (bulkhead-full max)))
+        (try
+          (f)
+          (finally (scope/shield (channel/try-take running)))))
       #(let [{:keys [count putters]} (channel/info running)]
          {:max max :running count :waiting (clojure.core/count putters)}))))
 

@@ -349,8 +349,9 @@
   (.whenEnded fork #(.close out)))
 
 (defn ^:no-doc go-at
-  "`go` for the body f, with the fiber named after the site."
+  "`go*`, with the fiber named after the site."
   [site s f]
+  (arguments/function "scope/go*" f "(scope/go* s #(fetch-user id))")
   (let [^Channel out (fibers/result-channel)]
     (close-after (start s site false
                         (fn []
@@ -361,6 +362,12 @@
                         nil)
                  out)
     out))
+
+(def ^{:added "0.2" :arglists '([s f])} go*
+  "Does what `go` does, with a function without arguments as the body.
+
+  See also `fork*`."
+  (fibers/starred go-at "scope/go" f [s f]))
 
 (defmacro go
   "Does body on a fiber that a scope owns; returns a channel of its value.
@@ -373,9 +380,11 @@
 
   Example:
 
-    (scope/go s (fetch-user id))"
+    (scope/go s (fetch-user id))
+
+  See also `go*`, the function: it can be mapped and applied, and `with-redefs` of it reaches every call."
   [s & body]
-  `(go-at ~(fibers/site "scope/go" &form) ~s (fn [] ~@body)))
+  (fibers/starting &form `go* "scope/go" s `[(fn [] ~@body)]))
 
 (defn cancel
   "Cancels a scope with its forks, a fork, or a CompletionStage; returns nil.

@@ -50,6 +50,7 @@
   (:require
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.scope :as scope]
@@ -151,10 +152,16 @@
 
 ;; ---- children that are no servers
 
+(defn- start-after
+  "Starts a linked process that calls (body site), where the site names `what` and f, a function of the program."
+  [what f body]
+  (let [site (fibers/site-of what f)]
+    [:ok (proc-lib/spawn-link-at site body site)]))
+
 (defn start-scope-link
   "Starts a linked process that opens a scope and calls (f scope & args) in it.
 
-  It is the :start of a child that is a scope. The process ends when the scope does: normally, because a fork
+  It is the :start of a child that is a scope. The process is named after f. It ends when the scope does: normally, because a fork
   or the body failed, or by an exit signal. The exit signal cancels all that is in the scope.
 
   Returns [:ok pid].
@@ -165,7 +172,7 @@
   {:added "0.2"}
   [f & args]
   (arguments/function "start-scope-link" f "(sup/start-scope-link (fn [s] (scope/fork s watch)))")
-  [:ok (proc-lib/spawn-link* #(scope/with-scope [s] (apply f s args)))])
+  (start-after "start-scope-link" f (fn [site] (scope/scope* site nil #(apply f % args)))))
 
 (defn start-pipeline-link
   "Starts a linked process that is a pipeline from one channel to another.
@@ -185,7 +192,7 @@
   {:added "0.2"}
   [n to xf from]
   (stages/check n to xf from)
-  [:ok (proc-lib/spawn-link* stages/run n to xf from)])
+  (start-after "start-pipeline-link" xf #(stages/run % n to xf from)))
 
 (defn scope-link
   "Deprecated: use `start-scope-link`, which does the same."

@@ -163,19 +163,17 @@
 
 (defn- given-up
   "What `await` gives when time is over. The value of the task counts if it comes while the error is worded."
-  [me task timeout options]
-  (let [late (when-not (contains? options :else) (work/late `await task timeout))
-        result (work/give-up me task)]
-    (cond
-      result (work/value-or-throw `await task timeout result)
-      late (throw late)
-      :else (:else options))))
+  [me task timeout]
+  (let [late (work/late `await task timeout)]
+    (if-some [result (work/give-up me task)]
+      (work/value-or-throw `await task timeout result)
+      (throw late))))
 
 (defn await
   "Waits for the value of a task, and returns it.
 
   An awaited task has no value any more. When time runs out the task is given up: it goes on, unless this
-  process dies.
+  process dies. With :else it is not given up, and may be awaited again.
 
   Blocks until the task has ended, at most for :timeout.
 
@@ -188,7 +186,7 @@
 
   Options:
     :timeout  how long to wait at most, a duration. Default 5000 ms
-    :else     what to return when time runs out
+    :else     what to return when time runs out; {:timeout 0 :else nil} polls
 
   Example:
 
@@ -207,8 +205,9 @@
          result (work/take-answer me task (if open? nanos 0))]
      (cond
        result (work/value-or-throw `await task timeout result)
-       open? (given-up me task timeout options)
-       :else (throw (work/no-more `await task timeout))))))
+       (not open?) (throw (work/no-more `await task timeout))
+       (contains? options :else) (:else options)
+       :else (given-up me task timeout)))))
 
 (defn- check-owners ^LocalProcess [operation tasks]
   (when-not (sequential? tasks)
@@ -254,10 +253,17 @@
             (when (= :exit how) (work/failed `await-many task why timeout))))
         tasks))
 
+(defn- given-up-all
+  "Gives the tasks up, and throws the error."
+  [me tasks error]
+  (run! #(work/give-up me %) tasks)
+  (throw error))
+
 (defn await-many
   "Waits for the values of all tasks, and returns them in a vector, in their order.
 
-  Tasks that have not ended when it returns or throws are given up. They go on, unless this process dies.
+  Tasks that have not ended when it throws are given up. They go on, unless this process dies. When it returns
+  the value of :else, no task is given up and no value is lost: all tasks may be awaited again.
 
   Blocks until all tasks have ended or one has died, at most for :timeout.
 
@@ -266,7 +272,7 @@
 
   Options:
     :timeout  how long to wait for all tasks together at most, a duration. Default 5000 ms
-    :else     what to return when time runs out
+    :else     what to return when time runs out; {:timeout 0 :else nil} polls
 
   Example:
 
@@ -283,14 +289,12 @@
          me (check-owners "await-many" tasks)
          results (collect-all me tasks nanos timeout)
          unfinished (remove (comp results :ref) tasks)
-         death (death-among tasks results timeout)
-         late (when (and (seq unfinished) (not death) (not (contains? options :else)))
-                (work/late `await-many (first unfinished) timeout))]
-     (run! #(work/give-up me %) unfinished)
+         death (death-among tasks results timeout)]
      (cond
-       (or death late) (throw (or death late))
-       (seq unfinished) (:else options)
-       :else (mapv (comp second results :ref) tasks)))))
+       death (given-up-all me unfinished death)
+       (empty? unfinished) (mapv (comp second results :ref) tasks)
+       (contains? options :else) (do (work/put-back me results) (:else options))
+       :else (given-up-all me unfinished (work/late `await-many (first unfinished) timeout))))))
 
 (defn yield
   "Waits for the outcome of a task, which may be awaited again when time runs out.

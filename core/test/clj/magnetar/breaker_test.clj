@@ -1,6 +1,8 @@
 (ns magnetar.breaker-test
   "Breakers that are servers, in virtual time."
   (:require
+   [clojure.pprint :as pprint]
+   [clojure.string :as str]
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [after receive]]
    [magnetar.breaker :as deprecated]
@@ -8,6 +10,7 @@
    [magnetar.resilience :as r]
    [magnetar.scope :as scope]
    [magnetar.support :refer [with-failures]]
+   [magnetar.sys :as sys]
    [magnetar.test :as test :refer [with-virtual-clock]]))
 
 (set! *warn-on-reflection* true)
@@ -75,6 +78,18 @@
              (outcome b fail)
              (outcome b fail)
              [(told) (told) (told) (outcome b (constantly :fine))])))))
+
+(deftest ^{:limit 10000} a-breaker-is-printed-without-asking-its-server
+  (with-breaker {}
+    (fn [b]
+      (sys/suspend b)
+      (doseq [server [::b b]
+              :let [policy (r/circuit-breaker server)]]
+        (is (= (str "#<circuit-breaker " (pr-str server) ">") (pr-str policy)))
+        (is (str/includes? (with-out-str (pprint/pprint policy)) ":not-delivered")))
+      (sys/resume b)))
+  (is (= "[#<circuit-breaker> #<rate-limiter> #<bulkhead>]"
+         (pr-str [(r/circuit-breaker) (r/rate-limiter {:rate 1}) (r/bulkhead {:max 1})]))))
 
 (deftest cancellations-count-for-nothing
   (is (= {:state :closed :calls 0 :failures 0 :trials 0}

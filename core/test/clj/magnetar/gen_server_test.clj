@@ -266,6 +266,16 @@
                 "the first may end with a timeout, :hibernate or [:continue x].")
            sentence))))
 
+(deftest a-nil-where-an-action-may-stand-is-a-wrong-return
+  (let [none nil
+        shown #(subvec % 0 2)]
+    (doseq [[ask value] [[gs/call [:reply 1 :st none]] [gs/cast [:noreply :st none]]]
+            :let [pid (server)]]
+      (ask pid (fn [& _] value))
+      (is (= [:bad-return-value value] (shown (processes/reason pid)))))
+    (is (= [:error [:bad-return-value [:ok 1 none]]] (update (gs/start (assoc script :init (fn [_] [:ok 1 none])) 1) 1 shown)))
+    (is (= [:bad-return-value [:ok 1 none]] (shown (processes/reason (actor/spawn #(gs/enter-loop script 1 {:action none}))))))))
+
 ;; ---- cycles of calls
 
 (defn- ask

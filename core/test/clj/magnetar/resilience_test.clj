@@ -147,9 +147,20 @@
     (let [e (error-of (call (r/timeout 100) #(scope/sleep 101)))]
       (is (instance? TimeoutException e))
       (is (= {:magnetar/reason :magnetar/timeout :operation `r/timeout :duration 100} (select-keys (ex-data e) [:magnetar/reason :operation :duration])))
-      (is (= "The call did not end within its time-out, 100 ms." (ex-message e)))
       (is (= 199 (now))))
     (is (= 5 (call (r/timeout (Duration/ofMillis 100)) (fn [] 5))))))
+
+(defn- fetch [millis]
+  (scope/sleep millis))
+
+(deftest ^{:spec ["C58"]} the-error-of-a-time-out-names-the-function-and-the-remedy
+  (with-virtual-clock
+    (doseq [[policies f] {(r/timeout 100) fetch, [(r/retry {:retry-on NullPointerException}) (r/timeout 100) (r/bulkhead {:max 1})] #'fetch}
+            :let [e (error-of (call policies f 101))]]
+      (is (identical? f (:target (ex-data e))))
+      (is (re-find #"^The call of (#')?magnetar.resilience-test/fetch did not end within 100 ms, the time that `timeout` gives it\. Give `timeout` a longer time" (ex-message e))))
+    (let [f #(fetch 101)]
+      (is (identical? f (:target (ex-data (error-of ((r/timeout 100) f))))) "without `call`"))))
 
 (deftest ^{:spec ["C58"]} the-shorter-of-two-time-outs-counts
   (with-virtual-clock

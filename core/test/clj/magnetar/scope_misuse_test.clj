@@ -136,6 +136,7 @@
   (with-scope [s]
     (refused :magnetar/not-a-function "`fork` wants a function, as in (fork s fetch-user id); this is nil." (fork s nil))
     (refused :magnetar/not-a-function "`daemon` wants a function, as in (daemon s fetch-user id); this is 5." (scope/daemon s 5))
+    (refused :magnetar/not-a-function "`scope/go*` wants a function, as in (scope/go* s #(fetch-user id)); this is 5." (scope/go* s 5))
     (refused :magnetar/not-a-function "`on-exit` wants a function, as in (on-exit s (fn [] (close connection))); this is 5." (scope/on-exit s 5)))
   (refused :magnetar/not-a-function "`offload` wants a function, as in (offload slurp \"big.edn\"); this is \"big.edn\"." (scope/offload "big.edn"))
   (refused :magnetar/not-a-function "`await-callback` wants a function, as in (await-callback (fn [resolve reject] ..)); this is 5."

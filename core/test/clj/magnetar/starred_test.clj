@@ -5,6 +5,8 @@
    [clojure.test :refer [are deftest is testing]]
    [magnetar.actor :as actor :refer [receive]]
    [magnetar.actor-support :as processes]
+   [magnetar.async :as a]
+   [magnetar.channel :as channel]
    [magnetar.fold :as fold]
    [magnetar.impl.fibers :as fibers]
    [magnetar.proc-lib :as proc-lib]
@@ -39,6 +41,7 @@
     proc-lib/spawn-link* (proc-lib/spawn-link inc 1 2)
     scope/fork* (scope/fork :scope inc 1)
     scope/daemon* (scope/daemon :scope inc)
+    scope/go* (update (scope/go :scope (inc 1)) 1 #(%))
     task/async* (task/async inc 1)
     task/start* (task/start inc 1)
     task/start-link* (task/start-link inc 1)
@@ -67,6 +70,7 @@
           #'proc-lib/spawn-link* [inc 1 2]
           #'scope/fork* [:scope inc 1]
           #'scope/daemon* [:scope inc]
+          #'scope/go* [:scope 2]
           #'task/async* [inc 1]
           #'task/start* [inc 1]
           #'task/start-link* [inc 1]
@@ -99,18 +103,28 @@
   (let [{:keys [name ns]} (meta v)]
     (ns-resolve ns (symbol (str/replace (str name) #"\*$" "")))))
 
+(defn- with-a-function
+  "The argument vector of a macro, with a function in the place of a body."
+  [arglist]
+  (if (= 'body (peek arglist)) (conj (pop (pop arglist)) 'f) arglist))
+
 (deftest all-starred-functions-are-tested-here
   (is (= (set (starred)) (set (keys (arguments-of-stubs)))))
   (doseq [v (starred)]
     (testing v
       (is (:macro (meta (macro-of v))))
-      (is (= (:arglists (meta v)) (:arglists (meta (macro-of v))))))))
+      (is (= (:arglists (meta v)) (map with-a-function (:arglists (meta (macro-of v)))))))))
 
 (deftest the-documentation-of-a-macro-names-its-function
   (doseq [v (starred)
           :let [words (str/replace (:doc (meta (macro-of v))) #"\s+" " ")]]
     (testing v
       (is (str/includes? words (str "`" (:name (meta v)) "`, the function: it can be mapped and applied, and `with-redefs` of it reaches every call."))))))
+
+(deftest a-stub-of-thread-call-gets-the-body-of-thread-and-io-thread
+  (let [body #(update % 0 (fn [f] (f)))]
+    (is (= [[2 :mixed] [3 :io]] (with-redefs [a/thread-call vector]
+                                  [(body (a/thread (inc 1))) (body (a/io-thread (inc 2)))])))))
 
 (deftest a-stub-may-call-what-it-stands-for
   (let [spawn actor/spawn*
@@ -198,7 +212,9 @@
 (deftest a-fiber-has-the-line-of-its-macro
   (with-scope [s]
     (is (= (str "fork" (here)) @(scope/fork s thread-name)))
-    (is (= (str "daemon" (here)) @(scope/daemon s thread-name))))
+    (is (= (str "daemon" (here)) @(scope/daemon s thread-name)))
+    (is (= (str "scope/go" (here)) (channel/take (scope/go s (thread-name)))))
+    (is (= "scope/go magnetar.starred-test/thread-name" (channel/take (scope/go* s thread-name)))))
   (is (= [(str "pmap" (here))] (fold/pmap thread-name [1])))
   (is (= [(str "pmap-unordered" (here))] (fold/pmap-unordered thread-name [1])))
   (is (= [(str "pkeep" (here))] (fold/pkeep thread-name [1])))

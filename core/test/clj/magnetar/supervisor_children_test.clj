@@ -113,6 +113,23 @@
                       [#(sup/start-scope-link 5) :magnetar/not-a-function]]]
     (is (= reason (first (processes/misuse f))))))
 
+;; ---- names
+
+(defn- watch-folder [_]
+  (receive ::never nil))
+
+(defn- parsing [step]
+  step)
+
+(deftest a-scope-and-a-pipeline-are-named-after-the-function-of-the-program
+  (let [channels (repeatedly 2 a/chan)]
+    (doseq [[site [_ pid]] {"start-scope-link magnetar.supervisor-children-test/watch-folder" (sup/start-scope-link watch-folder)
+                            "start-pipeline-link magnetar.supervisor-children-test/parsing" (sup/start-pipeline-link 1 (first channels) parsing (second channels))
+                            "start-pipeline-link" (sup/start-pipeline-link 1 (first channels) (map inc) (second channels))}]
+      (is (= site (:label (actor/process-info pid))))
+      (actor/exit pid :kill)
+      (is (= [pid :killed] (receive [:EXIT pid why] [pid why]))))))
+
 ;; ---- values that are not a start
 
 (defn- flaw-of [spec]

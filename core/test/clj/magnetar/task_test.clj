@@ -70,6 +70,17 @@
     (is (= [:EXIT (:pid t) :normal] (message)))
     (is (= [] (actor/flush)))))
 
+(deftest ^{:spec ["C104"]} a-task-that-is-polled-keeps-its-value
+  (let [slow (task/async #(receive :go 7))
+        quick (ended (task/async inc 1))]
+    (is (= :notyet (task/await slow {:timeout 0 :else :notyet})))
+    (is (= :notyet (task/await-many [quick slow (task/completed 3)] {:timeout 0 :else :notyet})))
+    (is (= :notyet (task/await-many [quick slow] {:timeout 1 :else :notyet})) "the values were put back")
+    (is (= [:ok 2] (task/yield quick)))
+    (! (:pid slow) :go)
+    (is (= 7 (task/await slow)))
+    (is (= :magnetar/task-failed (:magnetar/reason (ex-data (thrown #(task/await slow {:timeout 0 :else :notyet}))))))))
+
 (deftest ^{:spec ["C104"]} only-the-owner-may-wait-for-a-task
   (let [me (self)
         t (task/async forever)]

@@ -55,9 +55,15 @@
   "The nanoseconds that the server waits for the next message after a callback that returned this action;
   nil if this is not an action."
   [action]
-  (if (or (nil? action) (= :hibernate action))
+  (if (or (identical? :infinity action) (identical? :hibernate action))
     clock/infinite
     (host/nanos action)))
+
+(defn- action-at
+  "The action that a callback returned at this place; where the value is at an end, to wait for a message. A nil there is no action, so that a
+  time-out that is missing is no wait without end."
+  [value ^long place]
+  (if (< place (size value)) (at value place) :infinity))
 
 (defn- continue? [action]
   (and (vector? action) (= 2 (count action)) (= :continue (nth action 0))))
@@ -122,11 +128,11 @@
     (cond
       (and (identical? :noreply word) (<= 2 size 3))
       (proceed server callback message (at value 1) (when debug (debug/note debug (.-who server) [:noreply (at value 1)]))
-               (when (= 3 size) (at value 2)) value)
+               (action-at value 2) value)
 
       (and (identical? :reply word) (<= 3 size 4) (identical? :handle-call callback))
       (let [debug (answer server message (at value 1) debug)]
-        (proceed server callback message (at value 2) debug (when (= 4 size) (at value 3)) value))
+        (proceed server callback message (at value 2) debug (action-at value 3) value))
 
       (and (identical? :stop word)) (quit server callback value message old debug)
       (instance? Failed value) (stop server (.-reason ^Failed value) old message debug)
@@ -244,13 +250,14 @@
 
 (defn enter
   "Makes this process a server with the state; does not return."
-  [behaviour state {:keys [name debug action]} parent]
+  [behaviour state {:keys [name debug action] :or {action :infinity}} parent]
   (let [server (host/server kind behaviour name parent nil)
         debug (debug/start-debug debug)]
     (host/serve server (settled server (proceed server :init nil state debug action [:ok state action])))))
 
 (defn- up [server debug value fail]
-  (let [[word state action] (when (vector? value) value)]
+  (let [[word state] (when (vector? value) value)
+        action (action-at value 2)]
     (if (and (= :ok word) (<= 2 (count value) 3) (or (nanos action) (continue? action)))
       (do
         (proc-lib/init-ack [:ok (actor/self)])

@@ -92,6 +92,11 @@
 
 ;; A starred function, such as `spawn*`, has the same function with a site before its arguments in its metadata, under ::at.
 
+(defn with-site
+  "The function f, whose macro calls `at` with a site before the arguments."
+  [at f]
+  (with-meta f {::at at}))
+
 (defn- call-at [at site args]
   (let [[fixed [_ more]] (split-with #(not= '& %) args)]
     (if more
@@ -101,8 +106,7 @@
 (defmacro starred
   "A starred function with these argument vectors. It calls `at`, which takes a site first, with the site of `what` and the argument f."
   [at what f & arglists]
-  `(with-meta (fn ~@(for [args arglists] (list args (call-at at `(site-of ~what ~f) args))))
-              {::at ~at}))
+  `(with-site ~at (fn ~@(for [args arglists] (list args (call-at at `(site-of ~what ~f) args))))))
 
 (defn at-site
   "The starred function f as one that takes the site first. What stands in its place, such as a stub, takes its arguments alone."

@@ -51,13 +51,14 @@
   (Ports/writePort to))
 
 (defn run
-  "Is the pipeline, until its input is at an end, which closes its output, or its output is closed."
-  [n to xf from]
-  (scope/with-scope [s]
-    (let [jobs (channel n)
-          results (channel n)]
-      (dotimes [_ n]
-        (scope/daemon s work jobs xf))
-      (scope/daemon s take-in from jobs results)
-      (give-out results to)))
+  "Is the pipeline, until its input is at an end, which closes its output, or its output is closed. The site names its workers."
+  [site n to xf from]
+  (scope/scope* site nil
+    (fn [s]
+      (let [jobs (channel n)
+            results (channel n)]
+        (dotimes [_ n]
+          (scope/daemon-at site s work jobs xf))
+        (scope/daemon-at site s take-in from jobs results)
+        (give-out results to))))
   (ports/close to))

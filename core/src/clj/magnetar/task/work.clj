@@ -231,6 +231,12 @@
     [(if (= 2 (count answer)) (nth answer 0) (nth answer 1))
      (result answer)]))
 
+(defn put-back
+  "Sends this process the values again that it took, a map from references to results: the tasks may be awaited again."
+  [^LocalProcess me results]
+  (doseq [[ref [_ value]] results]
+    (! (.pid me) [ref value])))
+
 (defn too-many
   "The error of a supervisor that takes no more tasks."
   [supervisor]
