@@ -356,6 +356,7 @@
     {:id :payments :start [r/start-breaker-link {:name :payments :delay 10000}]}
 
   See also `subscribe`."
+  {:added "0.2"}
   [options]
   ((served "start-link") options))
 
@@ -367,6 +368,7 @@
   Example:
 
     (r/start-breaker {:name :payments}) ;=> [:ok pid]"
+  {:added "0.2"}
   [options]
   ((served "start") options))
 
@@ -383,6 +385,7 @@
   Example:
 
     (r/subscribe :payments)"
+  {:added "0.2"}
   [breaker]
   ((served "subscribe") breaker))
 

@@ -289,11 +289,20 @@
 
 (deftest every-difference-from-api-edn-is-found
   (let [one {:kind :function, :arglists '([x]), :since "0.1"}
-        found (api/differences {'m.a {'f one, 'gone one}} {'m.a {'f (assoc one :arglists '([x y])), 'new one}})]
-    (is (= ["m.a/f is listed as {:kind :function, :arglists ([x])}, but is {:kind :function, :arglists ([x y])}"
+        found (api/differences {'m.a {'f one, 'gone one, 'later one, 'undated one}}
+                               {'m.a {'f (assoc one :arglists '([x y])), 'later (assoc one :since "0.2"), 'new one, 'undated (assoc one :since nil)}})]
+    (is (= ["m.a/f is listed as {:kind :function, :arglists ([x]), :since \"0.1\"}, but is {:kind :function, :arglists ([x y]), :since \"0.1\"}"
             "m.a/gone is listed, but not public"
-            "m.a/new is public, but not listed"]
+            "m.a/later is listed as {:kind :function, :arglists ([x]), :since \"0.1\"}, but is {:kind :function, :arglists ([x]), :since \"0.2\"}"
+            "m.a/new is public, but not listed"
+            "m.a/undated is not in 0.1 and has no :added: give the var the version that it comes with"]
            (map #(first (str/split (:message %) #"; ")) found)))))
+
+(deftest a-name-is-since-the-first-release-or-since-what-its-var-says
+  (let [since #(get-in (api/published) [%1 %2 :since])]
+    (is (= "0.1" (since 'magnetar.actor 'spawn)))
+    (is (= "0.1" (since 'magnetar.task.supervisor 'async-opt)))
+    (is (= "0.2" (since 'magnetar.actor 'spawn*)))))
 
 (deftest api-edn-says-which-names-are-deprecated
   (let [written (api/written)] ; which lint compares with the namespaces
