@@ -320,6 +320,9 @@
 
 ;; ---- prose
 
+(deftest each-word-of-the-glossary-says-what-it-is-called-elsewhere
+  (is (empty? (re-seq #"(?m)^\| ([^|]+) \|.*\| \|$" (sources/text "docs/glossary.md")))))
+
 (deftest prose-of-this-checkout-is-narrow-and-cites-decisions-that-exist
   (is (= [] (prose/width-findings)))
   (is (= [] (prose/decision-findings))))
