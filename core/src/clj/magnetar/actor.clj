@@ -329,9 +329,9 @@
 (defn continue
   "Drops the stack of this process and calls (f & args) at once; never returns.
 
-  It does not wait for a message; the function's own `receive` does. The pid, mailbox, links and dictionary stay the same. Given a var, the process goes on with the var's value
-  at that time, so a process that loops this way takes new code. `finally` blocks and scopes around the call
-  are left first.
+  It does not wait for a message; the function's own `receive` does. The pid, mailbox, links and dictionary
+  stay the same. Given a var, the process goes on with the var's value at that time, so a process that loops
+  this way takes new code. `finally` blocks and scopes around the call are left first.
 
   Example:
 

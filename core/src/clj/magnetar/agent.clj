@@ -221,5 +221,6 @@
     (agent/run-agents-on-fibers)
 
   Clojure: clojure.core/set-agent-send-off-executor!."
+  {:added "0.2"}
   []
   (fibers/run-agents))

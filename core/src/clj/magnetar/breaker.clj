@@ -1,5 +1,7 @@
 (ns magnetar.breaker
-  "Deprecated: the circuit breaker has one home, `magnetar.resilience`. These are its names of version 0.1."
+  "Deprecated: the circuit breaker has moved to `magnetar.resilience`.
+
+  These are its names of version 0.1."
   {:deprecated "0.2"}
   (:require
    [magnetar.impl.runtime]
@@ -20,7 +22,9 @@
   (resilience/start-breaker options))
 
 (defn call
-  "Deprecated: use `magnetar.resilience/call`, as in (call (circuit-breaker :payments) charge card)."
+  "Deprecated: use `magnetar.resilience/call`.
+
+  It takes a policy, as in (call (circuit-breaker :payments) charge card)."
   {:deprecated "0.2"}
   [breaker f & args]
   (apply resilience/call (resilience/circuit-breaker breaker) f args))

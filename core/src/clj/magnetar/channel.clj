@@ -12,9 +12,9 @@
   channel? port?           is this a channel, or a port?
 
   A duration is a number of milliseconds, a java.time.Duration or :infinity; a deadline is a
-  java.time.Instant. A closed channel is not an error: `put` returns false, `take` nil. Time that runs out is an error, a
-  magnetar.TimeoutException, or the value of :else. If a channel was closed for a cause, `take` throws it
-  once the remaining values were taken.
+  java.time.Instant. A closed channel is not an error: `put` returns false, `take` nil. Time that runs out is
+  an error, a magnetar.TimeoutException, or the value of :else. If a channel was closed for a cause, `take`
+  throws it once the remaining values were taken.
 
   Require it with an alias: `[magnetar.channel :as channel]`."
   (:refer-clojure :exclude [take])

@@ -1,5 +1,7 @@
 (ns magnetar.overload
-  "Deprecated: to shed calls is an option of the server, {:shed {..}} of `magnetar.gen-server/start-link`. These are the names of version 0.1."
+  "Deprecated: shedding is the option :shed of `magnetar.gen-server/start-link`.
+
+  These are the names of version 0.1."
   {:deprecated "0.2"}
   (:require
    [magnetar.gen-server :as gs]
@@ -10,7 +12,9 @@
 (set! *warn-on-reflection* true)
 
 (defn shedding
-  "Deprecated, and refused: start the callback module itself with {:shed {..}}, as in (gs/start-link 'my.search nil {:shed {:target 20}})."
+  "Deprecated, and refused: start the callback module with the option :shed.
+
+  An example is (gs/start-link 'my.search nil {:shed {:target 20}})."
   {:deprecated "0.2"}
   ([behaviour] (shedding behaviour nil))
   ([behaviour options]

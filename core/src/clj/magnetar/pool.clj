@@ -85,8 +85,8 @@
     :worker       how a worker starts: [f & args], as in a child spec; required
     :size         how many workers are started with the pool and kept; a dead one is replaced when a call
                   needs it; required
-    :overflow     how many more may be started while all are checked out. Default 0. They end when no call needs
-                  them
+    :overflow     how many more may be started while all are checked out. Default 0. They end when no call
+                  needs them
     :max-waiting  how many calls may wait for a worker, or :infinity. Default 1000
     :order        which free worker is checked out next: :lifo, the one that was checked in last, or :fifo,
                   the one that has been free longest. Default :lifo

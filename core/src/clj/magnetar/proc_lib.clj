@@ -36,7 +36,7 @@
    (java.util.concurrent Callable)
    (java.util.function UnaryOperator)
    (magnetar.kernel.fiber Exit)
-   (magnetar.kernel.process Hosting Links LocalProcess Pid Ref Refs Send)))
+   (magnetar.kernel.process Hosting Links LocalProcess Pid Refs Send)))
 
 (set! *warn-on-reflection* true)
 
@@ -424,8 +424,3 @@
   "The pid of the process that has started this one in step."
   []
   (:parent (pget ::family)))
-
-(defn ^:no-doc ref-mark
-  "The place in the mailbox of this process behind which messages with the reference are."
-  [^LocalProcess me ^Ref ref]
-  (Refs/mark me (object-array [ref])))

@@ -379,6 +379,7 @@
     {:id :payments :start [r/start-breaker-link {:name :payments :delay 10000}]}
 
   See also `subscribe`."
+  {:added "0.2"}
   [options]
   ((served "start-link") options))
 
@@ -390,6 +391,7 @@
   Example:
 
     (r/start-breaker {:name :payments}) ;=> [:ok pid]"
+  {:added "0.2"}
   [options]
   ((served "start") options))
 
@@ -406,6 +408,7 @@
   Example:
 
     (r/subscribe :payments)"
+  {:added "0.2"}
   [breaker]
   ((served "subscribe") breaker))
 

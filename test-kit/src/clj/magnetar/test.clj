@@ -20,6 +20,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.runtime]
+   [magnetar.impl.timeouts :as timeouts]
    [magnetar.scope :as scope]
    [magnetar.test.clock :as clock]
    [magnetar.test.options :as checked]
@@ -274,48 +275,76 @@
 (defn- patience-of
   "The milliseconds of a :timeout."
   ^long [timeout]
-  (quot (arguments/nanos ":timeout" timeout) 1000000))
+  (quot (arguments/nanos :timeout timeout) 1000000))
+
+(defn- in-order
+  "The arguments of a wait, with the options last: 0.1 took them first."
+  [f options]
+  (if (map? f) [options f] [f options]))
+
+(defn ^:no-doc eventually-at
+  "Does what `wait-until` does, for the operation, which waits for the target."
+  [operation target f {:keys [timeout] :or {timeout 5000} :as options}]
+  (arguments/options (name operation) [:timeout :else] options)
+  (let [deadline (+ (long (now)) (patience-of timeout))]
+    (loop []
+      (or (f)
+          (if (< (long (now)) deadline)
+            (do (rest-a-little) (recur))
+            (timeouts/outcome options operation target timeout [target options]))))))
 
 (defn wait-until
-  "Calls f until its value is true, and returns that value; nil when time runs out.
+  "Calls f until its value is true, and returns that value.
 
   Where time is virtual, in a simulation or by a virtual clock, the duration is virtual as well.
 
   Blocks until then, at most for :timeout.
 
+  Throws a TimeoutException when time runs out and there is no :else.
+
   Options:
     :timeout  how long to wait at most, a duration. Default 5000 ms
+    :else     what to return when time runs out
 
   Example:
 
-    (mt/wait-until {:timeout 100} #(ready?))
+    (mt/wait-until #(ready?) {:timeout 100})
 
   See also `eventually`."
-  [{:keys [timeout] :or {timeout 5000} :as options} f]
-  (arguments/options "eventually" [:timeout] options)
-  (let [deadline (+ (long (now)) (patience-of timeout))]
-    (loop []
-      (or (f)
-          (when (< (long (now)) deadline)
-            (rest-a-little)
-            (recur))))))
+  ([f] (wait-until f nil))
+  ([f options]
+   (let [[f options] (in-order f options)]
+     (eventually-at `wait-until f f options))))
 
 (defmacro eventually
   "Evaluates the expression until its value is true, and returns that value.
 
-  Returns nil when time runs out. Options come first.
-
   Blocks until then, at most for :timeout.
+
+  Throws a TimeoutException when time runs out and there is no :else.
 
   Options:
     :timeout  how long to wait at most, a duration. Default 5000 ms
+    :else     what to return when time runs out
 
   Example:
 
     (is (mt/eventually (zero? (:messages (actor/process-info p)))))
-    (is (mt/eventually {:timeout 100} (ready?)))"
-  ([expression] `(eventually {} ~expression))
-  ([options expression] `(wait-until ~options (fn [] ~expression))))
+    (is (mt/eventually (ready?) {:timeout 100}))"
+  ([expression] `(eventually ~expression nil))
+  ([expression options]
+   (let [[expression options] (in-order expression options)]
+     `(eventually-at 'magnetar.test/eventually '~expression (fn [] ~expression) ~options))))
+
+(defn- not-down [pid timeout options]
+  (timeouts/error (str pid " has not ended within " (arguments/show-duration timeout) (some->> (waits-of pid) (str "; it waits for "))
+                       ". Give `await-down` a longer :timeout, or {:else value} to get that value instead of this error.")
+                  `await-down pid timeout [pid options] nil))
+
+(defn- check-pid [pid]
+  (when-not (instance? Pid pid)
+    (arguments/misuse :magnetar/not-a-pid
+                      (str "`await-down` wants a pid, as `spawn` or `whereis` return it; this is " (arguments/show pid) ".") {:value pid})))
 
 (defn await-down
   "Waits until a process has ended, and returns the reason of its end.
@@ -325,26 +354,24 @@
 
   Blocks until the process has ended, at most for :timeout.
 
-  Throws an IllegalStateException when time runs out. It says what the process waits for.
+  Throws a TimeoutException when time runs out and there is no :else. It says what the process waits for.
 
   Options:
     :timeout  how long to wait at most, a duration. Default 5000 ms
+    :else     what to return when time runs out
 
   Example:
 
     (is (= :killed (mt/await-down p)))"
-  ([pid] (await-down pid {}))
+  ([pid] (await-down pid nil))
   ([pid {:keys [timeout] :or {timeout 5000} :as options}]
-   (arguments/options "await-down" [:timeout] options)
-   (when-not (instance? Pid pid)
-     (arguments/misuse :magnetar/not-a-pid
-                       (str "`await-down` wants a pid, as `spawn` or `whereis` return it; this is " (arguments/show pid) ".") {:value pid}))
-   (let [timeout (patience-of timeout)]
-     (if-let [^Pid$Ended ended (ProcessTable/join pid (* 1000000 timeout))]
-       (.reason ended)
-       (throw (errors/illegal-state :magnetar.test/not-down
-                                    (str pid " has not ended within " timeout " ms" (some->> (waits-of pid) (str "; it waits for ")) ".")
-                                    {:pid pid}))))))
+   (arguments/options "await-down" [:timeout :else] options)
+   (check-pid pid)
+   (let [^Pid$Ended ended (ProcessTable/join pid (arguments/nanos :timeout timeout))]
+     (cond
+       ended (.reason ended)
+       (contains? options :else) (:else options)
+       :else (throw (not-down pid timeout options))))))
 
 ;; --- fixtures
 

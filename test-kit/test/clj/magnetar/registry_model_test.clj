@@ -70,7 +70,7 @@
   "Is nothing left in the table itself, once the registry has seen all deaths?"
   [pid]
   (let [table (table-of pid)]
-    (boolean (mt/eventually (and (.isEmpty ^ConcurrentHashMap (.-at table)) (.isEmpty ^ConcurrentHashMap (.-of table)))))))
+    (mt/eventually (and (.isEmpty ^ConcurrentHashMap (.-at table)) (.isEmpty ^ConcurrentHashMap (.-of table))) {:else false})))
 
 (defn- claims [kind]
   (actor/with-process {:trap-exit true}
@@ -219,7 +219,7 @@
                          #(actor/with-process {:trap-exit true}
                             (let [counts (volatile! {:now 0 :most 0})]
                               (and (= [[:ok 0] [:ok 10]] (into [] (take 2) (task/async-stream (range) (partial busy counts) {:max-concurrency 3})))
-                                   (mt/eventually (zero? (long (:now @counts))))
+                                   (mt/eventually (zero? (long (:now @counts))) {:else false})
                                    (= [] (actor/flush)))))))))
 
 (defn- in-order-of-ends

@@ -171,7 +171,7 @@
         maker (maker heir other log made)]
     (a/<! (a/timeout 20))
     ;; A kill may come at any time, also now: what it leads to takes a while.
-    (let [well? (mt/eventually {:timeout 30} (settled-well? (or @made (life/named :wandering)) maker @log heir-lives?))]
+    (let [well? (mt/eventually (settled-well? (or @made (life/named :wandering)) maker @log heir-lives?) {:timeout 30 :else false})]
       (run! #(when (actor/alive? %) (! % :stop)) [heir other maker])
       (boolean well?))))
 

@@ -1,10 +1,12 @@
 (ns magnetar.test-kit-test
   (:require
-   [clojure.test :as t :refer [deftest is testing]]
+   [clojure.test :as t :refer [are deftest is testing]]
    [magnetar.actor :as actor :refer [receive spawn]]
    [magnetar.async :as a]
    [magnetar.test :as mt]
-   [magnetar.test.clock :as clock]))
+   [magnetar.test.clock :as clock])
+  (:import
+   (magnetar TimeoutException)))
 
 (defn- reports
   "What the fixture reports of a test that does f."
@@ -25,7 +27,7 @@
                (let [done (atom false)]
                  (a/go (a/<! (a/timeout 4000)) (reset! done true))
                  (mt/eventually @done)))))
-  (is (= [nil 5000] (mt/with-virtual-clock [(mt/eventually false) (mt/now)]))))
+  (is (= [:late 5000] (mt/with-virtual-clock [(mt/eventually false {:else :late}) (mt/now)]))))
 
 (defn- timer-threads []
   (count (filter #(= "magnetar-timer" (.getName ^Thread %)) (keys (Thread/getAllStackTraces)))))
@@ -52,18 +54,34 @@
 
 (deftest await-down-is-bounded-and-says-what-the-process-waits-for
   (let [p (spawn (fn [] (receive :stop nil)))]
-    (is (thrown-with-msg? IllegalStateException #"has not ended within 5000 ms; it waits for message"
+    (is (thrown-with-msg? TimeoutException #"has not ended within 5000 ms; it waits for message"
                           (mt/simulate {} (mt/await-down (spawn (fn [] (receive :stop nil)))))))
     (actor/! p :stop)
-    (is (= :normal (mt/await-down p)))))
+    (is (= :normal (mt/await-down p)))
+    (is (= :late (mt/simulate {} (mt/await-down (spawn (fn [] (receive :stop nil))) {:else :late}))))))
 
-(deftest eventually-gives-the-first-true-value-and-nil-when-none-comes
+(deftest eventually-gives-the-first-true-value-and-throws-when-none-comes
   (let [n (atom 0)]
     (is (= 3 (mt/eventually (let [v (swap! n inc)] (when (= 3 v) v))))))
-  (is (nil? (mt/eventually {:timeout 1} false)))
+  (is (thrown-with-msg? TimeoutException #"^`magnetar.test/eventually` has waited for \(= 1 2\) and did not complete within 1 ms"
+                        (mt/eventually (= 1 2) {:timeout 1})))
   (testing "in a simulation, where time is virtual"
     (is (true? (mt/simulate {} (let [done (volatile! false)] (a/go (a/<! (a/timeout 4000)) (vreset! done true)) (mt/eventually @done)))))
-    (is (nil? (mt/simulate {} (mt/eventually {:timeout 100000} false))))))
+    (is (nil? (mt/simulate {} (mt/eventually false {:timeout 100000 :else nil}))))))
+
+(deftest wait-until-takes-its-options-last-and-first-as-it-did-before
+  (is (= :there (mt/wait-until (constantly :there)) (mt/wait-until (constantly :there) {:timeout 1}) (mt/wait-until {:timeout 1} (constantly :there))))
+  (is (= :late (mt/wait-until (constantly false) {:timeout 1 :else :late})))
+  (is (= :there (mt/eventually {:timeout 1} :there)))
+  (is (thrown-with-msg? TimeoutException #"^`magnetar.test/wait-until` has waited" (mt/wait-until (constantly false) {:timeout 1}))))
+
+(deftest a-wrong-option-of-a-wait-is-answered-with-its-name
+  (are [sentence wait] (thrown-with-msg? IllegalArgumentException sentence wait)
+    #"^`wait-until` does not know :els" (mt/wait-until (constantly 1) {:els 1})
+    #"^`eventually` does not know :els" (mt/eventually 1 {:els 1})
+    #"^`magnetar.test/wait-until`: :timeout is" (mt/wait-until (constantly 1) {:timeout nil})
+    #"^`magnetar.test/eventually`: :timeout is" (mt/eventually 1 {:timeout nil})
+    #"^`magnetar.test/await-down`: :timeout is" (mt/await-down (spawn (fn [] 1)) {:timeout nil})))
 
 (deftest a-test-that-leaves-a-process-behind-is-told-so
   (let [p (promise)

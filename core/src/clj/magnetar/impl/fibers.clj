@@ -7,13 +7,11 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang Var)
-   (java.lang ClassValue StackWalker StackWalker$StackFrame)
+   (java.lang ClassValue)
    (java.util.concurrent Executors)
-   (java.util.function Function Predicate)
-   (java.util.stream Stream)
    (magnetar.kernel.channel Buffer Channel GoBody)
    (magnetar.kernel.fiber Fiber Fibers Fibers$Hold ThreadLocals)
-   (magnetar.kernel.report Frames)))
+   (magnetar.kernel.process Caller)))
 
 (set! *warn-on-reflection* true)
 
@@ -71,23 +69,13 @@
     (str what " " name)
     what))
 
-(defonce ^:private ^StackWalker walker (StackWalker/getInstance))
-
-(def ^:private innermost-of-program
-  (reify Function
-    (apply [_ frames]
-      (-> ^Stream frames
-          (.filter (reify Predicate (test [_ frame] (Frames/isOfProgram (.getClassName ^StackWalker$StackFrame frame)))))
-          .findFirst
-          (.orElse nil)))))
-
 (defn site-here
   "The name of what a function starts that is no macro: `what` and the line of the program that has called it. It walks the stack, which takes
   some microseconds: for what is started seldom, and fails far from where it was started."
   ([what] (site-here what nil))
   ([what f]
-   (if-some [^StackWalker$StackFrame frame (.walk walker innermost-of-program)]
-     (str what " " (.getFileName frame) ":" (.getLineNumber frame))
+   (if-some [line (Caller/line)]
+     (str what " " line)
      (site-of what f))))
 
 ;; A starred function, such as `spawn*`, has the same function with a site before its arguments in its metadata, under ::at.

@@ -156,7 +156,7 @@
   "Throws: `async` and `async-nolink` replace it, with options last.
 
   They take a function without arguments."
-  {:added "0.2" :arglists '([supervisor options f & args])}
+  {:arglists '([supervisor options f & args])}
   [& _]
   (arguments/misuse :magnetar/removed
                     (str "`async-opt` was removed: write (tasks/async supervisor #(f x) options), or `async-nolink` "

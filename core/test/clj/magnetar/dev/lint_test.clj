@@ -259,26 +259,20 @@
                   "(defn crossed \"Says.\n\n  Example:\n\n    (crossed)\n\n  Returns nil.\" [])\n"
                   "(defn twice \"Says.\n\n  Throws one.\n\n  Throws another.\" [])\n"
                   "(defn plain \"Says.\n\n  Prose: that\n  Throws nothing.\n\n  Never waits.\n\n  Example:\n\n    Returns\n\n  Go: say.\" [])\n"
-                  "(defn ^:no-doc hidden \"Says\" [])")]
+                  "(defn ^:no-doc hidden \"Says\" [])\n"
+                  "(defn flat \"Says.\n\n  " (str/join (repeat 11 "ten chars ")) "\" [])\n"
+                  "(defn code \"Says.\n\n  Example:\n\n    (str \\\"" (str/join (repeat 11 "ten chars ")) "\\\")\" [])")]
     (try
       (load-string text)
       (planted {"core/src/clj/magnetar/planted_form.clj" text}
         (is (= [[nil "the docstring of magnetar.planted-form has a first line without a full stop; end a sentence there"]
                 [3 (str "the docstring of magnetar.planted-form/crossed has its labelled paragraphs in another order than CONTRIBUTING.md gives, "
                         "or one twice")]
+                [28 "the docstring of magnetar.planted-form/flat has a line of 112 characters, \"ten chars ten chars ten chars ten char..\"; wrap it at 110"]
                 [10 (str "the docstring of magnetar.planted-form/twice has its labelled paragraphs in another order than CONTRIBUTING.md gives, "
                          "or one twice")]
                 [2 "the docstring of magnetar.planted-form/wide has a first line of 81 characters; shorten it to 80"]]
                (map (juxt :line :message) (docs/form-findings)))))
-      (finally (remove-ns 'magnetar.planted-form)))))
-
-(deftest a-namespace-whose-docstrings-are-in-the-form-is-no-exception-any-more
-  (with-redefs [docs/not-yet '#{magnetar.planted-form}]
-    (try
-      (load-string "(ns magnetar.planted-form \"Says.\")")
-      (planted {"core/src/clj/magnetar/planted_form.clj" "(ns magnetar.planted-form \"Says.\")"}
-        (is (= ["the docstrings of magnetar.planted-form are in the form: take it out of `not-yet` in dev/src/magnetar/dev/lint/docs.clj"]
-               (map :message (docs/form-findings)))))
       (finally (remove-ns 'magnetar.planted-form)))))
 
 (deftest private-rooms-are-not-public
@@ -289,11 +283,20 @@
 
 (deftest every-difference-from-api-edn-is-found
   (let [one {:kind :function, :arglists '([x]), :since "0.1"}
-        found (api/differences {'m.a {'f one, 'gone one}} {'m.a {'f (assoc one :arglists '([x y])), 'new one}})]
-    (is (= ["m.a/f is listed as {:kind :function, :arglists ([x])}, but is {:kind :function, :arglists ([x y])}"
+        found (api/differences {'m.a {'f one, 'gone one, 'later one, 'undated one}}
+                               {'m.a {'f (assoc one :arglists '([x y])), 'later (assoc one :since "0.2"), 'new one, 'undated (assoc one :since nil)}})]
+    (is (= ["m.a/f is listed as {:kind :function, :arglists ([x]), :since \"0.1\"}, but is {:kind :function, :arglists ([x y]), :since \"0.1\"}"
             "m.a/gone is listed, but not public"
-            "m.a/new is public, but not listed"]
+            "m.a/later is listed as {:kind :function, :arglists ([x]), :since \"0.1\"}, but is {:kind :function, :arglists ([x]), :since \"0.2\"}"
+            "m.a/new is public, but not listed"
+            "m.a/undated is not in 0.1 and has no :added: give the var the version that it comes with"]
            (map #(first (str/split (:message %) #"; ")) found)))))
+
+(deftest a-name-is-since-the-first-release-or-since-what-its-var-says
+  (let [since #(get-in (api/published) [%1 %2 :since])]
+    (is (= "0.1" (since 'magnetar.actor 'spawn)))
+    (is (= "0.1" (since 'magnetar.task.supervisor 'async-opt)))
+    (is (= "0.2" (since 'magnetar.actor 'spawn*)))))
 
 (deftest api-edn-says-which-names-are-deprecated
   (let [written (api/written)] ; which lint compares with the namespaces
@@ -310,6 +313,9 @@
     (is (= [] (shell/findings)))))
 
 ;; ---- prose
+
+(deftest each-word-of-the-glossary-says-what-it-is-called-elsewhere
+  (is (empty? (re-seq #"(?m)^\| ([^|]+) \|.*\| \|$" (sources/text "docs/glossary.md")))))
 
 (deftest prose-of-this-checkout-is-narrow-and-cites-decisions-that-exist
   (is (= [] (prose/width-findings)))

@@ -19,6 +19,11 @@
    {:old 'lib.core/pmap :new "last" :where #{:map-first :third-argument}}
    {:old 'lib.core/yield :new "else" :where #{:no-else}}
    {:old 'lib.core/call :new "infinity" :where #{:nil-timeout}}
+   {:old 'lib.core/wait :new "infinity" :where #{:nil-timeout}}
+   {:old 'lib.core/wait :new "else" :where #{:limit}}
+   {:old 'lib.core/poll :new "infinity" :where #{:nil-timeout}}
+   {:old 'lib.core/poll :new "else" :where #{:no-else}}
+   {:old :lib/late :kind :keyword :new "timeout"}
    {:old 'lib.gone :new "lib.there"}])
 
 (defn- lines [& text]
@@ -36,6 +41,24 @@
     "(ns a (:require [lib.core :as-alias l]))" "(defmacro m [] `(l/go 1))"
     "(ns a (:require [lib.core]))" "#?(:clj (lib.core/go 1) :cljs 2)"
     "(ns a (:require [lib.core :as l]))" "{:a [#tagged #{(l/go 1)}]}"))
+
+(deftest maps-with-an-alias-are-read-and-leave-no-namespace-behind
+  (is (= [3] (lines "(ns a (:require [lib.core :as l] [lib.not-loaded :as other]))"
+                    "(def settings [#::l{:a 1} #::other{:b 2} #::unknown{:c 3} #::{:d 4}])"
+                    "(l/go 1)")))
+  (is (not-any? find-ns '[lib.core lib.not-loaded unknown])))
+
+(deftest a-keyword-is-found-in-the-line-where-it-stands
+  (are [found text] (= found (lines "" "" text))
+    [4 5] "(case (reason e)\n  :lib/late 1\n  #{:lib/late} 2)"
+    [3] "#:lib{:late 1}"
+    [] ":lib/later ::late \":lib/late\" ; :lib/late"))
+
+(deftest a-time-out-of-nil-is-told-first
+  (are [found text] (= found (map :message (uses/of-text (str "(ns a (:require [lib.core :as l]))" text) changes)))
+    ["lib.core/wait: infinity"] "(l/wait c {:timeout nil})"
+    ["lib.core/wait: else"] "(l/wait c {:timeout 5})"
+    ["lib.core/poll: infinity" "lib.core/poll: else"] "(l/poll c {:timeout nil})"))
 
 (deftest another-name-is-no-use
   (are [text] (empty? (lines "(ns a (:require [lib.core :as l] [other :refer [go]]))" text))
@@ -83,7 +106,7 @@
     (is (< 400 (count before)))
     (is (every? uses/known? @upgrade/changes))
     (testing "only what there was can have changed"
-      (is (empty? (remove #(or (before %) (nil? (namespace %))) told))))))
+      (is (empty? (remove #(or (before %) (keyword? %) (nil? (namespace %))) told))))))
 
 (deftest the-page-explains-each-change
   (let [page (slurp (io/file home "docs/guide/upgrading.md"))]

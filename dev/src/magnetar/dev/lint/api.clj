@@ -19,12 +19,19 @@
       (or (fn? value) (instance? clojure.lang.MultiFn value)) :function
       :else :value)))
 
-(defn- this-version []
-  (second (re-find #"<version>(\d+\.\d+)" (sources/text "pom.xml"))))
+(def ^:private first-release
+  "The public API of 0.1."
+  (delay (edn/read-string (slurp (io/resource "magnetar/dev/upgrade/api-0.1.edn")))))
+
+(defn- since
+  "Returns the release that a var came with: 0.1 if that has it, else what its :added says."
+  [v]
+  (let [{:keys [name added] space :ns} (meta v)]
+    (if (get-in @first-release [(ns-name space) name]) "0.1" added)))
 
 (defn- entry [v]
-  (let [{:keys [arglists added deprecated]} (meta v)]
-    (cond-> {:kind (kind v) :since (or added (this-version))}
+  (let [{:keys [arglists deprecated]} (meta v)]
+    (cond-> (sorted-map :kind (kind v) :since (since v))
       arglists (assoc :arglists (edn/read-string (pr-str arglists)))
       deprecated (assoc :deprecated deprecated))))
 
@@ -51,8 +58,8 @@
   (cond
     (nil? listed) "is public, but not listed"
     (nil? real) "is listed, but not public"
-    (not= (dissoc listed :since) (dissoc real :since))
-    (str "is listed as " (pr-str (dissoc listed :since)) ", but is " (pr-str (dissoc real :since)))))
+    (nil? (:since real)) "is not in 0.1 and has no :added: give the var the version that it comes with"
+    (not= listed real) (str "is listed as " (pr-str listed) ", but is " (pr-str real))))
 
 (defn differences
   "Findings where `listed` (of api.edn) and `real` (of the namespaces) differ."
@@ -72,14 +79,6 @@
     (differences (written) (published))
     [{:file file :message "is missing; `bin/magnetar lint --write-api` writes it"}]))
 
-(defn- keep-since [real listed]
-  (into (sorted-map)
-        (for [[ns-name vars] real]
-          [ns-name (into (sorted-map)
-                         (for [[var-name description] vars
-                               :let [since (get-in listed [ns-name var-name :since])]]
-                           [var-name (into (sorted-map) (cond-> description since (assoc :since since)))]))])))
-
 (defn- text-of [api]
   (with-out-str
     (println ";; The public API. `bin/magnetar lint` compares it; `bin/magnetar lint --write-api` rewrites it.")
@@ -92,6 +91,6 @@
     (println "}")))
 
 (defn write
-  "Writes api.edn again; what was listed keeps its :since."
+  "Writes api.edn again."
   []
-  (spit (io/file sources/*root* file) (text-of (keep-since (published) (written)))))
+  (spit (io/file sources/*root* file) (text-of (published))))

@@ -45,11 +45,9 @@
 
 ;; ---- the form of docstrings
 
-(def ^:private not-yet
-  "Public namespaces whose docstrings are not in the form yet; the list may only shrink."
-  '#{magnetar.breaker magnetar.overload})
-
 (def ^:private longest-first-line 80)
+
+(def ^:private longest-line 110)
 
 (def ^:private labels
   "How labelled paragraphs begin, in their order. Code is indented further, and is never one."
@@ -73,14 +71,23 @@
   (let [[label & code] (drop-while #(not (re-matches #" *Examples?:\s*" %)) (paragraphs doc))]
     (when label (str/join "\n\n" (take-while #(re-find #"^    " %) code)))))
 
+(defn- wide-line
+  "The first line of the docstring that is too long, or nil. Code in the example may be."
+  [doc]
+  (let [code (set (some-> (example doc) str/split-lines))]
+    (first (filter #(and (< (long longest-line) (count %)) (not (code %))) (str/split-lines doc)))))
+
 (defn- flaw
   "What is wrong with the form of a docstring, or nil."
   [doc]
-  (let [line (first (str/split-lines (str doc)))]
+  (let [doc (str doc)
+        line (first (str/split-lines doc))
+        wide (wide-line doc)]
     (cond
       (< (long longest-first-line) (count line)) (str "has a first line of " (count line) " characters; shorten it to " longest-first-line)
       (not (str/ends-with? line ".")) "has a first line without a full stop; end a sentence there"
-      (not (in-order? doc)) "has its labelled paragraphs in another order than CONTRIBUTING.md gives, or one twice")))
+      (not (in-order? doc)) "has its labelled paragraphs in another order than CONTRIBUTING.md gives, or one twice"
+      wide (str "has a line of " (count wide) " characters, \"" (str/trim (subs wide 0 40)) "..\"; wrap it at " longest-line))))
 
 (defn- form-flaws [{:keys [file name]}]
   (require name)
@@ -91,14 +98,9 @@
     {:file file :line line :message (str "the docstring of " subject " " flaw)}))
 
 (defn form-findings
-  "Docstrings of public vars and namespaces that are not in the one form, and namespaces in `not-yet` that are."
+  "Docstrings of public vars and namespaces that are not in the one form."
   []
-  (for [{:keys [file name] :as source} (public-sources)
-        :let [flaws (form-flaws source)]
-        finding (cond
-                  (not (not-yet name)) flaws
-                  (empty? flaws) [{:file file :message (str "the docstrings of " name " are in the form: take it out of `not-yet` in dev/src/magnetar/dev/lint/docs.clj")}])]
-    finding))
+  (mapcat form-flaws (public-sources)))
 
 (def ^:private public-type
   #"^public\s+(?:(?:abstract|final|sealed|non-sealed|strictfp)\s+)*(?:class|interface|enum|record|@interface)\s+(\w+)")

@@ -3,7 +3,9 @@
   (:require
    [clojure.string :as str]
    [clojure.tools.reader :as reader]
-   [clojure.tools.reader.reader-types :as reader-types]))
+   [clojure.tools.reader.reader-types :as reader-types])
+  (:import
+   (java.util.regex Pattern)))
 
 (set! *warn-on-reflection* true)
 
@@ -61,11 +63,19 @@
 
 (def ^:private end (Object.))
 
+(defn- namespace-named
+  "Returns a namespace of this name, which the reader asks for its name. One that is not loaded is not left behind."
+  [space]
+  (or (find-ns space)
+      (let [made (create-ns space)]
+        (remove-ns space)
+        made)))
+
 (defn- read-next [in names]
   (binding [*read-eval* false
             reader/*read-eval* false
             reader/*default-data-reader-fn* tagged-literal
-            reader/*alias-map* (fn [space] (get-in names [:aliases space] space))]
+            reader/*alias-map* (fn [space] (namespace-named (get-in names [:aliases space] space)))]
     (reader/read {:eof end :read-cond :preserve} in)))
 
 (defn- parts [form]
@@ -78,12 +88,15 @@
 (defn- gives? [call option]
   (some #(and (map? %) (contains? % option)) call))
 
+(defn- limits? [call option]
+  (some #(and (map? %) (some? (option %))) call))
+
 (def ^:private conditions
   "By name: does it hold of a use, the symbol as it stands in the innermost list around it?"
   {:as-value (fn [sym call] (not (identical? sym (first call))))
    :map-first (fn [_ call] (map? (second call)))
    :third-argument (fn [_ call] (< 3 (count call)))
-   :limit (fn [_ call] (and (or (gives? call :timeout) (gives? call :deadline)) (not (gives? call :else))))
+   :limit (fn [_ call] (and (or (limits? call :timeout) (limits? call :deadline)) (not (gives? call :else))))
    :no-else (fn [_ call] (not (gives? call :else)))
    :nil-timeout (fn [_ call] (some #(and (map? %) (nil? (:timeout % 0))) call))})
 
@@ -107,15 +120,30 @@
   (let [line (or (:line (meta form)) line)]
     (if (symbol? form)
       (for [meant (qualified names form)
-            :let [change (changes meant)]
-            :when (and change (counts? change form call))]
+            change (changes meant)
+            :when (counts? change form call)]
         (finding change line))
       (mapcat #(uses-of names changes line (if (seq? form) form call) %) (parts form)))))
 
 (defn- required [names before changes form]
   (for [lib (remove (:libs before) (:libs names))
-        :when (changes lib)]
-    (finding (changes lib) (:line (meta form) 1))))
+        change (changes lib)]
+    (finding change (:line (meta form) 1))))
+
+(defn- lines-with
+  "The numbers of the lines, from the first to the last, in which the keyword stands; the first if it is written in another way."
+  [lines [from to] word]
+  (let [token (re-pattern (str "(?<![\\w:./*+!?<>=-])" (Pattern/quote (str word)) "(?![\\w./*+!?<>=#'-])"))]
+    (or (seq (filter #(re-find token (nth lines (dec (long %)) "")) (range from (inc (long to)))))
+        [from])))
+
+(defn- keywords-of
+  "Findings about the keywords of a form that stands in the lines of the span."
+  [changes lines span form]
+  (for [word (distinct (filter keyword? (tree-seq parts parts form)))
+        change (changes word)
+        line (lines-with lines span word)]
+    (finding change line)))
 
 ;; ---- sources
 
@@ -123,19 +151,29 @@
   {:line (or (:line (ex-data error)) (reader-types/get-line-number in))
    :message (str "cannot be read, so what follows is not checked: " (str/replace (str (ex-message error)) #"\s+" " "))})
 
+(defn- read-or-error [in names]
+  (try
+    (read-next in names)
+    (catch Exception e e)))
+
+(defn- findings-in [names before changes lines span form]
+  (concat (if (= names before)
+            (uses-of names changes 1 nil form)
+            (required names before changes form))
+          (keywords-of changes lines span form)))
+
 (defn of-text
   "Returns findings, maps of :line and :message, about the text of a source; each line once for each change."
   [text changes]
-  (let [changes (into {} (map (juxt :old identity)) changes)
+  (let [changes (group-by :old changes)
+        lines (str/split-lines text)
         in (reader-types/indexing-push-back-reader text)]
     (loop [names no-names, found []]
-      (let [form (try
-                   (read-next in names)
-                   (catch Exception e e))]
+      (let [before (reader-types/get-line-number in)
+            form (read-or-error in names)
+            span [(:line (meta form) before) (reader-types/get-line-number in)]]
         (cond
           (identical? end form) (distinct found)
           (instance? Exception form) (distinct (conj found (unreadable form in)))
           :else (let [now (with-form names form)]
-                  (recur now (into found (if (= names now)
-                                           (uses-of names changes 1 nil form)
-                                           (required now names changes form))))))))))
+                  (recur now (into found (findings-in now names changes lines span form)))))))))
