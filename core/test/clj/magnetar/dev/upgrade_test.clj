@@ -23,6 +23,7 @@
    {:old 'lib.core/wait :new "else" :where #{:limit}}
    {:old 'lib.core/poll :new "infinity" :where #{:nil-timeout}}
    {:old 'lib.core/poll :new "else" :where #{:no-else}}
+   {:old 'lib.core/with :new "infinity" :where #{:nil-timeout-bound}}
    {:old :lib/late :kind :keyword :new "timeout"}
    {:old 'lib.gone :new "lib.there"}])
 
@@ -58,6 +59,8 @@
   (are [found text] (= found (map :message (uses/of-text (str "(ns a (:require [lib.core :as l]))" text) changes)))
     ["lib.core/wait: infinity"] "(l/wait c {:timeout nil})"
     ["lib.core/wait: else"] "(l/wait c {:timeout 5})"
+    ["lib.core/with: infinity"] "(l/with [x pool {:timeout nil}] x)"
+    [] "(l/with [x pool] (other {:timeout nil}))"
     ["lib.core/poll: infinity" "lib.core/poll: else"] "(l/poll c {:timeout nil})"))
 
 (deftest another-name-is-no-use

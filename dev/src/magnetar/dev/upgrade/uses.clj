@@ -91,6 +91,9 @@
 (defn- limits? [call option]
   (some #(and (map? %) (some? (option %))) call))
 
+(defn- nil-timeout? [arguments]
+  (some #(and (map? %) (nil? (:timeout % 0))) arguments))
+
 (def ^:private conditions
   "By name: does it hold of a use, the symbol as it stands in the innermost list around it?"
   {:as-value (fn [sym call] (not (identical? sym (first call))))
@@ -98,7 +101,8 @@
    :third-argument (fn [_ call] (< 3 (count call)))
    :limit (fn [_ call] (and (or (limits? call :timeout) (limits? call :deadline)) (not (gives? call :else))))
    :no-else (fn [_ call] (not (gives? call :else)))
-   :nil-timeout (fn [_ call] (some #(and (map? %) (nil? (:timeout % 0))) call))})
+   :nil-timeout (fn [_ call] (nil-timeout? call))
+   :nil-timeout-bound (fn [_ call] (and (vector? (second call)) (nil-timeout? (second call))))})
 
 (defn known?
   "Does the change name only conditions that there are?"
