@@ -405,8 +405,8 @@
 
   Blocks until the server has ended, at most for :timeout.
 
-  Throws a magnetar.TimeoutException if it takes longer. The server goes on then, and no :else hides it. Throws
-  an ExceptionInfo if there is no such server (:noproc), or if it ends for another reason.
+  Throws a magnetar.TimeoutException if it takes longer. The server goes on then, and no :else hides it.
+  Throws an ExceptionInfo if there is no such server (:noproc), or if it ends for another reason.
 
   Options:
     :timeout  how long to wait at most, a duration. Default :infinity

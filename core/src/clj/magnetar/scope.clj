@@ -18,8 +18,8 @@
   suppressed.
 
   Cancellation reaches a fiber wherever it waits. An operation of Magnetar throws
-  `magnetar.kernel.fiber.Cancelled`, an Error, so (catch Exception ..) does not catch it. Every later operation
-  throws it again. A blocking call of the JDK throws its usual exception for an interrupt, often an
+  `magnetar.kernel.fiber.Cancelled`, an Error, so (catch Exception ..) does not catch it. Every later
+  operation throws it again. A blocking call of the JDK throws its usual exception for an interrupt, often an
   InterruptedException, which (catch Exception ..) does catch: do not go on after that one. The interrupt also
   closes the socket or file channel that a fiber blocks on.
 
@@ -511,9 +511,9 @@
   Blocks until it has ended, at most for :timeout.
 
   Throws an ExecutionException that names a fork that failed or was cancelled, with its error as the cause. If
-  a stage failed, throws the failure itself. Throws a TimeoutException when time runs out and there is no :else. A
-  fork that would wait for itself is refused, also from a scope or an `offload` inside it. Forks that wait
-  for each other are not detected: give their scope a deadline.
+  a stage failed, throws the failure itself. Throws a TimeoutException when time runs out and there is no
+  :else. A fork that would wait for itself is refused, also from a scope or an `offload` inside it. Forks that
+  wait for each other are not detected: give their scope a deadline.
 
   Cancellation: if the fiber is cancelled while it waits for a stage, the stage is cancelled.
 

@@ -161,8 +161,9 @@
 (defn start-scope-link
   "Starts a linked process that opens a scope and calls (f scope & args) in it.
 
-  It is the :start of a child that is a scope. The process is named after f. It ends when the scope does: normally, because a fork
-  or the body failed, or by an exit signal. The exit signal cancels all that is in the scope.
+  It is the :start of a child that is a scope. The process is named after f. It ends when the scope does:
+  normally, because a fork or the body failed, or by an exit signal. The exit signal cancels all that is in
+  the scope.
 
   Returns [:ok pid].
 

@@ -277,10 +277,14 @@
   ^long [timeout]
   (quot (arguments/nanos :timeout timeout) 1000000))
 
-(defn- in-order
-  "The arguments of a wait, with the options last: 0.1 took them first."
-  [f options]
-  (if (map? f) [options f] [f options]))
+(defn- refuse-options-first
+  "Refuses the order of 0.1."
+  [operation x]
+  (when (map? x)
+    (arguments/misuse :magnetar/bad-option
+                      (str "`" operation "` takes its options last, as in (" operation " " (if (= "eventually" operation) "(ready?)" "ready?") " {:timeout 100}); "
+                           "the first argument is " (arguments/show x) ".")
+                      {:value x})))
 
 (defn ^:no-doc eventually-at
   "Does what `wait-until` does, for the operation, which waits for the target."
@@ -313,8 +317,8 @@
   See also `eventually`."
   ([f] (wait-until f nil))
   ([f options]
-   (let [[f options] (in-order f options)]
-     (eventually-at `wait-until f f options))))
+   (refuse-options-first "wait-until" f)
+   (eventually-at `wait-until f f options)))
 
 (defmacro eventually
   "Evaluates the expression until its value is true, and returns that value.
@@ -333,8 +337,8 @@
     (is (mt/eventually (ready?) {:timeout 100}))"
   ([expression] `(eventually ~expression nil))
   ([expression options]
-   (let [[expression options] (in-order expression options)]
-     `(eventually-at 'magnetar.test/eventually '~expression (fn [] ~expression) ~options))))
+   (refuse-options-first "eventually" expression)
+   `(eventually-at 'magnetar.test/eventually '~expression (fn [] ~expression) ~options)))
 
 (defn- not-down [pid timeout options]
   (timeouts/error (str pid " has not ended within " (arguments/show-duration timeout) (some->> (waits-of pid) (str "; it waits for "))

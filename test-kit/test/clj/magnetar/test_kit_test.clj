@@ -69,10 +69,13 @@
     (is (true? (mt/simulate {} (let [done (volatile! false)] (a/go (a/<! (a/timeout 4000)) (vreset! done true)) (mt/eventually @done)))))
     (is (nil? (mt/simulate {} (mt/eventually false {:timeout 100000 :else nil}))))))
 
-(deftest wait-until-takes-its-options-last-and-first-as-it-did-before
-  (is (= :there (mt/wait-until (constantly :there)) (mt/wait-until (constantly :there) {:timeout 1}) (mt/wait-until {:timeout 1} (constantly :there))))
+(deftest a-wait-takes-its-options-last-and-refuses-the-order-of-before
+  (is (= :there (mt/wait-until (constantly :there)) (mt/wait-until (constantly :there) {:timeout 1})))
   (is (= :late (mt/wait-until (constantly false) {:timeout 1 :else :late})))
-  (is (= :there (mt/eventually {:timeout 1} :there)))
+  (is (thrown-with-msg? IllegalArgumentException #"^`wait-until` takes its options last, as in \(wait-until ready\? \{:timeout 100\}\)"
+                        (mt/wait-until {:timeout 1} (constantly :there))))
+  (is (thrown-with-msg? IllegalArgumentException #"^`eventually` takes its options last"
+                        (try (macroexpand '(magnetar.test/eventually {:timeout 1} :there)) (catch Exception e (throw (or (ex-cause e) e))))))
   (is (thrown-with-msg? TimeoutException #"^`magnetar.test/wait-until` has waited" (mt/wait-until (constantly false) {:timeout 1}))))
 
 (deftest a-wrong-option-of-a-wait-is-answered-with-its-name
