@@ -143,7 +143,11 @@
   (is (thrown-with-msg? Exception #"Can't take value of a macro"
                         (try (eval '(map magnetar.actor/spawn [inc]))
                              (catch clojure.lang.Compiler$CompilerException e (throw (ex-cause e))))))
-  (is (= :invalid-start (:why (ex-data (try (sup/start-link {:children [{:id :x :start [#'actor/spawn-link inc]}]}) (catch Exception e e)))))))
+  (doseq [start [[#'actor/spawn-link inc] #'actor/spawn-link]
+          :let [error (try (sup/start-link {:children [{:id :x :start start}]}) (catch Exception e e))]]
+    (is (= :invalid-start (:why (ex-data error))))
+    (is (str/ends-with? (ex-message error)
+                        "expected a function: `magnetar.actor/spawn-link` is a macro, write `magnetar.actor/spawn-link*`."))))
 
 (deftest a-stub-of-with-process-is-called-too
   (is (= :stub (with-redefs [actor/with-process* (fn [_ _] :stub)] (actor/with-process {} :real)))))

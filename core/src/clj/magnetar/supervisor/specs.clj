@@ -149,13 +149,28 @@
 (defn- function? [x]
   (and (ifn? x) (not (keyword? x)) (not (symbol? x)) (not (coll? x)) (not (:macro (meta x)))))
 
+(defn- public-in [ns sym]
+  (get (ns-publics ns) sym))
+
+(defn- starred
+  "The function behind a macro, which has its name with a star; nil if there is none."
+  [macro]
+  (let [{:keys [name ns]} (meta macro)]
+    (public-in ns (symbol (str name "*")))))
+
+(defn- a-start
+  "What a start may be, in words, where this is in its place: of a macro the function is named."
+  [x]
+  (if-some [function (when (and (var? x) (:macro (meta x))) (starred x))]
+    (str "a function: `" (symbol x) "` is a macro, write `" (symbol function) "`")
+    "a function, or a vector of a function and its arguments, as in [gs/start-link 'my.counter 0]"))
+
 (defn- check-start [at start]
   (when (nil? start)
     (flaw :start-spec :missing-start at start "a child spec with :start, as in [gs/start-link 'my.counter 0]" nil))
   (let [whole (if (and (sequential? start) (not (endless? start))) (vec start) [start])]
     (when-not (function? (first whole))
-      (flaw :start-spec :invalid-start (conj at :start) start
-            "a function, or a vector of a function and its arguments, as in [gs/start-link 'my.counter 0]" nil))
+      (flaw :start-spec :invalid-start (conj at :start) start (a-start (first whole)) nil))
     whole))
 
 (defn- check-shutdown [at shutdown]
@@ -201,14 +216,11 @@
               (the-ns sym))
            #(not-loaded at sym %)))
 
-(defn- public-in [ns sym]
-  (get (ns-publics ns) sym))
-
 (defn- start-link-in
   "The function of the namespace that starts a child: if start-link is a macro, the starred one."
   [ns]
   (let [start-link (public-in ns 'start-link)]
-    (if (:macro (meta start-link)) (public-in ns 'start-link*) start-link)))
+    (if (:macro (meta start-link)) (starred start-link) start-link)))
 
 (def ^:private supervisors '#{magnetar.supervisor magnetar.task.supervisor magnetar.pool magnetar.registry})
 
