@@ -199,7 +199,7 @@
 
 (deftest options-that-are-wrong
   (are [sentence f] (= sentence (said #(with-process {} (f))))
-    "`spawn-opt` does not know :nmae; its options are :bindings, :context, :link, :mailbox, :monitor, :name, :platform-thread, :trap-exit. Is :name meant?"
+    "`magnetar.actor/spawn-opt` does not know :nmae; its options are :bindings, :context, :link, :mailbox, :monitor, :name, :platform-thread, :trap-exit. Is :name meant?"
     #(spawn-opt (fn []) {:nmae :x})
     "`spawn-opt` takes the map of its options last, as in (spawn-opt serve state {:name :server}); this is [clojure.core/inc :x]."
     #(spawn-opt inc :x)
@@ -233,15 +233,15 @@
     #(sys/trace :counter :foo)
     "The :spawn-opt of a server takes no :name, this is :n2: give the :name beside the :spawn-opt, as in {:name :counter :spawn-opt {..}}."
     #(gs/start {:init identity} 0 {:name :n1 :spawn-opt {:name :n2}})
-    "`with-process` does not know :link; its options are :context, :mailbox, :name, :trap-exit."
+    "`magnetar.actor/with-process` does not know :link; its options are :context, :mailbox, :name, :trap-exit."
     #(with-process {:link true} nil)
-    "`join` does not know :timout; its options are :else, :timeout. Is :timeout meant?"
+    "`magnetar.actor/join` does not know :timout; its options are :else, :timeout. Is :timeout meant?"
     #(actor/join (idle) {:timout 1})
-    "`monitor` does not know :alais; its options are :alias, :tag. Is :alias meant?"
+    "`magnetar.actor/monitor` does not know :alais; its options are :alias, :tag. Is :alias meant?"
     #(actor/monitor (idle) {:alais :demonitor})
     "The :alias of a monitor is :explicit-unalias, :demonitor or :reply-demonitor; this is :yes."
     #(actor/monitor (idle) {:alias :yes})
-    "`demonitor` does not know :flsh; its options are :flush, :info. Is :flush meant?"
+    "`magnetar.actor/demonitor` does not know :flsh; its options are :flush, :info. Is :flush meant?"
     #(actor/demonitor (actor/make-ref) {:flsh true})
     "An alias is :explicit-unalias or :reply; this is :no."
     #(actor/make-alias :no)

@@ -45,15 +45,20 @@
       (catch Excerpt$Full _ (str out ".."))
       (catch Exception e (str "(" (.getName (class x)) ", which does not print: " (.getName (class e)) ")")))))
 
+(defn- called
+  "The name of what takes the options: the function that the program called, where it is known; else the operation. An option, as \":shed\", has its own name."
+  [operation]
+  (or (when-not (str/starts-with? operation ":") (errors/operation)) operation))
+
 (defn options
   "Refuses options that `operation` does not know: one that is mistyped would be ignored, and a wait last for ever."
   [operation known options]
   (when-not (or (nil? options) (map? options))
     (misuse :magnetar/bad-options
-            (str "`" operation "` takes its options as a map; this is " (show options) ".") {:options options}))
+            (str "`" (called operation) "` takes its options as a map; this is " (show options) ".") {:options options}))
   (when-let [unknown (seq (reduce-kv (fn [unknown option _] (if (.contains ^Collection known option) unknown (conj unknown option))) [] options))]
     (misuse :magnetar/unknown-option
-            (str "`" operation "` does not know " (str/join ", " (map pr-str unknown)) "; its options are " (str/join ", " (sort known)) "."
+            (str "`" (called operation) "` does not know " (str/join ", " (map pr-str unknown)) "; its options are " (str/join ", " (sort known)) "."
                  (when-some [meant (some #(suggest/near % known) unknown)] (str " Is " meant " meant?")))
             {:unknown (vec unknown) :options options :path [(first unknown)] :value (get options (first unknown))})))
 
