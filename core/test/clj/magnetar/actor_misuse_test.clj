@@ -183,7 +183,7 @@
     #(receive ::x nil (after -1 nil))
     "The time of an (after ..) is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is nil."
     #(receive ::x nil (after (identity nil) nil))
-    "`send-after` wants a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -5."
+    "`send-after` wants a number of milliseconds from 0 up or a java.time.Duration; this is -5."
     #(actor/send-after -5 (self) :x)
     (str "`start-timer` takes a time of at most 9223372036853 milliseconds, about 292 years; this is :infinity. "
          "Give a shorter one, or start no timer for what is never to come.")
@@ -191,7 +191,7 @@
     (str "`send-after` takes a time of at most 9223372036853 milliseconds, about 292 years; this is 9223372036854775807. "
          "Give a shorter one, or start no timer for what is never to come.")
     #(actor/send-after Long/MAX_VALUE (self) :x)
-    (str "`send-after` wants a number of milliseconds from 0 up, a java.time.Duration or :infinity; "
+    (str "`send-after` wants a number of milliseconds from 0 up or a java.time.Duration; "
          "this is PT-2562047788015215H-30M-8S.")
     #(actor/send-after (java.time.Duration/ofSeconds Long/MIN_VALUE) (self) :x)
     "`magnetar.actor/join`: :timeout is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -1."
