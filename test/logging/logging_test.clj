@@ -52,8 +52,8 @@
         [[named level event] & more] (records-of (constantly true) #(deliver pid (crash ::books)))]
     (is (nil? more))
     (is (= ["magnetar" :error] [named level]))
-    (is (= {:event :crash, :pid @pid, :name ::books, :behaviour "(a map of logging-test)", :state :hidden, :last-message [:magnetar/cast :crash]}
-           (select-keys event [:event :pid :name :behaviour :state :last-message])))
+    (is (= {:event :crash, :pid @pid, :name ::books, :callback-module "(a map of logging-test)", :state :hidden, :last-message [:magnetar/cast :crash]}
+           (select-keys event [:event :pid :name :callback-module :state :last-message])))
     (is (re-find #"the ledger is gone" (str (:reason event))))
     (is (= 1 (count (:ancestors event))))
     (testing "the frames are those of the program"

@@ -263,7 +263,7 @@
   [f & more]
   (fibers/starting &form `spawn-opt* "spawn" f more))
 
-(defn ^:no-doc host-at
+(defn ^:no-doc with-process-at
   "`with-process*`, with the process named after the site."
   [site options f]
   (start/host site options f))
@@ -272,7 +272,7 @@
   "Calls f with this thread as a process.
 
   See also `with-process`."
-  ^{::fibers/at host-at}
+  ^{::fibers/at with-process-at}
   (fn [options f]
     (start/host-here options f)))
 

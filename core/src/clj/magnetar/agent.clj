@@ -29,7 +29,8 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.otp.request :as request]
-   [magnetar.impl.runtime]))
+   [magnetar.impl.runtime]
+   [magnetar.proc-lib :as proc-lib]))
 
 (set! *warn-on-reflection* true)
 
@@ -125,9 +126,10 @@
 
   Elixir: Agent.stop/3."
   {:elixir "Agent.stop/3"}
-  ([agent] (gs/stop agent))
-  ([agent reason] (gs/stop agent reason))
-  ([agent reason options] (gs/stop agent reason options)))
+  ([agent] (stop agent :normal nil))
+  ([agent reason] (stop agent reason nil))
+  ([agent reason options]
+   (proc-lib/stop-as `stop agent reason options)))
 
 ;; ---- ask
 
@@ -135,7 +137,7 @@
   (let [operation (name word)]
     (check operation f (str "(agent/" operation " pid inc)"))
     (arguments/options operation [:timeout :else] options)
-    (request/call (symbol word) agent [word f] timeout options)))
+    (request/call [(symbol word) agent f timeout] agent [word f] timeout options)))
 
 (defn get
   "Returns the value of (f state), computed in the agent.

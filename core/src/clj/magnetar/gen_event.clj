@@ -124,9 +124,10 @@
 ;; ---- handlers
 
 (defn- ask
-  ([manager request] (ask manager request 5000 nil))
-  ([manager request timeout options]
-   (request/call 'magnetar.gen-event/call manager request timeout options)))
+  "The manager's answer to the request, which is made of what the program called, [operation manager & arguments]."
+  ([called request] (ask called request :infinity nil))
+  ([[_ manager :as called] request timeout options]
+   (request/call called manager request timeout options)))
 
 (defn add-handler
   "Adds a handler to a manager and returns the outcome of its init.
@@ -149,7 +150,7 @@
   Erlang: gen_event:add_handler/3."
   {:erlang "gen_event:add_handler/3"}
   [manager handler argument]
-  (ask manager [:add-handler (handlers/spec "add-handler" handler) argument nil] :infinity nil))
+  (ask [`add-handler manager handler argument] [:add-handler (handlers/spec "add-handler" handler) argument nil]))
 
 (defn add-sup-handler
   "Adds a handler that is supervised by this process.
@@ -171,10 +172,10 @@
   Erlang: gen_event:add_sup_handler/3."
   {:erlang "gen_event:add_sup_handler/3"}
   [manager handler argument]
-  (ask manager [:add-handler (handlers/spec "add-sup-handler" handler) argument (actor/self)] :infinity nil))
+  (ask [`add-sup-handler manager handler argument] [:add-handler (handlers/spec "add-sup-handler" handler) argument (actor/self)]))
 
-(defn- swap [operation manager old old-argument new new-argument supervisor]
-  (ask manager [:swap-handler (handlers/known-by operation old) old-argument (handlers/spec operation new) new-argument supervisor] :infinity nil))
+(defn- swap [[operation _ old old-argument new new-argument :as called] supervisor]
+  (ask called [:swap-handler (handlers/known-by (name operation) old) old-argument (handlers/spec (name operation) new) new-argument supervisor]))
 
 (defn swap-handler
   "Removes an old handler and adds a new one that takes over.
@@ -194,7 +195,7 @@
   Erlang: gen_event:swap_handler/3."
   {:erlang "gen_event:swap_handler/3"}
   [manager old old-argument new new-argument]
-  (swap "swap-handler" manager old old-argument new new-argument nil))
+  (swap [`swap-handler manager old old-argument new new-argument] nil))
 
 (defn swap-sup-handler
   "Removes an old handler and adds a new one that this process supervises.
@@ -208,7 +209,7 @@
   Erlang: gen_event:swap_sup_handler/3."
   {:erlang "gen_event:swap_sup_handler/3"}
   [manager old old-argument new new-argument]
-  (swap "swap-sup-handler" manager old old-argument new new-argument (actor/self)))
+  (swap [`swap-sup-handler manager old old-argument new new-argument] (actor/self)))
 
 (defn delete-handler
   "Removes a handler and returns what its terminate returned for the argument.
@@ -224,7 +225,7 @@
   Erlang: gen_event:delete_handler/3."
   {:erlang "gen_event:delete_handler/3"}
   [manager handler argument]
-  (ask manager [:delete-handler (handlers/known-by "delete-handler" handler) argument] :infinity nil))
+  (ask [`delete-handler manager handler argument] [:delete-handler (handlers/known-by "delete-handler" handler) argument]))
 
 (defn which-handlers
   "Returns what the handlers of a manager are known by, the one added last first.
@@ -236,7 +237,7 @@
   Erlang: gen_event:which_handlers/1."
   {:erlang "gen_event:which_handlers/1"}
   [manager]
-  (ask manager [:which-handlers] :infinity nil))
+  (ask [`which-handlers manager] [:which-handlers]))
 
 ;; ---- events
 
@@ -274,7 +275,7 @@
   Erlang: gen_event:sync_notify/2."
   {:erlang "gen_event:sync_notify/2"}
   [manager event]
-  (ask manager [:sync-notify event] :infinity nil))
+  (ask [`sync-notify manager event] [:sync-notify event]))
 
 ;; ---- ask
 
@@ -305,7 +306,7 @@
   ([manager handler request] (call manager handler request nil))
   ([manager handler request {:keys [timeout] :or {timeout 5000} :as options}]
    (arguments/options "call" [:timeout :else] options)
-   (ask manager [:call (handlers/known-by "call" handler) request] timeout options)))
+   (ask [`call manager handler request timeout] [:call (handlers/known-by "call" handler) request] timeout options)))
 
 (defn send-request
   "Sends the request to a handler and returns a handle for its answer.
@@ -361,4 +362,4 @@
   ([manager] (stop manager :normal nil))
   ([manager reason] (stop manager reason nil))
   ([manager reason options]
-   (proc-lib/stop manager reason options)))
+   (proc-lib/stop-as `stop manager reason options)))

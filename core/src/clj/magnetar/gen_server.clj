@@ -420,4 +420,4 @@
   ([server] (stop server :normal nil))
   ([server reason] (stop server reason nil))
   ([server reason options]
-   (proc-lib/stop server reason options)))
+   (proc-lib/stop-as `stop server reason options)))

@@ -291,7 +291,7 @@
   ([machine] (stop machine :normal nil))
   ([machine reason] (stop machine reason nil))
   ([machine reason options]
-   (proc-lib/stop machine reason options)))
+   (proc-lib/stop-as `stop machine reason options)))
 
 ;; ---- data
 

@@ -21,7 +21,7 @@
    (arguments/misuse :magnetar/moved
                      (str "`overload/shedding` is an option of the server now: start the callback module itself, as in "
                           "(gs/start-link callback-module argument {:shed " (arguments/show (or options {})) "}), and call it by `gs/call`.")
-                     {:behaviour behaviour :options options})))
+                     {:callback-module behaviour :options options})))
 
 (defn call
   "Deprecated: use `magnetar.gen-server/call`, which is the same."

@@ -27,6 +27,7 @@
    [magnetar.gen-server :as gs]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.impl.timeouts :as timeouts]
    [magnetar.pool.server :as server]
@@ -114,8 +115,10 @@
 
 ;; ---- check out
 
-(defn- ask [pool request]
-  (gs/call pool request {:timeout :infinity}))
+(defn- ask
+  "The pool's answer to the request, which is made of what the program called, [operation pool & arguments]."
+  [[_ pool :as called] request]
+  (request/call called pool request :infinity nil))
 
 (defn- refused [pool [word x]]
   (case word
@@ -135,7 +138,7 @@
   [operation pool {:keys [timeout] :or {timeout 5000} :as options} f]
   (let [ref (actor/make-ref)
         [word x :as answer] (try
-                              (gs/call pool [:checkout ref] {:timeout timeout :else [:late]})
+                              (request/call [operation pool options] pool [:checkout ref] timeout {:else [:late]})
                               (catch Throwable t
                                 (give-up pool ref)
                                 (throw t)))]
@@ -205,7 +208,7 @@
   (when-not (instance? Pid worker)
     (arguments/misuse :magnetar/not-a-pid (str "`checkin` wants the worker that `checkout` returned; this is " (arguments/show worker) ".")
                       {:worker worker}))
-  (let [answer (scope/shield (ask pool [:checkin worker]))]
+  (let [answer (scope/shield (ask [`checkin pool worker] [:checkin worker]))]
     (when-not (= :ok answer)
       (not-checked-out pool worker answer))
     :ok))
@@ -261,4 +264,4 @@
 
     (pool/status :db) ;=> {:size 10 :overflow 0 :workers 10 :free 9 :checked-out 1 :waiting 0}"
   [pool]
-  (ask pool [:status]))
+  (ask [`status pool] [:status]))

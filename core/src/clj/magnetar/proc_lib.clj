@@ -360,35 +360,43 @@
 
 ;; ---- an end in order
 
-(defn- not-stopped [pid timeout]
+(defn- not-stopped [[operation pid _ timeout :as public]]
   (throw (timeouts/error (str "The stop of " pid " failed: it goes on after " (arguments/show-duration timeout) ". Give it a longer :timeout, or end it by `exit`.")
-                         `stop pid timeout [pid timeout] {:reason :timeout :pid pid})))
+                         operation pid timeout (rest public) {:reason :timeout :pid pid})))
 
-(defn ^:no-doc stopping-failed
-  "Throws what `stop` throws for the reason."
-  [reason pid timeout]
-  (throw (errors/failure (str "The stop of " (if (instance? Pid pid) pid (arguments/show pid)) " failed: " (reasons/text reason) "."
-                           (when-not (instance? Pid pid)
-                             (str " " (servers/absent-note pid)))
+(defn- stopping-failed
+  "Throws that the stop has failed for the reason; `public` is what the program called, [operation process & arguments]."
+  [reason [operation process :as public]]
+  (throw (errors/failure (str "The stop of " (if (instance? Pid process) process (arguments/show process)) " failed: " (reasons/text reason) "."
+                           (when-not (instance? Pid process)
+                             (str " " (servers/absent-note process)))
                            (when (= :calling-self reason)
                              " A process that stops itself waits for its own end: return [:stop why state] from the callback, or `exit`."))
            {:magnetar/reason :magnetar/stop-failed
             :reason reason
-            :magnetar/exit [reason (timeouts/call `stop [pid timeout])]
-            :pid pid})))
+            :magnetar/exit [reason (timeouts/call operation (rest public))]
+            :pid process})))
 
-(defn- terminate [pid reason timeout]
+(defn- terminate [[_ pid reason timeout :as public]]
   (when (= pid (self))
-    (stopping-failed :calling-self pid timeout))
+    (stopping-failed :calling-self public))
   (let [ref (monitors/monitor pid)]
     (when (info/alive? pid)
       (Send/control pid [:magnetar/system [(self) nil] [:terminate reason]]))
     (receive
       [:DOWN ref :process _ reason] :ok
-      [:DOWN ref :process _ other] (stopping-failed other pid timeout)
+      [:DOWN ref :process _ other] (stopping-failed other public)
       (after timeout
              (monitors/forget ref)
-             (not-stopped pid timeout)))))
+             (not-stopped public)))))
+
+(defn ^:no-doc stop-as
+  "Does what `stop` does; an error names the operation, a qualified symbol."
+  [operation process reason {:keys [timeout] :or {timeout :infinity} :as options}]
+  (arguments/options "stop" [:timeout] options)
+  (arguments/nanos :timeout timeout)
+  (let [pid (or (servers/server "stop" process) (stopping-failed (servers/absent process) [operation process reason timeout]))]
+    (in-process #(terminate [operation pid reason timeout]))))
 
 (defn stop
   "Asks a process of OTP to end, and waits until it has.
@@ -414,11 +422,8 @@
   Erlang: proc_lib:stop/1,3."
   ([process] (stop process :normal nil))
   ([process reason] (stop process reason nil))
-  ([process reason {:keys [timeout] :or {timeout :infinity} :as options}]
-   (arguments/options "stop" [:timeout] options)
-   (arguments/nanos :timeout timeout)
-   (let [pid (or (servers/server "stop" process) (stopping-failed (servers/absent process) process timeout))]
-     (in-process #(terminate pid reason timeout)))))
+  ([process reason options]
+   (stop-as `stop process reason options)))
 
 (defn ^:no-doc parent
   "The pid of the process that has started this one in step."

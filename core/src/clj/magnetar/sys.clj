@@ -30,20 +30,32 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- ask [operation server request {:keys [timeout] :or {timeout 5000} :as options}]
-  (arguments/options operation [:timeout :else] options)
-  (request/system (symbol "magnetar.sys" operation) server request timeout options))
+(defn- called
+  "What the program called, [operation server & arguments], of the request that is made of it."
+  [server [word & args] timeout]
+  (-> [(symbol "magnetar.sys" (name word)) server] (into args) (conj timeout)))
+
+(defn- ask [server [word :as request] {:keys [timeout] :or {timeout 5000} :as options}]
+  (arguments/options (name word) [:timeout :else] options)
+  (request/system (called server request timeout) server request timeout options))
 
 (defn- within-ok
   "The options, with the :else of a caller that looks into the answer."
   [options]
   (cond-> options (and (map? options) (contains? options :else)) (update :else #(vector :ok %))))
 
-(defn- good [operation server [how value]]
-  (when-not (= :ok how)
-    (throw (errors/failure (str "`" operation "` of " (arguments/show server) " failed: " (arguments/show value) ".")
-             {:magnetar/reason :magnetar/sys-failed :reason value :server server :magnetar/exit [value (timeouts/call (symbol "magnetar.sys" operation) [server])]})))
-  value)
+(defn- failed [server request timeout why]
+  (let [[operation & args] (called server request timeout)]
+    (errors/failure (str "`" (name operation) "` of " (arguments/show server) " failed: " (arguments/show why) ".")
+      {:magnetar/reason :magnetar/sys-failed :reason why :server server :magnetar/exit [why (timeouts/call operation args)]})))
+
+(defn- ask-state
+  "What the server answered within [:ok x]."
+  [server request {:keys [timeout] :or {timeout 5000} :as options}]
+  (let [[how value] (ask server request (within-ok options))]
+    (when-not (= :ok how)
+      (throw (failed server request timeout value)))
+    value))
 
 (defn- check-switch [operation word what wanted]
   (when-not (or (= :get what) (debug/switch? word what))
@@ -60,7 +72,7 @@
   {:erlang "sys:get_state/2"}
   ([server] (get-state server nil))
   ([server options]
-   (good "get-state" server (ask "get-state" server [:get-state] (within-ok options)))))
+   (ask-state server [:get-state] options)))
 
 (defn replace-state
   "Replaces the state of a server by (f state), and returns the new state.
@@ -78,7 +90,7 @@
   ([server f] (replace-state server f nil))
   ([server f options]
    (arguments/function "replace-state" f "(sys/replace-state :counter inc)")
-   (good "replace-state" server (ask "replace-state" server [:replace-state f] (within-ok options)))))
+   (ask-state server [:replace-state f] options)))
 
 (defn get-status
   "Returns a map that describes a server: its state, status and more.
@@ -95,7 +107,7 @@
   {:erlang "sys:get_status/2"}
   ([server] (get-status server nil))
   ([server options]
-   (ask "get-status" server [:get-status] options)))
+   (ask server [:get-status] options)))
 
 (defn suspend
   "Suspends a server until `resume`, and returns :ok.
@@ -110,7 +122,7 @@
   {:erlang "sys:suspend/2"}
   ([server] (suspend server nil))
   ([server options]
-   (ask "suspend" server [:suspend] options)))
+   (ask server [:suspend] options)))
 
 (defn resume
   "Lets a suspended server go on, and returns :ok.
@@ -123,7 +135,7 @@
   {:erlang "sys:resume/2"}
   ([server] (resume server nil))
   ([server options]
-   (ask "resume" server [:resume] options)))
+   (ask server [:resume] options)))
 
 (defn change-code
   "Calls (code-change old state extra) of a suspended server to change its state.
@@ -142,7 +154,7 @@
   {:erlang "sys:change_code/5"}
   ([server old extra] (change-code server old extra nil))
   ([server old extra options]
-   (ask "change-code" server [:change-code old extra] options)))
+   (ask server [:change-code old extra] options)))
 
 (defn terminate
   "Tells a server to end for the reason, and returns :ok without waiting.
@@ -157,7 +169,7 @@
   {:erlang "sys:terminate/3"}
   ([server reason] (terminate server reason nil))
   ([server reason options]
-   (ask "terminate" server [:terminate reason] options)))
+   (ask server [:terminate reason] options)))
 
 (defn trace
   "Switches the printing of what a server receives and sends on or off.
@@ -176,7 +188,7 @@
   ([server on? options]
    (when-not (boolean? on?)
      (arguments/misuse :magnetar/bad-debug (str "`trace` wants true or false; this is " (arguments/show on?) ".") {:value on?}))
-   (ask "trace" server [:trace on?] options)))
+   (ask server [:trace on?] options)))
 
 (defn statistics
   "Counts the messages of a server.
@@ -194,7 +206,7 @@
   ([server what] (statistics server what nil))
   ([server what options]
    (check-switch "statistics" :statistics what "true, false or :get")
-   (ask "statistics" server [:statistics what] options)))
+   (ask server [:statistics what] options)))
 
 (defn log
   "Keeps the last events of a server, or returns them.
@@ -215,7 +227,7 @@
   ([server what] (log server what nil))
   ([server what options]
    (check-switch "log" :log what "true, false, :get or a number of events from 1 up")
-   (ask "log" server [:log what] options)))
+   (ask server [:log what] options)))
 
 (defn install
   "Lets a server call (f state event who) for each event, and returns :ok.
@@ -232,7 +244,7 @@
   ([server id f state] (install server id f state nil))
   ([server id f state options]
    (arguments/function "install" f "(sys/install :counter :probe (fn [n event who] n) 0)")
-   (ask "install" server [:install id f state] options)))
+   (ask server [:install id f state] options)))
 
 (defn remove
   "Removes the function that `install` has installed under the id, and returns :ok.
@@ -245,4 +257,4 @@
   {:erlang "sys:remove/3"}
   ([server id] (remove server id nil))
   ([server id options]
-   (ask "remove" server [:remove id] options)))
+   (ask server [:remove id] options)))

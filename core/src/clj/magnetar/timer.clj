@@ -40,11 +40,6 @@
 (defn- left ^Duration [^long instant]
   (Duration/ofNanos (clock/left instant)))
 
-(defn- period ^long [operation duration]
-  (when (some? duration)
-    (arguments/finite operation duration))
-  (arguments/period operation duration))
-
 (defn- check-process [operation x]
   (when-not (or (instance? Pid x) (#{:local :via} (first (address/parts x))))
     (arguments/misuse :magnetar/not-a-pid
@@ -168,7 +163,7 @@
 (defn- interval
   "An interval that ends with its owner, if there is one."
   [operation site duration owner f]
-  (let [period (period operation duration)
+  (let [period (arguments/interval operation duration)
         start (clock/now)
         state (atom :waiting)]
     (Timer. (start/spawn-opt operation site {}

@@ -183,7 +183,7 @@
     #(receive ::x nil (after -1 nil))
     "The time of an (after ..) is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is nil."
     #(receive ::x nil (after (identity nil) nil))
-    "`send-after` wants a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -5."
+    "`send-after` wants a number of milliseconds from 0 up or a java.time.Duration; this is -5."
     #(actor/send-after -5 (self) :x)
     (str "`start-timer` takes a time of at most 9223372036853 milliseconds, about 292 years; this is :infinity. "
          "Give a shorter one, or start no timer for what is never to come.")
@@ -191,7 +191,7 @@
     (str "`send-after` takes a time of at most 9223372036853 milliseconds, about 292 years; this is 9223372036854775807. "
          "Give a shorter one, or start no timer for what is never to come.")
     #(actor/send-after Long/MAX_VALUE (self) :x)
-    (str "`send-after` wants a number of milliseconds from 0 up, a java.time.Duration or :infinity; "
+    (str "`send-after` wants a number of milliseconds from 0 up or a java.time.Duration; "
          "this is PT-2562047788015215H-30M-8S.")
     #(actor/send-after (java.time.Duration/ofSeconds Long/MIN_VALUE) (self) :x)
     "`magnetar.actor/join`: :timeout is a number of milliseconds from 0 up, a java.time.Duration or :infinity; this is -1."
@@ -199,7 +199,7 @@
 
 (deftest options-that-are-wrong
   (are [sentence f] (= sentence (said #(with-process {} (f))))
-    "`spawn-opt` does not know :nmae; its options are :bindings, :context, :link, :mailbox, :monitor, :name, :platform-thread, :trap-exit. Is :name meant?"
+    "`magnetar.actor/spawn-opt` does not know :nmae; its options are :bindings, :context, :link, :mailbox, :monitor, :name, :platform-thread, :trap-exit. Is :name meant?"
     #(spawn-opt (fn []) {:nmae :x})
     "`spawn-opt` takes the map of its options last, as in (spawn-opt serve state {:name :server}); this is [clojure.core/inc :x]."
     #(spawn-opt inc :x)
@@ -233,15 +233,15 @@
     #(sys/trace :counter :foo)
     "The :spawn-opt of a server takes no :name, this is :n2: give the :name beside the :spawn-opt, as in {:name :counter :spawn-opt {..}}."
     #(gs/start {:init identity} 0 {:name :n1 :spawn-opt {:name :n2}})
-    "`with-process` does not know :link; its options are :context, :mailbox, :name, :trap-exit."
+    "`magnetar.actor/with-process` does not know :link; its options are :context, :mailbox, :name, :trap-exit."
     #(with-process {:link true} nil)
-    "`join` does not know :timout; its options are :else, :timeout. Is :timeout meant?"
+    "`magnetar.actor/join` does not know :timout; its options are :else, :timeout. Is :timeout meant?"
     #(actor/join (idle) {:timout 1})
-    "`monitor` does not know :alais; its options are :alias, :tag. Is :alias meant?"
+    "`magnetar.actor/monitor` does not know :alais; its options are :alias, :tag. Is :alias meant?"
     #(actor/monitor (idle) {:alais :demonitor})
     "The :alias of a monitor is :explicit-unalias, :demonitor or :reply-demonitor; this is :yes."
     #(actor/monitor (idle) {:alias :yes})
-    "`demonitor` does not know :flsh; its options are :flush, :info. Is :flush meant?"
+    "`magnetar.actor/demonitor` does not know :flsh; its options are :flush, :info. Is :flush meant?"
     #(actor/demonitor (actor/make-ref) {:flsh true})
     "An alias is :explicit-unalias or :reply; this is :no."
     #(actor/make-alias :no)

@@ -70,7 +70,7 @@
     (is (= :ok (agent/cast :settings identity)) "as every cast")))
 
 (deftest an-agent-that-is-not-there-is-told-by-what-the-program-gave
-  (is (= [:magnetar/call-failed "The call of :nobody with clojure.core/identity failed: :noproc. No process has this name."]
+  (is (= [:magnetar/call-failed "`magnetar.agent/get` of :nobody failed: :noproc. No process has this name."]
          (refused #(agent/get :nobody identity))))
   (is (= [:noproc ['magnetar.agent :update [:nobody "(clojure.core$inc)" 5000]]]
          (try (agent/update :nobody inc) (catch Exception e (:magnetar/exit (ex-data e)))))))

@@ -212,5 +212,5 @@
 (deftest run-refuses-what-does-not-start
   (is (thrown-with-msg? IllegalArgumentException #"this one is empty" (application/run [])))
   (is (thrown-with-msg? IllegalArgumentException #"invalid name at \[:name\]: \"x\"" (application/run {:name "x"})))
-  (is (thrown-with-msg? IllegalArgumentException #"`run` does not know :stop-time" (application/run {:name :x} {:stop-time 3})))
+  (is (thrown-with-msg? IllegalArgumentException #"`magnetar.application/run` does not know :stop-time" (application/run {:name :x} {:stop-time 3})))
   (is (thrown-with-msg? IllegalArgumentException #"whole number from 0 up; this is -1" (application/shutdown -1))))

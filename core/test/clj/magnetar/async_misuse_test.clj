@@ -127,7 +127,7 @@
 
 (deftest alts-refuses-options-that-it-does-not-know
   (doseq [alts [a/alts! a/alts!!]]
-    (is (thrown-with-msg? IllegalArgumentException #"`alts!` does not know :priorty; its options are :default, :priority\."
+    (is (thrown-with-msg? IllegalArgumentException #"`magnetar.async/alts!{1,2}` does not know :priorty; its options are :default, :priority\."
                           (alts [(a/chan)] :priorty true)))
     (is (thrown-with-msg? IllegalArgumentException #"does not know :defualt" (alts [(a/chan)] {:defualt 1 :priority true}))))
   (is (thrown-with-msg? IllegalArgumentException #"does not know :priorty" (a/alt! (a/chan) 1 :priorty true)))

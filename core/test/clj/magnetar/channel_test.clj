@@ -456,7 +456,7 @@
                             "chan" #(channel/chan {:bufer 1})
                             "select" #(channel/select [(channel/chan)] {:priorty true})}]
     (is (thrown-with-msg? IllegalArgumentException
-          (re-pattern (str "`" operation "` does not know :[a-z]+; its options are "))
+          (re-pattern (str "`magnetar.channel/" operation "` does not know :[a-z]+; its options are "))
           (call)))))
 
 (deftest options-that-are-no-map-are-refused

@@ -129,7 +129,7 @@
                               {} :magnetar/missing-callback
                               (dissoc keeper :handle-event) :magnetar/missing-callback
                               (assoc keeper :handel-inof 1) :magnetar/unknown-callback
-                              'no.such.namespace-at-all :magnetar/no-such-behaviour}]
+                              'no.such.namespace-at-all :magnetar/no-such-callback-module}]
       (is (= reason (first (processes/misuse #(ge/add-handler pid handler []))))))
     (is (= :magnetar/unknown-option (first (processes/misuse #(ge/start {:nmae :x})))))
     (is (= [] (ge/which-handlers pid)))

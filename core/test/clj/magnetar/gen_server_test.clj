@@ -99,10 +99,15 @@
     (is (str/includes? (second (processes/misuse #(gs/start (assoc (dissoc script :handle-cast) :handle_cats identity) 0))) ":handle-cast is"))
     (is (str/includes? (second (processes/misuse #(gs/start (assoc script :handel-info identity) 0))) ":handle-info is"))))
 
-(deftest what-is-no-behaviour-is-refused
-  (doseq [[x reason] {:keyword :magnetar/bad-behaviour
-                      'no.such.namespace-at-all :magnetar/no-such-behaviour}]
-    (is (= reason (first (processes/misuse #(gs/start x 0)))))))
+(deftest what-is-no-callback-module-is-refused
+  (doseq [[x reason] {:keyword :magnetar/bad-callback-module
+                      'no.such.namespace-at-all :magnetar/no-such-callback-module}]
+    (is (= reason (first (processes/misuse #(gs/start x 0))))))
+  (is (= {:callback-module 5 :magnetar/reason :magnetar/bad-callback-module}
+         (try (gs/start 5 1) (catch IllegalArgumentException e (ex-data e))))))
+
+(deftest the-status-names-the-callback-module
+  (is (= "(a map of magnetar.gen-server-test)" (:callback-module (sys/get-status (server script))))))
 
 (deftest options-and-names-are-checked-before-anything-starts
   (is (= :magnetar/unknown-option (first (processes/misuse #(gs/start script 0 {:nmae :x})))))
@@ -391,8 +396,8 @@
   a-crash-is-one-event
   (let [pid (server (assoc script :format-status #(assoc % :state :hidden)))]
     (why #(gs/call pid (fn [_ _] (throw (ex-info "boom" {:id 7})))))
-    (let [[{:keys [event state behaviour reason last-message frames] :as all} & others] @reports]
-      (is (= [:crash :hidden "(a map of magnetar.gen-server-test)" pid] [event state behaviour (:pid all)]))
+    (let [[{:keys [event state callback-module reason last-message frames] :as all} & others] @reports]
+      (is (= [:crash :hidden "(a map of magnetar.gen-server-test)" pid] [event state callback-module (:pid all)]))
       (is (= "boom" (:message (first reason))))
       (is (= :magnetar/call (first last-message)))
       (is (some #(str/includes? % "gen_server_test.clj") frames))

@@ -121,7 +121,7 @@
       (is (= [:open nil] (sys/get-state pid)))
       (statem/stop pid))))
 
-(deftest what-is-no-behaviour-is-refused-before-anything-starts
+(deftest what-is-no-callback-module-is-refused-before-anything-starts
   (doseq [[behaviour reason] {(dissoc script :callback-mode) :magnetar/missing-callback
                               (dissoc script :handle-event) :magnetar/missing-callback
                               (dissoc script :init) :magnetar/missing-callback
@@ -187,7 +187,7 @@
     (statem/stop pid)))
 
 (deftest a-callback-module-that-is-none-or-is-not-there-ends-the-machine
-  (is (= :magnetar/bad-behaviour (get-in (told [:keep-state-and-data [:change-callback-module 7]]) [0 :data :magnetar/reason])))
+  (is (= :magnetar/bad-callback-module (get-in (told [:keep-state-and-data [:change-callback-module 7]]) [0 :data :magnetar/reason])))
   (is (str/includes? (peek (told [:keep-state-and-data :pop-callback-module])) "no callback module under script")))
 
 (deftest the-callback-mode-is-read-again-when-the-code-is-changed
@@ -253,8 +253,8 @@
     (statem/cast pid (does [:keep-state-and-data :postpone]))
     (statem/cast pid (fn [_ _ _] (throw (ex-info "boom" {}))))
     (is (= "boom" (:message (first (processes/reason pid)))))
-    (let [[{:keys [event state data postponed behaviour]} & more] @reports]
-      (is (= [:crash :a :hidden 1 'script nil] [event state data (count postponed) behaviour more])))))
+    (let [[{:keys [event state data postponed callback-module]} & more] @reports]
+      (is (= [:crash :a :hidden 1 'script nil] [event state data (count postponed) callback-module more])))))
 
 ;; ---- hosting, sys, sight
 
@@ -412,8 +412,8 @@
   (is (thrown-with-msg? IllegalArgumentException #"at \[:states :a :postpone\]: :x has a transition as well, which would never be taken"
                         (statem/machine {:initial :a, :states {:a {:postpone #{:x}, :on {:x :a}}}}))))
 
-(deftest a-declaration-that-was-not-made-a-behaviour-is-refused
-  (is (= :magnetar/not-a-behaviour (first (processes/misuse #(statem/start door 1))))))
+(deftest a-declaration-that-was-not-made-a-callback-module-is-refused
+  (is (= :magnetar/not-a-callback-module (first (processes/misuse #(statem/start door 1))))))
 
 (deftest events-without-an-end-do-not-keep-a-machine-alive-nor-others-from-running
   (doseq [hosting [:threaded :activated]]

@@ -249,7 +249,7 @@
                          (str "`load` cannot load " (pr-str bare) ": it does not begin with an `ns` form.") #(hot/load bare)
                          "`version` wants the symbol of a namespace, as in (hot/version 'my.counter); this is \"x\"." #(hot/version "x")
                          "`watch` wants the path of a file, a folder or a jar that exists; this is \"nowhere\"." #(hot/watch "nowhere")
-                         "`watch` does not know :reports; its options are :extra, :report, :timeout, :tree. Is :report meant?" #(hot/watch folder {:reports println})
+                         "`magnetar.hot/watch` does not know :reports; its options are :extra, :report, :timeout, :tree. Is :report meant?" #(hot/watch folder {:reports println})
                          "`magnetar.hot/watch`: :report is a function, as in println; this is 5." #(hot/watch folder {:report 5})
                          "`unwatch` wants what `watch` returned; this is 5." #(hot/unwatch 5)}]
       (let [e (error-of f)]

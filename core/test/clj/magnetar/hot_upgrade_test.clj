@@ -154,7 +154,7 @@
            (ex-message (goes-wrong ns app (fn [_] (throw (ex-info "not this one" {}))) nil))))
     (is (= (str "`upgrade` wants a supervisor or a server that is alive; there is none at :nobody.")
            (ex-message (error-of #(hot/upgrade :nobody (counter-path ns 2))))))
-    (is (= "`upgrade` does not know :extr; its options are :extra, :timeout. Is :extra meant?"
+    (is (= "`magnetar.hot/upgrade` does not know :extr; its options are :extra, :timeout. Is :extra meant?"
            (ex-message (error-of #(hot/upgrade app (counter-path ns 2) {:extr 1})))))
     (is (re-find #"wants a server as a pid, a name" (ex-message (error-of #(hot/upgrade nil (counter-path ns 2))))))))
 

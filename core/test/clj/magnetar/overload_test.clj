@@ -154,7 +154,7 @@
     (is (thrown-with-msg? IllegalArgumentException #"^`magnetar.gen-server/start`: :target is a duration above 0" (start {:target 0})))
     (is (thrown-with-msg? IllegalArgumentException #"`:shed` does not know :targe" (start {:targe 0})))
     (is (thrown-with-msg? IllegalArgumentException #"`:shed` takes its options as a map; this is true" (start true)))
-    (is (thrown-with-msg? IllegalArgumentException #"`start` does not know :shedd; its options are .*:shed.* Is :shed meant" (gs/start slow nil {:shedd {}})))))
+    (is (thrown-with-msg? IllegalArgumentException #"`magnetar.gen-server/start` does not know :shedd; its options are .*:shed.* Is :shed meant" (gs/start slow nil {:shedd {}})))))
 
 (deftest the-deprecated-names-do-the-same-or-name-the-successor
   (with-server {}

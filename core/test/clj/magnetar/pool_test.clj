@@ -276,7 +276,7 @@
 (deftest what-is-wrong-is-refused-at-once
   (is (thrown-with-msg? IllegalArgumentException #"^`magnetar.pool/start-link`: :size is a whole number from 1 up; this is nil" (pool/start-link {:worker [gs/start-link worker 1]})))
   (is (thrown-with-msg? IllegalArgumentException #":worker is how a worker starts.*this is nil" (pool/start-link {:size 1})))
-  (is (thrown-with-msg? IllegalArgumentException #"`start-link` does not know :sise" (pool/start-link {:sise 1})))
+  (is (thrown-with-msg? IllegalArgumentException #"`magnetar.pool/start-link` does not know :sise" (pool/start-link {:sise 1})))
   (is (thrown-with-msg? IllegalArgumentException #":overflow is a whole number from 0 up; this is -1" (start {:overflow -1})))
   (is (thrown-with-msg? IllegalArgumentException #":order is :lifo or :fifo; this is :random" (start {:order :random})))
   (let [p (start {})

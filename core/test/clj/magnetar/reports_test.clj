@@ -213,7 +213,7 @@
     (is (< (count lines) 40))))
 
 (deftest a-crash-report-ends-also-if-its-parts-do-not
-  (are [event] (< (count (text/event (merge {:event :crash :pid 1 :name :x :behaviour "b"} event))) 6000)
+  (are [event] (< (count (text/event (merge {:event :crash :pid 1 :name :x :callback-module "b"} event))) 6000)
     {:reason (range)}
     {:reason [:bad (map inc (range))] :state (repeat :x)}
     {:reason :x :state {:a (iterate inc 1)} :last-message (cycle [1 2])}))
@@ -239,5 +239,5 @@
     {:event :child-terminated :child :a :reason [:timeout ['magnetar.gen-server :call [:x :get 5000]]]}
     "Not started: the port is taken"
     {:event :not-started :message "the port is taken"}
-    "Unexpected message (behaviour (a map), message [:tick 1])"
-    {:event :unexpected-message :behaviour "(a map)" :message [:tick 1]}))
+    "Unexpected message (callback-module (a map), message [:tick 1])"
+    {:event :unexpected-message :callback-module "(a map)" :message [:tick 1]}))

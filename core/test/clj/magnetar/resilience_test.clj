@@ -440,10 +440,10 @@
 ;; ---- options
 
 (deftest bad-options-are-refused-with-a-sentence
-  (doseq [[message f] {#"`retry` does not know :max; its options are :backoff, :max-attempts, " #(r/retry {:max 3})
+  (doseq [[message f] {#"`magnetar.resilience/retry` does not know :max; its options are :backoff, :max-attempts, " #(r/retry {:max 3})
                        #":max-attempts is a whole number from 1 up; this is 0" #(r/retry {:max-attempts 0})
                        #"What counts as a failure is a class, a predicate or several; this is 5" #(r/retry {:retry-on 5})
-                       #"`retry` takes its options as a map; this is 5" #(r/retry 5)
+                       #"`magnetar.resilience/retry` takes its options as a map; this is 5" #(r/retry 5)
                        #"^`magnetar.resilience/timeout`: :timeout is a number of milliseconds .* this is -1\." #(r/timeout -1)
                        #":failure-threshold is a whole number from 1 up, or \[failures calls\]" #(r/circuit-breaker {:failure-threshold [5 3]})
                        #"^`magnetar.resilience/rate-limiter`: :rate is a whole number from 1 up; this is nil" #(r/rate-limiter {:per 5})

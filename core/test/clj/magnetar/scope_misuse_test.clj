@@ -122,13 +122,13 @@
 ;; ---- beyond it
 
 (deftest options-that-are-no-map-or-not-known
-  (refused :magnetar/bad-options "`with-scope` takes its options as a map; this is 500." (with-scope [_ 500] 1))
+  (refused :magnetar/bad-options "`magnetar.scope/with-scope` takes its options as a map; this is 500." (with-scope [_ 500] 1))
   (is (= [:deadlin] (:unknown (refused :magnetar/unknown-option
-                                       "`with-scope` does not know :deadlin; its options are :bindings, :deadline, :inherit, :joiner, :patience. Is :deadline meant?"
+                                       "`magnetar.scope/with-scope` does not know :deadlin; its options are :bindings, :deadline, :inherit, :joiner, :patience. Is :deadline meant?"
                                        (with-scope [_ {:deadlin 5}] 1)))))
-  (refused :magnetar/unknown-option "`join` does not know :timout; its options are :else, :timeout. Is :timeout meant?"
+  (refused :magnetar/unknown-option "`magnetar.scope/join` does not know :timout; its options are :else, :timeout. Is :timeout meant?"
            (scope/join (CompletableFuture.) {:timout 5}))
-  (refused :magnetar/bad-options "`await-callback` takes its options as a map; this is 5." (scope/await-callback (fn [resolve _] (resolve 1)) 5))
+  (refused :magnetar/bad-options "`magnetar.scope/await-callback` takes its options as a map; this is 5." (scope/await-callback (fn [resolve _] (resolve 1)) 5))
   (refused :magnetar/bad-option "`magnetar.scope/with-scope`: :bindings is :frame, so that forks see the dynamic bindings of their starter, or :none; this is true."
            (with-scope [_ {:bindings true}] 1)))
 

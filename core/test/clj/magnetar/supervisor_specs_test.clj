@@ -203,7 +203,7 @@
   (is (= [:carts :supervisor] ((juxt :id :type) (sup/child-spec ['magnetar.registry {:keys :unique :name :carts}]))) "two registries differ by their names")
   (is (= :temporary (:restart (sup/child-spec ['magnetar.task inc]))))
   (is (= {:id :a :start [inc]} (sup/child-spec {:id :b :start [inc]} {:id :a})))
-  (is (thrown-with-msg? IllegalArgumentException #"`child-spec` does not know :idd; .* Is :id meant\?" (sup/child-spec {:id :b :start [inc]} {:idd 1})))
+  (is (thrown-with-msg? IllegalArgumentException #"`magnetar.supervisor/child-spec` does not know :idd; .* Is :id meant\?" (sup/child-spec {:id :b :start [inc]} {:idd 1})))
   (doseq [x [5 "text" ['a 1 2] 'magnetar.no-such-thing 'clojure.string]]
     (testing (pr-str x)
       (is (= :magnetar/bad-child-spec (:magnetar/reason (try (sup/child-spec x) (catch IllegalArgumentException e (ex-data e)))))))))

@@ -308,6 +308,13 @@
       :magnetar/bad-place "{1 :x}" #(table/update-element t :a [1 :x]))
     (is (= [[:a 1]] (all t)))))
 
+(deftest the-data-of-a-refused-option-has-its-path-and-value
+  (are [option value f] (= {option value :path [option] :value value :magnetar/reason :magnetar/bad-option}
+                           (try (f) (catch IllegalArgumentException e (ex-data e))))
+    :kind :sett #(table/create :sett)
+    :access :secret #(table/create :set {:access :secret})
+    :key -1 #(table/create :set {:key -1})))
+
 (deftest ^{:spec ["C129"]} in-a-transaction-nothing-is-written
   (let [t (with-rows :set [[:a 1]])]
     (dosync (is (= [[:a 1]] (table/lookup t :a))))

@@ -2,7 +2,7 @@
   "No answer in time is one error for all functions that wait, or the value of :else."
   (:require
    [clojure.string :as str]
-   [clojure.test :refer [deftest is testing]]
+   [clojure.test :refer [are deftest is testing]]
    [magnetar.actor :as actor :refer [receive]]
    [magnetar.agent :as agent]
    [magnetar.channel :as channel]
@@ -13,6 +13,7 @@
    [magnetar.proc-lib :as proc-lib]
    [magnetar.resilience :as resilience]
    [magnetar.scope :as scope :refer [with-scope]]
+   [magnetar.supervisor :as sup]
    [magnetar.support :refer [with-failures]]
    [magnetar.sys :as sys]
    [magnetar.task :as task]
@@ -70,11 +71,11 @@
 
 (def ^:private ends
   "By name: what waits for an end, and cannot go on with another value instead."
-  {"proc-lib/stop" proc-lib/stop
-   "gs/stop" gs/stop
-   "gen-statem/stop" gen-statem/stop
-   "gen-event/stop" gen-event/stop
-   "agent/stop" agent/stop})
+  {`proc-lib/stop proc-lib/stop
+   `gs/stop gs/stop
+   `gen-statem/stop gen-statem/stop
+   `gen-event/stop gen-event/stop
+   `agent/stop agent/stop})
 
 (defn- thrown [f]
   (try
@@ -159,10 +160,47 @@
             :let [server (silent)
                   error (thrown #(stop server :normal {:timeout 1}))]]
       (testing operation
-        (is (= [`proc-lib/stop server] ((juxt :operation :target) (ex-data error))))
+        (is (= [operation server] ((juxt :operation :target) (ex-data error))))
         (is (re-find #"longer :timeout" (ex-message error)))
         (is (not (re-find #":else" (ex-message error))))
         (is (thrown-with-msg? IllegalArgumentException #"does not know :else" (stop server :normal {:timeout 1 :else :late})))))))
+
+(deftest a-request-of-the-library-offers-no-answer-later
+  (in-process
+    (doseq [wait [#(sys/get-state %1 %2) #(agent/get %1 identity %2)]
+            :let [message (ex-message (thrown #(wait (silent) {:timeout 1})))]]
+      (is (re-find #"The process (has not answered|waits for messages)[,;]" message))
+      (is (not (re-find #"`reply`|answers later|The server" message))))
+    (is (str/ends-with? (ex-message (thrown #(gs/call (silent) :x {:timeout 1}))) ", or let the server answer later, by `reply`."))))
+
+(defn- exit-of [f]
+  (try
+    (f)
+    (catch Exception e (:magnetar/exit (ex-data e)))))
+
+(deftest the-call-in-an-exit-reason-is-what-the-program-called
+  (in-process
+    (are [operation args f] (= [:noproc [(symbol (namespace operation)) (keyword (name operation)) args]] (exit-of f))
+      `gs/call [:nobody :x 5000] #(gs/call :nobody :x)
+      `gs/call [:nobody [:checkout 1] 5000] #(gs/call :nobody [:checkout 1])
+      `gen-statem/call [:nobody :x :infinity] #(gen-statem/call :nobody :x)
+      `gen-event/call [:nobody 'h :x 5000] #(gen-event/call :nobody 'h :x)
+      `gen-event/delete-handler [:nobody 'h 1] #(gen-event/delete-handler :nobody 'h 1)
+      `gen-event/sync-notify [:nobody :tick] #(gen-event/sync-notify :nobody :tick)
+      `gen-event/which-handlers [:nobody] #(gen-event/which-handlers :nobody)
+      `agent/get [:nobody :x 10] #(agent/get :nobody :x {:timeout 10})
+      `sys/get-state [:nobody 10] #(sys/get-state :nobody {:timeout 10})
+      `sys/change-code [:nobody 1 nil 5000] #(sys/change-code :nobody 1 nil)
+      `sup/which-children [:nobody] #(sup/which-children :nobody)
+      `sup/terminate-child [:nobody :a] #(sup/terminate-child :nobody :a)
+      `pool/checkout [:nobody {:timeout 10}] #(pool/checkout :nobody {:timeout 10})
+      `pool/with-worker [:nobody nil] #(pool/with-worker [_ :nobody] 1)
+      `pool/status [:nobody] #(pool/status :nobody)
+      `proc-lib/stop [:nobody :normal :infinity] #(proc-lib/stop :nobody)
+      `gs/stop [:nobody :shutdown 10] #(gs/stop :nobody :shutdown {:timeout 10})
+      `gen-statem/stop [:nobody :normal :infinity] #(gen-statem/stop :nobody)
+      `gen-event/stop [:nobody :normal :infinity] #(gen-event/stop :nobody)
+      `agent/stop [:nobody :normal :infinity] #(agent/stop :nobody))))
 
 (deftest a-policy-throws-it-too
   (let [error (thrown #(resilience/call (resilience/timeout 1) scope/sleep 60000))]

@@ -1,10 +1,12 @@
 (ns magnetar.timer-test
   "Timers in virtual time: when what they are told to do is done is exact."
   (:require
-   [clojure.test :refer [deftest is testing use-fixtures]]
+   [clojure.string :as str]
+   [clojure.test :refer [are deftest is testing use-fixtures]]
    [magnetar.actor :as actor :refer [! after receive self]]
    [magnetar.scope :as scope]
    [magnetar.support :refer [with-failures]]
+   [magnetar.task :as task]
    [magnetar.test :as test :refer [now with-virtual-clock]]
    [magnetar.timer :as timer]))
 
@@ -221,7 +223,7 @@
   (is (thrown-with-msg? IllegalArgumentException #"this is 9223372036854775807\." (timer/apply-after Long/MAX_VALUE println)))
   (is (thrown-with-msg? IllegalArgumentException #"^`apply-interval` takes a time of at most 9223372036853 .*; this is 9223372036854\."
                         (timer/apply-interval 9223372036854 println)))
-  (is (thrown-with-msg? IllegalArgumentException #"^`apply-interval` wants a duration above 0 that ends; this is 0\.$" (timer/apply-interval 0 println)))
+  (is (thrown-with-msg? IllegalArgumentException #"^`apply-interval` wants a number of milliseconds above 0 or a java.time.Duration above 0; this is 0\.$" (timer/apply-interval 0 println)))
   (is (thrown-with-msg? IllegalArgumentException #"`send-interval` wants a pid or a name to send to; this is 7" (timer/send-interval 10 7 :x)))
   (is (thrown-with-msg? IllegalArgumentException #"`exit-after` wants a pid or the name of a process; this is 5" (timer/exit-after 10 5 :y))))
 
@@ -234,3 +236,23 @@
 
 (deftest tc-tells-how-long-a-call-takes
   (is (= [20000 :value] (with-virtual-clock (timer/tc #(do (scope/sleep %) :value) 20)))))
+
+(defn- thrown [f]
+  (try (f) nil (catch IllegalArgumentException e e)))
+
+(deftest an-error-about-a-time-offers-only-what-is-taken
+  (actor/with-process {}
+    (doseq [wait [nil :soon -1]]
+      (let [[once again] (map ex-message [(thrown #(actor/send-after wait (self) :x)) (thrown #(timer/send-interval wait :x))])]
+        (is (str/starts-with? once "`send-after` wants a number of milliseconds from 0 up or a java.time.Duration; this is "))
+        (is (str/starts-with? again "`send-interval` wants a number of milliseconds above 0 or a java.time.Duration above 0; this is "))))))
+
+(deftest the-data-of-an-error-about-a-time-has-the-value
+  (actor/with-process {}
+    (are [data f] (= (assoc data :magnetar/reason :magnetar/bad-duration) (ex-data (thrown f)))
+      {:value nil} #(actor/send-after nil (self) :x)
+      {:value 0} #(timer/send-interval 0 :x)
+      {:value :infinity :longest 9223372036853} #(actor/start-timer :infinity (self) :x)
+      {:value "1"} #(receive :never 1 (after "1" 2))
+      {:value -1 :timeout -1 :path [:timeout]} #(task/async-stream [1] inc {:timeout -1})
+      {:value -1 :timeout -1 :path [:timeout]} #(actor/join (self) {:timeout -1}))))

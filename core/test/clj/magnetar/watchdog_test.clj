@@ -146,9 +146,9 @@
     (is (= ":magnetar/holds-carrier" (run "-Dmagnetar.watchdog=20")))))
 
 (deftest bad-options-are-refused-with-a-sentence
-  (doseq [[message options] {#"`start-watchdog` does not know :limt; its options are :limit, :report\." {:limt 5}
+  (doseq [[message options] {#"`magnetar.inspect/start-watchdog` does not know :limt; its options are :limit, :report\." {:limt 5}
                              #":report is a function, as in println; this is 5\." {:report 5}
-                             #"`start-watchdog` takes its options as a map; this is 5\." 5}]
+                             #"`magnetar.inspect/start-watchdog` takes its options as a map; this is 5\." 5}]
     (is (thrown-with-msg? IllegalArgumentException message (inspect/start-watchdog options)))))
 
 (deftest bad-arguments-are-refused-with-a-sentence

@@ -88,7 +88,7 @@
   (is (= :error (:kind (:failure (quietly {:runs 1} #(throw (ex-info "broken" {}))))))))
 
 (deftest check-refuses-unknown-options-and-properties
-  (doseq [[options sentence] {{:run 1} #"`check` does not know :run; its options are .*:runs"
+  (doseq [[options sentence] {{:run 1} #"`magnetar.test/check` does not know :run; its options are .*:runs"
                               {:runs -1} #"^`magnetar.test/check`: :runs is a whole number from 1 up; this is -1\.$"
                               {:preemptions :two} #"^:preemptions is a whole number from 0 up; this is :two\.$"
                               {:strategy :luck} #"There is no strategy :luck here; there are :uniform and :priorities, and :exhaustive"

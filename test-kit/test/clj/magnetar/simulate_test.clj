@@ -75,7 +75,7 @@
     (is (= 3 @ended))))
 
 (deftest a-bad-option-is-refused-in-a-sentence
-  (doseq [[options sentence] {42 "`simulate` takes its options as a map; this is 42."
+  (doseq [[options sentence] {42 "`magnetar.test/simulate` takes its options as a map; this is 42."
                               {:seed "x"} ":seed is a whole number, as the report of a run gives it; this is \"x\"."
                               {:fault-rate 2} ":fault-rate is a probability from 0 to 1; this is 2."
                               {:faults :kill} ":faults is a set of :delay-signals, :early-timers, :kill, :late-timers, :lose-message; this is :kill."

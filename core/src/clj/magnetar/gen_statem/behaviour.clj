@@ -42,7 +42,7 @@
     (arguments/misuse :magnetar/bad-callback-mode
                       (str "The callback-mode of " label " is :state-functions or :handle-event-function, or a vector of one of these and "
                            ":state-enter; this is " (arguments/show x) "." (when meant (str " Is " meant " meant?")))
-                      {:behaviour label :callback-mode x :meant meant})))
+                      {:callback-module label :callback-mode x :meant meant})))
 
 (defn- parse-mode [label x]
   (let [words (if (sequential? x) x [x])
@@ -57,7 +57,7 @@
       (arguments/misuse :magnetar/bad-states
                         (str "The :states of the callback module " label " are a map from states to their functions, as in {:off (fn [type content data] ..)}; "
                              "this is " (arguments/show states) ".")
-                        {:behaviour label :states states}))))
+                        {:callback-module label :states states}))))
 
 (defn- read-mode [label source]
   (let [[functions? enter?] (parse-mode label (value-of (behaviour/lookup source :callback-mode)))]
@@ -71,9 +71,9 @@
 
 (defn- check-no-declaration [x]
   (when (and (map? x) (:initial x) (not (:init x)))
-    (arguments/misuse :magnetar/not-a-behaviour
+    (arguments/misuse :magnetar/not-a-callback-module
                       (str "This is a state machine declared as data: " (arguments/show x) "; a callback module is what (statem/machine ..) makes of it.")
-                      {:behaviour x})))
+                      {:callback-module x})))
 
 (defn behaviour
   "The callback module of a state machine, checked."

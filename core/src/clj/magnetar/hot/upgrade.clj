@@ -67,7 +67,7 @@
   "The answer of the server, ::gone if it is dead. The step is what the server did not do if it does not answer in time."
   [{:keys [pid] :as server} request step timeout]
   (try
-    (request/system 'magnetar.hot/upgrade pid request timeout nil)
+    (request/system ['magnetar.hot/upgrade pid timeout] pid request timeout nil)
     (catch ExceptionInfo e
       (cond
         (gone? server e) ::gone

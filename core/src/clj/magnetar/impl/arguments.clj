@@ -45,15 +45,20 @@
       (catch Excerpt$Full _ (str out ".."))
       (catch Exception e (str "(" (.getName (class x)) ", which does not print: " (.getName (class e)) ")")))))
 
+(defn- called
+  "The name of what takes the options: the function that the program called, where it is known; else the operation. An option, as \":shed\", has its own name."
+  [operation]
+  (or (when-not (str/starts-with? operation ":") (errors/operation)) operation))
+
 (defn options
   "Refuses options that `operation` does not know: one that is mistyped would be ignored, and a wait last for ever."
   [operation known options]
   (when-not (or (nil? options) (map? options))
     (misuse :magnetar/bad-options
-            (str "`" operation "` takes its options as a map; this is " (show options) ".") {:options options}))
+            (str "`" (called operation) "` takes its options as a map; this is " (show options) ".") {:options options}))
   (when-let [unknown (seq (reduce-kv (fn [unknown option _] (if (.contains ^Collection known option) unknown (conj unknown option))) [] options))]
     (misuse :magnetar/unknown-option
-            (str "`" operation "` does not know " (str/join ", " (map pr-str unknown)) "; its options are " (str/join ", " (sort known)) "."
+            (str "`" (called operation) "` does not know " (str/join ", " (map pr-str unknown)) "; its options are " (str/join ", " (sort known)) "."
                  (when-some [meant (some #(suggest/near % known) unknown)] (str " Is " meant " meant?")))
             {:unknown (vec unknown) :options options :path [(first unknown)] :value (get options (first unknown))})))
 
@@ -73,10 +78,11 @@
       :else (str "`" what "` wants"))))
 
 (defn data
-  "The data of an error about an argument: what it is, with its value; of an option also its :path and :value, as of the error in a spec."
+  "The data of an error about an argument: its :value; of an option also its :path and the option itself, as of the error in a spec."
   [what value]
-  (cond-> {what value}
-    (keyword? what) (assoc :path [what] :value value)))
+  (let [option (some-> (option-name what) (subs 1) keyword)]
+    (cond-> {:value value}
+      option (assoc option value :path [option]))))
 
 (def a-duration
   "What a duration is, in words."
@@ -85,15 +91,20 @@
 (defn- bad-duration [what wanted duration]
   (misuse :magnetar/bad-duration (str (subject what) " " wanted "; this is " (show duration) ".") (data what duration)))
 
-(defn nanos
-  "The duration in nanoseconds. Refuses nil: a setting that a program looked up and did not find would be a wait without end."
-  ^long [what duration]
+(defn- nanos-of
+  "The duration in nanoseconds, refused as being none of what is wanted. Nil is: a setting that a program looked up and did not find would be a wait without end."
+  ^long [what wanted duration]
   (when (or (nil? duration) (coll? duration)) ; the printed form of a collection may have no end
-    (bad-duration what a-duration duration))
+    (bad-duration what wanted duration))
   (try
     (Durations/nanos duration)
     (catch IllegalArgumentException _
-      (bad-duration what a-duration duration))))
+      (bad-duration what wanted duration))))
+
+(defn nanos
+  "The duration in nanoseconds."
+  ^long [what duration]
+  (nanos-of what a-duration duration))
 
 ;; The last before what counts as no limit.
 (def ^:private ^:const longest-timer (dec (quot Durations/INFINITE 1000000)))
@@ -103,24 +114,40 @@
   [duration]
   (if (number? duration) (str duration " ms") (show duration)))
 
+(defn- too-long [operation time]
+  (misuse :magnetar/bad-duration
+          (str "`" operation "` takes a time of at most " longest-timer " milliseconds, about 292 years; this is " (show time)
+               ". Give a shorter one, or start no timer for what is never to come.")
+          (assoc (data operation time) :longest longest-timer)))
+
+(defn- ending ^long [operation wanted time]
+  (let [nanos (nanos-of operation wanted time)]
+    (if (= Durations/INFINITE nanos)
+      (too-long operation time)
+      nanos)))
+
 (defn finite
   "The duration of a timer in nanoseconds: it has to end."
   ^long [operation time]
-  (let [nanos (nanos operation time)]
-    (when (= Durations/INFINITE nanos)
-      (misuse :magnetar/bad-duration
-              (str "`" operation "` takes a time of at most " longest-timer " milliseconds, about 292 years; this is " (show time)
-                   ". Give a shorter one, or start no timer for what is never to come.")
-              {operation time :longest longest-timer}))
-    nanos))
+  (ending operation "a number of milliseconds from 0 up or a java.time.Duration" time))
+
+(defn- above-zero ^long [what wanted duration]
+  (let [nanos (nanos-of what wanted duration)]
+    (if (< 0 nanos Durations/INFINITE)
+      nanos
+      (bad-duration what wanted duration))))
 
 (defn period
   "The duration in nanoseconds, where it has to be above 0 and to end."
   ^long [what duration]
-  (let [period (nanos what duration)]
-    (if (< 0 period Durations/INFINITE)
-      period
-      (bad-duration what "a duration above 0 that ends" duration))))
+  (above-zero what "a duration above 0 that ends" duration))
+
+(defn interval
+  "The period of a timer in nanoseconds: it has to be above 0 and to end."
+  ^long [operation time]
+  (let [wanted "a number of milliseconds above 0 or a java.time.Duration above 0"]
+    (ending operation wanted time)
+    (above-zero operation wanted time)))
 
 (defn shutdown
   "The :shutdown that an operation was given, checked: a duration or :brutal-kill."

@@ -25,8 +25,8 @@
 
 ;; ---- a crash
 
-(defn- who [{:keys [name pid behaviour data]}]
-  (str (cond (not behaviour) "Process " data "State machine " :else "Server ")
+(defn- who [{:keys [name pid callback-module data]}]
+  (str (cond (not callback-module) "Process " data "State machine " :else "Server ")
        (cond
          (and (some? name) (not (instance? Pid name))) (codec/text name)
          :else (codec/text pid))))
@@ -54,13 +54,13 @@
 (defn- of-magnetar? [ancestor]
   (and (instance? Pid ancestor) (re-find #"^(magnetar\.application|spawn magnetar/|spawn-link magnetar\.)" (str (.label ^Pid ancestor)))))
 
-(defn- crash [{:keys [pid name behaviour last-message ancestors log state data queue postponed] :as event}]
+(defn- crash [{:keys [pid name callback-module last-message ancestors log state data queue postponed] :as event}]
   (lines (what-happened event)
          (frame-lines event)
          (reasons/more-lines (:reason event))
          (line "last message" (message-text last-message))
          (when-not (or (nil? name) (= name pid)) (line "process" pid))
-         (line "callback module" behaviour)
+         (line "callback module" callback-module)
          (line "started by" (not-empty (str/join ", " (map value (remove of-magnetar? ancestors)))))
          (line "queue" (not-empty queue))
          (line "postponed" (not-empty postponed))

@@ -9,8 +9,8 @@
 
 (defn ask
   "The supervisor's answer to the request, a vector of a word and at most one argument."
-  [supervisor request]
-  (request/call supervisor request :infinity nil))
+  [supervisor [word & args :as request]]
+  (request/call (into [(symbol "magnetar.supervisor" (name word)) supervisor] args) supervisor request :infinity nil))
 
 (defn terminate-child
   "Stops a child; see `magnetar.supervisor/terminate-child`."

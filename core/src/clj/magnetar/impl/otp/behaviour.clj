@@ -83,7 +83,7 @@
                                     (if (or (some? x) (some #{word} (map keyword (found source))))
                                       (no-function label word x)
                                       (not-there kind label source word))
-                                    {:behaviour label :missing word :found (vec (found source))}))))
+                                    {:callback-module label :missing word :found (vec (found source))}))))
 
 (defn place
   "Where the callback module is written, as far as its first callback tells."
@@ -101,25 +101,25 @@
       (arguments/misuse :magnetar/unknown-callback
                         (str "The callback module " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are "
                              (names (known kind)) ".")
-                        {:behaviour label :unknown word :meant meant}))))
+                        {:callback-module label :unknown word :meant meant}))))
 
 (defn- load-namespace [symbol]
   (try
     (require symbol)
     (catch java.io.FileNotFoundException e
       (when-not (find-ns symbol)
-        (arguments/misuse :magnetar/no-such-behaviour
-                          (str "The callback module " symbol " is no namespace that can be loaded: " (ex-message e)) {:behaviour symbol}))))
+        (arguments/misuse :magnetar/no-such-callback-module
+                          (str "The callback module " symbol " is no namespace that can be loaded: " (ex-message e)) {:callback-module symbol}))))
   (the-ns symbol))
 
 (defn- source-of [behaviour]
   (cond
     (symbol? behaviour) (load-namespace behaviour)
     (or (map? behaviour) (instance? Namespace behaviour) (and (var? behaviour) (map? @behaviour))) behaviour
-    :else (arguments/misuse :magnetar/bad-behaviour
+    :else (arguments/misuse :magnetar/bad-callback-module
                             (str "A callback module is a map of functions, a var that holds one, or the symbol of a namespace; this is "
                                  (arguments/show behaviour) ".")
-                            {:behaviour behaviour})))
+                            {:callback-module behaviour})))
 
 (defn- map-label
   "A map is called after the namespace that its init was written in."

@@ -160,7 +160,7 @@
     (pput ::proc-lib/reported true)
     (report/crash (merge {:pid (self)
                           :name (.-who server)
-                          :behaviour (.-label behaviour)
+                          :callback-module (.-label behaviour)
                           :reason (codec/plain (:reason shown))
                           :last-message (codec/plain (:message shown))
                           :log (codec/plain (:log shown))
@@ -180,7 +180,7 @@
   "Reports a message that no callback wanted."
   [^Server server message]
   (report/tell {:event :unexpected-message :level :warning :pid (self) :name (.-who server)
-                :behaviour (label server) :message (codec/plain message)}))
+                :callback-module (label server) :message (codec/plain message)}))
 
 ;; ---- messages of sys
 
@@ -189,7 +189,7 @@
   [^Server server ^Behaviour behaviour parts debug running]
   (merge {:pid (self)
           :name (.-who server)
-          :behaviour (.-label behaviour)
+          :callback-module (.-label behaviour)
           :status running
           :parent (.-parent server)
           :dictionary (versions/without-notes (pdict))

@@ -70,37 +70,44 @@
 (defn- how-many [n]
   (case (long n) 0 "no message is", 1 "one message is", (str n " messages are")))
 
-(defn- doing-text [{:keys [blocked-in handling handles-this suspended mailbox number]}]
-  (str "The server "
+(defn- doing-text [made? {:keys [blocked-in handling handles-this suspended mailbox number]}]
+  (str (if made? "The process " "The server ")
        (cond
          suspended "is suspended"
          handles-this "is handling this very call"
          handling (str "is handling " (in-words handling))
          number "waits for messages"
+         made? "has not answered"
          :else "has taken this call, answers later or has postponed it, and waits for messages")
        (when blocked-in (str ", in " blocked-in))
        "; " (how-many mailbox) " in its mailbox"
        (when number (str ", yours is number " number))
-       ". Give the call a longer :timeout, or {:else value}, or let the server answer later, by `reply`."))
+       ". Give the call a longer :timeout, or {:else value}" (when-not made? ", or let the server answer later, by `reply`") "."))
 
 ;; ---- failures
 
 (def ^:private by-gen-server 'magnetar.gen-server/call)
 
-(defn- sentence [address request why more]
-  (str "The call of " (arguments/show address) " with " (arguments/show request) " failed: " why ". " more))
+;; An operation is a qualified symbol, if the program gave it the address, the request and the time-out. It is a vector [operation address & arguments]
+;; of what the program called, if the library has made the request of it: [magnetar.agent/get :hits f 5000]. No program can `reply` to such a request.
 
-(defn- given
-  "What the program gave, of a request that the operation has made of it: [:magnetar.agent/get f] for 'magnetar.agent/get."
-  [operation request]
-  (if (and (vector? request) (= (keyword operation) (first request)))
-    (second request)
-    request))
+(defn- called
+  "What the program called: [operation address & arguments]."
+  [operation address message timeout]
+  (if (vector? operation) operation [operation address message timeout]))
+
+(defn- call-of [[operation & args]]
+  (timeouts/call operation args))
+
+(defn- sentence [operation address message why more]
+  (str (if (vector? operation)
+         (str "`" (first operation) "` of " (arguments/show address))
+         (str "The call of " (arguments/show address) " with " (arguments/show message)))
+       " failed: " why ". " more))
 
 (defn- failed [operation reason address message timeout pid note]
-  (let [request (given operation message)
-        call (timeouts/call operation [address request timeout])]
-    (errors/failure (sentence address request (reasons/text reason) note)
+  (let [call (call-of (called operation address message timeout))]
+    (errors/failure (sentence operation address message (reasons/text reason) note)
       {:magnetar/reason :magnetar/call-failed
        :reason reason
        :call call
@@ -109,11 +116,11 @@
 
 (defn- late [operation address message timeout pid ref]
   (let [state (doing pid ref)
-        request (given operation message)
-        args [address request timeout]
-        why (str (reasons/text :timeout) " after " (arguments/show-duration timeout))]
-    (timeouts/error (sentence address request why (if state (doing-text state) "The server has ended.")) operation address timeout args
-                    {:reason :timeout :call (timeouts/call operation args) :server pid :doing state})))
+        [function & args :as public] (called operation address message timeout)
+        why (str (reasons/text :timeout) " after " (arguments/show-duration timeout))
+        more (if state (doing-text (vector? operation) state) "The server has ended.")]
+    (timeouts/error (sentence operation address message why more) function address timeout args
+                    {:reason :timeout :call (call-of public) :server pid :doing state})))
 
 ;; ---- calls
 
@@ -157,7 +164,7 @@
     :else (throw (unanswered end operation pid address message timeout))))
 
 (defn- shed [operation address request timeout pid ^Refused refused]
-  (let [call (timeouts/call operation [address request timeout])]
+  (let [call (call-of (called operation address request timeout))]
     (errors/failure (str "The server " (arguments/show address) " is overloaded: the call had waited for " (.-waited refused) " ms and was refused. "
                       "Try again later, or do without the answer.")
       {:magnetar/reason :magnetar/overloaded
@@ -197,8 +204,7 @@
     (proc-lib/in-process #(system-here operation address message timeout options nanos))))
 
 (defn call
-  "Sends the request and waits for the answer, in the process that this thread is, or is for as long. A failure names the operation, a qualified
-  symbol. The options may have an :else for a call that is not answered in time."
+  "Sends the request and waits for the answer, in the process that this thread is, or is for as long. A failure names the operation. The options may have an :else for a call that is not answered in time."
   ([address message timeout options] (call by-gen-server address message timeout options))
   ([operation address message timeout options]
    (transactions/refuse "call")

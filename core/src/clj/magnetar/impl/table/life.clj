@@ -248,18 +248,19 @@
 (defn- check-heir [heir]
   (when-not (or (nil? heir) (and (vector? heir) (= 2 (count heir)) (instance? Pid (first heir))))
     (arguments/misuse :magnetar/bad-heir
-                      (str "The heir of a table is [pid data], or nil; this is " (arguments/show heir) ".") {:heir heir})))
+                      (str "The heir of a table is [pid data], or nil; this is " (arguments/show heir) ".") (arguments/data :heir heir))))
 
 (defn- check-one-of [what known x]
   (when-not (some #{x} known)
     (arguments/misuse :magnetar/bad-option
-                      (str "The " what " of a table is " (apply str (interpose ", " known)) "; this is " (arguments/show x) ".") {what x})))
+                      (str "The " (name what) " of a table is " (apply str (interpose ", " known)) "; this is " (arguments/show x) ".")
+                      (arguments/data what x))))
 
 (defn- check-place [key]
   (when-not (or (nat-int? key) (keyword? key) (string? key) (symbol? key))
     (arguments/misuse :magnetar/bad-option
                       (str "The :key of a table is where a row has its key: an index from 0 up, or a key of a map as :id; this is " (arguments/show key) ".")
-                      {:key key})))
+                      (arguments/data :key key))))
 
 (def kinds
   "The kinds of tables."
@@ -272,7 +273,7 @@
   (let [p (LocalProcess/require operation)
         t (Table. (Refs/make) (.-kind s) key access (AtomicReference. (Holding. (.pid p) heir table-name)) (AtomicReference. s))]
     (.enter (Fiber/current))
-    (check-one-of "access" [:public :protected :private] access)
+    (check-one-of :access [:public :protected :private] access)
     (check-place key)
     (check-heir heir)
     (when (some? table-name) (claim-name operation table-name t))
@@ -283,7 +284,7 @@
 (defn empty-store
   "A store for a kind of table, which is checked."
   ^Store [kind]
-  (check-one-of "kind" kinds kind)
+  (check-one-of :kind kinds kind)
   (store/store kind))
 
 (defn- disown [t owner]
