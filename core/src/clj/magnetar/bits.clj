@@ -45,8 +45,8 @@
   (:require
    [magnetar.impl.bits.bitstring :as impl]
    [magnetar.impl.bits.engine :as engine]
-   [magnetar.impl.bits.flaws :as flaws]
    [magnetar.impl.bits.pattern :as pattern]
+   [magnetar.impl.bits.refusals :as refusals]
    [magnetar.impl.errors :as errors])
   (:import
    (magnetar.impl.bits.bitstring Bitstring)
@@ -170,7 +170,7 @@
        (throw (errors/illegal-argument
                 :magnetar/bad-source
                 (str "`bits/bitstring` takes a byte array, ByteBuffer or bitstring, and a number of bits that it has; these are "
-                     (flaws/shown bytes) (when bits (str ", of " (.-size bits) " bits,")) " and " (flaws/shown n) ".")
+                     (refusals/shown bytes) (when bits (str ", of " (.-size bits) " bits,")) " and " (refusals/shown n) ".")
                 {:class (class bytes) :bits n})))
      (impl/first-bits (.-bytes bits) n))))
 

@@ -96,7 +96,7 @@
    (let [[how flags] (if (or (map? spec) (sequential? spec)) (specs/supervisor spec) [:ok])]
      (if (= :error how)
        (specs/refuse flags)
-       (specs/unless-flawed (gs/start-link behaviour/behaviour [spec name flags] {:name name :spawn-opt {:bindings :none}}))))))
+       (specs/unless-refused (gs/start-link behaviour/behaviour [spec name flags] {:name name :spawn-opt {:bindings :none}}))))))
 
 (defn child-spec
   "Returns the child spec of a namespace as a map, with the overrides merged in.
@@ -237,7 +237,7 @@
   Erlang: supervisor:start_child/2."
   {:erlang "supervisor:start_child/2"}
   [supervisor x]
-  (specs/unless-flawed (requests/ask supervisor [:start-child x])))
+  (specs/unless-refused (requests/ask supervisor [:start-child x])))
 
 (defn terminate-child
   "Stops a child, given by its id, or by its pid where children have no ids.

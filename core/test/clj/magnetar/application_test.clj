@@ -57,35 +57,35 @@
 
 ;; ---- specs
 
-(defn- flaw-of [spec]
-  (let [flaw (refusal #(application/load spec))]
-    (is (= :magnetar/bad-application-spec (:magnetar/reason flaw)))
-    (select-keys flaw [:why :path :meant])))
+(defn- refusal-of [spec]
+  (let [refused (refusal #(application/load spec))]
+    (is (= :magnetar/bad-application-spec (:magnetar/reason refused)))
+    (select-keys refused [:why :path :meant])))
 
 (deftest ^{:spec ["C110"]} a-wrong-spec-is-refused-with-where-it-is-wrong-and-what-was-meant
-  (is (= {:why :unknown-key :path [:aplications] :meant :applications} (flaw-of {:name :x :aplications []})))
-  (is (= {:why :unknown-key :path [:colour] :meant nil} (flaw-of {:name :x :colour :red})))
-  (is (= {:why :unknown-key :path [:environment] :meant nil} (flaw-of {:name :x :environment {}})))
-  (is (= {:why :invalid-name :path [:name] :meant nil} (flaw-of {:name "x"})))
-  (is (= {:why :invalid-start :path [:start] :meant nil} (flaw-of {:name :x :start ['f]})))
-  (is (= {:why :invalid-callback :path [:stop] :meant nil} (flaw-of {:name :x :stop :it})))
-  (is (= {:why :invalid-name :path [:applications 1] :meant nil} (flaw-of {:name :x :applications [:a "b"]})))
-  (is (= {:why :invalid-env :path [:env] :meant nil} (flaw-of {:name :x :env [1]})))
-  (is (= {:why :invalid-application-spec :path [] :meant nil} (flaw-of 7)))
+  (is (= {:why :unknown-key :path [:aplications] :meant :applications} (refusal-of {:name :x :aplications []})))
+  (is (= {:why :unknown-key :path [:colour] :meant nil} (refusal-of {:name :x :colour :red})))
+  (is (= {:why :unknown-key :path [:environment] :meant nil} (refusal-of {:name :x :environment {}})))
+  (is (= {:why :invalid-name :path [:name] :meant nil} (refusal-of {:name "x"})))
+  (is (= {:why :invalid-start :path [:start] :meant nil} (refusal-of {:name :x :start ['f]})))
+  (is (= {:why :invalid-callback :path [:stop] :meant nil} (refusal-of {:name :x :stop :it})))
+  (is (= {:why :invalid-name :path [:applications 1] :meant nil} (refusal-of {:name :x :applications [:a "b"]})))
+  (is (= {:why :invalid-env :path [:env] :meant nil} (refusal-of {:name :x :env [1]})))
+  (is (= {:why :invalid-application-spec :path [] :meant nil} (refusal-of 7)))
   (testing "in an application that is included"
-    (is (= {:why :invalid-name :path [:included-applications 0 :name] :meant nil} (flaw-of {:name :x :included-applications [{}]}))))
+    (is (= {:why :invalid-name :path [:included-applications 0 :name] :meant nil} (refusal-of {:name :x :included-applications [{}]}))))
   (is (not-any? (comp #{:x} :name) (application/loaded-applications))))
 
 (deftest ^{:spec ["C110"]} the-spec-of-the-supervisor-is-checked-where-it-stands
-  (let [flaw (refusal #(application/start {:name :x :start {:children [{:id :a :start [gs/start-link worker 1] :restart :permenant}]}}))]
+  (let [refused (refusal #(application/start {:name :x :start {:children [{:id :a :start [gs/start-link worker 1] :restart :permenant}]}}))]
     (is (= {:magnetar/reason :magnetar/bad-child-spec :path [:start :children 0 :restart] :value :permenant :meant :permanent}
-           (select-keys flaw [:magnetar/reason :path :value :meant])))
+           (select-keys refused [:magnetar/reason :path :value :meant])))
     (is (= "`magnetar.application/start`: invalid restart type at [:start :children 0 :restart]: :permenant; expected one of :permanent, :transient, :temporary. Is :permanent meant?"
-           (:message flaw)))))
+           (:message refused)))))
 
 (deftest an-error-in-a-spec-that-the-start-of-an-application-finds-is-the-error-of-the-start
-  (let [[how [[kind flaw] [f]]] (application/start {:name :x :start [sup/start-link (fn [] {:childs []})]})]
-    (is (= [:error :supervisor-data [:childs] 'magnetar.supervisor/start-link] [how kind (:path flaw) f]))
+  (let [[how [[kind refused] [f]]] (application/start {:name :x :start [sup/start-link (fn [] {:childs []})]})]
+    (is (= [:error :supervisor-data [:childs] 'magnetar.supervisor/start-link] [how kind (:path refused) f]))
     (is (= [] (running)))))
 
 (deftest what-is-no-application-is-refused-at-once
@@ -108,15 +108,15 @@
 
 (deftest ^{:spec ["C111"]} a-cycle-is-named
   (load-all (app :a :applications [:b]) (app :b :applications [:c]) (app :c :applications [:b]))
-  (let [[_ [kind flaw]] (application/ensure-all-started :a)]
-    (is (= [:application-spec :cycle [:b :c :b]] [kind (:why flaw) (:value flaw)]))
-    (is (= "cycle at [:c :applications]: [:b :c :b]; expected applications that do not depend on themselves." (:message flaw))))
+  (let [[_ [kind refused]] (application/ensure-all-started :a)]
+    (is (= [:application-spec :cycle [:b :c :b]] [kind (:why refused) (:value refused)]))
+    (is (= "cycle at [:c :applications]: [:b :c :b]; expected applications that do not depend on themselves." (:message refused))))
   (is (= [] @told)))
 
 (deftest a-dependency-that-is-not-loaded-is-named-with-what-was-meant
   (load-all (app :web :applications [:databse]) (app :database))
-  (let [[_ [_ flaw]] (application/ensure-all-started :web)]
-    (is (= {:why :unknown-application :path [:web :applications 0] :value :databse :meant :database} (dissoc flaw :message)))))
+  (let [[_ [_ refused]] (application/ensure-all-started :web)]
+    (is (= {:why :unknown-application :path [:web :applications 0] :value :databse :meant :database} (dissoc refused :message)))))
 
 (deftest an-optional-application-that-is-loaded-starts-before
   (load-all (app :web :optional-applications [:metrics]) (app :metrics))

@@ -459,8 +459,8 @@
 
 (deftest a-misspelt-key-of-a-child-is-found-before-what-it-leaves-missing
   (actor/with-process {:trap-exit true}
-    (let [flaw (refusal #(sup/start-link {:children [{:id :a :strat [gs/start-link script 0]}]}))]
-      (is (= {:path [:children 0 :strat] :meant :start} (select-keys flaw [:path :meant]))))))
+    (let [refused (refusal #(sup/start-link {:children [{:id :a :strat [gs/start-link script 0]}]}))]
+      (is (= {:path [:children 0 :strat] :meant :start} (select-keys refused [:path :meant]))))))
 
 (deftest enter-loop-outside-of-a-process-says-its-own-name
   (is (str/includes? (second (processes/misuse #(gs/enter-loop script 0))) "`enter-loop`")))
@@ -468,13 +468,13 @@
 (deftest ^{:spec ["C89"]}
   a-wrong-spec-says-where-and-what-was-meant
   (actor/with-process {:trap-exit true}
-    (let [flaw (fn [spec] ((juxt :why :path :meant) (refusal #(sup/start-link spec))))
+    (let [refused (fn [spec] ((juxt :why :path :meant) (refusal #(sup/start-link spec))))
           fine {:id :a :start [gs/start-link script 0]}]
-      (is (= [:invalid-strategy [:strategy] :one-for-all] (flaw {:strategy :one-for-al})))
-      (is (= [:unknown-key [:stratgey] :strategy] (flaw {:stratgey :one-for-all})))
-      (is (= [:invalid-restart-type [:children 1 :restart] :permanent] (flaw {:children [fine (assoc fine :id :b :restart :permenant)]})))
-      (is (= [:unknown-key [:children 0 :shutdwon] :shutdown] (flaw {:children [(assoc fine :shutdwon 5)]})))
-      (is (= [:bad-combination [:children 0 :significant] nil] (flaw {:children [(assoc fine :significant true)]}))))))
+      (is (= [:invalid-strategy [:strategy] :one-for-all] (refused {:strategy :one-for-al})))
+      (is (= [:unknown-key [:stratgey] :strategy] (refused {:stratgey :one-for-all})))
+      (is (= [:invalid-restart-type [:children 1 :restart] :permanent] (refused {:children [fine (assoc fine :id :b :restart :permenant)]})))
+      (is (= [:unknown-key [:children 0 :shutdwon] :shutdown] (refused {:children [(assoc fine :shutdwon 5)]})))
+      (is (= [:bad-combination [:children 0 :significant] nil] (refused {:children [(assoc fine :significant true)]}))))))
 
 (deftest system-messages-are-not-kept-out-by-a-full-mailbox
   (let [[_ pid] (gs/start script :st {:spawn-opt {:mailbox {:capacity 1 :when-full :fail}}})]

@@ -202,7 +202,7 @@
     ({[x] 1} 1)
     "in the pattern {[x] 1} the set element or key x is no value: quote it, or bind it to a local first."])
 
-(defn- flaw-of
+(defn- refusal-of
   "[message data] of the error in the clauses, which stand at app.clj:7."
   [env & forms]
   (binding [*file* "app.clj"]
@@ -212,20 +212,20 @@
 
 (deftest each-error-is-a-sentence-with-its-place-and-remedy
   (doseq [[forms sentence] (partition 2 flaws)]
-    (is (= (str "receive at app.clj:7: " sentence) (first (apply flaw-of {} forms))))))
+    (is (= (str "receive at app.clj:7: " sentence) (first (apply refusal-of {} forms))))))
 
 (deftest what-is-nearly-a-marker-is-no-pattern
-  (is (= "receive at app.clj:7: (aftr 3 1) is no pattern. Is (after ..) meant?" (first (flaw-of {} '[:a] 1 '(aftr 3 1)))))
-  (is (= "receive at app.clj:7: (form ch v v) is no pattern. Is (from ..) meant?" (first (flaw-of {} '(form ch v v) '(after 1 2))))))
+  (is (= "receive at app.clj:7: (aftr 3 1) is no pattern. Is (after ..) meant?" (first (refusal-of {} '[:a] 1 '(aftr 3 1)))))
+  (is (= "receive at app.clj:7: (form ch v v) is no pattern. Is (from ..) meant?" (first (refusal-of {} '(form ch v v) '(after 1 2))))))
 
 (deftest a-receive-without-a-clause-would-wait-for-ever
-  (is (str/starts-with? (first (flaw-of {})) "receive at app.clj:7: there is no clause, and it would wait for ever: write a pattern")))
+  (is (str/starts-with? (first (refusal-of {})) "receive at app.clj:7: there is no clause, and it would wait for ever: write a pattern")))
 
 (deftest an-error-carries-data
   (is (= '{:magnetar/reason :magnetar/bad-clause, :macro "receive", :file "app.clj", :line 7, :clause [:a x]}
-         (second (flaw-of {} '[:a x]))))
+         (second (refusal-of {} '[:a x]))))
   (is (= '{:clause [:a String], :pattern String}
-         (select-keys (second (flaw-of {} '[:a String] 1)) [:clause :pattern]))))
+         (select-keys (second (refusal-of {} '[:a String] 1)) [:clause :pattern]))))
 
 (deftest an-error-is-the-message-that-the-compiler-shows
   (let [error (try (eval '(magnetar.match/match 1 [:a String])) (catch Exception e e))]

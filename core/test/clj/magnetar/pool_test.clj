@@ -294,12 +294,12 @@
     (pool/with-worker [w p] (actor/exit w :kill))
     (is (= [:loose :hello] (pool/with-worker [w p] (gs/call w :hello))))))
 
-(deftest a-flaw-of-the-options-names-the-operation-the-path-and-the-value
+(deftest a-refusal-of-the-options-names-the-operation-the-path-and-the-value
   (doseq [[options path value] [[{:worker inc} [:size] nil]
                                 [{:worker 5 :size 1} [:worker] 5]
                                 [{:worker inc :size 1 :order :fifi} [:order] :fifi]]
-          :let [flaw (refusal #(pool/start options))]]
-    (is (= [:magnetar/bad-option path value] ((juxt :magnetar/reason :path :value) flaw)))
-    (is (str/starts-with? (:message flaw) (str "`magnetar.pool/start`: " (first path) " is "))))
+          :let [refused (refusal #(pool/start options))]]
+    (is (= [:magnetar/bad-option path value] ((juxt :magnetar/reason :path :value) refused)))
+    (is (str/starts-with? (:message refused) (str "`magnetar.pool/start`: " (first path) " is "))))
   (is (= [:magnetar/unknown-option [:sise] 1]
          ((juxt :magnetar/reason :path :value) (refusal #(pool/start {:worker inc :size 1 :sise 1}))))))

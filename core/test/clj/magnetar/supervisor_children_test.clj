@@ -132,14 +132,14 @@
 
 ;; ---- values that are not a start
 
-(defn- flaw-of [spec]
+(defn- refusal-of [spec]
   ((juxt :why :path) (refusal #(sup/start-link spec))))
 
 (deftest a-start-that-was-called-already-is-refused-and-shown
   (let [started (gs/start script 0)]
     (doseq [start [started "text" ['gs/start-link script 0] [script 0] [] 5]]
       (testing (pr-str start)
-        (is (= [:invalid-start [:children 0 :start]] (flaw-of {:children [{:id :a :start start}]})))))
+        (is (= [:invalid-start [:children 0 :start]] (refusal-of {:children [{:id :a :start start}]})))))
     (let [{:keys [message]} (refusal #(sup/start-link {:children [{:id :a :start "text"}]}))]
       (is (= "`magnetar.supervisor/start-link`: invalid start at [:children 0 :start]: \"text\"; expected a function, or a vector of a function and its arguments, as in [gs/start-link 'my.counter 0]."
              message)))
@@ -147,14 +147,14 @@
 
 (deftest the-second-child-of-an-id-is-pointed-at
   (let [child {:id :a :start [gs/start-link script 0]}]
-    (is (= [:duplicate-child-name [:children 2 :id]] (flaw-of {:children [child (assoc child :id :b) child]})))))
+    (is (= [:duplicate-child-name [:children 2 :id]] (refusal-of {:children [child (assoc child :id :b) child]})))))
 
 (deftest what-only-a-dynamic-supervisor-has-is-refused-elsewhere
-  (is (= [:only-of-dynamic [:max-children]] (flaw-of {:max-children 5})))
-  (is (= [:only-of-dynamic [:extra-arguments]] (flaw-of {:strategy :one-for-all :extra-arguments [1]}))))
+  (is (= [:only-of-dynamic [:max-children]] (refusal-of {:max-children 5})))
+  (is (= [:only-of-dynamic [:extra-arguments]] (refusal-of {:strategy :one-for-all :extra-arguments [1]}))))
 
 (deftest extra-arguments-are-a-vector
-  (is (= [:invalid-extra-arguments [:extra-arguments]] (flaw-of {:strategy :dynamic :extra-arguments 5}))))
+  (is (= [:invalid-extra-arguments [:extra-arguments]] (refusal-of {:strategy :dynamic :extra-arguments 5}))))
 
 (deftest arguments-that-are-none-do-no-harm-to-the-children-of-a-template
   (let [s (supervisor {:strategy :simple-one-for-one :children [{:id :a :start [gs/start-link script 0]}]})

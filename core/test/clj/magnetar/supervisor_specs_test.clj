@@ -44,11 +44,11 @@
 (defn- kid [id & {:as more}]
   (merge {:id id :start [gs/start-link counter 0]} more))
 
-(defn- flaw-of [spec]
+(defn- refusal-of [spec]
   (refusal #(sup/start-link spec)))
 
 (defn- why-at [spec]
-  ((juxt :why :path) (flaw-of spec)))
+  ((juxt :why :path) (refusal-of spec)))
 
 (defn- started [spec]
   (let [[how s] (sup/start-link spec)]
@@ -67,19 +67,19 @@
                            [{:children [(kid :a :note "x")]} [:children 0 :note] nil]
                            [{:children [(kid :a :restarts :temporary)]} [:children 0 :restarts] :restart]]]
     (testing (pr-str spec)
-      (is (= [:unknown-key at meant] ((juxt :why :path :meant) (flaw-of spec)))))))
+      (is (= [:unknown-key at meant] ((juxt :why :path :meant) (refusal-of spec)))))))
 
 (deftest the-sentence-of-an-error-says-what-is-expected
   (is (= "`magnetar.supervisor/start-link`: unknown key at [:childs]: []; expected a key of :strategy, :intensity, :period, :auto-shutdown, :children, :max-children, :extra-arguments, :history. Is :children meant?"
-         (:message (flaw-of {:childs []}))))
+         (:message (refusal-of {:childs []}))))
   (is (= "`magnetar.supervisor/start-link`: invalid restart type at [:children 0 :restart]: :always; expected one of :permanent, :transient, :temporary."
-         (:message (flaw-of {:children [(kid :a :restart :always)]})))))
+         (:message (refusal-of {:children [(kid :a :restart :always)]})))))
 
 (deftest an-unknown-key-of-a-new-child-is-refused-and-the-others-go-on
   (let [s (started {:children [(kid :a)]})
-        flaw (refusal #(sup/start-child s (kid :b :note 1)))]
-    (is (= [:unknown-key [:note] 1] ((juxt :why :path :value) flaw)))
-    (is (str/starts-with? (:message flaw) "`magnetar.supervisor/start-child`: unknown key at [:note]: 1; expected a key of :id, "))
+        refused (refusal #(sup/start-child s (kid :b :note 1)))]
+    (is (= [:unknown-key [:note] 1] ((juxt :why :path :value) refused)))
+    (is (str/starts-with? (:message refused) "`magnetar.supervisor/start-child`: unknown key at [:note]: 1; expected a key of :id, "))
     (is (= [:a] (mapv :id (sup/which-children s))))))
 
 ;; ---- numbers
@@ -118,29 +118,29 @@
 
 (deftest what-the-function-of-a-spec-returns-is-refused-in-the-caller
   (is (= [:invalid-restart-type [:children 1 :restart] :prmanent]
-         ((juxt :why :path :value) (flaw-of (fn [] {:children [(kid :a) (kid :b :restart :prmanent)]})))))
-  (let [{:keys [message] :as flaw} (flaw-of (fn [] 17))]
-    (is (= [:magnetar/bad-supervisor-spec [] 17] ((juxt :magnetar/reason :path :value) flaw)))
+         ((juxt :why :path :value) (refusal-of (fn [] {:children [(kid :a) (kid :b :restart :prmanent)]})))))
+  (let [{:keys [message] :as refused} (refusal-of (fn [] 17))]
+    (is (= [:magnetar/bad-supervisor-spec [] 17] ((juxt :magnetar/reason :path :value) refused)))
     (is (str/includes? message "expected a map with :strategy and :children, or :ignore, from the function"))))
 
 (deftest a-supervisor-with-a-wrong-spec-is-a-child-that-does-not-start
   (let [s (started {})]
     (doseq [spec [{:childs []} (fn [] {:childs []})]
-            :let [[how [[kind flaw] child]] (sup/start-child s {:id :sub :start [sup/start-link spec] :type :supervisor})]]
-      (is (= [:error :supervisor-data [:childs] :sub] [how kind (:path flaw) (:id child)])))
+            :let [[how [[kind refused] child]] (sup/start-child s {:id :sub :start [sup/start-link spec] :type :supervisor})]]
+      (is (= [:error :supervisor-data [:childs] :sub] [how kind (:path refused) (:id child)])))
     (is (= [] (sup/which-children s))))
-  (let [[how [_ [_ id [kind flaw]]]] (sup/start-link {:children [{:id :sub :start [sup/start-link {:childs []}]}]})]
-    (is (= [:error :sub :supervisor-data [:childs]] [how id kind (:path flaw)]))))
+  (let [[how [_ [_ id [kind refused]]]] (sup/start-link {:children [{:id :sub :start [sup/start-link {:childs []}]}]})]
+    (is (= [:error :sub :supervisor-data [:childs]] [how id kind (:path refused)]))))
 
 (deftest a-process-that-gives-a-wrong-spec-ends-for-the-error
   (with-failures [failures]
     (let [[pid ref] (actor/spawn-monitor #(sup/start-link {:childs []}))
-          [kind flaw] (receive [:DOWN ref :process pid why] why)]
-      (is (= [:supervisor-data [:childs]] [kind (:path flaw)]))
+          [kind refused] (receive [:DOWN ref :process pid why] why)]
+      (is (= [:supervisor-data [:childs]] [kind (:path refused)]))
       (is (= [:magnetar/bad-supervisor-spec] (map #(:magnetar/reason (ex-data (:error %))) @failures))))))
 
 (deftest an-error-of-a-key-without-end-is-said-and-ends
-  (let [{:keys [message path]} (flaw-of {(range) 1})]
+  (let [{:keys [message path]} (refusal-of {(range) 1})]
     (is (str/starts-with? message "`magnetar.supervisor/start-link`: unknown key at [(0 1 2 "))
     (is (= ["(clojure.lang.Iterate)"] path))))
 
@@ -159,8 +159,8 @@
                           [[(kid :a :significant true)] :bad-combination [0 :significant]]]
           :when (not= [:a] specs)]
     (testing (pr-str specs)
-      (let [[how flaw] (sup/check-childspecs specs)]
-        (is (= [:error why at] [how (:why flaw) (:path flaw)])))))
+      (let [[how refused] (sup/check-childspecs specs)]
+        (is (= [:error why at] [how (:why refused) (:path refused)])))))
   (testing "for a supervisor with this :auto-shutdown"
     (let [significant [(kid :a :restart :transient :significant true)]]
       (is (= :ok (sup/check-childspecs significant :all-significant)))
@@ -233,11 +233,11 @@
     (let [child ['magnetar.specs-test.throws 1]
           static (started {:children [(kid :a)]})]
       (doseq [s [static (started {:strategy :dynamic})]
-              :let [flaw (refusal #(sup/start-child s child))]]
-        (says flaw :child-spec-failed "(magnetar.specs-test.throws/child-spec 1)" "bad config (ExceptionInfo)")
+              :let [refused (refusal #(sup/start-child s child))]]
+        (says refused :child-spec-failed "(magnetar.specs-test.throws/child-spec 1)" "bad config (ExceptionInfo)")
         (is (actor/alive? s)))
       (is (= [:a] (mapv :id (sup/which-children static))))
-      (is (= [:children 0] (:path (flaw-of {:children [child]}))))
+      (is (= [:children 0] (:path (refusal-of {:children [child]}))))
       (says (second (sup/check-childspecs [child])) :child-spec-failed "bad config"))
     (finally (remove-ns 'magnetar.specs-test.throws))))
 
@@ -248,7 +248,7 @@
             s (started {:children [(kid :a)]})]
         (dotimes [_ 2]
           (says (refusal #(sup/start-child s child)) :namespace-does-not-load "no-such-function" "specs_broken.clj:3")
-          (says (flaw-of {:children [child]}) :namespace-does-not-load "no-such-function")
+          (says (refusal-of {:children [child]}) :namespace-does-not-load "no-such-function")
           (says (second (sup/check-childspecs [child])) :namespace-does-not-load "no-such-function"))
         (is (= [:a] (mapv :id (sup/which-children s))))))))
 
@@ -368,5 +368,5 @@
                       :invalid-id {:children [{:id (range) :start [list]}]}
                       :invalid-start {:children [{:id 1 :start (range)}]}
                       :invalid-shutdown {:children [{:id 1 :start [list] :shutdown (range)}]}}
-          :let [[how [_ flaw]] (magnetar.supervisor.specs/supervisor spec)]]
-    (is (= [:error why] [how (:why flaw)]))))
+          :let [[how [_ refused]] (magnetar.supervisor.specs/supervisor spec)]]
+    (is (= [:error why] [how (:why refused)]))))

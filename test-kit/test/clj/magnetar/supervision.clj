@@ -303,7 +303,7 @@
     (receive [:DOWN ref _ _ _] (reason-of root))))
 
 (defn- flaws-at-rest
-  "What is wrong when nothing more happens; a death between two checks is no flaw."
+  "What is wrong when nothing more happens; a death between two checks is no refused."
   [run]
   (loop [looks 10]
     (scope/sleep 5000)

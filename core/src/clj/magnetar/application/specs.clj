@@ -10,8 +10,8 @@
 (def ^:private known
   [:name :description :vsn :env :applications :optional-applications :included-applications :start :prep-stop :stop])
 
-(defn- flaw [why at value may-be meant]
-  (specs/flaw :application-spec why at value may-be meant))
+(defn- refuse [why at value may-be meant]
+  (specs/invalid :application-spec why at value may-be meant))
 
 (defn- callable? [f]
   (and (ifn? f) (not (ident? f)) (not (coll? f))))
@@ -23,26 +23,26 @@
 
 (defn- check-name [spec]
   (when-not (named? (:name spec))
-    (flaw :invalid-name [:name] (:name spec) "a :name that is a keyword or symbol" nil)))
+    (refuse :invalid-name [:name] (:name spec) "a :name that is a keyword or symbol" nil)))
 
 (defn- check-start [start]
   (cond
     (map? start) (binding [specs/*within* (conj specs/*within* :start)] (specs/check start))
     (and (vector? start) (callable? (first start))) nil
     (or (nil? start) (callable? start)) nil
-    :else (flaw :invalid-start [:start] start "the spec of a supervisor, or a function, or a vector of a function and its arguments" nil)))
+    :else (refuse :invalid-start [:start] start "the spec of a supervisor, or a function, or a vector of a function and its arguments" nil)))
 
 (defn- check-callback [spec word]
   (when-not (or (nil? (word spec)) (callable? (word spec)))
-    (flaw :invalid-callback [word] (word spec) "a function" nil)))
+    (refuse :invalid-callback [word] (word spec) "a function" nil)))
 
 (defn- check-names [spec word]
   (let [names (word spec)]
     (when-not (or (nil? names) (sequential? names))
-      (flaw :invalid-names [word] names "a vector of names of applications" nil))
+      (refuse :invalid-names [word] names "a vector of names of applications" nil))
     (doseq [[i x] (map-indexed vector names)
             :when (not (named? x))]
-      (flaw :invalid-name [word i] x "the name of an application, a keyword or symbol" nil))))
+      (refuse :invalid-name [word i] x "the name of an application, a keyword or symbol" nil))))
 
 (declare check)
 
@@ -54,16 +54,16 @@
   "The spec, checked; those that it includes are under :included."
   [spec]
   (when-not (map? spec)
-    (flaw :invalid-application-spec [] spec "a map with :name, and with :start if it has processes" nil))
+    (refuse :invalid-application-spec [] spec "a map with :name, and with :start if it has processes" nil))
   (specs/known-keys :application-spec [] known spec)
   (check-name spec)
   (check-start (:start spec))
   (run! #(check-callback spec %) [:prep-stop :stop])
   (run! #(check-names spec %) [:applications :optional-applications])
   (when-not (or (nil? (:env spec)) (map? (:env spec)))
-    (flaw :invalid-env [:env] (:env spec) "a map" nil))
+    (refuse :invalid-env [:env] (:env spec) "a map" nil))
   (when-not (or (nil? (:included-applications spec)) (sequential? (:included-applications spec)))
-    (flaw :invalid-names [:included-applications] (:included-applications spec) "a vector of specs of applications" nil))
+    (refuse :invalid-names [:included-applications] (:included-applications spec) "a vector of specs of applications" nil))
   (assoc spec :included (vec (map-indexed included (:included-applications spec)))))
 
 (defn application
@@ -89,7 +89,7 @@
     (doseq [[i x] (map-indexed vector applications)
             :when (and (not (optional? x)) (not (contains? specs x)))
             :let [{:keys [why path value meant]} (unknown specs from :applications i x)]]
-      (flaw why path value "an application that is loaded" meant))
+      (refuse why path value "an application that is loaded" meant))
     (concat needed (filter specs optional-applications))))
 
 (declare visit)
@@ -101,7 +101,7 @@
   (cond
     (some #{name} (:order state)) state
     (some #{name} path) (let [way (conj (vec (drop-while #(not= name %) path)) name)]
-                          (flaw :cycle [(peek path) :applications] way "applications that do not depend on themselves" nil))
+                          (refuse :cycle [(peek path) :applications] way "applications that do not depend on themselves" nil))
     :else (-> (visit-all specs state (conj path name) (wanted-by specs name))
               (update :order conj name))))
 
@@ -112,5 +112,5 @@
     (fn []
       (doseq [[i x] (map-indexed vector names)
               :when (not (contains? specs x))]
-        (flaw :unknown-application [i] x "an application that is loaded" (suggest/near x (keys specs))))
+        (refuse :unknown-application [i] x "an application that is loaded" (suggest/near x (keys specs))))
       (:order (visit-all specs {:order []} [] names)))))

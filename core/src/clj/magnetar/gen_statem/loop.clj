@@ -5,7 +5,7 @@
    [magnetar.actor :as actor]
    [magnetar.gen-statem.actions :as actions]
    [magnetar.gen-statem.behaviour :as behaviour]
-   [magnetar.gen-statem.flaws :as flaws]
+   [magnetar.gen-statem.refusals :as refusals]
    [magnetar.gen-statem.timers :as timers]
    [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.arguments :as arguments]
@@ -59,7 +59,7 @@
       (host/report-crash server (module now) last-reason (parts now) event (.-debug now)))
     (throw (Exit. last-reason))))
 
-(defn- flawed [server now event reason]
+(defn- refused [server now event reason]
   (end server now reason reason event))
 
 ;; ---- what callbacks return
@@ -109,7 +109,7 @@
   (if-some [replies (replies x)]
     (let [now (reduce #(answer %1 server %2) now replies)]
       (end server (assoc now :data (nth value 3 (:data now))) why why event))
-    (flawed server now event (flaws/bad-return (module now) now event value))))
+    (refused server now event (refusals/bad-return (module now) now event value))))
 
 (defn- quit
   "Ends the machine after a callback that returned no Result."
@@ -121,7 +121,7 @@
       (and (= :stop word) (<= size 3)) (let [why (if (< 1 size) (nth value 1) :normal)]
                                          (end server (if (= 3 size) (assoc now :data (nth value 2)) now) why why event))
       (and (= :stop-and-reply word) (<= 3 size 4)) (stop-and-reply server now event value)
-      :else (flawed server now event (flaws/bad-return (module now) now event value)))))
+      :else (refused server now event (refusals/bad-return (module now) now event value)))))
 
 ;; ---- transitions
 
@@ -139,7 +139,7 @@
     (let [modules (guarded server (reduce change-module (.-modules now) changes))]
       (cond
         (instance? Failed modules) (quit server now event modules)
-        (= ::too-often modules) (flawed server now event (flaws/popped-too-often (module now) now event))
+        (= ::too-often modules) (refused server now event (refusals/popped-too-often (module now) now event))
         :else
         (do (versions/serves-only (map source-of modules))
             modules)))
@@ -149,7 +149,7 @@
   "The callback of the state, in the module that is in use. The machine ends if the module has no such callback."
   [server now event modules state]
   (or (behaviour/state-callback (first modules) state)
-      (flawed server now event (flaws/unknown-state (first modules) now event state))))
+      (refused server now event (refusals/unknown-state (first modules) now event state))))
 
 (defn- plan
   "The Plan of the actions, and the machine after their replies."
@@ -159,7 +159,7 @@
     (let [after (volatile! now)
           plan (actions/plan actions #(vswap! after answer server %) entering?)]
       (if (instance? Bad plan)
-        (flawed server @after event (flaws/bad-action (module now) now event (.-action ^Bad plan) entering?))
+        (refused server @after event (refusals/bad-action (module now) now event (.-action ^Bad plan) entering?))
         [plan @after]))))
 
 (defn- retried
@@ -194,7 +194,7 @@
         ^Result result (result now value)]
     (cond
       (nil? result) (quit server now [:enter old] value)
-      (not= (.-state now) (.-state result)) (flawed server now [:enter old] (flaws/bad-enter-return (module now) now value))
+      (not= (.-state now) (.-state result)) (refused server now [:enter old] (refusals/bad-enter-return (module now) now value))
       :else (let [[^Plan plan ^Now now] (plan server now [:enter old] (.-actions result) true)
                   ^Now now (moved server now nil result plan)
                   timeouts (into timeouts (.-timeouts plan))]
@@ -270,7 +270,7 @@
   [now [state data]]
   (if-some [on (behaviour/state-callback (module now) state)]
     (assoc now :state state :on on :data data)
-    (throw (ex-info (peek (flaws/unknown-first-state (module now) state)) {}))))
+    (throw (ex-info (peek (refusals/unknown-first-state (module now) state)) {}))))
 
 (defn- old-version
   "[version] of the module in use, where `old` is that, or a map from the namespaces of all modules to versions; nil if it is what is loaded."
@@ -334,8 +334,8 @@
   (let [behaviour (.-behaviour server)
         [word state data actions] (when (vector? value) value)]
     (cond
-      (not (and (= :ok word) (<= 3 (count value) 4))) (fail (flaws/bad-init behaviour value))
-      (nil? (behaviour/state-callback behaviour state)) (fail (flaws/unknown-first-state behaviour state))
+      (not (and (= :ok word) (<= 3 (count value) 4))) (fail (refusals/bad-init behaviour value))
+      (nil? (behaviour/state-callback behaviour state)) (fail (refusals/unknown-first-state behaviour state))
       :else (do
               (proc-lib/init-ack [:ok (actor/self)])
               (serve server (fresh behaviour state data debug) actions)))))
@@ -352,4 +352,4 @@
         now (fresh behaviour state data (debug/start-debug debug))]
     (if (:on now)
       (serve server now actions)
-      (flawed server now nil (flaws/unknown-first-state behaviour state)))))
+      (refused server now nil (refusals/unknown-first-state behaviour state)))))

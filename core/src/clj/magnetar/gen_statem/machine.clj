@@ -20,7 +20,7 @@
 
 ;; ---- errors in a declaration
 
-(defn- flaw [at what value known]
+(defn- refuse [at what value known]
   (let [meant (suggest/near value known)]
     (arguments/misuse :magnetar/bad-machine
                       (str "The machine is wrong at " (pr-str at) ": " what (when meant (str " Is " (pr-str meant) " meant?")))
@@ -28,17 +28,17 @@
 
 (defn- check-keys [at m known]
   (when-not (map? m)
-    (flaw at (str "there has to be a map with " (behaviour/names known) "; this is " (arguments/show m) ".") nil nil))
+    (refuse at (str "there has to be a map with " (behaviour/names known) "; this is " (arguments/show m) ".") nil nil))
   (doseq [k (keys m) :when (not (some #{k} known))]
-    (flaw (conj at k) (str (pr-str k) " means nothing here; known are " (behaviour/names known) ".") k known)))
+    (refuse (conj at k) (str (pr-str k) " means nothing here; known are " (behaviour/names known) ".") k known)))
 
 (defn- check-function [at f]
   (when-not (or (nil? f) (ifn? f))
-    (flaw at (str "there has to be a function; this is " (arguments/show f) ".") nil nil)))
+    (refuse at (str "there has to be a function; this is " (arguments/show f) ".") nil nil)))
 
 (defn- check-target [at states target]
   (when-not (contains? states target)
-    (flaw at (str "there is no state " (arguments/show target) "; the states are " (behaviour/names (keys states)) ".") target (filter keyword? (keys states)))))
+    (refuse at (str "there is no state " (arguments/show target) "; the states are " (behaviour/names (keys states)) ".") target (filter keyword? (keys states)))))
 
 ;; ---- the machine in its full form: each event has a vector of transitions
 
@@ -57,22 +57,22 @@
 
 (defn- events [at states on]
   (when-not (or (nil? on) (map? on))
-    (flaw at (str "there has to be a map from events to transitions; this is " (arguments/show on) ".") nil nil))
+    (refuse at (str "there has to be a map from events to transitions; this is " (arguments/show on) ".") nil nil))
   (into {} (for [[event x] on] [event (transitions (conj at event) states x)])))
 
 (defn- after [at states x]
   (when x
     (when-not (and (vector? x) (= 2 (count x)) (host/nanos (nth x 0)))
-      (flaw at (str "there has to be [ms transition]; this is " (arguments/show x) ".") nil nil))
+      (refuse at (str "there has to be [ms transition]; this is " (arguments/show x) ".") nil nil))
     [(nth x 0) (transitions (conj at 1) states (nth x 1))]))
 
 (defn- state [at states x]
   (check-keys at x of-state)
   (check-function (conj at :enter) (:enter x))
   (when-not (or (nil? (:postpone x)) (set? (:postpone x)))
-    (flaw (conj at :postpone) (str "there has to be a set of events; this is " (arguments/show (:postpone x)) ".") nil nil))
+    (refuse (conj at :postpone) (str "there has to be a set of events; this is " (arguments/show (:postpone x)) ".") nil nil))
   (when-some [both (some #(when (contains? (:postpone x) (key %)) %) (:on x))]
-    (flaw (conj at :postpone) (str (arguments/show (key both)) " has a transition as well, which would never be taken: leave one of them out.") nil nil))
+    (refuse (conj at :postpone) (str (arguments/show (key both)) " has a transition as well, which would never be taken: leave one of them out.") nil nil))
   (assoc x :on (events (conj at :on) states (:on x)) :after (after (conj at :after) states (:after x))))
 
 (defn full
@@ -80,9 +80,9 @@
   [{:keys [states initial on] :as machine}]
   (check-keys [] machine of-machine)
   (when-not (and (map? states) (seq states))
-    (flaw [:states] (str "there have to be states, as a map; this is " (arguments/show states) ".") nil nil))
+    (refuse [:states] (str "there have to be states, as a map; this is " (arguments/show states) ".") nil nil))
   (when-not (contains? machine :initial)
-    (flaw [:initial] "there has to be the first state." nil nil))
+    (refuse [:initial] "there has to be the first state." nil nil))
   (check-target [:initial] states initial)
   (doseq [k [:unexpected :terminate :format-status]]
     (check-function [k] (k machine)))

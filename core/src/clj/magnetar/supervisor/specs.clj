@@ -33,17 +33,17 @@
   "Where a spec stands that is a part of another one."
   [])
 
-(defn flaw
+(defn invalid
   "Throws what is wrong: why, where, the value, what it may be, and what was meant."
   [kind why at value may-be meant]
   (let [path (into *within* at)]
-    (throw (ex-info "an error in a spec" {::flaw [kind {:why why
-                                                        :path (codec/plain path) ; a key or a value may have no end
-                                                        :value (codec/plain value)
-                                                        :meant meant
-                                                        :message (str (str/replace (name why) "-" " ") " at " (arguments/show path) ": " (arguments/show value)
-                                                                      "; expected " may-be "."
-                                                                      (when meant (str " Is " meant " meant?")))}]}))))
+    (throw (ex-info "an error in a spec" {::refusal [kind {:why why
+                                                           :path (codec/plain path) ; a key or a value may have no end
+                                                           :value (codec/plain value)
+                                                           :meant meant
+                                                           :message (str (str/replace (name why) "-" " ") " at " (arguments/show path) ": " (arguments/show value)
+                                                                         "; expected " may-be "."
+                                                                         (when meant (str " Is " meant " meant?")))}]}))))
 
 (def ^:private misuses
   "The :magnetar/reason of each kind of error in a spec."
@@ -55,16 +55,16 @@
 
 (defn- exit-reason
   "The exit reason of a process that dies of the error: Erlang's."
-  [[kind flaw :as reason]]
-  (if (= :bad-return kind) [:bad-return [:init (:value flaw)]] reason))
+  [[kind refusal :as reason]]
+  (if (= :bad-return kind) [:bad-return [:init (:value refusal)]] reason))
 
 (defn refuse
   "Throws [kind what is wrong] in the caller: a program that gives a wrong spec is told so where it gives it."
-  [[kind {:keys [message] :as flaw} :as reason]]
+  [[kind {:keys [message] :as refusal} :as reason]]
   (let [operation (errors/operation)]
     (arguments/misuse (misuses kind)
                       (str (when operation (str "`" operation "`: ")) message)
-                      (assoc (dissoc flaw :message) :magnetar/exit (exit-reason reason)))))
+                      (assoc (dissoc refusal :message) :magnetar/exit (exit-reason reason)))))
 
 (defn refused?
   "Was the error thrown by `refuse`?"
@@ -73,15 +73,15 @@
     (boolean (and exit (some #{reason} (vals misuses))))))
 
 (defn as-error
-  "The error of a process whose starter, or caller, is to throw [kind what is wrong]; see `unless-flawed`."
+  "The error of a process whose starter, or caller, is to throw [kind what is wrong]; see `unless-refused`."
   [reason]
-  [:error [::flaw reason]])
+  [:error [::refusal reason]])
 
-(defn unless-flawed
+(defn unless-refused
   "The outcome of a start, or the answer to one; throws if it is `as-error`."
   [outcome]
   (let [[_ why] (when (vector? outcome) outcome)]
-    (if (and (vector? why) (= ::flaw (first why)))
+    (if (and (vector? why) (= ::refusal (first why)))
       (refuse (second why))
       outcome)))
 
@@ -91,7 +91,7 @@
 
 (defn- one-of [kind why at value allowed]
   (when-not (among? allowed value)
-    (flaw kind why at value (str "one of " (str/join ", " allowed)) (suggest/near value allowed)))
+    (invalid kind why at value (str "one of " (str/join ", " allowed)) (suggest/near value allowed)))
   value)
 
 (defn- same-stem
@@ -111,11 +111,11 @@
   (doseq [[k value] m ; not looked up by the key, which may have no end
           :when (not (among? known k))
           :let [free (remove #(contains? m %) known)]]
-    (flaw kind :unknown-key (conj at k) value (str "a key of " (str/join ", " known)) (or (elixirs k) (suggest/near k free) (same-stem k free)))))
+    (invalid kind :unknown-key (conj at k) value (str "a key of " (str/join ", " known)) (or (elixirs k) (suggest/near k free) (same-stem k free)))))
 
 (defn- whole [kind why at value]
   (when-not (nat-int? value)
-    (flaw kind why at value (str "a whole number from 0 to " Long/MAX_VALUE) nil))
+    (invalid kind why at value (str "a whole number from 0 to " Long/MAX_VALUE) nil))
   value)
 
 (defn- nanos [kind why at value may-be]
@@ -123,7 +123,7 @@
     (when (coll? value) (throw (IllegalArgumentException.))) ; its printed form may have no end
     (clock/nanos value)
     (catch RuntimeException _
-      (flaw kind why at value may-be nil))))
+      (invalid kind why at value may-be nil))))
 
 (def ^:private a-period
   "a duration above 0, in which restarts are counted; {:intensity 0} allows no restart")
@@ -131,7 +131,7 @@
 (defn- check-period [at value]
   (let [period (nanos :supervisor-data :invalid-period at value a-period)]
     (when (zero? (long period))
-      (flaw :supervisor-data :invalid-period at value a-period nil))
+      (invalid :supervisor-data :invalid-period at value a-period nil))
     period))
 
 ;; ---- children
@@ -167,26 +167,26 @@
 
 (defn- check-start [at start]
   (when (nil? start)
-    (flaw :start-spec :missing-start at start "a child spec with :start, as in [gs/start-link 'my.counter 0]" nil))
+    (invalid :start-spec :missing-start at start "a child spec with :start, as in [gs/start-link 'my.counter 0]" nil))
   (let [whole (if (and (sequential? start) (not (endless? start))) (vec start) [start])]
     (when-not (function? (first whole))
-      (flaw :start-spec :invalid-start (conj at :start) start (a-start (first whole)) nil))
+      (invalid :start-spec :invalid-start (conj at :start) start (a-start (first whole)) nil))
     whole))
 
 (defn- check-shutdown [at shutdown]
   (when-not (among? [:brutal-kill :infinity] shutdown)
     (when (keyword? shutdown)
-      (flaw :start-spec :invalid-shutdown (conj at :shutdown) shutdown "milliseconds, a java.time.Duration, :infinity or :brutal-kill"
-            (suggest/near shutdown [:brutal-kill :infinity])))
+      (invalid :start-spec :invalid-shutdown (conj at :shutdown) shutdown "milliseconds, a java.time.Duration, :infinity or :brutal-kill"
+        (suggest/near shutdown [:brutal-kill :infinity])))
     (nanos :start-spec :invalid-shutdown (conj at :shutdown) shutdown "a duration: milliseconds from 0 up, a java.time.Duration or :infinity"))
   shutdown)
 
 (defn- check-significant [at {:keys [restart significant]} auto-shutdown]
   (when-not (boolean? significant)
-    (flaw :start-spec :invalid-significant (conj at :significant) significant "true or false" nil))
+    (invalid :start-spec :invalid-significant (conj at :significant) significant "true or false" nil))
   (when (and significant (or (= :permanent restart) (= :never auto-shutdown)))
-    (flaw :start-spec :bad-combination (conj at :significant) [restart auto-shutdown]
-          "a significant child to be :transient or :temporary, under a supervisor with :auto-shutdown" nil)))
+    (invalid :start-spec :bad-combination (conj at :significant) [restart auto-shutdown]
+      "a significant child to be :transient or :temporary, under a supervisor with :auto-shutdown" nil)))
 
 ;; ---- children given by a namespace
 
@@ -205,8 +205,8 @@
 
 (defn- not-loaded [at sym e]
   (if (instance? FileNotFoundException e)
-    (flaw :start-spec :no-such-namespace at sym (str "a namespace that can be loaded. " (str/replace (str (ex-message e)) #"\.$" "")) nil)
-    (flaw :start-spec :namespace-does-not-load at sym (str "a namespace that can be loaded. " (str/replace (load-error e) #"\.$" "")) nil)))
+    (invalid :start-spec :no-such-namespace at sym (str "a namespace that can be loaded. " (str/replace (str (ex-message e)) #"\.$" "")) nil)
+    (invalid :start-spec :namespace-does-not-load at sym (str "a namespace that can be loaded. " (str/replace (load-error e) #"\.$" "")) nil)))
 
 (defn- namespace-of
   "The namespace, loaded. One that failed to load is among the libs that are there, by its `ns`, and would not be loaded again: so :reload."
@@ -239,9 +239,9 @@
   [at sym child-spec argument]
   (guarded #(child-spec argument)
            (fn [e]
-             (flaw :start-spec :child-spec-failed at sym
-                   (str "a map from (" sym "/child-spec " (arguments/show argument) "). It threw: " (reasons/text (codec/reason e)))
-                   nil))))
+             (invalid :start-spec :child-spec-failed at sym
+               (str "a map from (" sym "/child-spec " (arguments/show argument) "). It threw: " (reasons/text (codec/reason e)))
+               nil))))
 
 (defn- spec-by-namespace
   "What the function child-spec of the namespace says, or the spec of its start-link, or of the server whose callbacks it has."
@@ -255,7 +255,7 @@
                    tree? (assoc :type :supervisor)
                    (= 'magnetar.task sym) (assoc :restart :temporary))
       (public-in ns 'handle-call) {:id sym :start [gs/start-link sym (first arguments)]}
-      :else (flaw :start-spec :no-child-spec at sym "a namespace with child-spec, start-link or the callbacks of a server" nil))))
+      :else (invalid :start-spec :no-child-spec at sym "a namespace with child-spec, start-link or the callbacks of a server" nil))))
 
 (defn given
   "The child spec as a map: as it stands, or what the namespace says that is given as a symbol, or as a vector of symbol and argument."
@@ -270,12 +270,12 @@
   [at x {:keys [auto-shutdown needs-id] :or {auto-shutdown :never needs-id true}}]
   (let [spec (given at x)]
     (when-not (map? spec)
-      (flaw :start-spec :invalid-child-spec at spec "a map with :id and :start, or the symbol of a namespace" nil))
+      (invalid :start-spec :invalid-child-spec at spec "a map with :id and :start, or the symbol of a namespace" nil))
     (known-keys :start-spec at child-keys spec)
     (when (and needs-id (nil? (:id spec)))
-      (flaw :start-spec :missing-id at spec "a child spec with an :id" nil))
+      (invalid :start-spec :missing-id at spec "a child spec with an :id" nil))
     (when (endless? (:id spec))
-      (flaw :start-spec :invalid-id (conj at :id) (:id spec) "an :id that ends" nil))
+      (invalid :start-spec :invalid-id (conj at :id) (:id spec) "an :id that ends" nil))
     (let [kind (one-of :start-spec :invalid-child-type (conj at :type) (:type spec :worker) types)
           whole-spec (merge {:restart :permanent, :significant false, :shutdown (if (= :supervisor kind) :infinity 5000)}
                             (select-keys spec child-keys)
@@ -288,7 +288,7 @@
 (defn- check-ids [at children]
   (reduce (fn [seen [n {:keys [id]}]]
             (when (contains? seen id)
-              (flaw :start-spec :duplicate-child-name (conj at n :id) id "an :id for each child that no other one has" nil))
+              (invalid :start-spec :duplicate-child-name (conj at n :id) id "an :id for each child that no other one has" nil))
             (conj seen id))
           #{}
           (map-indexed vector children)))
@@ -297,34 +297,34 @@
   "Refuses what only a :dynamic supervisor has: elsewhere it would do nothing."
   [spec strategy]
   (doseq [k [:max-children :extra-arguments] :when (not (or (= :dynamic strategy) (among? [nil :infinity] (k spec))))]
-    (flaw :supervisor-data :only-of-dynamic [k] (k spec) (str "it only with {:strategy :dynamic}, and this one is " strategy) nil)))
+    (invalid :supervisor-data :only-of-dynamic [k] (k spec) (str "it only with {:strategy :dynamic}, and this one is " strategy) nil)))
 
 (defn- check-auto-shutdown
   "Refuses an end by significant children where children are no part of the spec: as OTP for templates, and Elixir."
   [auto strategy]
   (when (and (not= :never auto) (#{:simple-one-for-one :dynamic} strategy))
-    (flaw :supervisor-data (if (= :dynamic strategy) :invalid-auto-shutdown :bad-combination) [:auto-shutdown] [auto strategy]
-          "an :auto-shutdown only with :one-for-one, :one-for-all or :rest-for-one" nil)))
+    (invalid :supervisor-data (if (= :dynamic strategy) :invalid-auto-shutdown :bad-combination) [:auto-shutdown] [auto strategy]
+      "an :auto-shutdown only with :one-for-one, :one-for-all or :rest-for-one" nil)))
 
 (defn- check-max-children [x]
   (when-not (nat-int? x)
-    (flaw :supervisor-data :invalid-max-children [:max-children] x (str "a whole number from 0 to " Long/MAX_VALUE ", or :infinity") nil)))
+    (invalid :supervisor-data :invalid-max-children [:max-children] x (str "a whole number from 0 to " Long/MAX_VALUE ", or :infinity") nil)))
 
 (defn- check-extra-arguments [x]
   (when-not (or (nil? x) (and (sequential? x) (not (endless? x))))
-    (flaw :supervisor-data :invalid-extra-arguments [:extra-arguments] x "a vector of arguments" nil))
+    (invalid :supervisor-data :invalid-extra-arguments [:extra-arguments] x "a vector of arguments" nil))
   (vec x))
 
 (defn- check-children [{:keys [children strategy at] :or {at [:children]} :as flags}]
   (when-not (or (nil? children) (sequential? children))
-    (flaw :start-spec :invalid-children at children "a vector of child specs" nil))
+    (invalid :start-spec :invalid-children at children "a vector of child specs" nil))
   (let [simple? (= :simple-one-for-one strategy)]
     (when (or (and simple? (not= 1 (count children))) (and (= :dynamic strategy) (seq children)))
-      (flaw :bad-start-spec :wrong-number-of-children at children
-            (if simple?
-              "one child spec, the template of a :simple-one-for-one"
-              "no children, since those of a :dynamic supervisor are started by start-child")
-            nil))
+      (invalid :bad-start-spec :wrong-number-of-children at children
+        (if simple?
+          "one child spec, the template of a :simple-one-for-one"
+          "no children, since those of a :dynamic supervisor are started by start-child")
+        nil))
     (let [checked (vec (map-indexed #(child (conj at %1) %2 flags) children))]
       (check-ids at checked)
       checked)))
@@ -338,7 +338,7 @@
   "The flags of a supervisor's spec, with the checked child specs under :specs."
   [spec]
   (when-not (map? spec)
-    (flaw :supervisor-data :invalid-spec [] spec "a map with :strategy and :children" nil))
+    (invalid :supervisor-data :invalid-spec [] spec "a map with :strategy and :children" nil))
   (known-keys :supervisor-data [] flag-keys spec)
   (let [strategy (one-of :supervisor-data :invalid-strategy [:strategy] (:strategy spec :one-for-one) strategies)
         auto (one-of :supervisor-data :invalid-auto-shutdown [:auto-shutdown] (:auto-shutdown spec :never) auto-shutdowns)
@@ -362,8 +362,8 @@
   (try
     [:ok (f)]
     (catch clojure.lang.ExceptionInfo e
-      (if-some [flaw (::flaw (ex-data e))]
-        [:error flaw]
+      (if-some [refusal (::refusal (ex-data e))]
+        [:error refusal]
         (throw e)))))
 
 (defn supervisor
@@ -376,7 +376,7 @@
   [value]
   (if (map? value)
     (supervisor value)
-    (caught #(flaw :bad-return :invalid-spec [] value "a map with :strategy and :children, or :ignore, from the function" nil))))
+    (caught #(invalid :bad-return :invalid-spec [] value "a map with :strategy and :children, or :ignore, from the function" nil))))
 
 (defn one-child
   "[:ok child spec], or [:error [kind what is wrong]]."
@@ -396,4 +396,4 @@
   [x]
   (caught #(if (or (nil? x) (sequential? x))
              (vec x)
-             (flaw :start-spec :invalid-arguments [] x "a vector of more arguments for the start of the template" nil))))
+             (invalid :start-spec :invalid-arguments [] x "a vector of more arguments for the start of the template" nil))))

@@ -190,8 +190,8 @@
 
 (scenario SUP-56 "other keys are refused here, and ignored there"
   :expect [[:thrown :supervisor-data :unknown-key [:colour]] [:thrown :start-spec :unknown-key [:children 0 :note]]]
-  :ours (let [flaw-of (fn [spec] (let [[how [kind {:keys [why path]}]] (servers/thrown spec)] [how kind why path]))]
-          [(flaw-of {:colour :red :children [(quiet :a)]}) (flaw-of {:children [(quiet :a {:note "x"})]})])
+  :ours (let [refusal-of (fn [spec] (let [[how [kind {:keys [why path]}]] (servers/thrown spec)] [how kind why path]))]
+          [(refusal-of {:colour :red :children [(quiet :a)]}) (refusal-of {:children [(quiet :a {:note "x"})]})])
   :erl-expect [[:a :up]]
   :differs "A key that is mistyped would be a setting that never takes effect, and no spec is shared with other programs."
   :erl "view(sup(#{colour => red}, [(quiet(a))#{note => x}]))")

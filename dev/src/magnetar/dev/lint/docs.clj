@@ -77,7 +77,7 @@
   (let [code (set (some-> (example doc) str/split-lines))]
     (first (filter #(and (< (long longest-line) (count %)) (not (code %))) (str/split-lines doc)))))
 
-(defn- flaw
+(defn- form-error
   "What is wrong with the form of a docstring, or nil."
   [doc]
   (let [doc (str doc)
@@ -89,18 +89,18 @@
       (not (in-order? doc)) "has its labelled paragraphs in another order than CONTRIBUTING.md gives, or one twice"
       wide (str "has a line of " (count wide) " characters, \"" (str/trim (subs wide 0 40)) "..\"; wrap it at " longest-line))))
 
-(defn- form-flaws [{:keys [file name]}]
+(defn- form-errors [{:keys [file name]}]
   (require name)
   (for [[subject {:keys [doc line]}] (cons [name (meta (find-ns name))]
                                            (map (fn [[k v]] [(str name "/" k) (meta v)]) (public-vars name)))
-        :let [flaw (flaw doc)]
-        :when flaw]
-    {:file file :line line :message (str "the docstring of " subject " " flaw)}))
+        :let [error (form-error doc)]
+        :when error]
+    {:file file :line line :message (str "the docstring of " subject " " error)}))
 
 (defn form-findings
   "Docstrings of public vars and namespaces that are not in the one form."
   []
-  (mapcat form-flaws (public-sources)))
+  (mapcat form-errors (public-sources)))
 
 (def ^:private public-type
   #"^public\s+(?:(?:abstract|final|sealed|non-sealed|strictfp)\s+)*(?:class|interface|enum|record|@interface)\s+(\w+)")

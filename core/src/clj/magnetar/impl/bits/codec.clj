@@ -3,9 +3,9 @@
   {:no-doc true}
   (:require
    [magnetar.impl.bits.bitstring :as bitstring]
-   [magnetar.impl.bits.flaws :as flaws :refer [bad-value]]
    [magnetar.impl.bits.order :as order]
    [magnetar.impl.bits.reader :as reader]
+   [magnetar.impl.bits.refusals :as refusals :refer [bad-value]]
    [magnetar.impl.bits.size :as size]
    [magnetar.impl.bits.text :as text]
    [magnetar.impl.bits.writer :as writer])
@@ -114,9 +114,9 @@
 (defn- misfit [{:keys [signed?] :as segment} value ^long n]
   (bad-value segment
              (if (integer? value)
-               (str "cannot hold " (flaws/shown value) ": " (if signed? "signed" "unsigned") ", in " n " bits, it holds "
+               (str "cannot hold " (refusals/shown value) ": " (if signed? "signed" "unsigned") ", in " n " bits, it holds "
                     (if (< n 129) (range-shown signed? n) "less") ". Give it a value in this range, or more bits.")
-               (str "takes a whole number; this is " (flaws/shown value) "."))
+               (str "takes a whole number; this is " (refusals/shown value) "."))
              {:value value :bits n}))
 
 (defn- fits-long? [signed? ^long v ^long n]
@@ -157,7 +157,7 @@
 
 (defn- checked-double ^double [segment value ^long n]
   (when-not (and (number? value) (float-size? n))
-    (bad-value segment (str "takes a number, in 16, 32 or 64 bits; this is " (flaws/shown value) ", in " n ".") {:value value :bits n}))
+    (bad-value segment (str "takes a number, in 16, 32 or 64 bits; this is " (refusals/shown value) ", in " n ".") {:value value :bits n}))
   (double value))
 
 (defn- put-float [{:keys [little?] :as segment} ^Sink out value ^long n]
@@ -169,7 +169,7 @@
 
 (defn- raw-bits ^Bitstring [segment value]
   (or (bitstring/of value)
-      (bad-value segment (str "takes a byte array, a ByteBuffer or a bitstring; this is " (flaws/shown value)
+      (bad-value segment (str "takes a byte array, a ByteBuffer or a bitstring; this is " (refusals/shown value)
                               (when (string? value) ". Use its (.getBytes s \"UTF-8\")") ".")
                  {:value value})))
 
@@ -203,12 +203,12 @@
       (let [point (if (char? value) (int value) value)]
         (when-not (and (int? point) (text/code-point? point))
           (bad-value segment (str "takes a code point, 0 to 0x10FFFF without the surrogates, or a character; this is "
-                                  (flaws/shown value) ".")
+                                  (refusals/shown value) ".")
                      {:value value}))
         (.putAll out (encode (Character/toString (int point))))))))
 
 (defn- no-size [{:keys [size] :as segment}]
-  (bad-value segment (str "has no size: " (if (fn? size) "its function" (flaws/shown size))
+  (bad-value segment (str "has no size: " (if (fn? size) "its function" (refusals/shown size))
                           " comes to less than 0, or cannot be computed from the values of the fields before it.")
              {:size size}))
 
@@ -259,8 +259,8 @@
     (try
       (run! #(write out % nil) (parts segment))
       (catch IllegalArgumentException e
-        (flaws/bad-layout segment "is a constant that does not fit its size and type; give it more bits, and text beyond Latin-1 :utf8."
-                          (dissoc (ex-data e) :magnetar/reason))))
+        (refusals/bad-layout segment "is a constant that does not fit its size and type; give it more bits, and text beyond Latin-1 :utf8."
+          (dissoc (ex-data e) :magnetar/reason))))
     (.bits out)))
 
 (defn- expect-short [^long wanted ^long n]

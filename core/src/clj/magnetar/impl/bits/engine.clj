@@ -3,9 +3,9 @@
   {:no-doc true}
   (:require
    [magnetar.impl.bits.codec :as codec]
-   [magnetar.impl.bits.flaws :as flaws]
    [magnetar.impl.bits.layout :as layout]
    [magnetar.impl.bits.reader :as reader]
+   [magnetar.impl.bits.refusals :as refusals]
    [magnetar.impl.bits.writer :as writer])
   (:import
    (clojure.lang RT)
@@ -19,7 +19,7 @@
 
 (deftype Layout [source fields pins segments ^objects readers writers lengths]
   Object
-  (toString [_] (str "layout " (flaws/shown source))))
+  (toString [_] (str "layout " (refusals/shown source))))
 
 (defmethod print-method Layout [layout ^java.io.Writer out]
   (.write out (str "#<" layout ">")))
@@ -90,7 +90,7 @@
     (instance? ByteBuffer source) (read-buffer layout source slots)
     (instance? InputStream source) (read-front layout (reader/of-stream source) slots)
     (instance? Bitstring source) (read-whole layout (reader/of-bits source) slots)
-    :else (flaws/no-source source)))
+    :else (refusals/no-source source)))
 
 (defn- as-map [^Layout layout ^objects slots]
   (let [fields (.-fields layout)
@@ -134,7 +134,7 @@
 
 (defn- missing [layout field]
   (let [segment (binder layout field)]
-    (flaws/bad-value segment (str "has no value; give it one, under " field ".") {:missing field})))
+    (refusals/bad-value segment (str "has no value; give it one, under " field ".") {:missing field})))
 
 (defn- counted
   "The length of the value whose size a field is, in units."

@@ -7,8 +7,8 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
-   [magnetar.impl.bits.flaws :as flaws :refer [bad-layout]]
-   [magnetar.impl.bits.order :as order])
+   [magnetar.impl.bits.order :as order]
+   [magnetar.impl.bits.refusals :as refusals :refer [bad-layout]])
   (:import
    (magnetar.impl.bits.bitstring Bitstring)))
 
@@ -75,7 +75,7 @@
     (and (text? type) (or unit (:size segment)))
     (bad-layout segment (str "has a size or unit; one " type " code point is as long as it is. Leave it out."))
     (and (contains? segment :unit) (not (and (int? unit) (<= 1 (long unit) 256))))
-    (bad-layout segment (str "has the unit " (flaws/shown unit) "; a unit is a number of bits from 1 to 256.") {:unit unit})
+    (bad-layout segment (str "has the unit " (refusals/shown unit) "; a unit is a number of bits from 1 to 256.") {:unit unit})
     (and unit (not (raw? type)) (not (:size segment)))
     (bad-layout segment "has a unit and no size to multiply with it; give the size.")))
 
@@ -120,7 +120,7 @@
 (defn- check-constant [{:keys [type value size] :as segment}]
   (let [[fits? wanted] (constants type [text-or-number? "a code point, a character or a string"])]
     (when-not (fits? value)
-      (bad-layout segment (str "begins with " (flaws/shown value) ", which is no " type "; put there a name, _, or " wanted ".")
+      (bad-layout segment (str "begins with " (refusals/shown value) ", which is no " type "; put there a name, _, or " wanted ".")
                   {:value value}))
     (when (and size (raw? type))
       (bad-layout segment "is a constant with a size; it has its own, leave it out." {:size size}))
@@ -172,7 +172,7 @@
 
 (defn- check-size [{:keys [size] :as segment} scope]
   (when-not (or (nil? size) (int? size) (ident? size) (seq? size) (fn? size))
-    (bad-layout segment (str "has " (flaws/shown size) " for a size; a size is a whole number, an earlier field, "
+    (bad-layout segment (str "has " (refusals/shown size) " for a size; a size is a whole number, an earlier field, "
                              "arithmetic with these, or a function of the fields.")
                 {:size size}))
   (run! #(check-reference segment scope %) (names-in size)))
@@ -216,7 +216,7 @@
   :segments."
   [layout bound]
   (when-not (vector? layout)
-    (flaws/no-layout layout))
+    (refusals/no-layout layout))
   (let [end (dec (count layout))
         scope (reduce (fn [scope [index form]] (enter scope (segment-of scope index form (= index end))))
                       {:fields [] :types {} :pins [] :segments [] :bound (set bound)}

@@ -3,7 +3,7 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
-   [magnetar.impl.bits.flaws :as flaws])
+   [magnetar.impl.bits.refusals :as refusals])
   (:import
    (clojure.lang IFn$LLL IFn$OL)))
 
@@ -63,16 +63,16 @@
 (defn- call [segment operator args]
   (let [f (operators operator)]
     (cond
-      (nil? f) (flaws/bad-layout segment (str "computes its size with `" operator "`, which is none of: " known
+      (nil? f) (refusals/bad-layout segment (str "computes its size with `" operator "`, which is none of: " known
                                               ". A layout that is not quoted may have a function of the fields there.")
-                                 {:operator operator})
-      (not= 2 (count args)) (flaws/bad-layout segment (str "gives `" operator "` " (count args) " operands; it takes 2.")
-                                              {:operator operator})
+                 {:operator operator})
+      (not= 2 (count args)) (refusals/bad-layout segment (str "gives `" operator "` " (count args) " operands; it takes 2.")
+                              {:operator operator})
       :else (apply-2 f (first args) (second args)))))
 
 (defn- operation [segment slot-of [operator & operands]]
   (let [args (mapv #(expression segment slot-of %) operands)
-        operator (if (symbol? operator) (name operator) (flaws/shown operator))]
+        operator (if (symbol? operator) (name operator) (refusals/shown operator))]
     (case [operator (count args)]
       ["inc" 1] (call segment "+" (conj args (constant 1)))
       ["dec" 1] (call segment "-" (conj args (constant 1)))
@@ -88,9 +88,9 @@
     (int? form) (constant form)
     (ident? form) (reference (slot-of form))
     (seq? form) (operation segment slot-of form)
-    :else (flaws/bad-layout segment (str "has " (flaws/shown form) " in its size; a size is a whole number, an earlier field, "
+    :else (refusals/bad-layout segment (str "has " (refusals/shown form) " in its size; a size is a whole number, an earlier field, "
                                          "or arithmetic with these.")
-                            {:size form})))
+            {:size form})))
 
 (defn- safe
   "What cannot be computed, and what is less than zero, is no size: -1."
@@ -108,8 +108,8 @@
       (let [size (f (zipmap names slots))]
         (if (integer? size)
           (whole size)
-          (flaws/bad-layout segment (str "has a function that gave " (flaws/shown size) " as its size; let it give a whole number.")
-                            {:size size}))))))
+          (refusals/bad-layout segment (str "has a function that gave " (refusals/shown size) " as its size; let it give a whole number.")
+            {:size size}))))))
 
 (defn bits
   "A function from slots to the number of bits that a size comes to, -1 if that is no number of bits.

@@ -4,9 +4,9 @@
   {:no-doc true}
   (:require
    [magnetar.impl.match.code :as code]
-   [magnetar.impl.match.flaws :as flaws :refer [flaw printed]]
    [magnetar.impl.match.grammar :as grammar]
    [magnetar.impl.match.pattern :as pattern]
+   [magnetar.impl.match.refusals :as refusals :refer [printed refuse]]
    [magnetar.impl.runtime])
   (:import
    (magnetar.kernel.process Clauses Guards)))
@@ -17,7 +17,7 @@
   "`:else` as the last pattern matches everything, as in core.match and cond."
   [site pairs]
   (when (some #(= :else (first %)) (butlast pairs))
-    (flaw site {:clause :else} ":else must be the last pattern; write ':else for the keyword itself."))
+    (refuse site {:clause :else} ":else must be the last pattern; write ':else for the keyword itself."))
   (if (= :else (first (peek pairs)))
     (conj (pop pairs) ['_ (second (peek pairs))])
     pairs))
@@ -49,14 +49,14 @@
 
   Throws an IllegalArgumentException with `ex-data` when they are not as the grammar says."
   [env form forms]
-  (let [site (flaws/site env form)
+  (let [site (refusals/site env form)
         {:keys [pairs from after]} (grammar/parse site forms)]
     (assoc (compiled site pairs) :from from :after after)))
 
 (defn match-clauses
   "The clauses of the `match` that is `form`, as `clauses` gives them."
   [env form forms]
-  (let [site (flaws/site env form)]
+  (let [site (refusals/site env form)]
     (assoc (compiled site (grammar/parse-pairs site forms)) :place (:place site))))
 
 (defn- hinted [sym i answer]

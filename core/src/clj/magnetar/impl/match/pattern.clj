@@ -11,8 +11,8 @@
   {:no-doc true}
   (:require
    [clojure.set :as set]
-   [magnetar.impl.match.flaws :refer [flaw printed]]
-   [magnetar.impl.match.forms :as forms])
+   [magnetar.impl.match.forms :as forms]
+   [magnetar.impl.match.refusals :refer [printed refuse]])
   (:import
    (clojure.lang Compiler$LocalBinding)
    (java.util.regex Pattern)))
@@ -28,7 +28,7 @@
   (update state :guards conj form))
 
 (defn- wrong [{:keys [site whole]} p & sentence]
-  (apply flaw site {:clause whole, :pattern p} sentence))
+  (apply refuse site {:clause whole, :pattern p} sentence))
 
 ;; --- symbols
 

@@ -1,4 +1,4 @@
-(ns magnetar.gen-statem.flaws
+(ns magnetar.gen-statem.refusals
   "Why a state machine ends whose callback returned what it may not: [reason what sentence]."
   {:no-doc true}
   (:require

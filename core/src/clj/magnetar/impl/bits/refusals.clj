@@ -1,4 +1,4 @@
-(ns magnetar.impl.bits.flaws
+(ns magnetar.impl.bits.refusals
   "Errors about layouts, and about values that do not go into them."
   {:no-doc true}
   (:require

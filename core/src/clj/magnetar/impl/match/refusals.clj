@@ -1,4 +1,4 @@
-(ns magnetar.impl.match.flaws
+(ns magnetar.impl.match.refusals
   "What is wrong with the clauses of `receive` and `match`, in a sentence that begins with their place. Thrown at macro-expansion."
   {:no-doc true}
   (:require
@@ -26,7 +26,7 @@
         line (line-of form)]
     {:env env, :what what, :file file, :line line, :place (str what " at " file ":" line)}))
 
-(defn flaw
+(defn refuse
   "Throws an IllegalArgumentException: the place of the site, then the words in `sentence`."
   [{:keys [place what file line]} data & sentence]
   (throw (errors/illegal-argument :magnetar/bad-clause
