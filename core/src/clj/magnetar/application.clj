@@ -129,7 +129,7 @@
   (when-not (some #{type} types)
     (arguments/misuse :magnetar/bad-type
                       (str "An application is started :permanent, :transient or :temporary; this is " (arguments/show type) "."
-                           (when-some [meant (suggest/near type types)] (str " Is " meant " meant?")))
+                           (when-some [meant (suggest/closest type types)] (str " Is " meant " meant?")))
                       {:type type})))
 
 (defn- check-name [operation x]

@@ -61,7 +61,7 @@
     (when (owned/own pid clean-up)
       [pid clean-up])))
 
-(defn- settle
+(defn- confirm-join
   "The process has joined. It disowns a clean-up that the group does not need, since it is a member already."
   [groups group members [pid clean-up]]
   (when-not (identical? clean-up (:clean-up (members pid)))
@@ -88,7 +88,7 @@
         clean-ups (into {} (keep #(own-clean-up groups group %)) (distinct pids))
         joined (keep #(find clean-ups %) pids)
         members (get (swap! groups change group #(reduce with % joined)) group)]
-    (run! #(settle groups group members %) clean-ups)
+    (run! #(confirm-join groups group members %) clean-ups)
     :ok))
 
 (defn leave

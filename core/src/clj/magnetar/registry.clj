@@ -138,7 +138,7 @@
 ;; ---- finding the registry
 
 (defn- no-such-registry [registry]
-  (let [meant (suggest/near registry (ProcessTable/names))]
+  (let [meant (suggest/closest registry (ProcessTable/names))]
     (arguments/misuse :magnetar/no-such-registry
                       (str "No registry " (arguments/show registry) " is running: start it with (registry/start-link {:keys :unique :name "
                            (arguments/show registry) "})." (when meant (str " Is " meant " meant?")))

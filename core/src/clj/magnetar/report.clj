@@ -42,7 +42,7 @@
   (when-not (some #(= kind %) kinds)
     (arguments/misuse :magnetar/bad-kind
                       (str "`" operation "` knows hooks of the kinds " (str/join ", " kinds) "; this is " (arguments/show kind) "."
-                           (when-some [meant (suggest/near kind kinds)] (str " Is " meant " meant?")))
+                           (when-some [meant (suggest/closest kind kinds)] (str " Is " meant " meant?")))
                       {:kind kind})))
 
 (defn add-hook

@@ -290,7 +290,7 @@
       (throw (breaker/refusal admitted how (clock/now))))
     (let [{:keys [value error]} (attempt-once f)
           good? (breaker/good? fail-on error)]
-      (move breaker how #(breaker/settle % how epoch good? (clock/now)))
+      (move breaker how #(breaker/record % how epoch good? (clock/now)))
       (if error (throw error) value))))
 
 (defn- value-breaker [{:keys [on-state-change] :as options}]

@@ -87,7 +87,7 @@
   "What is wrong with a free symbol that looks like a name of Magnetar, or nil."
   [own-ns free]
   (when-let [meant (or (some #{free} (keys (docs/public-vars own-ns)))
-                       (suggest/near free (referred)))]
+                       (suggest/closest free (referred)))]
     (str "`" free "` is not in scope; if `" meant "` of Magnetar is not meant, choose another name")))
 
 ;; ---- calls

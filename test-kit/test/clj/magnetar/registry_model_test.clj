@@ -150,13 +150,13 @@
 (deftest ^{:spec ["C102"]} a-process-that-outlives-its-registry-does-not-keep-the-table
   (is (= :passed (verdict (searched {} outlive)))))
 
-(defn- settle-once [table pid]
+(defn- update-once [table pid]
   (if (#'table/owner? table pid)
     (do (Simulated/switchPoint) (owned/own pid table))
     (owned/disown pid table)))
 
 (deftest an-ownership-that-is-not-checked-again-is-found
-  (with-redefs [table/settle-ownership settle-once]
+  (with-redefs [table/update-ownership update-once]
     (let [found (searched {} outlive)]
       (is (not (:passed found)))
       (is (= :property (:kind (:failure found)))))))

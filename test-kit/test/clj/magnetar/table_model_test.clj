@@ -117,7 +117,7 @@
       (is (not (:passed (checked {:control true :runs 1000} #(run-ops :set start ops))))))))
 
 (deftest the-model-finds-cells-that-count-before-their-batch-is-done
-  (with-redefs-fn {#'store/settled (fn [v] (if (instance? magnetar.impl.table.store.Cell v) (.-after ^magnetar.impl.table.store.Cell v) v))}
+  (with-redefs-fn {#'store/committed (fn [v] (if (instance? magnetar.impl.table.store.Cell v) (.-after ^magnetar.impl.table.store.Cell v) v))}
     #(let [[start ops] (programs "new batches")]
        (is (not (:passed (checked {:control true :runs 1000} (fn [] (run-ops :set start ops)))))))))
 
@@ -149,7 +149,7 @@
                        (receive :stop nil)))
                    {:name :mortal-maker}))
 
-(defn- settled-well?
+(defn- ended-well?
   "A table that is there has its name and a living owner, who lists it, and has made it or was told; else its name is free. With an heir that
   lives it is there."
   [^Table t maker log heir-lives?]
@@ -171,7 +171,7 @@
         maker (maker heir other log made)]
     (a/<! (a/timeout 20))
     ;; A kill may come at any time, also now: what it leads to takes a while.
-    (let [well? (mt/eventually (settled-well? (or @made (life/named :wandering)) maker @log heir-lives?) {:timeout 30 :else false})]
+    (let [well? (mt/eventually (ended-well? (or @made (life/named :wandering)) maker @log heir-lives?) {:timeout 30 :else false})]
       (run! #(when (actor/alive? %) (! % :stop)) [heir other maker])
       (boolean well?))))
 
@@ -208,13 +208,13 @@
 (deftest a-table-that-is-dropped-while-it-is-made-or-given-away-is-listed-by-nobody
   (is (:passed (checked {:runs (* 20 (long runs))} drop-while-given))))
 
-(defn- settle-once [^Table t ^LocalProcess p]
+(defn- update-once [^Table t ^LocalProcess p]
   (if (#'life/owner? t p)
     (do (Simulated/switchPoint) (.own p t))
     (.disown p t)))
 
 (deftest the-model-finds-a-listing-that-is-not-checked-again
-  (with-redefs-fn {#'life/settle-listing settle-once}
+  (with-redefs-fn {#'life/update-listing update-once}
     #(is (not (:passed (checked {:control true :runs 1000} drop-while-given))))))
 
 (defn- careless-hand-over

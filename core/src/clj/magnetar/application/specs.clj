@@ -78,7 +78,7 @@
   {:why :unknown-application
    :path [from word i]
    :value wanted
-   :meant (suggest/near wanted (keys specs))})
+   :meant (suggest/closest wanted (keys specs))})
 
 (defn- wanted-by
   "The applications that must have started before this one starts. Throws if one is not loaded, unless it is optional."
@@ -112,5 +112,5 @@
     (fn []
       (doseq [[i x] (map-indexed vector names)
               :when (not (contains? specs x))]
-        (refuse :unknown-application [i] x "an application that is loaded" (suggest/near x (keys specs))))
+        (refuse :unknown-application [i] x "an application that is loaded" (suggest/closest x (keys specs))))
       (:order (visit-all specs {:order []} [] names)))))

@@ -21,7 +21,7 @@
 
 ;; ---- one handler
 
-(defn- desk ^Server []
+(defn- server ^Server []
   (.server (LocalProcess/current)))
 
 (defn- attempt
@@ -29,7 +29,7 @@
   [behaviour word & arguments]
   (try
     (apply (behaviour/callback behaviour word) arguments)
-    (catch Throwable t (host/escaped (desk) behaviour t))))
+    (catch Throwable t (host/escaped (server) behaviour t))))
 
 (defn- exit-of [^Failed failed]
   [:EXIT (.-reason failed)])
@@ -47,7 +47,7 @@
      (if (instance? Failed value) (exit-of value) value))))
 
 (defn- report-removed [{:keys [known-by state]} why event]
-  (report/tell {:event :handler-removed :level :error :pid (actor/self) :name (.-who (desk)) :handler known-by
+  (report/tell {:event :handler-removed :level :error :pid (actor/self) :name (.-who (server)) :handler known-by
                 :reason (codec/plain why) :last-message (codec/plain event) :state (codec/plain state)}))
 
 (defn- fail
@@ -93,7 +93,7 @@
 (defn- swap-in-callback
   "The handler in the place of the one that asked for it; nil if it did not come up."
   [handler [argument state new new-argument] event]
-  (let [spec (host/guarded (desk) (handlers/spec "swap-handler" new))]
+  (let [spec (host/guarded (server) (handlers/spec "swap-handler" new))]
     (if (instance? Failed spec)
       (fail handler spec event)
       (let [handler (assoc handler :state state)
@@ -145,7 +145,7 @@
 
 (defn- inform [handlers message]
   (when-not (some #(behaviour/callback (:behaviour %) :handle-info) handlers)
-    (host/unexpected (desk) message))
+    (host/unexpected (server) message))
   (each handlers #(informed % message)))
 
 (defn- supervisor-ended [handlers pid why]
@@ -238,7 +238,7 @@
   not end with it."
   [_ handlers]
   (run! #(leave % :stop :shutdown) handlers)
-  (run! actor/unlink (disj (supervisors handlers) (.-parent (desk)))))
+  (run! actor/unlink (disj (supervisors handlers) (.-parent (server)))))
 
 (defn- shown [{:keys [known-by behaviour state]}]
   (let [hide (or (behaviour/callback behaviour :format-status) identity)]
@@ -294,9 +294,9 @@
   (reify Kind
     (process [_ server message state debug] (.process ^Kind server/kind server message state debug))
     (end [_ server reason state message debug] (.end ^Kind server/kind server reason state message debug))
-    (face [_ server debug]
-      (assoc (server/face server debug)
+    (view [_ server debug]
+      (assoc (server/debug-view server debug)
              :state-of #(mapv seen %)
              :replaced replace-each
              :change-code change-code))
-    (resting [_ server state debug frame] (.resting ^Kind server/kind server state debug frame))))
+    (idle [_ server state debug frame] (.idle ^Kind server/kind server state debug frame))))

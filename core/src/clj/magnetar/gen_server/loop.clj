@@ -88,7 +88,7 @@
                        ((lacking server :handle-continue (codec/text message)) argument state))]
     (interpret server :handle-continue message state (.-debug now) value)))
 
-(defn- settled
+(defn- next-of
   "The Next when all is done that has to be before any message. A server may go on so for ever: it takes no stack, and an exit signal ends it."
   [server now]
   (if (instance? Next now)
@@ -188,7 +188,7 @@
         (throw (ex-info (str "code-change returned " (codec/text value) "; it has to return [:ok s].") {}))))
     state))
 
-(defn face
+(defn debug-view
   "What `magnetar.sys` asks a server."
   [^Server server debug]
   {:who (.-who server)
@@ -202,10 +202,10 @@
 (def kind
   "The kind of server that gen-server is."
   (reify Kind
-    (process [_ server message state debug] (settled server (handle server message state debug)))
+    (process [_ server message state debug] (next-of server (handle server message state debug)))
     (end [_ server reason state message debug] (stop server reason state message debug))
-    (face [_ server debug] (face server debug))
-    (resting [_ server state debug frame] (Idle. server state debug frame))))
+    (view [_ server debug] (debug-view server debug))
+    (idle [_ server state debug frame] (Idle. server state debug frame))))
 
 ;; ---- servers that shed calls
 
@@ -238,12 +238,12 @@
   (let [ages (atom queue-age/idle)]
     (reify Kind
       (process [_ server message state debug]
-        (settled server (if (stamped? message)
+        (next-of server (if (stamped? message)
                           (handle-stamped server ages limits message state debug)
                           (handle server message state debug))))
       (end [_ server reason state message debug] (stop server reason state message debug))
-      (face [_ server debug] (update (face server debug) :status #(comp (fn [shown] (assoc shown :shed (queue-age/counts @ages))) %)))
-      (resting [_ server state debug frame] (Idle. server state debug frame))
+      (view [_ server debug] (update (debug-view server debug) :status #(comp (fn [shown] (assoc shown :shed (queue-age/counts @ages))) %)))
+      (idle [_ server state debug frame] (Idle. server state debug frame))
       Sheds)))
 
 ;; ---- the beginning
@@ -253,7 +253,7 @@
   [behaviour state {:keys [name debug action] :or {action :infinity}} parent]
   (let [server (host/server kind behaviour name parent nil)
         debug (debug/start-debug debug)]
-    (host/serve server (settled server (proceed server :init nil state debug action [:ok state action])))))
+    (host/serve server (next-of server (proceed server :init nil state debug action [:ok state action])))))
 
 (defn- up [server debug value fail]
   (let [[word state] (when (vector? value) value)
@@ -261,7 +261,7 @@
     (if (and (= :ok word) (<= 2 (count value) 3) (or (nanos action) (continue? action)))
       (do
         (proc-lib/init-ack [:ok (actor/self)])
-        (host/serve server (settled server (proceed server :init nil state debug action value))))
+        (host/serve server (next-of server (proceed server :init nil state debug action value))))
       (fail (bad-return server :init value)))))
 
 (defn begin

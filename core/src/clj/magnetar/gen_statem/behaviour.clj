@@ -38,7 +38,7 @@
   (if (var? x) @x x))
 
 (defn- bad-mode [label x]
-  (let [meant (some #(suggest/near % modes) (remove (set modes) (if (sequential? x) x [x])))]
+  (let [meant (some #(suggest/closest % modes) (remove (set modes) (if (sequential? x) x [x])))]
     (arguments/misuse :magnetar/bad-callback-mode
                       (str "The callback-mode of " label " is :state-functions or :handle-event-function, or a vector of one of these and "
                            ":state-enter; this is " (arguments/show x) "." (when meant (str " Is " meant " meant?")))

@@ -297,7 +297,7 @@
       (in-state now value)
       (throw (ex-info (str "The function of replace-state returned " (codec/text value) "; it has to return [state data].") {})))))
 
-(defn- face [^Server server debug]
+(defn- debug-view [^Server server debug]
   {:who (.-who server)
    :parent (.-parent server)
    :state-of (juxt :state :data)
@@ -312,8 +312,8 @@
   (reify Kind
     (process [_ server message now debug] (process server message now debug))
     (end [_ server reason now message debug] (end server (assoc now :debug debug) reason reason message))
-    (face [_ server debug] (face server debug))
-    (resting [_ server now debug frame] (Idle. server now debug frame))))
+    (view [_ server debug] (debug-view server debug))
+    (idle [_ server now debug frame] (Idle. server now debug frame))))
 
 ;; ---- the beginning
 

@@ -21,7 +21,7 @@
 ;; ---- errors in a declaration
 
 (defn- refuse [at what value known]
-  (let [meant (suggest/near value known)]
+  (let [meant (suggest/closest value known)]
     (arguments/misuse :magnetar/bad-machine
                       (str "The machine is wrong at " (pr-str at) ": " what (when meant (str " Is " (pr-str meant) " meant?")))
                       {:at at :value value :meant meant})))

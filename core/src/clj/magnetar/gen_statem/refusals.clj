@@ -35,7 +35,7 @@
        (if (and (vector? type) (= :call (nth type 0))) (str "the call " (codec/text content)) (codec/text [type content]))))
 
 (defn- meant [x known]
-  (when-some [near (suggest/near (if (vector? x) (host/head x) x) known)]
+  (when-some [near (suggest/closest (if (vector? x) (host/head x) x) known)]
     (if (= near (if (vector? x) (host/head x) x))
       (str " The parts of " near " are wrong.")
       (str " Is " near " meant?"))))
@@ -73,7 +73,7 @@
 
 (defn- no-function [behaviour state]
   (let [known (statem/states behaviour)
-        near (suggest/near state (filter keyword? known))]
+        near (suggest/closest state (filter keyword? known))]
     (str "The callback module " (label behaviour) " has no function for the state " (codec/text state) "; it has them for "
          (behaviour/names (take 30 known)) "." (when near (str " Is " near " meant?")))))
 

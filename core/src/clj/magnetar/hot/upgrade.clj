@@ -182,7 +182,7 @@
         :when (or dropped (and fresh (nil? (:pid child))))]
     [pid (if dropped :stopped :started) id]))
 
-(defn- settle-child [[supervisor what id]]
+(defn- finish-child [[supervisor what id]]
   (try
     (let [[how why :as answer] (if (= :started what)
                                  (supervisor/restart-child supervisor id)
@@ -191,11 +191,11 @@
     (catch ExceptionInfo e
       [:failed [id (:reason (ex-data e))]])))
 
-(defn- settle-children
+(defn- finish-children
   "Starts and ends them: {:started [id ..] :stopped [id ..] :failed [[id why] ..]}."
   [changes]
   (reduce (fn [report change]
-            (let [[what x] (settle-child change)]
+            (let [[what x] (finish-child change)]
               (update report what conj x)))
           {:started [] :stopped [] :failed []} changes))
 
@@ -230,7 +230,7 @@
           (load-and-migrate progress load options)
           ;; What a process sends that has been told to exit is dropped: then the caller does this, once it knows.
           (finally (when (proc-lib/alive-here?) (leave progress))))]
-    (merge (dissoc done :changes) (settle-children changes))))
+    (merge (dissoc done :changes) (finish-children changes))))
 
 (defn- killed [progress pid why]
   (loading/alone #(leave progress))

@@ -59,7 +59,7 @@
   (when-let [unknown (seq (reduce-kv (fn [unknown option _] (if (.contains ^Collection known option) unknown (conj unknown option))) [] options))]
     (misuse :magnetar/unknown-option
             (str "`" (called operation) "` does not know " (str/join ", " (map pr-str unknown)) "; its options are " (str/join ", " (sort known)) "."
-                 (when-some [meant (some #(suggest/near % known) unknown)] (str " Is " meant " meant?")))
+                 (when-some [meant (some #(suggest/closest % known) unknown)] (str " Is " meant " meant?")))
             {:unknown (vec unknown) :options options :path [(first unknown)] :value (get options (first unknown))})))
 
 (defn- option-name

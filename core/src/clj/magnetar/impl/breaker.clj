@@ -35,28 +35,28 @@
             (cond-> (assoc breaker :pass? pass?)
               pass? (update :trials inc)))))
 
-(defn- settle-closed [{:keys [results] :as breaker} {:keys [failure-threshold]} good? at]
+(defn- record-closed [{:keys [results] :as breaker} {:keys [failure-threshold]} good? at]
   (let [[limit window] failure-threshold
         results (vec (take-last window (conj results good?)))]
     (if (<= (long limit) (count (remove true? results)))
       (turned breaker :open at)
       (assoc breaker :results results))))
 
-(defn- settle-half-open [{:keys [results] :as breaker} {:keys [success-threshold]} good? at]
+(defn- record-half-open [{:keys [results] :as breaker} {:keys [success-threshold]} good? at]
   (let [breaker (-> breaker (update :trials dec) (update :results conj good?))]
     (cond
       (not good?) (turned breaker :open at)
       (<= (long success-threshold) (inc (count results))) (turned breaker :closed at)
       :else breaker)))
 
-(defn settle
+(defn record
   "The breaker after a call that it let pass in this epoch has ended; good? is nil for one that was cancelled."
   [{:keys [state] :as breaker} how epoch good? at]
   (cond
     (not= epoch (:epoch breaker)) breaker
     (nil? good?) (cond-> breaker (= :half-open state) (update :trials dec))
-    (= :closed state) (settle-closed breaker how good? at)
-    :else (settle-half-open breaker how good? at)))
+    (= :closed state) (record-closed breaker how good? at)
+    :else (record-half-open breaker how good? at)))
 
 (defn half-open
   "The open breaker once its delay is over."

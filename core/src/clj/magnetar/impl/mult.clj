@@ -13,10 +13,10 @@
 
 (set! *warn-on-reflection* true)
 
-;; State: channel -> {:number .., :close? .., :done ..}, the last one while the tap has not settled: the function that counts it as settled.
+;; State: channel -> {:number .., :close? .., :done ..}, the last one while the tap has not finished: the function that counts it as settled.
 ;; The number gives the order of the taps in a simulation.
 
-(defn- settle-once
+(defn- finish-once
   "A function of no arguments that counts `left` down the first time it is called, and closes `all` at zero."
   [^AtomicInteger left all]
   (let [open (AtomicBoolean. true)]
@@ -50,7 +50,7 @@
 (defn- note [taps ch done]
   (cond-> taps (contains? taps ch) (assoc-in [ch :done] done)))
 
-(defn- settle [state ch accepted? done]
+(defn- finish [state ch accepted? done]
   (when-not accepted? (untap state ch))
   (done))
 
@@ -67,20 +67,20 @@
   "Puts the value on one tap; calls `done` once it was accepted or refused, or the tap was removed."
   [state ch value done]
   (if (contains? (swap! state note ch done) ch)
-    (let [later (ports/completion (fn [accepted?] (settle state ch accepted? done)))
+    (let [later (ports/completion (fn [accepted?] (finish state ch accepted? done)))
           answer (put-or-report ch value (Callback. later true))]
       (when-not (ports/pending? answer)
-        (settle state ch answer done)))
+        (finish state ch answer done)))
     (done)))
 
 (defn- distribute
-  "Gives the value to all taps and waits until each has settled."
+  "Gives the value to all taps and waits until each has finished."
   [state value]
   (when-some [taps (seq @state)]
     (let [left (AtomicInteger. (count taps))
           all (Channel/rendezvous)]
       (doseq [[ch] (in-order taps)]
-        (give state ch value (settle-once left all)))
+        (give state ch value (finish-once left all)))
       (ports/take all))))
 
 (defn- close-taps [state]

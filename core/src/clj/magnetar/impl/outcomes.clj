@@ -126,7 +126,7 @@
       (.cancel scope ^Object e)
       {:error e})))
 
-(defn- settle
+(defn- value-or-throw
   "The value of the scope, or throws."
   [^Scope scope joiner {:keys [value failures]} {body-value :value :keys [error]}]
   (let [why (.why scope)]
@@ -136,12 +136,12 @@
       (identical? why error) (throw (suppress error (map :error failures)))
       :else (throw (suppress (cancelled-error scope) (map :error failures))))))
 
-(defn- settled
+(defn- closed-outcome
   "{:value v} or {:error e} of a scope that has closed; the cancellation of what is around it comes first."
   [scope joiner state body]
   (try
     (.check (Fiber/current))
-    {:value (settle scope joiner state body)}
+    {:value (value-or-throw scope joiner state body)}
     (catch Throwable e {:error e})))
 
 (defn- of-a-fork?
@@ -157,7 +157,7 @@
 (defn conclude
   "Returns or throws what the scope comes to; no failure of its body or its clean-ups is lost."
   [scope joiner state body thrown]
-  (let [{:keys [value error]} (settled scope joiner state body)
+  (let [{:keys [value error]} (closed-outcome scope joiner state body)
         [e & others] (remove nil? (list* error (own-failure state body) thrown))]
     (if e
       (throw (suppress e others))

@@ -28,7 +28,7 @@
       (recur (inc i) last-row
              (reduce (fn [row j] (conj row (cheapest before last-row row a b i j))) [(inc i)] (range (count b)))))))
 
-(defn near
+(defn closest
   "The one of these keywords that x may have been meant to be, or nil."
   [x keywords]
   (when (or (keyword? x) (symbol? x) (string? x))

@@ -117,16 +117,16 @@
 
 ;; T1 removes the last entry of a process, T2 adds one, T3 ends the registry: all change their data, then come here. If T2 adds an entry after the process
 ;; has died, T2 removes it.
-(defn- settle-ownership
+(defn- update-ownership
   "Lets the process own the table if it has to, else disown it."
   [^Table table pid]
-  (owned/settle pid table #(owner? table pid))
+  (owned/update-ownership pid table #(owner? table pid))
   (when (owned/dying? pid) (forget table pid)))
 
 (defn- disown-by-all
   "Ends the ownership of each process: the registry is dead."
   [^Table table]
-  (run! #(settle-ownership table %) (.keySet ^ConcurrentHashMap (.-of table))))
+  (run! #(update-ownership table %) (.keySet ^ConcurrentHashMap (.-of table))))
 
 (defn add
   "Registers the process: nil, or the pid of the one that has the key."
@@ -136,13 +136,13 @@
       (.-pid holder)
       (do
         (alter-in (.-of table) pid (with-entry entry))
-        (settle-ownership table pid)
+        (update-ownership table pid)
         nil))))
 
 (defn- remove-entry [^Table table ^Entry entry]
   (remove-at table entry)
   (alter-in (.-of table) (.-pid entry) (without-entry entry))
-  (settle-ownership table (.-pid entry)))
+  (update-ownership table (.-pid entry)))
 
 ;; ---- looks
 

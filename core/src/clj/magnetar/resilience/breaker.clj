@@ -48,8 +48,8 @@
         (run! #(! % [:breaker who before after]) (vals subscribers))
         (entered state after)))))
 
-(defn- settle [{:keys [how] :as state} epoch good?]
-  (move state #(machine/settle % how epoch good? (clock/now))))
+(defn- record [{:keys [how] :as state} epoch good?]
+  (move state #(machine/record % how epoch good? (clock/now))))
 
 (defn- on-trial
   "The state once a process is on trial: if it dies, another one may be."
@@ -82,8 +82,8 @@
 
 (defn- handle-cast [request state]
   (let [[word pid epoch good?] (when (vector? request) request)]
-    [:noreply (if (= :settle word)
-                (settle (end-trial state pid) epoch good?)
+    [:noreply (if (= :record word)
+                (record (end-trial state pid) epoch good?)
                 state)]))
 
 (defn- probed
@@ -91,13 +91,13 @@
   [{[_ epoch] :probing :as state} good?]
   (let [{:keys [breaker] :as state} (-> (update-in state [:breaker :trials] inc)
                                         (dissoc :probing)
-                                        (settle epoch good?))]
+                                        (record epoch good?))]
     (if (= epoch (:epoch breaker)) (start-probe state) state)))
 
 (defn- down [{:keys [trials probing] :as state} ref why]
   (let [[_ epoch] (trials ref)]
     (cond
-      epoch (settle (update state :trials dissoc ref) epoch nil)
+      epoch (record (update state :trials dissoc ref) epoch nil)
       (= ref (first probing)) (probed state (= :normal why))
       :else (update state :subscribers dissoc ref))))
 
@@ -140,7 +140,7 @@
   (gs/call breaker request {:timeout :infinity}))
 
 (defn- tell [breaker epoch good?]
-  (scope/shield (gs/cast breaker [:settle (actor/self) epoch good?])))
+  (scope/shield (gs/cast breaker [:record (actor/self) epoch good?])))
 
 (defn- guarded [breaker f]
   (let [[word x fail-on] (ask breaker [:admit])]

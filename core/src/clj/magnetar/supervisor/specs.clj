@@ -91,7 +91,7 @@
 
 (defn- one-of [kind why at value allowed]
   (when-not (among? allowed value)
-    (invalid kind why at value (str "one of " (str/join ", " allowed)) (suggest/near value allowed)))
+    (invalid kind why at value (str "one of " (str/join ", " allowed)) (suggest/closest value allowed)))
   value)
 
 (defn- same-stem
@@ -111,7 +111,7 @@
   (doseq [[k value] m ; not looked up by the key, which may have no end
           :when (not (among? known k))
           :let [free (remove #(contains? m %) known)]]
-    (invalid kind :unknown-key (conj at k) value (str "a key of " (str/join ", " known)) (or (elixirs k) (suggest/near k free) (same-stem k free)))))
+    (invalid kind :unknown-key (conj at k) value (str "a key of " (str/join ", " known)) (or (elixirs k) (suggest/closest k free) (same-stem k free)))))
 
 (defn- whole [kind why at value]
   (when-not (nat-int? value)
@@ -177,7 +177,7 @@
   (when-not (among? [:brutal-kill :infinity] shutdown)
     (when (keyword? shutdown)
       (invalid :start-spec :invalid-shutdown (conj at :shutdown) shutdown "milliseconds, a java.time.Duration, :infinity or :brutal-kill"
-        (suggest/near shutdown [:brutal-kill :infinity])))
+        (suggest/closest shutdown [:brutal-kill :infinity])))
     (nanos :start-spec :invalid-shutdown (conj at :shutdown) shutdown "a duration: milliseconds from 0 up, a java.time.Duration or :infinity"))
   shutdown)
 

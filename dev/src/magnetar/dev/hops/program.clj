@@ -38,7 +38,7 @@
     (Thread/sleep 2)))
 
 ;; --- operations: maps of :title and functions. `ready` prepares a run and returns what the other functions get;
-;; `act` is the operation, `settle` waits until the other side has done its part, `clean` runs after the marks.
+;; `act` is the operation, `await` waits until the other side has done its part, `clean` runs after the marks.
 
 (def ^:private put-with-room
   {:title "a/>! with room in the buffer"
@@ -63,7 +63,7 @@
     (await-idle @thread)
     {:address address :thread @thread :done done :leave leave}))
 
-(defn- settle-peer [{:keys [thread done]}]
+(defn- await-peer [{:keys [thread done]}]
   (await-true #(zero? (.getCount ^CountDownLatch done)))
   (await-idle thread))
 
@@ -76,7 +76,7 @@
             (let [c (a/chan)]
               (assoc (waiting-peer #(a/go (%)) #(user/take-order c)) :port c)))
    :act (fn [{:keys [port]}] (user/put-order port))
-   :settle settle-peer
+   :await await-peer
    :clean dismiss-peer})
 
 (def ^:private receive-with-message
@@ -88,7 +88,7 @@
   {:title "! to a parked process"
    :ready (fn [] (waiting-peer #(actor/spawn %) user/receive-order))
    :act (fn [{:keys [address]}] (user/send-order address))
-   :settle settle-peer
+   :await await-peer
    :clean dismiss-peer})
 
 (defn- call-of-server []
@@ -97,7 +97,7 @@
     {:title "gs/call, server on a thread"
      :ready (fn [] (await-idle thread))
      :act (fn [_] (user/thread-of pid))
-     :settle (fn [_] (await-idle thread))}))
+     :await (fn [_] (await-idle thread))}))
 
 (defn- noting-child
   "Returns a :start of a child: it notes the new child and the supervisor in the atom."
@@ -118,15 +118,15 @@
     {:title "kill of a child until it is restarted"
      :ready (fn [] (let [{:keys [number]} @starts] (await-start starts number) (inc (long number))))
      :act (fn [_] (user/kill (:pid @starts)))
-     :settle (fn [number] (await-start starts number))}))
+     :await (fn [number] (await-start starts number))}))
 
 ;; --- running them
 
-(defn- run-once [{:keys [ready act settle clean]} begin end]
+(defn- run-once [{:keys [ready act await clean]} begin end]
   (let [x (ready)]
     (begin)
     (act x)
-    (when settle (settle x))
+    (when await (await x))
     (end)
     (when clean (clean x))))
 

@@ -35,7 +35,7 @@ final class Rests {
             do {
                 message = Harness.poll();
                 if (message == null) {
-                    Hosting.rest(Harness.me(), eating(eater));
+                    Hosting.passivate(Harness.me(), eating(eater));
                 }
             } while (eater.eat(message));
         });
@@ -87,7 +87,7 @@ final class Rests {
         inNoise(() -> {
             Pid pid = Spawn.spawn("check", Harness.call(() -> {
                 Send.send(Harness.me().pid(), "m");
-                Hosting.rest(Harness.me(), eating(m -> false));
+                Hosting.passivate(Harness.me(), eating(m -> false));
             }));
             Object reason = Harness.reasonOf(pid);
             require(reason.equals("normal"), "it ended by " + reason);

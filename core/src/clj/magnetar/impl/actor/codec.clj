@@ -156,7 +156,7 @@
 (defn- meant
   "What is asked about a name that no process has and that is nearly another's."
   [^String text]
-  (when-some [near (when (str/starts-with? text ":") (suggest/near (keyword (subs text 1)) (filter keyword? (ProcessTable/names))))]
+  (when-some [near (when (str/starts-with? text ":") (suggest/closest (keyword (subs text 1)) (filter keyword? (ProcessTable/names))))]
     (str " Is " near " meant?")))
 
 ;; ---- calls

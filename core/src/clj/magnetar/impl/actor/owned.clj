@@ -41,7 +41,7 @@
 
 ;; Several threads may change what (owner?) looks at. Each changes that first, then sets the ownership here, then checks again. So the last thread to set
 ;; the ownership has seen all changes.
-(defn settle
+(defn update-ownership
   "Lets the process own the thing if (owner?) is true, else disown it."
   [pid thing owner?]
   (let [owner (owner?)]

@@ -50,7 +50,7 @@
 (defn- check-marker
   "Refuses a list that is no pattern and is nearly a marker."
   [site form]
-  (when-some [meant (some-> (forms/head-of form) (suggest/near [:after :from]))]
+  (when-some [meant (some-> (forms/head-of form) (suggest/closest [:after :from]))]
     (refuse site {:clause form} (printed form) " is no pattern. Is (" (name meant) " ..) meant?")))
 
 (defn- add-pair [site parsed pattern [body :as left]]

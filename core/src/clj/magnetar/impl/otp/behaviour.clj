@@ -65,7 +65,7 @@
 (defn- meant-for
   "The public name of the source that the callback may have been meant to be; nil if no name is similar."
   [kind source word]
-  (suggest/near word (remove (set (known kind)) (map keyword (found source)))))
+  (suggest/closest word (remove (set (known kind)) (map keyword (found source)))))
 
 (defn- no-function [label word x]
   (str "The " (name word) " of the callback module " label " is no function: it is " (arguments/show x) "."))
@@ -96,7 +96,7 @@
   (let [callback? (set (known kind))
         words (when-not (instance? Namespace source) (found source))]
     (doseq [word (remove callback? words)
-            :let [meant (suggest/near word (remove (set words) (known kind)))]
+            :let [meant (suggest/closest word (remove (set words) (known kind)))]
             :when meant]
       (arguments/misuse :magnetar/unknown-callback
                         (str "The callback module " label " has " (pr-str word) ", which is no callback: " meant " is. The callbacks are "

@@ -26,7 +26,7 @@
 
 (set! *warn-on-reflection* true)
 
-(definterface Desk
+(definterface ServerContext
   (handle [message]))
 
 (deftype Next [state debug ^long nanos])
@@ -42,14 +42,14 @@
 (definterface Kind
   (^Object process [server message state debug]) ; what the message does: the Next
   (^Object end [server reason state message debug]) ; throws
-  (^Object face [server debug]) ; what `magnetar.impl.otp.debug` wants
-  (^Object resting [server state debug frame])) ; what it goes on with when it has rested
+  (^Object view [server debug]) ; what `magnetar.impl.otp.debug` wants
+  (^Object idle [server state debug frame])) ; what it goes on with when it was idle
 
 ;; What a server is doing others read: the message in its hands, and the call that it waits in. Only the server writes `message`, and no message pays for a
-;; fence: who reads it may be a little late, unless `call` was read before. `rests?` says whether it waits without a thread.
-(deftype Server [^Behaviour behaviour ^magnetar.impl.otp.host.Kind kind who parent ^LocalProcess process rests?
+;; fence: who reads it may be a little late, unless `call` was read before. `passivates?` says whether it waits without a thread.
+(deftype Server [^Behaviour behaviour ^magnetar.impl.otp.host.Kind kind who parent ^LocalProcess process passivates?
                  ^:unsynchronized-mutable message ^:volatile-mutable ^Calls$Edge call]
-  Desk
+  ServerContext
   (handle [_ m] (set! message m))
   Calls$Server
   (handling [_] message)
@@ -203,7 +203,7 @@
 (defn- on-system [^Server server [_ from [word :as request]] state debug nanos]
   (when (= :suspend word)
     (.handle server suspended))
-  (let [[state debug] (debug/handle (.face ^Kind (.-kind server) server debug) state debug from request)]
+  (let [[state debug] (debug/handle (.view ^Kind (.-kind server) server debug) state debug from request)]
     (.handle server nil)
     (Next. state debug nanos)))
 
@@ -224,20 +224,20 @@
     (fibers/install frame)
     (serve server (Next. state debug Durations/INFINITE))))
 
-(defn- rest-until-message
+(defn- passivate
   "Gives the thread back until there is a message, which another one handles; does not return."
   [^Server server state debug]
-  (Hosting/rest ^LocalProcess (.-process server) (.resting ^Kind (.-kind server) server state debug (fibers/frame-here))))
+  (Hosting/passivate ^LocalProcess (.-process server) (.idle ^Kind (.-kind server) server state debug (fibers/frame-here))))
 
-(defn- next-or-rest [^Server server ^Next now]
+(defn- next-or-passivate [^Server server ^Next now]
   (let [message (.next (.receiver ^LocalProcess (.-process server)) 0)]
     (if (nil? message)
-      (rest-until-message server (.-state now) (.-debug now))
+      (passivate server (.-state now) (.-debug now))
       (taken message))))
 
 (defn- await-message [^Server server ^Next now]
-  (if (and (.-rests? server) (= Durations/INFINITE (.-nanos now)))
-    (next-or-rest server now)
+  (if (and (.-passivates? server) (= Durations/INFINITE (.-nanos now)))
+    (next-or-passivate server now)
     (next-message (.-process server) (.-nanos now))))
 
 (defn- step [^Server server message state debug nanos]
@@ -263,9 +263,9 @@
 
 (defn server
   "This process, made a server of the kind."
-  ^Server [kind behaviour name parent rests?]
+  ^Server [kind behaviour name parent passivates?]
   (let [me (LocalProcess/current)
-        server (Server. behaviour kind (or name (.pid me)) parent me rests? nil nil)]
+        server (Server. behaviour kind (or name (.pid me)) parent me passivates? nil nil)]
     (.setServer me server)
     (versions/serves (.-source ^Behaviour behaviour))
     server))
@@ -281,10 +281,10 @@
 (defn begin
   "The body of the process of a server: takes the name, calls init; (up server debug value fail) goes on, unless init says that it does not come
   up; (fail reason) ends it."
-  [kind behaviour argument {:keys [name debug rests?]} parent up]
+  [kind behaviour argument {:keys [name debug passivates?]} parent up]
   (if-some [taken (names/register name)]
     (proc-lib/init-fail [:error [:already-started taken]] :normal)
-    (let [server (server kind behaviour name parent rests?)
+    (let [server (server kind behaviour name parent passivates?)
           init (behaviour/callback behaviour :init)
           value (guarded server (init argument))
           [word x] (when (vector? value) value)
@@ -340,9 +340,9 @@
   "Starts a server in step with this process: (body options parent) is what it does, `how` says :link or :keep-monitor."
   [operation label body {:keys [name timeout debug spawn-opt] :as given} how]
   (check operation given)
-  (let [rests? (= :activated (hosting given))
+  (let [passivates? (= :activated (hosting given))
         parent (when (:link how) (.pid (LocalProcess/require operation)))]
-    (proc-lib/start-here #(body {:name name :debug debug :rests? rests?} parent)
+    (proc-lib/start-here #(body {:name name :debug debug :passivates? passivates?} parent)
                          (merge how {:report? false :spawn-opt spawn-opt :timeout (or timeout :infinity)
                                      :label (str (or name label))}))))
 

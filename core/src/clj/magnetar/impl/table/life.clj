@@ -21,13 +21,13 @@
 
 (set! *warn-on-reflection* true)
 
-(declare settle-owner)
+(declare resolve-owner)
 
 (defrecord Holding [owner heir name])
 
 (deftype Table [^Ref id kind key access ^AtomicReference holding ^AtomicReference content]
   Owned
-  (ownerDied [this _] (settle-owner this))
+  (ownerDied [this _] (resolve-owner this))
 
   Object
   (toString [_]
@@ -71,7 +71,7 @@
   "Gives the name to the table, or throws."
   [operation table-name table]
   (check-name table-name)
-  (some-> (named table-name) settle-owner)
+  (some-> (named table-name) resolve-owner)
   (let [[before _] (swap-vals! (names) #(if (% table-name) % (assoc % table-name table)))]
     (when-some [other (before table-name)]
       (arguments/misuse :magnetar/name-taken
@@ -102,19 +102,19 @@
   (= (.pid p) (some-> (holding t) .-owner)))
 
 ;; T1 makes a process the owner, T2 takes the table from it: both change the holding, then come here.
-(defn- settle-listing
+(defn- update-listing
   "The process lists the table if it is the owner, else not. A dead process lists nothing."
   [^Table t ^LocalProcess p]
-  (owned/settle (.pid p) t #(owner? t p)))
+  (owned/update-ownership (.pid p) t #(owner? t p)))
 
 (defn- let-go
   "The process lists the table no more, unless it has come to own it meanwhile."
   [t p]
-  (settle-listing t p)
-  (settle-owner t))
+  (update-listing t p)
+  (resolve-owner t))
 
-;; The listing is settled once the table is owned: a thread that failed to hand it over to the same process may just have let it go. And the receiver may
-;; die after it lists the table and before it is the owner: then only this thread settles what becomes of it.
+;; The listing is updated once the table is owned: a thread that failed to hand it over to the same process may just have let it go. And the receiver may
+;; die after it lists the table and before it is the owner: then only this thread decides what becomes of it.
 (defn- hand-over
   "Makes another process the owner and tells it; false if that could not be: the holding has changed, or the other is not alive."
   [^Table t ^Holding seen ^Pid to data]
@@ -122,9 +122,9 @@
     (if (change-holding t seen (assoc seen :owner (.pid p)))
       (do
         (Simulated/switchPoint)
-        (settle-listing t p)
+        (update-listing t p)
         (tell to t (.-owner seen) data)
-        (settle-owner t)
+        (resolve-owner t)
         true)
       (do (let-go t p) false))
     false))
@@ -135,7 +135,7 @@
       (when (or (nil? heir) (= heir (.-owner seen)) (not (.isAlive ^Pid heir)))
         (remove-table t seen)))))
 
-(defn settle-owner
+(defn resolve-owner
   "Looks whether the owner is dead: then the heir is the owner, or the table is gone."
   [t]
   (loop []
@@ -171,7 +171,7 @@
 (defn live-holding
   "Owner, heir and name of a table that is there."
   ^Holding [operation t]
-  (settle-owner t)
+  (resolve-owner t)
   (or (holding t) (gone operation t)))
 
 ;; ---- who may do what
@@ -200,7 +200,7 @@
     (when-not (own? held)
       (refuse-access operation t (.-owner held)))))
 
-(defn- settled-holding [operation ^Table t]
+(defn- resolved-holding [operation ^Table t]
   (let [held (holding t)]
     (if (and held (nil? (.ended ^Pid (.-owner held))))
       held
@@ -212,7 +212,7 @@
   (let [t (table operation x)]
     (if (identical? :private (.-access t))
       (check-owner operation t)
-      (settled-holding operation t))
+      (resolved-holding operation t))
     (content operation t)))
 
 (defn check-writer
@@ -221,7 +221,7 @@
   (transactions/check operation)
   (.enter (Fiber/current))
   (if (identical? :public (.-access t))
-    (settled-holding operation t)
+    (resolved-holding operation t)
     (check-owner operation t)))
 
 (defn writing
@@ -363,7 +363,7 @@
 (defn info
   "What is known of a table as a map; nil if it is gone."
   [^Table t]
-  (settle-owner t)
+  (resolve-owner t)
   (let [held (holding t)
         s (.get ^AtomicReference (.-content t))]
     (when (and held s)

@@ -53,7 +53,7 @@
 
 ;; ---- cells
 
-(defn- settled
+(defn- committed
   "What the value of a key is now."
   [v]
   (if (instance? Cell v)
@@ -91,7 +91,7 @@
 (defn value
   "The row of a key of the map, or the vector of its rows; nil if it has none."
   [^Store s k]
-  (settled (.get ^ConcurrentMap (.-values s) k)))
+  (committed (.get ^ConcurrentMap (.-values s) k)))
 
 (defn- replace-value
   "Puts `new` where v is, nil for none; false if there is something else by now."
@@ -123,7 +123,7 @@
       (let [v (.get values k)]
         (if (in-the-way? v nil)
           (recur)
-          (let [old (settled v)
+          (let [old (committed v)
                 new (f old)]
             (cond
               (identical? old new) old
@@ -159,7 +159,7 @@
           (not (open? batch)) nil
           (in-the-way? v batch) (recur)
           :else
-          (let [old (settled v)
+          (let [old (committed v)
                 new (f old)
                 cell (Cell. batch old new)]
             (cond
@@ -182,7 +182,7 @@
   "Puts plain values where cells are. A cell that is gone has been replaced by someone else."
   [^Store s placed]
   (doseq [[k ^Cell cell] placed]
-    (replace-value (.-values s) k cell (settled cell))))
+    (replace-value (.-values s) k cell (committed cell))))
 
 (defn- attempt
   "One try of a batch: :done, :refused or :ended."
@@ -257,7 +257,7 @@
         f (if (bag? (.-kind s)) (over-bags f) f)]
     (loop [acc init, n 1]
       (if (.hasNext it)
-        (let [v (settled (.next it))
+        (let [v (committed (.next it))
               acc (if (nil? v) acc (f acc v))]
           (look-around n)
           (if (reduced? acc) @acc (recur acc (inc n))))
@@ -266,7 +266,7 @@
 (defn row-seq
   "The rows of an Iterable of values as a lazy seq."
   [^Store s ^Iterable values]
-  (let [values (keep settled (iterator-seq (.iterator values)))]
+  (let [values (keep committed (iterator-seq (.iterator values)))]
     (if (bag? (.-kind s)) (mapcat identity values) values)))
 
 ;; ---- neighbours
@@ -276,6 +276,6 @@
   [^Store s step]
   (loop [^java.util.Map$Entry e (step (.-values s) nil)]
     (when e
-      (if-some [row (settled (.getValue e))]
+      (if-some [row (committed (.getValue e))]
         row
         (recur (step (.-values s) (.getKey e)))))))

@@ -404,7 +404,7 @@ public final class Calls {
     }
 
     /** Called when the process is about to give up its fiber while it is idle. */
-    static void rests(LocalProcess me) {
+    static void passivates(LocalProcess me) {
         if (me.standing != null) {
             stand(me, null);
         }

@@ -19,7 +19,7 @@ import magnetar.kernel.sched.Fault;
  * </ol>
  */
 public final class Hosting {
-    private static final Object AT_REST = new Object();
+    private static final Object PASSIVATED = new Object();
 
     private Hosting() {}
 
@@ -42,15 +42,15 @@ public final class Hosting {
         private static final long serialVersionUID = 1L;
         private final transient LocalProcess process;
         private final transient Callable<?> next;
-        private final boolean atRest;
+        private final boolean passivates;
         // Of a passivated process, because the code that is unwound restores another one.
         private final transient Object context;
 
-        Continue(LocalProcess process, Callable<?> next, boolean atRest, Object context) {
+        Continue(LocalProcess process, Callable<?> next, boolean passivates, Object context) {
             super("`continue` leaves its process by this error: a (catch Throwable ..) around it has to throw it again", null, false, false);
             this.process = process;
             this.next = next;
-            this.atRest = atRest;
+            this.passivates = passivates;
             this.context = context;
         }
     }
@@ -66,7 +66,7 @@ public final class Hosting {
      * signal, starts another fiber, which continues with this work. Called outside of all scopes, after a
      * scan of the mailbox has found no message.
      */
-    public static void rest(LocalProcess me, Callable<?> next) {
+    public static void passivate(LocalProcess me, Callable<?> next) {
         me.fiber().check();
         throw new Continue(me, next, true, me.fiber().context());
     }
@@ -85,7 +85,7 @@ public final class Hosting {
      */
     public static Error goingOn(Throwable thrown, UnaryOperator<Callable<?>> around) {
         Continue c = (Continue) thrown;
-        return c.atRest ? c : new Continue(c.process, around.apply(c.next), false, c.context);
+        return c.passivates ? c : new Continue(c.process, around.apply(c.next), false, c.context);
     }
 
     /**
@@ -102,7 +102,7 @@ public final class Hosting {
         } catch (Throwable t) {
             return fail(process, on, t);
         }
-        if (value != AT_REST) {
+        if (value != PASSIVATED) {
             conclude(process, on.runner(), null, value);
         }
         return null;
@@ -167,8 +167,8 @@ public final class Hosting {
                     throw c;
                 }
                 next = c.next;
-                if (c.atRest && rests(process, host, c)) {
-                    return AT_REST;
+                if (c.passivates && tryPassivate(process, host, c)) {
+                    return PASSIVATED;
                 }
             }
         }
@@ -178,8 +178,8 @@ public final class Hosting {
      * Passivates the process: true if it is idle and this fiber is done with it, false if there is work to
      * do.
      */
-    private static boolean rests(LocalProcess process, Fiber host, Continue c) {
-        Calls.rests(process);
+    private static boolean tryPassivate(LocalProcess process, Fiber host, Continue c) {
+        Calls.passivates(process);
         process.dropEmptyLists();
         // Allocated before the process leaves its fiber: memory may run out.
         PassivatedWaiter rest = new PassivatedWaiter(process, c.next, c.context);
