@@ -235,7 +235,7 @@
   The worker is checked in however body ends. A thread that is not a process becomes one for the
   time of the body. Options may follow the pool.
 
-  Returns the value of body, or that of :else if no worker came in time. The body is not evaluated then.
+  Returns the value of body. Returns the value of :else if no worker came in time, and does not evaluate body.
 
   Blocks and throws as `checkout`, except that it also works outside of processes.
 

@@ -153,7 +153,7 @@
   (get (ns-publics ns) sym))
 
 (defn- starred
-  "The function behind a macro, which has its name with a star; nil if there is none."
+  "The function behind a macro, which has its name with a star; nil if there is no such function."
   [macro]
   (let [{:keys [name ns]} (meta macro)]
     (public-in ns (symbol (str name "*")))))
