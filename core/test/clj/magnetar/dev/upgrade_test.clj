@@ -125,7 +125,7 @@
    "README.md" "docs/guide/core-async-compat.md"])
 
 (deftest coordinates-have-the-version-that-the-changes-are-about
-  (let [[_ version] (re-find #"(?m)^## (\d+\.\d+\.\d+), in work$" (slurp (io/file home "CHANGELOG.md")))]
+  (let [[_ version] (re-find #"(?m)^## (\d+\.\d+\.\d+), in progress$" (slurp (io/file home "CHANGELOG.md")))]
     (doseq [place places-with-coordinates]
       (testing place
         (is (= #{(str version "-SNAPSHOT")} (set (re-seq #"\d+\.\d+\.\d+-SNAPSHOT" (slurp (io/file home place))))))))))
