@@ -80,8 +80,8 @@
 
 (deftest a-wrong-option-of-a-wait-is-answered-with-its-name
   (are [sentence wait] (thrown-with-msg? IllegalArgumentException sentence wait)
-    #"^`wait-until` does not know :els" (mt/wait-until (constantly 1) {:els 1})
-    #"^`eventually` does not know :els" (mt/eventually 1 {:els 1})
+    #"^`magnetar.test/wait-until` does not know :els" (mt/wait-until (constantly 1) {:els 1})
+    #"^`magnetar.test/eventually` does not know :els" (mt/eventually 1 {:els 1})
     #"^`magnetar.test/wait-until`: :timeout is" (mt/wait-until (constantly 1) {:timeout nil})
     #"^`magnetar.test/eventually`: :timeout is" (mt/eventually 1 {:timeout nil})
     #"^`magnetar.test/await-down`: :timeout is" (mt/await-down (spawn (fn [] 1)) {:timeout nil})))
