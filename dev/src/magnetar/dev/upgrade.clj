@@ -10,10 +10,17 @@
 
 (set! *warn-on-reflection* true)
 
+(defn- each-alone
+  "A change of each name, where the :old of one is a vector of names."
+  [{:keys [old] :as change}]
+  (if (vector? old)
+    (map #(assoc change :old %) old)
+    [change]))
+
 (def changes
   "What has changed: maps of :old, a qualified symbol or a namespace, :kind (:renamed, :changed or :removed) and :new, what to write instead. With
   :where a use counts only where one of these conditions holds, see `magnetar.dev.upgrade.uses`."
-  (delay (edn/read-string (slurp (io/resource "magnetar/dev/upgrade/changes.edn")))))
+  (delay (into [] (mapcat each-alone) (edn/read-string (slurp (io/resource "magnetar/dev/upgrade/changes.edn"))))))
 
 (defn- source? [^File file]
   (and (.isFile file) (re-find #"\.cljc?$" (.getName file))))
