@@ -131,23 +131,23 @@
   ^long [operation time]
   (ending operation "a number of milliseconds from 0 up or a java.time.Duration" time))
 
-(defn- above-zero ^long [what wanted duration]
-  (let [nanos (nanos-of what wanted duration)]
+(defn period
+  "The duration in nanoseconds, where it has to be above 0 and to end."
+  ^long [what duration]
+  (let [wanted "a duration above 0 that ends"
+        nanos (nanos-of what wanted duration)]
     (if (< 0 nanos Durations/INFINITE)
       nanos
       (bad-duration what wanted duration))))
 
-(defn period
-  "The duration in nanoseconds, where it has to be above 0 and to end."
-  ^long [what duration]
-  (above-zero what "a duration above 0 that ends" duration))
-
 (defn interval
   "The period of a timer in nanoseconds: it has to be above 0 and to end."
   ^long [operation time]
-  (let [wanted "a number of milliseconds above 0 or a java.time.Duration above 0"]
-    (ending operation wanted time)
-    (above-zero operation wanted time)))
+  (let [wanted "a number of milliseconds above 0 or a java.time.Duration above 0"
+        nanos (ending operation wanted time)]
+    (if (pos? nanos)
+      nanos
+      (bad-duration operation wanted time))))
 
 (defn shutdown
   "The :shutdown that an operation was given, checked: a duration or :brutal-kill."
