@@ -150,21 +150,21 @@
 (defn handle
   "Does what a system message asks; returns [state debugging] to go on with, once it is not suspended any more.
 
-  The debug-view of a process is a map: :who, :parent, and functions :state-of, :replaced, :change-code, :status and :terminate, which does not
+  The view of a process is a map: :who, :parent, and functions :state-of, :replaced, :change-code, :status and :terminate, which does not
   return."
-  [{:keys [status terminate] :as debug-view} state debug from [word x :as request]]
+  [{:keys [status terminate] :as view} state debug from [word x :as request]]
   (if-some [[answer debug] (set-debug debug request)]
     (do (reply from answer) [state (slim debug)])
     (case word
-      :suspend (do (reply from :ok) (suspended debug-view state debug))
+      :suspend (do (reply from :ok) (suspended view state debug))
       :resume (do (reply from :ok) [state debug])
       :terminate (do (reply from :ok) (terminate state x))
       :get-status (do (reply from (status state debug :running)) [state debug])
-      (let [[answer state] (on-state debug-view state request)]
+      (let [[answer state] (on-state view state request)]
         (reply from answer)
         [state debug]))))
 
-(defn- suspended [{:keys [parent terminate status] :as debug-view} state debug]
+(defn- suspended [{:keys [parent terminate status] :as view} state debug]
   (loop [state state debug debug changed nil]
     (receive
       [:magnetar/system from [:resume]] (do (reply from :ok) [state debug])
@@ -172,12 +172,12 @@
       [:magnetar/system from [:suspend]] (do (reply from :ok) (recur state debug nil))
       [:magnetar/system from [:get-status]] (do (reply from (status state debug :suspended)) (recur state debug changed))
       [:magnetar/system from [:change-code old extra]] (let [kept (before-change state changed)
-                                                             [answer state] (change-code debug-view state [:change-code old extra])]
+                                                             [answer state] (change-code view state [:change-code old extra])]
                                                          (reply from answer)
                                                          (recur state debug (if (= :ok answer) kept changed)))
       [:magnetar/system from [:undo-change]] (let [state (put-back state changed)]
                                                (reply from :ok)
                                                (recur state debug nil))
-      [:magnetar/system from request] (let [[state debug] (handle debug-view state debug from request)]
+      [:magnetar/system from request] (let [[state debug] (handle view state debug from request)]
                                         (recur state debug changed))
       [:EXIT parent why] (terminate state why))))

@@ -19,11 +19,11 @@ import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Waits;
 
 /**
- * A computation that a scope owns, on a fiber of its own. As a {@link Latch} it opens when the computation
+ * A computation that a scope owns, on a fiber of its own. As a {@link Latch} it is released when the computation
  * has ended.
  *
  * <p>Invariant: value and error are written once. Then the fiber leaves the list of fibers, then the scope
- * learns of the end, then the latch opens. So a thread that joins one fork and starts the next does not meet
+ * learns of the end, then the latch is released. So a thread that joins one fork and starts the next does not meet
  * the ended one under the scope's lock.
  */
 public final class Fork extends Latch implements Future<Object> {
@@ -89,12 +89,12 @@ public final class Fork extends Latch implements Future<Object> {
         return fiber;
     }
 
-    /** Its result, once the latch is open; null if it failed. */
+    /** Its result, once the latch is released; null if it failed. */
     public Object value() {
         return value;
     }
 
-    /** What it threw, once the latch is open; null if it computed a value. */
+    /** What it threw, once the latch is released; null if it computed a value. */
     public Throwable error() {
         return error;
     }

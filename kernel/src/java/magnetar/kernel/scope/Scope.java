@@ -354,7 +354,7 @@ public final class Scope extends CancellationScope implements AutoCloseable {
         if (stop) {
             cancel(fork);
         }
-        open(nowIdle);
+        release(nowIdle);
     }
 
     /** Removes a fork whose fiber could not be started. The joiner does not learn of it. */
@@ -367,7 +367,7 @@ public final class Scope extends CancellationScope implements AutoCloseable {
         } finally {
             lock.unlock();
         }
-        open(nowIdle);
+        release(nowIdle);
     }
 
     /**
@@ -377,7 +377,7 @@ public final class Scope extends CancellationScope implements AutoCloseable {
         return joinLatch != null && (state == State.CANCELLED ? listed : awaited) == 0 ? joinLatch : null;
     }
 
-    private static void open(Latch latch) {
+    private static void release(Latch latch) {
         if (latch != null) {
             latch.release();
         }
