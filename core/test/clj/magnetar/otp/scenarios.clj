@@ -36,7 +36,7 @@
         [:died (or (:reason (ex-data e)) (class e)) (ex-message e)]))))
 
 (defn- ended?
-  "Kills the processes; true if there are none."
+  "Kills the processes; true if the list is empty."
   [pids]
   (run! #(Send/exit % :kill) pids)
   (empty? pids))
