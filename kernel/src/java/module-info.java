@@ -5,6 +5,8 @@
  * is one of them: both need the class path, where this declaration is ignored.
  */
 module magnetar.kernel {
+    requires jdk.management; // the number of carriers
+
     exports magnetar.kernel.channel;
     exports magnetar.kernel.fiber; // Cancelled and Exit, which a program may have to catch
     exports magnetar.kernel.inspect;

@@ -19,13 +19,22 @@
        (mapcat #(re-seq #"Fault\.([A-Z_]+)\.isSeeded\(\)" (slurp %)))
        (map second)))
 
-(def ^:private carriers
-  "The number of carriers that a check is about."
-  {"hand-off-fair" 1, "hand-off-together" 1, "hand-off-outside" 1, "hand-off-crowded" 2})
+(def ^:private one-carrier
+  ["-Djdk.virtualThreadScheduler.parallelism=1" "-Dmagnetar.added-carriers=0"])
 
-(defn- carriers-of [name]
-  (when-some [n (carriers name)]
-    [(str "-Djdk.virtualThreadScheduler.parallelism=" n)]))
+(def ^:private two-carriers
+  ["-Djdk.virtualThreadScheduler.parallelism=2"])
+
+(def ^:private carriers
+  "What a check is about: how many carriers there are, and whether more may be added."
+  {"hand-off-fair" one-carrier
+   "hand-off-together" one-carrier
+   "hand-off-outside" one-carrier
+   "hand-off-crowded" two-carriers
+   "computing" two-carriers
+   "computing-host" two-carriers
+   "computing-off" one-carrier
+   "fairness" ["-Dmagnetar.added-carriers=0"]})
 
 (defn check
   "Runs the named check against these kernel classes. Returns nil if it passes, else one line about the failure.
@@ -34,7 +43,7 @@
   (let [{:keys [exit out]} (apply child/run [kernel checks] (* 4 (long seconds))
                                   (concat child/opens
                                           ["-Xmx600m" (str "-Dmagnetar.check.seconds=" seconds)]
-                                          (carriers-of name)
+                                          (carriers name)
                                           options
                                           ["magnetar.check.Main" name]))]
     (cond

@@ -39,7 +39,7 @@
 (def ^:private of-waking
   "The checks that are run with both ways to wake a fiber."
   ["wake-up" "publication" "crossing" "stress" "mailbox-wake-up" "mailbox-stress" "signals" "storm"
-   "hand-off-bound" "hand-off-crowded" "hand-off-lost" "hand-off-ring" "fairness-pairs"])
+   "hand-off-bound" "hand-off-crowded" "hand-off-lost" "hand-off-ring" "fairness-pairs" "computing"])
 
 (def ^:private no-hand-off "-Dmagnetar.hand-off=false")
 

@@ -21,8 +21,15 @@
   (green? 60 off "hand-off-lost" "hand-off-ring" "mailbox-wake-up"))
 
 (deftest whoever-comes-from-outside-has-its-turn-among-those-that-hand-each-other-over
-  (green? 40 "-Djdk.virtualThreadScheduler.parallelism=1" "hand-off-fair" "hand-off-together" "hand-off-outside")
+  (green? 40 "-Djdk.virtualThreadScheduler.parallelism=1" "-Dmagnetar.added-carriers=0"
+          "hand-off-fair" "hand-off-together" "hand-off-outside")
   (green? 40 "-Djdk.virtualThreadScheduler.parallelism=2" "hand-off-crowded"))
+
+(deftest ^{:spec ["C31"]} fibers-that-compute-get-carriers-of-their-own-and-no-others-do
+  (doseq [carriers [1 2], way [[] [off]]]
+    (apply green? 60 (concat way [(str "-Djdk.virtualThreadScheduler.parallelism=" carriers) "computing" "computing-host"])))
+  (green? 60 "-Djdk.virtualThreadScheduler.parallelism=1" "-Dmagnetar.added-carriers=0" "computing-off")
+  (green? 100 "timers-in-backlog"))
 
 (deftest where-java-lang-is-closed-fibers-are-woken-by-unpark
   (let [{:keys [exit out]} (child/run (cons @checks/classes (checks/class-path)) 60 "-Dmagnetar.check.seconds=25"
@@ -30,7 +37,7 @@
     (is (= 0 exit) out)))
 
 ;; There a virtual thread is a platform thread of a class of its own.
-(deftest without-continuations-hand-off-turns-itself-off-and-all-works
+(deftest without-continuations-hand-off-turns-itself-off-says-so-once-and-all-works
   (let [options (->> (str/split-lines (slurp (io/file (System/getProperty "magnetar.home") "kernel/java.options")))
                      (remove #(or (str/blank? %) (str/starts-with? % "#")))
                      (mapcat #(str/split % #" ")))
@@ -43,7 +50,8 @@
         {:keys [exit out]} (apply child/run (checks/class-path) 50
                                   (concat options ["-XX:+UnlockExperimentalVMOptions" "-XX:-VMContinuations" "clojure.main" "-e" (pr-str form)]))]
     (is (= 0 exit) out)
-    (is (str/includes? out "[:unpark 2 3]") out)))
+    (is (str/includes? out "[:unpark 2 3]") out)
+    (is (= 1 (count (re-seq #"magnetar: the virtual threads of this JDK are not those" out))) out)))
 
 (deftest the-runtime-says-which-way-it-took
   (let [off? (= "false" (System/getProperty "magnetar.hand-off"))

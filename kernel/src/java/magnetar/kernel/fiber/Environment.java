@@ -10,7 +10,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 import magnetar.kernel.sched.Scheduler;
 import magnetar.kernel.sched.Schedulers;
-import magnetar.kernel.sched.Ticker;
+import magnetar.kernel.sched.SchedulerMonitor;
 
 /**
  * The runtime environment of a fiber: clock, random numbers, ids, park and unpark, and how threads are made.
@@ -68,7 +68,7 @@ public class Environment {
 
     /** A cheap clock for the start of a wait, exact enough for a human reader. */
     public long coarseNanos() {
-        long tick = Ticker.lastTick();
+        long tick = SchedulerMonitor.lastTick();
         return tick != 0 && this == REAL && SCHEDULER.handsOver() ? tick : nanoTime();
     }
 
@@ -102,7 +102,7 @@ public class Environment {
 
     /** Makes the thread of the fiber runnable. */
     public void unpark(Thread thread, Fiber fiber) {
-        SCHEDULER.wake(thread, fiber, waker());
+        SCHEDULER.wake(thread, waker());
     }
 
     /**

@@ -6,10 +6,10 @@ import java.lang.invoke.VarHandle;
 import java.lang.ref.WeakReference;
 import java.util.ArrayDeque;
 import magnetar.kernel.report.Failures;
-import magnetar.kernel.sched.Delays;
 import magnetar.kernel.sched.Fault;
 import magnetar.kernel.sched.Schedulable;
-import magnetar.kernel.sched.Ticker;
+import magnetar.kernel.sched.SchedulerMonitor;
+import magnetar.kernel.sched.Schedulers;
 
 /**
  * The kernel's record of one thread: its environment, its cause to end, its budget, its random numbers.
@@ -36,7 +36,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     public static final int BUDGET = 1000;
 
     private static final int STEP_ASIDE = 16;
-    private static final int LOOK = 64;
+    private static final int TURNS_BETWEEN_LOOKS = 64;
     private static final int ID_BLOCK = 256;
     private static final int CALLBACK_DEPTH = 64;
     private static final ThreadLocal<Fiber> SLOW = new ThreadLocal<>();
@@ -74,8 +74,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     private CancellationScope masked; // by the innermost shield: this scope and its outer ones
     private boolean interruptLater;
     private byte yields;
-    private short parks; // since the ticker was reminded
-    private int delaysSeen = Delays.count();
+    private byte turns; // since it looked at the scheduler monitor
     private boolean handedOver; // its carrier, since it last parked
     private long random;
     private long nextId;
@@ -300,21 +299,9 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     public void enter() {
         StackRoom.touch();
         check();
-        if (--budget <= 0 || Delays.count() != delaysSeen) {
-            giveWay();
-        }
-    }
-
-    private void giveWay() {
-        int delays = Delays.count();
-        boolean late = delays != delaysSeen;
-        delaysSeen = delays;
-        if (budget <= 0) {
+        if (--budget <= 0) {
             budget = BUDGET;
             letOthersRun();
-        }
-        if (late && environment == Environment.REAL && Thread.currentThread().isVirtual()) { // a simulation must repeat
-            Spin.stepAside();
         }
     }
 
@@ -334,9 +321,18 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     public void refill() {
         budget = BUDGET;
         handedOver = false;
-        if (++parks == BUDGET) {
-            parks = 0;
-            Ticker.remind();
+        Schedulers.chosen().tookTurn();
+        if (++turns == TURNS_BETWEEN_LOOKS) {
+            turns = 0;
+            lookAtMonitor();
+        }
+    }
+
+    /** Leaves its carrier if a probe waits for long: as each fiber does so, the queues of the carriers empty. */
+    private void lookAtMonitor() {
+        SchedulerMonitor.remind();
+        if (SchedulerMonitor.isLate() && environment == Environment.REAL && Thread.currentThread().isVirtual()) {
+            Spin.stepAside();
         }
     }
 
@@ -348,12 +344,6 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     @Override
     public void handsOver() {
         handedOver = true;
-    }
-
-    /** True at one time slice in {@value #LOOK}. */
-    @Override
-    public boolean pollsSubmissions() {
-        return parks % LOOK == 0;
     }
 
     /** An id that no other waiter of this environment has. */

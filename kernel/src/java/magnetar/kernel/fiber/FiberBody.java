@@ -2,6 +2,7 @@ package magnetar.kernel.fiber;
 
 import java.util.concurrent.ExecutorService;
 import magnetar.kernel.report.Failures;
+import magnetar.kernel.sched.Schedulers;
 
 /**
  * The work of a fiber and its end: a failure is reported, the fiber leaves the list, its executor is shut
@@ -36,6 +37,7 @@ public abstract class FiberBody implements Runnable {
 
     @Override
     public final void run() {
+        Schedulers.chosen().tookTurn();
         try {
             execute();
         } catch (Throwable t) {

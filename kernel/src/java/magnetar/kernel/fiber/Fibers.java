@@ -7,7 +7,6 @@ import java.util.List;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadFactory;
 import java.util.function.Consumer;
-import magnetar.kernel.sched.Delays;
 import magnetar.kernel.sched.Fault;
 import magnetar.kernel.sched.Scheduler;
 
@@ -36,7 +35,6 @@ public final class Fibers {
         for (int i = 0; i < SHARDS.length; i++) {
             SHARDS[i] = new Shard();
         }
-        Delays.setFibers(Fibers::count);
     }
 
     private Fibers() {}

@@ -52,8 +52,9 @@ public enum Fault {
     EARLIER_TIMER_WAKES_NO_WHEEL,
     HAND_OFF_TWICE_BETWEEN_PARKS,
     NO_CARRIER_POLLS_SUBMISSIONS,
-    TICKER_SLEEPS_ON,
+    MONITOR_SLEEPS_ON,
     NO_FIBER_STEPS_ASIDE,
+    NO_CARRIER_IS_ADDED,
     SIGNAL_OVERTAKES_DELAYED_ONE;
 
     private static final MutableCallSite SEEDED = new MutableCallSite(MethodHandles.constant(Fault.class, null));

@@ -29,14 +29,17 @@ import java.util.concurrent.locks.LockSupport;
  *       Each further fiber that it wakes is submitted with a signal. The carrier that this wakes may also
  *       steal the fiber handed over first.
  *   <li>While a carrier is idle, a fiber that was handed over waits at most three ticks of the
- *       {@link Ticker}. Each lazy submission reminds the ticker, and {@link #mayBeStranded} is true as long
+ *       {@link SchedulerMonitor}. Each lazy submission reminds the monitor, and {@link #mayBeStranded} is true as long
  *       as the fiber is in a queue. While all carriers are busy, the fiber waits for one of them.
  *   <li>Fibers that a platform thread starts or wakes are external submissions: they are in the pool's
- *       submission queue, not in a carrier's queue. A carrier that has run a fiber woken here moves up to
- *       {@value #BATCH} of them to the end of its own queue. It does so at
- *       {@link Schedulable#pollsSubmissions some time slices} of each fiber, and when the ticker
- *       {@link Ticker#takeOutside reports} that some may wait. A carrier that has moved a full batch reports
- *       the same. So external submissions get their turn among fibers that wake each other.
+ *       submission queues, not in a carrier's queue. A carrier moves up to {@value #BATCH} of them to the end
+ *       of its own queue at each {@value #TURNS_BETWEEN_POLLS}th fiber woken here that it runs, and when the
+ *       monitor {@link SchedulerMonitor#takeOutside reports} that some may wait. A carrier that has moved a
+ *       full batch reports the same. So external submissions get their turn among fibers that wake each
+ *       other.
+ *   <li>A carrier counts as computing if it has run the same body for {@link SchedulerMonitor#PATIENCE} ms:
+ *       whenever the monitor looked, the same continuation was mounted on it, and it had resumed no fiber
+ *       woken here in between.
  * </ol>
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on
@@ -59,6 +62,8 @@ public final class HandOff implements Scheduler {
     /** The largest batch of external submissions, some tens of microseconds of work. */
     private static final int BATCH = 256;
 
+    private static final int TURNS_BETWEEN_POLLS = 64;
+
     private static final Inside INSIDE = Scheduler.mayLookInside() ? Inside.open() : null;
     private static final boolean ON = INSIDE != null;
     private static final MethodHandle SUBMIT = ON ? INSIDE.submit : null;
@@ -67,6 +72,7 @@ public final class HandOff implements Scheduler {
     private static final int PARKED = ON ? INSIDE.parked : 0;
     private static final int UNPARKED = ON ? INSIDE.unparked : 0;
     private static final ForkJoinPool POOL = ON ? INSIDE.pool : null;
+    private static final Computing COMPUTING = ON ? INSIDE.computing : null;
 
     HandOff() {}
 
@@ -75,11 +81,17 @@ public final class HandOff implements Scheduler {
         return ON;
     }
 
+    /** True if the program opened java.lang for the hand-off, and did not turn it off. */
+    static boolean isExpected() {
+        return Object.class.getModule().isOpen("java.lang", HandOff.class.getModule())
+                && !"false".equals(System.getProperty(Scheduler.HAND_OFF));
+    }
+
     @Override
-    public void wake(Thread thread, Schedulable target, Schedulable waker) {
+    public void wake(Thread thread, Schedulable waker) {
         Way way;
         try {
-            way = tryToWake(thread, target, waker);
+            way = tryToWake(thread, waker);
         } catch (OutOfMemoryError noRoom) { // nothing was changed yet; unpark waits for memory
             way = Way.NOT;
         }
@@ -114,15 +126,15 @@ public final class HandOff implements Scheduler {
     }
 
     /**
-     * Wakes the thread of the target if invariant 1 allows a hand-over; else does nothing. The waker runs on
+     * Wakes the thread if invariant 1 allows a hand-over; else does nothing. The waker runs on
      * the current thread.
      */
-    static Way tryToWake(Thread thread, Schedulable target, Schedulable waker) {
+    static Way tryToWake(Thread thread, Schedulable waker) {
         if (!ON || waker == null || !thread.isVirtual() || SCHEDULER.get(thread) != POOL || SCHEDULER.get(Thread.currentThread()) != POOL) {
             return Way.NOT;
         }
         boolean lazy = !waker.hasHandedOver() || Fault.HAND_OFF_TWICE_BETWEEN_PARKS.isSeeded();
-        Resumption resumption = resumption(target, lazy); // may fail for lack of memory, so before the CAS
+        Resumption resumption = resumption(lazy); // may fail for lack of memory, so before the CAS
         if (resumption == null || !STATE.compareAndSet(thread, PARKED, UNPARKED)) {
             return Way.NOT;
         }
@@ -131,7 +143,7 @@ public final class HandOff implements Scheduler {
         if (!lazy) {
             return Way.SIGNALLED;
         }
-        Ticker.remind();
+        SchedulerMonitor.remind();
         return Way.HANDED_OVER;
     }
 
@@ -153,10 +165,18 @@ public final class HandOff implements Scheduler {
         return true;
     }
 
+    @Override
+    public int computing() {
+        return COMPUTING.count();
+    }
+
+    @Override
+    public void tookTurn() {}
+
     /** Null if there is no memory for it. The caller then uses {@code unpark}, which waits until there is. */
-    private static Resumption resumption(Schedulable fiber, boolean lazy) {
+    private static Resumption resumption(boolean lazy) {
         try {
-            return new Resumption(fiber, lazy);
+            return new Resumption(lazy);
         } catch (OutOfMemoryError noRoom) {
             return null;
         }
@@ -176,7 +196,7 @@ public final class HandOff implements Scheduler {
 
     /** The private parts of virtual threads that are used here. */
     private record Inside(MethodHandle submit, VarHandle state, VarHandle scheduler, int parked, int unparked,
-            ForkJoinPool pool) {
+            ForkJoinPool pool, Computing computing) {
 
         /**
          * False with {@code -XX:-VMContinuations}, where a virtual thread is a platform thread in disguise,
@@ -191,14 +211,16 @@ public final class HandOff implements Scheduler {
             try {
                 Class<?> c = Class.forName("java.lang.VirtualThread");
                 MethodHandles.Lookup in = MethodHandles.privateLookupIn(c, MethodHandles.lookup());
-                return !isUsual() ? null : new Inside(
+                ForkJoinPool pool = (ForkJoinPool) in.findStaticGetter(c, "DEFAULT_SCHEDULER", ForkJoinPool.class).invoke();
+                Computing computing = Computing.of(pool);
+                return !isUsual() || computing == null ? null : new Inside(
                         in.findVirtual(c, "submitRunContinuation", MethodType.methodType(void.class, Executor.class, boolean.class))
                                 .asType(MethodType.methodType(void.class, Thread.class, Executor.class, boolean.class)),
                         in.findVarHandle(c, "state", int.class).withInvokeBehavior(),
                         in.findVarHandle(c, "scheduler", Executor.class).withInvokeBehavior(),
                         (int) in.findStaticGetter(c, "PARKED", int.class).invoke(),
                         (int) in.findStaticGetter(c, "UNPARKED", int.class).invoke(),
-                        (ForkJoinPool) in.findStaticGetter(c, "DEFAULT_SCHEDULER", ForkJoinPool.class).invoke());
+                        pool, computing);
             } catch (Throwable closed) {
                 return null;
             }
@@ -211,12 +233,10 @@ public final class HandOff implements Scheduler {
      */
     private static final class Resumption extends ForkJoinTask<Void> implements Executor {
         private static final long serialVersionUID = 1L;
-        private final transient Schedulable fiber;
         private final boolean lazy;
         private transient Runnable resume;
 
-        Resumption(Schedulable fiber, boolean lazy) {
-            this.fiber = fiber;
+        Resumption(boolean lazy) {
             this.lazy = lazy;
         }
 
@@ -232,9 +252,9 @@ public final class HandOff implements Scheduler {
 
         @Override
         protected boolean exec() {
-            boolean due = fiber.pollsSubmissions();
+            boolean due = Computing.nextTurn() % TURNS_BETWEEN_POLLS == 0;
             resume.run();
-            if ((due || Ticker.takeOutside()) && !Fault.NO_CARRIER_POLLS_SUBMISSIONS.isSeeded()) {
+            if ((due || SchedulerMonitor.takeOutside()) && !Fault.NO_CARRIER_POLLS_SUBMISSIONS.isSeeded()) {
                 takeIn();
             }
             return false;
@@ -247,7 +267,7 @@ public final class HandOff implements Scheduler {
                     return;
                 }
             }
-            Ticker.tellOutside();
+            SchedulerMonitor.tellOutside();
         }
 
         /**

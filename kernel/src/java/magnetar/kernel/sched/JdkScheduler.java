@@ -4,8 +4,14 @@ import java.util.concurrent.locks.LockSupport;
 
 /** Wakes threads by {@link LockSupport#unpark}, and starts each of them plainly. */
 final class JdkScheduler implements Scheduler {
+    // Set by each fiber that is resumed, cleared by the monitor.
+    private volatile boolean hasTurn;
+
+    // Only accessed by the monitor.
+    private int ticksWithoutTurn;
+
     @Override
-    public void wake(Thread thread, Schedulable target, Schedulable waker) {
+    public void wake(Thread thread, Schedulable waker) {
         LockSupport.unpark(thread);
     }
 
@@ -27,5 +33,22 @@ final class JdkScheduler implements Scheduler {
     @Override
     public boolean mayBeStranded() {
         return true;
+    }
+
+    /** All, if no fiber has had a turn at {@link SchedulerMonitor#PATIENCE} calls in a row. */
+    @Override
+    public int computing() {
+        if (hasTurn) {
+            hasTurn = false;
+            ticksWithoutTurn = 0;
+        }
+        return ++ticksWithoutTurn < SchedulerMonitor.PATIENCE ? 0 : Integer.MAX_VALUE;
+    }
+
+    @Override
+    public void tookTurn() {
+        if (!hasTurn) {
+            hasTurn = true;
+        }
     }
 }

@@ -7,7 +7,4 @@ public interface Schedulable {
 
     /** Records that this fiber hands its carrier over. Called on its own thread. */
     void handsOver();
-
-    /** True at some time slices of the fiber: its carrier then polls external submissions. */
-    boolean pollsSubmissions();
 }

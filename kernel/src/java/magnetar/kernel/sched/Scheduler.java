@@ -1,33 +1,50 @@
 package magnetar.kernel.sched;
 
 /**
- * How a fiber gets a carrier. A scheduler may assume only that a thread is parked by
- * {@code LockSupport.park}. It decides alone which of its fibers runs next.
+ * How a fiber gets a carrier. The rule:
+ * <ol>
+ *   <li>The first fiber that a fiber wakes after each of its parks is handed over: it goes to the end of the
+ *       queue of the waker's own carrier, without a signal to another carrier, because most wakers are about
+ *       to park; each further one is submitted with a signal.
+ *   <li>Each queue is first in, first out, so that a chain of hand-overs delays no fiber that was queued
+ *       before it.
+ *   <li>At every 64th resumption, and when the {@link SchedulerMonitor} says that some wait, a carrier moves
+ *       up to 256 external submissions, from timers and platform threads, to the end of its queue.
+ *   <li>At each millisecond the monitor looks whether a fiber may wait although a carrier is idle, and if so
+ *       submits an empty thread, which wakes a carrier.
+ *   <li>A carrier that has run the same body for 10 ms, while fibers wait and no carrier is idle, computes: the
+ *       monitor {@link Carriers adds} a carrier for each that computes, up to 8, and takes one back for each
+ *       quiet second.
+ * </ol>
+ * {@link HandOff} does this, where it may use private parts of the JDK. Elsewhere {@link JdkScheduler} submits
+ * each woken fiber with a signal, and no carrier moves external submissions. There a fiber steps aside if it
+ * sees at every 64th resumption that one has waited for 10 ms. {@link Schedulers} chooses.
  *
- * <p>There are two: {@link JdkScheduler}, which works everywhere, and {@link HandOff}, with which a wake-up
- * takes a third of the time. {@link Schedulers} chooses. Another one has to {@link Ticker#remind remind} the
- * ticker when a fiber may wait although a carrier is idle. Several threads may call {@code wake} for one
- * target at the same time.
+ * <p>A scheduler may assume only that a thread is parked by {@code LockSupport.park}. It decides alone which of
+ * its fibers runs next. Another one has to {@link SchedulerMonitor#remind remind} the monitor when a fiber may
+ * wait although a carrier is idle. Several threads may call {@code wake} for one target at the same time.
  */
 public interface Scheduler {
     /** The newest JDK that the checks ran on. On a newer one the same names may mean something else. */
     int KNOWN = 25;
 
+    /** The property that turns the hand-off on or off. */
+    String HAND_OFF = "magnetar.hand-off";
+
     /**
      * True if a scheduler may use private parts of virtual threads: by the property
-     * {@code magnetar.hand-off}, else on JDKs up to {@link #KNOWN}.
+     * {@link #HAND_OFF}, else on JDKs up to {@link #KNOWN}.
      */
     static boolean mayLookInside() {
-        return Boolean.parseBoolean(System.getProperty("magnetar.hand-off", String.valueOf(Runtime.version().feature() <= KNOWN)));
+        return Boolean.parseBoolean(System.getProperty(HAND_OFF, String.valueOf(Runtime.version().feature() <= KNOWN)));
     }
 
     /**
      * Makes a parked thread runnable, or lets its next park return at once. Never fails, even without memory.
      *
-     * @param target what runs on the thread
      * @param waker what runs on the current thread, or null if that is a platform thread
      */
-    void wake(Thread thread, Schedulable target, Schedulable waker);
+    void wake(Thread thread, Schedulable waker);
 
     /** True if this scheduler can start threads that the JVM does not list. The first call may start a thread to find that out. */
     boolean startsUntracked();
@@ -43,7 +60,16 @@ public interface Scheduler {
 
     /**
      * True if a fiber may wait for a carrier that does not come, or if this scheduler cannot tell. The
-     * {@link Ticker} asks.
+     * {@link SchedulerMonitor} asks.
      */
     boolean mayBeStranded();
+
+    /**
+     * How many carriers compute: how many have run the same body for {@link SchedulerMonitor#PATIENCE} ms. The
+     * monitor asks at each tick while a fiber may be stranded.
+     */
+    int computing();
+
+    /** Records that the current fiber has begun a turn: it has started, or was resumed after a park. */
+    void tookTurn();
 }

@@ -18,6 +18,6 @@ public final class Peek {
     }
 
     private static HandOff.Way wake(Thread target, Schedulable waker) {
-        return HandOff.tryToWake(target, waker, Thread.currentThread().isVirtual() ? waker : null);
+        return HandOff.tryToWake(target, Thread.currentThread().isVirtual() ? waker : null);
     }
 }

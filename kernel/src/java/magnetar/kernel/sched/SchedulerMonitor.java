@@ -3,8 +3,7 @@ package magnetar.kernel.sched;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * The scheduler monitor: a platform thread that ticks while fibers wake each other, and runs those that no
- * carrier would reach.
+ * The scheduler monitor: a platform thread that looks after fibers which no carrier would reach.
  *
  * <p>A carrier polls external submissions only when its own queue is empty. Two fibers that answer each other
  * for ever keep that queue from running empty, so a fiber that a timer woke would wait for ever. Also, a
@@ -21,71 +20,66 @@ import java.util.concurrent.locks.LockSupport;
  *       things. It starts a probe. Or it finds one that has not run, which keeps a carrier from going to
  *       sleep. Or it sees that no external submission waits and that the carriers' queues run empty
  *       ({@link Scheduler#mayBeStranded}). No reminder is lost: the reminder writes {@code pending}, then
- *       reads {@code asleep}; the ticker writes {@code asleep}, then reads {@code pending}. At least one sees
+ *       reads {@code asleep}; the monitor writes {@code asleep}, then reads {@code pending}. At least one sees
  *       the other.
  *   <li>After each start of a probe, and each tick that finds it not run, {@code outside} is true until a
  *       carrier has read it.
- *   <li>After each {@value #PATIENCE} ticks in a row at which a probe has not run, every fiber steps aside
- *       once, at its next operation ({@link Delays}): it parks for a moment. Then the carriers' queues run
- *       empty, and the fibers return as external submissions. This serves schedulers without hand-over and
- *       fibers that only yield, where no carrier polls external submissions. A fiber steps aside once and not
- *       until the probe has run, because a program that starts many fibers from outside delays the probe too.
- *   <li>With hand-over, fibers also step aside after {@value #LONG_PATIENCE} ticks in a row at which a fiber
- *       may be stranded, and later if there are many fibers. This serves a fiber in the queue of a busy
- *       carrier. Fibers on the other carriers may answer each other meanwhile and run the probes, so that no
- *       probe is late.
- *   <li>There is at most one probe. The ticker does not tick while there is neither a reminder nor a probe.
+ *   <li>A carrier is {@link Carriers#relieve added} only after {@value #PATIENCE} ticks in a row at which a
+ *       fiber may have waited, while no carrier is idle and more carriers compute than were added. So a backlog
+ *       adds none. One carrier is taken back for each second without such ticks.
+ *   <li>There is at most one probe. While there is neither a reminder nor a probe, the monitor ticks each
+ *       {@value #REST_NANOS} ns: the JDK may have woken a fiber that computes, and reminds nobody.
  * </ol>
  *
  * <p>Compare Go's {@code sysmon}.
  */
-public final class Ticker {
+public final class SchedulerMonitor {
+    /** For how many ticks in a row a fiber waits, or a carrier runs the same body, until that counts as long. */
+    static final int PATIENCE = 10;
+
     private static final long TICK_NANOS = 1_000_000;
     private static final long LOOK_AGAIN_NANOS = TICK_NANOS / 10;
-    private static final int PATIENCE = 10;
-    private static final int LONG_PATIENCE = 100;
+    private static final long REST_NANOS = 100 * TICK_NANOS;
+    private static final long QUIET_NANOS = 1000 * TICK_NANOS;
 
-    // Stepping aside costs each fiber a park, so many fibers do it less often.
-    private static final int FIBERS_FOR_A_TICK = 4;
-
-    // Set by a thread that wakes fibers, cleared by the ticker.
+    // Set by a thread that wakes fibers, cleared by the monitor.
     private static volatile boolean pending;
 
-    // Set by the ticker, or by a carrier that has left some submissions; cleared by a carrier.
+    // Set by the monitor, or by a carrier that has left some submissions; cleared by a carrier.
     private static volatile boolean outside;
 
-    // Written by the ticker.
+    // Written by the monitor.
     private static volatile boolean asleep;
-    private static volatile long lastTick; // 0 while it sleeps
+    private static volatile boolean late;
+    private static volatile long lastTick; // 0 while it rests
 
-    // Only accessed by the ticker.
+    // Only accessed by the monitor.
     private static Thread probe;
-    private static int waited; // ticks for which this probe has not run
-    private static int crowded; // ticks since no fiber could be stranded, or since all fibers stepped aside
-
-    /**
-     * Linked at start-up, while there is memory: a lambda whose linkage ran out of memory may stay broken for
-     * ever.
-     */
-    static final Runnable NOTHING = () -> {};
+    private static int crowded; // ticks in a row at which a fiber may have waited
+    private static long lastCrowded; // when that was last so for long
 
     // Set once, before the first tick.
     private static Scheduler scheduler;
     private static Thread thread;
 
-    private Ticker() {}
+    private SchedulerMonitor() {}
 
     /** {@code System.nanoTime} at the last tick, some milliseconds ago at most; 0 if no tick is recent. */
     public static long lastTick() {
         return lastTick;
     }
 
-    /** Makes the ticker tick, if it sleeps. */
+    /** True while a probe waits for long where no carrier polls external submissions. */
+    public static boolean isLate() {
+        return late;
+    }
+
+    /** Makes the monitor tick, if it rests. */
     public static void remind() {
         if (!pending) {
             pending = true;
         }
-        if (asleep && !Fault.TICKER_SLEEPS_ON.isSeeded()) {
+        if (asleep && !Fault.MONITOR_SLEEPS_ON.isSeeded()) {
             LockSupport.unpark(thread);
         }
     }
@@ -107,7 +101,7 @@ public final class Ticker {
     /** Starts to tick for the scheduler. Called once. */
     static void tickFor(Scheduler chosen) {
         scheduler = chosen;
-        thread = new Thread(null, Ticker::tick, "magnetar-ticker", 0, false);
+        thread = new Thread(null, SchedulerMonitor::tick, "magnetar-scheduler-monitor", 0, false);
         thread.setDaemon(true);
         thread.start();
     }
@@ -118,7 +112,7 @@ public final class Ticker {
                 LockSupport.parkNanos(TICK_NANOS);
                 look();
             } catch (Throwable noRoom) {
-                pending = true; // the probe could not start: the next tick tries again
+                pending = true; // a thread could not start: the next tick tries again
             }
         }
     }
@@ -127,34 +121,46 @@ public final class Ticker {
         if (probe != null && probe.isAlive()) {
             beat();
             tellOutside();
-            crowd(++waited % PATIENCE == 0);
+            crowd();
         } else if (pending) {
             pending = false;
             beat();
             if (isNeeded()) {
                 probe();
-                crowd(false);
+                crowd();
             } else {
-                crowded = 0;
+                calm();
             }
         } else if (scheduler.handsOver() && scheduler.mayBeStranded()) {
             probe(); // a fiber was handed over at the last tick, while its queue seemed empty
+            crowd();
         } else {
-            crowded = 0;
-            sleep();
+            calm();
+            rest();
         }
     }
 
-    private static void crowd(boolean late) {
-        crowded++;
-        if (!Fault.NO_FIBER_STEPS_ASIDE.isSeeded() && (late || scheduler.handsOver() && crowded >= LONG_PATIENCE && crowded >= Delays.fibers() / FIBERS_FOR_A_TICK)) {
-            crowded = 0;
-            Delays.add();
+    private static void crowd() {
+        int computing = scheduler.computing();
+        if (++crowded % PATIENCE != 0) {
+            return;
+        }
+        lastCrowded = System.nanoTime();
+        late = !scheduler.handsOver() && !Fault.NO_FIBER_STEPS_ASIDE.isSeeded();
+        Carriers.relieve(computing);
+    }
+
+    private static void calm() {
+        crowded = 0;
+        late = false;
+        if (Carriers.added() > 0 && System.nanoTime() - lastCrowded > QUIET_NANOS) {
+            lastCrowded = System.nanoTime();
+            Carriers.takeBack();
         }
     }
 
     /**
-     * Checks twice: the ticker may have taken the core of a carrier, so that its queue does not move during
+     * Checks twice: the monitor may have taken the core of a carrier, so that its queue does not move during
      * one check.
      */
     private static boolean isNeeded() {
@@ -170,16 +176,16 @@ public final class Ticker {
     }
 
     private static void probe() {
-        waited = 0;
-        probe = Thread.startVirtualThread(NOTHING);
+        probe = Thread.startVirtualThread(Carriers.NOTHING);
         tellOutside();
     }
 
-    private static void sleep() {
+    private static void rest() {
         lastTick = 0;
         asleep = true;
         if (!pending) {
-            LockSupport.park();
+            LockSupport.parkNanos(REST_NANOS);
+            pending = true;
         }
         asleep = false;
     }

@@ -1,0 +1,103 @@
+package magnetar.kernel.sched;
+
+import java.lang.management.ManagementFactory;
+import jdk.management.VirtualThreadSchedulerMXBean;
+
+/**
+ * Adds carriers to the JDK's scheduler while fibers compute, and takes them back.
+ *
+ * <p>A virtual thread is not preempted: one that computes keeps its carrier. With one more carrier than there
+ * are fibers that compute, the operating system's time slices divide the cores among all of them.
+ *
+ * <p>Invariants:
+ * <ol>
+ *   <li>At most {@value #MOST_BY_DEFAULT} carriers are added, or as many as the property
+ *       {@code magnetar.added-carriers} says; none with 0.
+ *   <li>The parallelism of the scheduler is what it was before plus {@link #added}. If the program sets it
+ *       meanwhile, its setting stays, and no carrier counts as added any more.
+ * </ol>
+ *
+ * <p>Source: the retaking of processors by Go's {@code sysmon}.
+ */
+public final class Carriers {
+    private static final int MOST_BY_DEFAULT = 8;
+    private static final int SUBMISSIONS = 64; // the JDK's first size of a queue
+    private static final int MOST = Integer.getInteger("magnetar.added-carriers", MOST_BY_DEFAULT);
+
+    /**
+     * The body of a thread that only signals. Linked at start-up, while there is memory: a lambda whose linkage
+     * ran out of memory may stay broken for ever.
+     */
+    static final Runnable NOTHING = () -> {};
+
+    /**
+     * Signals a carrier. A change of the parallelism does not, and a submission does so only if it comes to an
+     * empty queue. Mostly the queue of a fresh thread is empty; else each submission that fills one signals.
+     */
+    private static final Runnable SIGNAL = () -> {
+        for (int i = 0; i < SUBMISSIONS && isOneIdle(); i++) {
+            Thread.startVirtualThread(NOTHING);
+        }
+    };
+
+    // Written by the monitor.
+    private static volatile int added;
+
+    // Set once, by the monitor. The threads that it starts read it.
+    private static VirtualThreadSchedulerMXBean scheduler;
+
+    // Only accessed by the monitor.
+    private static int set; // the parallelism, as last set here
+
+    private Carriers() {}
+
+    /** How many carriers are added now. */
+    public static int added() {
+        return added;
+    }
+
+    /**
+     * Called by the monitor when a fiber has waited for long and so many carriers compute. Signals a carrier if
+     * one is idle; else adds one if more compute than were added.
+     */
+    static void relieve(int computing) {
+        boolean idle = isOneIdle();
+        boolean add = !idle && computing > added && added < MOST && !Fault.NO_CARRIER_IS_ADDED.isSeeded();
+        if (add) {
+            change(1);
+        }
+        if (add || idle) {
+            new Thread(null, SIGNAL, "magnetar-signal", 0, false).start();
+        }
+    }
+
+    private static boolean isOneIdle() {
+        VirtualThreadSchedulerMXBean s = scheduler();
+        return s.getMountedVirtualThreadCount() < s.getParallelism();
+    }
+
+    /** Takes back a carrier that was added. It goes on until it finds no work. Called by the monitor. */
+    static void takeBack() {
+        change(-1);
+    }
+
+    private static void change(int by) {
+        int now = scheduler().getParallelism();
+        if (added > 0 && now != set) {
+            added = 0; // the program has set it
+        }
+        if (added + by >= 0) {
+            scheduler().setParallelism(now + by);
+            set = now + by;
+            added += by;
+        }
+    }
+
+    /** Asked for when it is used first, since it loads many classes. */
+    private static VirtualThreadSchedulerMXBean scheduler() {
+        if (scheduler == null) {
+            scheduler = ManagementFactory.getPlatformMXBean(VirtualThreadSchedulerMXBean.class);
+        }
+        return scheduler;
+    }
+}

@@ -1,0 +1,134 @@
+package magnetar.check;
+
+import static magnetar.check.Support.require;
+
+import java.lang.management.ManagementFactory;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import jdk.management.VirtualThreadSchedulerMXBean;
+import magnetar.kernel.channel.Channel;
+import magnetar.kernel.channel.Port;
+import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.sched.Carriers;
+
+/** Fibers that compute: carriers are added for them and taken back, and only for them. */
+final class Computations {
+    private static final int LOOPS = 4;
+    private static final int QUIET = 100;
+    private static final VirtualThreadSchedulerMXBean SCHEDULER = ManagementFactory.getPlatformMXBean(VirtualThreadSchedulerMXBean.class);
+
+    private Computations() {}
+
+    /** Endless loops, more than there are carriers. Fibers that wait for timers go on; then the carriers are taken back. */
+    static void computing() throws Exception {
+        int before = SCHEDULER.getParallelism();
+        AtomicBoolean stop = new AtomicBoolean();
+        compute(stop);
+        boolean made = tick(20).await(seconds(), TimeUnit.SECONDS);
+        int added = Carriers.added();
+        stop.set(true);
+        require(made, "beside " + LOOPS + " endless loops " + QUIET + " fibers did not make 20 steps each");
+        require(added > 0, "no carrier was added");
+        Support.until("the carriers are taken back", 30, () -> Carriers.added() == 0);
+        require(SCHEDULER.getParallelism() == before, "the parallelism was " + before + ", and is " + SCHEDULER.getParallelism());
+    }
+
+    /** The program sets the parallelism while carriers are added. Its setting stays. */
+    static void host() throws Exception {
+        AtomicBoolean stop = new AtomicBoolean();
+        compute(stop);
+        boolean made = tick(5).await(seconds(), TimeUnit.SECONDS);
+        SCHEDULER.setParallelism(23);
+        stop.set(true);
+        require(made, "beside " + LOOPS + " endless loops " + QUIET + " fibers did not make 5 steps each");
+        Support.until("the program's setting holds", 30, () -> Carriers.added() == 0 && SCHEDULER.getParallelism() == 23);
+    }
+
+    /** Where none may be added, a fiber that waits for a timer goes on when a loop ends. */
+    static void off() throws Exception {
+        AtomicInteger ended = new AtomicInteger();
+        AtomicInteger endedBefore = new AtomicInteger();
+        for (int i = 0; i < LOOPS; i++) {
+            Fibers.start("computes", Fibers.Hold.STRONG, () -> {
+                count(300_000_000L);
+                ended.incrementAndGet();
+            });
+        }
+        Support.join(Support.fiber(Environment.REAL, () -> {
+            Channel.rendezvous().receiveWithin(1_000_000);
+            endedBefore.set(ended.get());
+        }));
+        require(endedBefore.get() > 0, "a fiber ran while all carriers computed, and none may be added");
+    }
+
+    private static long count(long turns) {
+        long x = 1;
+        for (long i = 0; i < turns; i++) {
+            x = x * 6364136223846793005L + 1442695040888963407L;
+        }
+        return x;
+    }
+
+    /** A million fibers start while others answer each other. One that waits ten times for a timer ends before the last of them. */
+    static void backlog() throws Exception {
+        int many = 1_000_000;
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicLong left = new AtomicLong(many);
+        Life.answerEachOther(stop::get);
+        CountDownLatch ticks = new CountDownLatch(10);
+        AtomicLong leftAtLast = new AtomicLong();
+        for (int i = 0; i < 1_000; i++) {
+            Fibers.start("spawns", Fibers.Hold.STRONG, () -> {
+                for (int n = 0; n < many / 1_000; n++) {
+                    Fibers.start("spawned", Fibers.Hold.STRONG, left::decrementAndGet);
+                }
+            });
+        }
+        Thread quiet = Support.fiber(Environment.REAL, () -> {
+            for (int i = 0; i < 10; i++) {
+                require(Channel.rendezvous().receiveWithin(1_000_000) == Port.PENDING, "nobody puts");
+                ticks.countDown();
+            }
+            leftAtLast.set(left.get());
+        });
+        Support.until("all have ended", 120, () -> left.get() == 0);
+        Support.join(quiet);
+        stop.set(true);
+        Support.until("the two have ended", () -> Fibers.count() == 0);
+        require(leftAtLast.get() > 0, "a fiber that waited ten times for a timer ended after a million others");
+    }
+
+    private static void compute(AtomicBoolean stop) throws Exception {
+        CountDownLatch running = new CountDownLatch(Math.min(LOOPS, SCHEDULER.getParallelism()));
+        for (int i = 0; i < LOOPS; i++) {
+            Fibers.start("computes", Fibers.Hold.STRONG, () -> {
+                running.countDown();
+                while (!stop.get()) {
+                    Thread.onSpinWait();
+                }
+            });
+        }
+        require(running.await(seconds(), TimeUnit.SECONDS), "the loops run");
+    }
+
+    private static CountDownLatch tick(int steps) {
+        CountDownLatch ticks = new CountDownLatch(QUIET * steps);
+        for (int i = 0; i < QUIET; i++) {
+            Support.fiber(Environment.REAL, () -> {
+                for (int n = 0; n < steps; n++) {
+                    require(Channel.rendezvous().receiveWithin(10_000_000) == Port.PENDING, "nobody puts");
+                    ticks.countDown();
+                }
+            });
+        }
+        return ticks;
+    }
+
+    private static int seconds() {
+        return Integer.getInteger("magnetar.check.seconds", 10);
+    }
+}
