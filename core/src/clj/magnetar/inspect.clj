@@ -41,7 +41,9 @@
                 java.base/java.lang=ALL-UNNAMED (bin/magnetar does) and without -Dmagnetar.hand-off=false.
     :go-blocks  how go blocks are started that may be collected: :untracked, past the JVM's set of threads,
                 where that is open and known; else each by an :executor of its own
-    :carriers   the number of platform threads that fibers share
+    :carriers   the number of platform threads that fibers share, without the added ones
+    :added-carriers  the number of those that were added because fibers compute and others wait, at most 8 or
+                -Dmagnetar.added-carriers=N. They are taken back when it is quiet, one a second.
     :fibers     the number of fibers that have not ended
     :timers     the number of timers that have not ended
     :jdk :java-home :clojure   the versions, and the folder of the JDK
@@ -57,6 +59,7 @@
      :java-home (System/getProperty "java.home")
      :clojure (clojure-version)
      :carriers (carriers)
+     :added-carriers (.addedCarriers info)
      :fibers (.fibers info)
      :timers (.timers info)}))
 

@@ -15,12 +15,12 @@
 (set! *warn-on-reflection* true)
 
 (deftest runtime-says-what-magnetar-runs-on
-  (let [{:keys [wake-up go-blocks jdk java-home clojure carriers fibers timers] :as all} (inspect/runtime)]
-    (is (= 8 (count all)))
+  (let [{:keys [wake-up go-blocks jdk java-home clojure carriers added-carriers fibers timers] :as all} (inspect/runtime)]
+    (is (= 9 (count all)))
     (is (contains? #{[:unpark :executor] [:hand-off :untracked] [:hand-off :executor]} [wake-up go-blocks]))
     (is (= [(System/getProperty "java.version") (System/getProperty "java.home") (clojure-version)] [jdk java-home clojure]))
     (is (pos-int? carriers))
-    (is (every? nat-int? [fibers timers]))))
+    (is (every? nat-int? [added-carriers fibers timers]))))
 
 (defn- fiber-of
   "Starts f on a go and returns what `inspect` says of it once it waits."
