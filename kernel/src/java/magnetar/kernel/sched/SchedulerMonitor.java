@@ -84,6 +84,13 @@ public final class SchedulerMonitor {
         }
     }
 
+    /** The same if the waker is a platform thread, whose fiber is an external submission and may find no carrier. */
+    static void remindFrom(Schedulable waker) {
+        if (waker == null) {
+            remind();
+        }
+    }
+
     /** Records that external submissions may wait. */
     static void tellOutside() {
         outside = true;
