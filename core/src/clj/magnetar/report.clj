@@ -32,7 +32,8 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.hooks :as hooks]
    [magnetar.impl.runtime]
-   [magnetar.impl.suggest :as suggest]))
+   [magnetar.impl.suggest :as suggest]
+   [magnetar.proc-lib.report]))
 
 (set! *warn-on-reflection* true)
 
