@@ -131,6 +131,22 @@
          (.join main))
        (System/exit 0)))
 
+(def ^:private spawner
+  "Starts processes that wait until memory ends, then ends the program once that is reported."
+  '(do (require '[magnetar.actor :as actor :refer [receive]])
+       (defn idle [] (receive :never nil))
+       (let [spawning (Thread. (fn [] (dotimes [_ 1000000] (actor/spawn idle))) "spawning")]
+         (.start spawning)
+         (.join spawning))
+       (System/exit 0)))
+
+(deftest a-million-spawns-end-in-a-report-that-names-them
+  (doseq [options [fast launchers]]
+    (let [{:keys [err]} (run options "256m" spawner)]
+      (is (re-find #"OutOfMemoryError" err) err)
+      (is (re-find #"Of \d+ fibers that have not ended, \d+ are \"spawn " err) err)
+      (is (not (str/includes? err "thrown from the UncaughtExceptionHandler")) err))))
+
 (deftest a-flooded-mailbox-is-warned-of-and-named-when-memory-ends
   (let [{:keys [err]} (run fast "100m" flood)]
     (is (re-find #"The mailbox of #magnetar/pid \"\S+ :sink\" holds \d+ messages" err) err)

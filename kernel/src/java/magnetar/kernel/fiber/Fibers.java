@@ -175,12 +175,12 @@ public final class Fibers {
     }
 
     /**
-     * Passes the owner of each fiber that has not ended to the visitor, which must be short and not call this
-     * class.
+     * Passes each fiber that has not ended to the visitor, which must be short and not call this class.
+     * Allocates nothing.
      */
-    public static void homes(Consumer<Object> visit) {
+    public static void each(Consumer<Fiber> visit) {
         for (Shard s : SHARDS) {
-            s.each(f -> visit.accept(f.home()));
+            s.each(visit);
         }
     }
 

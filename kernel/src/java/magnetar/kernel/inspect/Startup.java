@@ -4,7 +4,7 @@ import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.channel.Channel;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.process.Caller;
-import magnetar.kernel.process.LongQueues;
+import magnetar.kernel.process.FullMemory;
 import magnetar.kernel.time.Wheel;
 
 /**
@@ -51,7 +51,7 @@ public final class Startup {
                 TransformChannel$Sink UsualMaker WritePort
             process: Address Aliases SmallSet BoundedMailbox BoundedMailbox$Spared Caller Calls Calls$AnswerTo
                 Calls$Call Calls$Edge Calls$Failed Calls$IsRequest Calls$Server Calls$Standing
-                Calls$Standing$CallTimer Calls$Why Clauses DeadLetters DeadLetters$Letter DeathNotice Delivery
+                Calls$Standing$CallTimer Calls$Why Clauses DeadLetters DeadLetters$Letter DeathNotice Delivery FullMemory
                 Delivery$1 Guards Hosting Hosting$Continue Hosting$Runner InFlight Codec Links Links$Step
                 LocalProcess LocalProcess$Attachment LocalProcess$Life LongQueues LongQueues$Growth
                 LongQueues$Warning Mailbox Mailbox$PushResult MailboxInfo Matcher Monitor Monitors Names Node
@@ -130,7 +130,7 @@ public final class Startup {
         put(met, end);
         met.close();
         Wheel.of(Environment.REAL);
-        LongQueues.longest();
+        FullMemory.prepare();
         Caller.line();
     }
 

@@ -217,6 +217,11 @@ final class BoundedMailbox extends Mailbox {
     }
 
     @Override
+    int roughSize() {
+        return listSize() + inbox.size();
+    }
+
+    @Override
     synchronized int inboxSize() {
         return inbox.size();
     }

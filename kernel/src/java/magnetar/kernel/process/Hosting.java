@@ -130,7 +130,7 @@ public final class Hosting {
     /** Drops the mailbox, whose messages may be what fills the memory. */
     private static void dropMailbox(LocalProcess process) {
         try {
-            LongQueues.ended(process.pid(), process.mailbox().size());
+            FullMemory.ended(process.pid(), process.mailbox().size());
             process.mailbox().drop();
         } catch (OutOfMemoryError noRoom) {
             // The death closes the mailbox, and retries until there is memory.

@@ -1,17 +1,12 @@
 package magnetar.kernel.process;
 
 import java.lang.System.Logger.Level;
-import java.util.ArrayList;
-import java.util.Comparator;
-import java.util.List;
 import java.util.function.Consumer;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fibers;
-import magnetar.kernel.report.Failures;
-import magnetar.kernel.report.Reserve;
 
 /**
- * Warns of growing mailboxes before they fill the memory, and names the longest ones when memory has run out.
+ * Warns of growing mailboxes before they fill the memory. {@link FullMemory} speaks when it is full.
  *
  * <p>Invariants:
  * <ol>
@@ -28,9 +23,6 @@ import magnetar.kernel.report.Reserve;
  * in a second.
  */
 public final class LongQueues {
-    private static final int MOST_NAMED = 3;
-    private static final long BETWEEN_NANOS = 1_000_000_000L; // between two reports that memory has run out
-
     /**
      * From this number of messages on a mailbox is long. Zero or less in the property turns the warnings off.
      */
@@ -40,18 +32,6 @@ public final class LongQueues {
 
     // Set or read by any thread. Null stands for the log of the system.
     private static volatile Consumer<Warning> hook;
-
-    // Set or read by any thread: the last process that ran out of memory, and its number of messages. A race
-    // may mix two of them.
-    private static volatile Pid ended;
-    private static volatile int endedWith;
-
-    // Set or read by any thread. A race costs one more report.
-    private static volatile long lastTold = System.nanoTime() - BETWEEN_NANOS;
-
-    static {
-        Failures.setNoMemory(LongQueues::onNoMemory);
-    }
 
     private LongQueues() {}
 
@@ -80,8 +60,6 @@ public final class LongQueues {
 
     /** Loads the class before memory runs out. */
     static void load() {}
-
-    // --- warnings ----------------------------------------------------------------------------------------------------
 
     /**
      * Called when the current thread has sent a message to a mailbox, which now holds so many: the limit or
@@ -147,8 +125,6 @@ public final class LongQueues {
     private static void warnOf(LocalProcess p, long messages, String sender, String line) {
         try {
             String text = sentence(p, messages, sender, line);
-            Reserve.remember(text);
-            longest(); // loads its classes before memory runs out
             warn(new Warning(p.pid(), messages, sender, line, text));
         } catch (OutOfMemoryError noRoom) {
             // Memory ran out before the warning. The report of that names the mailbox.
@@ -168,58 +144,5 @@ public final class LongQueues {
         } else {
             System.getLogger("magnetar").log(Level.WARNING, warning.text);
         }
-    }
-
-    // --- running out of memory
-    // ---------------------------------------------------------------------------------------
-
-    /** Called when this process has run out of memory, before its mailbox is dropped. Allocates nothing. */
-    static void ended(Pid pid, int messages) {
-        ended = pid;
-        endedWith = messages;
-    }
-
-    private static String takeDropped() {
-        Pid dropped = ended;
-        ended = null;
-        return dropped == null || endedWith == 0 ? ""
-                : dropped + " with " + endedWith + " messages, which were dropped when memory ended in it";
-    }
-
-    /** A sentence that names the longest mailboxes; empty if all are empty. */
-    public static String longest() {
-        return longest("");
-    }
-
-    private static String longest(String first) {
-        StringBuilder text = new StringBuilder(first);
-        List<LocalProcess> some = new ArrayList<>();
-        for (LocalProcess p : ProcessTable.all()) {
-            if (messages(p) > 0) {
-                some.add(p);
-            }
-        }
-        some.sort(Comparator.comparingInt(LongQueues::messages).reversed());
-        for (LocalProcess p : some.subList(0, Math.min(MOST_NAMED, some.size()))) {
-            int messages = messages(p); // it may have been emptied meanwhile
-            if (messages > 0) {
-                text.append(text.isEmpty() ? "" : "; ").append(p.pid()).append(" with ").append(messages).append(" messages");
-            }
-        }
-        return text.isEmpty() ? "" : "The longest mailboxes are of " + text + ".";
-    }
-
-    private static int messages(LocalProcess p) {
-        return p.mailbox().size();
-    }
-
-    /** The text for a report that memory has run out, at most once a second; null for no text. */
-    private static String onNoMemory() {
-        long now = System.nanoTime();
-        if (now - lastTold < BETWEEN_NANOS) {
-            return null;
-        }
-        lastTold = now;
-        return longest(takeDropped());
     }
 }

@@ -94,6 +94,11 @@ abstract class Mailbox implements Source {
         return listSize() + inboxSize();
     }
 
+    /** The same, perhaps outdated, without a lock. */
+    int roughSize() {
+        return size();
+    }
+
     /** A snapshot of its state. */
     MailboxInfo info() {
         return new MailboxInfo(size(), 0, null, 0, 0);

@@ -1,7 +1,6 @@
 package magnetar.kernel.process;
 
-import java.util.ArrayList;
-import java.util.List;
+import java.util.function.Consumer;
 
 /**
  * The passivated processes: alive, idle and without a fiber. This list keeps them reachable, so that a send
@@ -46,13 +45,11 @@ final class Passivated {
         partOf(process).unlink(process);
     }
 
-    /** All of them, unordered. */
-    static List<LocalProcess> all() {
-        List<LocalProcess> all = new ArrayList<>();
+    /** Passes each of them to the visitor, which must be short and not call this class. Allocates nothing. */
+    static void each(Consumer<LocalProcess> visit) {
         for (Passivated part : PARTS) {
-            part.addTo(all);
+            part.eachHere(visit);
         }
-        return all;
     }
 
     private synchronized void link(LocalProcess p) {
@@ -84,9 +81,9 @@ final class Passivated {
         p.nextPassivated = null;
     }
 
-    private synchronized void addTo(List<LocalProcess> all) {
+    private synchronized void eachHere(Consumer<LocalProcess> visit) {
         for (LocalProcess p = first; p != null; p = p.nextPassivated) {
-            all.add(p);
+            visit.accept(p);
         }
     }
 }

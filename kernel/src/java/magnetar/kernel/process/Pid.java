@@ -113,8 +113,17 @@ public final class Pid implements Comparable<Pid> {
         return Long.hashCode(serial * 0x9E3779B97F4A7C15L ^ creation) + node;
     }
 
+    /** Appends what {@link #toString} returns. */
+    StringBuilder appendTo(StringBuilder text) {
+        text.append("#magnetar/pid \"").append(node).append('.').append(serial).append('.').append(creation);
+        if (label != null) {
+            text.append(' ').append(label);
+        }
+        return text.append('"');
+    }
+
     @Override
     public String toString() {
-        return "#magnetar/pid \"" + text() + (label == null ? "" : " " + label) + "\"";
+        return appendTo(new StringBuilder()).toString();
     }
 }

@@ -97,10 +97,10 @@ public final class ProcessTable {
         // Each list is read twice: a process is in at least one of them at each instant, but may change to
         // the other between two reads.
         for (int look = 0; look < 2; look++) {
-            addLive(Passivated.all(), all);
-            Fibers.homes(home -> {
-                if (home instanceof LocalProcess p && p.pid().process() == p) {
-                    all.add(p);
+            Passivated.each(p -> addLive(p, all));
+            Fibers.each(f -> {
+                if (f.home() instanceof LocalProcess p) {
+                    addLive(p, all);
                 }
             });
         }
@@ -116,9 +116,13 @@ public final class ProcessTable {
 
     private static void addLive(Iterable<LocalProcess> some, Set<LocalProcess> all) {
         for (LocalProcess p : some) {
-            if (p.pid().process() == p) {
-                all.add(p);
-            }
+            addLive(p, all);
+        }
+    }
+
+    private static void addLive(LocalProcess p, Set<LocalProcess> all) {
+        if (p.pid().process() == p) {
+            all.add(p);
         }
     }
 

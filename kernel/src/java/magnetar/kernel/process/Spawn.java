@@ -26,6 +26,7 @@ public final class Spawn {
 
     static {
         LongQueues.load();
+        FullMemory.load();
         NoMemory.install();
     }
 

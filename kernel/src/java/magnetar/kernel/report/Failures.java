@@ -21,6 +21,7 @@ public final class Failures {
     private static final int MOST_ERRORS = 32; // in a chain of causes
     private static final int LONGEST = 4000; // characters of one error
     private static final int MOST_FRAMES = 20; // of one error
+    private static final int TRIES = 3;
 
     private static final List<Consumer<Failure>> DEFAULT = List.of(Failures::goDefaultWay);
 
@@ -31,7 +32,7 @@ public final class Failures {
     private static volatile Function<Throwable, String> toText = Throwable::toString;
 
     // Set or read by any thread.
-    private static volatile Supplier<String> noMemory = () -> null;
+    private static volatile Runnable noMemory = () -> {};
 
     // Set or read by any thread. True for a failure that a simulation records.
     private static volatile BiPredicate<String, Throwable> keeper = (site, error) -> false;
@@ -72,10 +73,10 @@ public final class Failures {
     }
 
     /**
-     * Sets the supplier of a text about what fills the memory, printed on standard error after a report that
-     * it has run out. Null for no text.
+     * Sets what prints on standard error, after a report that memory has run out, what fills it. It allocates
+     * nothing.
      */
-    public static void setNoMemory(Supplier<String> next) {
+    public static void setNoMemory(Runnable next) {
         noMemory = next;
     }
 
@@ -109,14 +110,24 @@ public final class Failures {
         }
         try {
             tell(new Failure(site, thread, error, isNotice));
-            if (full) {
-                sayWhatFillsIt();
-            }
         } catch (OutOfMemoryError noRoom) {
             Reserve.writeLastReport();
         }
         if (full) {
+            sayWhatFillsIt();
             Reserve.refill();
+        }
+    }
+
+    // The JVM may find no room for objects of a compiled method, even where the method allocates nothing.
+    private static void sayWhatFillsIt() {
+        for (int tries = 0; tries < TRIES; tries++) {
+            try {
+                noMemory.run();
+                return;
+            } catch (OutOfMemoryError noRoom) {
+                Reserve.release();
+            }
         }
     }
 
@@ -150,13 +161,6 @@ public final class Failures {
                 print(describe(failure.site + ", in a hook of failures", inHook));
             }
             return false;
-        }
-    }
-
-    private static void sayWhatFillsIt() {
-        String said = noMemory.get();
-        if (said != null && !said.isEmpty()) {
-            System.err.println(said);
         }
     }
 

@@ -13,9 +13,6 @@ public final class Reserve {
     // Guarded by the class: released part by part when memory has run out.
     private static final byte[][] SET_ASIDE = new byte[PARTS][PART];
 
-    // Set or read by any thread: the last known sentence about what fills the memory.
-    private static volatile byte[] known = {};
-
     private Reserve() {}
 
     /** True if the error or one of its causes is an OutOfMemoryError. */
@@ -51,17 +48,10 @@ public final class Reserve {
         }
     }
 
-    /** Keeps this sentence for the time when memory has run out and no new one can be made. */
-    public static void remember(String sentence) {
-        known = (sentence + "\n").getBytes();
-    }
-
     /** Prints on standard error that memory has run out. Needs no memory, and does not throw. */
     static void writeLastReport() {
         try {
-            byte[] last = known;
             System.err.write(LAST_REPORT, 0, LAST_REPORT.length);
-            System.err.write(last, 0, last.length);
             System.err.flush();
         } catch (Throwable silent) {
             // No way is left to print it.
