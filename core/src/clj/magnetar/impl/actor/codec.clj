@@ -9,6 +9,8 @@
    [magnetar.impl.suggest :as suggest])
   (:import
    (clojure.lang ExceptionInfo Iterate LazySeq MapEntry PersistentQueue)
+   (java.time Instant)
+   (java.util Date)
    (magnetar.kernel.fiber Cancelled Exit)
    (magnetar.kernel.process Codec Dialect Pid ProcessTable Ref)
    (magnetar.kernel.report Frames)))
@@ -31,8 +33,12 @@
   [x]
   (str "(" (.getName (class x)) ")"))
 
+;; By class, since `inst?` asks a protocol, which searches all superclasses of a value that is no instant.
+(defn- instant? [x]
+  (or (instance? Date x) (instance? Instant x)))
+
 (defn- atomic? [x]
-  (or (nil? x) (keyword? x) (symbol? x) (number? x) (boolean? x) (char? x) (uuid? x) (inst? x) (instance? Pid x) (instance? Ref x)))
+  (or (nil? x) (keyword? x) (symbol? x) (number? x) (boolean? x) (char? x) (uuid? x) (instant? x) (instance? Pid x) (instance? Ref x)))
 
 (defn- there?
   "True of a seq whose elements are there without code of the program being run."
