@@ -69,7 +69,7 @@
     [(plain-within left depth (key entry)) (plain-within left depth (val entry))]))
 
 (defn- pairs [left depth m]
-  (into {} (for [entry (elements plain-entry left depth m) :when (vector? entry)] entry)))
+  (into {} (filter vector?) (elements plain-entry left depth m)))
 
 (defn- plain-within [left depth x]
   (cond
