@@ -29,14 +29,14 @@
 
 ;; ---- the children in the state
 
-(defn- put-pid [state key pid]
-  (let [{old :pid last-pid :last} (get-in state [:kids key])
+(defn- put-pid [{:keys [kids pids] :as state} key pid]
+  (let [{old :pid last-pid :last :as child} (get kids key)
         old (if (instance? Pid old) old last-pid)]
     (if (= :restarting pid)
-      (update-in state [:kids key] assoc :pid pid :last old)
-      (cond-> (update-in state [:kids key] #(dissoc (assoc % :pid pid) :last :why))
-        old (update :pids dissoc old)
-        (instance? Pid pid) (assoc-in [:pids pid] key)))))
+      (assoc state :kids (assoc kids key (assoc child :pid pid :last old)))
+      (assoc state
+             :kids (assoc kids key (dissoc (assoc child :pid pid) :last :why))
+             :pids (cond-> pids old (dissoc old) (instance? Pid pid) (assoc pid key))))))
 
 (defn- add [{:keys [next kids pids] :as state} key {:keys [pid] :as child}]
   (let [state (assoc state :next (inc (long next)) :kids (assoc kids key (assoc child :n next :key key :pid pid)))]
@@ -198,10 +198,11 @@
     (put-pid state key nil)
     state))
 
-(defn- restart-group [state child]
+(defn- restart-group
+  "Starts the child, which is :restarting, and the others of its group, which it stops before."
+  [state child]
   (let [kids (group state child)
-        state (-> (put-pid state (:key child) :restarting)
-                  (stop-children (remove #(= (:key child) (:key %)) kids)))
+        state (stop-children state (remove #(= (:key child) (:key %)) kids))
         [state failed why] (start-children state (keep #(get-in state [:kids (:key %)]) kids))]
     (if failed
       (try-again (not-tried state child failed) failed why)
