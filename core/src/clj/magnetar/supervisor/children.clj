@@ -20,13 +20,14 @@
 ;; ---- start
 
 (defn- outcome [value]
-  (cond
-    (instance? Pid value) [:ok value]
-    (= :ignore value) [:ignore]
-    (and (vector? value) (= :ok (first value)) (instance? Pid (second value)) (<= 2 (count value) 3)) value
-    (and (vector? value) (= :error (first value)) (= 2 (count value))) value
-    :else [:error [:bad-return-value (codec/plain value) (str "the start returned " (codec/text value) "; it has to return [:ok pid], [:ok pid info],"
-                                                              " a pid, :ignore or [:error why]")]]))
+  (let [[how x :as returned] (when (vector? value) value)]
+    (cond
+      (instance? Pid value) [:ok value]
+      (= :ignore value) [:ignore]
+      (and (= :ok how) (instance? Pid x) (<= 2 (count returned) 3)) value
+      (and (= :error how) (= 2 (count returned))) value
+      :else [:error [:bad-return-value (codec/plain value) (str "the start returned " (codec/text value) "; it has to return [:ok pid], [:ok pid info],"
+                                                                " a pid, :ignore or [:error why]")]])))
 
 (defn- linked? [pid]
   (Links/isLinked (LocalProcess/current) pid))
