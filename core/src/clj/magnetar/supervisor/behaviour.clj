@@ -183,14 +183,6 @@
   [:noreply (-> (put-pid state key :restarting)
                 (assoc-in [:kids key :why] why))])
 
-(defn- group
-  "The children that have to be stopped and started when this one is started again."
-  [{:keys [strategy] :as state} {:keys [n] :as child}]
-  (case strategy
-    :one-for-all (in-order state)
-    :rest-for-one (filter #(<= (long n) (long (:n %))) (in-order state))
-    [child]))
-
 (defn- not-tried
   "The state after another child of the group did not start: then the start of this one, unless it was before, is not tried by itself."
   [state {:keys [key]} failed]
@@ -198,12 +190,19 @@
     (put-pid state key nil)
     state))
 
+(defn- restart-all
+  "Stops the children but this one, which has ended, and starts all of them in their order: what `start-children` returns."
+  [state {:keys [key]} kids]
+  (let [state (stop-children state (remove #(= key (:key %)) kids))]
+    (start-children state (keep #(get-in state [:kids (:key %)]) kids))))
+
 (defn- restart-group
-  "Starts the child, which is :restarting, and the others of its group, which it stops before."
-  [state child]
-  (let [kids (group state child)
-        state (stop-children state (remove #(= (:key child) (:key %)) kids))
-        [state failed why] (start-children state (keep #(get-in state [:kids (:key %)]) kids))]
+  "Starts the child, which is :restarting, and those that the strategy stops and starts with it."
+  [{:keys [strategy kids] :as state} {:keys [key n] :as child}]
+  (let [[state failed why] (case strategy
+                             :one-for-all (restart-all state child (in-order state))
+                             :rest-for-one (restart-all state child (filter #(<= (long n) (long (:n %))) (in-order state)))
+                             (start-children state [(kids key)]))]
     (if failed
       (try-again (not-tried state child failed) failed why)
       [:noreply state])))
