@@ -101,7 +101,7 @@
         [state child why] (start-children state (in-order state))]
     (if child
       (do
-        (children/tell :start-error (:who state) child why)
+        (children/tell :start-error (:who state) child (codec/plain why))
         (stop-children state (in-order state))
         [:stop [:shutdown [:failed-to-start-child (:id child) why]]])
       [:ok state])))
@@ -178,10 +178,11 @@
       (assoc state :restarts late))))
 
 (defn- try-again [state {:keys [key] :as child} why]
-  (children/tell :start-error (:who state) child why)
-  (request/cast (actor/self) [::try-again key])
-  [:noreply (-> (put-pid state key :restarting)
-                (assoc-in [:kids key :why] why))])
+  (let [reason (codec/plain why)]
+    (children/tell :start-error (:who state) child reason)
+    (request/cast (actor/self) [::try-again key])
+    [:noreply (-> (put-pid state key :restarting)
+                  (assoc-in [:kids key :why] reason))]))
 
 (defn- not-tried
   "The state after another child of the group did not start: then the start of this one, unless it was before, is not tried by itself."
@@ -208,12 +209,12 @@
       [:noreply state])))
 
 (defn- start-again
-  "Starts a child again that has ended, or could not be started, for this reason."
-  [{:keys [who intensity period] :as state} child why]
+  "Starts a child again that has ended, or could not be started, for this reason, as plain data."
+  [{:keys [who intensity period] :as state} child reason]
   (if-some [state (add-restart state)]
     (restart-group state child)
     (do
-      (children/tell :too-many-restarts who child why {:intensity intensity :period-ms (quot (long period) 1000000)})
+      (children/tell :too-many-restarts who child reason {:intensity intensity :period-ms (quot (long period) 1000000)})
       [:stop :shutdown (gone state child)])))
 
 (defn- auto-shutdown
@@ -226,18 +227,19 @@
     [:stop :shutdown state]
     [:noreply state]))
 
-(defn- remember [{:keys [history-size] :as state} {:keys [id pid restart]} why]
-  (let [entry (merge {:at (environment/date) :id id :pid pid :restart restart :reason (codec/plain why)} (report/take-words pid))
+(defn- remember [{:keys [history-size] :as state} {:keys [id pid restart]} reason]
+  (let [entry (merge {:at (environment/date) :id id :pid pid :restart restart :reason reason} (report/take-words pid))
         history (conj (:history state) entry)]
     (assoc state :history (if (< (long history-size) (count history)) (pop history) history))))
 
 (defn- ended [state {:keys [restart key] :as child} why]
-  (let [state (-> (remember state child why) (put-pid key :restarting))
+  (let [reason (codec/plain why)
+        state (-> (remember state child reason) (put-pid key :restarting))
         again? (or (= :permanent restart) (and (= :transient restart) (not (report/silent? why))))]
     (when (or again? (not (report/silent? why)))
-      (children/tell :child-terminated (:who state) child why))
+      (children/tell :child-terminated (:who state) child reason))
     (if again?
-      (start-again state (assoc child :pid nil) why)
+      (start-again state (assoc child :pid nil) reason)
       (auto-shutdown (gone state child) child))))
 
 (defn- handle-info [message state]

@@ -165,13 +165,13 @@
       (and (= :normal why) (not= :permanent restart))))
 
 (defn tell
-  "Reports what befell a child."
-  ([event who child why] (tell event who child why nil))
-  ([event who {:keys [id pid]} why more]
-   (report/tell (merge {:event event :level :warning :supervisor who :child id :pid pid :reason (codec/plain why)} more))))
+  "Reports what befell a child. The reason is plain data."
+  ([event who child reason] (tell event who child reason nil))
+  ([event who {:keys [id pid]} reason more]
+   (report/tell (merge {:event event :level :warning :supervisor who :child id :pid pid :reason reason} more))))
 
 (defn- tell-bad-end [who {:keys [shutdown] :as child} why]
-  (tell :shutdown-error who child why
+  (tell :shutdown-error who child (codec/plain why)
         (when (and (= :killed why) (not= :infinity shutdown))
           {:message (str "it was killed, since it had not ended after " (arguments/show-duration shutdown) ", its :shutdown")})))
 
