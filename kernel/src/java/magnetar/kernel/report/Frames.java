@@ -15,16 +15,17 @@ public final class Frames {
     private static final int LONGEST_CYCLE = 8; // of functions that call each other
     private static final int LEAST_REPEATS = 3;
 
-    private static final String[] FOREIGN = {"clojure.", "java.", "javax.", "jdk.", "sun.",
-            "magnetar.actor$", "magnetar.actor.", "magnetar.agent$", "magnetar.application$", "magnetar.application.",
-            "magnetar.async$", "magnetar.bits$", "magnetar.breaker$", "magnetar.channel$", "magnetar.dev.", "magnetar.fold$",
-            "magnetar.gen_event$", "magnetar.gen_event.", "magnetar.gen_server$", "magnetar.gen_server.", "magnetar.gen_statem$",
-            "magnetar.gen_statem.", "magnetar.global$", "magnetar.hot$", "magnetar.hot.", "magnetar.impl.", "magnetar.inspect$",
-            "magnetar.kernel.", "magnetar.match$", "magnetar.overload$", "magnetar.pg$", "magnetar.pool$",
-            "magnetar.pool.", "magnetar.proc_lib$", "magnetar.proc_lib.", "magnetar.registry$", "magnetar.registry.", "magnetar.report$",
-            "magnetar.resilience$", "magnetar.resilience.", "magnetar.scope$", "magnetar.scope.", "magnetar.supervisor$", "magnetar.supervisor.",
-            "magnetar.sys$", "magnetar.sys.", "magnetar.table$", "magnetar.table.", "magnetar.task$", "magnetar.task.",
-            "magnetar.test$", "magnetar.test.", "magnetar.timer$"};
+    private static final String[] FOREIGN = {"clojure.", "java.", "javax.", "jdk.", "sun."};
+
+    private static final String LIBRARY = "magnetar.";
+
+    // What follows LIBRARY, so that a frame which does not begin with that is compared once. A crash has dozens of frames.
+    private static final String[] OF_LIBRARY = {"actor$", "actor.", "agent$", "application$", "application.", "async$",
+            "bits$", "breaker$", "channel$", "dev.", "fold$", "gen_event$", "gen_event.", "gen_server$", "gen_server.", "gen_statem$",
+            "gen_statem.", "global$", "hot$", "hot.", "impl.", "inspect$", "kernel.", "match$", "overload$",
+            "pg$", "pool$", "pool.", "proc_lib$", "proc_lib.", "registry$", "registry.", "report$",
+            "resilience$", "resilience.", "scope$", "scope.", "supervisor$", "supervisor.", "sys$", "sys.",
+            "table$", "table.", "task$", "task.", "test$", "test.", "timer$"};
 
     // Set or read by any thread: maps the name of a class to the name of its function.
     private static volatile UnaryOperator<String> names = UnaryOperator.identity();
@@ -137,11 +138,16 @@ public final class Frames {
 
     /** True if the class belongs neither to Clojure, nor to this library, nor to the JDK. */
     public static boolean isOfProgram(String className) {
-        for (String prefix : FOREIGN) {
-            if (className.startsWith(prefix)) {
-                return false;
+        return !hasOneAt(className, 0, FOREIGN)
+                && !(className.startsWith(LIBRARY) && hasOneAt(className, LIBRARY.length(), OF_LIBRARY));
+    }
+
+    private static boolean hasOneAt(String className, int offset, String[] prefixes) {
+        for (String prefix : prefixes) {
+            if (className.startsWith(prefix, offset)) {
+                return true;
             }
         }
-        return true;
+        return false;
     }
 }
