@@ -4,7 +4,9 @@
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.async :as a]
-   [magnetar.gen-server :as gs])
+   [magnetar.gen-server :as gs]
+   [magnetar.supervisor :as sup]
+   [magnetar.support :refer [with-hook]])
   (:import
    (com.sun.management ThreadMXBean)
    (java.lang.management ManagementFactory)))
@@ -82,3 +84,28 @@
 (deftest a-call-allocates-no-more-than-its-messages-monitor-and-waits
   (is (<= (bytes-of (calls :threaded)) 1300))
   (is (<= (bytes-of (calls :activated)) 2300)))
+
+(def ^:private failing
+  {:init (fn [parent] (! parent [:up (self)]) [:ok nil])
+   :handle-cast (fn [_ _] (throw (ex-info "no connection" {:host "db"})))})
+
+(defn- restarts
+  "Ends children of one supervisor by (end pid), each as soon as it is up, so that it is started again."
+  [end]
+  (in-process (fn [n]
+                (let [me (self)
+                      child (fn [id] {:id id :start [gs/start-link failing me]})
+                      [_ supervisor] (sup/start-link {:intensity n, :children (map child (range 500))})]
+                  (dotimes [_ n] (receive [:up pid] (end pid)))
+                  (dotimes [_ 500] (receive [:up _] nil))
+                  (actor/unlink supervisor)
+                  (actor/exit supervisor :kill)))))
+
+(deftest a-restart-allocates-a-process-its-start-in-step-and-the-death-in-the-supervisor
+  (with-hook [:report (fn [_])]
+    ;; The start of the process is 3 kB, and the waits of both sides are 2 kB. The new state of the supervisor, whose maps of children and pids change
+    ;; twice, is 4 kB. Its report and the entry of its history are 1 kB, and the server that begins is the rest.
+    (is (<= (bytes-of (restarts #(actor/exit % :kill))) 14000))
+    ;; The error with its stack is 4 kB, and its reason, which has the frames of the program as text, is 2 kB. The reason is made plain for the report of
+    ;; the server and for the supervisor, with 2 kB each. The report of the server and its last words are 4 kB.
+    (is (<= (bytes-of (restarts #(gs/cast % :fail))) 32000))))
