@@ -1,7 +1,7 @@
 %% The workloads of bench/README.md in Erlang. Reads lines `workload number ..`, answers each with the nanoseconds it took
 %% (for `memory-actors` and `memory-servers`: bytes of resident memory for each process; for `echo`: the port it listens on).
 -module(magnetar_peer).
--export([main/0, init/1, handle_call/3, handle_cast/2]).
+-export([main/0, timed/1, init/1, handle_call/3, handle_cast/2]).
 
 init(State) -> {ok, State}.
 handle_call(N, _, Sum) -> {reply, Sum + N, Sum + N}.
@@ -128,7 +128,9 @@ work("echo", []) ->
         Me ! {port, Port},
         accept(Server)
     end),
-    receive {port, Port} -> Port end.
+    receive {port, Port} -> Port end;
+work(What, Numbers) ->
+    magnetar_savina:work(What, Numbers).
 
 page(Port, I) ->
     Url = "http://127.0.0.1:" ++ integer_to_list(Port) ++ "/" ++ integer_to_list(I),

@@ -415,6 +415,18 @@ func work(words []string) float64 {
 		return crawl(n[0], n[1])
 	case "echo":
 		return echo()
+	case "threadring":
+		return threadring(n[0], n[1])
+	case "big":
+		return big(n[0], n[1])
+	case "skynet":
+		return skynet(n[0])
+	case "uct":
+		return uct(n[0])
+	case "fib":
+		return fib(n[0])
+	case "pubsub":
+		return pubsub(n[0], n[1], n[2])
 	}
 	panic("no workload " + words[0])
 }

@@ -2,6 +2,7 @@ package magnetar.peer;
 
 import com.typesafe.config.ConfigFactory;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -37,7 +38,7 @@ final class Pekko {
         return answer.join();
     }
 
-    private static <T> ActorRef<T> spawn(Behavior<T> behavior) {
+    static <T> ActorRef<T> spawn(Behavior<T> behavior) {
         return inSystem(context -> context.spawnAnonymous(behavior));
     }
 
@@ -162,7 +163,8 @@ final class Pekko {
     }
 
     public static void main(String[] args) throws Exception {
-        Peer.serve(Map.of(
+        Map<String, Peer.Workload> workloads = new HashMap<>(PekkoSavina.WORKLOADS);
+        workloads.putAll(Map.of(
                 "ring-actors", Pekko::ring,
                 "ping-pong-actors", Pekko::pingPong,
                 "mailbox", Pekko::mailbox,
@@ -171,5 +173,6 @@ final class Pekko {
                 "timers", Pekko::timers,
                 "echo", n -> PekkoEcho.start(props -> inSystem(context -> Adapter.actorOf(context, props))),
                 "memory-actors", Pekko::memory));
+        Peer.serve(workloads);
     }
 }

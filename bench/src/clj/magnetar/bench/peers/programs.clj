@@ -107,6 +107,7 @@
   Example: (keys all)"
   {"Magnetar" {:build (fn [] @clojure-built) :command (fn [flags] (ours (concat (machine/launcher-options) flags)))}
    "Magnetar, closed" {:build (fn [] @clojure-built) :command ours}
+   "Magnetar, plain" {:build (fn [] @clojure-built) :command (fn [flags] (ours (remove (set (machine/launcher-options)) flags)))}
    "Go" {:build build-go :command (fn [_] [(built "go" "peer")]) :version ["go" "version"] :install (str "Go, from " packages)}
    "Erlang" {:build build-erlang
              :command (fn [_] ["erl" "+P" "5000000" "-noshell" "-pa" (built "erlang") "-s" "magnetar_peer" "main"])

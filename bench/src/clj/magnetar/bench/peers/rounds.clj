@@ -7,6 +7,7 @@
    [magnetar.bench.peers.echo :as echo]
    [magnetar.bench.peers.programs :as programs]
    [magnetar.bench.peers.rows :as rows]
+   [magnetar.bench.peers.workloads :as workloads]
    [magnetar.bench.workload.http :as http])
   (:import
    (com.sun.net.httpserver HttpServer)))
@@ -38,7 +39,7 @@
   (update (vec numbers) (dec (count numbers)) quot (get fewer peer 1)))
 
 (defn- asked [{:keys [command theirs]} {:keys [name]}]
-  (if (and theirs (not= name "Magnetar") (not= name "Magnetar, closed")) theirs command))
+  (if (and theirs (not-any? #{name} workloads/ours)) theirs command))
 
 (defn- answer
   "What a peer answers, or what the driver measures of it."
@@ -184,7 +185,7 @@
                  (measure workload names options)
                  (catch clojure.lang.ExceptionInfo e
                    (let [failed (:peer (ex-data e))]
-                     (when (or (nil? failed) (#{"Magnetar" "Magnetar, closed"} failed))
+                     (when (or (nil? failed) (some #{failed} workloads/ours))
                        (throw e))
                      (say (str "  left out: " (ex-message e)))
                      failed)))]

@@ -21,6 +21,14 @@
      ~@body
      (- (System/nanoTime) start#)))
 
+(defn check
+  "Fails unless that was found which is expected.
+
+  Example: (check 45 (reduce + (range 10)))"
+  [expected found]
+  (when-not (= expected found)
+    (throw (ex-info (str "The result is wrong: " found " instead of " expected ".") {:expected expected :found found}))))
+
 (defn resident
   "The bytes of resident memory of this process.
 

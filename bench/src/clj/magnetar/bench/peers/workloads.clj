@@ -7,9 +7,12 @@
 
     :fewer     {peer n}: a slow peer gets the last number divided by n, so that one piece of work takes some tenths of a second
     :theirs    what the others are asked, where ours is a variant of its own
+    :suite     a name of several workloads, with which `bench peers` runs them
     :warm-ups  how many pieces of work warm a peer up; if left out it is a time
     :rounds    how many count; seven if left out
-    :needs     :slow-pages: the port of a slow server comes first; :echo: the peer serves, and the driver is its client")
+    :needs     :slow-pages: the port of a slow server comes first; :echo: the peer serves, and the driver is its client"
+  (:require
+   [clojure.string :as str]))
 
 (set! *warn-on-reflection* true)
 
@@ -19,6 +22,12 @@
   Example: (line \"rendezvous\" \"fan-in\" [1 0 300000] 300000 {\"Go\" 1.4})"
   [title command numbers operations targets & {:as more}]
   (merge {:title title :command command :numbers numbers :operations operations :targets targets :better 0.5} more))
+
+(def ours
+  "Magnetar with the options of the launcher, without hand-off, and without any option of kernel/java.options, as names of peers.
+
+  Example: (first ours) => \"Magnetar\""
+  ["Magnetar" "Magnetar, closed" "Magnetar, plain"])
 
 (def core-async
   "Its two modes, as names of peers.
@@ -87,11 +96,23 @@
      (line "echo of 64 bytes, 10,000 connections" "echo" [10000 20000] 20000
        {"Go" nil "Erlang" nil "Kotlin" nil "Pekko" nil "virtual threads" nil "core.async, io-thread" nil} :needs :echo :warm-ups 1)]))
 
+(def ^:private savina
+  "The workloads for which the library was not tuned when they were written: of Savina, skynet, and from practice."
+  (let [all {"Erlang" nil "Pekko" nil "Go" nil}]
+    (mapv #(assoc % :suite "savina")
+      [(line "threadring, 100 processes" "threadring" [100 2000000] 2000000 all)
+       (line "big, 120 processes" "big" [120 4000] 480000 all)
+       (line "skynet, 1,111,111 processes" "skynet" [1000000] 1111111 all :warm-ups 1 :rounds 3)
+       (line "uct, 150,000 processes" "uct" [150000] 150000 all :warm-ups 2 :rounds 5)
+       (line "superv, 500 servers" "superv" [500 40] 20000 {"Erlang" nil} :warm-ups 1 :rounds 3)
+       (line "fib of 25 by channels" "fib" [25] 242785 {"Go" nil})
+       (line "pubsub, 1,000 subscribers" "pubsub" [1000 100 1500] 1500 {"Go" nil})])))
+
 (def timed
   "The workloads whose figure is nanoseconds for one operation.
 
   Example: (map :title timed)"
-  (into [] cat [channels actors fibers waiting]))
+  (into [] cat [channels actors fibers waiting savina]))
 
 (def memory
   "Those whose figure is bytes. A go block of core.async that waits is a callback, smaller than the smallest virtual thread: the target
@@ -103,6 +124,19 @@
    (line "bytes of an idle process beside a goroutine with its channel" "memory-actors" [1000000] 1 {"Go" 0.5} :theirs "memory")
    (line "bytes of an idle server, ours activated" "memory-servers-activated" [1000000] 1 {"Erlang" 0.1} :theirs "memory-servers")
    (line "bytes of an idle server" "memory-servers" [1000000] 1 {"Erlang" nil})])
+
+(def suites
+  "The names of several workloads each.
+
+  Example: suites => #{\"savina\"}"
+  (set (keep :suite timed)))
+
+(defn meant?
+  "True if a word of a user means the workload: the name of its suite, or a part of its title.
+
+  Example: (map :title (filter (partial meant? \"savina\") timed))"
+  [word {:keys [suite title]}]
+  (or (= word suite) (str/includes? title word)))
 
 (defn- shared [per n]
   (max 1 (quot (long per) (long n))))

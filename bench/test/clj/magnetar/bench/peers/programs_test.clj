@@ -30,6 +30,7 @@
 (deftest pekko-does-its-workloads (does-its-workloads "Pekko"))
 (deftest virtual-threads-do-their-workloads (does-its-workloads "virtual threads"))
 
-(deftest a-peer-without-hand-off-answers-too
-  (when-not (programs/build "Magnetar, closed")
-    (does-all "Magnetar, closed" ["ring-actors" "spawn"])))
+(deftest ours-without-hand-off-and-without-options-answer-too
+  (doseq [named ["Magnetar, closed" "Magnetar, plain"]]
+    (when-not (programs/build named)
+      (does-all named ["ring-actors" "spawn" "skynet"]))))
