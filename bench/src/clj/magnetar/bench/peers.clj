@@ -39,13 +39,16 @@
     (filter (fn [named] (some #(begins? % named) words)) names)))
 
 (defn- present
-  "The names of the peers that can run here; those that cannot are named, with what to install. With :peers only those."
+  "Returns {:there names :missing names}: the peers that can run here, and those that cannot. For each of these a line says what to install.
+  With :peers only those."
   [{:keys [peers]}]
-  (let [wanted (if peers (into #{"Magnetar" "Magnetar, closed"} (named peers)) (set (keys programs/all)))]
-    (set (for [named wanted
-               :let [complaint (programs/build named)]
-               :when (or (nil? complaint) (say complaint))]
-           named))))
+  (let [wanted (if peers (into (set workloads/ours) (named peers)) (set (keys programs/all)))]
+    (reduce (fn [found named]
+              (let [complaint (programs/build named)]
+                (when complaint (say complaint))
+                (update found (if complaint :missing :there) conj named)))
+            {:there #{} :missing #{}}
+            (sort wanted))))
 
 ;; --- rows
 
@@ -55,8 +58,9 @@
   (/ (* (double figure) (double operations)) (double (get fewer named 1)) 1e9))
 
 (defn- say-rows [{:keys [unit] :as workload} rows]
-  (when-some [{:keys [ours]} (first rows)]
-    (say (format "  %-28s %12.1f%s" "ours" (:median ours)
+  (when-some [{:keys [ours plain]} (first rows)]
+    (say (format "  %-28s %12.1f%s%s" "ours" (:median ours)
+                 (if plain (format ", with / without options %.3f" (:median plain)) "")
                  (if (= "ns" unit) (format "  (%.2f s a piece)" (piece-seconds workload "Magnetar" (:median ours))) ""))))
   (doseq [{:keys [peer mode theirs ratio closed target]} rows]
     (say (format "  %-28s %12.1f  ratio %.3f%s%s%s" peer (:median theirs) (:median ratio)
@@ -73,21 +77,32 @@
   (spit (so-far) (prn-str result) :append true)
   result)
 
+(defn- ours
+  "Which of ours are measured: without options only where that was asked, since each takes minutes of a full run."
+  [{:keys [unit suite]}]
+  (cond (not= "ns" unit) ["Magnetar"]
+        suite workloads/ours
+        :else (remove #{"Magnetar, plain"} workloads/ours)))
+
 (defn- measured
-  "The rows and the rounds of a workload, or nil if none of its peers is there."
-  [{:keys [title targets unit] :as workload} measure there? options]
+  "The rows and the rounds of a workload; of those peers that cannot run here, rows that say so."
+  [{:keys [title targets] :as workload} measure {:keys [there missing]} options]
   (let [start (System/nanoTime)
-        theirs (filter there? (keys targets))
-        names (concat ["Magnetar"] (when (= "ns" unit) ["Magnetar, closed"]) theirs)]
-    (when (seq theirs)
-      (say title)
-      (let [rounds (rounds/surviving measure workload names options say)
-            rows (rows/rows workload rounds)]
-        (say-rows workload rows)
-        (say (format "  %.1f s" (seconds-since start)))
-        (kept {:rows rows
-               :raw [{:title title :rounds rounds :seconds (seconds-since start)
-                      :left-out (for [peer names :when (not (contains? (first rounds) peer))] (str peer " in " title))}]})))))
+        theirs (filter there (keys targets))
+        names (concat (ours workload) theirs)
+        not-installed (for [named (keys targets) :when (missing named)] (rows/missing workload named "not installed"))]
+    (if (empty? theirs)
+      {:rows not-installed}
+      (do
+        (say title)
+        (let [rounds (rounds/surviving measure workload names options say)
+              left-out (remove (partial contains? (first rounds)) names)
+              rows (rows/rows workload rounds)]
+          (say-rows workload rows)
+          (say (format "  %.1f s" (seconds-since start)))
+          (kept {:rows (concat rows not-installed (map #(rows/missing workload % "left out, since it failed") left-out))
+                 :raw [{:title title :rounds rounds :seconds (seconds-since start)
+                        :left-out (mapv #(str % " in " title) left-out)}]}))))))
 
 (defn- within-limits
   "The workload with as many connections as this process may have."
@@ -102,14 +117,19 @@
 
 ;; --- the run
 
-(defn- check-groups [words]
-  (arguments/check "workload" #(if (= "scaling" %2) (= %1 %2) (str/includes? %2 %1)) (concat (map :title (concat workloads/timed workloads/memory)) ["scaling"]) words))
+(def ^:private whole-words
+  "What a user has to write as it is; a title is meant by each of its parts."
+  (conj workloads/suites "scaling"))
 
-(defn- all-rows [chosen? there? options]
-  (let [measure (fn [unit f workload] (measured (within-limits (assoc workload :unit unit)) f there? options))]
-    (vec (keep identity
-               (concat (map (partial measure "ns" rounds/of-time) (filter (comp chosen? :title) workloads/timed))
-                       (map (partial measure "bytes" rounds/of-memory) (filter (comp chosen? :title) workloads/memory)))))))
+(defn- check-groups [words]
+  (arguments/check "workload" #(if (whole-words %2) (= %1 %2) (str/includes? %2 %1))
+                   (concat (map :title (concat workloads/timed workloads/memory)) (sort-by #{"scaling"} whole-words)) words))
+
+(defn- all-rows [chosen? found options]
+  (let [measure (fn [unit f workload] (measured (within-limits (assoc workload :unit unit)) f found options))]
+    (into (mapv (partial measure "ns" rounds/of-time) (filter chosen? workloads/timed))
+          (map (partial measure "bytes" rounds/of-memory))
+          (filter chosen? workloads/memory))))
 
 (defn- with-scaling [result groups there? options]
   (let [here (partial filter there?)]
@@ -130,27 +150,27 @@
 (defn- settings [options results seconds]
   {:quick (:quick options)
    :flags [(str "JVMs: " (str/join " " rounds/flags) "; over N: " (str/join " " scaling/flags) "; memory: " (str/join " " memory/flags))
-           "ours and not `without hand-off`: those of kernel/java.options" "erl +P 5000000"]
+           "ours and not `without hand-off`: those of kernel/java.options" "ours without options: heap and collector only" "erl +P 5000000"]
    :left-out (vec (mapcat :left-out (mapcat :raw results)))
    :distance-of-cores (distances (mapcat :rounds (mapcat :raw results)))
    :minutes (/ (Math/round (/ (double seconds) 6.0)) 10.0)
    :busy-before-a-piece-of-work-at-most (reduce max 0.0 (keep :busy (mapcat :rounds (mapcat :raw results))))})
 
 (defn run
-  "Runs the workloads, or those whose title holds one of :groups, with all peers or those that :peers names, and returns {:machine ..
+  "Runs the workloads, or those whose suite is one of :groups or whose title holds one, with all peers or those that :peers names, and returns {:machine ..
   :settings .. :rows .. :raw .. :over-n .. :over-cores ..}.
 
-  Blocks for 45 to 70 minutes; fails for a name that does not exist, and when ours does, and leaves what it has measured in bench/target/peers/so-far.edn. With :groups scaling is measured only if it is one of them.
+  Blocks for 55 to 85 minutes; fails for a name that does not exist, and when ours does, and leaves what it has measured in bench/target/peers/so-far.edn. With :groups scaling is measured only if it is one of them.
 
   Example: (run {:quick true :groups #{\"rendezvous\"} :peers [\"Go\"]})"
   [{:keys [groups] :as options}]
   (check-groups groups)
   (let [start (System/nanoTime)
         before (machine/facts)
-        there? (present options)
+        {there? :there :as found} (present options)
         _ (spit (so-far) "")
-        chosen? (fn [title] (or (nil? groups) (some #(str/includes? title %) groups)))
-        results (all-rows chosen? there? (select-keys options [:quick]))
+        chosen? (fn [workload] (or (nil? groups) (some #(workloads/meant? % workload) groups)))
+        results (all-rows chosen? found (select-keys options [:quick]))
         result (with-scaling {:rows (vec (mapcat :rows results)) :raw (vec (mapcat :raw results))} groups there? (select-keys options [:quick]))]
     (say (format "%.1f minutes in all" (/ (double (seconds-since start)) 60.0)))
     (assoc result

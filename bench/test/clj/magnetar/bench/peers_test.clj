@@ -59,8 +59,8 @@
 ;; --- rows
 
 (def ^:private two-rounds
-  [{"Magnetar" 1.0 "Go" 2.0 "core.async, go" 9.0 "core.async, io-thread" 4.0 :busy 0.0}
-   {"Magnetar" 3.0 "Go" 4.0 "core.async, go" 9.0 "core.async, io-thread" 4.0 :busy 0.0}])
+  [{"Magnetar" 1.0 "Magnetar, plain" 2.0 "Go" 2.0 "core.async, go" 9.0 "core.async, io-thread" 4.0 :busy 0.0}
+   {"Magnetar" 3.0 "Magnetar, plain" 3.0 "Go" 4.0 "core.async, go" 9.0 "core.async, io-thread" 4.0 :busy 0.0}])
 
 (defn- rows-beside [targets]
   (rows/rows (assoc (workloads/line "x" "x" [1] 1 targets) :unit "ns") two-rounds))
@@ -68,7 +68,8 @@
 (deftest a-row-says-what-the-rounds-say
   (let [[row] (rows-beside {"Go" 0.6})]
     (is (= {:median 0.625 :min 0.5 :max 0.75 :count 2} (:ratio row)))
-    (is (= [false true] ((juxt :met? :floor?) row))))
+    (is (= [false true] ((juxt :met? :floor?) row)))
+    (is (= {:median 0.75 :min 0.5 :max 1.0 :count 2} (:plain row))))
   (testing "below the floor, which is twice the target"
     (is (= [false false] ((juxt :met? :floor?) (first (rows-beside {"Go" 0.3}))))))
   (testing "a peer that was not there has no row"
@@ -109,6 +110,40 @@
   (is (thrown-with-msg? ExceptionInfo #"There is no peer called Rust" (peers/named ["Rust"])))
   (doseq [word ["ringg" "scal"]]
     (is (thrown-with-msg? ExceptionInfo (re-pattern (str "There is no workload called " word "\\. There are: .*; scaling\\.")) (peers/run {:groups #{word}})))))
+
+(deftest a-word-means-a-suite-or-titles
+  (let [meant (fn [word] (map :command (filter #(workloads/meant? word %) workloads/timed)))]
+    (is (= ["threadring" "big" "skynet" "uct" "superv" "fib" "pubsub"] (meant "savina")))
+    (is (= ["skynet"] (meant "skynet")))
+    (is (empty? (meant "savin"))))
+  (is (thrown-with-msg? ExceptionInfo #"There is no workload called savin\." (peers/run {:groups #{"savin"}}))))
+
+(deftest ours-without-options-has-none-of-the-launcher
+  (let [options (set (machine/launcher-options))
+        given (fn [named] (filter options (flatten ((:command (programs/all named)) rounds/flags))))]
+    (is (= (sort options) (sort (distinct (given "Magnetar")))))
+    (is (seq (given "Magnetar, closed")))
+    (is (empty? (given "Magnetar, plain")))))
+
+(deftest ours-without-options-is-measured-in-a-suite-only
+  (let [ours (fn [title unit] (#'peers/ours (assoc (first (filter #(= title (:title %)) workloads/timed)) :unit unit)))]
+    (is (= workloads/ours (ours "skynet, 1,111,111 processes" "ns")))
+    (is (= ["Magnetar" "Magnetar, closed"] (ours "ping-pong" "ns")))
+    (is (= ["Magnetar"] (ours "ping-pong" "bytes")))))
+
+(deftest a-peer-that-is-not-installed-has-a-row-that-says-so
+  (let [workload (assoc (workloads/line "x" "x" [1] 1 {"Go" nil "Erlang" nil "jox" nil}) :unit "bytes")
+        measure (fn [_ names _] [(zipmap names (repeat 2.0))])
+        rows-of (fn [found] (let [rows (atom nil)]
+                              (with-out-str (reset! rows (:rows (#'peers/measured workload measure found {}))))
+                              (map (juxt :peer :missing) @rows)))]
+    (with-redefs [peers/kept identity]
+      (is (= [["Go" nil] ["Erlang" "not installed"]] (rows-of {:there #{"Magnetar" "Go"} :missing #{"Erlang"}})))
+      (is (= [["Go" "not installed"]] (rows-of {:there #{"Magnetar"} :missing #{"Go"}}))))))
+
+(deftest a-wrong-result-fails
+  (is (nil? (serve/check 45 (reduce + (range 10)))))
+  (is (thrown-with-msg? ExceptionInfo #"wrong: 44 instead of 45" (serve/check 45 44))))
 
 (deftest a-peer-that-ends-instead-of-answering-is-named
   (let [process (.start (ProcessBuilder. ["true"]))]
@@ -151,7 +186,8 @@
   (let [ratio {:median 0.4 :min 0.3 :max 0.6 :count 3}
         row {:title "ring" :numbers [1] :operations 10 :unit "ns" :peer "Go" :ours spread :theirs spread :ratio ratio}]
     {:machine {:cores 2} :settings {:quick true}
-     :rows [(assoc row :closed ratio :target 0.5 :met? true :floor? true)
+     :rows [(assoc row :closed ratio :plain ratio :target 0.5 :met? true :floor? true)
+            (rows/missing row "Kotlin" "not installed")
             (assoc row :peer "jox" :target 0.3 :met? false :floor? true)
             (assoc row :peer "Erlang" :target 0.1 :met? false :floor? false)
             (assoc row :peer "core.async, its better mode" :mode "core.async, io-thread")]}))
@@ -160,14 +196,15 @@
   (let [lines (str/split-lines (peers-report/markdown a-result))
         there? (fn [line] (some #{line} lines))]
     (is (there? "Of 3 targets 1 are met, 1 missed, 1 below the floor, which is twice the target."))
-    (is (there? "| ring | Erlang | 2.00 ms | 2.00 ms | 0.40 [0.30 0.60] | - | 0.1, **below the floor** |"))
-    (is (there? "| ring | Go | 2.00 ms | 2.00 ms | 0.40 [0.30 0.60] | 0.40 [0.30 0.60] | 0.5, met |"))
-    (is (there? "| ring | core.async, its better mode (io-thread) | 2.00 ms | 2.00 ms | 0.40 [0.30 0.60] | - |  |"))
+    (is (there? "| ring | Erlang | 2.00 ms | 2.00 ms | 0.40 [0.30 0.60] | - | - | 0.1, **below the floor** |"))
+    (is (there? "| ring | Go | 2.00 ms | 2.00 ms | 0.40 [0.30 0.60] | 0.40 [0.30 0.60] | 0.40 [0.30 0.60] | 0.5, met |"))
+    (is (there? "| ring | Kotlin | - | not installed | - | - | - |  |"))
+    (is (there? "| ring | core.async, its better mode (io-thread) | 2.00 ms | 2.00 ms | 0.40 [0.30 0.60] | - | - |  |"))
     (is (there? "- cores: 2"))))
 
 (deftest the-page-has-one-table-whose-rows-have-as-many-cells-as-its-head
   (let [[table & more] (filter #(str/starts-with? (first %) "|")
                                (partition-by #(str/starts-with? % "|") (str/split-lines (peers-report/markdown a-result))))]
     (is (nil? more))
-    (is (= 6 (count table)))
+    (is (= 7 (count table)))
     (is (apply = (map #(count (re-seq #"\|" %)) table)))))

@@ -38,7 +38,7 @@
   (if mode (str peer " (" (str/replace mode "core.async, " "") ")") peer))
 
 (def ^:private header
-  ["workload" "peer" "ours" "theirs" "ratio" "without hand-off" "target"])
+  ["workload" "peer" "ours" "theirs" "ratio" "without hand-off" "with / without options" "target"])
 
 (defn table
   "Returns the rows of a result as lines of a Markdown table.
@@ -47,9 +47,11 @@
   [{:keys [rows]}]
   (list* (cells header)
          (cells (repeat (count header) "---"))
-         (for [{:keys [title unit ours theirs ratio closed target] :as row} rows]
-           (cells [title (beside row) (quantity unit (:median ours)) (quantity unit (:median theirs)) (spread ratio) (spread closed)
-                   (if target (str target ", " (verdict row)) "")]))))
+         (for [{:keys [title unit ours theirs ratio closed plain target missing] :as row} rows]
+           (cells (if missing
+                    [title (beside row) "-" missing "-" "-" "-" ""]
+                    [title (beside row) (quantity unit (:median ours)) (quantity unit (:median theirs)) (spread ratio) (spread closed)
+                     (spread plain) (if target (str target ", " (verdict row)) "")])))))
 
 (defn- in-sentence [rows]
   (let [{met "met" missed "missed" below "**below the floor**"} (update-vals (group-by verdict rows) count)]
@@ -62,6 +64,7 @@
    "Times are for one operation. A ratio is ours / theirs, one per round: the median of the rounds, the least and the greatest."
    "Below 1 Magnetar is faster, or smaller. Memory is measured once, and has no spread."
    "\"Without hand-off\" is the same with those options only that every JVM has. What each line does: `bench/README.md`."
+   "\"With / without options\" is ours / ours without `kernel/java.options`, for the suite `savina`: above 1 the options make it slower."
    "A row of servers that names a hosting (ours activated) is of a server started so; the others are of one as `gs/start` makes it."
    ""])
 

@@ -34,8 +34,16 @@
               :ours (figures rounds "Magnetar")
               :theirs (figures rounds named)
               :ratio (ratios rounds "Magnetar" named))
-      (contains? (first rounds) "Magnetar, closed") (assoc :closed (ratios rounds "Magnetar, closed" named)))
+      (contains? (first rounds) "Magnetar, closed") (assoc :closed (ratios rounds "Magnetar, closed" named))
+      (contains? (first rounds) "Magnetar, plain") (assoc :plain (ratios rounds "Magnetar" "Magnetar, plain")))
     target))
+
+(defn missing
+  "Returns the row of a peer that was not measured, with the reason.
+
+  Example: (missing workload \"Go\" \"not installed\")"
+  [workload named why]
+  (assoc (select-keys workload [:title :unit]) :peer named :missing why))
 
 (defn- better-mode
   "The mode of core.async with the smaller median, or nil if not both are compared and were measured."
