@@ -66,6 +66,8 @@
   (let [result ((requiring-resolve 'magnetar.bench.peers/run)
                 {:quick (contains? options "--quick") :groups (when (seq groups) (set groups)) :peers peers})]
     (run! println ((requiring-resolve 'magnetar.bench.peers.report/table) result))
+    (println)
+    (run! println ((requiring-resolve 'magnetar.bench.peers.report/short-table) result))
     (when (not-any? seq ((juxt :rows :over-n :over-cores) result))
       (println "None of these peers does any of these workloads, or none that does is installed."))
     (when (and (write? options groups) (not peers))

@@ -1,6 +1,7 @@
 (ns magnetar.bench.peers-test
   "The suite `peers`: what Clojure does of it, with little to do; what the rounds say; the client of echo servers; the page."
   (:require
+   [clojure.java.io :as io]
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.bench.machine :as machine]
@@ -191,6 +192,36 @@
             (assoc row :peer "jox" :target 0.3 :met? false :floor? true)
             (assoc row :peer "Erlang" :target 0.1 :met? false :floor? false)
             (assoc row :peer "core.async, its better mode" :mode "core.async, io-thread")]}))
+
+(def ^:private result-of-three
+  (let [row (fn [title peer ratio & {:as more}]
+              (merge {:title title :unit "ns" :peer peer :ours spread :theirs {:median 84.2} :ratio {:median ratio}} more))]
+    {:machine {:date "2026-11-25T20:14:41Z" :cores 2}
+     :rows [(row "ring" "Go" 0.4) (row "ring" "Erlang" 0.7)
+            (rows/missing {:title "ring" :unit "ns"} "Pekko" "not installed")
+            (row "ring" "core.async, its better mode" 0.9 :mode "core.async, go")
+            (row "skynet" "Go" 23.46) (row "skynet" "Erlang" 6.3)
+            (row "bytes of an idle fiber" "Go" 1.5 :unit "bytes" :ours {:median 900.0})]}))
+
+(def ^:private short-table
+  ["| workload | ours | best peer | ratio |"
+   "| --- | --- | --- | --- |"
+   "| skynet | 2.00 ms | Go, 84.2 ns | 23.5 |"
+   "| bytes of an idle fiber | 900 bytes | Go, 84.2 bytes | 1.50 |"
+   "| ring | 2.00 ms | Erlang, 84.2 ns | 0.70 |"])
+
+(deftest the-short-table-has-the-best-peer-of-each-workload-the-worst-ratio-first
+  (is (= short-table (peers-report/short-table result-of-three))))
+
+(deftest the-page-on-performance-leads-with-the-short-table
+  (let [before (slurp (io/file (machine/home) "docs" "reference" "performance.md"))
+        page (peers-report/with-summary before result-of-three)
+        lines (str/split-lines page)]
+    (is (= short-table (take 5 (drop-while #(not (str/starts-with? % "|")) lines))))
+    (is (some #{"Written by `bin/magnetar bench peers` on 2026-11-25, on 2 cores. Times and bytes are for one operation."} lines))
+    (testing "in its place, again and again"
+      (is (= page (peers-report/with-summary page result-of-three)))
+      (is (str/ends-with? page (second (str/split before #"<!-- end of figures -->" 2)))))))
 
 (deftest the-page-says-what-is-met-and-what-is-not
   (let [lines (str/split-lines (peers-report/markdown a-result))

@@ -1,7 +1,10 @@
 (ns magnetar.bench.peers.report
-  "A result of the suite `peers` as a table: for the terminal, and as the page `bench/results/peers.md`."
+  "A result of the suite `peers` as tables: one with each peer, for the terminal and as the page `bench/results/peers.md`, and a short one with
+  the best peer of each workload, for the terminal and for docs/reference/performance.md."
   (:require
+   [clojure.java.io :as io]
    [clojure.string :as str]
+   [magnetar.bench.machine :as machine]
    [magnetar.bench.report :as report]))
 
 (set! *warn-on-reflection* true)
@@ -53,6 +56,50 @@
                     [title (beside row) (quantity unit (:median ours)) (quantity unit (:median theirs)) (spread ratio) (spread closed)
                      (spread plain) (if target (str target ", " (verdict row)) "")])))))
 
+;; --- the best peer of each workload
+
+(defn best
+  "The rows of the best peers, one for each workload: that with the greatest ratio. The greatest of all comes first.
+
+  Example: (map :peer (best rows)) => (\"Go\" \"Pekko\")"
+  [rows]
+  (->> (remove (some-fn :mode :missing) rows) ; a mode repeats the row of a peer
+       (group-by :title)
+       vals
+       (map #(apply max-key (comp double :median :ratio) %))
+       (sort-by (juxt (comp - double :median :ratio) :title))))
+
+(def ^:private short-header
+  ["workload" "ours" "best peer" "ratio"])
+
+(defn short-table
+  "Returns one line of a Markdown table for each workload, with its best peer. The worst ratio comes first.
+
+  Example: (run! println (short-table result))"
+  [{:keys [rows]}]
+  (list* (cells short-header)
+         (cells (repeat (count short-header) "---"))
+         (for [{:keys [title unit peer ours theirs ratio]} (best rows)]
+           (cells [title (quantity unit (:median ours)) (str peer ", " (quantity unit (:median theirs))) (number (:median ratio))]))))
+
+(def ^:private place
+  #"(?s)(<!-- figures peers -->\n).*?(<!-- end of figures -->)")
+
+(defn- summary [{{:keys [date cores]} :machine :as result}]
+  (concat [""
+           (format "Written by `bin/magnetar bench peers` on %s, on %s cores. Times and bytes are for one operation." (first (str/split (str date) #"T")) cores)
+           "A ratio is ours / the best peer's: above 1 that peer is better. The worst ratio comes first."
+           ""]
+          (short-table result)
+          ["" ""]))
+
+(defn with-summary
+  "Returns the text of a page, with what is between <!-- figures peers --> and <!-- end of figures --> replaced by the short table.
+
+  Example: (with-summary page result)"
+  [page result]
+  (str/replace page place (fn [[_ open close]] (str open (str/join "\n" (summary result)) close))))
+
 (defn- in-sentence [rows]
   (let [{met "met" missed "missed" below "**below the floor**"} (update-vals (group-by verdict rows) count)]
     (format "Of %d targets %d are met, %d missed, %d below the floor, which is twice the target."
@@ -80,8 +127,10 @@
   (str/join "\n" (concat introduction [(in-sentence (filter :target rows)) ""] (table result) ["" "## Machine and settings" ""] (facts result) [""])))
 
 (defn write
-  "Writes the page and the raw result, and returns the two files.
+  "Writes the page, the raw result and the short table of docs/reference/performance.md, and returns the three files.
 
   Example: (write result)"
   [result]
-  (report/write-files "peers" result (markdown result)))
+  (let [performance (io/file (machine/home) "docs" "reference" "performance.md")]
+    (spit performance (with-summary (slurp performance) result))
+    (conj (report/write-files "peers" result (markdown result)) performance)))
