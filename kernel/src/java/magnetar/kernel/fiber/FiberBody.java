@@ -54,6 +54,7 @@ public abstract class FiberBody implements Runnable {
             executor.shutdown();
         }
         ended();
+        fiber.clear(); // else the garbage collector queues each ended fiber, for all starters to poll
     }
 
     /** Called last, when the fiber has left the list. */
