@@ -8,6 +8,7 @@
    [magnetar.scope :as scope :refer [fork with-scope]]
    [magnetar.support :refer [eventually message-of start-thread taken value-of waiting-putters waiting-takers with-failures]])
   (:import
+   (java.lang.ref WeakReference)
    (java.net InetAddress ServerSocket Socket)
    (java.time Duration Instant)
    (java.util.concurrent CompletableFuture CountDownLatch ExecutionException TimeUnit)
@@ -322,6 +323,24 @@
       (is (re-find #"failed: clean-up$" (ex-message (error-of @f))))
       (is (not (future-cancelled? f)))
       :ok)))
+
+(deftest a-fork-that-has-its-value-keeps-no-fiber-and-no-other-fork
+  (with-scope [s]
+    (let [forks (mapv (fn [i] (fork s (fn [] i))) (range 3))]
+      (is (= [0 1 2] (mapv deref forks)))
+      (is (every? nil? (map #(.fiber ^Fork %) forks)))
+      (scope/cancel (first forks) :too-late)
+      (is (= [:success :success :success] (map (comp :status scope/result) forks)))
+      (is (= [false false false] (map #(.isCancelRequested ^Fork %) forks)))))
+  (testing "a fork that ended while the other ran"
+    (with-scope [s]
+      (let [go-on (promise)
+            other (WeakReference. (fork s deref go-on))
+            kept (fork s (fn [] :kept))]
+        (is (= :kept @kept))
+        (deliver go-on :now)
+        (is (eventually (do (System/gc) (nil? (.get other)))))
+        (is (= {:status :success :value :kept} (select-keys (scope/result kept) [:status :value])))))))
 
 (deftest ^{:spec ["C38"]} the-interrupt-of-a-cancellation-never-leaks-to-the-owner
   (let [clean? #(not (.isInterrupted (Thread/currentThread)))

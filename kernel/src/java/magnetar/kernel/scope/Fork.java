@@ -22,9 +22,15 @@ import magnetar.kernel.time.Waits;
  * A computation that a scope owns, on a fiber of its own. As a {@link Latch} it is released when the computation
  * has ended.
  *
- * <p>Invariant: value and error are written once. Then the fiber leaves the list of fibers, then the scope
- * learns of the end, then the latch is released. So a thread that joins one fork and starts the next does not meet
- * the ended one under the scope's lock.
+ * <p>Invariants:
+ * <ol>
+ *   <li>Value and error are written once. Then the fiber leaves the list of fibers, then the scope learns of
+ *       the end, then the latch is released. So a thread that joins one fork and starts the next does not
+ *       meet the ended one under the scope's lock.
+ *   <li>A fork that has computed its value, and was not told to end before, drops its fiber before the latch
+ *       is released: a program may keep a million ended forks. Another thread reads the fiber once per call,
+ *       and takes null for an end.
+ * </ol>
  */
 public final class Fork extends Latch implements Future<Object> {
     // Set once by the Clojure API, read by any thread.
@@ -34,7 +40,7 @@ public final class Fork extends Latch implements Future<Object> {
     private final String site;
     private final boolean daemon;
 
-    // Written by the starter before the fiber begins.
+    // Written by the starter before the fiber begins, cleared by the fiber at its end. Read by any thread.
     private Fiber fiber;
 
     // Written by the fiber before the latch opens, read after it.
@@ -84,7 +90,7 @@ public final class Fork extends Latch implements Future<Object> {
         return daemon;
     }
 
-    /** Its fiber. */
+    /** Its fiber; null once it has computed its value without being told to end. */
     public Fiber fiber() {
         return fiber;
     }
@@ -109,7 +115,13 @@ public final class Fork extends Latch implements Future<Object> {
 
     /** True if it was told to end, alone or with its scope. It may still have ended in another way. */
     public boolean isCancelRequested() {
-        return fiber.cause() != null || scope.isCancelled();
+        return ownCause() != null || scope.isCancelled();
+    }
+
+    /** Why it was told to end alone, or null. */
+    private Cause ownCause() {
+        Fiber f = fiber;
+        return f == null ? null : f.cause();
     }
 
     @Override
@@ -172,10 +184,14 @@ public final class Fork extends Latch implements Future<Object> {
     }
 
     private void refuseOwn(Fiber current) {
-        if (current == fiber) {
+        Fiber own = fiber;
+        if (own == null) {
+            return; // it has ended
+        }
+        if (current == own) {
             throw refusal.apply("The " + site + " waits for its own end, which would never come: join it outside of it.", this);
         }
-        if (Scope.waitsFor(fiber, current)) {
+        if (Scope.waitsFor(own, current)) {
             throw refusal.apply("The " + Thread.currentThread().getName() + " waits for the end of the " + site
                     + ", which waits for it, in a scope or in offloaded work of its own: join it outside of that.", this);
         }
@@ -196,7 +212,8 @@ public final class Fork extends Latch implements Future<Object> {
     }
 
     private String cancellation() {
-        return (error instanceof Cancelled ? error : (fiber.cause() != null ? fiber.cause() : scope.cause()).toError()).getMessage();
+        Cause own = ownCause();
+        return (error instanceof Cancelled ? error : (own != null ? own : scope.cause()).toError()).getMessage();
     }
 
     /**
@@ -204,7 +221,10 @@ public final class Fork extends Latch implements Future<Object> {
      * {@link Cancelled}.
      */
     public void cancel(Object why) {
-        fiber.cancel(new Cause.Cancel(why));
+        Fiber f = fiber;
+        if (f != null) {
+            f.cancel(new Cause.Cancel(why));
+        }
     }
 
     /** The fiber's part of a fork. */
@@ -234,6 +254,9 @@ public final class Fork extends Latch implements Future<Object> {
         @Override
         protected void ended() {
             scope.ended(Fork.this);
+            if (error == null && fiber().cause() == null) {
+                Fork.this.fiber = null;
+            }
             release();
         }
     }
