@@ -83,7 +83,7 @@
     :result  a function of the state, the value of the body, and a vector of the outcomes that are failures.
              What it returns or throws is the result of the scope."
   {:init nil
-   :step (fn [state outcome] (if (outcomes/failed? outcome) (reduced state) state))
+   :step outcomes/until-failure
    :result (fn [_ value failures]
              (if (seq failures) (throw (outcomes/fork-failed failures)) value))})
 
@@ -158,14 +158,17 @@
   [{:keys [inherit bindings]}]
   (check-bindings bindings)
   (let [carrier (carrier inherit)
-        frame (if (= :none bindings) (constantly nil) fibers/frame)]
+        frame (if (= :none bindings) (constantly nil) fibers/shared-frame)]
     (fn [work]
-      (let [bindings (frame)]
-        (^:once fn* []
-          (fibers/install bindings)
-          (if carrier
-            (.call ^ScopedValue$Carrier carrier (reify ScopedValue$CallableOp (call [_] (work))))
-            (work)))))))
+      (let [bindings (frame)
+            work (if bindings
+                   (^:once fn* []
+                     (fibers/install bindings)
+                     (work))
+                   work)]
+        (if carrier
+          (^:once fn* [] (.call ^ScopedValue$Carrier carrier (reify ScopedValue$CallableOp (call [_] (work)))))
+          work)))))
 
 (defn- scope-of ^Scope [x what]
   (if (instance? Scope x)
@@ -274,18 +277,21 @@
   [site]
   (re-find #"^\S+" site))
 
-(defn- start [s ^String site daemon? f args]
+(defn- start
+  "Starts `work`, which calls f."
+  [s ^String site daemon? f work]
   (let [^Scope scope (if (instance? Scope s) s (scope-of s (verb site)))]
     (when-not (ifn? f)
       (arguments/function (verb site) f (str "(" (verb site) " s fetch-user id)")))
     (refuse-fork scope)
-    (or (.fork scope site daemon? ((.attachment scope) #(apply f args)))
+    (or (.fork scope site daemon? ((.attachment scope) work))
         (refused scope))))
 
 (defn ^:no-doc fork-at
   "`fork*`, with the fiber named after the site."
-  [site s f & args]
-  (start s site false f args))
+  ([site s f] (start s site false f f))
+  ([site s f arg] (start s site false f (^:once fn* [] (f arg))))
+  ([site s f arg & args] (start s site false f (^:once fn* [] (apply f arg args)))))
 
 (def ^{:added "0.2" :arglists '([s f & args])} fork*
   "Does what `fork` does, as a function.
@@ -322,7 +328,7 @@
 (defn ^:no-doc daemon-at
   "`daemon*`, with the fiber named after the site."
   [site s f & args]
-  (start s site true f args))
+  (start s site true f (^:once fn* [] (apply f args))))
 
 (def ^{:added "0.2" :arglists '([s f & args])} daemon*
   "Does what `daemon` does, as a function.
@@ -353,13 +359,11 @@
   [site s f]
   (arguments/function "scope/go*" f "(scope/go* s #(fetch-user id))")
   (let [^Channel out (fibers/result-channel)]
-    (close-after (start s site false
-                        (fn []
-                          (try
-                            (let [value (f)]
-                              (when (some? value) (.sendNow out value)))
-                            (finally (.close out))))
-                        nil)
+    (close-after (fork-at site s (fn []
+                                   (try
+                                     (let [value (f)]
+                                       (when (some? value) (.sendNow out value)))
+                                     (finally (.close out)))))
                  out)
     out))
 

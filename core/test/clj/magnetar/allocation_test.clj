@@ -4,7 +4,9 @@
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! receive self]]
    [magnetar.async :as a]
+   [magnetar.fold :as fold]
    [magnetar.gen-server :as gs]
+   [magnetar.scope :refer [fork with-scope]]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [with-hook]])
   (:import
@@ -109,3 +111,11 @@
     ;; The error with its stack is 4 kB, and its reason, which has the frames of the program as text, is 2 kB. The reason is made plain for the report of
     ;; the server and for the supervisor, with 2 kB each. The report of the server and its last words are 4 kB.
     (is (<= (bytes-of (restarts #(gs/cast % :fail))) 32000))))
+
+(deftest a-fork-allocates-its-thread-its-record-and-its-bindings
+  (is (<= (bytes-of (in-go (fn [n] (with-scope [s {:bindings :none}] (dotimes [i n] (fork s inc i)))))) 750))
+  (is (<= (bytes-of (in-go (fn [n] (with-scope [s] (dotimes [i n] (fork s inc i)))))) 940))
+  (is (<= (bytes-of (in-go (fn [n] (with-scope [s] (run! deref (mapv #(fork s inc %) (range n))))))) 950)))
+
+(deftest a-call-of-pmap-allocates-a-fork-and-its-chunk
+  (is (<= (bytes-of (in-go (fn [n] (fold/pmap inc (range n))))) 1130)))

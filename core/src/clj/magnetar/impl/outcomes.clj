@@ -104,14 +104,23 @@
   [joiner]
   {:value (:init joiner) :failures []})
 
+(defn until-failure
+  "The step of a joiner that wants all forks to succeed."
+  [state outcome]
+  (if (failed? outcome) (reduced state) state))
+
 (defn joining
-  "The kernel's joiner of `joiner`; keeps its state and the failures in the volatile `state`."
+  "The kernel's joiner of `joiner`; keeps its state and the failures in the volatile `state`. It runs under the scope's lock, so a success
+  that changes nothing makes no outcome."
   [{:keys [step]} state]
-  (reify Joiner
-    (ended [_ fork]
-      (let [before (:done? @state)]
-        (vswap! state #(stepped step % (outcome fork) fork))
-        (and (not before) (boolean (:done? @state)))))))
+  (let [failures-only? (identical? until-failure step)]
+    (reify Joiner
+      (ended [_ fork]
+        (if (and failures-only? (nil? (.error ^Fork fork)))
+          false
+          (let [before (:done? @state)]
+            (vswap! state #(stepped step % (outcome fork) fork))
+            (and (not before) (boolean (:done? @state)))))))))
 
 ;; ---- of a scope
 
