@@ -307,7 +307,7 @@ final class Mailboxes {
                 long mark = Refs.mark(Harness.me(), ref);
                 require(Harness.me().receiver().receive(m -> m, 0, mark) == null, "of " + older + " older messages one was looked at");
                 made.set(ref);
-                Support.until("the answer is there", () -> Harness.me().receiver().info().messages() > older);
+                Support.until("the answer is there", () -> Harness.me().receiver().mailboxInfo().messages() > older);
                 if (older % 2 == 0) {
                     Harness.take(m -> false, 0); // it is in the list now
                 }
@@ -422,7 +422,7 @@ final class Mailboxes {
             });
             for (int sent = 1; sent <= 20_000; sent++) {
                 Send.send(pid, sent);
-                MailboxInfo info = ProcessTable.live(pid).receiver().info();
+                MailboxInfo info = ProcessTable.live(pid).receiver().mailboxInfo();
                 long all = info.messages() + info.dropped();
                 require(all == sent, "of " + sent + " messages " + info.messages() + " are there and " + info.dropped() + " were dropped");
             }
@@ -448,10 +448,10 @@ final class Mailboxes {
             Harness.take(m -> false, 0); // the first two are in the list now
             looked.countDown();
             sent.await();
-            info.set(Harness.me().receiver().info());
+            info.set(Harness.me().receiver().mailboxInfo());
             Send.exit(other, "gone");
             Support.until("it is dead", () -> ProcessTable.live(other) == null);
-            Support.until("the signal is there", () -> Harness.me().receiver().info().messages() == capacity + 1);
+            Support.until("the signal is there", () -> Harness.me().receiver().mailboxInfo().messages() == capacity + 1);
             for (Object m = Harness.poll(); m != null; m = Harness.poll()) {
                 kept.add(m instanceof List<?> l ? l.getFirst() : m);
             }
@@ -555,7 +555,7 @@ final class Mailboxes {
             LocalProcess process = ProcessTable.live(owner);
             Thread looker = Support.platform(Environment.REAL, () -> {
                 while (!over.get()) {
-                    most.accumulateAndGet(process.receiver().info().messages(), Math::max);
+                    most.accumulateAndGet(process.receiver().mailboxInfo().messages(), Math::max);
                     LockSupport.parkNanos(20_000);
                 }
             });
@@ -602,9 +602,9 @@ final class Mailboxes {
         Held held = new Held();
         AtomicReference<Pid> second = new AtomicReference<>();
         Support.join(Support.fiber(held, () -> second.set(Harness.spawn(() -> Send.send(owner, "second")))));
-        Support.until("the second waits", () -> ProcessTable.live(owner).receiver().info().senders() == 1);
+        Support.until("the second waits", () -> ProcessTable.live(owner).receiver().mailboxInfo().senders() == 1);
         Pid third = Harness.spawn(() -> Send.send(owner, "third"));
-        Support.until("the third waits", () -> ProcessTable.live(owner).receiver().info().senders() == 2);
+        Support.until("the third waits", () -> ProcessTable.live(owner).receiver().mailboxInfo().senders() == 2);
         take.countDown();
         Support.until("the second was woken", () -> held.woken.get() > 0);
         Send.exit(second.get(), "gives up");

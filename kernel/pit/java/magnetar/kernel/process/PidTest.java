@@ -61,7 +61,7 @@ class PidTest {
         Pid pid = new Pid(7, 9, "orders");
         assertNull(pid.process());
         assertFalse(pid.isAlive());
-        LocalProcess process = new LocalProcess(pid, new OpenMailbox()); // enters itself into the pid
+        LocalProcess process = new Spawn.OnThread(pid, new OpenMailbox()); // enters itself into the pid
         assertSame(process, pid.process());
         assertTrue(pid.isAlive());
         assertNull(pid.ended());
@@ -74,10 +74,10 @@ class PidTest {
     @Test
     void aProcessThatExitsIsNotAliveThoughItIsThere() throws ReflectiveOperationException {
         Pid pid = new Pid(7, 9, "orders");
-        LocalProcess process = new LocalProcess(pid, new OpenMailbox());
+        LocalProcess process = new Spawn.OnThread(pid, new OpenMailbox());
         Field life = LocalProcess.class.getDeclaredField("life");
         life.setAccessible(true);
-        life.set(process, life.getType().getEnumConstants()[1]);
+        life.setByte(process, (byte) 1); // EXITING
         assertSame(process, pid.process());
         assertFalse(pid.isAlive());
     }
@@ -85,7 +85,7 @@ class PidTest {
     @Test
     void oneThatWasReadFromTextKnowsWhatTheOtherKnows() {
         Pid own = new Pid(7, 9, "orders");
-        LocalProcess process = new LocalProcess(own, new OpenMailbox());
+        LocalProcess process = new Spawn.OnThread(own, new OpenMailbox());
         Pid read = new Pid(0, 7, 9, null);
         assertNull(read.process());
         assertFalse(read.isAlive());

@@ -9,6 +9,7 @@ import java.util.concurrent.ThreadFactory;
 import java.util.function.Consumer;
 import magnetar.kernel.sched.Fault;
 import magnetar.kernel.sched.Scheduler;
+import magnetar.kernel.sched.Schedulers;
 
 /**
  * Starts fibers, and keeps the only list of them.
@@ -63,13 +64,16 @@ public final class Fibers {
         return fiber;
     }
 
-    /** Lists and holds a fiber that {@link #begin} will start. Its owner can cancel it before it runs. */
-    public static Fiber prepare(String name, Object owner, FiberBody body) {
+    /**
+     * Lists and holds a fiber that {@link #begin} will start. Its owner can cancel it before it runs. A body
+     * that is no {@link FiberBody} calls {@link #begun} first and {@link #ended} last.
+     */
+    public static Fiber prepare(String name, Object owner, Runnable body) {
         return prepare(Fiber.current(), name, owner, body);
     }
 
     /** The same, on a platform thread. */
-    public static Fiber prepareOnPlatform(String name, Object owner, FiberBody body) {
+    public static Fiber prepareOnPlatform(String name, Object owner, Runnable body) {
         return prepare(Fiber.current(), Fiber.current().environment().newPlatformThread(name, body), owner, body);
     }
 
@@ -83,17 +87,28 @@ public final class Fibers {
         }
     }
 
+    /** Records that the current fiber runs its body now, and returns it. */
+    public static Fiber begun() {
+        Schedulers.chosen().tookTurn();
+        return Fiber.current();
+    }
+
+    /** Drops the current fiber, whose body has ended. */
+    public static void ended(Fiber fiber) {
+        discard(fiber);
+    }
+
     /** Drops a prepared fiber that will not be started. */
     public static void discard(Fiber fiber) {
         fiber.held = null;
         forget(fiber);
     }
 
-    private static Fiber prepare(Fiber starter, String name, Object owner, FiberBody body) {
+    private static Fiber prepare(Fiber starter, String name, Object owner, Runnable body) {
         return prepare(starter, starter.environment().newThread(name, body), owner, body);
     }
 
-    private static Fiber prepare(Fiber starter, Thread thread, Object owner, FiberBody body) {
+    private static Fiber prepare(Fiber starter, Thread thread, Object owner, Runnable body) {
         Fiber fiber = enroll(thread, starter.environment(), body).inherit(starter, owner);
         fiber.hold(thread);
         return fiber;
@@ -123,9 +138,11 @@ public final class Fibers {
         return fiber;
     }
 
-    private static Fiber enroll(Thread thread, Environment environment, FiberBody body) {
+    private static Fiber enroll(Thread thread, Environment environment, Runnable body) {
         Fiber fiber = adopt(thread, environment);
-        body.fiber = fiber;
+        if (body instanceof FiberBody b) {
+            b.fiber = fiber;
+        }
         forgetCollected();
         SHARDS[(int) thread.threadId() & (SHARDS.length - 1)].add(fiber);
         return fiber;

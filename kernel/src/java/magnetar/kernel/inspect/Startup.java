@@ -52,12 +52,12 @@ public final class Startup {
             process: Address Aliases SmallSet BoundedMailbox BoundedMailbox$Spared Caller Calls Calls$AnswerTo
                 Calls$Call Calls$Edge Calls$Failed Calls$IsRequest Calls$Server Calls$Standing
                 Calls$Standing$CallTimer Calls$Why Clauses DeadLetters DeadLetters$Letter DeathNotice Delivery FullMemory
-                Delivery$1 Guards Hosting Hosting$Continue Hosting$Runner InFlight Codec Links Links$Step
-                LocalProcess LocalProcess$Attachment LocalProcess$Life LongQueues LongQueues$Growth
+                Delivery$1 Guards Hosting Hosting$Continue Hosting$InContext InFlight Codec Links Links$Step
+                LocalProcess LocalProcess$Attachment LongQueues LongQueues$Growth
                 LongQueues$Warning Mailbox Mailbox$PushResult MailboxInfo Matcher Monitor Monitors Names Node
                 OpenMailbox Owned Passivated PassivatedWaiter PassivatedWaiter$Again Pid Pid$Ended ProcessInfo
-                ProcessTable Receiver Ref Ref$Alias Refs Send SendTimer SendTimers SendTimers$TimerRef Spawn
-                Spawn$1 Spawn$Body Spawn$Guest Spawn$OnThread Spawn$Options Spawn$Started WhenFull Dialect
+                ProcessTable Receiver Receiver$RareState Ref Ref$Alias Refs Send SendTimer SendTimers SendTimers$TimerRef Spawn
+                Spawn$Guest Spawn$NamedOnFiber Spawn$OnFiber Spawn$OnThread Spawn$Options Spawn$Started WhenFull Dialect
                 Dialect$1 Zombie Zombies
             scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
                 Offload$Look Offload$Worker Scope Scope$1 Scope$Deadline Scope$Ending Scope$State Scope$Stuck

@@ -23,18 +23,21 @@ public final class Hosting {
 
     private Hosting() {}
 
-    /**
-     * The runner of a process: its fiber, and how a failure of the body is reported. One object, since a
-     * parked process keeps its frames.
-     */
-    interface Runner {
-        Fiber runner();
+    /** The next work of a passivated process that has context values. */
+    private static final class InContext implements Callable<Object> {
+        private final Callable<?> next;
+        private final Object context;
 
-        /**
-         * Reports what the body threw, before other processes learn of the death; false to leave that to the
-         * caller of {@link #run}.
-         */
-        boolean reports(Throwable thrown);
+        InContext(Callable<?> next, Object context) {
+            this.next = next;
+            this.context = context;
+        }
+
+        @Override
+        public Object call() throws Exception {
+            Fiber.current().setContext(context);
+            return next.call();
+        }
     }
 
     /** Drops the stack of the current process and continues with other work. */
@@ -93,17 +96,17 @@ public final class Hosting {
      * unless that was reported; else null. The frame of this method is on the stack for as long as the
      * process lives, so other methods do the work afterwards.
      */
-    static Throwable run(LocalProcess process, Runner on, Callable<?> work) {
-        process.enter(on.runner());
+    static Throwable run(LocalProcess process, Fiber on, Callable<?> work) {
+        process.enter(on);
         Object value;
         try {
-            on.runner().check();
-            value = call(process, on.runner(), work);
+            on.check();
+            value = call(process, on, work);
         } catch (Throwable t) {
             return fail(process, on, t);
         }
         if (value != PASSIVATED) {
-            conclude(process, on.runner(), null, value);
+            conclude(process, on, null, value);
         }
         return null;
     }
@@ -114,15 +117,15 @@ public final class Hosting {
      * operations of a report hook would throw. Without memory, the death must come first, because it frees
      * some.
      */
-    private static Throwable fail(LocalProcess process, Runner on, Throwable thrown) {
+    private static Throwable fail(LocalProcess process, Fiber on, Throwable thrown) {
         if (thrown instanceof OutOfMemoryError) {
             dropMailbox(process);
         }
         boolean reported = false;
         try {
-            reported = process.cause() == null && !(thrown instanceof OutOfMemoryError) && on.reports(thrown);
+            reported = process.cause() == null && !(thrown instanceof OutOfMemoryError) && process.reports(thrown);
         } finally {
-            conclude(process, on.runner(), thrown, null);
+            conclude(process, on, thrown, null);
         }
         return reported ? null : thrown;
     }
@@ -182,13 +185,13 @@ public final class Hosting {
         Calls.passivates(process);
         process.dropEmptyLists();
         // Allocated before the process leaves its fiber: memory may run out.
-        PassivatedWaiter rest = new PassivatedWaiter(process, c.next, c.context);
+        PassivatedWaiter rest = new PassivatedWaiter(process, c.context == null ? c.next : new InContext(c.next, c.context));
         process.vacate(host);
-        Passivated.add(process);
+        Passivated.add(rest);
         if (process.mailbox().enlist(rest) || Fault.PROCESS_IDLES_WITH_MESSAGE.isSeeded()) {
             return true;
         }
-        Passivated.remove(process);
+        Passivated.remove(rest);
         process.enter(host);
         host.setContext(c.context);
         host.check();

@@ -18,8 +18,8 @@ import magnetar.kernel.time.Waits;
  * it. So an exit signal cancels only the part of the fiber that is inside the process, wherever it waits.
  *
  * <p>The Java monitor of a process is called its lock here, since a monitor is Erlang's one-way watch. Other
- * classes work on the process under this lock, each with state of its own. {@link Receiver} takes
- * its messages and {@link Delivery} brings them. {@link Links} and {@link Monitors} list the processes to
+ * classes work on the process under this lock, each with state of its own. {@link Receiver}, its superclass,
+ * takes its messages and {@link Delivery} brings them. {@link Links} and {@link Monitors} list the processes to
  * tell of its death. {@link Aliases} and {@link Calls} bring answers. {@link Hosting} runs it.
  *
  * <p>Invariants:
@@ -49,28 +49,21 @@ import magnetar.kernel.time.Waits;
  * names, of the zombies, of the warnings about long queues. Under the lock of a process a thread may be
  * interrupted, and a mailbox that closes may wake its owner and its senders. No other waiter is woken.
  */
-public final class LocalProcess extends CancellationScope {
-    private enum Life {
-        ALIVE,
-        EXITING,
-        DEAD
-    }
-
-    private final Pid pid;
-    private final Receiver receiver;
+public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber, Spawn.OnThread {
+    // Its life. A byte, because a reference would cost each process 8 bytes.
+    private static final byte ALIVE = 0;
+    private static final byte EXITING = 1;
+    private static final byte DEAD = 2;
 
     // Written under the lock, read by any thread.
-    private volatile Life life = Life.ALIVE;
+    private volatile byte life;
 
     // Written once, under the lock, before the mailbox is closed and before life changes to DEAD. Read by
     // threads that have seen one of the two.
     private Object reason;
 
     // Guarded by the lock.
-    private SmallSet<Owned> owned;
     private boolean traps;
-    private Object name;
-    private Latch ended;
 
     // Guarded by the lock. Each belongs to the class of its type, and is null while it is empty.
     Links links;
@@ -84,15 +77,20 @@ public final class LocalProcess extends CancellationScope {
     // Set by the starter, then by any thread.
     private volatile Pid leader;
 
-    // Guarded by the lock of the part of Passivated that lists this process.
-    LocalProcess previousPassivated;
-    LocalProcess nextPassivated;
-    boolean inPassivatedList;
-
     LocalProcess(Pid pid, Mailbox mailbox) {
-        this.pid = pid;
-        this.receiver = new Receiver(this, mailbox);
+        super(pid, mailbox);
         pid.attach(this);
+    }
+
+    /**
+     * Reports what the body threw, before other processes learn of the death; false to leave that to the
+     * caller of {@link Hosting#run}.
+     */
+    abstract boolean reports(Throwable thrown);
+
+    @Override
+    final LocalProcess process() {
+        return this;
     }
 
     // --- identity
@@ -140,26 +138,17 @@ public final class LocalProcess extends CancellationScope {
         return fiber.home() instanceof CancellationScope r && r.fiber() != null && r.fiber() != fiber ? of(r.fiber()) : null;
     }
 
-    /** Its pid. */
-    public Pid pid() {
-        return pid;
-    }
-
     /** The receiver of its messages. */
     public Receiver receiver() {
-        return receiver;
-    }
-
-    Mailbox mailbox() {
-        return receiver.mailbox();
+        return this;
     }
 
     boolean isAlive() {
-        return life == Life.ALIVE;
+        return life == ALIVE;
     }
 
     boolean isDead() {
-        return life == Life.DEAD;
+        return life == DEAD;
     }
 
     Object reason() {
@@ -168,7 +157,8 @@ public final class LocalProcess extends CancellationScope {
 
     /** Its registered name, or null. */
     public synchronized Object name() {
-        return name;
+        RareState r = rare();
+        return r == null ? null : r.name;
     }
 
     /** True if exit signals become messages. */
@@ -211,7 +201,7 @@ public final class LocalProcess extends CancellationScope {
     /** Its group leader, which is itself unless one was set. */
     public Pid leader() {
         Pid l = leader;
-        return l == null ? pid : l;
+        return l == null ? pid() : l;
     }
 
     /** Sets the group leader. Processes that it starts from now on inherit it. */
@@ -224,27 +214,29 @@ public final class LocalProcess extends CancellationScope {
 
     /** Registers it under a name. Returns why that is not possible, or null. */
     synchronized String register(Object wanted) {
-        if (life != Life.ALIVE) {
+        if (life != ALIVE) {
             return "it is not alive";
         }
-        if (name != null) {
-            return "it has the name " + name + " already";
+        RareState r = makeRare();
+        if (r.name != null) {
+            return "it has the name " + r.name + " already";
         }
         LocalProcess taken = Names.claim(wanted, this);
         if (taken != null) {
-            return "the name belongs to " + taken.pid;
+            return "the name belongs to " + taken.pid();
         }
-        name = wanted;
+        r.name = wanted;
         return null;
     }
 
     /** Removes its name; false if it has another name or none. */
     synchronized boolean unregister(Object given) {
-        if (!given.equals(name)) {
+        RareState r = rare();
+        if (r == null || !given.equals(r.name)) {
             return false;
         }
         Names.release(given, this);
-        name = null;
+        r.name = null;
         return true;
     }
 
@@ -261,7 +253,7 @@ public final class LocalProcess extends CancellationScope {
         String obstacle = Links.underBoth(this, spawner == null ? this : spawner, step);
         // It is dead if another process has found it in the list of all processes and killed it.
         if (step.dead && !Fault.KILL_BEFORE_START_SENDS_NO_NOTICE.isSeeded()) {
-            new DeathNotice(pid, reason, List.of(), linked ? List.of(spawner.pid) : List.of(), m == null ? List.of() : List.of(m), List.of(), null).announce();
+            new DeathNotice(pid(), reason, List.of(), linked ? List.of(spawner.pid()) : List.of(), m == null ? List.of() : List.of(m), List.of(), null).announce();
         }
         return obstacle;
     }
@@ -307,28 +299,37 @@ public final class LocalProcess extends CancellationScope {
      * is dead.
      */
     public synchronized boolean own(Owned thing) {
-        boolean can = life != Life.DEAD;
+        boolean can = life != DEAD;
         if (can) {
-            owned = SmallSet.with(owned, thing);
+            RareState r = makeRare();
+            r.owned = SmallSet.with(r.owned, thing);
         }
         return can;
     }
 
     /** Ends the ownership. The death of the process then has no effect on the thing. */
     public synchronized void disown(Owned thing) {
-        SmallSet.remove(owned, thing);
+        SmallSet.remove(ownedSet(), thing);
     }
 
     /** The things that it owns, in the order in which it came to own them. */
     public synchronized List<Owned> owned() {
-        return List.copyOf(SmallSet.list(owned));
+        return List.copyOf(SmallSet.list(ownedSet()));
+    }
+
+    private SmallSet<Owned> ownedSet() {
+        RareState r = rare();
+        return r == null ? null : r.owned;
     }
 
     // There may be a million idle processes.
     synchronized void dropEmptyLists() {
         links = SmallSet.slim(links);
-        owned = SmallSet.slim(owned);
         Monitors.slim(this);
+        RareState r = rare();
+        if (r != null) {
+            r.owned = SmallSet.slim(r.owned);
+        }
     }
 
     // --- its fiber ---------------------------------------------------------------------------------------------------
@@ -350,20 +351,20 @@ public final class LocalProcess extends CancellationScope {
 
     /** Handles an exit signal. */
     void exit(Pid from, Object why, boolean overLink) {
-        Simulated.note("exit signal", pid, why);
+        Simulated.note("exit signal", pid(), why);
         boolean trapped = Fault.TRAPPING_IS_CHECKED_BEFORE_LOCK.isSeeded() && traps;
         Simulated.switchPoint();
         Waiter answer = null;
         DeathNotice notice = null;
         synchronized (this) {
-            if (life == Life.DEAD || overLink && !SmallSet.contains(links, from)) {
+            if (life == DEAD || overLink && !SmallSet.contains(links, from)) {
                 return;
             }
             Dialect dialect = Dialect.get();
-            boolean alive = life == Life.ALIVE;
+            boolean alive = life == ALIVE;
             boolean kills = !overLink && dialect.kill.equals(why);
             Node told = alive && (traps || trapped) && !kills ? new Node(dialect.codec.exit(from, why)) : null;
-            boolean leaves = alive && !traps && !kills && (!dialect.normal.equals(why) || !overLink && from == pid);
+            boolean leaves = alive && !traps && !kills && (!dialect.normal.equals(why) || !overLink && from == pid());
             Cause cause = leaves ? new Cause.Leave(why) : null;
             if (kills) {
                 notice = kill(dialect.killed);
@@ -404,11 +405,12 @@ public final class LocalProcess extends CancellationScope {
 
     /** Under the lock: from now on other processes see it as not alive. */
     private void leave(Object why) {
-        life = Life.EXITING;
+        life = EXITING;
         reason = why;
-        if (name != null && !Fault.NAME_OUTLIVES_PROCESS.isSeeded()) {
-            Names.release(name, this);
-            name = null;
+        RareState r = rare();
+        if (r != null && r.name != null && !Fault.NAME_OUTLIVES_PROCESS.isSeeded()) {
+            Names.release(r.name, this);
+            r.name = null;
         }
         mailbox().close();
         Calls.exits(this);
@@ -416,9 +418,9 @@ public final class LocalProcess extends CancellationScope {
 
     /** Under the lock: from now on it is dead for all other processes, whatever its thread does. */
     private DeathNotice kill(Object why) {
-        Cause cause = new Cause.Kill(life == Life.ALIVE ? why : reason);
+        Cause cause = new Cause.Kill(life == ALIVE ? why : reason);
         Zombies.add(this);
-        if (life == Life.ALIVE) {
+        if (life == ALIVE) {
             leave(why);
         }
         cancelWith(cause);
@@ -428,13 +430,17 @@ public final class LocalProcess extends CancellationScope {
     /** Under the lock. */
     private DeathNotice die(Object value) {
         Pid.Ended end = new Pid.Ended(reason, value);
-        DeathNotice notice = new DeathNotice(pid, reason, SmallSet.list(owned), SmallSet.list(links), Monitors.watchers(this), Monitors.watching(this), ended);
-        life = Life.DEAD;
-        pid.recordEnd(end);
+        RareState r = rare();
+        DeathNotice notice = new DeathNotice(pid(), reason, SmallSet.list(ownedSet()), SmallSet.list(links), Monitors.watchers(this),
+                Monitors.watching(this), r == null ? null : r.ended);
+        life = DEAD;
+        pid().recordEnd(end);
         links = null;
         monitors = null;
         standing = null;
-        owned = null;
+        if (r != null) {
+            r.owned = null;
+        }
         return notice;
     }
 
@@ -446,10 +452,10 @@ public final class LocalProcess extends CancellationScope {
             try {
                 DeathNotice notice;
                 synchronized (this) {
-                    if (life == Life.DEAD) {
+                    if (life == DEAD) {
                         return;
                     }
-                    if (life == Life.ALIVE) {
+                    if (life == ALIVE) {
                         own = true;
                         leave(why);
                     }
@@ -468,23 +474,28 @@ public final class LocalProcess extends CancellationScope {
         Latch latch;
         Simulated.switchPoint();
         synchronized (this) {
-            if (life == Life.DEAD) {
+            if (life == DEAD) {
                 return true;
             }
-            ended = ended == null ? new Latch() : ended;
-            latch = ended;
+            RareState r = makeRare();
+            r.ended = r.ended == null ? new Latch() : r.ended;
+            latch = r.ended;
         }
-        return Waits.await(latch, WaitReason.PROCESS_END, pid, nanos);
+        return Waits.await(latch, WaitReason.PROCESS_END, pid(), nanos);
     }
 
     // --- views -------------------------------------------------------------------------------------------------------
 
     /** A snapshot of its state, which needs no co-operation of its thread. */
     public synchronized ProcessInfo info() {
-        return new ProcessInfo(pid, thread(), life.name(), name, SmallSet.list(links),
+        return new ProcessInfo(pid(), thread(), lifeName(), name(), SmallSet.list(links),
                 Monitors.active(Monitors.watchers(this)).map(Ref::maker).toList(),
                 Monitors.active(Monitors.watching(this)).map(m -> m.object).toList(),
-                mailbox().size(), traps, receiver.isSuspended(), leader(), dictionary);
+                mailbox().size(), traps, isSuspended(), leader(), dictionary);
+    }
+
+    private String lifeName() {
+        return life == ALIVE ? "ALIVE" : life == EXITING ? "EXITING" : "DEAD";
     }
 
     private Thread thread() {
@@ -492,11 +503,11 @@ public final class LocalProcess extends CancellationScope {
     }
 
     synchronized Zombie zombie(long nanos) {
-        return new Zombie(pid, thread(), reason, nanos);
+        return new Zombie(pid(), thread(), reason, nanos);
     }
 
     @Override
     public String toString() {
-        return "process " + pid.text() + " " + pid.label();
+        return "process " + pid().text() + " " + pid().label();
     }
 }

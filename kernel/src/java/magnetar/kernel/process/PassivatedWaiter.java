@@ -23,15 +23,22 @@ final class PassivatedWaiter extends Waiter {
 
     private final LocalProcess process;
     private final Callable<?> next;
-    private final Object context;
+
+    // Guarded by the lock of the part of Passivated that lists this.
+    PassivatedWaiter before;
+    PassivatedWaiter after;
+    boolean listed;
 
     // Written by the thread that adds this to the list.
     private PassivatedWaiter stranded;
 
-    PassivatedWaiter(LocalProcess process, Callable<?> next, Object context) {
+    PassivatedWaiter(LocalProcess process, Callable<?> next) {
         this.process = process;
         this.next = next;
-        this.context = context;
+    }
+
+    LocalProcess process() {
+        return process;
     }
 
     @Override
@@ -42,7 +49,7 @@ final class PassivatedWaiter extends Waiter {
     @Override
     public void complete(Object source, Object result) {
         try {
-            Spawn.activate(process, next, context);
+            Spawn.activate(this, process, next);
         } catch (OutOfMemoryError noRoom) {
             strand();
         }

@@ -2,6 +2,7 @@ package magnetar.kernel.process;
 
 import java.util.Map;
 import java.util.function.Predicate;
+import magnetar.kernel.fiber.CancellationScope;
 import magnetar.kernel.fiber.Exit;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
@@ -14,8 +15,9 @@ import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Waits;
 
 /**
- * The owner's side of a mailbox: takes messages out of it, unless the process is suspended, and reports them
- * to the tracer.
+ * A process as the owner of its mailbox: takes messages out of it, unless the process is suspended, and
+ * reports them to the tracer. It is a part of {@link LocalProcess}, not an object of its own, because there
+ * may be a million idle processes.
  *
  * <p>Invariants:
  * <ol>
@@ -23,34 +25,69 @@ import magnetar.kernel.time.Waits;
  *   <li>A message that a receive does not take keeps its place.
  *   <li>While {@code suspensions} is above zero, {@code suspended} is a closed latch, and no message is
  *       taken. A message that was taken before stays taken.
+ *   <li>{@code rare} is null until one of its fields is set. Then it is the same object until the end.
  * </ol>
  */
-public final class Receiver {
+public abstract sealed class Receiver extends CancellationScope permits LocalProcess {
     /** The result of {@link #next} for a message that is null. */
     public static final Object NULL = new Object();
 
     private static final Matcher ANY = message -> message == null ? NULL : message;
 
-    private final LocalProcess process;
+    private final Pid pid;
     private final Mailbox mailbox;
 
     // Written under the lock of the process, read by any thread.
-    private volatile Latch suspended;
+    private volatile RareState rare;
 
-    // Set or read by any thread.
-    private volatile Pid tracer;
-
-    // Guarded by the lock of the process.
-    private int suspensions;
-
-    Receiver(LocalProcess process, Mailbox mailbox) {
-        this.process = process;
+    Receiver(Pid pid, Mailbox mailbox) {
+        this.pid = pid;
         this.mailbox = mailbox;
     }
 
-    Mailbox mailbox() {
+    /** The fields of a process that most processes never set. */
+    static final class RareState {
+        // Guarded by the lock of the process.
+        Object name;
+        Latch ended;
+        SmallSet<Owned> owned;
+        private int suspensions;
+
+        // Written under the lock of the process, read by any thread.
+        private volatile Latch suspended;
+
+        // Set or read by any thread.
+        private volatile Pid tracer;
+
+        private RareState() {}
+    }
+
+    /** Its rare state, or null. */
+    final RareState rare() {
+        return rare;
+    }
+
+    /** Its rare state, made on first use. Called under the lock. */
+    final RareState makeRare() {
+        RareState r = rare;
+        if (r == null) {
+            r = new RareState();
+            rare = r;
+        }
+        return r;
+    }
+
+    /** Its pid. */
+    public final Pid pid() {
+        return pid;
+    }
+
+    final Mailbox mailbox() {
         return mailbox;
     }
+
+    /** This process. */
+    abstract LocalProcess process();
 
     // --- receiving ---------------------------------------------------------------------------------------------------
 
@@ -63,7 +100,7 @@ public final class Receiver {
      * @return the matcher's result; null if time ran out
      */
     public Object receive(Matcher matcher, long nanos, long mark) throws InterruptedException {
-        Fiber fiber = process.fiber();
+        Fiber fiber = fiber();
         fiber.enter();
         long deadline = 0;
         Node from = mailbox.after(mark);
@@ -95,7 +132,7 @@ public final class Receiver {
         awaitResumption();
         if (mailbox.matching) {
             throw Dialect.codec().misuse("receive-in-guard",
-                    "A guard of a receive of " + process.pid() + " receives itself: let the guard only look at its message.", Map.of("pid", process.pid()));
+                    "A guard of a receive of " + pid + " receives itself: let the guard only look at its message.", Map.of("pid", pid));
         }
         mailbox.matching = true;
         try {
@@ -114,8 +151,8 @@ public final class Receiver {
     }
 
     private boolean await(Fiber fiber, long deadline) throws InterruptedException {
-        Calls.waitsElsewhere(process);
-        Parked waiter = new Parked(fiber, WaitReason.MAILBOX, process.pid());
+        Calls.waitsElsewhere(process());
+        Parked waiter = new Parked(fiber, WaitReason.MAILBOX, pid);
         if (!mailbox.enlist(waiter)) {
             return refuseIfClosed();
         }
@@ -132,7 +169,7 @@ public final class Receiver {
 
     private boolean refuseIfClosed() {
         if (mailbox.isClosed()) {
-            throw new Exit(process.reason()); // in a shield: no message will come any more
+            throw new Exit(process().reason()); // in a shield: no message will come any more
         }
         return true;
     }
@@ -155,7 +192,7 @@ public final class Receiver {
     }
 
     /** A snapshot of the mailbox's state. */
-    public MailboxInfo info() {
+    public MailboxInfo mailboxInfo() {
         return mailbox.info();
     }
 
@@ -165,13 +202,17 @@ public final class Receiver {
      * Also sends each message that the process sends or receives to this tracer, or with null to no tracer.
      */
     public void trace(Pid to) {
-        tracer = to;
+        StackRoom.touch();
+        synchronized (this) {
+            makeRare().tracer = to;
+        }
     }
 
     private Pid liveTracer() {
-        Pid to = tracer;
+        RareState r = rare;
+        Pid to = r == null ? null : r.tracer;
         if (to != null && ProcessTable.live(to) == null) {
-            tracer = null;
+            r.tracer = null;
             return null;
         }
         return to;
@@ -179,10 +220,10 @@ public final class Receiver {
 
     /** Reports a message that the process has taken. */
     void tell(Object message) {
-        Simulated.note("receives", process.pid(), message);
+        Simulated.note("receives", pid, message);
         Pid to = liveTracer();
         if (to != null) {
-            Send.signal(to, Dialect.codec().trace(process.pid(), message, null));
+            Send.signal(to, Dialect.codec().trace(pid, message, null));
         }
     }
 
@@ -190,7 +231,7 @@ public final class Receiver {
     void tellSending(Object message, Object to) {
         Pid observer = liveTracer();
         if (observer != null) {
-            Send.signal(observer, Dialect.codec().trace(process.pid(), message, to));
+            Send.signal(observer, Dialect.codec().trace(pid, message, to));
         }
     }
 
@@ -199,10 +240,11 @@ public final class Receiver {
     /** Suspends the process: it takes no message until it was resumed as often as suspended. */
     public void suspend() {
         StackRoom.touch();
-        synchronized (process) {
-            suspensions++;
-            if (suspended == null) {
-                suspended = new Latch();
+        synchronized (this) {
+            RareState r = makeRare();
+            r.suspensions++;
+            if (r.suspended == null) {
+                r.suspended = new Latch();
             }
         }
     }
@@ -211,13 +253,14 @@ public final class Receiver {
     public boolean resume() {
         StackRoom.touch();
         Latch opened;
-        synchronized (process) {
-            if (suspensions == 0) {
+        synchronized (this) {
+            RareState r = rare;
+            if (r == null || r.suspensions == 0) {
                 return false;
             }
-            suspensions--;
-            opened = suspensions == 0 ? suspended : null;
-            suspended = suspensions == 0 ? null : suspended;
+            r.suspensions--;
+            opened = r.suspensions == 0 ? r.suspended : null;
+            r.suspended = r.suspensions == 0 ? null : r.suspended;
         }
         if (opened != null) {
             opened.release();
@@ -226,12 +269,18 @@ public final class Receiver {
     }
 
     boolean isSuspended() {
-        return suspended != null;
+        return suspension() != null;
+    }
+
+    /** The latch that opens when the process is resumed; null while it is not suspended. */
+    private Latch suspension() {
+        RareState r = rare;
+        return r == null ? null : r.suspended;
     }
 
     void awaitResumption() throws InterruptedException {
-        for (Latch g = suspended; g != null; g = suspended) {
-            Waits.await(g, WaitReason.SUSPENDED, process.pid(), Durations.INFINITE);
+        for (Latch g = suspension(); g != null; g = suspension()) {
+            Waits.await(g, WaitReason.SUSPENDED, pid, Durations.INFINITE);
         }
     }
 }

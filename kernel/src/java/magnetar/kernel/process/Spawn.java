@@ -8,7 +8,6 @@ import magnetar.kernel.fiber.Cancelled;
 import magnetar.kernel.fiber.Cause;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fiber;
-import magnetar.kernel.fiber.FiberBody;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.report.Failures;
@@ -118,8 +117,9 @@ public final class Spawn {
     public static Pid spawn(String label, Callable<?> work) {
         Fiber starter = Fiber.current();
         starter.enter();
-        LocalProcess process = make(starter, label, new OpenMailbox());
-        begin(process, prepare(process, new Body(process, work), false));
+        OnFiber process = new OnFiber(pid(starter, label), new OpenMailbox(), work);
+        list(starter, process);
+        begin(process, prepare(process, false));
         return process.pid();
     }
 
@@ -127,8 +127,9 @@ public final class Spawn {
     public static Started spawn(Options options, Callable<?> work) {
         Fiber starter = Fiber.current();
         starter.enter();
-        LocalProcess process = make(starter, options.label, options.mailbox());
-        Fiber fiber = prepare(process, body(process, work, options), options.platform);
+        OnFiber process = onFiber(pid(starter, options.label), work, options);
+        list(starter, process);
+        Fiber fiber = prepare(process, options.platform);
         Ref monitor;
         try {
             monitor = attach(process, options);
@@ -141,29 +142,28 @@ public final class Spawn {
         return new Started(process.pid(), monitor);
     }
 
-    private static LocalProcess make(Fiber starter, String label, Mailbox mailbox) {
-        LocalProcess process = new LocalProcess(new Pid(starter.environment().nextSerial(), Refs.creation(), label), mailbox);
+    private static Pid pid(Fiber starter, String label) {
+        return new Pid(starter.environment().nextSerial(), Refs.creation(), label);
+    }
+
+    /** Lists a new process, if it belongs to a simulation, and gives it the group leader of its starter. */
+    private static void list(Fiber starter, LocalProcess process) {
         ProcessTable.made(process);
         LocalProcess parent = LocalProcess.of(starter);
         if (parent != null) {
             process.setLeader(parent.leader());
         }
-        return process;
     }
 
-    private static Body body(LocalProcess process, Callable<?> work, Options options) {
+    private static OnFiber onFiber(Pid pid, Callable<?> work, Options options) {
         String site = options.site;
-        return site == null || site.equals(options.label) ? new Body(process, work) : new Body(process, work) {
-            @Override
-            String who() {
-                return super.who() + ", " + site;
-            }
-        };
+        return site == null || site.equals(options.label) ? new OnFiber(pid, options.mailbox(), work)
+                : new NamedOnFiber(pid, options.mailbox(), work, site);
     }
 
-    private static Fiber prepare(LocalProcess process, Body body, boolean platform) {
-        Fiber fiber = platform ? Fibers.prepareOnPlatform(process.pid().label(), process, body)
-                : Fibers.prepare(process.pid().label(), process, body);
+    private static Fiber prepare(OnFiber process, boolean platform) {
+        Fiber fiber = platform ? Fibers.prepareOnPlatform(process.pid().label(), process, process)
+                : Fibers.prepare(process.pid().label(), process, process);
         process.expectFiber(fiber);
         return fiber;
     }
@@ -202,14 +202,16 @@ public final class Spawn {
      * Gives a passivated process a fiber again. At each instant the process is in Passivated or in the list
      * of fibers.
      */
-    static void activate(LocalProcess process, Callable<?> work, Object context) {
+    static void activate(PassivatedWaiter waiter, LocalProcess process, Callable<?> work) {
         if (isOfOutside(process)) {
-            activateOutside(process, work, context);
+            activateOutside(waiter, process, work);
             return;
         }
-        Fiber fiber = Fibers.prepare(process.pid().label(), process, new Body(process, work));
-        fiber.setContext(context);
-        Passivated.remove(process);
+        OnFiber body = (OnFiber) process; // a process on its caller's thread is never passivated
+        body.work = work;
+        Fiber fiber = Fibers.prepare(process.pid().label(), process, body);
+        fiber.setContext(null); // not the context of the sender
+        Passivated.remove(waiter);
         begin(process, fiber); // if that fails, the process is killed
     }
 
@@ -223,20 +225,20 @@ public final class Spawn {
      * Activates it from a thread of the real environment. A fiber made in a simulation belongs to it, and
      * would end with it.
      */
-    private static void activateOutside(LocalProcess process, Callable<?> work, Object context) {
-        Thread outside = new Thread(null, () -> activate(process, work, context), process.toString(), 0, false);
+    private static void activateOutside(PassivatedWaiter waiter, LocalProcess process, Callable<?> work) {
+        Thread outside = new Thread(null, () -> activate(waiter, process, work), process.toString(), 0, false);
         outside.setDaemon(true);
         outside.start();
         Simulated.recordWake(Environment.REAL, outside);
     }
 
-    /** The fiber's part of a process. */
-    private static class Body extends FiberBody implements Hosting.Runner {
-        private final LocalProcess process;
+    /** A process that runs on a fiber of its own. It is the body of that fiber, which saves an object. */
+    static sealed class OnFiber extends LocalProcess implements Runnable permits NamedOnFiber {
+        // Set by the starter, then only accessed by the fiber.
         private Callable<?> work;
 
-        Body(LocalProcess process, Callable<?> work) {
-            this.process = process;
+        OnFiber(Pid pid, Mailbox mailbox, Callable<?> work) {
+            super(pid, mailbox);
             this.work = work;
         }
 
@@ -246,36 +248,61 @@ public final class Spawn {
             return w;
         }
 
-    /** How the report of a failure names the process. */
+        /** How the report of a failure names the process. */
         String who() {
-            return process.toString();
+            return toString();
         }
 
         @Override
-        protected void execute() {
-            Throwable thrown = Hosting.run(process, this, takeWork());
-            boolean toldToExit = process.cause() instanceof Cause.Kill || process.cause() != null && Cancelled.isBehind(thrown);
+        public final void run() {
+            Fiber fiber = Fibers.begun();
+            try {
+                execute(fiber);
+            } catch (Throwable t) {
+                Failures.report(Thread.currentThread(), t);
+            } finally {
+                Fibers.ended(fiber);
+            }
+        }
+
+        private void execute(Fiber fiber) {
+            Throwable thrown = Hosting.run(this, fiber, takeWork());
+            boolean toldToExit = cause() instanceof Cause.Kill || cause() != null && Cancelled.isBehind(thrown);
             if (thrown != null && !toldToExit) {
                 reports(thrown);
             }
         }
 
         @Override
-        public Fiber runner() {
-            return fiber();
-        }
-
-        @Override
-        public boolean reports(Throwable thrown) {
+        final boolean reports(Throwable thrown) {
             Failures.report(who(), Thread.currentThread(), thrown);
             return true;
         }
     }
 
-    /** Runs a process on its caller's thread. What the body throws goes to the caller. */
-    private record OnThread(Fiber runner) implements Hosting.Runner {
+    /** The same, for a process whose label is not the source line that starts it. */
+    private static final class NamedOnFiber extends OnFiber {
+        private final String site;
+
+        NamedOnFiber(Pid pid, Mailbox mailbox, Callable<?> work, String site) {
+            super(pid, mailbox, work);
+            this.site = site;
+        }
+
         @Override
-        public boolean reports(Throwable thrown) {
+        String who() {
+            return super.who() + ", " + site;
+        }
+    }
+
+    /** A process on its caller's thread. What the body throws goes to the caller. */
+    static final class OnThread extends LocalProcess {
+        OnThread(Pid pid, Mailbox mailbox) {
+            super(pid, mailbox);
+        }
+
+        @Override
+        boolean reports(Throwable thrown) {
             return false;
         }
     }
@@ -287,7 +314,8 @@ public final class Spawn {
     public static Guest host(Options options, Callable<?> work) {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        LocalProcess process = make(fiber, options.label, options.mailbox());
+        OnThread process = new OnThread(pid(fiber, options.label), options.mailbox());
+        list(fiber, process);
         process.expectFiber(fiber);
         process.setTraps(options.traps);
         if (options.name != null) {
@@ -296,7 +324,7 @@ public final class Spawn {
         nameElsewhere(process, options);
         GUESTS.add(process);
         try {
-            return new Guest(process.pid(), Hosting.run(process, new OnThread(fiber), work));
+            return new Guest(process.pid(), Hosting.run(process, fiber, work));
         } finally {
             GUESTS.remove(process);
         }

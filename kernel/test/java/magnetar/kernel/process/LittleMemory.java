@@ -64,7 +64,7 @@ public final class LittleMemory {
     }
 
     private static LocalProcess process(int serial, Mailbox mailbox) {
-        return new LocalProcess(new Pid(serial, Refs.creation(), "little memory"), mailbox);
+        return new Spawn.OnThread(new Pid(serial, Refs.creation(), "little memory"), mailbox);
     }
 
     /** What a process that traps exits receives of the death of a linked one. */
