@@ -31,6 +31,7 @@
    [magnetar.impl.reasons :as reasons]
    [magnetar.impl.runtime]
    [magnetar.impl.timeouts :as timeouts]
+   [magnetar.impl.versions :as versions]
    [magnetar.proc-lib.report :as report])
   (:import
    (java.util.concurrent Callable)
@@ -73,8 +74,10 @@
   (when-some [^LocalProcess me (LocalProcess/current)]
     (or (.name me) (.pid me))))
 
+;; The metadata holds the dictionary of the last child that was ready, for share-dictionary.
 (defn- new-family [me]
-  {:ancestors (into [me] (take 10) (ancestors)), :parent (self)})
+  (with-meta {:ancestors (into [me] (take 10) (ancestors)), :parent (self)}
+    {::dictionary (volatile! nil)}))
 
 (defn- family-of-children
   "What all children of this process share, made once; nil outside of processes."
@@ -198,9 +201,25 @@
         (str "`" operation "` was called where no process waits for it: call it once, in a process that proc-lib/start has started.")
         {})))
 
+(defn- own-entry? [key]
+  (or (= ::family key) (versions/note? key)))
+
+(defn- share-dictionary
+  "Takes the dictionary of a sibling if that is equal, and if it has only entries of the library. A million idle servers have one."
+  []
+  (let [^LocalProcess me (LocalProcess/current)
+        mine (.dictionary me)
+        shared (::dictionary (meta (::family mine)))]
+    (when (and shared (every? own-entry? (keys mine)))
+      (let [other @shared]
+        (if (= mine other)
+          (.setDictionary me other)
+          (vreset! shared mine))))))
+
 (defn- acknowledge [operation word value]
   (let [[^Pid parent ack] (waiting operation)]
     (perase ::ack)
+    (share-dictionary)
     (! parent [ack word value])
     :ok))
 

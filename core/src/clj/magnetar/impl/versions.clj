@@ -47,28 +47,38 @@
 (defonce ^:private shared (atom {}))
 
 (defn- now
-  "{name version}, one map for all processes that run it."
+  "{name version}, one map for all processes that run it. Its metadata holds the dictionary with this note alone, which they share too."
   [name]
   (let [version (version name)
         known (get @shared name)]
     (if (and known (= version (get known name)))
       known
-      (get (swap! shared assoc name {name version}) name))))
+      (let [versions {name version}]
+        (get (swap! shared assoc name (with-meta versions {::alone {::served versions}})) name)))))
 
 (defn- all-now [names]
   (if (next names)
     (into {} (map now) names)
     (now (first names))))
 
-(defn- note [^LocalProcess process key versions]
-  (when-not (= versions (get (.dictionary process) key))
-    (.setDictionary process (assoc (.dictionary process) key versions))))
+(defn- alone
+  "The dictionary with this note and nothing else, if all processes with the note share it."
+  [versions]
+  (let [dictionary (::alone (meta versions))]
+    (when (= versions (::served dictionary)) ; a map that was derived from another one has its metadata
+      dictionary)))
+
+(defn- note [^LocalProcess process versions]
+  (let [dictionary (.dictionary process)]
+    (when-not (= versions (::served dictionary))
+      (.setDictionary process (or (when (nil? dictionary) (alone versions))
+                                  (assoc dictionary ::served versions))))))
 
 (defn serves
   "This process runs the callbacks of these sources, namespaces or vars, and answers `magnetar.sys`."
   [& sources]
   (when-some [names (seq (keep home sources))]
-    (note (LocalProcess/current) ::served (all-now names))))
+    (note (LocalProcess/current) (all-now names))))
 
 ;; What a process goes on with: the var, what that was, and the version. A loop passes here with each message, so it asks for no more than
 ;; whether the var is what it was.
@@ -84,7 +94,7 @@
   [source]
   (when-some [name (home source)]
     (let [process (LocalProcess/current)]
-      (note process ::served (assoc (get (.dictionary process) ::served) name (version name))))))
+      (note process (assoc (get (.dictionary process) ::served) name (version name))))))
 
 (defn serves-only
   "This process runs the callbacks of these sources, and of no others any more."
@@ -92,7 +102,7 @@
   (let [process (LocalProcess/current)
         known (get (.dictionary process) ::served)
         names (keep home sources)]
-    (note process ::served (not-empty (into {} (map (fn [name] [name (if (contains? known name) (known name) (version name))])) names)))))
+    (note process (not-empty (into {} (map (fn [name] [name (if (contains? known name) (known name) (version name))])) names)))))
 
 (defn runs
   "This process goes on with f: if that is a var, with what it is now."
@@ -115,6 +125,11 @@
   (or (::served dictionary)
       (when-some [run (::run dictionary)] (.-versions ^Run run))))
 
+(defn note?
+  "True of the keys of a dictionary under which something is noted here."
+  [key]
+  (or (= ::served key) (= ::run key)))
+
 (defn without-notes
   "The dictionary without what is noted here."
   [dictionary]
@@ -125,10 +140,10 @@
   []
   (let [process (LocalProcess/current)]
     (when-some [served (served-by process)]
-      (note process ::served (all-now (keys served))))))
+      (note process (all-now (keys served))))))
 
 (defn put-back
   "The state of this process is one of these versions again."
   [versions]
   (when versions
-    (note (LocalProcess/current) ::served versions)))
+    (note (LocalProcess/current) versions)))

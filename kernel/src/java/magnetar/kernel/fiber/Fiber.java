@@ -26,7 +26,7 @@ import magnetar.kernel.sched.Schedulers;
  *       deadline and clean-ups must run.
  * </ol>
  *
- * <p>There may be a million fibers, of 112 bytes each. One more field costs each of them 8 bytes.
+ * <p>There may be a million fibers, of 96 bytes each. One more field costs each of them 8 bytes.
  *
  * <p>Rejected: a {@code ScopedValue} for identity (0.3 to 0.6 kB per parked thread), a {@code ThreadLocal}
  * (0.25 kB).
@@ -58,7 +58,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     // Links of the registry, guarded by the shard.
     Fiber previous;
     Fiber next;
-    Fibers.Shard shard;
+    byte shard; // its number; -1 of a fiber that is not listed
 
     // Set by the starter or the owner thread, cleared by the fiber at its end. Keeps the thread reachable.
     Thread held;
@@ -79,11 +79,17 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     private long random;
     private long nextId;
     private byte depth;
-    private ArrayDeque<Runnable> later;
-    private WeakReference<Object[]> copied; // the source of a copy, and the copy
+    private RareState rare;
+
+    /** The fields of a fiber that most fibers never set. */
+    private static final class RareState {
+        private ArrayDeque<Runnable> later;
+        private WeakReference<Object[]> copied; // the source of a copy, and the copy
+    }
 
     Fiber(Thread thread, Environment environment) {
         super(thread, Fibers.COLLECTED);
+        this.shard = Fibers.UNLISTED;
         this.environment = environment;
         this.random = environment.seed() | 1;
     }
@@ -138,14 +144,22 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
      * source, or it was collected.
      */
     public Object copyOf(Object source) {
+        WeakReference<Object[]> copied = rare == null ? null : rare.copied;
         Object[] kept = copied == null ? null : copied.get();
         return kept != null && kept[0] == source ? kept[1] : null;
     }
 
     /** Keeps a copy of the source, which {@link #copyOf} can return many times. Returns the copy. */
     public Object keepCopy(Object source, Object copy) {
-        copied = new WeakReference<>(new Object[] {source, copy});
+        makeRare().copied = new WeakReference<>(new Object[] {source, copy});
         return copy;
+    }
+
+    private RareState makeRare() {
+        if (rare == null) {
+            rare = new RareState();
+        }
+        return rare;
     }
 
     /** The scope that owns this fiber, or null. */
@@ -387,15 +401,16 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     }
 
     private void putOff(Runnable callback) {
-        if (later == null) {
-            later = new ArrayDeque<>();
+        RareState r = makeRare();
+        if (r.later == null) {
+            r.later = new ArrayDeque<>();
         }
-        later.add(callback);
+        r.later.add(callback);
     }
 
     private void runLater() {
-        while (depth == 0 && later != null && !later.isEmpty()) {
-            Runnable next = later.poll();
+        while (depth == 0 && rare != null && rare.later != null && !rare.later.isEmpty()) {
+            Runnable next = rare.later.poll();
             depth++;
             try {
                 next.run();

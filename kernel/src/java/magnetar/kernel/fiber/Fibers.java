@@ -30,11 +30,12 @@ import magnetar.kernel.sched.Schedulers;
  */
 public final class Fibers {
     static final ReferenceQueue<Thread> COLLECTED = new ReferenceQueue<>();
+    static final byte UNLISTED = -1;
     private static final Shard[] SHARDS = new Shard[16];
 
     static {
         for (int i = 0; i < SHARDS.length; i++) {
-            SHARDS[i] = new Shard();
+            SHARDS[i] = new Shard((byte) i);
         }
     }
 
@@ -155,8 +156,9 @@ public final class Fibers {
     }
 
     static void forget(Fiber fiber) {
-        if (fiber.shard != null) {
-            fiber.shard.remove(fiber);
+        byte shard = fiber.shard;
+        if (shard != UNLISTED) {
+            SHARDS[shard].remove(fiber);
         }
     }
 
@@ -213,11 +215,16 @@ public final class Fibers {
 
     /** A part of the list with a lock of its own. That lock is the innermost one. */
     static final class Shard {
+        private final byte number;
         private Fiber first;
         private int size;
 
+        Shard(byte number) {
+            this.number = number;
+        }
+
         synchronized void add(Fiber f) {
-            f.shard = this;
+            f.shard = number;
             f.next = first;
             if (first != null) {
                 first.previous = f;
@@ -227,7 +234,7 @@ public final class Fibers {
         }
 
         synchronized void remove(Fiber f) {
-            if (f.shard != this) {
+            if (f.shard != number) {
                 return;
             }
             if (f.previous == null) {
@@ -238,7 +245,7 @@ public final class Fibers {
             if (f.next != null) {
                 f.next.previous = f.previous;
             }
-            f.shard = null;
+            f.shard = UNLISTED;
             f.previous = null;
             f.next = null;
             size--;

@@ -39,7 +39,7 @@ public final class Startup {
                 JdkScheduler Schedulable Scheduler SchedulerMonitor Schedulers Untracked Untracked$Inside
             report: Excerpt Excerpt$Full Failures Failures$Failure Failures$Handler Frames NoMemory Reserve
                 Unwinding
-            fiber: Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber FiberBody FiberBody$1 Fibers
+            fiber: Cancelled Cause Cause$Cancel Cause$Kill Cause$Leave Exit Fiber Fiber$RareState FiberBody FiberBody$1 Fibers
                 Fibers$Given Fibers$Hold Fibers$Shard PerEnvironment CancellationScope Simulated Spin StackRoom ThreadLocals Environment
             park: Latch Parked Source WaitInfo WaitReason WaitSign Waiter Waiter$Pairing
             time: DeadlineTimer DeadlineTimer$Armed Durations Expiry Timer Waits Wheel Wheel$WheelThread

@@ -19,8 +19,6 @@ import magnetar.kernel.sched.Fault;
  * </ol>
  */
 public final class Hosting {
-    private static final Object PASSIVATED = new Object();
-
     private Hosting() {}
 
     /** The next work of a passivated process that has context values. */
@@ -98,16 +96,25 @@ public final class Hosting {
      */
     static Throwable run(LocalProcess process, Fiber on, Callable<?> work) {
         process.enter(on);
-        Object value;
+        Callable<?> next = work;
+        Object value = null;
         try {
             on.check();
-            value = call(process, on, work);
+            for (boolean runs = true; runs; ) {
+                try {
+                    value = next.call();
+                    runs = false;
+                } catch (Continue c) {
+                    next = next(process, on, c);
+                    if (next == null) {
+                        return null;
+                    }
+                }
+            }
         } catch (Throwable t) {
             return fail(process, on, t);
         }
-        if (value != PASSIVATED) {
-            conclude(process, on, null, value);
-        }
+        conclude(process, on, null, value);
         return null;
     }
 
@@ -160,21 +167,12 @@ public final class Hosting {
         }
     }
 
-    private static Object call(LocalProcess process, Fiber host, Callable<?> work) throws Exception {
-        Callable<?> next = work;
-        for (;;) {
-            try {
-                return next.call();
-            } catch (Continue c) {
-                if (c.process != process) {
-                    throw c;
-                }
-                next = c.next;
-                if (c.passivates && tryPassivate(process, host, c)) {
-                    return PASSIVATED;
-                }
-            }
+    /** The work that the process continues with; null if it was passivated. */
+    private static Callable<?> next(LocalProcess process, Fiber host, Continue c) {
+        if (c.process != process) {
+            throw c;
         }
+        return c.passivates && tryPassivate(process, host, c) ? null : c.next;
     }
 
     /**

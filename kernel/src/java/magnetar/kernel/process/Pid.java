@@ -4,9 +4,10 @@ package magnetar.kernel.process;
  * The identity of one process. It is never reused. Equal pids identify the same process, even if one of them
  * was read from text.
  *
- * <p>Invariant: {@code process} is the live process or null. It changes to null once, before another process
- * learns of the death. So a pid keeps nothing of a dead process alive except its exit reason and the value
- * that it ended with.
+ * <p>Invariant: {@code known} is the live process until that has ended, then how it ended. It changes once,
+ * before another process learns of the death. So a pid keeps nothing of a dead process alive except its exit
+ * reason and the value that it ended with. In a pid that was read from text it is null, then the pid that the
+ * process itself has, or how it ended.
  */
 public final class Pid implements Comparable<Pid> {
     private final int node;
@@ -15,9 +16,7 @@ public final class Pid implements Comparable<Pid> {
     private final String label;
 
     // Set or read by any thread.
-    private volatile LocalProcess process;
-    private volatile Ended ended;
-    private volatile Pid twin; // for a pid that was read from text: the pid that the process itself has
+    private volatile Object known;
 
     /**
      * How a process ended.
@@ -40,29 +39,28 @@ public final class Pid implements Comparable<Pid> {
     }
 
     void attach(LocalProcess live) {
-        process = live;
+        known = live;
     }
 
     void recordEnd(Ended how) {
-        ended = how;
-        process = null;
+        known = how;
     }
 
     /** The live or exiting process, or null. */
     LocalProcess process() {
-        Pid t = twin;
-        return t == null ? process : t.process;
+        Object k = known;
+        return k instanceof LocalProcess p ? p : k instanceof Pid own ? own.process() : null;
     }
 
     /** How it ended; null while it lives. */
     public Ended ended() {
-        Pid t = twin;
-        return t == null ? ended : t.ended;
+        Object k = known;
+        return k instanceof Ended e ? e : k instanceof Pid own ? own.ended() : null;
     }
 
     /** Records the process's own pid in a pid that was read from text. */
     void recognize(Pid own) {
-        twin = own;
+        known = own;
     }
 
     /** True until it exits, or is told to exit. */

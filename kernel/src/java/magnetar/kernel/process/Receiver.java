@@ -4,7 +4,6 @@ import java.util.Map;
 import java.util.function.Predicate;
 import magnetar.kernel.fiber.CancellationScope;
 import magnetar.kernel.fiber.Exit;
-import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.StackRoom;
 import magnetar.kernel.park.Latch;
@@ -100,21 +99,36 @@ public abstract sealed class Receiver extends CancellationScope permits LocalPro
      * @return the matcher's result; null if time ran out
      */
     public Object receive(Matcher matcher, long nanos, long mark) throws InterruptedException {
-        Fiber fiber = fiber();
-        fiber.enter();
-        long deadline = 0;
-        Node from = mailbox.after(mark);
+        fiber().enter();
+        Object taken = take(matcher, mailbox.after(mark));
+        return taken != null || nanos <= 0 ? taken : awaitAndTake(matcher, Waits.deadline(fiber().environment(), nanos));
+    }
+
+    // A parked process keeps the frame of this method, and in it what the loop needs after the wait. So it
+    // calls no further method of this class in order to wait, and little is needed.
+    private Object awaitAndTake(Matcher matcher, long deadline) throws InterruptedException {
         for (;;) {
-            Object taken = take(matcher, from);
-            if (taken != null || nanos <= 0) {
+            Calls.waitsElsewhere(process());
+            Parked waiter = new Parked(fiber(), WaitReason.MAILBOX, pid);
+            if (!mailbox.enlist(waiter)) {
+                refuseIfClosed();
+            } else {
+                boolean completed = false;
+                try {
+                    completed = deadline == Durations.INFINITE ? waiter.await() : Waits.awaitUntil(fiber().environment(), waiter, deadline);
+                } finally {
+                    if (!completed) {
+                        mailbox.delist(waiter);
+                    }
+                }
+                if (!completed) {
+                    return null;
+                }
+            }
+            Object taken = take(matcher, null);
+            if (taken != null || Waits.isOver(fiber().environment(), deadline)) {
                 return taken;
             }
-            boolean first = deadline == 0;
-            deadline = first ? Waits.deadline(fiber.environment(), nanos) : deadline;
-            if (!first && Waits.isOver(fiber.environment(), deadline) || !await(fiber, deadline)) {
-                return null;
-            }
-            from = null;
         }
     }
 
@@ -150,28 +164,10 @@ public abstract sealed class Receiver extends CancellationScope permits LocalPro
         }
     }
 
-    private boolean await(Fiber fiber, long deadline) throws InterruptedException {
-        Calls.waitsElsewhere(process());
-        Parked waiter = new Parked(fiber, WaitReason.MAILBOX, pid);
-        if (!mailbox.enlist(waiter)) {
-            return refuseIfClosed();
-        }
-        boolean completed = false;
-        try {
-            completed = Waits.awaitUntil(fiber.environment(), waiter, deadline);
-        } finally {
-            if (!completed) {
-                mailbox.delist(waiter);
-            }
-        }
-        return completed;
-    }
-
-    private boolean refuseIfClosed() {
+    private void refuseIfClosed() {
         if (mailbox.isClosed()) {
             throw new Exit(process().reason()); // in a shield: no message will come any more
         }
-        return true;
     }
 
     /**

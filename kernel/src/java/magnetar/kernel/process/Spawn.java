@@ -257,7 +257,7 @@ public final class Spawn {
         public final void run() {
             Fiber fiber = Fibers.begun();
             try {
-                execute(fiber);
+                finish(Hosting.run(this, fiber, takeWork()));
             } catch (Throwable t) {
                 Failures.report(Thread.currentThread(), t);
             } finally {
@@ -265,8 +265,7 @@ public final class Spawn {
             }
         }
 
-        private void execute(Fiber fiber) {
-            Throwable thrown = Hosting.run(this, fiber, takeWork());
+        private void finish(Throwable thrown) {
             boolean toldToExit = cause() instanceof Cause.Kill || cause() != null && Cancelled.isBehind(thrown);
             if (thrown != null && !toldToExit) {
                 reports(thrown);
