@@ -351,7 +351,7 @@
                    (value-of go))
                  (.waitsIn server-c)))
         fine (fn [_ s] [:reply :fine s])]
-    (.setServer of-c slow)
+    (.setServer of-c slow false)
     (let [b-asks (future (gs/call b (ask c (fn [_ s] (deliver in-c true) (value-of answer) [:reply :fine s]))))
           _ (value-of in-c)
           _ (is (eventually (.waitsIn (.server of-b)))) ; b sends its call before it says that it waits

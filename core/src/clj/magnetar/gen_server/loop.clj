@@ -17,7 +17,7 @@
    [magnetar.proc-lib.report :as report])
   (:import
    (magnetar.impl.otp.behaviour Behaviour)
-   (magnetar.impl.otp.host Failed Idle Kind Next Server)
+   (magnetar.impl.otp.host Failed Kind Next Server)
    (magnetar.impl.otp.shedding Refused Sheds Stamped)
    (magnetar.kernel.fiber Exit Fiber)))
 
@@ -205,7 +205,7 @@
     (process [_ server message state debug] (next-of server (handle server message state debug)))
     (end [_ server reason state message debug] (stop server reason state message debug))
     (view [_ server debug] (debug-view server debug))
-    (idle [_ server state debug frame] (Idle. server state debug frame))))
+    (idle [_ server state debug frame] (host/idle server state debug frame))))
 
 ;; ---- servers that shed calls
 
@@ -243,7 +243,7 @@
                           (handle server message state debug))))
       (end [_ server reason state message debug] (stop server reason state message debug))
       (view [_ server debug] (update (debug-view server debug) :status #(comp (fn [shown] (assoc shown :shed (queue-age/counts @ages))) %)))
-      (idle [_ server state debug frame] (Idle. server state debug frame))
+      (idle [_ server state debug frame] (host/idle server state debug frame))
       Sheds)))
 
 ;; ---- the beginning

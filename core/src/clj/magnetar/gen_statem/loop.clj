@@ -22,7 +22,7 @@
    (magnetar.gen_statem.actions Bad Plan)
    (magnetar.gen_statem.behaviour Mode)
    (magnetar.impl.otp.behaviour Behaviour)
-   (magnetar.impl.otp.host Failed Idle Kind Next Server)
+   (magnetar.impl.otp.host Failed Kind Next Server)
    (magnetar.kernel.fiber Exit Fiber)))
 
 (set! *warn-on-reflection* true)
@@ -313,7 +313,7 @@
     (process [_ server message now debug] (process server message now debug))
     (end [_ server reason now message debug] (end server (assoc now :debug debug) reason reason message))
     (view [_ server debug] (debug-view server debug))
-    (idle [_ server now debug frame] (Idle. server now debug frame))))
+    (idle [_ server now debug frame] (host/idle server now debug frame))))
 
 ;; ---- the beginning
 

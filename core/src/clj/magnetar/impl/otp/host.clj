@@ -46,8 +46,8 @@
   (^Object idle [server state debug frame])) ; what it goes on with when it was idle
 
 ;; What a server is doing others read: the message in its hands, and the call that it waits in. Only the server writes `message`, and no message pays for a
-;; fence: who reads it may be a little late, unless `call` was read before. `passivates?` says whether it waits without a thread.
-(deftype Server [^Behaviour behaviour ^magnetar.impl.otp.host.Kind kind who parent ^LocalProcess process passivates?
+;; fence: who reads it may be a little late, unless `call` was read before.
+(deftype Server [^Behaviour behaviour ^magnetar.impl.otp.host.Kind kind who parent ^LocalProcess process
                  ^:unsynchronized-mutable message ^:volatile-mutable ^Calls$Edge call]
   ServerContext
   (handle [_ m] (set! message m))
@@ -218,11 +218,25 @@
 
 (declare serve)
 
-(deftype Idle [server state debug frame]
+(deftype Idle [server state frame]
+  Callable
+  (call [_]
+    (fibers/install frame)
+    (serve server (Next. state nil Durations/INFINITE))))
+
+;; A type of its own: there may be a million servers that are not debugged.
+(deftype DebuggedIdle [server state debug frame]
   Callable
   (call [_]
     (fibers/install frame)
     (serve server (Next. state debug Durations/INFINITE))))
+
+(defn idle
+  "What a passivated server continues with."
+  [server state debug frame]
+  (if (nil? debug)
+    (Idle. server state frame)
+    (DebuggedIdle. server state debug frame)))
 
 (defn- passivate
   "Gives the thread back until there is a message, which another one handles; does not return."
@@ -236,7 +250,7 @@
       (taken message))))
 
 (defn- await-message [^Server server ^Next now]
-  (if (and (.-passivates? server) (= Durations/INFINITE (.-nanos now)))
+  (if (and (.passivates ^LocalProcess (.-process server)) (= Durations/INFINITE (.-nanos now)))
     (next-or-passivate server now)
     (next-message (.-process server) (.-nanos now))))
 
@@ -265,8 +279,8 @@
   "This process, made a server of the kind."
   ^Server [kind behaviour name parent passivates?]
   (let [me (LocalProcess/current)
-        server (Server. behaviour kind (or name (.pid me)) parent me passivates? nil nil)]
-    (.setServer me server)
+        server (Server. behaviour kind (or name (.pid me)) parent me nil nil)]
+    (.setServer me server (boolean passivates?))
     (versions/serves (.-source ^Behaviour behaviour))
     server))
 

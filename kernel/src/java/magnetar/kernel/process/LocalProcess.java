@@ -74,6 +74,9 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
     private volatile Object dictionary;
     private volatile Calls.Server server;
 
+    // Only accessed by the owner.
+    private boolean passivates;
+
     // Set by the starter, then by any thread.
     private volatile Pid leader;
 
@@ -193,9 +196,18 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
         return server;
     }
 
-    /** Sets its server context. Called by the owner. */
-    public void setServer(Calls.Server context) {
+    /**
+     * Sets its server context, and whether it is to be {@link Hosting#passivate passivated} while it is idle.
+     * Called by the owner.
+     */
+    public void setServer(Calls.Server context, boolean whileIdle) {
         server = context;
+        passivates = whileIdle;
+    }
+
+    /** Whether it is to be passivated while it is idle. Called by the owner. */
+    public boolean passivates() {
+        return passivates;
     }
 
     /** Its group leader, which is itself unless one was set. */
