@@ -119,3 +119,13 @@
 
 (deftest a-call-of-pmap-allocates-a-fork-and-its-chunk
   (is (<= (bytes-of (in-go (fn [n] (fold/pmap inc (range n))))) 1130)))
+
+(defn- leaf [to message _]
+  (! to message))
+
+(deftest a-process-that-sends-one-message-and-ends-allocates-little-beside-its-thread
+  (is (<= (bytes-of (in-process (fn [n]
+                                  (let [me (self)]
+                                    (dotimes [_ n] (actor/spawn leaf me :done nil))
+                                    (dotimes [_ n] (receive :done nil))))))
+          1110)))

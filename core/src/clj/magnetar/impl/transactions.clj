@@ -7,14 +7,21 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang LockingTransaction)
+   (java.lang.reflect Field)
    (magnetar.kernel.fiber ThreadLocals)))
 
 (set! *warn-on-reflection* true)
 
+;; `isRunning` makes an entry of each thread that has thread-locals, of 32 bytes.
+(def ^:private ^ThreadLocal current
+  (let [^Field field (.getDeclaredField LockingTransaction "transaction")]
+    (.setAccessible field true)
+    (.get field nil)))
+
 (defn running?
   "True inside a dosync."
   []
-  (and (ThreadLocals/mayExist) (LockingTransaction/isRunning)))
+  (and (ThreadLocals/mayHold current) (LockingTransaction/isRunning)))
 
 (defn refuse
   "Throws in a dosync: it may run again, and what was received would be lost."

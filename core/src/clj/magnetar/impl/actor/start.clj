@@ -13,6 +13,7 @@
    [magnetar.impl.transactions :as transactions]
    [magnetar.impl.versions :as versions])
   (:import
+   (clojure.lang ArraySeq)
    (java.util.function Consumer)
    (magnetar.kernel.fiber Cancelled Exit Fiber)
    (magnetar.kernel.process LocalProcess Pid Spawn Spawn$Guest Spawn$Options WhenFull)))
@@ -31,6 +32,13 @@
   ^long [args]
   (if (or (nil? args) (counted? args)) (long (count args)) -1))
 
+(defn- argument
+  "The argument at index i. Of the arguments of a call `nth` would make a sequence for each argument before it."
+  [args ^long i]
+  (if (instance? ArraySeq args)
+    (aget (.-array ^ArraySeq args) (+ (.index ^ArraySeq args) (int i)))
+    (nth (seq args) i)))
+
 ;; The frame of this work is on the stack for as long as the process lives. The frame of `apply` is too, with 3.5 kB once the JVM's first compiler has been at
 ;; it: so few arguments, as nearly all have, are passed without it, and what is done before is not done here.
 (defn- work
@@ -40,9 +48,9 @@
         n (how-many args)]
     (case n
       0 (^:once fn* [] (arrive frame f) (f))
-      1 (let [[a] (seq args)] (^:once fn* [] (arrive frame f) (f a)))
-      2 (let [[a b] (seq args)] (^:once fn* [] (arrive frame f) (f a b)))
-      3 (let [[a b c] (seq args)] (^:once fn* [] (arrive frame f) (f a b c)))
+      1 (let [a (argument args 0)] (^:once fn* [] (arrive frame f) (f a)))
+      2 (let [a (argument args 0), b (argument args 1)] (^:once fn* [] (arrive frame f) (f a b)))
+      3 (let [a (argument args 0), b (argument args 1), c (argument args 2)] (^:once fn* [] (arrive frame f) (f a b c)))
       (^:once fn* [] (arrive frame f) (apply f args)))))
 
 (defn- check [operation f]
