@@ -191,19 +191,26 @@
     (put-pid state key nil)
     state))
 
+(defn- group
+  "The children that have to be stopped and started when this one is started again, in their order; nil where it is the only one."
+  [{:keys [strategy] :as state} {:keys [n]}]
+  (case strategy
+    :one-for-all (in-order state)
+    :rest-for-one (filter #(<= (long n) (long (:n %))) (in-order state))
+    nil))
+
 (defn- restart-all
-  "Stops the children but this one, which has ended, and starts all of them in their order: what `start-children` returns."
+  "Stops the children but this one, which has ended, and starts all of them: what `start-children` returns."
   [state {:keys [key]} kids]
   (let [state (stop-children state (remove #(= key (:key %)) kids))]
     (start-children state (keep #(get-in state [:kids (:key %)]) kids))))
 
 (defn- restart-group
   "Starts the child, which is :restarting, and those that the strategy stops and starts with it."
-  [{:keys [strategy kids] :as state} {:keys [key n] :as child}]
-  (let [[state failed why] (case strategy
-                             :one-for-all (restart-all state child (in-order state))
-                             :rest-for-one (restart-all state child (filter #(<= (long n) (long (:n %))) (in-order state)))
-                             (start-children state [(kids key)]))]
+  [state {:keys [key] :as child}]
+  (let [[state failed why] (if-some [kids (group state child)]
+                             (restart-all state child kids)
+                             (start-children state [((:kids state) key)]))]
     (if failed
       (try-again (not-tried state child failed) failed why)
       [:noreply state])))
