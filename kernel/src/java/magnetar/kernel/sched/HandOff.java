@@ -37,7 +37,7 @@ import java.util.concurrent.locks.LockSupport;
  *       monitor {@link SchedulerMonitor#takeOutside reports} that some may wait. A carrier that has moved a
  *       full batch reports the same. So external submissions get their turn among fibers that wake each
  *       other.
- *   <li>A carrier counts as computing if it has run the same body for {@link SchedulerMonitor#PATIENCE} ms:
+ *   <li>A carrier counts as computing if it has run the same body for {@link SchedulerMonitor#PATIENCE_NANOS} ns:
  *       whenever the monitor looked, the same continuation was mounted on it, and it had resumed no fiber
  *       woken here in between.
  * </ol>

@@ -8,7 +8,7 @@ final class JdkScheduler implements Scheduler {
     private volatile boolean hasTurn;
 
     // Only accessed by the monitor.
-    private int ticksWithoutTurn;
+    private long lastTurn = System.nanoTime();
 
     @Override
     public void wake(Thread thread, Schedulable waker) {
@@ -36,14 +36,15 @@ final class JdkScheduler implements Scheduler {
         return true;
     }
 
-    /** All, if no fiber has had a turn at {@link SchedulerMonitor#PATIENCE} calls in a row. */
+    /** All, if no fiber has had a turn for long, as far as the monitor has looked. */
     @Override
     public int computing() {
+        long now = System.nanoTime();
         if (hasTurn) {
             hasTurn = false;
-            ticksWithoutTurn = 0;
+            lastTurn = now;
         }
-        return ++ticksWithoutTurn < SchedulerMonitor.PATIENCE ? 0 : Integer.MAX_VALUE;
+        return now - lastTurn < SchedulerMonitor.PATIENCE_NANOS ? 0 : Integer.MAX_VALUE;
     }
 
     @Override

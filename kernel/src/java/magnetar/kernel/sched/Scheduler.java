@@ -65,7 +65,7 @@ public interface Scheduler {
     boolean mayBeStranded();
 
     /**
-     * How many carriers compute: how many have run the same body for {@link SchedulerMonitor#PATIENCE} ms. The
+     * How many carriers compute: how many have run the same body for {@link SchedulerMonitor#PATIENCE_NANOS} ns. The
      * monitor asks at each tick while a fiber may be stranded.
      */
     int computing();

@@ -24,8 +24,8 @@ import java.util.concurrent.locks.LockSupport;
  *       the other.
  *   <li>After each start of a probe, and each tick that finds it not run, {@code outside} is true until a
  *       carrier has read it.
- *   <li>A carrier is {@link Carriers#relieve added} only after {@value #PATIENCE} ticks in a row at which a
- *       fiber may have waited, while no carrier is idle and more carriers compute than were added. So a backlog
+ *   <li>A carrier is {@link Carriers#relieve added} only after {@value #PATIENCE_NANOS} ns of ticks in a row at
+ *       which a fiber may have waited, while no carrier is idle and more carriers compute than were added. So a backlog
  *       adds none. One carrier is taken back for each second without such ticks.
  *   <li>There is at most one probe. While there is neither a reminder nor a probe, the monitor ticks each
  *       {@value #REST_NANOS} ns: the JDK may have woken a fiber that computes, and reminds nobody.
@@ -34,8 +34,8 @@ import java.util.concurrent.locks.LockSupport;
  * <p>Compare Go's {@code sysmon}.
  */
 public final class SchedulerMonitor {
-    /** For how many ticks in a row a fiber waits, or a carrier runs the same body, until that counts as long. */
-    static final int PATIENCE = 10;
+    /** For how long a fiber waits, or a carrier runs the same body, until that counts as long. */
+    static final long PATIENCE_NANOS = 10_000_000;
 
     private static final long TICK_NANOS = 1_000_000;
     private static final long LOOK_AGAIN_NANOS = TICK_NANOS / 10;
@@ -55,7 +55,7 @@ public final class SchedulerMonitor {
 
     // Only accessed by the monitor.
     private static Thread probe;
-    private static int crowded; // ticks in a row at which a fiber may have waited
+    private static long crowdedSince; // the first tick of those in a row at which a fiber may have waited; 0 for none
     private static long lastCrowded; // when that was last so for long
 
     // Set once, before the first tick.
@@ -149,16 +149,19 @@ public final class SchedulerMonitor {
 
     private static void crowd() {
         int computing = scheduler.computing();
-        if (++crowded % PATIENCE != 0) {
+        long now = System.nanoTime() | 1;
+        crowdedSince = crowdedSince == 0 ? now : crowdedSince;
+        if (now - crowdedSince < PATIENCE_NANOS) {
             return;
         }
-        lastCrowded = System.nanoTime();
+        crowdedSince = now;
+        lastCrowded = now;
         late = !scheduler.handsOver() && !Fault.NO_FIBER_STEPS_ASIDE.isSeeded();
         Carriers.relieve(computing);
     }
 
     private static void calm() {
-        crowded = 0;
+        crowdedSince = 0;
         late = false;
         if (Carriers.added() > 0 && System.nanoTime() - lastCrowded > QUIET_NANOS) {
             lastCrowded = System.nanoTime();
