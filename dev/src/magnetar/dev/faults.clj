@@ -34,7 +34,8 @@
    "computing" two-carriers
    "computing-host" two-carriers
    "computing-off" one-carrier
-   "fairness" ["-Dmagnetar.added-carriers=0"]})
+   "fairness" ["-Dmagnetar.added-carriers=0"]
+   "fairness-processes" ["-Dmagnetar.added-carriers=0"]})
 
 (defn check
   "Runs the named check against these kernel classes. Returns nil if it passes, else one line about the failure.

@@ -36,7 +36,7 @@ class OpenMailboxTest {
 
     @Test
     void aProcessAtRestIsFoundInIt() {
-        mailbox.enlist(new PassivatedWaiter(null, null, null));
+        mailbox.enlist(new PassivatedWaiter(null, null));
         assertTrue(mailbox.holdsOneAtRest());
     }
 }

@@ -194,7 +194,7 @@ public final class SchedulerMonitor {
         lastTick = 0;
         asleep = true;
         if (!pending) {
-            LockSupport.parkNanos(REST_NANOS);
+            LockSupport.parkNanos(Fault.MONITOR_SLEEPS_ON.isSeeded() ? Long.MAX_VALUE : REST_NANOS);
             pending = true;
         }
         asleep = false;
