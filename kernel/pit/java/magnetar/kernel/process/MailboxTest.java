@@ -166,6 +166,7 @@ class MailboxTest {
             assertEquals(listed, list(m));
             assertEquals(inbox.size(), m.inboxSize());
             assertEquals(inbox.size() + listed.size(), m.size());
+            assertEquals(m.size(), m.roughSize());
             assertEquals(m.size(), m.info().messages());
         }
     }

@@ -2,6 +2,7 @@ package magnetar.kernel.sched;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.lang.ref.WeakReference;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -28,6 +29,8 @@ final class Computing {
 
     /** The turns that each carrier has begun, a cache line each. Written by the carrier, read by the monitor. */
     private static final int[] TURNS = new int[COUNTERS * LINE];
+
+    private static final WeakReference<Object> CHANGING = new WeakReference<>(null);
 
     private final VarHandle mounted;
     private final ForkJoinPool pool;
@@ -60,10 +63,11 @@ final class Computing {
         return carrier.getPoolIndex() % COUNTERS * LINE;
     }
 
-    /** What a carrier runs, and since when at least. */
-    private record Body(Object continuation, int turn, long since) {
+    /** What a carrier runs, and since when at least. A continuation refers to all that its fiber holds, so it is held weakly. */
+    private record Body(WeakReference<Object> continuation, int turn, long since) {
         boolean isSame(Body other) {
-            return other != null && continuation == other.continuation && turn == other.turn;
+            Object mine = continuation.get();
+            return other != null && mine != null && other.continuation.refersTo(mine) && turn == other.turn;
         }
     }
 
@@ -96,10 +100,10 @@ final class Computing {
             Thread.onSpinWait();
             Object next = mounted.getOpaque(carrier);
             if (next != first) {
-                return new Body(new Object(), turn, now);
+                return new Body(CHANGING, turn, now);
             }
         }
-        return first == null ? null : new Body(first, turn, now);
+        return first == null ? null : new Body(new WeakReference<>(first), turn, now);
     }
 
     private List<ForkJoinWorkerThread> carriers() {
