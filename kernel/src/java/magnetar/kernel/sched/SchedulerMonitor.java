@@ -79,7 +79,7 @@ public final class SchedulerMonitor {
         if (!pending) {
             pending = true;
         }
-        if (asleep && !Fault.MONITOR_SLEEPS_ON.isSeeded()) {
+        if (asleep) {
             LockSupport.unpark(thread);
         }
     }
@@ -194,7 +194,9 @@ public final class SchedulerMonitor {
         lastTick = 0;
         asleep = true;
         if (!pending) {
-            LockSupport.parkNanos(Fault.MONITOR_SLEEPS_ON.isSeeded() ? Long.MAX_VALUE : REST_NANOS);
+            do {
+                LockSupport.parkNanos(REST_NANOS);
+            } while (Fault.MONITOR_SLEEPS_ON.isSeeded());
             pending = true;
         }
         asleep = false;
