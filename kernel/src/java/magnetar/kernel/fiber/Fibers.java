@@ -97,6 +97,7 @@ public final class Fibers {
     /** Drops the current fiber, whose body has ended. */
     public static void ended(Fiber fiber) {
         discard(fiber);
+        fiber.clear(); // else the garbage collector queues each ended fiber, for all starters to poll
     }
 
     /** Drops a prepared fiber that will not be started. */
