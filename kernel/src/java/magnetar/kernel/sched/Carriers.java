@@ -61,6 +61,9 @@ public final class Carriers {
      * one is idle; else adds one if more compute than were added.
      */
     static void relieve(int computing) {
+        if (scheduler().getMountedVirtualThreadCount() < 0) {
+            return; // virtual threads are platform threads in disguise
+        }
         boolean idle = isOneIdle();
         boolean add = !idle && computing > added && added < MOST && !Fault.NO_CARRIER_IS_ADDED.isSeeded();
         if (add) {
@@ -87,9 +90,9 @@ public final class Carriers {
             added = 0; // the program has set it
         }
         if (added + by >= 0) {
-            scheduler().setParallelism(now + by);
-            set = now + by;
+            set = now + by; // first, since the call may change the parallelism and then find no memory
             added += by;
+            scheduler().setParallelism(set);
         }
     }
 

@@ -97,7 +97,7 @@ public final class HandOff implements Scheduler {
         }
         if (way == Way.NOT) {
             LockSupport.unpark(thread);
-            SchedulerMonitor.remindFrom(waker);
+            SchedulerMonitor.remindOutside();
         }
     }
 

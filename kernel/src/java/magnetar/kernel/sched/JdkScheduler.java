@@ -13,7 +13,7 @@ final class JdkScheduler implements Scheduler {
     @Override
     public void wake(Thread thread, Schedulable waker) {
         LockSupport.unpark(thread);
-        SchedulerMonitor.remindFrom(waker);
+        SchedulerMonitor.remindOutside();
     }
 
     @Override

@@ -84,9 +84,9 @@ public final class SchedulerMonitor {
         }
     }
 
-    /** The same if the waker is a platform thread, whose fiber is an external submission and may find no carrier. */
-    static void remindFrom(Schedulable waker) {
-        if (waker == null) {
+    /** The same on a platform thread: the fiber that it wakes is an external submission, and may find no carrier. */
+    static void remindOutside() {
+        if (!Thread.currentThread().isVirtual()) {
             remind();
         }
     }
@@ -132,8 +132,11 @@ public final class SchedulerMonitor {
         } else if (pending) {
             pending = false;
             beat();
-            if (isNeeded()) {
+            boolean needed = isNeeded();
+            if (needed) {
                 probe();
+            }
+            if (needed && scheduler.handsOver()) { // else only a probe that has not run tells that one waits
                 crowd();
             } else {
                 calm();
