@@ -79,7 +79,6 @@ final class Computations {
         AtomicBoolean stop = new AtomicBoolean();
         AtomicLong left = new AtomicLong(many);
         Life.answerEachOther(stop::get);
-        CountDownLatch ticks = new CountDownLatch(10);
         AtomicLong leftAtLast = new AtomicLong();
         for (int i = 0; i < 1_000; i++) {
             Fibers.start("spawns", Fibers.Hold.STRONG, () -> {
@@ -91,7 +90,6 @@ final class Computations {
         Thread quiet = Support.fiber(Environment.REAL, () -> {
             for (int i = 0; i < 10; i++) {
                 require(Channel.rendezvous().receiveWithin(1_000_000) == Port.PENDING, "nobody puts");
-                ticks.countDown();
             }
             leftAtLast.set(left.get());
         });

@@ -48,8 +48,7 @@ public abstract class FiberBody implements Runnable {
     }
 
     private void end() {
-        fiber.held = null;
-        Fibers.forget(fiber);
+        Fibers.discard(fiber);
         if (executor != null) {
             executor.shutdown();
         }

@@ -100,7 +100,7 @@ public final class Fibers {
         fiber.clear(); // else the garbage collector queues each ended fiber, for all starters to poll
     }
 
-    /** Drops a prepared fiber that will not be started. */
+    /** Drops a fiber that has ended, or was prepared and will not be started. */
     public static void discard(Fiber fiber) {
         fiber.held = null;
         forget(fiber);

@@ -25,10 +25,11 @@ import java.util.concurrent.locks.LockSupport;
  *   <li>After each start of a probe, and each tick that finds it not run, {@code outside} is true until a
  *       carrier has read it.
  *   <li>A carrier is {@link Carriers#relieve added} only after {@value #PATIENCE_NANOS} ns of ticks in a row at
- *       which a fiber may have waited, while no carrier is idle and more carriers compute than were added. So a backlog
- *       adds none. One carrier is taken back for each second without such ticks.
+ *       which a fiber may have waited, if no carrier is idle then and more carriers compute than were added. So a
+ *       backlog adds none. One carrier is taken back for each second without such ticks.
  *   <li>There is at most one probe. While there is neither a reminder nor a probe, the monitor ticks each
- *       {@value #REST_NANOS} ns: the JDK may have woken a fiber that computes, and reminds nobody.
+ *       {@value #REST_NANOS} ns: the JDK, which does not remind it, may have woken a fiber that
+ *       computes.
  * </ol>
  *
  * <p>Compare Go's {@code sysmon}.
