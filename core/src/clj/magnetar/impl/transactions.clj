@@ -12,7 +12,7 @@
 
 (set! *warn-on-reflection* true)
 
-;; `isRunning` makes an entry of each thread that has thread-locals, of 32 bytes.
+;; `isRunning` adds an entry of 32 bytes to the table of a thread that has thread-locals.
 (def ^:private ^ThreadLocal current
   (let [^Field field (.getDeclaredField LockingTransaction "transaction")]
     (.setAccessible field true)
