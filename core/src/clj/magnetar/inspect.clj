@@ -26,6 +26,7 @@
    (magnetar.kernel.channel Select Select$Operation)
    (magnetar.kernel.inspect FiberInfo RuntimeInfo Watchdog Watchdog$Holding)
    (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid ProcessTable Zombie Zombies)
+   (magnetar.kernel.sched Settings)
    (magnetar.kernel.scope Offload)))
 
 (set! *warn-on-reflection* true)
@@ -320,4 +321,5 @@
   (.close ^Watchdog watchdog))
 
 (defonce ^:private watchdog-of-the-property
-  (some->> (Long/getLong "magnetar.watchdog") (hash-map :limit) start-watchdog))
+  (when (System/getProperty "magnetar.watchdog")
+    (start-watchdog {:limit (Settings/number "magnetar.watchdog" 1 100)})))

@@ -35,6 +35,15 @@
   {:classes (.getLoadedClassCount (ManagementFactory/getClassLoadingMXBean))
    :heap (.getUsed (.getHeapMemoryUsage (ManagementFactory/getMemoryMXBean)))})
 
+(defn- settled
+  "What is there after at most five seconds more, as soon as it is not much more than before: a timer or a thread may hold some until it ends."
+  [before]
+  (loop [left 50]
+    (let [after (measure)]
+      (if (or (zero? left) (<= (- (long (:heap after)) (long (:heap before))) 500000))
+        after
+        (do (Thread/sleep 100) (recur (dec left)))))))
+
 (defn- upgrade
   "Upgrades to version n; a weak reference to the class loader of its callback."
   [pid folder n]
@@ -69,7 +78,7 @@
       (dotimes [n 10] (upgrade pid folder (+ 2 n)) (fail-to-upgrade pid folder 1000))
       (let [before (measure)
             loaders (upgrades (parse-long how-many) pid folder held)
-            after (measure)]
+            after (settled before)]
         (prn {:left (count (remove #(WeakReference/.refersTo % nil) loaders))
               :classes (- (long (:classes after)) (long (:classes before)))
               :kilobytes (quot (- (long (:heap after)) (long (:heap before))) 1000)

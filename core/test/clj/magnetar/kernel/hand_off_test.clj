@@ -22,7 +22,7 @@
 
 (deftest whoever-comes-from-outside-has-its-turn-among-those-that-hand-each-other-over
   (green? 40 "-Djdk.virtualThreadScheduler.parallelism=1" "-Dmagnetar.added-carriers=0"
-          "hand-off-fair" "hand-off-together" "hand-off-outside")
+          "hand-off-fair" "hand-off-together" "hand-off-outside" "timers-in-backlog-of-one-carrier")
   (green? 40 "-Djdk.virtualThreadScheduler.parallelism=2" "hand-off-crowded"))
 
 (deftest ^{:spec ["C31"]} fibers-that-compute-get-carriers-of-their-own-and-no-others-do
@@ -35,6 +35,14 @@
   (let [{:keys [exit out]} (child/run (cons @checks/classes (checks/class-path)) 60 "-Dmagnetar.check.seconds=25"
                                       "magnetar.check.Main" "hand-off-ring" "mailbox-wake-up")]
     (is (= 0 exit) out)))
+
+(deftest a-property-that-is-no-number-is-said-and-its-default-counts
+  (doseq [wrong ["many" "-1"]]
+    (let [{:keys [exit out]} (child/run (cons @checks/classes (checks/class-path)) 60 (str "-Dmagnetar.added-carriers=" wrong)
+                                        "magnetar.check.Main" "mailbox-wake-up")]
+      (is (= 0 exit) out)
+      (is (str/includes? out (str "magnetar: the property magnetar.added-carriers wants a whole number, at least 0; it is set to \"" wrong
+                                  "\", so 8 is taken."))))))
 
 ;; There a virtual thread is a platform thread of a class of its own.
 (deftest without-continuations-hand-off-turns-itself-off-says-so-once-and-all-works

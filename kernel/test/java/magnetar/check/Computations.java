@@ -93,7 +93,7 @@ final class Computations {
             }
             leftAtLast.set(left.get());
         });
-        Support.until("all have ended", 120, () -> left.get() == 0);
+        Support.until("all have ended", 4 * seconds(), () -> left.get() == 0);
         Support.join(quiet);
         stop.set(true);
         Support.until("the two have ended", () -> Fibers.count() == 0);

@@ -104,6 +104,7 @@ public final class Main {
             Map.entry("computing-host", Computations::host),
             Map.entry("computing-off", Computations::off),
             Map.entry("timers-in-backlog", Computations::backlog),
+            Map.entry("timers-in-backlog-of-one-carrier", ofHandOff(Computations::backlog)),
             Map.entry("deaths-leave-nothing", () -> Deaths.leaveNothing(40_000)),
             Map.entry("deaths-leave-nothing-1000000", () -> Deaths.leaveNothing(1_000_000)),
             Map.entry("deaths-kept-pid", Deaths::keptPid),

@@ -1,5 +1,6 @@
 package magnetar.kernel.process;
 
+import java.util.concurrent.atomic.AtomicBoolean;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.report.Failures;
@@ -11,6 +12,8 @@ import magnetar.kernel.report.Failures;
  * <ol>
  *   <li>It allocates nothing, however many processes there are.
  *   <li>It prints at most once a second.
+ *   <li>No thread waits for another one here. A virtual thread that waited for a lock needs memory to go on, and
+ *       the thread that has the lock may need some, too.
  * </ol>
  */
 public final class FullMemory {
@@ -20,19 +23,22 @@ public final class FullMemory {
     private static final int ROOM = 4096; // characters of the text
     private static final long BETWEEN_NANOS = 1_000_000_000L;
 
+    /** True while a thread composes or prints. */
+    private static final AtomicBoolean BUSY = new AtomicBoolean();
+
     // Set or read by any thread: the last process that ran out of memory, and its number of messages. A race
     // may mix two of them.
     private static volatile Pid ended;
     private static volatile int endedWith;
 
-    // Guarded by the class: the longest mailboxes, the longest first; and the names of fibers with their counts.
+    // Guarded by BUSY: the longest mailboxes, the longest first; and the names of fibers with their counts.
     private static final LocalProcess[] LONGEST = new LocalProcess[MOST_NAMED];
     private static final int[] LENGTHS = new int[MOST_NAMED];
     private static final String[] NAME = new String[NAMES];
     private static final int[] COUNT = new int[NAMES];
     private static int all;
 
-    // Guarded by the class.
+    // Guarded by BUSY.
     private static final StringBuilder TEXT = new StringBuilder(ROOM);
     private static final byte[] BYTES = new byte[ROOM];
     private static long lastTold = System.nanoTime() - BETWEEN_NANOS;
@@ -53,19 +59,29 @@ public final class FullMemory {
     }
 
     /** Does all but print, so that its classes are loaded and its call sites linked while there is memory. */
-    public static synchronized void prepare() {
-        compose();
+    public static void prepare() {
+        if (BUSY.compareAndSet(false, true)) {
+            compose();
+            BUSY.set(false);
+        }
         new OpenMailbox().roughSize();
         new Pid(0, 0, "").appendTo(new StringBuilder());
     }
 
-    private static synchronized void print() {
-        long now = System.nanoTime();
-        if (now - lastTold >= BETWEEN_NANOS) {
-            int length = compose();
-            System.err.write(BYTES, 0, length);
-            System.err.flush();
-            lastTold = now;
+    private static void print() {
+        if (!BUSY.compareAndSet(false, true)) {
+            return; // another thread prints the same
+        }
+        try {
+            long now = System.nanoTime();
+            if (now - lastTold >= BETWEEN_NANOS) {
+                int length = compose();
+                System.err.write(BYTES, 0, length);
+                System.err.flush();
+                lastTold = now;
+            }
+        } finally {
+            BUSY.set(false);
         }
     }
 

@@ -4,6 +4,7 @@ import java.lang.System.Logger.Level;
 import java.util.function.Consumer;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fibers;
+import magnetar.kernel.sched.Settings;
 
 /**
  * Warns of growing mailboxes before they fill the memory. {@link FullMemory} speaks when it is full.
@@ -54,7 +55,7 @@ public final class LongQueues {
     }
 
     private static long limit() {
-        long set = Long.getLong("magnetar.long-queue", 50_000);
+        int set = Settings.number("magnetar.long-queue", 0, 50_000);
         return set > 0 ? set : Long.MAX_VALUE;
     }
 

@@ -57,6 +57,7 @@ final class PassivatedWaiter extends Waiter {
 
     private void strand() {
         if (process.isDead()) {
+            Passivated.remove(this);
             return;
         }
         do {

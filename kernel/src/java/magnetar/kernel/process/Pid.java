@@ -58,9 +58,11 @@ public final class Pid implements Comparable<Pid> {
         return k instanceof Ended e ? e : k instanceof Pid own ? own.ended() : null;
     }
 
-    /** Records the process's own pid in a pid that was read from text. */
-    void recognize(Pid own) {
-        known = own;
+    /** Records in a pid that was read from text the pid that the process itself has, or how it ended. The first call counts. */
+    synchronized void recognize(Object ownPidOrEnd) {
+        if (known == null) {
+            known = ownPidOrEnd;
+        }
     }
 
     /** True until it exits, or is told to exit. */

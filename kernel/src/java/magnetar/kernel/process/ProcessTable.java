@@ -72,7 +72,7 @@ public final class ProcessTable {
                 return p;
             }
         }
-        pid.recordEnd(new Pid.Ended(Dialect.get().noproc, null));
+        pid.recognize(new Pid.Ended(Dialect.get().noproc, null));
         return null;
     }
 

@@ -1,6 +1,7 @@
 package magnetar.kernel.sched;
 
 import java.lang.management.ManagementFactory;
+import java.util.concurrent.locks.LockSupport;
 import jdk.management.VirtualThreadSchedulerMXBean;
 
 /**
@@ -13,16 +14,17 @@ import jdk.management.VirtualThreadSchedulerMXBean;
  * <ol>
  *   <li>At most {@value #MOST_BY_DEFAULT} carriers are added, or as many as the property
  *       {@code magnetar.added-carriers} says; none with 0.
- *   <li>The parallelism of the scheduler is what it was before plus {@link #added}. If the program sets it
- *       meanwhile, its setting stays, and no carrier counts as added any more.
+ *   <li>The parallelism of the scheduler is what the program has set last, or what it was at first, plus
+ *       {@link #added}. When the program sets it, no carrier counts as added.
  * </ol>
  *
  * <p>Source: the retaking of processors by Go's {@code sysmon}.
  */
 public final class Carriers {
     private static final int MOST_BY_DEFAULT = 8;
+    private static final long NO_ROOM_NANOS = 1_000_000_000;
     private static final int SUBMISSIONS = 64; // the JDK's first size of a queue
-    private static final int MOST = Integer.getInteger("magnetar.added-carriers", MOST_BY_DEFAULT);
+    private static final int MOST = Settings.number("magnetar.added-carriers", 0, MOST_BY_DEFAULT);
 
     /**
      * The body of a thread that only signals. Linked at start-up, while there is memory: a lambda whose linkage
@@ -40,11 +42,24 @@ public final class Carriers {
         }
     };
 
+    /** Finds the scheduler's bean, on a thread of its own, since it loads hundreds of classes. */
+    private static final Runnable FIND = () -> {
+        try {
+            scheduler = ManagementFactory.getPlatformMXBean(VirtualThreadSchedulerMXBean.class);
+        } catch (OutOfMemoryError noRoom) {
+            LockSupport.parkNanos(NO_ROOM_NANOS);
+            finding = false; // to try it again
+        } catch (LinkageError broken) {
+            // a class ran out of memory while it was loaded, and stays broken: no carrier is added any more
+        }
+    };
+
     // Written by the monitor.
     private static volatile int added;
 
-    // Set once, by the monitor. The threads that it starts read it.
-    private static VirtualThreadSchedulerMXBean scheduler;
+    // Set by the monitor. Cleared by the thread that finds the bean, which sets the other.
+    private static volatile boolean finding;
+    private static volatile VirtualThreadSchedulerMXBean scheduler;
 
     // Only accessed by the monitor.
     private static int set; // the parallelism, as last set here
@@ -61,7 +76,11 @@ public final class Carriers {
      * one is idle; else adds one if more compute than were added.
      */
     static void relieve(int computing) {
-        if (scheduler().getMountedVirtualThreadCount() < 0) {
+        if (scheduler == null) {
+            find();
+            return; // a later call will do it
+        }
+        if (scheduler.getMountedVirtualThreadCount() < 0) {
             return; // virtual threads are platform threads in disguise
         }
         boolean idle = isOneIdle();
@@ -74,9 +93,20 @@ public final class Carriers {
         }
     }
 
+    private static void find() {
+        if (finding) {
+            return;
+        }
+        finding = true;
+        try {
+            new Thread(null, FIND, "magnetar-carriers", 0, false).start();
+        } catch (OutOfMemoryError noRoom) {
+            finding = false;
+        }
+    }
+
     private static boolean isOneIdle() {
-        VirtualThreadSchedulerMXBean s = scheduler();
-        return s.getMountedVirtualThreadCount() < s.getParallelism();
+        return scheduler.getMountedVirtualThreadCount() < scheduler.getParallelism();
     }
 
     /** Takes back a carrier that was added. It goes on until it finds no work. Called by the monitor. */
@@ -85,22 +115,14 @@ public final class Carriers {
     }
 
     private static void change(int by) {
-        int now = scheduler().getParallelism();
+        int now = scheduler.getParallelism();
         if (added > 0 && now != set) {
             added = 0; // the program has set it
         }
         if (added + by >= 0) {
             set = now + by; // first, since the call may change the parallelism and then find no memory
             added += by;
-            scheduler().setParallelism(set);
+            scheduler.setParallelism(set);
         }
-    }
-
-    /** Asked for when it is used first, since it loads many classes. */
-    private static VirtualThreadSchedulerMXBean scheduler() {
-        if (scheduler == null) {
-            scheduler = ManagementFactory.getPlatformMXBean(VirtualThreadSchedulerMXBean.class);
-        }
-        return scheduler;
     }
 }

@@ -2,16 +2,13 @@ package magnetar.kernel.sched;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
-import java.lang.ref.WeakReference;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ForkJoinWorkerThread;
 
 /**
- * Tells which carriers compute: those that have run the same body for {@value #LONG_NANOS} ns.
+ * Tells which carriers compute: those that have run the same body for {@link SchedulerMonitor#PATIENCE_NANOS} ns.
  *
  * <p>A carrier is seen to run the same body if the same continuation is mounted on it, and it has begun no turn
  * in between. A continuation that was mounted again looks the same. So each carrier is read several times in a
@@ -25,18 +22,15 @@ final class Computing {
     private static final int LINE = 16; // ints in a cache line
     private static final int READS = 16;
     private static final int SPARE = 8; // threads that may start meanwhile
-    private static final long LONG_NANOS = 8_000_000; // less than the monitor's patience
 
     /** The turns that each carrier has begun, a cache line each. Written by the carrier, read by the monitor. */
     private static final int[] TURNS = new int[COUNTERS * LINE];
-
-    private static final WeakReference<Object> CHANGING = new WeakReference<>(null);
 
     private final VarHandle mounted;
     private final ForkJoinPool pool;
 
     // Only accessed by the monitor.
-    private Map<Thread, Body> bodies = Map.of();
+    private Watched[] all = {};
 
     private Computing(VarHandle mounted, ForkJoinPool pool) {
         this.mounted = mounted;
@@ -63,62 +57,95 @@ final class Computing {
         return carrier.getPoolIndex() % COUNTERS * LINE;
     }
 
-    /** What a carrier runs, and since when at least. A continuation refers to all that its fiber holds, so it is held weakly. */
-    private record Body(WeakReference<Object> continuation, int turn, long since) {
-        boolean isSame(Body other) {
-            Object mine = continuation.get();
-            return other != null && mine != null && other.continuation.refersTo(mine) && turn == other.turn;
+    /** A carrier, and what it runs. Only accessed by the monitor. */
+    private static final class Watched {
+        final ForkJoinWorkerThread carrier;
+
+        // The identity hash of a continuation, 0 if it ran none or changed. A reference would hold all that the fiber holds.
+        private int body;
+        private int turn;
+        private long since;
+
+        Watched(ForkJoinWorkerThread carrier) {
+            this.carrier = carrier;
+        }
+
+        /** For how long it has run the same body, as far as it was seen. */
+        long sees(int body, int turn, long now) {
+            if (body == 0 || body != this.body || turn != this.turn) {
+                this.body = body;
+                this.turn = turn;
+                since = now;
+            }
+            return now - since;
         }
     }
 
-    /** How many carriers compute, as far as this and earlier calls saw. Called at each tick while a fiber may be stranded. */
-    int count() {
-        long now = System.nanoTime();
-        Map<Thread, Body> seen = new HashMap<>();
+    /**
+     * How many carriers compute, as far as this and earlier calls saw. Called at each tick while a fiber may be
+     * stranded. Allocates nothing, unless carriers have come or gone.
+     *
+     * @param now {@code System.nanoTime()} of the tick
+     */
+    int count(long now) {
+        if (all.length != pool.getPoolSize() || hasOneEnded()) {
+            all = search();
+        }
         int computing = 0;
-        for (ForkJoinWorkerThread carrier : carriers()) {
-            Body body = read(carrier, now);
-            if (body == null) {
-                continue;
-            }
-            Body before = bodies.get(carrier);
-            boolean same = body.isSame(before);
-            seen.put(carrier, same ? before : body);
-            if (same && now - before.since >= LONG_NANOS) {
+        for (Watched w : all) {
+            int turn = TURNS[counter(w.carrier)];
+            if (w.sees(body(w.carrier), turn, now) >= SchedulerMonitor.PATIENCE_NANOS) {
                 computing++;
             }
         }
-        bodies = seen;
         return computing;
     }
 
-    /** Null if the carrier runs nothing. Another body each time if it changes between the reads. */
-    private Body read(ForkJoinWorkerThread carrier, long now) {
+    /** 0 if the carrier runs nothing, or changes between the reads. */
+    private int body(ForkJoinWorkerThread carrier) {
         Object first = mounted.getOpaque(carrier);
-        int turn = TURNS[counter(carrier)];
         for (int i = 0; i < READS; i++) {
             Thread.onSpinWait();
             Object next = mounted.getOpaque(carrier);
             if (next != first) {
-                return new Body(CHANGING, turn, now);
+                return 0;
             }
         }
-        return first == null ? null : new Body(new WeakReference<>(first), turn, now);
+        return System.identityHashCode(first); // 0 of null
     }
 
-    private List<ForkJoinWorkerThread> carriers() {
+    private boolean hasOneEnded() {
+        for (Watched w : all) {
+            if (!w.carrier.isAlive()) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Searches all threads of the JVM. */
+    private Watched[] search() {
         ThreadGroup root = Thread.currentThread().getThreadGroup();
         while (root.getParent() != null) {
             root = root.getParent();
         }
-        Thread[] all = new Thread[root.activeCount() + SPARE];
-        int n = root.enumerate(all);
-        List<ForkJoinWorkerThread> carriers = new ArrayList<>();
+        Thread[] threads = new Thread[root.activeCount() + SPARE];
+        int n = root.enumerate(threads);
+        List<Watched> found = new ArrayList<>();
         for (int i = 0; i < n; i++) {
-            if (all[i] instanceof ForkJoinWorkerThread w && w.getPool() == pool) {
-                carriers.add(w);
+            if (threads[i] instanceof ForkJoinWorkerThread w && w.getPool() == pool) {
+                found.add(watched(w));
             }
         }
-        return carriers;
+        return found.toArray(new Watched[0]);
+    }
+
+    private Watched watched(ForkJoinWorkerThread carrier) {
+        for (Watched w : all) {
+            if (w.carrier == carrier) {
+                return w;
+            }
+        }
+        return new Watched(carrier);
     }
 }

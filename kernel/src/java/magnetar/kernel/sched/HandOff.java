@@ -84,7 +84,7 @@ public final class HandOff implements Scheduler {
     /** True if the program opened java.lang for the hand-off, and did not turn it off. */
     static boolean isExpected() {
         return Object.class.getModule().isOpen("java.lang", HandOff.class.getModule())
-                && !"false".equals(System.getProperty(Scheduler.HAND_OFF));
+                && (System.getProperty(HAND_OFF) == null || Boolean.getBoolean(HAND_OFF));
     }
 
     @Override
@@ -167,8 +167,8 @@ public final class HandOff implements Scheduler {
     }
 
     @Override
-    public int computing() {
-        return COMPUTING.count();
+    public int computing(long now) {
+        return COMPUTING.count(now);
     }
 
     @Override

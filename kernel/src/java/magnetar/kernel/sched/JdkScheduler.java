@@ -38,8 +38,7 @@ final class JdkScheduler implements Scheduler {
 
     /** All, if no fiber has had a turn for long, as far as the monitor has looked. */
     @Override
-    public int computing() {
-        long now = System.nanoTime();
+    public int computing(long now) {
         if (hasTurn) {
             hasTurn = false;
             lastTurn = now;

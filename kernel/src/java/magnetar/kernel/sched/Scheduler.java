@@ -3,20 +3,20 @@ package magnetar.kernel.sched;
 /**
  * How a fiber gets a carrier. The rule:
  * <ol>
- *   <li>The first fiber that a fiber wakes after each of its parks is handed over: it goes to the end of the
- *       queue of the waker's own carrier, without a signal to another carrier, because most wakers are about
- *       to park; each further one is submitted with a signal.
- *   <li>Each queue is first in, first out, so that a chain of hand-overs delays no fiber that was queued
- *       before it.
- *   <li>At every 64th resumption, and when the {@link SchedulerMonitor} says that some wait, a carrier moves
- *       up to 256 external submissions, from timers and platform threads, to the end of its queue.
- *   <li>At each millisecond the monitor looks whether a fiber may wait although a carrier is idle, and if so
- *       submits an empty thread, which wakes a carrier.
- *   <li>A carrier that has run the same body for 10 ms, while fibers wait and no carrier is idle, computes: the
- *       monitor {@link Carriers adds} a carrier for each that computes, up to 8, and takes one back for each
- *       quiet second.
+ *   <li>The first fiber that a fiber wakes between two of its parks is handed over, to the end of the queue of
+ *       the waker's carrier; each further one is submitted with a signal to another carrier.
+ *   <li>Queues are first in, first out, so that a chain of hand-overs delays no fiber that waits already.
+ *   <li>At each 64th resumption, and when the {@link SchedulerMonitor} says that some wait, a carrier moves up
+ *       to 256 external submissions to the end of its queue.
+ *   <li>At each millisecond at which the queues do not run empty, the monitor submits an empty thread, which
+ *       wakes a carrier if one is idle.
+ *   <li>When fibers have waited for 10 ms and no carrier is idle, the monitor {@link Carriers adds} a carrier
+ *       for each that has run the same body all the time, up to 8; it takes one back after each quiet second.
  * </ol>
- * {@link HandOff} does this, where it may use private parts of the JDK. Elsewhere {@link JdkScheduler} submits
+ * External submissions are fibers that a timer or a platform thread has started or woken. A hand-over gives no
+ * signal, because most wakers are about to park: then the woken fiber runs next on their core.
+ *
+ * <p>{@link HandOff} does this, where it may use private parts of the JDK. Elsewhere {@link JdkScheduler} submits
  * each woken fiber with a signal, and no carrier moves external submissions. There a fiber steps aside if it
  * sees at every 64th resumption that one has waited for 10 ms. {@link Schedulers} chooses.
  *
@@ -67,8 +67,10 @@ public interface Scheduler {
     /**
      * How many carriers compute: how many have run the same body for {@link SchedulerMonitor#PATIENCE_NANOS} ns. The
      * monitor asks at each tick while a fiber may be stranded.
+     *
+     * @param now {@code System.nanoTime()} of the tick
      */
-    int computing();
+    int computing(long now);
 
     /** Records that the current fiber has begun a turn: it has started, or was resumed after a park. */
     void tookTurn();

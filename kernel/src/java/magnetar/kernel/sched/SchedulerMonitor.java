@@ -41,6 +41,7 @@ public final class SchedulerMonitor {
     private static final long TICK_NANOS = 1_000_000;
     private static final long LOOK_AGAIN_NANOS = TICK_NANOS / 10;
     private static final long REST_NANOS = 100 * TICK_NANOS;
+    private static final long NO_ROOM_NANOS = 100 * TICK_NANOS; // each try where memory has ended costs a collection of all of it
     private static final long QUIET_NANOS = 1000 * TICK_NANOS;
 
     // Set by a thread that wakes fibers, cleared by the monitor.
@@ -120,7 +121,8 @@ public final class SchedulerMonitor {
                 LockSupport.parkNanos(TICK_NANOS);
                 look();
             } catch (Throwable noRoom) {
-                pending = true; // a thread could not start: the next tick tries again
+                pending = true; // a thread could not start: a later tick tries again
+                LockSupport.parkNanos(NO_ROOM_NANOS);
             }
         }
     }
@@ -152,8 +154,8 @@ public final class SchedulerMonitor {
     }
 
     private static void crowd() {
-        int computing = scheduler.computing();
         long now = System.nanoTime() | 1;
+        int computing = scheduler.computing(now);
         crowdedSince = crowdedSince == 0 ? now : crowdedSince;
         if (now - crowdedSince < PATIENCE_NANOS) {
             return;

@@ -18,6 +18,7 @@ import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.park.Latch;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.park.WaitReason;
+import magnetar.kernel.sched.Settings;
 import magnetar.kernel.time.Durations;
 import magnetar.kernel.time.Timer;
 import magnetar.kernel.time.Waits;
@@ -51,8 +52,8 @@ public final class Offload {
      * The threads of this JVM. Their limit is {@code magnetar.offload.threads}, by default 4 for each core
      * and at least 8.
      */
-    public static final Offload SHARED = new Offload(Math.max(1, Integer.getInteger("magnetar.offload.threads",
-            Math.max(8, 4 * Runtime.getRuntime().availableProcessors()))));
+    public static final Offload SHARED = new Offload(Settings.number("magnetar.offload.threads", 1,
+            Math.max(8, 4 * Runtime.getRuntime().availableProcessors())));
 
     private final int limit;
     private final ReentrantLock lock = new ReentrantLock();
