@@ -26,7 +26,6 @@
    (magnetar.kernel.channel Select Select$Operation)
    (magnetar.kernel.inspect FiberInfo RuntimeInfo Watchdog Watchdog$Holding)
    (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid ProcessTable Zombie Zombies)
-   (magnetar.kernel.sched Settings)
    (magnetar.kernel.scope Offload)))
 
 (set! *warn-on-reflection* true)
@@ -321,5 +320,5 @@
   (.close ^Watchdog watchdog))
 
 (defonce ^:private watchdog-of-the-property
-  (when (System/getProperty "magnetar.watchdog")
-    (start-watchdog {:limit (Settings/number "magnetar.watchdog" 1 100)})))
+  (when (pos? (Watchdog/limitOfProperty))
+    (start-watchdog {:limit (Watchdog/limitOfProperty)})))

@@ -9,6 +9,7 @@ import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.park.Parked;
 import magnetar.kernel.report.Failures;
+import magnetar.kernel.sched.Settings;
 
 /**
  * Reports the fibers that hold their carrier for too long: they compute, or wait in a call during which a
@@ -25,6 +26,7 @@ import magnetar.kernel.report.Failures;
  * <p>Rejected: events of the flight recorder, which show pinned parks only, and only afterwards.
  */
 public final class Watchdog extends Thread implements AutoCloseable {
+    private static final String PROPERTY = "magnetar.watchdog";
     private static final int POLLS = 8;
     private static final long SHORTEST_PAUSE_NANOS = 1_000_000;
     private static final int IDLE_RATIO = 9;
@@ -48,6 +50,11 @@ public final class Watchdog extends Thread implements AutoCloseable {
      * @param stack its stack
      */
     public record Holding(String site, Thread thread, String carrier, long nanos, StackTraceElement[] stack) {}
+
+    /** The limit in milliseconds that the property {@code magnetar.watchdog} sets; 0 if the property is not set. */
+    public static int limitOfProperty() {
+        return System.getProperty(PROPERTY) == null ? 0 : Settings.number(PROPERTY, 1, 100);
+    }
 
     private static final class Episode {
         final String carrier;

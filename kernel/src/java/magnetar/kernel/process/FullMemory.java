@@ -1,6 +1,7 @@
 package magnetar.kernel.process;
 
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.report.Failures;
@@ -12,8 +13,8 @@ import magnetar.kernel.report.Failures;
  * <ol>
  *   <li>It allocates nothing, however many processes there are.
  *   <li>It prints at most once a second.
- *   <li>No thread waits for another one here. A virtual thread that waited for a lock needs memory to go on, and
- *       the thread that has the lock may need some, too.
+ *   <li>No thread waits here for another one until that has ended. A virtual thread that has waited for a lock
+ *       needs memory to go on, and may never get it.
  * </ol>
  */
 public final class FullMemory {
@@ -21,6 +22,8 @@ public final class FullMemory {
     private static final int MANY = 10_000; // fibers of one name
     private static final int NAMES = 256; // a power of two
     private static final int ROOM = 4096; // characters of the text
+    private static final int TRIES = 300;
+    private static final long BETWEEN_TRIES_NANOS = 10_000_000;
     private static final long BETWEEN_NANOS = 1_000_000_000L;
 
     /** True while a thread composes or prints. */
@@ -69,8 +72,8 @@ public final class FullMemory {
     }
 
     private static void print() {
-        if (!BUSY.compareAndSet(false, true)) {
-            return; // another thread prints the same
+        if (!isFirst()) {
+            return;
         }
         try {
             long now = System.nanoTime();
@@ -83,6 +86,21 @@ public final class FullMemory {
         } finally {
             BUSY.set(false);
         }
+    }
+
+    /**
+     * False if another thread is printing the same. A platform thread gives that one some time, because the program
+     * may end with it.
+     */
+    private static boolean isFirst() {
+        int tries = Thread.currentThread().isVirtual() ? 1 : TRIES;
+        for (int i = 1; !BUSY.compareAndSet(false, true); i++) {
+            if (i == tries) {
+                return false;
+            }
+            LockSupport.parkNanos(BETWEEN_TRIES_NANOS);
+        }
+        return true;
     }
 
     /** Writes the text to BYTES, and returns its length. */
