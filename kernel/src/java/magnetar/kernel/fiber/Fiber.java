@@ -55,9 +55,8 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     // Set or read by any thread.
     private volatile Cause cause;
 
-    // Links of the registry, guarded by the shard.
-    Fiber previous;
-    Fiber next;
+    // Where it is in the list of fibers, guarded by the shard.
+    int place;
     byte shard; // its number; -1 of a fiber that is not listed
 
     // Set by the starter or the owner thread, cleared by the fiber at its end. Keeps the thread reachable.
