@@ -3,6 +3,7 @@ package magnetar.kernel.channel;
 import java.util.AbstractCollection;
 import java.util.Arrays;
 import java.util.Iterator;
+import java.util.NoSuchElementException;
 
 /**
  * The values that a channel has accepted and not handed out yet. As a collection it is a read-only view,
@@ -20,7 +21,7 @@ public abstract class Buffer extends AbstractCollection<Object> {
         if (n < 1) {
             throw new IllegalArgumentException("A fixed buffer holds at least 1 value; this asks for " + n + ".");
         }
-        return new Ring.Fixed(n);
+        return n == 1 ? new Fixed() : new Ring.Fixed(n);
     }
 
     /** A buffer of n values that drops the newest when full; a put never waits. */
@@ -89,6 +90,72 @@ public abstract class Buffer extends AbstractCollection<Object> {
 
     /** The values now, oldest first. */
     public abstract Object[] snapshot();
+
+    /**
+     * A fixed buffer of one value, such as the channel of a go block's result has. It makes a ring for more than
+     * one value, which only a transform adds.
+     */
+    static final class Fixed extends Buffer {
+        // Guarded by the channel's lock, read without it as a hint. While there are more, there is an oldest.
+        private Object oldest;
+        private Ring more;
+
+        @Override
+        public boolean isFull() {
+            return oldest != null;
+        }
+
+        @Override
+        public void insert(Object v) {
+            if (oldest == null) {
+                oldest = v;
+                return;
+            }
+            if (more == null) {
+                more = new Ring.Unbounded();
+            }
+            more.addLast(v);
+        }
+
+        @Override
+        public Object remove() {
+            if (oldest == null) {
+                throw new NoSuchElementException("The buffer is empty.");
+            }
+            Object v = oldest;
+            oldest = more == null || more.size() == 0 ? null : more.removeFirst();
+            return v;
+        }
+
+        @Override
+        public int size() {
+            Ring m = more;
+            return (oldest == null ? 0 : 1) + (m == null ? 0 : m.size());
+        }
+
+        @Override
+        public int capacity() {
+            return 1;
+        }
+
+        @Override
+        public boolean isUnblocking() {
+            return false;
+        }
+
+        @Override
+        public Object[] snapshot() {
+            Object v = oldest;
+            Object[] rest = more == null ? new Object[0] : more.snapshot();
+            if (v == null) {
+                return rest;
+            }
+            Object[] all = new Object[1 + rest.length];
+            all[0] = v;
+            System.arraycopy(rest, 0, all, 1, rest.length);
+            return all;
+        }
+    }
 
     /** The buffer of a promise channel. */
     static final class Promise extends Buffer {

@@ -5,8 +5,8 @@ import java.util.NoSuchElementException;
 /**
  * A first-in-first-out buffer in a ring whose length is a power of two.
  *
- * <p>The array is made for the first value and doubles up to the capacity. So an empty buffer, such as a go
- * block's result has, costs nothing, and a buffer of a million costs only what it holds. This is the only
+ * <p>The array is made for the first value and doubles up to the capacity. So an empty buffer costs nothing, and
+ * a buffer of a million costs only what it holds. This is the only
  * allocation under a channel's lock; its cost is amortised.
  */
 abstract sealed class Ring extends Buffer {

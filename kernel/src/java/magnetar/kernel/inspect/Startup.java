@@ -43,7 +43,7 @@ public final class Startup {
                 Fibers$Given Fibers$Hold Fibers$Shard PerEnvironment CancellationScope Simulated Spin StackRoom ThreadLocals Environment
             park: Latch Parked Source WaitInfo WaitReason WaitSign Waiter Waiter$Pairing
             time: DeadlineTimer DeadlineTimer$Armed Durations Expiry Timer Waits Wheel Wheel$WheelThread
-            channel: Buffer Buffer$Promise Callback Callback$Delivery Callback$Task Channel Channel$1
+            channel: Buffer Buffer$Fixed Buffer$Promise Callback Callback$Delivery Callback$Task Channel Channel$1
                 ChannelInfo ChannelMaker ForeignWaiter GoBody Handler Handler$Completion
                 Node NodeHandler NodeHandler$1 NodeQueue Port Port$1 Ports ReadPort Ring Ring$Dropping
                 Ring$Fixed Ring$Sliding Ring$Unbounded Select Select$Chosen Select$Losers Select$Operation
