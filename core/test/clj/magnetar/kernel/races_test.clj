@@ -20,6 +20,10 @@
 (deftest what-came-between-the-look-without-the-lock-and-the-one-under-it-is-seen
   (green? 20 "look-again"))
 
+;; NodeQueue: the second waiter makes it
+(deftest the-first-waiters-of-a-channel-are-served-whatever-they-race-with
+  (green? 30 "first-waiters"))
+
 ;; Parked, invariants 2 and 3
 (deftest an-event-that-won-the-claim-is-delivered-in-spite-of-interrupt-and-time-out
   (green? 40 "interrupt-after-claim" "expiry-after-claim" "endings"))

@@ -3,6 +3,7 @@ package magnetar.stress;
 import static org.openjdk.jcstress.annotations.Expect.ACCEPTABLE;
 import static org.openjdk.jcstress.annotations.Expect.FORBIDDEN;
 
+import java.util.concurrent.atomic.AtomicInteger;
 import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Callback;
 import magnetar.kernel.channel.Channel;
@@ -177,6 +178,37 @@ public final class Channels {
         public void rest(II_Result r) {
             r.r1 = taken;
             r.r2 = answered;
+        }
+    }
+
+    /** Two takes race to be the first of an unused channel, where the second makes its queue. */
+    @JCStressTest
+    @State
+    @Outcome(id = "2, 2", expect = ACCEPTABLE, desc = "Both wait, and a close ends both.")
+    @Outcome(expect = FORBIDDEN, desc = "A take was forgotten, or ended twice.")
+    public static class FirstTakers {
+        private final Channel<Integer> channel = Channel.rendezvous();
+        private final AtomicInteger ended = new AtomicInteger();
+
+        private void take() {
+            channel.receiveAsync(new Callback(v -> ended.incrementAndGet(), true));
+        }
+
+        @Actor
+        public void first() {
+            take();
+        }
+
+        @Actor
+        public void second() {
+            take();
+        }
+
+        @Arbiter
+        public void rest(II_Result r) {
+            r.r1 = channel.info().takers().size();
+            channel.close();
+            r.r2 = ended.get();
         }
     }
 

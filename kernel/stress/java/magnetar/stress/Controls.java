@@ -121,6 +121,36 @@ public final class Controls {
         }
     }
 
+    /** Two takes race to be the first of an unused channel, and each takes the place without a CAS or a lock. */
+    @JCStressTest
+    @State
+    @Outcome(id = "2", expect = ACCEPTABLE, desc = "Both wait.")
+    @Outcome(expect = FORBIDDEN, desc = "A take was forgotten.")
+    public static class FirstTakersWithoutLock {
+        private volatile Object waiters;
+
+        private void take() {
+            boolean none = waiters == null;
+            hesitate();
+            waiters = none ? "one" : "two";
+        }
+
+        @Actor
+        public void first() {
+            take();
+        }
+
+        @Actor
+        public void second() {
+            take();
+        }
+
+        @Arbiter
+        public void rest(I_Result r) {
+            r.r1 = waiters.equals("two") ? 2 : 1;
+        }
+    }
+
     /** A close that checks for waiting takers before it marks the channel closed. */
     @JCStressTest
     @State

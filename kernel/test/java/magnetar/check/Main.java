@@ -18,6 +18,7 @@ public final class Main {
             Map.entry("publication", Races::publication),
             Map.entry("wake-up", Races::wakeUp),
             Map.entry("look-again", Races::lookAgain),
+            Map.entry("first-waiters", Races::firstWaiters),
             Map.entry("crossing", Races::crossing),
             Map.entry("crossing-foreign", Races::crossingForeign),
             Map.entry("ring", Races::ring),

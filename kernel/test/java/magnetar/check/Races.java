@@ -139,6 +139,57 @@ final class Races {
         Support.join(two);
     }
 
+    /**
+     * Two takers race to be the first of an unused channel; the second makes its queue. Meanwhile two values
+     * are put, and in each second round the first taker is interrupted. Then two putters do the same.
+     */
+    static void firstWaiters() throws Exception {
+        Simulated.simulate(true);
+        Environment noisy = new Support.Noisy(4, 3_000);
+        for (int round = 0; round < 1_000; round++) {
+            Channel<Integer> c = round % 3 == 0 ? Channel.of(Buffer.fixed(1)) : Channel.rendezvous();
+            twoTakers(noisy, c, round % 2 == 0);
+            meet(() -> require(c.receive() + c.receive() == 3, "other values were put"), // these meet two putters
+                    Support.fiber(noisy, () -> c.send(1)), Support.fiber(noisy, () -> c.send(2)));
+            require(Support.nodes(c) == 0, "a node was left in round " + round);
+        }
+        Simulated.simulate(false);
+    }
+
+    private static void twoTakers(Environment noisy, Channel<Integer> c, boolean interrupted) throws Exception {
+        AtomicInteger taken = new AtomicInteger();
+        Support.Body take = () -> taken.addAndGet(takeUnlessInterrupted(c));
+        Thread first = Support.fiber(noisy, take);
+        Thread second = Support.fiber(noisy, take);
+        if (interrupted) {
+            Support.until("a taker waits", () -> !c.info().takers().isEmpty());
+            first.interrupt();
+        }
+        meet(() -> {
+            c.send(1);
+            while (first.isAlive() || second.isAlive()) {
+                c.sendWithin(2, 10_000);
+            }
+        }, first, second);
+        require(taken.get() == 3 || interrupted && taken.get() == 1, "the takers took " + taken);
+        c.tryReceive(); // what was put too much
+    }
+
+    private static int takeUnlessInterrupted(Channel<Integer> c) {
+        try {
+            return c.receive();
+        } catch (InterruptedException e) {
+            return 0;
+        }
+    }
+
+    private static void meet(Support.Body body, Thread first, Thread second) throws Exception {
+        Thread other = Support.fiber(Environment.REAL, body);
+        Support.join(first);
+        Support.join(second);
+        Support.join(other);
+    }
+
     /** Two fibers each select a take from one channel and a put on the other, crosswise. Every round ends. */
     static void crossing() throws Exception {
         Simulated.simulate(true);

@@ -129,10 +129,9 @@ final class Support {
         try {
             Field field = Channel.class.getDeclaredField(queue);
             field.setAccessible(true);
-            Object q = field.get(channel);
-            Method size = q.getClass().getDeclaredMethod("size");
+            Method size = Class.forName("magnetar.kernel.channel.NodeQueue").getDeclaredMethod("size", Object.class);
             size.setAccessible(true);
-            return (int) size.invoke(q);
+            return (int) size.invoke(null, field.get(channel));
         } catch (ReflectiveOperationException e) {
             throw new AssertionError(e);
         }

@@ -77,7 +77,6 @@ class NodeQueueTest {
         assertTrue(queue.isEmpty());
         assertEquals(0, queue.size());
         assertEquals(List.of(), nodes());
-        assertTrue(NodeQueue.NONE.isEmpty());
     }
 
     @Test
@@ -88,6 +87,40 @@ class NodeQueueTest {
         assertEquals(List.of(a, b), nodes());
         Node c = added(fiber());
         assertEquals(List.of(a, b, c), nodes());
+    }
+
+    private static List<Node> nodesOf(Object waiters) {
+        List<Node> nodes = new ArrayList<>();
+        for (Node n = NodeQueue.first(waiters); n != null; n = n.next) {
+            nodes.add(n);
+        }
+        assertEquals(nodes.size(), NodeQueue.size(waiters));
+        assertEquals(nodes.isEmpty(), NodeQueue.isEmpty(waiters));
+        return nodes;
+    }
+
+    @Test
+    void aQueueIsMadeForTheSecondNode() {
+        assertEquals(List.of(), nodesOf(null));
+        Node a = callback();
+        assertTrue(NodeQueue.accepts((Object) null, a));
+        Object one = NodeQueue.with(null, a);
+        assertSame(a, one);
+        assertEquals(List.of(a), nodesOf(one));
+        Node b = callback();
+        assertTrue(NodeQueue.accepts(one, b));
+        Object two = NodeQueue.with(one, b);
+        assertEquals(List.of(a, b), nodesOf(two));
+        Node c = callback();
+        assertSame(two, NodeQueue.with(two, c));
+        assertEquals(List.of(a, b, c), nodesOf(two));
+        List.of(a, b, c).forEach(((NodeQueue) two)::remove);
+        assertEquals(List.of(), nodesOf(two));
+        assertSame(two, NodeQueue.with(two, c));
+        for (int i = 1; i < 1_024; i++) {
+            ((NodeQueue) two).add(callback());
+        }
+        assertFalse(NodeQueue.accepts(two, callback()));
     }
 
     @Test

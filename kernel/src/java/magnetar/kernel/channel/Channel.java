@@ -48,6 +48,11 @@ import magnetar.kernel.time.Waits;
  * contract). Rejected: the segment queue of Kotlin and jox. It is faster under contention of many cores,
  * slower here, and cannot remove a waiter from its middle in O(1).
  *
+ * <p>Most channels are used once: a go block's result, an answer. So a channel has no object for its lock, no
+ * queue before two waiters are on one side ({@link NodeQueue}), and a buffer of one value has no ring. Rejected: a second form of the
+ * channel, a state machine of CAS on one field, that becomes this one at the second use. It saves the lock
+ * of one operation, and each operation would have to know both forms.
+ *
  * <p>The lock is an int: compare-and-set, then spin, then yield. On a channel with a buffer, a thread that
  * fails to lock backs off for a moment instead of spinning ({@link Spin#backOff}). While other threads fill
  * or empty the buffer at full speed, it backs off for some tens of microseconds, even while the lock is free.
@@ -95,9 +100,9 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     private volatile boolean closed;
     private volatile Object cause;
 
-    // Guarded by the lock.
-    NodeQueue takers = NodeQueue.NONE;
-    NodeQueue putters = NodeQueue.NONE;
+    // Guarded by the lock. Each is null, a Node or a NodeQueue, see there.
+    Object takers;
+    Object putters;
     private Node deferred;
     private Node lastDeferred;
 
@@ -158,7 +163,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         requireValue(value);
         Fiber fiber = Fiber.current();
         fiber.enter();
-        Object r = nanos > 0 && wouldProbablyWait(takers) ? PENDING : putNow(value, null, null);
+        Object r = nanos > 0 && putWouldProbablyWait() ? PENDING : putNow(value, null, null);
         return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_PUT, value, nanos);
     }
 
@@ -169,16 +174,19 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     public final Object receiveWithin(long nanos) throws InterruptedException {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        Object r = nanos > 0 && wouldProbablyWait(putters) ? PENDING : takeNow(null, null);
+        Object r = nanos > 0 && takeWouldProbablyWait() ? PENDING : takeNow(null, null);
         return r != PENDING || nanos <= 0 ? r : waitFor(fiber, WaitReason.CHANNEL_TAKE, null, nanos);
     }
 
-    /**
-     * Checks without the lock: true if an operation would probably wait. The operation checks again under the
-     * lock, once its waiter is made.
-     */
-    private boolean wouldProbablyWait(NodeQueue others) {
-        return buffer == null && others.isEmpty() && !closed;
+    // Checks without the lock: true if an operation would probably wait. The operation checks again under the
+    // lock, once its waiter is made.
+
+    private boolean putWouldProbablyWait() {
+        return buffer == null && !closed && NodeQueue.isEmpty(takers);
+    }
+
+    private boolean takeWouldProbablyWait() {
+        return mutex == null && !closed && NodeQueue.isEmpty(putters) && !hasValue();
     }
 
     private Object waitFor(Fiber fiber, WaitReason reason, Object item, long nanos) throws InterruptedException {
@@ -305,8 +313,8 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     private void releaseTakers() {
-        for (Node n = takers.first; n != null; n = takers.first) {
-            takers.remove(n);
+        for (Node n = NodeQueue.first(takers); n != null; n = NodeQueue.first(takers)) {
+            leave(n);
             if (n.waiter.claim()) {
                 deferCompletion(n, hasValue() ? removeFor(n) : null);
             }
@@ -419,7 +427,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     private Object takeBuffered() {
         Object value = noteTake(buffer.remove());
-        while (!putters.isEmpty() && !buffer.isFull()) {
+        while (!NodeQueue.isEmpty(putters) && !buffer.isFull()) {
             Node putter = claimFirst(putters, null);
             if (putter == null) {
                 break;
@@ -433,7 +441,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
 
     /** Hands values from the buffer to waiting takers. */
     final void serveTakers() {
-        while (!takers.isEmpty() && hasValue()) {
+        while (!NodeQueue.isEmpty(takers) && hasValue()) {
             Node taker = claimFirst(takers, null);
             if (taker == null) {
                 return;
@@ -461,7 +469,7 @@ public class Channel<T> implements ReadPort, WritePort, Port {
      */
     final boolean looksEmpty() {
         beforeOperation();
-        return mutex == null && !closed && putters.isEmpty() && !hasValue();
+        return takeWouldProbablyWait();
     }
 
     final boolean hasValue() {
@@ -469,22 +477,22 @@ public class Channel<T> implements ReadPort, WritePort, Port {
     }
 
     /**
-     * Claims the first claimable waiter of the queue, together with own, and removes it; null if no waiter
-     * could be claimed.
+     * Claims the first claimable of these waiters, together with own, and removes it; null if no waiter could
+     * be claimed.
      */
-    final Node claimFirst(NodeQueue queue, Waiter own) {
-        for (Node n = queue.first; n != null; ) {
+    final Node claimFirst(Object waiters, Waiter own) {
+        for (Node n = NodeQueue.first(waiters); n != null; ) {
             Node next = n.next;
             if (n.waiter != own) {
                 switch (Waiter.pair(own, n.waiter)) {
                     case PAIRED -> {
-                        queue.remove(n);
+                        leave(n);
                         return n;
                     }
                     case OWN_GONE -> {
                         return null;
                     }
-                    case PEER_GONE -> queue.remove(n);
+                    case PEER_GONE -> leave(n);
                 }
             }
             n = next;
@@ -492,32 +500,40 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         return null;
     }
 
-    private NodeQueue enqueue(NodeQueue queue, Node node) {
-        if (!queue.accepts(node)) {
-            throw tooMany(queue);
+    private Object enqueue(Object waiters, Node node) {
+        if (!NodeQueue.accepts(waiters, node)) {
+            throw tooMany(waiters == putters);
         }
         Simulated.note(node.item == null ? "take waits" : "put waits", this, node.item);
-        NodeQueue q = queue == NodeQueue.NONE ? new NodeQueue() : queue;
-        q.add(node);
-        return q;
+        boolean forgets = waiters instanceof Node && Fault.SECOND_WAITER_REPLACES_FIRST.isSeeded();
+        return NodeQueue.with(forgets ? null : waiters, node);
     }
 
-    private AssertionError tooMany(NodeQueue queue) {
+    /** Removes a node from the waiters of its side, if it is still among them. */
+    private void leave(Node node) {
+        if (node == takers) {
+            takers = null;
+        } else if (node == putters) {
+            putters = null;
+        } else if (node.queue != null) {
+            node.queue.remove(node);
+        }
+    }
+
+    private static AssertionError tooMany(boolean puts) {
         String limit = "Assert failed: No more than " + NodeQueue.CALLBACK_LIMIT + " pending ";
-        return new AssertionError(queue == putters
+        return new AssertionError(puts
                 ? limit + "puts are allowed on a single channel. Consider using a windowed buffer.\n(< (.size puts) impl/MAX-QUEUE-SIZE)"
                 : limit + "takes are allowed on a single channel.\n(< (.size takes) impl/MAX-QUEUE-SIZE)");
     }
 
-    /** Removes the node of a wait that ended elsewhere, if it is still in a queue. */
+    /** Removes the node of a wait that ended elsewhere, if it still waits here. */
     final void remove(Node node) {
         if (!Fault.WAITER_LEAVES_CHANNEL_WITHOUT_LOCK.isSeeded()) {
             lock();
         }
         try {
-            if (node.queue != null) {
-                node.queue.remove(node);
-            }
+            leave(node);
         } finally {
             unlock();
         }

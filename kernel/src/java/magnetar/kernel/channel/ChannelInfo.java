@@ -16,15 +16,15 @@ import java.util.List;
 public record ChannelInfo(
         boolean closed, Object cause, int count, int capacity, List<Thread> takers, List<Thread> putters) {
 
-    static ChannelInfo of(boolean closed, Object cause, Buffer buffer, NodeQueue takers, NodeQueue putters) {
+    static ChannelInfo of(boolean closed, Object cause, Buffer buffer, Object takers, Object putters) {
         int count = buffer == null ? 0 : buffer.size();
         int capacity = buffer == null ? 0 : buffer.capacity();
         return new ChannelInfo(closed, cause, count, capacity, threads(takers), threads(putters));
     }
 
-    private static List<Thread> threads(NodeQueue queue) {
-        List<Thread> threads = new ArrayList<>(queue.size());
-        for (Node n = queue.first; n != null; n = n.next) {
+    private static List<Thread> threads(Object waiters) {
+        List<Thread> threads = new ArrayList<>(NodeQueue.size(waiters));
+        for (Node n = NodeQueue.first(waiters); n != null; n = n.next) {
             if (n.waiter.isUnclaimed()) {
                 threads.add(n.waiter.thread());
             }

@@ -10,8 +10,7 @@ final class Node {
     // The value to put, or null for a take; the result once finished. Guarded by the channel's lock, then by the claim.
     Object item;
 
-    // Guarded by the lock of the channel whose queue holds the node. The queue is null if the node is in no
-    // queue.
+    // Guarded by the lock of the channel that the node waits in. All are null if it waits in none, or alone.
     Node previous;
     Node next;
     NodeQueue queue;

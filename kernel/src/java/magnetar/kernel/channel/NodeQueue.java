@@ -3,19 +3,53 @@ package magnetar.kernel.channel;
 /**
  * The waiting takers or putters of a channel, first come first served. Accessed only under the channel's
  * lock.
+ *
+ * <p>Most channels are used once, and never have two waiters on one side. So a channel keeps null while it
+ * has no waiter on a side, the node itself for the first one, and a queue from the second on, which then
+ * stays. The static methods take any of the three. Without the lock, {@link #isEmpty(Object)} is a hint.
  */
 final class NodeQueue {
     /** The number of callbacks that may wait on one side of a channel, as in core.async. */
     static final int CALLBACK_LIMIT = 1024;
-
-    /** The queue of a channel on which no waiter was queued yet; never added to. */
-    static final NodeQueue NONE = new NodeQueue();
 
     Node first;
     private Node last; // with one node: null or that node, which saves a write
     private int size;
     private int callbacks;
     private int purgeAt = 16;
+
+    /** The first of these waiters, or null. */
+    static Node first(Object waiters) {
+        return waiters instanceof NodeQueue q ? q.first : (Node) waiters;
+    }
+
+    /** True if none waits. */
+    static boolean isEmpty(Object waiters) {
+        return first(waiters) == null;
+    }
+
+    /** How many wait. */
+    static int size(Object waiters) {
+        return waiters instanceof NodeQueue q ? q.size() : waiters == null ? 0 : 1;
+    }
+
+    /** True if there is room for the node among these waiters; see {@link #accepts(Node)}. */
+    static boolean accepts(Object waiters, Node node) {
+        return !(waiters instanceof NodeQueue q) || q.accepts(node);
+    }
+
+    /** These waiters and the node, which waits last. */
+    static Object with(Object waiters, Node node) {
+        if (waiters == null) {
+            return node;
+        }
+        NodeQueue queue = waiters instanceof NodeQueue q ? q : new NodeQueue();
+        if (waiters instanceof Node n) {
+            queue.add(n);
+        }
+        queue.add(node);
+        return queue;
+    }
 
     boolean isEmpty() {
         return first == null;

@@ -67,7 +67,7 @@ public class TimeoutChannel extends Channel<Object> {
     }
 
     private boolean isAwaited() {
-        return !super.isClosed() && !(takers.isEmpty() && putters.isEmpty());
+        return !super.isClosed() && !(NodeQueue.isEmpty(takers) && NodeQueue.isEmpty(putters));
     }
 
     private synchronized void adjust() {

@@ -63,7 +63,7 @@ public class TransformChannel<T> extends Channel<T> {
 
     @Override
     boolean flush() {
-        if (!putters.isEmpty()) {
+        if (!NodeQueue.isEmpty(putters)) {
             return false;
         }
         try {
