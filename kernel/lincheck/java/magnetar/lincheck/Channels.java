@@ -3,6 +3,7 @@ package magnetar.lincheck;
 import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Callback;
 import magnetar.kernel.channel.Channel;
+import magnetar.kernel.channel.Results;
 import org.jetbrains.lincheck.datastructures.IntGen;
 import org.jetbrains.lincheck.datastructures.Operation;
 import org.jetbrains.lincheck.datastructures.Param;
@@ -17,7 +18,7 @@ public final class Channels {
     /** The operations. A subclass adds the kind. */
     @Param(name = "value", gen = IntGen.class, conf = "1:3")
     public abstract static class Subject {
-        private final Channel<Integer> channel;
+        final Channel<Integer> channel;
 
         Subject(Buffer buffer) {
             channel = Channel.of(buffer);
@@ -56,7 +57,7 @@ public final class Channels {
 
     /** The same operations, one at a time. */
     public abstract static class Specification {
-        private final Model model;
+        final Model model;
 
         Specification(Model.Kind kind, int capacity) {
             model = new Model(kind, capacity);
@@ -108,6 +109,29 @@ public final class Channels {
     public static final class FixedModel extends Specification {
         public FixedModel() {
             super(Model.Kind.FIXED, 1);
+        }
+    }
+
+    /** The channel of a go block's result, whose value and end come in one step. */
+    public static final class Result extends Subject {
+        public Result() {
+            super(Buffer.fixed(1));
+        }
+
+        @Operation
+        public void finish(@Param(name = "value") int value) {
+            Results.finish(channel, value);
+        }
+    }
+
+    public static final class ResultModel extends Specification {
+        public ResultModel() {
+            super(Model.Kind.FIXED, 1);
+        }
+
+        public void finish(int value) {
+            model.put(value, null);
+            model.close();
         }
     }
 

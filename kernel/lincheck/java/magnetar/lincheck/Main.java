@@ -19,6 +19,7 @@ public final class Main {
         control("an owner that waits without a second look", Controls.Deaf.class, Mailboxes.OpenModel.class);
         channel("rendezvous", Channels.Rendezvous.class, Channels.RendezvousModel.class);
         channel("fixed", Channels.Fixed.class, Channels.FixedModel.class);
+        channel("result", Channels.Result.class, Channels.ResultModel.class);
         channel("dropping", Channels.Dropping.class, Channels.DroppingModel.class);
         channel("sliding", Channels.Sliding.class, Channels.SlidingModel.class);
         channel("promise", Channels.Promised.class, Channels.PromisedModel.class);

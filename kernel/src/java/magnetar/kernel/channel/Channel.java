@@ -49,7 +49,8 @@ import magnetar.kernel.time.Waits;
  * slower here, and cannot remove a waiter from its middle in O(1).
  *
  * <p>Most channels are used once: a go block's result, an answer. So a channel has no object for its lock, no
- * queue before two waiters are on one side ({@link NodeQueue}), and a buffer of one value has no ring. Rejected: a second form of the
+ * queue before two waiters are on one side ({@link NodeQueue}), and a buffer of one value has no ring. A go
+ * block delivers its result and closes under one lock ({@link #finish}). Rejected: a second form of the
  * channel, a state machine of CAS on one field, that becomes this one at the second use. It saves the lock
  * of one operation, and each operation would have to know both forms.
  *
@@ -371,6 +372,37 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             return PENDING;
         } finally {
             unlock(met);
+        }
+    }
+
+    /**
+     * Puts the last value, unless it is null, and closes the channel, under the lock once. The value is dropped
+     * if the channel is closed or has no room.
+     */
+    final void finish(Object value) {
+        StackRoom.touch();
+        lock();
+        try {
+            if (value != null && !closed) {
+                putLast(value);
+            }
+        } finally {
+            try {
+                closeLocked(null);
+            } finally {
+                unlock();
+            }
+        }
+    }
+
+    private void putLast(Object value) {
+        Node met = buffer == null || buffer.isTransparent() && isDirect() ? claimFirst(takers, null) : null;
+        if (met != null) {
+            deferCompletion(met, value);
+            notePut(value);
+        } else if (buffer != null && !buffer.isFull()) {
+            acceptAndServe(value);
+            notePut(value);
         }
     }
 

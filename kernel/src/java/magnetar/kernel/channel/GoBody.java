@@ -30,15 +30,13 @@ public final class GoBody extends FiberBody {
 
     @Override
     protected void execute() {
+        Object value = null;
         try {
-            Object value = takeBody().call();
-            if (value != null) {
-                out.putNow(value, null, null);
-            }
+            value = takeBody().call();
         } catch (Throwable t) {
             Failures.report(Thread.currentThread(), t);
         } finally {
-            out.close();
+            out.finish(value);
         }
     }
 }
