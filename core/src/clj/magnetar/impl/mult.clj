@@ -54,33 +54,48 @@
   (when-not accepted? (untap state ch))
   (done))
 
-(defn- put-or-report
-  "False, so that the tap is removed, if it refuses with an error: too many callbacks wait on it, or its own code threw."
-  [ch value callback]
-  (try
-    (ports/put-later ch value callback)
-    (catch Throwable e
-      (reports/report e)
-      false)))
+(defmacro ^:private or-report
+  "The answer of a put; false, so that the tap is removed, if it refuses with an error: too many callbacks wait on it, or its own code threw."
+  [put]
+  `(try
+     ~put
+     (catch Throwable e#
+       (reports/report e#)
+       false)))
+
+(defn- offer
+  "Puts the value on one tap if that is possible at once. False if the tap has to be waited for; true if it has finished, or was removed."
+  [state ch value]
+  (if (contains? @state ch)
+    (let [answer (or-report (ports/offer ch value))]
+      (cond
+        (ports/pending? answer) false
+        answer true
+        :else (do (untap state ch) true)))
+    true))
 
 (defn- give
   "Puts the value on one tap; calls `done` once it was accepted or refused, or the tap was removed."
   [state ch value done]
   (if (contains? (swap! state note ch done) ch)
     (let [later (ports/completion (fn [accepted?] (finish state ch accepted? done)))
-          answer (put-or-report ch value (Callback. later true))]
+          answer (or-report (ports/put-later ch value (Callback. later true)))]
       (when-not (ports/pending? answer)
         (finish state ch answer done)))
     (done)))
 
 (defn- distribute
-  "Gives the value to all taps and waits until each has finished."
+  "Gives the value to all taps and waits until each has finished. Most accept at once, and need no function that is called later."
   [state value]
-  (when-some [taps (seq @state)]
-    (let [left (AtomicInteger. (count taps))
-          all (Channel/rendezvous)]
-      (doseq [[ch] (in-order taps)]
-        (give state ch value (finish-once left all)))
+  (let [left (AtomicInteger. 1)
+        all (Channel/rendezvous)]
+    (run! (fn [tap]
+            (let [ch (key tap)]
+              (when-not (offer state ch value)
+                (.incrementAndGet left)
+                (give state ch value (finish-once left all)))))
+          (in-order @state))
+    (when-not (zero? (.decrementAndGet left))
       (ports/take all))))
 
 (defn- close-taps [state]
