@@ -6,10 +6,12 @@
    [magnetar.async :as a]
    [magnetar.fold :as fold]
    [magnetar.gen-server :as gs]
+   [magnetar.impl.fibers :as fibers]
    [magnetar.scope :refer [fork with-scope]]
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [with-hook]])
   (:import
+   (clojure.lang Var)
    (com.sun.management ThreadMXBean)
    (java.lang.management ManagementFactory)))
 
@@ -42,6 +44,24 @@
 
 (deftest a-rendezvous-allocates-the-wait-of-one-side
   (is (<= (bytes-of (in-go (fn [n] (let [c (a/chan)] (serve-to c n) (dotimes [_ n] (a/<! c)))))) 160)))
+
+(deftest a-channel-that-is-used-once-has-no-queue-and-no-ring
+  (is (<= (bytes-of (in-go (fn [n] (dotimes [_ n] (let [c (a/chan 1)] (a/>! c :x) (a/<! c)))))) 86))
+  ;; a channel without a buffer, the callback and its node
+  (is (<= (bytes-of (in-go (fn [n] (dotimes [_ n] (let [c (a/chan)] (a/take! c identity) (a/>! c :x)))))) 210)))
+
+(deftest a-go-block-that-ends-at-once-allocates-its-thread-its-record-and-its-result
+  (is (<= (bytes-of (in-go (fn [n] (dotimes [_ n] (a/<! (a/go :x)))))) 940))
+  (is (<= (bytes-of (in-go (fn [n]
+                             (let [results (mapv (fn [_] (a/go :x)) (range n))]
+                               (run! a/<! results)))))
+          860)))
+
+(deftest a-go-block-passes-the-bindings-that-it-got
+  (binding [*print-length* 3]
+    (is (a/<! (a/go (and (= 3 *print-length*)
+                         (identical? (Var/getThreadBindingFrame) (fibers/shared-frame)))))))
+  (is (= 4 (a/<! (a/go (binding [*print-length* 4] (a/<! (a/go *print-length*))))))))
 
 (deftest alts-over-ready-channels-allocates-its-answer
   (is (<= (bytes-of (in-go (fn [n]

@@ -8,6 +8,7 @@
   (:import
    (clojure.lang Var)
    (java.lang ClassValue)
+   (java.lang.reflect Field)
    (java.util.concurrent Executors)
    (magnetar.kernel.channel Buffer Channel GoBody)
    (magnetar.kernel.fiber Fiber Fibers Fibers$Hold ThreadLocals)
@@ -26,14 +27,32 @@
   (when-not (identical? root-frame (Var/getThreadBindingFrame))
     (Var/cloneThreadBindingFrame)))
 
+(def ^:private ^Field outer-frame
+  "The field of a frame that refers to the frame around it; nil if this Clojure has none of that name."
+  (try
+    (doto (.getDeclaredField (class root-frame) "prev") (.setAccessible true))
+    (catch Exception _ nil)))
+
+(defn- copy?
+  "True if the frame is a copy, as a fiber gets it, and no `binding` has been entered since."
+  [frame]
+  (and (some? outer-frame) (nil? (.get outer-frame frame))))
+
+(defn- own-copy [frame]
+  (let [fiber (Fiber/current)]
+    (or (.copyOf fiber frame)
+        (.keepCopy fiber frame (Var/cloneThreadBindingFrame)))))
+
 (defn shared-frame
-  "Like `frame`; all that this thread asks for under the same bindings are one: a frame never changes, and a million processes may keep theirs."
+  "Like `frame`; all that this thread asks for under the same bindings are one: a frame never changes, and a million processes may keep theirs.
+  A fiber passes the frame that it got. A thread without thread-locals gets none by this call."
   []
-  (let [here (Var/getThreadBindingFrame)]
-    (when-not (identical? root-frame here)
-      (let [fiber (Fiber/current)]
-        (or (.copyOf fiber here)
-            (.keepCopy fiber here (Var/cloneThreadBindingFrame)))))))
+  (when (ThreadLocals/mayExist)
+    (let [here (Var/getThreadBindingFrame)]
+      (cond
+        (identical? root-frame here) nil
+        (copy? here) here
+        :else (own-copy here)))))
 
 (defmacro install
   "Gives the thread the bindings of `frame`."
