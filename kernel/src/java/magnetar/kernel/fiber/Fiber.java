@@ -35,6 +35,9 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     /** Kernel operations that a fiber may do without parking before it lets others run. */
     public static final int BUDGET = 1000;
 
+    /** The shard of a fiber that is not in the list of fibers. */
+    static final byte UNLISTED = -1;
+
     private static final int STEP_ASIDE = 16;
     private static final int TURNS_BETWEEN_LOOKS = 64;
     private static final int ID_BLOCK = 256;
@@ -57,7 +60,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
 
     // Where it is in the list of fibers, guarded by the shard.
     int place;
-    byte shard; // its number; -1 of a fiber that is not listed
+    byte shard; // its number, or UNLISTED
 
     // Set by the starter or the owner thread, cleared by the fiber at its end. Keeps the thread reachable.
     Thread held;
@@ -88,7 +91,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
 
     Fiber(Thread thread, Environment environment) {
         super(thread, Fibers.COLLECTED);
-        this.shard = Fibers.UNLISTED;
+        this.shard = UNLISTED;
         this.environment = environment;
         this.random = environment.seed() | 1;
     }

@@ -2,7 +2,6 @@ package magnetar.kernel.fiber;
 
 import java.lang.ref.ReferenceQueue;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.Executors;
@@ -31,7 +30,6 @@ import magnetar.kernel.sched.Schedulers;
  */
 public final class Fibers {
     static final ReferenceQueue<Thread> COLLECTED = new ReferenceQueue<>();
-    static final byte UNLISTED = -1;
     private static final Shard[] SHARDS = new Shard[16];
 
     static {
@@ -159,7 +157,7 @@ public final class Fibers {
 
     static void forget(Fiber fiber) {
         byte shard = fiber.shard;
-        if (shard != UNLISTED) {
+        if (shard != Fiber.UNLISTED) {
             SHARDS[shard].remove(fiber);
         }
     }
@@ -213,75 +211,5 @@ public final class Fibers {
             n += s.size();
         }
         return n;
-    }
-
-    /**
-     * A part of the list with a lock of its own. That lock is the innermost one.
-     *
-     * <p>Invariants, whenever the lock is free:
-     * <ol>
-     *   <li>The first {@code size} places of the array hold the listed fibers, and each fiber knows its
-     *       place. The other places are null.
-     *   <li>The array is doubled when it is full, and halved when three quarters of it are free. So the list
-     *       costs a listed fiber 16 bytes at most, if it is not small.
-     * </ol>
-     *
-     * <p>The last fiber moves to the place of one that leaves. Rejected: a doubly linked list. To leave it
-     * takes a write to each neighbour, which is seldom in the cache, and the collector has to note a
-     * reference between objects of different age for each of them.
-     */
-    static final class Shard {
-        private static final int SMALL = 16;
-
-        private final byte number;
-        private Fiber[] fibers = new Fiber[SMALL];
-        private int size;
-
-        Shard(byte number) {
-            this.number = number;
-        }
-
-        synchronized void add(Fiber f) {
-            if (size == fibers.length) {
-                fibers = Arrays.copyOf(fibers, 2 * size);
-            }
-            f.shard = number;
-            f.place = size;
-            fibers[size++] = f;
-        }
-
-        synchronized void remove(Fiber f) {
-            if (f.shard != number) {
-                return;
-            }
-            Fiber last = fibers[--size];
-            fibers[size] = null;
-            if (last != f) {
-                fibers[f.place] = last;
-                last.place = f.place;
-            }
-            f.shard = UNLISTED;
-            if (fibers.length > SMALL && size <= fibers.length / 4) {
-                shrink();
-            }
-        }
-
-        private void shrink() {
-            try {
-                fibers = Arrays.copyOf(fibers, fibers.length / 2);
-            } catch (OutOfMemoryError noRoom) {
-                return; // a later removal tries it again
-            }
-        }
-
-        synchronized int size() {
-            return size;
-        }
-
-        synchronized void each(Consumer<Fiber> visit) {
-            for (int i = 0; i < size; i++) {
-                visit.accept(fibers[i]);
-            }
-        }
     }
 }
