@@ -2,6 +2,7 @@ package magnetar.kernel.channel;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -142,6 +143,50 @@ class BufferTest {
         assertEquals(List.of(0, 1, 2, 3, 4), drained(holding(Buffer.fixed(2), 5)));
     }
 
+    /** A transform may add any number of values to it. */
+    @Test
+    void aFixedOneOfOneValueKeepsWhatIsAddedBeyondInOrder() {
+        Buffer b = Buffer.fixed(1);
+        assertInstanceOf(Buffer.Fixed.class, b);
+        assertEquals(1, b.capacity());
+        assertFalse(b.isUnblocking());
+        assertFalse(b.isFull());
+        assertEquals(List.of(), all(b));
+        b.insert("first");
+        assertTrue(b.isFull());
+        assertEquals(List.of("first"), all(b));
+        b.insert("second");
+        b.insert("third");
+        assertEquals(List.of("first", "second", "third"), all(b));
+        assertEquals("first", b.remove());
+        assertTrue(b.isFull());
+        b.insert("fourth");
+        assertEquals(List.of("second", "third", "fourth"), drained(b));
+        assertFalse(b.isFull());
+        assertEquals(List.of(), all(b));
+        assertThrows(NoSuchElementException.class, b::remove);
+        b.insert("fifth");
+        b.insert("sixth");
+        assertEquals(List.of("fifth", "sixth"), drained(b));
+    }
+
+    @Test
+    void aFixedOneOfOneValueDoesAsAQueueBeyondItsCapacity() {
+        Random chance = new Random(6);
+        Buffer b = Buffer.fixed(1);
+        ArrayDeque<Object> model = new ArrayDeque<>();
+        for (int step = 0; step < 1_000; step++) {
+            if (model.isEmpty() || chance.nextInt(100) > step % 100) {
+                model.add(step);
+                b.insert(step);
+            } else {
+                assertEquals(model.poll(), b.remove());
+            }
+            assertEquals(List.copyOf(model), all(b));
+            assertEquals(!model.isEmpty(), b.isFull());
+        }
+    }
+
     @Test
     void aDroppingOneKeepsTheOldest() {
         assertEquals(List.of(0, 1), all(holding(Buffer.dropping(2), 5)));
@@ -162,11 +207,14 @@ class BufferTest {
 
     @Test
     void anEmptyOneHasNothingToRemove() {
-        assertEquals("The buffer is empty.", assertThrows(NoSuchElementException.class, () -> Buffer.fixed(1).remove()).getMessage());
-        Buffer b = holding(Buffer.fixed(1), 1);
-        b.remove();
-        assertThrows(NoSuchElementException.class, b::remove);
-        assertEquals(List.of(), all(b));
+        for (int capacity : new int[] {1, 2}) {
+            Buffer b = Buffer.fixed(capacity);
+            assertEquals("The buffer is empty.", assertThrows(NoSuchElementException.class, b::remove).getMessage());
+            b.insert("first");
+            b.remove();
+            assertThrows(NoSuchElementException.class, b::remove);
+            assertEquals(List.of(), all(b));
+        }
     }
 
     @Test
@@ -201,13 +249,14 @@ class BufferTest {
 
     @Test
     void aValueThatWasRemovedIsNotHeld() {
-        Buffer b = Buffer.fixed(4);
-        WeakReference<Object> removed = addAndRemove(b);
-        for (int i = 0; i < 50 && removed.get() != null; i++) {
-            System.gc();
+        for (Buffer b : List.of(Buffer.fixed(4), Buffer.fixed(1))) {
+            WeakReference<Object> removed = addAndRemove(b);
+            for (int i = 0; i < 50 && removed.get() != null; i++) {
+                System.gc();
+            }
+            assertTrue(removed.get() == null, "the buffer holds a value that it has handed out");
+            Reference.reachabilityFence(b);
         }
-        assertTrue(removed.get() == null, "the buffer holds a value that it has handed out");
-        Reference.reachabilityFence(b);
     }
 
     private static WeakReference<Object> addAndRemove(Buffer b) {

@@ -124,6 +124,38 @@ class NodeQueueTest {
     }
 
     @Test
+    void aNodeThatWaitsAloneIsInNoQueueAndJoinsTheOneOfTheSecond() {
+        Node a = fiber();
+        Object one = NodeQueue.with(null, a);
+        assertNull(a.queue);
+        assertSame(a, NodeQueue.first(one));
+        Node b = fiber();
+        NodeQueue two = (NodeQueue) NodeQueue.with(one, b);
+        assertSame(two, a.queue);
+        assertSame(two, b.queue);
+        assertSame(a, NodeQueue.first(two));
+        assertSame(a, b.previous);
+        two.remove(a);
+        assertEquals(List.of(b), nodesOf(two));
+        two.remove(b);
+        assertNull(NodeQueue.first(two));
+        assertTrue(NodeQueue.accepts(two, callback()));
+    }
+
+    @Test
+    void theQueueCountsTheFirstCallbackToo() {
+        Object waiters = NodeQueue.with(null, callback());
+        for (int i = 1; i < 1_024; i++) {
+            Node node = callback();
+            assertTrue(NodeQueue.accepts(waiters, node));
+            waiters = NodeQueue.with(waiters, node);
+        }
+        assertEquals(1_024, NodeQueue.size(waiters));
+        assertFalse(NodeQueue.accepts(waiters, callback()));
+        assertTrue(NodeQueue.accepts(waiters, fiber()));
+    }
+
+    @Test
     void anyNodeCanLeaveAndIsOfNoQueueThen() {
         for (int leaves = 0; leaves < 3; leaves++) {
             List<Node> left = new ArrayList<>(List.of(added(fiber()), added(fiber()), added(fiber())));
