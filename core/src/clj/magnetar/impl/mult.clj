@@ -64,15 +64,15 @@
        false)))
 
 (defn- offer
-  "Puts the value on one tap if that is possible at once. False if the tap has to be waited for; true if it has finished, or was removed."
+  "Puts the value on one tap if that is possible at once. False if the tap has to be waited for; true if it has finished, or was removed.
+  A port of the program is waited for: it might keep a value that it was only offered, and would then get it twice."
   [state ch value]
-  (if (contains? @state ch)
-    (let [answer (or-report (ports/offer ch value))]
-      (cond
-        (ports/pending? answer) false
-        answer true
-        :else (do (untap state ch) true)))
-    true))
+  (cond
+    (not (instance? Channel ch)) false
+    (contains? @state ch) (let [answer (or-report (ports/offer ch value))]
+                            (when (false? answer) (untap state ch))
+                            (not (ports/pending? answer)))
+    :else true))
 
 (defn- give
   "Puts the value on one tap; calls `done` once it was accepted or refused, or the tap was removed."
