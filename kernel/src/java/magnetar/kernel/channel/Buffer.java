@@ -146,7 +146,8 @@ public abstract class Buffer extends AbstractCollection<Object> {
         @Override
         public Object[] snapshot() {
             Object v = oldest;
-            Object[] rest = more == null ? new Object[0] : more.snapshot();
+            Ring m = more; // read once, because this may run without the lock
+            Object[] rest = m == null ? new Object[0] : m.snapshot();
             if (v == null) {
                 return rest;
             }

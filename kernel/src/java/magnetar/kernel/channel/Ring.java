@@ -6,8 +6,9 @@ import java.util.NoSuchElementException;
  * A first-in-first-out buffer in a ring whose length is a power of two.
  *
  * <p>The array is made for the first value and doubles up to the capacity. So an empty buffer costs nothing, and
- * a buffer of a million costs only what it holds. This is the only
- * allocation under a channel's lock; its cost is amortised.
+ * a buffer of a million costs only what it holds. The kernel allocates under a channel's lock only this array,
+ * whose cost is amortised, a {@link NodeQueue}, and the ring of a {@link Buffer.Fixed}. Each is made before the
+ * channel changes, so that an operation without memory for it leaves the channel as it was.
  */
 abstract sealed class Ring extends Buffer {
     private static final int FIRST = 8;
