@@ -25,6 +25,13 @@ public final class Controls {
         }
     }
 
+    /** Hesitates for longer, until the other actor is there. So they meet, and often again in the next round. */
+    private static void hesitateUntil(AtomicInteger count, int expected) {
+        for (int i = 0; i < 1_000 && count.get() != expected; i++) {
+            Thread.onSpinWait();
+        }
+    }
+
     /** READY is published before the result. */
     @JCStressTest
     @State
@@ -93,7 +100,7 @@ public final class Controls {
             if (!own.compareAndSet(0, 1)) {
                 return 0;
             }
-            hesitate();
+            hesitateUntil(peer, 1);
             if (!peer.compareAndSet(0, 1)) {
                 own.set(0);
                 return 0;
@@ -127,11 +134,13 @@ public final class Controls {
     @Outcome(id = "2", expect = ACCEPTABLE, desc = "Both wait.")
     @Outcome(expect = FORBIDDEN, desc = "A take was forgotten.")
     public static class FirstTakersWithoutLock {
+        private final AtomicInteger looked = new AtomicInteger();
         private volatile Object waiters;
 
         private void take() {
             boolean none = waiters == null;
-            hesitate();
+            looked.incrementAndGet();
+            hesitateUntil(looked, 2);
             waiters = none ? "one" : "two";
         }
 
@@ -194,6 +203,7 @@ public final class Controls {
         @Actor
         public void cancel() {
             thread.interrupt();
+            hesitate();
             cause = "why";
         }
 
