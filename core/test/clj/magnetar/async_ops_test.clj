@@ -6,7 +6,10 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.async :as a]
    [magnetar.channel :as channel]
-   [magnetar.support :refer [drained eventually message-of taken value-of waiting-putters waiting-takers with-failures]]))
+   [magnetar.impl.ports :as ports]
+   [magnetar.support :refer [drained eventually message-of taken value-of waiting-putters waiting-takers with-failures]])
+  (:import
+   (magnetar.kernel.channel Port WritePort)))
 
 (set! *warn-on-reflection* true)
 
@@ -221,6 +224,27 @@
     (is (= [2 3] [(taken y) (taken y)]))
     (a/close! c)
     (is (= true (value-of (future (a/>!! y 4)))) "told not to close")))
+
+(defn- keeping-port
+  "A port that keeps each value in `kept`, and answers later, even if the value was only offered."
+  [kept]
+  (reify
+    WritePort
+    (put [_ value handler]
+      (swap! kept conj value)
+      (future (some-> (ports/commit handler) (ports/complete true)))
+      Port/PENDING)
+    Port
+    (close [_])
+    (isClosed [_] false)))
+
+(deftest mult-gives-a-port-of-the-program-each-value-once
+  (let [kept (atom [])
+        c (a/chan)
+        m (a/mult c)]
+    (a/tap m (keeping-port kept))
+    (is (= [true true true] (mapv #(value-of (future (a/>!! c %))) [1 2 3])))
+    (is (eventually (= [1 2 3] @kept)))))
 
 (deftest pub-gives-each-topic-its-values
   (let [c (a/chan)
