@@ -44,8 +44,8 @@
         (.keepCopy fiber frame (Var/cloneThreadBindingFrame)))))
 
 (defn shared-frame
-  "Like `frame`; all that this thread asks for under the same bindings are one: a frame never changes, and a million processes may keep theirs.
-  A fiber passes the frame that it got. A thread without thread-locals gets none by this call."
+  "Like `frame`, but returns the same object each time while the bindings do not change: a million processes may keep it. A fiber returns the
+  frame that it got. Does not make the thread's table of thread-locals."
   []
   (when (ThreadLocals/mayExist)
     (let [here (Var/getThreadBindingFrame)]

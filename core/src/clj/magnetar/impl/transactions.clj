@@ -12,16 +12,19 @@
 
 (set! *warn-on-reflection* true)
 
-;; `isRunning` adds an entry of 32 bytes to the table of a thread that has thread-locals.
 (def ^:private ^ThreadLocal current
-  (let [^Field field (.getDeclaredField LockingTransaction "transaction")]
-    (.setAccessible field true)
-    (.get field nil)))
+  "Where Clojure keeps the transaction of a thread; nil if this Clojure keeps it elsewhere."
+  (try
+    (let [^Field field (.getDeclaredField LockingTransaction "transaction")]
+      (.setAccessible field true)
+      (.get field nil))
+    (catch Exception _ nil)))
 
 (defn running?
-  "True inside a dosync."
+  "True inside a dosync. Looks first whether the thread has an entry at all, because `isRunning` adds one of 32 bytes."
   []
-  (and (ThreadLocals/mayHold current) (LockingTransaction/isRunning)))
+  (and (or (nil? current) (ThreadLocals/mayHold current))
+       (LockingTransaction/isRunning)))
 
 (defn refuse
   "Throws in a dosync: it may run again, and what was received would be lost."

@@ -47,7 +47,7 @@
 (defonce ^:private shared (atom {}))
 
 (defn- now
-  "{name version}, one map for all processes that run it. Its metadata holds the dictionary with this note alone, which they share too."
+  "{name version}, one map for all processes that run it. Its metadata holds a process dictionary with this map alone, which they share too."
   [name]
   (let [version (version name)
         known (get @shared name)]

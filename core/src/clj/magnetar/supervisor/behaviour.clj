@@ -200,7 +200,7 @@
     nil))
 
 (defn- restart-all
-  "Stops the children but this one, which has ended, and starts all of them: what `start-children` returns."
+  "Stops all these children except this one, which has ended, and starts all of them. Returns what `start-children` returns."
   [state {:keys [key]} kids]
   (let [state (stop-children state (remove #(= key (:key %)) kids))]
     (start-children state (keep #(get-in state [:kids (:key %)]) kids))))
@@ -216,7 +216,7 @@
       [:noreply state])))
 
 (defn- start-again
-  "Starts a child again that has ended, or could not be started, for this reason, as plain data."
+  "Restarts a child that has ended, or that did not start. The reason is plain data."
   [{:keys [who intensity period] :as state} child reason]
   (if-some [state (add-restart state)]
     (restart-group state child)

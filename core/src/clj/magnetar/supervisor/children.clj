@@ -165,7 +165,7 @@
       (and (= :normal why) (not= :permanent restart))))
 
 (defn tell
-  "Reports what befell a child. The reason is plain data."
+  "Reports an event of a child. The reason is plain data."
   ([event who child reason] (tell event who child reason nil))
   ([event who {:keys [id pid]} reason more]
    (report/tell (merge {:event event :level :warning :supervisor who :child id :pid pid :reason reason} more))))

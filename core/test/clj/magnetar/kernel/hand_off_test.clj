@@ -59,7 +59,7 @@
                                   (concat options ["-XX:+UnlockExperimentalVMOptions" "-XX:-VMContinuations" "clojure.main" "-e" (pr-str form)]))]
     (is (= 0 exit) out)
     (is (str/includes? out "[:unpark 2 3]") out)
-    (is (= 1 (count (re-seq #"magnetar: the virtual threads of this JDK are not those" out))) out)))
+    (is (= 1 (count (re-seq #"magnetar: this version of Magnetar does not know the virtual threads of JDK 25" out))) out)))
 
 (deftest the-runtime-says-which-way-it-took
   (let [off? (= "false" (System/getProperty "magnetar.hand-off"))

@@ -10,7 +10,8 @@ final class Node {
     // The value to put, or null for a take; the result once finished. Guarded by the channel's lock, then by the claim.
     Object item;
 
-    // Guarded by the lock of the channel that the node waits in. All are null if it waits in none, or alone.
+    // Guarded by the lock of the channel that the node waits in. All are null if it waits in none, or as the only one
+    // of a channel without a queue.
     Node previous;
     Node next;
     NodeQueue queue;

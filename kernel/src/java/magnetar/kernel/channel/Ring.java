@@ -8,7 +8,8 @@ import java.util.NoSuchElementException;
  * <p>The array is made for the first value and doubles up to the capacity. So an empty buffer costs nothing, and
  * a buffer of a million costs only what it holds. The kernel allocates under a channel's lock only this array,
  * whose cost is amortised, a {@link NodeQueue}, and the ring of a {@link Buffer.Fixed}. Each is made before the
- * channel changes, so that an operation without memory for it leaves the channel as it was.
+ * channel changes, so that an operation without memory for it leaves the channel as it was. A transform that adds
+ * several values is different: those added before stay.
  */
 abstract sealed class Ring extends Buffer {
     private static final int FIRST = 8;

@@ -39,7 +39,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     static final byte UNLISTED = -1;
 
     private static final int STEP_ASIDE = 16;
-    private static final int TURNS_BETWEEN_LOOKS = 64;
+    private static final int RESUMPTIONS_BETWEEN_CHECKS = 64;
     private static final int ID_BLOCK = 256;
     private static final int CALLBACK_DEPTH = 64;
     private static final ThreadLocal<Fiber> SLOW = new ThreadLocal<>();
@@ -76,7 +76,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     private CancellationScope masked; // by the innermost shield: this scope and its outer ones
     private boolean interruptLater;
     private byte yields;
-    private byte turns; // since it looked at the scheduler monitor
+    private byte resumptions; // since it checked the scheduler monitor
     private boolean handedOver; // its carrier, since it last parked
     private long random;
     private long nextId;
@@ -337,15 +337,15 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     public void refill() {
         budget = BUDGET;
         handedOver = false;
-        Schedulers.chosen().tookTurn();
-        if (++turns == TURNS_BETWEEN_LOOKS) {
-            turns = 0;
-            lookAtMonitor();
+        Schedulers.chosen().resumed();
+        if (++resumptions == RESUMPTIONS_BETWEEN_CHECKS) {
+            resumptions = 0;
+            checkMonitor();
         }
     }
 
     /** Leaves its carrier if a probe waits for long: as each fiber does so, the queues of the carriers empty. */
-    private void lookAtMonitor() {
+    private void checkMonitor() {
         SchedulerMonitor.remind();
         if (SchedulerMonitor.isLate() && environment == Environment.REAL && Thread.currentThread().isVirtual()) {
             Spin.stepAside();

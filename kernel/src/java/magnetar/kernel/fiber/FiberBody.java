@@ -37,7 +37,7 @@ public abstract class FiberBody implements Runnable {
 
     @Override
     public final void run() {
-        Schedulers.chosen().tookTurn();
+        Schedulers.chosen().resumed();
         try {
             execute();
         } catch (Throwable t) {

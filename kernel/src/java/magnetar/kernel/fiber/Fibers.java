@@ -89,7 +89,7 @@ public final class Fibers {
 
     /** Records that the current fiber runs its body now, and returns it. */
     public static Fiber begun() {
-        Schedulers.chosen().tookTurn();
+        Schedulers.chosen().resumed();
         return Fiber.current();
     }
 

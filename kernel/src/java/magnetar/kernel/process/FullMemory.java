@@ -13,8 +13,9 @@ import magnetar.kernel.report.Failures;
  * <ol>
  *   <li>It allocates nothing, however many processes there are.
  *   <li>It prints at most once a second.
- *   <li>No thread waits here for another one until that has ended. A virtual thread that has waited for a lock
- *       needs memory to go on, and may never get it.
+ *   <li>No virtual thread waits for another thread that prints, because it needs memory to go on after a wait.
+ *       A platform thread waits for three seconds at most. The locks of the lists of fibers are the only ones
+ *       taken.
  * </ol>
  */
 public final class FullMemory {
@@ -89,8 +90,8 @@ public final class FullMemory {
     }
 
     /**
-     * False if another thread is printing the same. A platform thread gives that one some time, because the program
-     * may end with it.
+     * False if another thread is printing the same. A platform thread gives that thread some time, because the
+     * program may end when the platform thread does.
      */
     private static boolean isFirst() {
         int tries = Thread.currentThread().isVirtual() ? 1 : TRIES;

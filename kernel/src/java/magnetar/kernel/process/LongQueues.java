@@ -7,7 +7,8 @@ import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.sched.Settings;
 
 /**
- * Warns of growing mailboxes before they fill the memory. {@link FullMemory} speaks when it is full.
+ * Warns of growing mailboxes before they fill the memory. {@link FullMemory} names the longest mailboxes once
+ * memory has run out.
  *
  * <p>Invariants:
  * <ol>
@@ -25,7 +26,7 @@ import magnetar.kernel.sched.Settings;
  */
 public final class LongQueues {
     /**
-     * From this number of messages on a mailbox is long. Zero or less in the property turns the warnings off.
+     * From this number of messages on a mailbox is long. 0 turns the warnings off.
      */
     static final long LIMIT = limit();
 

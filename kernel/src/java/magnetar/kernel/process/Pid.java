@@ -6,8 +6,8 @@ package magnetar.kernel.process;
  *
  * <p>Invariant: {@code known} is the live process until that has ended, then how it ended. It changes once,
  * before another process learns of the death. So a pid keeps nothing of a dead process alive except its exit
- * reason and the value that it ended with. In a pid that was read from text it is null, then the pid that the
- * process itself has, or how it ended.
+ * reason and the value that it ended with. In a pid that was read from text it is null at first, and is set
+ * once: to the process's own pid, or to how the process ended.
  */
 public final class Pid implements Comparable<Pid> {
     private final int node;

@@ -33,8 +33,8 @@ public final class Carriers {
     static final Runnable NOTHING = () -> {};
 
     /**
-     * Signals a carrier. A change of the parallelism does not, and a submission does so only if it comes to an
-     * empty queue. Mostly the queue of a fresh thread is empty; else each submission that fills one signals.
+     * Wakes a carrier. A change of the parallelism need not do that. A submission does, if its submission queue was
+     * empty, or if it fills that queue. The queue of a fresh platform thread is mostly empty.
      */
     private static final Runnable SIGNAL = () -> {
         for (int i = 0; i < SUBMISSIONS && isOneIdle(); i++) {

@@ -10,9 +10,9 @@ import java.util.concurrent.ForkJoinWorkerThread;
 /**
  * Tells which carriers compute: those that have run the same body for {@link SchedulerMonitor#PATIENCE_NANOS} ns.
  *
- * <p>A carrier is seen to run the same body if the same continuation is mounted on it, and it has begun no turn
+ * <p>A carrier is seen to run the same body if the same continuation is mounted on it, and it has resumed no fiber
  * in between. A continuation that was mounted again looks the same. So each carrier is read several times in a
- * row, and {@link HandOff} counts its turns here. Reads race with the carrier. One that comes too late, or sees
+ * row, and {@link HandOff} counts here the fibers that it resumes. Reads race with the carrier. One that comes too late, or sees
  * a carrier between two bodies, delays the verdict by a few ticks.
  *
  * <p>Relies on the inside of {@code java.lang.Thread}, as {@link HandOff} does, its only user.
@@ -23,8 +23,8 @@ final class Computing {
     private static final int READS = 16;
     private static final int SPARE = 8; // threads that may start meanwhile
 
-    /** The turns that each carrier has begun, a cache line each. Written by the carrier, read by the monitor. */
-    private static final int[] TURNS = new int[COUNTERS * LINE];
+    /** How many fibers that were woken by {@link HandOff} each carrier has resumed. A cache line each, written by the carrier. */
+    private static final int[] RESUMPTIONS = new int[COUNTERS * LINE];
 
     private final VarHandle mounted;
     private final ForkJoinPool pool;
@@ -48,9 +48,9 @@ final class Computing {
         }
     }
 
-    /** Counts a turn of the current thread, a carrier, and returns the count. */
-    static int nextTurn() {
-        return ++TURNS[counter((ForkJoinWorkerThread) Thread.currentThread())];
+    /** Counts a resumption by the current thread, a carrier, and returns the count. */
+    static int nextResumption() {
+        return ++RESUMPTIONS[counter((ForkJoinWorkerThread) Thread.currentThread())];
     }
 
     private static int counter(ForkJoinWorkerThread carrier) {
@@ -63,7 +63,7 @@ final class Computing {
 
         // The identity hash of a continuation, 0 if it ran none or changed. A reference would hold all that the fiber holds.
         private int body;
-        private int turn;
+        private int resumptions;
         private long since;
 
         Watched(ForkJoinWorkerThread carrier) {
@@ -71,10 +71,10 @@ final class Computing {
         }
 
         /** For how long it has run the same body, as far as it was seen. */
-        long sees(int body, int turn, long now) {
-            if (body == 0 || body != this.body || turn != this.turn) {
+        long sees(int body, int resumptions, long now) {
+            if (body == 0 || body != this.body || resumptions != this.resumptions) {
                 this.body = body;
-                this.turn = turn;
+                this.resumptions = resumptions;
                 since = now;
             }
             return now - since;
@@ -93,8 +93,8 @@ final class Computing {
         }
         int computing = 0;
         for (Watched w : all) {
-            int turn = TURNS[counter(w.carrier)];
-            if (w.sees(body(w.carrier), turn, now) >= SchedulerMonitor.PATIENCE_NANOS) {
+            int resumptions = RESUMPTIONS[counter(w.carrier)];
+            if (w.sees(body(w.carrier), resumptions, now) >= SchedulerMonitor.PATIENCE_NANOS) {
                 computing++;
             }
         }

@@ -33,7 +33,7 @@ import java.util.concurrent.locks.LockSupport;
  *       as the fiber is in a queue. While all carriers are busy, the fiber waits for one of them.
  *   <li>Fibers that a platform thread starts or wakes are external submissions: they are in the pool's
  *       submission queues, not in a carrier's queue. A carrier moves up to {@value #BATCH} of them to the end
- *       of its own queue at each {@value #TURNS_BETWEEN_POLLS}th fiber woken here that it runs, and when the
+ *       of its own queue at each {@value #RESUMPTIONS_BETWEEN_POLLS}th fiber woken here that it runs, and when the
  *       monitor {@link SchedulerMonitor#takeOutside reports} that some may wait. A carrier that has moved a
  *       full batch reports the same. So external submissions get their turn among fibers that wake each
  *       other.
@@ -62,7 +62,7 @@ public final class HandOff implements Scheduler {
     /** The largest batch of external submissions, some tens of microseconds of work. */
     private static final int BATCH = 256;
 
-    private static final int TURNS_BETWEEN_POLLS = 64;
+    private static final int RESUMPTIONS_BETWEEN_POLLS = 64;
 
     private static final Inside INSIDE = Scheduler.mayLookInside() ? Inside.open() : null;
     private static final boolean ON = INSIDE != null;
@@ -172,7 +172,7 @@ public final class HandOff implements Scheduler {
     }
 
     @Override
-    public void tookTurn() {}
+    public void resumed() {}
 
     /** Null if there is no memory for it. The caller then uses {@code unpark}, which waits until there is. */
     private static Resumption resumption(boolean lazy) {
@@ -253,7 +253,7 @@ public final class HandOff implements Scheduler {
 
         @Override
         protected boolean exec() {
-            boolean due = Computing.nextTurn() % TURNS_BETWEEN_POLLS == 0;
+            boolean due = Computing.nextResumption() % RESUMPTIONS_BETWEEN_POLLS == 0;
             resume.run();
             if ((due || SchedulerMonitor.takeOutside()) && !Fault.NO_CARRIER_POLLS_SUBMISSIONS.isSeeded()) {
                 takeIn();

@@ -5,10 +5,10 @@ import java.util.concurrent.locks.LockSupport;
 /** Wakes threads by {@link LockSupport#unpark}, and starts each of them plainly. */
 final class JdkScheduler implements Scheduler {
     // Set by each fiber that is resumed, cleared by the monitor.
-    private volatile boolean hasTurn;
+    private volatile boolean hasResumed;
 
     // Only accessed by the monitor.
-    private long lastTurn = System.nanoTime();
+    private long lastResumption = System.nanoTime();
 
     @Override
     public void wake(Thread thread, Schedulable waker) {
@@ -36,20 +36,20 @@ final class JdkScheduler implements Scheduler {
         return true;
     }
 
-    /** All, if no fiber has had a turn for long, as far as the monitor has looked. */
+    /** All, if no fiber was resumed for long, as far as the monitor has seen. */
     @Override
     public int computing(long now) {
-        if (hasTurn) {
-            hasTurn = false;
-            lastTurn = now;
+        if (hasResumed) {
+            hasResumed = false;
+            lastResumption = now;
         }
-        return now - lastTurn < SchedulerMonitor.PATIENCE_NANOS ? 0 : Integer.MAX_VALUE;
+        return now - lastResumption < SchedulerMonitor.PATIENCE_NANOS ? 0 : Integer.MAX_VALUE;
     }
 
     @Override
-    public void tookTurn() {
-        if (!hasTurn) {
-            hasTurn = true;
+    public void resumed() {
+        if (!hasResumed) {
+            hasResumed = true;
         }
     }
 }

@@ -14,11 +14,12 @@ package magnetar.kernel.sched;
  *       for each that has run the same body all the time, up to 8; it takes one back after each quiet second.
  * </ol>
  * External submissions are fibers that a timer or a platform thread has started or woken. A hand-over gives no
- * signal, because most wakers are about to park: then the woken fiber runs next on their core.
+ * signal, because most wakers are about to park: then the woken fiber runs on their core, after those that were
+ * queued there already.
  *
  * <p>{@link HandOff} does this, where it may use private parts of the JDK. Elsewhere {@link JdkScheduler} submits
- * each woken fiber with a signal, and no carrier moves external submissions. There a fiber steps aside if it
- * sees at every 64th resumption that one has waited for 10 ms. {@link Schedulers} chooses.
+ * each woken fiber with a signal, and no carrier moves external submissions. There each fiber checks after every
+ * 64 of its own resumptions, and steps aside if a probe has waited for 10 ms. {@link Schedulers} chooses.
  *
  * <p>A scheduler may assume only that a thread is parked by {@code LockSupport.park}. It decides alone which of
  * its fibers runs next. Another one has to {@link SchedulerMonitor#remind remind} the monitor when a fiber may
@@ -72,6 +73,6 @@ public interface Scheduler {
      */
     int computing(long now);
 
-    /** Records that the current fiber has begun a turn: it has started, or was resumed after a park. */
-    void tookTurn();
+    /** Called when a fiber has started, or was resumed after a park. Only a scheduler that cannot see its carriers records it. */
+    void resumed();
 }

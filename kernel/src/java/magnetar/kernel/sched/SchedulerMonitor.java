@@ -8,15 +8,15 @@ import java.util.concurrent.locks.LockSupport;
  * <p>A carrier polls external submissions only when its own queue is empty. Two fibers that answer each other
  * for ever keep that queue from running empty, so a fiber that a timer woke would wait for ever. Also, a
  * sleeping carrier gets no signal for a fiber that was handed over lazily ({@link HandOff}). So a tick that
- * finds a fiber which may wait too long submits a probe, an empty virtual thread, from outside; but not while
- * the last probe has not run. Unneeded probes cost: each wakes a carrier, which steals one of two fibers that
+ * finds a fiber which may wait too long submits a probe, an empty virtual thread, from outside. At most one
+ * probe is in flight. Unneeded probes cost: each wakes a carrier, which steals one of two fibers that
  * answer each other (rendezvous 240 ns instead of 175). While a probe has not run, {@link #takeOutside} tells
  * the carriers to poll external submissions, which {@link HandOff} does. That moves the probe, and the fibers
  * queued with it, into the carriers' queues.
  *
  * <p>Invariants:
  * <ol>
- *   <li>After a reminder a tick follows within three times {@value #TICK_NANOS} ns that does one of three
+ *   <li>After a reminder a tick follows within three milliseconds that does one of three
  *       things. It starts a probe. Or it finds one that has not run, which keeps a carrier from going to
  *       sleep. Or it sees that no external submission waits and that the carriers' queues run empty
  *       ({@link Scheduler#mayBeStranded}). No reminder is lost: the reminder writes {@code pending}, then
@@ -24,12 +24,11 @@ import java.util.concurrent.locks.LockSupport;
  *       the other.
  *   <li>After each start of a probe, and each tick that finds it not run, {@code outside} is true until a
  *       carrier has read it.
- *   <li>A carrier is {@link Carriers#relieve added} only after {@value #PATIENCE_NANOS} ns of ticks in a row at
- *       which a fiber may have waited, if no carrier is idle then and more carriers compute than were added. So a
+ *   <li>A carrier is {@link Carriers#relieve added} only after 10 ms of ticks in a row at which a fiber may
+ *       have waited, if no carrier is idle then and more carriers compute than were added. So a
  *       backlog adds none. One carrier is taken back for each second without such ticks.
- *   <li>There is at most one probe. While there is neither a reminder nor a probe, the monitor ticks each
- *       {@value #REST_NANOS} ns: the JDK, which does not remind it, may have woken a fiber that
- *       computes.
+ *   <li>While there is neither a reminder nor a probe, the monitor still ticks every 100 ms, because a fiber
+ *       that the JDK itself woke, from a sleep or a lock, sends no reminder, and may compute.
  * </ol>
  *
  * <p>Compare Go's {@code sysmon}.
@@ -41,7 +40,7 @@ public final class SchedulerMonitor {
     private static final long TICK_NANOS = 1_000_000;
     private static final long LOOK_AGAIN_NANOS = TICK_NANOS / 10;
     private static final long REST_NANOS = 100 * TICK_NANOS;
-    private static final long NO_ROOM_NANOS = 100 * TICK_NANOS; // each try where memory has ended costs a collection of all of it
+    private static final long NO_ROOM_NANOS = 100 * TICK_NANOS; // out of memory, each attempt costs a full collection
     private static final long QUIET_NANOS = 1000 * TICK_NANOS;
 
     // Set by a thread that wakes fibers, cleared by the monitor.

@@ -4,8 +4,9 @@ package magnetar.kernel.sched;
 public final class Schedulers {
     private static final Scheduler CHOSEN = HandOff.isOn() ? new HandOff() : new JdkScheduler();
 
-    private static final String UNKNOWN_JDK = "magnetar: the virtual threads of this JDK are not those that this version knows, so fibers are woken"
-            + " without hand-off: all works, but a wake-up takes longer. -Dmagnetar.hand-off=false chooses that without this line.";
+    private static final String UNKNOWN_JDK = "magnetar: this version of Magnetar does not know the virtual threads of JDK " + Runtime.version().feature()
+            + " as they are here, so fibers are woken without hand-off. All works, but a wake-up takes longer. -Dmagnetar.hand-off=false"
+            + " chooses that without this line.";
 
     static {
         CHOSEN.startsUntracked(); // here, because the first call may start a thread: not in a simulation

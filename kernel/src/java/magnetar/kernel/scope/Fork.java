@@ -28,8 +28,8 @@ import magnetar.kernel.time.Waits;
  *       the end, then the latch is released. So a thread that joins one fork and starts the next does not
  *       meet the ended one under the scope's lock.
  *   <li>A fork that has computed its value, and was not told to end before, drops its fiber before the latch
- *       is released: a program may keep a million ended forks. Another thread reads the fiber once per call,
- *       and takes null for an end.
+ *       is released: a program may keep a million ended forks. Other threads read the field once per call, and
+ *       treat null as the end of the fork.
  * </ol>
  */
 public final class Fork extends Latch implements Future<Object> {
@@ -40,7 +40,7 @@ public final class Fork extends Latch implements Future<Object> {
     private final String site;
     private final boolean daemon;
 
-    // Written by the starter before the fiber begins, cleared by the fiber at its end. Read by any thread.
+    // Written by the starter before the fiber begins, cleared by the fiber as invariant 2 says. Read by any thread.
     private Fiber fiber;
 
     // Written by the fiber before the latch opens, read after it.
