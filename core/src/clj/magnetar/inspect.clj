@@ -320,5 +320,5 @@
   (.close ^Watchdog watchdog))
 
 (defonce ^:private watchdog-of-the-property
-  (when (pos? (Watchdog/limitOfProperty))
-    (start-watchdog {:limit (Watchdog/limitOfProperty)})))
+  (let [limit (Watchdog/limitOfProperty)]
+    (when (pos? limit) (start-watchdog {:limit limit}))))

@@ -26,7 +26,6 @@ import magnetar.kernel.sched.Settings;
  * <p>Rejected: events of the flight recorder, which show pinned parks only, and only afterwards.
  */
 public final class Watchdog extends Thread implements AutoCloseable {
-    private static final String PROPERTY = "magnetar.watchdog";
     private static final int POLLS = 8;
     private static final long SHORTEST_PAUSE_NANOS = 1_000_000;
     private static final int IDLE_RATIO = 9;
@@ -51,9 +50,9 @@ public final class Watchdog extends Thread implements AutoCloseable {
      */
     public record Holding(String site, Thread thread, String carrier, long nanos, StackTraceElement[] stack) {}
 
-    /** The limit in milliseconds that the property {@code magnetar.watchdog} sets; 0 if the property is not set. */
+    /** The limit in milliseconds that the property {@code magnetar.watchdog} sets; 0, the default, for no watchdog. */
     public static int limitOfProperty() {
-        return System.getProperty(PROPERTY) == null ? 0 : Settings.number(PROPERTY, 1, 100);
+        return Settings.number("magnetar.watchdog", 0, 0);
     }
 
     private static final class Episode {
