@@ -84,17 +84,24 @@
         (finish state ch answer done)))
     (done)))
 
+(defn- give-later
+  "Gives the value to a tap that has to be waited for. Returns [left all] of `finish-once`, made for the first such tap. `left` starts at one,
+  so that `all` is not closed before the last tap was given the value."
+  [state value waits ch]
+  (let [[^AtomicInteger left all :as waits] (or waits [(AtomicInteger. 1) (Channel/rendezvous)])]
+    (.incrementAndGet left)
+    (give state ch value (finish-once left all))
+    waits))
+
 (defn- distribute
-  "Gives the value to all taps and waits until each has finished. Most accept at once, and need no function that is called later."
+  "Gives the value to all taps and waits until each has finished. Most accept at once, and need nothing that is called later."
   [state value]
-  (let [left (AtomicInteger. 1)
-        all (Channel/rendezvous)]
-    (run! (fn [tap]
-            (let [ch (key tap)]
-              (when-not (offer state ch value)
-                (.incrementAndGet left)
-                (give state ch value (finish-once left all)))))
-          (in-order @state))
+  (when-some [[^AtomicInteger left all]
+              (reduce (fn [waits tap]
+                        (let [ch (key tap)]
+                          (if (offer state ch value) waits (give-later state value waits ch))))
+                      nil
+                      (in-order @state))]
     (when-not (zero? (.decrementAndGet left))
       (ports/take all))))
 
