@@ -113,6 +113,7 @@
     (a/put! c 3)
     (is (= {:put-count 1 :take-count 0 :closed? false :buffer {:type 'FixedBuffer :count 2 :capacity 2}} (datafy c)))
     (is (= c (:clojure.datafy/obj (meta (datafy c)))))
+    (is (= {:type 'FixedBuffer :count 0 :capacity 1} (:buffer (datafy (a/chan 1)))) "one value is kept in another class")
     (is (= ['DroppingBuffer 'SlidingBuffer 'PromiseBuffer]
            (map #(get-in (datafy %) [:buffer :type]) [(a/chan (a/dropping-buffer 1)) (a/chan (a/sliding-buffer 1)) (a/promise-chan)])))))
 

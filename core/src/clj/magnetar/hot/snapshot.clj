@@ -7,11 +7,11 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
+   [magnetar.impl.privates :as privates]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang DynamicClassLoader MultiFn Namespace Var Var$Unbound)
    (java.lang.ref Reference SoftReference)
-   (java.lang.reflect Field)
    (java.util Map)))
 
 (set! *warn-on-reflection* true)
@@ -32,13 +32,10 @@
 (defn- namespace-state [^Namespace ns]
   {:mappings (.getMappings ns) :aliases (.getAliases ns) :metadata (meta ns)})
 
-(defn- private-field ^Field [^Class class name]
-  (doto (.getDeclaredField class name) (.setAccessible true)))
-
 ;; The compiler looks for a class of Clojure by its name in one map of all, where the classes of a loading that is taken back would stay: what is
 ;; compiled later would implement a protocol that is never called. There is no other way to that map.
 (def ^:private ^Map class-cache
-  (.get (private-field DynamicClassLoader "classCache") nil))
+  (.get (privates/field DynamicClassLoader "classCache") nil))
 
 (defn- types
   "The map from name to class, without the classes of functions, which no source names."
@@ -80,7 +77,7 @@
 (defn- put-prefers-back
   "A preference cannot be taken back but so; removing a method that there is not lets the multimethod forget what it has concluded."
   [^MultiFn multi before]
-  (.set (private-field MultiFn "preferTable") multi before)
+  (.set (privates/field MultiFn "preferTable") multi before)
   (.removeMethod multi (Object.)))
 
 (defn- put-root-back [^Var v ^VarState before]

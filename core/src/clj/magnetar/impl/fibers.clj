@@ -3,6 +3,7 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
+   [magnetar.impl.privates :as privates]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
@@ -29,9 +30,7 @@
 
 (def ^:private ^Field outer-frame
   "The field of a frame that refers to the frame around it; nil if this Clojure has none of that name."
-  (try
-    (doto (.getDeclaredField (class root-frame) "prev") (.setAccessible true))
-    (catch Exception _ nil)))
+  (privates/field-or-nil (class root-frame) "prev"))
 
 (defn- copy?
   "True if the frame is a copy, as a fiber gets it, and no `binding` has been entered since."

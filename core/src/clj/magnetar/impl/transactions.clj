@@ -3,22 +3,18 @@
   {:no-doc true}
   (:require
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.privates :as privates]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (clojure.lang LockingTransaction)
-   (java.lang.reflect Field)
    (magnetar.kernel.fiber ThreadLocals)))
 
 (set! *warn-on-reflection* true)
 
 (def ^:private ^ThreadLocal current
   "Where Clojure keeps the transaction of a thread; nil if this Clojure keeps it elsewhere."
-  (try
-    (let [^Field field (.getDeclaredField LockingTransaction "transaction")]
-      (.setAccessible field true)
-      (.get field nil))
-    (catch Exception _ nil)))
+  (some-> (privates/field-or-nil LockingTransaction "transaction") (.get nil)))
 
 (defn running?
   "True inside a dosync. Looks first whether the thread has an entry at all, because `isRunning` adds one of 32 bytes."

@@ -65,7 +65,7 @@
 
 (def ^:private left-out
   "Platform threads that serve all operations; what they do meanwhile is no part of one."
-  #"magnetar-(timer|scheduler-monitor|signal|watchdog)")
+  #"magnetar-(timer|scheduler-monitor|carriers|signal|watchdog)")
 
 (defn- serves-all? [^ThreadReference thread]
   (try

@@ -8,11 +8,11 @@
    [magnetar.impl.fold.chunks :as chunks]
    [magnetar.impl.fold.lines :as lines]
    [magnetar.impl.ports :as ports]
+   [magnetar.impl.privates :as privates]
    [magnetar.impl.runtime])
   (:import
    (clojure.core Eduction)
    (clojure.lang IReduceInit LazySeq)
-   (java.lang.reflect Field)
    (java.util ArrayList Collections Map Spliterator Spliterators)
    (java.util.stream BaseStream)
    (magnetar.impl.fold.chunks Reader)
@@ -24,10 +24,8 @@
 
 ;; ---- pipelines: what is at the bottom, and the transducer above it
 
-(defn- part [x ^String field]
-  (let [^Field field (.getDeclaredField (class x) field)]
-    (.setAccessible field true)
-    (.get field x)))
+(defn- part [x field]
+  (.get (privates/field (class x) field) x))
 
 (defn- folder? [x]
   (and (some? x) (re-matches #"clojure\.core\.reducers\$folder\$reify__\d+" (.getName (class x)))))

@@ -93,7 +93,8 @@ public abstract class Buffer extends AbstractCollection<Object> {
 
     /**
      * A fixed buffer of one value, such as the channel of a go block's result has. It makes a ring for more than
-     * one value, which only a transform adds.
+     * one value, which only a transform adds. It has the name of the larger ones, {@link Ring.Fixed}, because
+     * {@code datafy} shows it.
      */
     static final class Fixed extends Buffer {
         // Guarded by the channel's lock, read without it as a hint. While there are more, there is an oldest.

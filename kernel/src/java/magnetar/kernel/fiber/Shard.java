@@ -73,7 +73,7 @@ final class Shard {
         try {
             fibers = Arrays.copyOf(fibers, length);
         } catch (OutOfMemoryError noRoom) {
-            return; // a later removal tries it again
+            // A later removal tries it again.
         }
     }
 

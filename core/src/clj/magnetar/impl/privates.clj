@@ -1,0 +1,17 @@
+(ns magnetar.impl.privates
+  "Reads private fields of Clojure, where it has no other way to what they hold."
+  {:no-doc true}
+  (:import
+   (java.lang.reflect Field)))
+
+(set! *warn-on-reflection* true)
+
+(defn field
+  "The field of the class, made accessible. Throws a NoSuchFieldException if this Clojure has none of that name."
+  ^Field [^Class class ^String name]
+  (doto (.getDeclaredField class name) (.setAccessible true)))
+
+(defn field-or-nil
+  "Like `field`, but nil if there is none, or none that may be read."
+  ^Field [class name]
+  (try (field class name) (catch Exception _ nil)))
