@@ -43,7 +43,7 @@
                 where that is open and known; else each by an :executor of its own
     :carriers   the number of platform threads that fibers share, without the added ones
     :added-carriers  the number of those that were added because fibers held all others and more waited, at
-                most 8 or -Dmagnetar.added-carriers=N. They are taken back when it is quiet, one a second.
+                most 8 or -Dmagnetar.added-carriers=N. They are taken back when fewer hold one, one a second.
     :fibers     the number of fibers that have not ended
     :timers     the number of timers that have not ended
     :jdk :java-home :clojure   the versions, and the folder of the JDK

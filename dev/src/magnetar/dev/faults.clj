@@ -33,6 +33,7 @@
    "timers-in-backlog-of-one-carrier" one-carrier
    "hand-off-crowded" two-carriers
    "computing" two-carriers
+   "computing-busy-afterwards" two-carriers
    "computing-host" two-carriers
    "computing-off" one-carrier
    "fairness" ["-Dmagnetar.added-carriers=0"]

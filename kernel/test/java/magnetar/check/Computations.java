@@ -18,29 +18,62 @@ import magnetar.kernel.sched.Carriers;
 /** Fibers that compute: carriers are added for them and taken back, and only for them. */
 final class Computations {
     private static final int LOOPS = 4;
+    private static final int MOST_ADDED = 8; // by default
     private static final int QUIET = 100;
     private static final VirtualThreadSchedulerMXBean SCHEDULER = ManagementFactory.getPlatformMXBean(VirtualThreadSchedulerMXBean.class);
 
     private Computations() {}
 
-    /** Endless loops, more than there are carriers. Fibers that wait for timers go on; then the carriers are taken back. */
+    /**
+     * Endless loops, as many as carriers may be added. Fibers that wait for timers go on, and no carrier is taken back that
+     * is needed; then all are.
+     */
     static void computing() throws Exception {
         int before = SCHEDULER.getParallelism();
+        int needed = MOST_ADDED + 1 - before;
         AtomicBoolean stop = new AtomicBoolean();
-        compute(stop);
+        compute(MOST_ADDED, stop);
         boolean made = tick(20).await(seconds(), TimeUnit.SECONDS);
         int added = Carriers.added();
-        stop.set(true);
-        require(made, "beside " + LOOPS + " endless loops " + QUIET + " fibers did not make 20 steps each");
-        require(added > 0, "no carrier was added");
+        AtomicInteger least = new AtomicInteger(added);
+        CountDownLatch later = tick(150);
+        try {
+            require(made, "beside " + MOST_ADDED + " endless loops " + QUIET + " fibers did not make 20 steps each");
+            require(added >= needed, "only " + added + " carriers were added");
+            Support.until("the fibers go on", 4 * seconds(), () -> {
+                least.accumulateAndGet(Carriers.added(), Math::min);
+                return later.getCount() == 0;
+            });
+            require(least.get() >= needed, "only " + least + " carriers stayed added");
+        } finally {
+            stop.set(true);
+        }
         Support.until("the carriers are taken back", 30, () -> Carriers.added() == 0);
         require(SCHEDULER.getParallelism() == before, "the parallelism was " + before + ", and is " + SCHEDULER.getParallelism());
+    }
+
+    /** Carriers that were added are taken back while fibers answer each other on all carriers. */
+    static void busyAfterwards() throws Exception {
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicBoolean end = new AtomicBoolean();
+        for (int i = 0; i < QUIET; i++) {
+            Life.answerEachOther(end::get);
+        }
+        compute(LOOPS, stop);
+        try {
+            Support.until("a carrier is added", () -> Carriers.added() > 0);
+            stop.set(true);
+            Support.until("the carriers are taken back", 4 * seconds(), () -> Carriers.added() == 0);
+        } finally {
+            stop.set(true);
+            end.set(true);
+        }
     }
 
     /** The program sets the parallelism while carriers are added. Its setting stays. */
     static void host() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
-        compute(stop);
+        compute(LOOPS, stop);
         boolean made = tick(5).await(seconds(), TimeUnit.SECONDS);
         SCHEDULER.setParallelism(23);
         stop.set(true);
@@ -100,9 +133,9 @@ final class Computations {
         require(leftAtLast.get() > 0, "a fiber that waited ten times for a timer ended after a million others");
     }
 
-    private static void compute(AtomicBoolean stop) throws Exception {
-        CountDownLatch running = new CountDownLatch(Math.min(LOOPS, SCHEDULER.getParallelism()));
-        for (int i = 0; i < LOOPS; i++) {
+    private static void compute(int loops, AtomicBoolean stop) throws Exception {
+        CountDownLatch running = new CountDownLatch(Math.min(loops, SCHEDULER.getParallelism()));
+        for (int i = 0; i < loops; i++) {
             Fibers.start("computes", Fibers.Hold.STRONG, () -> {
                 running.countDown();
                 while (!stop.get()) {

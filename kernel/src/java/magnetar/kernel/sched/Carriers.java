@@ -1,6 +1,7 @@
 package magnetar.kernel.sched;
 
 import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.util.concurrent.locks.LockSupport;
 import jdk.management.VirtualThreadSchedulerMXBean;
 
@@ -37,14 +38,20 @@ public final class Carriers {
      * empty, or if it fills that queue. The queue of a fresh platform thread is mostly empty.
      */
     private static final Runnable SIGNAL = () -> {
-        for (int i = 0; i < SUBMISSIONS && isOneIdle(); i++) {
-            Thread.startVirtualThread(NOTHING);
+        try {
+            for (int i = 0; i < SUBMISSIONS && isOneIdle(); i++) {
+                Thread.startVirtualThread(NOTHING);
+            }
+        } catch (OutOfMemoryError noRoom) {
+            // the monitor repeats it while a fiber waits
         }
     };
 
-    /** Finds the scheduler's bean, on a thread of its own, since it loads hundreds of classes. */
+    /** Finds the beans, on a thread of its own, since it loads hundreds of classes. */
     private static final Runnable FIND = () -> {
         try {
+            ThreadMXBean bean = ManagementFactory.getThreadMXBean();
+            threads = bean.isThreadCpuTimeSupported() ? bean : null;
             scheduler = ManagementFactory.getPlatformMXBean(VirtualThreadSchedulerMXBean.class);
         } catch (OutOfMemoryError noRoom) {
             LockSupport.parkNanos(NO_ROOM_NANOS);
@@ -57,9 +64,10 @@ public final class Carriers {
     // Written by the monitor.
     private static volatile int added;
 
-    // Set by the monitor. Cleared by the thread that finds the bean, which sets the other.
+    // Set by the monitor. Cleared by the thread that finds the beans, which sets the others.
     private static volatile boolean finding;
     private static volatile VirtualThreadSchedulerMXBean scheduler;
+    private static volatile ThreadMXBean threads; // null if this JVM does not measure the time of threads
 
     // Only accessed by the monitor.
     private static int set; // the parallelism, as last set here
@@ -71,19 +79,38 @@ public final class Carriers {
         return added;
     }
 
+    /** How many carriers run a virtual thread; as many as there can be while that is not known. */
+    static int mounted() {
+        return scheduler == null ? Integer.MAX_VALUE : scheduler.getMountedVirtualThreadCount();
+    }
+
+    /** How many virtual threads wait for a carrier; 0 while that is not known. */
+    static long queued() {
+        return scheduler == null ? 0 : scheduler.getQueuedVirtualThreadCount();
+    }
+
+    /** The time on a core that the thread has used; negative while that is not known. */
+    static long cpuNanos(Thread thread) {
+        ThreadMXBean bean = threads;
+        return bean == null ? -1 : bean.getThreadCpuTime(thread.threadId());
+    }
+
     /**
      * Called by the monitor when a fiber has waited for long and so many carriers compute. Signals a carrier if
      * one is idle; else adds one if more compute than were added.
      */
-    static void relieve(int computing) {
+    static void addOrSignal(int computing) {
         if (scheduler == null) {
-            find();
-            return; // a later call will do it
+            if (computing > 0) {
+                find(); // a later call will do it
+            }
+            return;
         }
-        if (scheduler.getMountedVirtualThreadCount() < 0) {
+        if (mounted() < 0) {
             return; // virtual threads are platform threads in disguise
         }
         boolean idle = isOneIdle();
+        forgetIfSet();
         boolean add = !idle && computing > added && added < MOST && !Fault.NO_CARRIER_IS_ADDED.isSeeded();
         if (add) {
             change(1);
@@ -106,23 +133,27 @@ public final class Carriers {
     }
 
     private static boolean isOneIdle() {
-        return scheduler.getMountedVirtualThreadCount() < scheduler.getParallelism();
+        return mounted() < scheduler.getParallelism();
     }
 
     /** Takes back a carrier that was added. It goes on until it finds no work. Called by the monitor. */
     static void takeBack() {
-        change(-1);
+        forgetIfSet();
+        if (added > 0) {
+            change(-1);
+        }
+    }
+
+    /** After the program has set the parallelism, no carrier is an added one. */
+    private static void forgetIfSet() {
+        if (added > 0 && scheduler.getParallelism() != set) {
+            added = 0;
+        }
     }
 
     private static void change(int by) {
-        int now = scheduler.getParallelism();
-        if (added > 0 && now != set) {
-            added = 0; // the program has set it
-        }
-        if (added + by >= 0) {
-            set = now + by; // first, since the call may change the parallelism and then find no memory
-            added += by;
-            scheduler.setParallelism(set);
-        }
+        set = scheduler.getParallelism() + by; // first, since the call may change the parallelism and then find no memory
+        added += by;
+        scheduler.setParallelism(set);
     }
 }

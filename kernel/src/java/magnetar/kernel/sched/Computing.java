@@ -8,7 +8,9 @@ import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ForkJoinWorkerThread;
 
 /**
- * Tells which carriers compute: those that have run the same body for {@link SchedulerMonitor#PATIENCE_NANOS} ns.
+ * Tells which carriers compute: those that have run the same body for {@link SchedulerMonitor#PATIENCE_NANOS} ns,
+ * and for a third of that on a core. A body that does without a core may have lost it to other threads. If it keeps its
+ * carrier ten times as long, it blocks, for example in a read of a file, which counts as well.
  *
  * <p>A carrier is seen to run the same body if the same continuation is mounted on it, and it has resumed no fiber
  * in between. A continuation that was mounted again looks the same. So each carrier is read several times in a
@@ -21,6 +23,8 @@ final class Computing {
     private static final int COUNTERS = 256; // carriers with the same number modulo this share a counter
     private static final int LINE = 16; // ints in a cache line
     private static final int READS = 16;
+    private static final long CPU_NANOS = SchedulerMonitor.PATIENCE_NANOS / 3;
+    private static final long BLOCKED_NANOS = 10 * SchedulerMonitor.PATIENCE_NANOS;
     private static final int SPARE = 8; // threads that may start meanwhile
 
     /** How many fibers that were woken by {@link HandOff} each carrier has resumed. A cache line each, written by the carrier. */
@@ -64,37 +68,47 @@ final class Computing {
         // The identity hash of a continuation, 0 if it ran none or changed. A reference would hold all that the fiber holds.
         private int body;
         private int resumptions;
-        private long since;
+        private long ranFor;
+        private long cpuBefore; // negative if not known
 
         Watched(ForkJoinWorkerThread carrier) {
             this.carrier = carrier;
         }
 
-        /** For how long it has run the same body, as far as it was seen. */
-        long sees(int body, int resumptions, long now) {
+        /** True if it computes, as far as was seen. */
+        boolean computes(int body, int resumptions, long elapsed) {
             if (body == 0 || body != this.body || resumptions != this.resumptions) {
                 this.body = body;
                 this.resumptions = resumptions;
-                since = now;
+                ranFor = 0;
+                return false;
             }
-            return now - since;
+            if (ranFor == 0) {
+                cpuBefore = Carriers.cpuNanos(carrier);
+            }
+            ranFor += elapsed;
+            return ranFor >= BLOCKED_NANOS || ranFor >= SchedulerMonitor.PATIENCE_NANOS && hasUsedItsCore();
+        }
+
+        private boolean hasUsedItsCore() {
+            return cpuBefore < 0 || Carriers.cpuNanos(carrier) - cpuBefore >= CPU_NANOS;
         }
     }
 
     /**
-     * How many carriers compute, as far as this and earlier calls saw. Called at each tick while a fiber may be
-     * stranded. Allocates nothing, unless carriers have come or gone.
+     * How many carriers compute, as far as this and earlier calls saw. Allocates nothing, unless carriers have come
+     * or gone.
      *
-     * @param now {@code System.nanoTime()} of the tick
+     * @param elapsed the nanoseconds since the last tick
      */
-    int count(long now) {
+    int count(long elapsed) {
         if (all.length != pool.getPoolSize() || hasOneEnded()) {
             all = search();
         }
         int computing = 0;
         for (Watched w : all) {
             int resumptions = RESUMPTIONS[counter(w.carrier)];
-            if (w.sees(body(w.carrier), resumptions, now) >= SchedulerMonitor.PATIENCE_NANOS) {
+            if (w.computes(body(w.carrier), resumptions, elapsed)) {
                 computing++;
             }
         }

@@ -34,12 +34,12 @@ import java.util.concurrent.locks.LockSupport;
  *   <li>Fibers that a platform thread starts or wakes are external submissions: they are in the pool's
  *       submission queues, not in a carrier's queue. A carrier moves up to {@value #BATCH} of them to the end
  *       of its own queue at each {@value #RESUMPTIONS_BETWEEN_POLLS}th fiber woken here that it runs, and when the
- *       monitor {@link SchedulerMonitor#takeOutside reports} that some may wait. A carrier that has moved a
+ *       monitor {@link SchedulerMonitor#takePollRequest asks} for it. A carrier that has moved a
  *       full batch reports the same. So external submissions get their turn among fibers that wake each
  *       other.
  *   <li>A carrier counts as computing if it has run the same body for {@link SchedulerMonitor#PATIENCE_NANOS} ns:
  *       whenever the monitor looked, the same continuation was mounted on it, and it had resumed no fiber
- *       woken here in between.
+ *       woken here in between ({@link Computing}).
  * </ol>
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread} and so on
@@ -167,8 +167,8 @@ public final class HandOff implements Scheduler {
     }
 
     @Override
-    public int computing(long now) {
-        return COMPUTING.count(now);
+    public int computing(boolean waits, long elapsed) {
+        return COMPUTING.count(elapsed);
     }
 
     @Override
@@ -255,7 +255,7 @@ public final class HandOff implements Scheduler {
         protected boolean exec() {
             boolean due = Computing.nextResumption() % RESUMPTIONS_BETWEEN_POLLS == 0;
             resume.run();
-            if ((due || SchedulerMonitor.takeOutside()) && !Fault.NO_CARRIER_POLLS_SUBMISSIONS.isSeeded()) {
+            if ((due || SchedulerMonitor.takePollRequest()) && !Fault.NO_CARRIER_POLLS_SUBMISSIONS.isSeeded()) {
                 takeIn();
             }
             return false;
@@ -268,7 +268,7 @@ public final class HandOff implements Scheduler {
                     return;
                 }
             }
-            SchedulerMonitor.tellOutside();
+            SchedulerMonitor.requestPoll();
         }
 
         /**

@@ -8,7 +8,8 @@ final class JdkScheduler implements Scheduler {
     private volatile boolean hasResumed;
 
     // Only accessed by the monitor.
-    private long lastResumption = System.nanoTime();
+    private long queued; // how many virtual threads wait for a carrier
+    private long stoodFor; // how long no fiber was resumed, and the queues did not become shorter
 
     @Override
     public void wake(Thread thread, Schedulable waker) {
@@ -36,14 +37,18 @@ final class JdkScheduler implements Scheduler {
         return true;
     }
 
-    /** All, if no fiber was resumed for long, as far as the monitor has seen. */
+    /**
+     * All that run something, unless fibers wait and others move on: while for 10 ms a fiber was resumed or the queues
+     * became shorter, as far as the monitor has seen.
+     */
     @Override
-    public int computing(long now) {
-        if (hasResumed) {
-            hasResumed = false;
-            lastResumption = now;
-        }
-        return now - lastResumption < SchedulerMonitor.PATIENCE_NANOS ? 0 : Integer.MAX_VALUE;
+    public int computing(boolean waits, long elapsed) {
+        long before = queued;
+        queued = Carriers.queued();
+        boolean moved = hasResumed || queued < before;
+        hasResumed = false;
+        stoodFor = moved ? 0 : stoodFor + elapsed;
+        return waits && stoodFor < SchedulerMonitor.PATIENCE_NANOS ? 0 : Carriers.mounted();
     }
 
     @Override

@@ -4,22 +4,23 @@ package magnetar.kernel.sched;
  * How a fiber gets a carrier. The rule:
  * <ol>
  *   <li>The first fiber that a fiber wakes between two of its parks is handed over, to the end of the queue of
- *       the waker's carrier; each further one is submitted with a signal to another carrier.
+ *       the waker's carrier, and each further one is submitted with a signal to another carrier.
  *   <li>Queues are first in, first out, so that a chain of hand-overs delays no fiber that waits already.
  *   <li>At each 64th resumption, and when the {@link SchedulerMonitor} says that some wait, a carrier moves up
  *       to 256 external submissions to the end of its queue.
  *   <li>At each millisecond at which the queues do not run empty, the monitor submits an empty thread, which
  *       wakes a carrier if one is idle.
- *   <li>When fibers have waited for 10 ms and no carrier is idle, the monitor {@link Carriers adds} a carrier
- *       for each that has run the same body all the time, up to 8; it takes one back after each quiet second.
+ *   <li>When a fiber has waited for 10 ms and no carrier is idle, the monitor {@link Carriers adds} one, until
+ *       as many are added as compute, up to 8, and it takes one back for each second in which fewer compute.
  * </ol>
  * External submissions are fibers that a timer or a platform thread has started or woken. A hand-over gives no
  * signal, because most wakers are about to park: then the woken fiber runs on their core, after those that were
  * queued there already.
  *
  * <p>{@link HandOff} does this, where it may use private parts of the JDK. Elsewhere {@link JdkScheduler} submits
- * each woken fiber with a signal, and no carrier moves external submissions. There each fiber checks after every
- * 64 of its own resumptions, and steps aside if a probe has waited for 10 ms. {@link Schedulers} chooses.
+ * each woken fiber with a signal, and no carrier moves external submissions. So there, as an exception, fibers make
+ * room for them: each checks after every 64 of its own resumptions, and steps aside if a probe has waited for
+ * 10 ms. {@link Schedulers} chooses.
  *
  * <p>A scheduler may assume only that a thread is parked by {@code LockSupport.park}. It decides alone which of
  * its fibers runs next. Another one has to {@link SchedulerMonitor#remind remind} the monitor when a fiber may
@@ -67,11 +68,12 @@ public interface Scheduler {
 
     /**
      * How many carriers compute: how many have run the same body for {@link SchedulerMonitor#PATIENCE_NANOS} ns. The
-     * monitor asks at each tick while a fiber may be stranded.
+     * monitor asks at each tick while a fiber may be stranded, or carriers are added.
      *
-     * @param now {@code System.nanoTime()} of the tick
+     * @param waits true if a fiber may be stranded
+     * @param elapsed the nanoseconds since the last tick
      */
-    int computing(long now);
+    int computing(boolean waits, long elapsed);
 
     /** Called when a fiber has started, or was resumed after a park. Only a scheduler that cannot see its carriers records it. */
     void resumed();

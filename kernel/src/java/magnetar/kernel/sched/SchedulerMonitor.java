@@ -10,9 +10,9 @@ import java.util.concurrent.locks.LockSupport;
  * sleeping carrier gets no signal for a fiber that was handed over lazily ({@link HandOff}). So a tick that
  * finds a fiber which may wait too long submits a probe, an empty virtual thread, from outside. At most one
  * probe is in flight. Unneeded probes cost: each wakes a carrier, which steals one of two fibers that
- * answer each other (rendezvous 240 ns instead of 175). While a probe has not run, {@link #takeOutside} tells
- * the carriers to poll external submissions, which {@link HandOff} does. That moves the probe, and the fibers
- * queued with it, into the carriers' queues.
+ * answer each other (rendezvous 240 ns instead of 175). While a probe has not run, {@link #takePollRequest}
+ * tells the carriers to poll external submissions, which {@link HandOff} does. That moves the probe, and the
+ * fibers queued with it, into the carriers' queues.
  *
  * <p>Invariants:
  * <ol>
@@ -22,11 +22,16 @@ import java.util.concurrent.locks.LockSupport;
  *       ({@link Scheduler#mayBeStranded}). No reminder is lost: the reminder writes {@code pending}, then
  *       reads {@code asleep}; the monitor writes {@code asleep}, then reads {@code pending}. At least one sees
  *       the other.
- *   <li>After each start of a probe, and each tick that finds it not run, {@code outside} is true until a
- *       carrier has read it.
- *   <li>A carrier is {@link Carriers#relieve added} only after 10 ms of ticks in a row at which a fiber may
+ *   <li>After each start of a probe, and each tick that finds it not run, {@code pollRequested} is true until
+ *       a carrier has read it.
+ *   <li>A carrier is {@link Carriers#addOrSignal added} only after 10 ms of ticks in a row at which a fiber may
  *       have waited, if no carrier is idle then and more carriers compute than were added. So a
- *       backlog adds none. One carrier is taken back for each second without such ticks.
+ *       backlog adds none.
+ *   <li>While carriers are added the monitor does not sleep, reminds itself each 10 ms, and counts the carriers
+ *       that compute. One is taken back
+ *       when, for a second longer than not, fewer computed than were added.
+ *   <li>A tick counts as three milliseconds at most. So a pause of the whole JVM, in which nothing could run,
+ *       does not look like a computation.
  *   <li>While there is neither a reminder nor a probe, the monitor still ticks every 100 ms, because a fiber
  *       that the JDK itself woke, from a sleep or a lock, sends no reminder, and may compute.
  * </ol>
@@ -38,26 +43,29 @@ public final class SchedulerMonitor {
     static final long PATIENCE_NANOS = 10_000_000;
 
     private static final long TICK_NANOS = 1_000_000;
+    private static final long LONGEST_TICK_NANOS = 3_000_000;
     private static final long LOOK_AGAIN_NANOS = TICK_NANOS / 10;
-    private static final long REST_NANOS = 100 * TICK_NANOS;
+    private static final long SLEEP_NANOS = 100 * TICK_NANOS;
     private static final long NO_ROOM_NANOS = 100 * TICK_NANOS; // out of memory, each attempt costs a full collection
-    private static final long QUIET_NANOS = 1000 * TICK_NANOS;
+    private static final long UNNEEDED_NANOS = 1000 * TICK_NANOS;
 
     // Set by a thread that wakes fibers, cleared by the monitor.
     private static volatile boolean pending;
 
     // Set by the monitor, or by a carrier that has left some submissions; cleared by a carrier.
-    private static volatile boolean outside;
+    private static volatile boolean pollRequested;
 
     // Written by the monitor.
     private static volatile boolean asleep;
     private static volatile boolean late;
-    private static volatile long lastTick; // 0 while it rests
+    private static volatile long lastTick; // 0 while it sleeps
 
     // Only accessed by the monitor.
     private static Thread probe;
-    private static long crowdedSince; // the first tick of those in a row at which a fiber may have waited; 0 for none
-    private static long lastCrowded; // when that was last so for long
+    private static long probed = System.nanoTime(); // when it started
+    private static long ticked = System.nanoTime(); // the last tick
+    private static long crowdedFor; // how long the ticks in a row took at which a fiber may have waited
+    private static long unneededFor; // for how much longer fewer carriers computed than were added, than not
 
     // Set once, before the first tick.
     private static Scheduler scheduler;
@@ -92,18 +100,18 @@ public final class SchedulerMonitor {
         }
     }
 
-    /** Records that external submissions may wait. */
-    static void tellOutside() {
-        outside = true;
+    /** Asks for a carrier that polls external submissions, because some may wait. */
+    static void requestPoll() {
+        pollRequested = true;
     }
 
-    /** True if {@link #tellOutside} was called since the last call of this method, which clears it. */
-    static boolean takeOutside() {
-        boolean told = outside;
-        if (told) {
-            outside = false;
+    /** True if {@link #requestPoll} was called since the last call of this method, which clears it. */
+    static boolean takePollRequest() {
+        boolean requested = pollRequested;
+        if (requested) {
+            pollRequested = false;
         }
-        return told;
+        return requested;
     }
 
     /** Starts to tick for the scheduler. Called once. */
@@ -127,49 +135,50 @@ public final class SchedulerMonitor {
     }
 
     private static void look() {
-        if (probe != null && probe.isAlive()) {
-            beat();
-            tellOutside();
-            crowd();
-        } else if (pending) {
-            pending = false;
-            beat();
-            boolean needed = isNeeded();
-            if (needed) {
-                probe();
-            }
-            if (needed && scheduler.handsOver()) { // else only a probe that has not run tells that one waits
-                crowd();
-            } else {
-                calm();
-            }
-        } else if (scheduler.handsOver() && scheduler.mayBeStranded()) {
-            probe(); // a fiber was handed over at the last tick, while its queue seemed empty
-            crowd();
-        } else {
-            calm();
-            rest();
+        long now = System.nanoTime() | 1;
+        long elapsed = Math.min(now - ticked, LONGEST_TICK_NANOS);
+        ticked = now;
+        lastTick = now;
+        boolean watches = Carriers.added() > 0;
+        boolean reminded = pending || watches && now - probed >= PATIENCE_NANOS;
+        boolean waits = mayOneWait(reminded);
+        watchCarriers(waits, elapsed);
+        if (!waits && !reminded && !watches) {
+            sleep();
         }
     }
 
-    private static void crowd() {
-        long now = System.nanoTime() | 1;
-        int computing = scheduler.computing(now);
-        crowdedSince = crowdedSince == 0 ? now : crowdedSince;
-        if (now - crowdedSince < PATIENCE_NANOS) {
+    /** True if a fiber may wait. Then a probe is on its way. */
+    private static boolean mayOneWait(boolean reminded) {
+        if (probe != null && probe.isAlive()) {
+            requestPoll();
+            return true;
+        }
+        if (reminded) {
+            pending = false;
+        }
+        if (reminded ? isNeeded() : scheduler.handsOver() && scheduler.mayBeStranded()) {
+            probe();
+            return scheduler.handsOver(); // else only a probe that has not run tells that one waits
+        }
+        return false;
+    }
+
+    private static void watchCarriers(boolean waits, long elapsed) {
+        crowdedFor = waits ? crowdedFor + elapsed : 0;
+        late = late && waits;
+        if (!waits && Carriers.added() == 0) {
             return;
         }
-        crowdedSince = now;
-        lastCrowded = now;
-        late = !scheduler.handsOver() && !Fault.NO_FIBER_STEPS_ASIDE.isSeeded();
-        Carriers.relieve(computing);
-    }
-
-    private static void calm() {
-        crowdedSince = 0;
-        late = false;
-        if (Carriers.added() > 0 && System.nanoTime() - lastCrowded > QUIET_NANOS) {
-            lastCrowded = System.nanoTime();
+        int computing = scheduler.computing(waits, elapsed);
+        if (crowdedFor >= PATIENCE_NANOS) {
+            crowdedFor = 0;
+            late = !scheduler.handsOver() && !Fault.NO_FIBER_STEPS_ASIDE.isSeeded();
+            Carriers.addOrSignal(computing);
+        }
+        unneededFor = Math.max(0, unneededFor + (computing < Carriers.added() ? elapsed : -elapsed));
+        if (unneededFor > UNNEEDED_NANOS) {
+            unneededFor = 0;
             Carriers.takeBack();
         }
     }
@@ -186,21 +195,18 @@ public final class SchedulerMonitor {
         return scheduler.mayBeStranded();
     }
 
-    private static void beat() {
-        lastTick = System.nanoTime() | 1;
-    }
-
     private static void probe() {
+        probed = ticked;
         probe = Thread.startVirtualThread(Carriers.NOTHING);
-        tellOutside();
+        requestPoll();
     }
 
-    private static void rest() {
+    private static void sleep() {
         lastTick = 0;
         asleep = true;
         if (!pending) {
             do {
-                LockSupport.parkNanos(REST_NANOS);
+                LockSupport.parkNanos(SLEEP_NANOS);
             } while (Fault.MONITOR_SLEEPS_ON.isSeeded());
             pending = true;
         }
