@@ -30,6 +30,7 @@
   {"hand-off-fair" one-carrier
    "hand-off-together" one-carrier
    "hand-off-outside" one-carrier
+   "timers-in-backlog" ["-Dmagnetar.added-carriers=0"]
    "timers-in-backlog-of-one-carrier" one-carrier
    "hand-off-crowded" two-carriers
    "computing" two-carriers

@@ -29,7 +29,7 @@
   (doseq [[carriers way] [[1 []] [2 []] [2 [off]]]]
     (apply green? 60 (concat way [(str "-Djdk.virtualThreadScheduler.parallelism=" carriers) "computing" "computing-busy-afterwards" "computing-host"])))
   (green? 60 "-Djdk.virtualThreadScheduler.parallelism=1" "-Dmagnetar.added-carriers=0" "computing-off")
-  (green? 100 "timers-in-backlog"))
+  (green? 100 "-Dmagnetar.added-carriers=0" "timers-in-backlog"))
 
 (deftest where-java-lang-is-closed-fibers-are-woken-by-unpark
   (let [{:keys [exit out]} (child/run (cons @checks/classes (checks/class-path)) 60 "-Dmagnetar.check.seconds=25"
