@@ -25,9 +25,7 @@ import magnetar.kernel.sched.Settings;
  * in a second.
  */
 public final class LongQueues {
-    /**
-     * From this number of messages on a mailbox is long. 0 turns the warnings off.
-     */
+    /** From this number of messages on a mailbox is long. 0 or less in the property turns the warnings off. */
     static final long LIMIT = limit();
 
     private static final long SHORT = LIMIT / 10;
@@ -56,7 +54,7 @@ public final class LongQueues {
     }
 
     private static long limit() {
-        int set = Settings.number("magnetar.long-queue", 0, 50_000);
+        long set = Settings.number("magnetar.long-queue", Long.MIN_VALUE, 50_000L);
         return set > 0 ? set : Long.MAX_VALUE;
     }
 

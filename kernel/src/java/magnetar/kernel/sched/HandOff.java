@@ -83,8 +83,7 @@ public final class HandOff implements Scheduler {
 
     /** True if the program opened java.lang for the hand-off, and did not turn it off. */
     static boolean isExpected() {
-        return Object.class.getModule().isOpen("java.lang", HandOff.class.getModule())
-                && (System.getProperty(HAND_OFF) == null || Boolean.getBoolean(HAND_OFF));
+        return Object.class.getModule().isOpen("java.lang", HandOff.class.getModule()) && Settings.flag(HAND_OFF, true);
     }
 
     @Override

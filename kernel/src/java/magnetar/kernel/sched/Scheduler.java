@@ -38,7 +38,7 @@ public interface Scheduler {
      * {@link #HAND_OFF}, else on JDKs up to {@link #KNOWN}.
      */
     static boolean mayLookInside() {
-        return Boolean.parseBoolean(System.getProperty(HAND_OFF, String.valueOf(Runtime.version().feature() <= KNOWN)));
+        return Settings.flag(HAND_OFF, Runtime.version().feature() <= KNOWN);
     }
 
     /**
