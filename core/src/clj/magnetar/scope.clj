@@ -350,7 +350,7 @@
   (fibers/starting &form `daemon* "daemon" s f args))
 
 (defn ^:no-doc close-after
-  "Closes the channel when the fork has ended: one that is cancelled before it begins never comes to do so."
+  "Closes the channel when the fork has ended, also if it failed, or was cancelled before it began."
   [^Fork fork ^Channel out]
   (.whenEnded fork #(.close out)))
 
@@ -359,12 +359,7 @@
   [site s f]
   (arguments/function "scope/go*" f "(scope/go* s #(fetch-user id))")
   (let [^Channel out (fibers/result-channel)]
-    (close-after (fork-at site s (fn []
-                                   (try
-                                     (let [value (f)]
-                                       (when (some? value) (.sendNow out value)))
-                                     (finally (.close out)))))
-                 out)
+    (close-after (fork-at site s #(.finish out (f))) out)
     out))
 
 (def ^{:added "0.2" :arglists '([s f])} go*

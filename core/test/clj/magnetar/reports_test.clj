@@ -15,6 +15,7 @@
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [with-err with-hook]])
   (:import
+   (magnetar.kernel.channel Channel)
    (magnetar.kernel.report Failures)))
 
 (set! *warn-on-reflection* true)
@@ -40,6 +41,12 @@
     (fn [body] (a/go (body)))
     (fn [body] (a/thread (body)))
     (fn [body] (a/io-thread (body)))))
+
+(deftest a-last-put-that-fails-is-reported-before-its-channel-closes
+  (let [^Channel c (a/chan 1 (map inc) (fn [e] (throw (ex-info "no number" {} e))))]
+    (is (= false (at-report #(channel/closed? c) #(.finish c :x))))
+    (is (channel/closed? c))
+    (is (nil? (taken c)))))
 
 (deftest a-process-reports-its-failure-before-its-death-is-known
   (let [pid (promise)

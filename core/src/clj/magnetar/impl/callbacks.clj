@@ -65,8 +65,9 @@
   (let [^Channel out (fibers/result-channel)]
     (.whenComplete stage (reify BiConsumer
                            (accept [_ value error]
-                             (when (some? value) (.sendNow out value))
-                             (.close out (failure-of error)))))
+                             (if (nil? error)
+                               (.finish out value)
+                               (.close out (failure-of error))))))
     out))
 
 (defn- closed-for [cause]

@@ -74,9 +74,7 @@
   "Puts the value of `f` on `out`, unless it is nil, and closes `out`; a failure is reported before."
   [site f ^Channel out]
   (try
-    (let [value (f)]
-      (when (some? value)
-        (.sendNow out value)))
+    (.finish out (f))
     (catch Throwable e
       (reports/report site e))
     (finally (.close out))))

@@ -3,7 +3,6 @@ package magnetar.lincheck;
 import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Callback;
 import magnetar.kernel.channel.Channel;
-import magnetar.kernel.channel.Results;
 import org.jetbrains.lincheck.datastructures.IntGen;
 import org.jetbrains.lincheck.datastructures.Operation;
 import org.jetbrains.lincheck.datastructures.Param;
@@ -120,7 +119,7 @@ public final class Channels {
 
         @Operation
         public void finish(@Param(name = "value") int value) {
-            Results.finish(channel, value);
+            channel.finish(value);
         }
     }
 

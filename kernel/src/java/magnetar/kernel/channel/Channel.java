@@ -303,6 +303,53 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         }
     }
 
+    /**
+     * Puts the last value, unless it is null, and closes the channel, in one step. Never waits: the value is
+     * dropped if the channel is closed or has no room. Also done by a fiber that was cancelled.
+     *
+     * <p>A put that throws, in a transform or a buffer of the program's own, is reported before the channel
+     * closes. It is not thrown.
+     */
+    public final void finish(T value) {
+        beforeOperation();
+        StackRoom.touch();
+        Throwable failure = null;
+        lock();
+        try {
+            if (value != null && !closed) {
+                putLast(value);
+            }
+            closeLocked(null);
+        } catch (Throwable t) {
+            failure = t;
+        } finally {
+            unlock();
+        }
+        if (failure != null) {
+            closeAfter(failure);
+        }
+    }
+
+    // Without the lock, since reports run user code.
+    private void closeAfter(Throwable failure) {
+        try {
+            Failures.report(Thread.currentThread(), failure);
+        } finally {
+            close();
+        }
+    }
+
+    private void putLast(Object value) {
+        Node met = buffer == null || buffer.isTransparent() && isDirect() ? claimFirst(takers, null) : null;
+        if (met != null) {
+            deferCompletion(met, value);
+            notePut(value);
+        } else if (buffer != null && !buffer.isFull()) {
+            acceptAndServe(value);
+            notePut(value);
+        }
+    }
+
     final void closeLocked(Object why) {
         if (!closed) {
             Simulated.note("close", this, why);
@@ -372,37 +419,6 @@ public class Channel<T> implements ReadPort, WritePort, Port {
             return PENDING;
         } finally {
             unlock(met);
-        }
-    }
-
-    /**
-     * Puts the last value, unless it is null, and closes the channel, under the lock once. The value is dropped
-     * if the channel is closed or has no room.
-     */
-    final void finish(Object value) {
-        StackRoom.touch();
-        lock();
-        try {
-            if (value != null && !closed) {
-                putLast(value);
-            }
-        } finally {
-            try {
-                closeLocked(null);
-            } finally {
-                unlock();
-            }
-        }
-    }
-
-    private void putLast(Object value) {
-        Node met = buffer == null || buffer.isTransparent() && isDirect() ? claimFirst(takers, null) : null;
-        if (met != null) {
-            deferCompletion(met, value);
-            notePut(value);
-        } else if (buffer != null && !buffer.isFull()) {
-            acceptAndServe(value);
-            notePut(value);
         }
     }
 
