@@ -509,7 +509,7 @@
   (transactions/refuse "flush")
   (let [me (current "flush")]
     (loop [messages []]
-      (let [message (.next (.receiver me) 0)]
+      (let [message (.next me 0)]
         (cond
           (nil? message) messages
           (identical? Receiver/NULL message) (recur (conj messages nil))
@@ -923,7 +923,7 @@
   {:erlang "erlang:suspend_process/1"}
   [pid]
   (check-other "suspend-process" pid "nobody would be there to resume it. Let another process do it.")
-  (.suspend (.receiver (live "suspend-process" pid)))
+  (.suspend (live "suspend-process" pid))
   true)
 
 (defn resume-process
@@ -938,7 +938,7 @@
   Erlang: erlang:resume_process/1."
   {:erlang "erlang:resume_process/1"}
   [pid]
-  (or (.resume (.receiver (live "resume-process" pid)))
+  (or (.resume (live "resume-process" pid))
       (arguments/misuse :magnetar/not-suspended (str "`resume-process`: " pid " is not suspended.") {:pid pid})))
 
 (defn trace
@@ -958,5 +958,5 @@
   [pid on?]
   (when on?
     (check-other "trace" pid "each message would be told of in another one, without end. Let another process trace it."))
-  (.trace (.receiver (live "trace" pid)) (when on? (self)))
+  (.trace (live "trace" pid) (when on? (self)))
   true)

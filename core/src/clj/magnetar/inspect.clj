@@ -154,7 +154,7 @@
     (throw (errors/illegal-argument :magnetar/not-a-pid
                                     (str "`mailbox` wants a pid, as `spawn`, `self` or `whereis` return it; this is " (arguments/show pid) ".") {:value pid})))
   (when-some [^LocalProcess process (ProcessTable/reach pid)]
-    (let [^MailboxInfo info (.mailboxInfo (.receiver process))]
+    (let [^MailboxInfo info (.mailboxInfo process)]
       {:messages (.messages info)
        :capacity (when (pos? (.capacity info)) (.capacity info))
        :when-full (some-> (.whenFull info) .toLowerCase (.replace "_" "-") keyword)

@@ -48,10 +48,10 @@
   "Takes the message of the link out of the mailbox, if this process traps exits and it is there."
   [^LocalProcess me {:keys [pid birth]}]
   (when (.trapsExits me)
-    (.receive (.receiver me) (reify Matcher
-                               (match [_ message]
-                                 (when (and (vector? message) (= 3 (count message)) (= :EXIT (nth message 0)) (= pid (nth message 1)))
-                                   true)))
+    (.receive me (reify Matcher
+                   (match [_ message]
+                     (when (and (vector? message) (= 3 (count message)) (= :EXIT (nth message 0)) (= pid (nth message 1)))
+                       true)))
               0 (Refs/mark me (object-array [birth])))))
 
 (defn- part

@@ -227,7 +227,7 @@
   "[reference result] of the first answer behind the mark to one of the references, which are the keys of a map; nil if none comes within so many
   nanoseconds."
   [^LocalProcess me refs mark nanos]
-  (when-some [answer (.receive (.receiver me) (Answers. refs) (long nanos) (long mark))]
+  (when-some [answer (.receive me (Answers. refs) (long nanos) (long mark))]
     [(if (= 2 (count answer)) (nth answer 0) (nth answer 1))
      (result answer)]))
 

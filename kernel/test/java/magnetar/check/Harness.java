@@ -63,7 +63,7 @@ final class Harness {
     }
 
     static Object take(Predicate<Object> fits, long nanos) throws InterruptedException {
-        return me().receiver().receive(m -> fits.test(m) ? m : null, nanos, 0);
+        return me().receive(m -> fits.test(m) ? m : null, nanos, 0);
     }
 
     static Object next() throws InterruptedException {

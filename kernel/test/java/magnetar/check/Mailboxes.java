@@ -169,7 +169,7 @@ final class Mailboxes {
             if (message != null) {
                 return message;
             }
-            Select.Chosen chosen = Select.over(List.of(channel)).awaitBeside(Harness.me().receiver().source(), nanos);
+            Select.Chosen chosen = Select.over(List.of(channel)).awaitBeside(Harness.me().source(), nanos);
             if (chosen == null || chosen.index() >= 0) {
                 return chosen == null ? null : chosen.value();
             }
@@ -240,14 +240,14 @@ final class Mailboxes {
         for (int bound : new int[] {0, 3}) {
             CountDownLatch done = new CountDownLatch(1);
             Pid pid = bounded(bound, WhenFull.BLOCK, () -> done.await());
-            Source mailbox = ProcessTable.live(pid).receiver().source();
+            Source mailbox = ProcessTable.live(pid).source();
             Probe claimed = new Probe();
             require(mailbox.enlist(claimed) && claimed.claim(), "it is empty");
             Send.send(pid, 1);
             require(claimed.completed.get() == 0, "a message completed one that was claimed");
             require(!mailbox.enlist(new Probe()), "there is a message");
             Pid other = bounded(bound, WhenFull.BLOCK, () -> done.await());
-            mailbox = ProcessTable.live(other).receiver().source();
+            mailbox = ProcessTable.live(other).source();
             Probe waits = new Probe();
             require(mailbox.enlist(waits), "it is empty");
             Send.send(other, 1);
@@ -305,13 +305,13 @@ final class Mailboxes {
                 Ref ref = Refs.make(Harness.me());
                 AtomicInteger looks = new AtomicInteger();
                 long mark = Refs.mark(Harness.me(), ref);
-                require(Harness.me().receiver().receive(m -> m, 0, mark) == null, "of " + older + " older messages one was looked at");
+                require(Harness.me().receive(m -> m, 0, mark) == null, "of " + older + " older messages one was looked at");
                 made.set(ref);
-                Support.until("the answer is there", () -> Harness.me().receiver().mailboxInfo().messages() > older);
+                Support.until("the answer is there", () -> Harness.me().mailboxInfo().messages() > older);
                 if (older % 2 == 0) {
                     Harness.take(m -> false, 0); // it is in the list now
                 }
-                Object answer = Harness.me().receiver().receive(m -> looks.incrementAndGet() > 0 && m.equals(ref) ? m : null, Durations.INFINITE, mark);
+                Object answer = Harness.me().receive(m -> looks.incrementAndGet() > 0 && m.equals(ref) ? m : null, Durations.INFINITE, mark);
                 require(answer.equals(ref) && looks.get() == 1, "behind " + older + " messages " + looks + " were looked at for " + answer);
                 require(older == 0 || Harness.poll().equals(0), "the oldest message is still there");
             });
@@ -422,7 +422,7 @@ final class Mailboxes {
             });
             for (int sent = 1; sent <= 20_000; sent++) {
                 Send.send(pid, sent);
-                MailboxInfo info = ProcessTable.live(pid).receiver().mailboxInfo();
+                MailboxInfo info = ProcessTable.live(pid).mailboxInfo();
                 long all = info.messages() + info.dropped();
                 require(all == sent, "of " + sent + " messages " + info.messages() + " are there and " + info.dropped() + " were dropped");
             }
@@ -448,10 +448,10 @@ final class Mailboxes {
             Harness.take(m -> false, 0); // the first two are in the list now
             looked.countDown();
             sent.await();
-            info.set(Harness.me().receiver().mailboxInfo());
+            info.set(Harness.me().mailboxInfo());
             Send.exit(other, "gone");
             Support.until("it is dead", () -> ProcessTable.live(other) == null);
-            Support.until("the signal is there", () -> Harness.me().receiver().mailboxInfo().messages() == capacity + 1);
+            Support.until("the signal is there", () -> Harness.me().mailboxInfo().messages() == capacity + 1);
             for (Object m = Harness.poll(); m != null; m = Harness.poll()) {
                 kept.add(m instanceof List<?> l ? l.getFirst() : m);
             }
@@ -555,7 +555,7 @@ final class Mailboxes {
             LocalProcess process = ProcessTable.live(owner);
             Thread looker = Support.platform(Environment.REAL, () -> {
                 while (!over.get()) {
-                    most.accumulateAndGet(process.receiver().mailboxInfo().messages(), Math::max);
+                    most.accumulateAndGet(process.mailboxInfo().messages(), Math::max);
                     LockSupport.parkNanos(20_000);
                 }
             });
@@ -602,9 +602,9 @@ final class Mailboxes {
         Held held = new Held();
         AtomicReference<Pid> second = new AtomicReference<>();
         Support.join(Support.fiber(held, () -> second.set(Harness.spawn(() -> Send.send(owner, "second")))));
-        Support.until("the second waits", () -> ProcessTable.live(owner).receiver().mailboxInfo().senders() == 1);
+        Support.until("the second waits", () -> ProcessTable.live(owner).mailboxInfo().senders() == 1);
         Pid third = Harness.spawn(() -> Send.send(owner, "third"));
-        Support.until("the third waits", () -> ProcessTable.live(owner).receiver().mailboxInfo().senders() == 2);
+        Support.until("the third waits", () -> ProcessTable.live(owner).mailboxInfo().senders() == 2);
         take.countDown();
         Support.until("the second was woken", () -> held.woken.get() > 0);
         Send.exit(second.get(), "gives up");

@@ -50,10 +50,10 @@
   (Monitors/demonitor (LocalProcess/require "demonitor") ref))
 
 (defn- take-down [^LocalProcess me ref]
-  (.receive (.receiver me) (reify Matcher
-                             (match [_ message]
-                               (when (and (vector? message) (= 5 (count message)) (= ref (nth message 1)))
-                                 true)))
+  (.receive me (reify Matcher
+                 (match [_ message]
+                   (when (and (vector? message) (= 5 (count message)) (= ref (nth message 1)))
+                     true)))
             0 (Refs/mark me (object-array [ref]))))
 
 (defn forget

@@ -30,7 +30,7 @@
 (defn- choose
   "What happens first on the channels, as the answer of the clause beside the first one; nil if time ran out, :message if one came."
   [^LocalProcess me channels ^long first-number ^long nanos]
-  (let [^Select$Chosen chosen (.awaitBeside (Select/over ^List channels) (.source (.receiver me)) nanos)]
+  (let [^Select$Chosen chosen (.awaitBeside (Select/over ^List channels) (.source me) nanos)]
     (cond
       (nil? chosen) nil
       (neg? (.index chosen)) :message
@@ -52,14 +52,14 @@
   [^LocalProcess me ^Matcher matcher channels first-number nanos mark]
   (run! check-channel channels)
   (let [deadline (clock/deadline (long nanos))]
-    (loop [answer (.receive (.receiver me) matcher 0 (long mark))
+    (loop [answer (.receive me matcher 0 (long mark))
            looked-at (long mark)]
       (if (some? answer)
         answer
         (let [chosen (choose me channels first-number (clock/left deadline))]
           (if (= :message chosen)
             (let [youngest (arrived me)] ; before it looks: what comes meanwhile is looked at twice, not never
-              (recur (.receive (.receiver me) matcher 0 looked-at) youngest))
+              (recur (.receive me matcher 0 looked-at) youngest))
             chosen))))))
 
 (defn- mark [me locals]
@@ -86,7 +86,7 @@
 (defn- waiting [me matcher pinned n from after]
   (if (seq from)
     `(take-or-choose ~me ~matcher [~@(map :channel from)] ~n ~(timeout-code after) ~(asked me pinned))
-    `(.receive (.receiver ~me) ~matcher ~(timeout-code after) ~(asked me pinned))))
+    `(.receive ~me ~matcher ~(timeout-code after) ~(asked me pinned))))
 
 (defn expand
   "The code of a `receive`."

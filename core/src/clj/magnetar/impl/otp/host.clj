@@ -213,7 +213,7 @@
   (if (identical? Receiver/NULL message) nil message))
 
 (defn- next-message [^LocalProcess process ^long nanos]
-  (let [message (.next (.receiver process) nanos)]
+  (let [message (.next process nanos)]
     (if (nil? message) :timeout (taken message))))
 
 (declare serve)
@@ -244,7 +244,7 @@
   (Hosting/passivate ^LocalProcess (.-process server) (.idle ^Kind (.-kind server) server state debug (fibers/frame-here))))
 
 (defn- next-or-passivate [^Server server ^Next now]
-  (let [message (.next (.receiver ^LocalProcess (.-process server)) 0)]
+  (let [message (.next ^LocalProcess (.-process server) 0)]
     (if (nil? message)
       (passivate server (.-state now) (.-debug now))
       (taken message))))

@@ -50,7 +50,7 @@
   [pid ref]
   (when-some [^LocalProcess process (ProcessTable/live pid)]
     (let [info (.info process)
-          before (.find (.receiver process) (carries? ref))
+          before (.find process (carries? ref))
           held (held process)
           suspended (or (.suspended info) (identical? host/suspended held))]
       {:blocked-in (when (and held (not suspended)) (place-of (.thread info)))

@@ -143,7 +143,7 @@ public final class Calls {
     /** The answer to a request that was sent before, or {@link Failed}. Called by the current process. */
     public static Object await(LocalProcess me, Ref ref, long nanos) throws InterruptedException {
         long wait = nanos > 0 && Fault.CALL_WAITS_TOO_LONG.isSeeded() ? 2 * nanos : nanos;
-        return outcome(ref, me.receiver().receive(new AnswerTo(ref), wait, ref.mark()));
+        return outcome(ref, me.receive(new AnswerTo(ref), wait, ref.mark()));
     }
 
     /**
@@ -253,7 +253,7 @@ public final class Calls {
     private static boolean isOwed(Edge edge) {
         LocalProcess callee = ProcessTable.live(edge.callee);
         Predicate<Object> request = new IsRequest(edge.ref);
-        return Fault.CALL_GIVEN_AWAY_IS_OWED.isSeeded() || callee != null && (request.test(handled(callee)) || callee.receiver().find(request) >= 0);
+        return Fault.CALL_GIVEN_AWAY_IS_OWED.isSeeded() || callee != null && (request.test(handled(callee)) || callee.find(request) >= 0);
     }
 
     private static Object handled(LocalProcess process) {
@@ -280,7 +280,7 @@ public final class Calls {
 
     /** False if the caller may not take a message now, or if sending the request may block. */
     private static boolean mayWaitAlone(LocalProcess me, LocalProcess callee) {
-        return !me.receiver().isSuspended() && !me.mailbox().matching && !(callee.mailbox() instanceof BoundedMailbox);
+        return !me.isSuspended() && !me.mailbox().matching && !(callee.mailbox() instanceof BoundedMailbox);
     }
 
     private static Object callAlone(LocalProcess me, LocalProcess callee, Object object, Object message, long nanos) throws InterruptedException {
@@ -336,13 +336,13 @@ public final class Calls {
             // written.
             throw new Exit(me.reason());
         }
-        me.receiver().awaitResumption();
+        me.awaitResumption();
         if (answer instanceof Failed down && down.ref == call) {
-            me.receiver().tell(Dialect.codec().down(call.tag, call, call.object, down.detail));
+            me.tell(Dialect.codec().down(call.tag, call, call.object, down.detail));
             return down;
         }
         if (answers(call, answer)) {
-            me.receiver().tell(answer);
+            me.tell(answer);
             return outcome(call, answer);
         }
         // A message that is not an answer was sent to the reference.

@@ -141,11 +141,6 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
         return fiber.home() instanceof CancellationScope r && r.fiber() != null && r.fiber() != fiber ? of(r.fiber()) : null;
     }
 
-    /** The receiver of its messages. */
-    public Receiver receiver() {
-        return this;
-    }
-
     boolean isAlive() {
         return life == ALIVE;
     }

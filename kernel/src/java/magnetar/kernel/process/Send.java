@@ -41,7 +41,7 @@ public final class Send {
             DeadLetters.add(to, message);
             return false;
         }
-        p.receiver().tellSending(message, to);
+        p.tellSending(message, to);
         return true;
     }
 

@@ -37,7 +37,7 @@ final class EventLog {
     /** Called after an event of the process: records its mailbox if it is the fullest one so far. */
     void look(Pid pid) {
         LocalProcess p = ProcessTable.live(pid);
-        int held = p == null ? 0 : p.receiver().mailboxInfo().messages();
+        int held = p == null ? 0 : p.mailboxInfo().messages();
         if (held > fullest.messages()) {
             fullest = new Run.Fullest(names.of(pid), held);
         }
