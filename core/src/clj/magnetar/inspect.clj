@@ -30,9 +30,6 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- carriers []
-  (Long/getLong "jdk.virtualThreadScheduler.parallelism" (.availableProcessors (Runtime/getRuntime))))
-
 (defn runtime
   "Returns what Magnetar runs on, a map.
 
@@ -41,8 +38,8 @@
                 java.base/java.lang=ALL-UNNAMED (bin/magnetar does) and without -Dmagnetar.hand-off=false.
     :go-blocks  how go blocks are started that may be collected: :untracked, past the JVM's set of threads,
                 where that is open and known; else each by an :executor of its own
-    :carriers   the number of platform threads that fibers share, without the added ones
-    :added-carriers  the number of those that were added because fibers held all others and more waited, at
+    :carriers   the number of platform threads that fibers share now, with the added ones
+    :added-carriers  how many of them were added because fibers held all others and more waited, at
                 most 8 or -Dmagnetar.added-carriers=N. They are taken back when fewer hold one, one a second.
     :fibers     the number of fibers that have not ended
     :timers     the number of timers that have not ended
@@ -58,7 +55,7 @@
      :jdk (System/getProperty "java.version")
      :java-home (System/getProperty "java.home")
      :clojure (clojure-version)
-     :carriers (carriers)
+     :carriers (RuntimeInfo/carriers)
      :added-carriers (.addedCarriers info)
      :fibers (.fibers info)
      :timers (.timers info)}))

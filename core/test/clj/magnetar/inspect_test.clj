@@ -2,10 +2,13 @@
   "What the program is doing now: the runtime, the fibers, and what each waits for."
   (:require
    [clojure.edn :as edn]
+   [clojure.string :as str]
    [clojure.test :refer [are deftest is testing]]
    [magnetar.async :as a]
    [magnetar.channel :as channel]
+   [magnetar.dev.child :as child]
    [magnetar.inspect :as inspect]
+   [magnetar.kernel.checks :as checks]
    [magnetar.resilience :as r]
    [magnetar.scope :as scope :refer [with-scope]]
    [magnetar.support :refer [eventually start-thread taken value-of waiting-takers]])
@@ -21,6 +24,17 @@
     (is (= [(System/getProperty "java.version") (System/getProperty "java.home") (clojure-version)] [jdk java-home clojure]))
     (is (pos-int? carriers))
     (is (every? nat-int? [added-carriers fibers timers]))))
+
+(deftest runtime-tells-the-parallelism-that-the-program-has-set
+  (let [form '(do (require '[magnetar.inspect :as inspect])
+                  (let [scheduler (java.lang.management.ManagementFactory/getPlatformMXBean jdk.management.VirtualThreadSchedulerMXBean)
+                        first (:carriers (inspect/runtime))]
+                    (.setParallelism scheduler 5)
+                    (println [first (:carriers (inspect/runtime))])))
+        {:keys [exit out]} (child/run (checks/class-path) 50 "-Djdk.virtualThreadScheduler.parallelism=3" "-Dmagnetar.added-carriers=0"
+                                      "clojure.main" "-e" (pr-str form))]
+    (is (= 0 exit) out)
+    (is (str/includes? out "[3 5]") out)))
 
 (defn- fiber-of
   "Starts f on a go and returns what `inspect` says of it once it waits."

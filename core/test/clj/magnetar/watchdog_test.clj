@@ -56,7 +56,8 @@
   (watched 20
     (fn [reports]
       (let [stop (AtomicBoolean.)
-            carriers (+ 8 (long (:carriers (inspect/runtime)))) ; with all that are added for fibers that compute
+            {:keys [carriers added-carriers]} (inspect/runtime)
+            carriers (+ 8 (- (long carriers) (long added-carriers))) ; with all that are added for fibers that compute
             spinners (vec (repeatedly carriers #(a/go (spin stop))))]
         (is (eventually (= carriers (count @reports))) "every carrier is held")
         (with-scope [s]

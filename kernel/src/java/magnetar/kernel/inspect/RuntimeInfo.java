@@ -1,5 +1,7 @@
 package magnetar.kernel.inspect;
 
+import java.lang.management.ManagementFactory;
+import jdk.management.VirtualThreadSchedulerMXBean;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.sched.Carriers;
@@ -24,5 +26,13 @@ public record RuntimeInfo(boolean handsOver, boolean startsUntracked, int addedC
         Scheduler scheduler = Schedulers.chosen();
         return new RuntimeInfo(scheduler.handsOver(), scheduler.startsUntracked(), Carriers.added(), Fibers.count(),
                 Wheel.of(Environment.REAL).size());
+    }
+
+    /**
+     * How many carriers fibers have now, with those that were added: the parallelism of the JDK's scheduler. The
+     * first call loads hundreds of classes.
+     */
+    public static int carriers() {
+        return ManagementFactory.getPlatformMXBean(VirtualThreadSchedulerMXBean.class).getParallelism();
     }
 }
