@@ -14,7 +14,8 @@
   (:import
    (clojure.lang Var)
    (com.sun.management ThreadMXBean)
-   (java.lang.management ManagementFactory)))
+   (java.lang.management ManagementFactory)
+   (magnetar.kernel.channel Channel)))
 
 (set! *warn-on-reflection* true)
 
@@ -50,6 +51,22 @@
   (is (<= (bytes-of (in-go (fn [n] (dotimes [_ n] (let [c (a/chan 1)] (a/>! c :x) (a/<! c)))))) 86))
   ;; a channel without a buffer, the callback and its node
   (is (<= (bytes-of (in-go (fn [n] (dotimes [_ n] (let [c (a/chan)] (a/take! c identity) (a/>! c :x)))))) 210)))
+
+(defn- through-a-mult
+  "Puts n values on a channel, and then has a mult with these taps take them all. No side waits."
+  [taps n]
+  (let [^Channel c (a/chan n)
+        values (.buffer c)]
+    (dotimes [_ n] (a/>!! c :x))
+    (let [m (a/mult c)]
+      (run! #(a/tap m %) taps))
+    (while (pos? (.size values)) (Thread/onSpinWait))
+    (a/close! c)))
+
+(deftest a-value-of-a-mult-makes-nothing-to-wait-on-while-no-tap-is-late
+  ;; its place in the buffer, and the reduction over the taps; with a channel and a counter of its own it takes 150 and more
+  (is (<= (bytes-of #(through-a-mult [] %)) 106))
+  (is (<= (bytes-of #(through-a-mult [(a/chan (a/dropping-buffer 1))] %)) 106)))
 
 (defn- bytes-of-an-executor
   "What a go block allocates more where it is started by an executor of its own."
