@@ -26,7 +26,8 @@ import magnetar.kernel.sched.Schedulers;
  * own, to which only its body refers. The body shuts the executor down last, which removes it from the JVM's
  * list of executors at once instead of at the next collection.
  *
- * <p>Price of the list per start: one lock and unlock of a shard, twice; 8 to 20 bytes.
+ * <p>Price of the list per start: one lock and unlock of a shard, twice; 8 to 20 bytes. Rejected: threads that
+ * run one body after the other (docs/decisions/0032).
  */
 public final class Fibers {
     static final ReferenceQueue<Thread> COLLECTED = new ReferenceQueue<>();
