@@ -117,13 +117,14 @@
 
 ;; --- the run
 
-(def ^:private whole-words
-  "What a user has to write as it is; a title is meant by each of its parts."
-  (conj workloads/suites "scaling"))
+(def ^:private others
+  "What a user may write that is no workload: a suite, or what is measured over N and over cores."
+  (conj (vec (sort workloads/suites)) "scaling"))
 
 (defn- check-groups [words]
-  (arguments/check "workload" #(if (whole-words %2) (= %1 %2) (str/includes? %2 %1))
-                   (concat (map :title (concat workloads/timed workloads/memory)) (sort-by #{"scaling"} whole-words)) words))
+  (let [all (into {} (map (juxt :title identity)) (concat workloads/timed workloads/memory))
+        means? (fn [word named] (if-some [workload (all named)] (workloads/meant? word workload) (= word named)))]
+    (arguments/check "workload" means? (concat (map :title (concat workloads/timed workloads/memory)) others) words)))
 
 (defn- all-rows [chosen? found options]
   (let [measure (fn [unit f workload] (measured (within-limits (assoc workload :unit unit)) f found options))]
@@ -157,7 +158,7 @@
    :busy-before-a-piece-of-work-at-most (reduce max 0.0 (keep :busy (mapcat :rounds (mapcat :raw results))))})
 
 (defn run
-  "Runs the workloads, or those whose suite is one of :groups or whose title holds one, with all peers or those that :peers names, and returns {:machine ..
+  "Runs the workloads, or those that a word of :groups means (`workloads/meant?`), with all peers or those that :peers names, and returns {:machine ..
   :settings .. :rows .. :raw .. :over-n .. :over-cores ..}.
 
   Blocks for 55 to 85 minutes; fails for a name that does not exist, and when ours does, and leaves what it has measured in bench/target/peers/so-far.edn. With :groups scaling is measured only if it is one of them.

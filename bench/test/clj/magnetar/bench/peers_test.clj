@@ -116,7 +116,13 @@
   (let [meant (fn [word] (map :command (filter #(workloads/meant? word %) workloads/timed)))]
     (is (= ["threadring" "big" "skynet" "uct" "superv" "fib" "pubsub"] (meant "savina")))
     (is (= ["skynet"] (meant "skynet")))
-    (is (empty? (meant "savin"))))
+    (is (empty? (meant "savin")))
+    (testing "by whole words, or by the command"
+      (is (= ["fib"] (meant "fib")))
+      (is (= ["ring" "ring-actors"] (meant "ring")))
+      (is (= ["spawn-join"] (meant "spawn-join")))
+      (is (= ["server-call" "server-call-activated"] (meant "gen-server call, 1 caller")))
+      (is (every? empty? (map meant ["rin" "ing" "threadrin" "."])))))
   (is (thrown-with-msg? ExceptionInfo #"There is no workload called savin\." (peers/run {:groups #{"savin"}}))))
 
 (deftest ours-without-options-has-none-of-the-launcher

@@ -11,8 +11,8 @@
     :warm-ups  how many pieces of work warm a peer up; if left out it is a time
     :rounds    how many count; seven if left out
     :needs     :slow-pages: the port of a slow server comes first; :echo: the peer serves, and the driver is its client"
-  (:require
-   [clojure.string :as str]))
+  (:import
+   (java.util.regex Pattern)))
 
 (set! *warn-on-reflection* true)
 
@@ -131,12 +131,17 @@
   Example: suites => #{\"savina\"}"
   (set (keep :suite timed)))
 
+(defn- whole?
+  "True if the text has the word, with no letter or digit right before or behind it."
+  [word text]
+  (some? (re-find (re-pattern (str "(?<!\\w)" (Pattern/quote word) "(?!\\w)")) text)))
+
 (defn meant?
-  "True if a word of a user means the workload: the name of its suite, or a part of its title.
+  "True if a word of a user means the workload: the name of its suite, its command, or whole words of its title.
 
   Example: (map :title (filter (partial meant? \"savina\") timed))"
-  [word {:keys [suite title]}]
-  (or (= word suite) (str/includes? title word)))
+  [word {:keys [suite command title]}]
+  (or (= word suite) (= word command) (whole? word title)))
 
 (defn- shared [per n]
   (max 1 (quot (long per) (long n))))
