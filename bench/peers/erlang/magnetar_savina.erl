@@ -41,13 +41,21 @@ work("uct", [Most]) ->
         Most = sizes(Children)
     end);
 work("superv", [Servers, Crashes]) ->
-    Me = self(),
-    magnetar_peer:timed(fun() ->
-        {ok, Supervisor} = supervisor:start_link(?MODULE, {supervisor, Servers, Crashes, Me}),
-        crash(Servers * (Crashes + 1), maps:from_keys(lists:seq(1, Servers), Crashes)),
-        Servers = proplists:get_value(active, supervisor:count_children(Supervisor)),
-        gen_server:stop(Supervisor)
-    end).
+    magnetar_peer:timed(fun() -> supervise(Servers, Crashes) end);
+work("superv-reports", [Servers, Crashes]) ->
+    File = filename:join(os:getenv("TMPDIR", "/tmp"), "magnetar-superv-" ++ os:getpid() ++ ".log"),
+    log_to(File),
+    Took = magnetar_peer:timed(fun() ->
+        supervise(Servers, Crashes),
+        ok = logger_std_h:filesync(superv) % what the handler has not written yet
+    end),
+    ok = logger:remove_handler(superv),
+    logger:set_primary_config(level, none),
+    {ok, Text} = file:read_file(File),
+    ok = file:delete(File),
+    Reports = Servers * Crashes,
+    Reports = length(binary:matches(Text, <<"Generic server">>)),
+    Took.
 
 %% threadring
 
@@ -142,6 +150,20 @@ computed(N) -> receive {computed, _} -> computed(N - 1) end.
 sizes(Children) -> lists:sum([receive {size, N} -> N end || _ <- Children]).
 
 %% superv
+
+supervise(Servers, Crashes) ->
+    {ok, Supervisor} = supervisor:start_link(?MODULE, {supervisor, Servers, Crashes, self()}),
+    crash(Servers * (Crashes + 1), maps:from_keys(lists:seq(1, Servers), Crashes)),
+    Servers = proplists:get_value(active, supervisor:count_children(Supervisor)),
+    gen_server:stop(Supervisor).
+
+%% The reports of the default level go to the file, and to nothing else. The handler's limits are off: it would drop most reports.
+log_to(File) ->
+    logger:remove_handler(default),
+    ok = logger:add_handler(superv, logger_std_h, #{
+        config => #{file => File, burst_limit_enable => false, drop_mode_qlen => 1000000, flush_qlen => 1000000},
+        formatter => {logger_formatter, #{}}}),
+    logger:set_primary_config(level, notice).
 
 init({supervisor, Servers, Crashes, Boss}) ->
     {ok, {#{strategy => one_for_one, intensity => Servers * Crashes, period => 1},

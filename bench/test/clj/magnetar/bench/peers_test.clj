@@ -114,7 +114,7 @@
 
 (deftest a-word-means-a-suite-or-titles
   (let [meant (fn [word] (map :command (filter #(workloads/meant? word %) workloads/timed)))]
-    (is (= ["threadring" "big" "skynet" "uct" "superv" "fib" "pubsub"] (meant "savina")))
+    (is (= ["threadring" "big" "skynet" "uct" "superv" "superv-reports" "fib" "pubsub"] (meant "savina")))
     (is (= ["skynet"] (meant "skynet")))
     (is (empty? (meant "savin")))
     (testing "by whole words, or by the command"

@@ -1,6 +1,8 @@
 (ns magnetar.bench.peers.savina
   "Magnetar in the workloads of the group `savina`, through its public API. Each checks its result."
   (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
    [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.async :as async :refer [<! <!! >! chan go go-loop]]
    [magnetar.bench.peers.serve :as serve]
@@ -8,7 +10,9 @@
    [magnetar.report :as report]
    [magnetar.supervisor :as sup])
   (:import
-   (java.util SplittableRandom)))
+   (java.io File)
+   (java.util SplittableRandom)
+   (java.util.logging FileHandler Logger SimpleFormatter)))
 
 (set! *warn-on-reflection* true)
 
@@ -169,16 +173,47 @@
           (aset left i (dec (aget left i)))
           (gs/cast pid :crash))))))
 
+(defn- supervise [servers crashes]
+  (in-process
+    (fn []
+      (let [supervisor (supervised servers crashes)]
+        (crash-all servers crashes)
+        (serve/check servers (:active (sup/count-children supervisor)))
+        (gs/stop supervisor)))))
+
 (defn- superv [servers crashes]
   (let [silent (report/add-hook :report (fn [_]))]
     (try
-      (in-process
-        (fn []
-          (let [supervisor (supervised servers crashes)]
-            (crash-all servers crashes)
-            (serve/check servers (:active (sup/count-children supervisor)))
-            (gs/stop supervisor))))
+      (supervise servers crashes)
       (finally (report/remove-hook :report silent)))))
+
+(defn- logging-to
+  "Calls f while the logger of the default reports writes to the file, in the format of the JDK's console."
+  [^File file f]
+  (let [logger (Logger/getLogger "magnetar")
+        handler (doto (FileHandler. (str file)) (.setFormatter (SimpleFormatter.)))]
+    (.setUseParentHandlers logger false)
+    (.addHandler logger handler)
+    (try
+      (f)
+      (finally
+        (.removeHandler logger handler)
+        (.setUseParentHandlers logger true)
+        (.close handler)))))
+
+(defn- crashes-in [^File file]
+  (with-open [lines (io/reader file)]
+    (count (filter #(str/includes? % " crashed: ") (line-seq lines)))))
+
+(defn- superv-reports
+  "The first crash is not measured: its report loads the logger."
+  [servers crashes]
+  (let [file (File/createTempFile "magnetar-superv" ".log")]
+    (try
+      (let [took (logging-to file #(do (supervise 1 1) (supervise servers crashes)))]
+        (serve/check (inc (* (long servers) (long crashes))) (crashes-in file))
+        took)
+      (finally (.delete file)))))
 
 ;; --- channels
 
@@ -241,5 +276,6 @@
    "skynet" skynet
    "uct" uct
    "superv" superv
+   "superv-reports" superv-reports
    "fib" fib
    "pubsub" pubsub})

@@ -105,6 +105,7 @@
        (line "skynet, 1,111,111 processes" "skynet" [1000000] 1111111 all :warm-ups 1 :rounds 3)
        (line "uct, 150,000 processes" "uct" [150000] 150000 all :warm-ups 2 :rounds 5)
        (line "superv, 500 servers" "superv" [500 40] 20000 {"Erlang" nil} :warm-ups 1 :rounds 3)
+       (line "superv, reports to a file" "superv-reports" [500 40] 20000 {"Erlang" nil} :warm-ups 1 :rounds 3)
        (line "fib of 25 by channels" "fib" [25] 242785 {"Go" nil})
        (line "pubsub, 1,000 subscribers" "pubsub" [1000 100 1500] 1500 {"Go" nil})])))
 

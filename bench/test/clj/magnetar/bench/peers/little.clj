@@ -12,7 +12,7 @@
   {"ring" [3 4] "ring-actors" [3 4] "ping-pong" [5] "ping-pong-actors" [5] "fan-in" [3 4 30] "mailbox" [3 30] "call" [3 30]
    "server-call" [3 30] "server-call-activated" [3 30] "select" [10 0 30] "spawn" [20] "spawn-actors" [20]
    "spawn-join" [10] "spawn-join-actors" [10] "pmap" [30] "timers" [20] "mixed" [1 1] "sleep" [2] "crawl" [5] "echo" [4 20]
-   "threadring" [3 10] "big" [4 5] "skynet" [100] "uct" [100] "superv" [3 2] "fib" [5] "pubsub" [6 2 10]
+   "threadring" [3 10] "big" [4 5] "skynet" [100] "uct" [100] "superv" [3 2] "superv-reports" [3 2] "fib" [5] "pubsub" [6 2 10]
    "memory" [10] "memory-actors" [10] "memory-servers" [10] "memory-servers-activated" [10]})
 
 (def ^:private select-widths
