@@ -75,6 +75,21 @@
   [suite]
   (str "Written by `bin/magnetar bench " suite "`, which leaves the raw numbers in `bench/target/results/" suite ".edn`."))
 
+(defn measured-by
+  "Returns the sentence of a page of docs that says which command has measured, when, and on how many cores.
+
+  Example: (measured-by \"peers\" {:date \"2026-11-25T20:14:41Z\" :cores 2})"
+  [suite {:keys [date cores]}]
+  (format "Written by `bin/magnetar bench %s` on %s, on %s cores." suite (first (str/split (str date) #"T")) cores))
+
+(defn with-figures
+  "Returns the text of a page, with what is between <!-- figures SUITE --> and <!-- end of figures --> replaced by the lines.
+
+  Example: (with-figures page \"peers\" [\"| a |\"])"
+  [page suite lines]
+  (str/replace page (re-pattern (str "(?s)(<!-- figures " suite " -->\n).*?(<!-- end of figures -->)"))
+               (fn [[_ open close]] (str open "\n" (str/join "\n" lines) "\n\n" close))))
+
 (def ^:private headings
   {"async" ["# magnetar.async beside clojure.core.async"
             "A ratio is time or memory, ours / theirs, one per round of alternating forks: the median of the rounds, the least and the greatest."

@@ -70,7 +70,7 @@
        (sort-by (juxt (comp - double :median :ratio) :title))))
 
 (def ^:private short-header
-  ["workload" "ours" "best peer" "ratio"])
+  ["workload" "ours" "best peer" "ratio" "ratio without options"])
 
 (defn short-table
   "Returns one line of a Markdown table for each workload, with its best peer. The worst ratio comes first.
@@ -79,26 +79,29 @@
   [{:keys [rows]}]
   (list* (cells short-header)
          (cells (repeat (count short-header) "---"))
-         (for [{:keys [title unit peer ours theirs ratio]} (best rows)]
-           (cells [title (quantity unit (:median ours)) (str peer ", " (quantity unit (:median theirs))) (number (:median ratio))]))))
+         (for [{:keys [title unit peer ours theirs ratio plain-ratio]} (best rows)]
+           (cells [title (quantity unit (:median ours)) (str peer ", " (quantity unit (:median theirs))) (number (:median ratio))
+                   (if plain-ratio (number (:median plain-ratio)) "-")]))))
 
-(def ^:private place
-  #"(?s)(<!-- figures peers -->\n).*?(<!-- end of figures -->)")
-
-(defn- summary [{{:keys [date cores]} :machine :as result}]
-  (concat [""
-           (format "Written by `bin/magnetar bench peers` on %s, on %s cores. Times and bytes are for one operation." (first (str/split (str date) #"T")) cores)
-           "A ratio is ours / the best peer's: above 1 that peer is better. The worst ratio comes first."
+(defn- summary [{:keys [machine] :as result}]
+  (concat [(report/measured-by "peers" machine)
+           "Times and bytes are for one operation. A ratio is ours / the best peer's: above 1 that peer is better. The"
+           "worst ratio comes first."
+           ""
+           "The columns \"ours\" and \"ratio\" are with the options of [kernel/java.options](../../kernel/java.options)."
+           "`bin/magnetar` gives them to programs; a program that is started otherwise has them only by"
+           "`java @java.options ..`. The last column is the ratio to the same peer without them, as plain `java` starts a"
+           "program. Bytes are measured with the options only. [The table of all peers](../../bench/results/peers.md) has"
+           "the spreads."
            ""]
-          (short-table result)
-          ["" ""]))
+          (short-table result)))
 
 (defn with-summary
   "Returns the text of a page, with what is between <!-- figures peers --> and <!-- end of figures --> replaced by the short table.
 
   Example: (with-summary page result)"
   [page result]
-  (str/replace page place (fn [[_ open close]] (str open (str/join "\n" (summary result)) close))))
+  (report/with-figures page "peers" (summary result)))
 
 (defn- in-sentence [rows]
   (let [{met "met" missed "missed" below "**below the floor**"} (update-vals (group-by verdict rows) count)]
@@ -111,7 +114,8 @@
    "Times are for one operation. A ratio is ours / theirs, one per round: the median of the rounds, the least and the greatest."
    "Below 1 Magnetar is faster, or smaller. Memory is measured once, and has no spread."
    "\"Without hand-off\" is the same with those options only that every JVM has. What each line does: `bench/README.md`."
-   "\"With / without options\" is ours / ours without `kernel/java.options`, for the suite `savina`: above 1 the options make it slower."
+   "The columns \"ours\" and \"ratio\" are with the options of `kernel/java.options`, as `bin/magnetar` gives them to programs."
+   "\"With / without options\" is ours with them / ours as plain `java` starts it: above 1 the options make it slower."
    "A row of servers that names a hosting (ours activated) is of a server started so; the others are of one as `gs/start` makes it."
    ""])
 

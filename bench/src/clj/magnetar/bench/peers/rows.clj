@@ -35,7 +35,8 @@
               :theirs (figures rounds named)
               :ratio (ratios rounds "Magnetar" named))
       (contains? (first rounds) "Magnetar, closed") (assoc :closed (ratios rounds "Magnetar, closed" named))
-      (contains? (first rounds) "Magnetar, plain") (assoc :plain (ratios rounds "Magnetar" "Magnetar, plain")))
+      (contains? (first rounds) "Magnetar, plain") (assoc :plain (ratios rounds "Magnetar" "Magnetar, plain")
+                                                     :plain-ratio (ratios rounds "Magnetar, plain" named)))
     target))
 
 (defn missing
