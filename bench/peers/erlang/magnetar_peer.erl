@@ -1,5 +1,5 @@
 %% The workloads of bench/README.md in Erlang. Reads lines `workload number ..`, answers each with the nanoseconds it took
-%% (for `memory-actors` and `memory-servers`: bytes of resident memory for each process; for `echo`: the port it listens on).
+%% (for `memory-actors` and `memory-servers`: bytes of resident memory for each process; for `echo`: the port it listens on; for `computing`: several numbers).
 -module(magnetar_peer).
 -export([main/0, timed/1, init/1, handle_call/3, handle_cast/2]).
 
@@ -13,8 +13,11 @@ main() ->
 
 loop(eof) -> halt();
 loop(Line) ->
-    io:format("~.1f~n", [answer(string:lexemes(Line, " \n"))]),
+    say(answer(string:lexemes(Line, " \n"))),
     loop(io:get_line("")).
+
+say(Numbers) when is_list(Numbers) -> io:format("~s~n", [lists:join(" ", [integer_to_list(N) || N <- Numbers])]);
+say(Number) -> io:format("~.1f~n", [float(Number)]).
 
 answer(["times", N | Words]) -> lists:sum([answer(Words) || _ <- lists:seq(1, list_to_integer(N))]);
 answer([What | Numbers]) -> in_process(What, [list_to_integer(N) || N <- Numbers]).
@@ -22,7 +25,7 @@ answer([What | Numbers]) -> in_process(What, [list_to_integer(N) || N <- Numbers
 %% Each piece of work has a process of its own, with a fresh heap; one that fails ends the node.
 in_process(What, Numbers) ->
     erlang:garbage_collect(),
-    {Pid, Ref} = spawn_monitor(fun() -> exit({answer, float(work(What, Numbers))}) end),
+    {Pid, Ref} = spawn_monitor(fun() -> exit({answer, work(What, Numbers)}) end),
     receive
         {'DOWN', Ref, process, Pid, {answer, X}} -> X;
         {'DOWN', Ref, process, Pid, Why} -> io:format(standard_error, "~p~n", [Why]), halt(1)
@@ -129,6 +132,8 @@ work("echo", []) ->
         accept(Server)
     end),
     receive {port, Port} -> Port end;
+work("computing", Numbers) ->
+    magnetar_computing:work(Numbers);
 work(What, Numbers) ->
     magnetar_savina:work(What, Numbers).
 

@@ -1,5 +1,5 @@
 // The workloads of bench/README.md in Go. Reads lines `workload number ..`, answers each with the nanoseconds it took
-// (for `memory`: bytes of resident memory for each goroutine; for `echo`: the port it listens on).
+// (for `memory`: bytes of resident memory for each goroutine; for `echo`: the port it listens on; for `computing`: several numbers).
 package main
 
 import (
@@ -367,6 +367,14 @@ func echo() float64 {
 // Without this, io.Copy would move the bytes inside of the kernel.
 type onlyReader struct{ io.Reader }
 
+func numbers(words []string) []int {
+	n := make([]int, 4)
+	for i, word := range words {
+		n[i], _ = strconv.Atoi(word)
+	}
+	return n
+}
+
 func work(words []string) float64 {
 	if words[0] == "times" {
 		times, _ := strconv.Atoi(words[1])
@@ -376,10 +384,7 @@ func work(words []string) float64 {
 		}
 		return sum
 	}
-	n := make([]int, 4)
-	for i, word := range words[1:] {
-		n[i], _ = strconv.Atoi(word)
-	}
+	n := numbers(words[1:])
 	switch words[0] {
 	case "ring":
 		return ring(n[0], n[1])
@@ -435,6 +440,12 @@ func main() {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		runtime.GC()
-		fmt.Printf("%.1f\n", work(strings.Fields(lines.Text())))
+		words := strings.Fields(lines.Text())
+		if words[0] == "computing" {
+			n := numbers(words[1:])
+			fmt.Println(computing(n[0], n[1], n[2]))
+		} else {
+			fmt.Printf("%.1f\n", work(words))
+		}
 	}
 }

@@ -90,6 +90,14 @@
   (str/replace page (re-pattern (str "(?s)(<!-- figures " suite " -->\n).*?(<!-- end of figures -->)"))
                (fn [[_ open close]] (str open "\n" (str/join "\n" lines) "\n\n" close))))
 
+(defn facts-in-words
+  "Returns the machine and all settings of a result as lines of a Markdown list.
+
+  Example: (facts-in-words {:machine {:cores 2}}) => (\"- cores: 2\")"
+  [{:keys [machine settings]}]
+  (for [[k v] (concat machine settings)]
+    (str "- " (str/replace (name k) "-" " ") ": " (if (sequential? v) (str/join "; " v) v))))
+
 (def ^:private headings
   {"async" ["# magnetar.async beside clojure.core.async"
             "A ratio is time or memory, ours / theirs, one per round of alternating forks: the median of the rounds, the least and the greatest."

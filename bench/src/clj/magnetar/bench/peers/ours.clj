@@ -3,6 +3,7 @@
   (:require
    [magnetar.actor :as actor :refer [! receive self spawn]]
    [magnetar.async]
+   [magnetar.bench.peers.computing :as computing]
    [magnetar.bench.peers.savina :as savina]
    [magnetar.bench.peers.serve :as serve]
    [magnetar.bench.peers.template :refer [channel-workloads]]
@@ -126,6 +127,7 @@
   Example: ((workloads \"spawn\") 1000)"
   (merge (channel-workloads magnetar.async :go)
          savina/workloads
+         computing/workloads
          {"ring-actors" ring
           "ping-pong-actors" ping-pong
           "mailbox" mailbox

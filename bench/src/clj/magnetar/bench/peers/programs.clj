@@ -1,7 +1,7 @@
 (ns magnetar.bench.peers.programs
   "The programs below `bench/peers`: built, started, asked for one piece of work after the other, ended.
 
-  Each reads lines `workload number ..` and answers each with a number. A peer that cannot be built here is not there; what to install
+  Each reads lines `workload number ..` and answers each with a number, or several. A peer that cannot be built here is not there; what to install
   stands beside its name."
   (:require
    [clojure.java.io :as io]
@@ -179,12 +179,19 @@
       (.destroyForcibly process)) ; which also ends the future
     answer))
 
-(defn ask
-  "What the peer answers: nanoseconds, bytes or a port.
+(defn- numbers-in
+  "The numbers of an answer; nil if it is anything else."
+  [answer]
+  (when (string? answer)
+    (let [numbers (map parse-double (str/split (str/trim answer) #" "))]
+      (when (every? some? numbers) numbers))))
 
-  Blocks until it has done it; fails with its name when it ends instead, and when it has not answered after three minutes.
+(defn ask-all
+  "The numbers that the peer answers.
 
-  Example: (ask peer \"spawn\" 1000)"
+  Blocks until it has done the work; fails with its name when it ends instead, and when it has not answered after three minutes.
+
+  Example: (ask-all peer \"computing\" 4 100 3000)"
   [{:keys [name ^Writer in] :as peer} what & numbers]
   (let [question (str/join " " (cons what numbers))
         answer (try
@@ -192,11 +199,18 @@
                  (.flush in)
                  (line-of peer)
                  (catch IOException _ :ended))]
-    (or (when (string? answer) (parse-double (str/trim answer)))
+    (or (numbers-in answer)
         (throw (ex-info (str name " did not answer `" question "`, but "
                              (case answer :ended "ended" :late "was still at it after three minutes" (str "said `" answer "`"))
                              "; its words are in bench/target/peers.")
                         {:peer name :what what :numbers numbers})))))
+
+(defn ask
+  "What the peer answers: nanoseconds, bytes or a port. Blocks and fails as `ask-all`.
+
+  Example: (ask peer \"spawn\" 1000)"
+  [peer what & numbers]
+  (first (apply ask-all peer what numbers)))
 
 (defn end
   "Ends a peer.

@@ -119,16 +119,12 @@
    "A row of servers that names a hosting (ours activated) is of a server started so; the others are of one as `gs/start` makes it."
    ""])
 
-(defn- facts [{:keys [machine settings]}]
-  (for [[k v] (concat machine settings)]
-    (str "- " (str/replace (name k) "-" " ") ": " (if (sequential? v) (str/join "; " v) v))))
-
 (defn markdown
   "Returns the text of the page: the targets in a sentence, the table, the machine.
 
   Example: (markdown result)"
   [{:keys [rows] :as result}]
-  (str/join "\n" (concat introduction [(in-sentence (filter :target rows)) ""] (table result) ["" "## Machine and settings" ""] (facts result) [""])))
+  (str/join "\n" (concat introduction [(in-sentence (filter :target rows)) ""] (table result) ["" "## Machine and settings" ""] (report/facts-in-words result) [""])))
 
 (defn write
   "Writes the page, the raw result and the short table of docs/reference/performance.md, and returns the three files.

@@ -26,8 +26,10 @@
         (/ (double busy) (max 1.0 (double wall))))
       0.0)))
 
-(defn- await-quiet
-  "Waits until others use next to nothing of the machine, one second at most; what they used at last."
+(defn await-quiet
+  "Waits until others use next to nothing of the machine, one second at most. Returns what part they used at last.
+
+  Example: (await-quiet) => 0.02"
   []
   (loop [left 20]
     (let [share (busy-share)]

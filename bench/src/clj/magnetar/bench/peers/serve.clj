@@ -1,5 +1,5 @@
 (ns magnetar.bench.peers.serve
-  "The side of a peer: answers lines `workload number ..` on standard input with a number each, as `bench/peers` do in their languages."
+  "The side of a peer: answers lines `workload number ..` on standard input with a number each, or several, as `bench/peers` do in their languages."
   (:require
    [clojure.string :as str])
   (:import
@@ -148,7 +148,11 @@
 (defn- answer [workloads [what & numbers]]
   (if (= "times" what)
     (reduce + (repeatedly (parse-long (first numbers)) #(double (answer workloads (rest numbers)))))
-    (double (apply (workloads what) (map parse-long numbers)))))
+    (let [found (apply (workloads what) (map parse-long numbers))]
+      (if (vector? found) found (double found)))))
+
+(defn- in-words [answer]
+  (if (vector? answer) (str/join " " answer) (str answer)))
 
 (defn serve
   "Answers lines until there are no more, and ends the JVM. `workloads` is a map from a name to a function of its numbers.
@@ -162,6 +166,6 @@
         (System/exit 1))))
   (doseq [line (line-seq (java.io.BufferedReader. *in*))]
     (System/gc)
-    (println (answer workloads (str/split line #" ")))
+    (println (in-words (answer workloads (str/split line #" "))))
     (flush))
   (System/exit 0))

@@ -54,6 +54,14 @@
          "select" (apply min (for [width (conj select-widths (first arguments))] (apply ask command width (rest arguments))))
          (apply ask command arguments))))))
 
+(defn computes?
+  "True if (ask command number ..) answers with ticks, and with a begin and a time for each of some calls.
+
+  Example: (computes? ask-all)"
+  [ask]
+  (let [[ticks & calls] (ask (:command workloads/computing) 1 3 50)]
+    (and (nat-int? (long ticks)) (even? (count calls)) (every? #(<= 0 (double %)) calls))))
+
 (defn covered?
   "True if there are numbers for the command.
 

@@ -4,7 +4,8 @@
   (:require
    [clojure.test :refer [deftest is]]
    [magnetar.bench.peers.little :as little]
-   [magnetar.bench.peers.programs :as programs]))
+   [magnetar.bench.peers.programs :as programs]
+   [magnetar.bench.peers.workloads :as workloads]))
 
 (def ^:private flags ["-Xmx512m"])
 
@@ -20,6 +21,13 @@
     (println complaint)
     (does-all named (little/commands-of named))))
 
+(defn- computes [named]
+  (when-not (programs/build named)
+    (let [peer (programs/start named {:flags flags})]
+      (try
+        (is (little/computes? (partial programs/ask-all peer)) named)
+        (finally (programs/end peer))))))
+
 (deftest ours-does-its-workloads (does-its-workloads "Magnetar"))
 (deftest go-does-its-workloads (does-its-workloads "Go"))
 (deftest erlang-does-its-workloads (does-its-workloads "Erlang"))
@@ -34,3 +42,6 @@
   (doseq [named ["Magnetar, closed" "Magnetar, plain"]]
     (when-not (programs/build named)
       (does-all named ["ring-actors" "spawn" "skynet"]))))
+
+(deftest peers-compute-beside-calls
+  (run! computes (:peers workloads/computing)))
