@@ -5,6 +5,11 @@
 
 (set! *warn-on-reflection* true)
 
+(def ^:private lock
+  "Held while a namespace is loaded, since it counts as loaded from its `ns` on, when it has no vars yet. One of our own: the thread that loads
+  the program may wait for a process that needs something here."
+  (Object.))
+
 (defn- found
   "The var of the symbol if it has a value, or nil."
   [sym]
@@ -12,12 +17,14 @@
     (when (bound? v) v)))
 
 (defn var-of
-  "The var of the qualified symbol; its namespace is loaded if the var has no value yet, again if it has none then. Throws what the loading throws."
+  "The var of the qualified symbol; its namespace is loaded if the var has no value yet, again if it has none then. Waits for
+  another thread that loads one here. Throws what the loading throws."
   [sym]
   (let [lib (symbol (namespace sym))]
     (or (found sym)
-        (do (require lib) (found sym))
-        (do (require lib :reload) (found sym))
+        (locking lock
+          (or (do (require lib) (found sym))
+              (do (require lib :reload) (found sym))))
         (throw (ex-info (str "There is no " sym ".") {:symbol sym})))))
 
 (defn value
