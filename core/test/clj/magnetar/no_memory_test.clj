@@ -131,6 +131,16 @@
          (.join main))
        (System/exit 0)))
 
+(def ^:private guest-flood
+  "Fills the mailbox of a process on its caller's thread."
+  '(do (require '[magnetar.actor :as actor :refer [! self]])
+       (actor/with-process {:name :main-loop}
+         (let [me (self)
+               flooding (Thread. (fn [] (loop [] (! me (long-array 50)) (recur))) "flooding")]
+           (.start flooding)
+           (.join flooding)))
+       (System/exit 0)))
+
 (def ^:private spawner
   "Starts processes that wait until memory ends, then ends the program once that is reported."
   '(do (require '[magnetar.actor :as actor :refer [receive]])
@@ -150,5 +160,9 @@
 (deftest a-flooded-mailbox-is-warned-of-and-named-when-memory-ends
   (let [{:keys [err]} (run fast "100m" flood)]
     (is (re-find #"The mailbox of #magnetar/pid \"\S+ :sink\" holds \d+ messages" err) err)
-    (is (re-find #"(?s)OutOfMemoryError.*#magnetar/pid \"\S+ :sink\" (with|holds) \d+ messages" err) err)
+    (is (re-find #"(?s)OutOfMemoryError.*The mailbox of #magnetar/pid \"\S+ :sink\" holds \d+ messages\.(\n|$)" err) err)
     (is (not (str/includes? err "thrown from the UncaughtExceptionHandler")) err)))
+
+(deftest a-flooded-mailbox-of-a-process-on-its-callers-thread-is-named
+  (let [{:keys [err]} (run fast "100m" guest-flood)]
+    (is (re-find #"(?s)OutOfMemoryError.*The mailbox of #magnetar/pid \"\S+ :main-loop\" holds \d+ messages\.(\n|$)" err) err)))

@@ -108,6 +108,7 @@ public final class FullMemory {
     private static int compose() {
         clear();
         Fibers.each(FullMemory::count);
+        Guests.each(FullMemory::measure);
         Passivated.each(FullMemory::measure);
         TEXT.setLength(0);
         try {

@@ -93,7 +93,7 @@ public final class ProcessTable {
             addLive(simulated, all);
             return all.stream().sorted(Comparator.comparing(LocalProcess::pid)).toList();
         }
-        addLive(Spawn.guests(), all);
+        Guests.each(p -> addLive(p, all));
         // Each list is read twice: a process is in at least one of them at each instant, but may change to
         // the other between two reads.
         for (int look = 0; look < 2; look++) {

@@ -1,8 +1,6 @@
 package magnetar.kernel.process;
 
-import java.util.Set;
 import java.util.concurrent.Callable;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import magnetar.kernel.fiber.Cancelled;
 import magnetar.kernel.fiber.Cause;
@@ -21,8 +19,6 @@ import magnetar.kernel.report.NoMemory;
  * not run, and leaves nothing behind.
  */
 public final class Spawn {
-    private static final Set<LocalProcess> GUESTS = ConcurrentHashMap.newKeySet();
-
     static {
         LongQueues.load();
         FullMemory.load();
@@ -296,6 +292,10 @@ public final class Spawn {
 
     /** A process on its caller's thread. What the body throws goes to the caller. */
     static final class OnThread extends LocalProcess {
+        // Guarded by its part of the list of guests.
+        OnThread before;
+        OnThread after;
+
         OnThread(Pid pid, Mailbox mailbox) {
             super(pid, mailbox);
         }
@@ -321,16 +321,11 @@ public final class Spawn {
             ProcessTable.register(options.name, process.pid());
         }
         nameElsewhere(process, options);
-        GUESTS.add(process);
+        Guests.add(process);
         try {
             return new Guest(process.pid(), Hosting.run(process, fiber, work));
         } finally {
-            GUESTS.remove(process);
+            Guests.remove(process);
         }
-    }
-
-    /** The processes that run on the thread of their callers. */
-    static Set<LocalProcess> guests() {
-        return GUESTS;
     }
 }
