@@ -52,7 +52,7 @@ public final class Startup {
             process: Address Aliases SmallSet BoundedMailbox BoundedMailbox$Spared Caller Calls Calls$AnswerTo
                 Calls$Call Calls$Edge Calls$Failed Calls$IsRequest Calls$Server Calls$Standing
                 Calls$Standing$CallTimer Calls$Why Clauses DeadLetters DeadLetters$Letter DeathNotice Delivery FullMemory
-                Delivery$1 Guards Guests Hosting Hosting$Continue Hosting$InContext InFlight Codec Links Links$Step
+                Delivery$1 Guards Guests HeavyHitters Hosting Hosting$Continue Hosting$InContext InFlight Codec Links Links$Step
                 LocalProcess LocalProcess$Attachment LongQueues LongQueues$Growth
                 LongQueues$Warning Mailbox Mailbox$PushResult MailboxInfo Matcher Monitor Monitors Names Node
                 OpenMailbox Owned Passivated PassivatedWaiter PassivatedWaiter$Again Pid Pid$Ended ProcessInfo

@@ -20,8 +20,7 @@ import magnetar.kernel.report.Failures;
  */
 public final class FullMemory {
     private static final int MOST_NAMED = 3;
-    private static final int MANY = 10_000; // fibers of one name
-    private static final int NAMES = 256; // a power of two
+    private static final int MANY = 1000; // fibers of one name
     private static final int ROOM = 4096; // characters of the text
     private static final int TRIES = 300;
     private static final long BETWEEN_TRIES_NANOS = 10_000_000;
@@ -35,12 +34,10 @@ public final class FullMemory {
     private static volatile Pid ended;
     private static volatile int endedWith;
 
-    // Guarded by BUSY: the longest mailboxes, the longest first; and the names of fibers with their counts.
+    // Guarded by BUSY: the longest mailboxes, the longest first; and the names of fibers.
     private static final LocalProcess[] LONGEST = new LocalProcess[MOST_NAMED];
     private static final int[] LENGTHS = new int[MOST_NAMED];
-    private static final String[] NAME = new String[NAMES];
-    private static final int[] COUNT = new int[NAMES];
-    private static int all;
+    private static final HeavyHitters NAMES = new HeavyHitters();
 
     // Guarded by BUSY.
     private static final StringBuilder TEXT = new StringBuilder(ROOM);
@@ -66,6 +63,8 @@ public final class FullMemory {
     public static void prepare() {
         if (BUSY.compareAndSet(false, true)) {
             compose();
+            recount();
+            clear();
             BUSY.set(false);
         }
         new OpenMailbox().roughSize();
@@ -107,9 +106,12 @@ public final class FullMemory {
     /** Writes the text to BYTES, and returns its length. */
     private static int compose() {
         clear();
-        Fibers.each(FullMemory::count);
+        Fibers.each(FullMemory::inspect);
         Guests.each(FullMemory::measure);
         Passivated.each(FullMemory::measure);
+        if (!NAMES.isExact()) {
+            recount();
+        }
         TEXT.setLength(0);
         try {
             appendDropped();
@@ -132,11 +134,7 @@ public final class FullMemory {
             LONGEST[i] = null;
             LENGTHS[i] = 0;
         }
-        for (int i = 0; i < NAMES; i++) {
-            NAME[i] = null;
-            COUNT[i] = 0;
-        }
-        all = 0;
+        NAMES.clear();
     }
 
     // --- the longest mailboxes
@@ -186,38 +184,32 @@ public final class FullMemory {
 
     // --- the fibers
 
-    private static void count(Fiber fiber) {
+    private static void inspect(Fiber fiber) {
         if (fiber.home() instanceof LocalProcess p) {
             measure(p);
         }
         Thread thread = fiber.get();
         if (thread != null) { // else it was collected
-            countName(thread.getName());
+            NAMES.vote(thread.getName());
         }
     }
 
-    private static void countName(String name) {
-        all++;
-        for (int i = 0, at = name.hashCode(); i < NAMES; i++, at++) {
-            int place = at & (NAMES - 1);
-            if (NAME[place] == null) {
-                NAME[place] = name;
-            }
-            if (NAME[place].equals(name)) {
-                COUNT[place]++;
-                return;
-            }
+    private static void recount() {
+        NAMES.startCounting();
+        Fibers.each(FullMemory::count);
+    }
+
+    private static void count(Fiber fiber) {
+        Thread thread = fiber.get();
+        if (thread != null) {
+            NAMES.count(thread.getName());
         }
     }
 
     private static void appendMost() {
-        int most = 0;
-        for (int i = 1; i < NAMES; i++) {
-            most = COUNT[i] > COUNT[most] ? i : most;
-        }
-        if (COUNT[most] >= MANY) {
-            TEXT.append("Of ").append(all).append(" fibers that have not ended, ").append(COUNT[most]).append(" are \"").append(NAME[most])
-                    .append("\".\n");
+        if (NAMES.count() >= MANY) {
+            TEXT.append("Of ").append(NAMES.all()).append(" fibers that have not ended, ").append(NAMES.count()).append(" are \"")
+                    .append(NAMES.name()).append("\".\n");
         }
     }
 }
