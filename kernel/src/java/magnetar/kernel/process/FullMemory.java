@@ -13,9 +13,13 @@ import magnetar.kernel.report.Failures;
  * <ol>
  *   <li>It allocates nothing, however many processes there are.
  *   <li>It prints at most once a second.
- *   <li>No virtual thread waits for another thread that prints, because it needs memory to go on after a wait.
- *       A platform thread waits for three seconds at most. The locks of the lists of fibers are the only ones
- *       taken.
+ *   <li>A virtual thread does not wait for another thread that writes this report, because it needs memory to
+ *       go on after a wait. A daemon thread does not wait either, because it may be the timer thread. Another
+ *       platform thread waits for three seconds at most, because the program may end when that thread does.
+ *   <li>The only locks taken are those of the lists of fibers, guests and passivated processes, one at a time,
+ *       and that of {@code System.err}. They are exceptions to the rule before: the thread that writes this
+ *       report waits for them, even if it is virtual. A list is locked for a moment only, but
+ *       {@code System.err} for as long as another thread prints.
  * </ol>
  */
 public final class FullMemory {
@@ -25,6 +29,8 @@ public final class FullMemory {
     private static final int TRIES = 300;
     private static final long BETWEEN_TRIES_NANOS = 10_000_000;
     private static final long BETWEEN_NANOS = 1_000_000_000L;
+    private static final String HELD = ".\n";
+    private static final String DROPPED = ", which were dropped when memory ended in it.\n";
 
     /** True while a thread composes or prints. */
     private static final AtomicBoolean BUSY = new AtomicBoolean();
@@ -45,6 +51,9 @@ public final class FullMemory {
     private static long lastTold = System.nanoTime() - BETWEEN_NANOS;
 
     static {
+        // The first character that is not Latin-1 replaces the array in TEXT by one of two bytes for each. A
+        // name may have such characters, so this is done while there is memory.
+        TEXT.append('\u0416').setLength(0);
         Failures.setNoMemory(FullMemory::print);
     }
 
@@ -59,24 +68,34 @@ public final class FullMemory {
         endedWith = messages;
     }
 
-    /** Does all but print, so that its classes are loaded and its call sites linked while there is memory. */
+    /**
+     * Does all but print, so that its classes are loaded, its call sites linked and its string literals made
+     * while there is memory.
+     */
     public static void prepare() {
         if (BUSY.compareAndSet(false, true)) {
             compose();
             recount();
             clear();
+            Pid none = new Pid(0, 0, "");
+            appendMailbox(none, 0, DROPPED);
+            appendMailbox(none, 0, HELD);
+            appendName();
             BUSY.set(false);
         }
         new OpenMailbox().roughSize();
-        new Pid(0, 0, "").appendTo(new StringBuilder());
     }
 
     private static void print() {
+        print(System.nanoTime());
+    }
+
+    /** Prints, unless that was done less than a second before {@code now}. */
+    static void print(long now) {
         if (!isFirst()) {
             return;
         }
         try {
-            long now = System.nanoTime();
             if (now - lastTold >= BETWEEN_NANOS) {
                 int length = compose();
                 System.err.write(BYTES, 0, length);
@@ -86,14 +105,14 @@ public final class FullMemory {
         } finally {
             BUSY.set(false);
         }
+        // Told now, or too soon after the last report: a later one must not tell it. A thread that set it and
+        // then found BUSY true has set it before this write.
+        ended = null;
     }
 
-    /**
-     * False if another thread is printing the same. A platform thread gives that thread some time, because the
-     * program may end when the platform thread does.
-     */
+    /** False if another thread is printing the same and this one does not wait, or has waited in vain. */
     private static boolean isFirst() {
-        int tries = Thread.currentThread().isVirtual() ? 1 : TRIES;
+        int tries = Thread.currentThread().isDaemon() ? 1 : TRIES; // each virtual thread is a daemon
         for (int i = 1; !BUSY.compareAndSet(false, true); i++) {
             if (i == tries) {
                 return false;
@@ -164,22 +183,19 @@ public final class FullMemory {
 
     private static void appendDropped() {
         Pid dropped = ended;
-        ended = null;
         if (dropped != null && endedWith > 0) {
-            appendMailbox(dropped, endedWith);
-            TEXT.append(", which were dropped when memory ended in it.\n");
+            appendMailbox(dropped, endedWith, DROPPED);
         }
     }
 
     private static void appendLongest() {
         for (int i = 0; i < MOST_NAMED && LENGTHS[i] > 0; i++) {
-            appendMailbox(LONGEST[i].pid(), LENGTHS[i]);
-            TEXT.append(".\n");
+            appendMailbox(LONGEST[i].pid(), LENGTHS[i], HELD);
         }
     }
 
-    private static void appendMailbox(Pid pid, int length) {
-        pid.appendTo(TEXT.append("The mailbox of ")).append(" holds ").append(length).append(" messages");
+    private static void appendMailbox(Pid pid, int length, String rest) {
+        pid.appendTo(TEXT.append("The mailbox of ")).append(" holds ").append(length).append(" messages").append(rest);
     }
 
     // --- the fibers
@@ -208,8 +224,12 @@ public final class FullMemory {
 
     private static void appendMost() {
         if (NAMES.count() >= MANY) {
-            TEXT.append("Of ").append(NAMES.all()).append(" fibers that have not ended, ").append(NAMES.count()).append(" are \"")
-                    .append(NAMES.name()).append("\".\n");
+            appendName();
         }
+    }
+
+    private static void appendName() {
+        TEXT.append("Of ").append(NAMES.all()).append(" fibers that have not ended, ").append(NAMES.count()).append(" are \"")
+                .append(NAMES.name()).append("\".\n");
     }
 }

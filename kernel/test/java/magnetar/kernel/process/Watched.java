@@ -11,4 +11,14 @@ public final class Watched {
             return Monitors.watchers(p).size();
         }
     }
+
+    /** Records that memory has ended in the process while its mailbox held so many messages. */
+    public static void memoryEnded(Pid pid, int messages) {
+        FullMemory.ended(pid, messages);
+    }
+
+    /** Prints what fills the memory, as a report at the time {@code now} does. */
+    public static void reportMemory(long now) {
+        FullMemory.print(now);
+    }
 }
