@@ -16,10 +16,10 @@ import magnetar.kernel.report.Failures;
  *   <li>A virtual thread does not wait for another thread that writes this report, because it needs memory to
  *       go on after a wait. A daemon thread does not wait either, because it may be the timer thread. Another
  *       platform thread waits for three seconds at most, because the program may end when that thread does.
- *   <li>The only locks taken are those of the lists of fibers, guests and passivated processes, one at a time,
- *       and that of {@code System.err}. They are exceptions to the rule before: the thread that writes this
- *       report waits for them, even if it is virtual. A list is locked for a moment only, but
- *       {@code System.err} for as long as another thread prints.
+ *   <li>It locks {@code System.err} and, one at a time, the lists of fibers, guests and passivated processes.
+ *       These locks are exceptions to the rule before: the thread that writes this report waits for them, even
+ *       if it is virtual. A list is locked for a moment only, but {@code System.err} for as long as another
+ *       thread prints.
  * </ol>
  */
 public final class FullMemory {

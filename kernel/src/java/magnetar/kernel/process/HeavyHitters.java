@@ -9,7 +9,7 @@ package magnetar.kernel.process;
  * <ol>
  *   <li>A name that more than one in {@value #CANDIDATES} votes are for is a candidate. It loses a vote only
  *       together with a vote of each other candidate, and with the vote that finds no room.
- *   <li>The counts of the first pass are exact if there was room for all names; those of the second always are.
+ *   <li>The counts of the first pass are exact if there was room for all names. The second pass counts exactly.
  *   <li>It allocates nothing after it was made.
  *   <li>Half of the places are free, so a search is short. A search ends at a free place.
  * </ol>
