@@ -42,7 +42,7 @@ public final class Carriers {
             for (int i = 0; i < SUBMISSIONS && isOneIdle(); i++) {
                 Thread.startVirtualThread(NOTHING);
             }
-        } catch (OutOfMemoryError noRoom) {
+        } catch (Throwable noRoom) {
             // the monitor repeats it while a fiber waits
         }
     };
@@ -56,7 +56,7 @@ public final class Carriers {
         } catch (OutOfMemoryError noRoom) {
             LockSupport.parkNanos(NO_ROOM_NANOS);
             finding = false; // to try it again
-        } catch (LinkageError broken) {
+        } catch (Throwable broken) {
             // a class ran out of memory while it was loaded, and stays broken: no carrier is added any more
         }
     };
