@@ -48,14 +48,7 @@ func calls(server chan<- request, start, end time.Time, found chan<- []int64) {
 
 // The ticks of all tickers, and the calls, as words.
 func computing(loops, tickers, ms int) string {
-	server := make(chan request, 128)
-	go func() {
-		sum := 0
-		for r := range server {
-			sum += r.number
-			r.reply <- sum
-		}
-	}()
+	server := adder()
 	var stop atomic.Bool
 	var sink atomic.Int64
 	ticks, found := make(chan int), make(chan []int64)

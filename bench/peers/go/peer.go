@@ -92,7 +92,8 @@ type request struct {
 	reply  chan int
 }
 
-func call(callers, n int) float64 {
+// A goroutine that adds the numbers it gets, and answers each with the sum.
+func adder() chan request {
 	server := make(chan request, 128)
 	go func() {
 		sum := 0
@@ -101,6 +102,11 @@ func call(callers, n int) float64 {
 			r.reply <- sum
 		}
 	}()
+	return server
+}
+
+func call(callers, n int) float64 {
+	server := adder()
 	share := n / callers
 	took := timed(func() {
 		var all sync.WaitGroup

@@ -4,7 +4,6 @@
   The peers are programs of the suite `peers`. Each answers with its ticks, and with the begin and the time of each call. The figures are made here,
   the same way for all."
   (:require
-   [clojure.java.io :as io]
    [clojure.string :as str]
    [magnetar.bench.machine :as machine]
    [magnetar.bench.peers.programs :as programs]
@@ -26,7 +25,7 @@
 ;; --- figures
 
 (defn- share
-  "The number below or at which this share of the numbers is, by the nearest rank; nil if there are none."
+  "The number below or at which this share of the numbers is, by the nearest rank; nil without numbers."
   [numbers part]
   (when (seq numbers)
     (nth (vec (sort numbers)) (dec (long (Math/ceil (* (double part) (count numbers))))))))
@@ -50,7 +49,7 @@
        (partition 2 1 (concat [0] (map first calls) [end]))))
 
 (defn figures
-  "What the answer of a peer says about a run of so many milliseconds: the ticks, the calls, and in milliseconds the times of calls, and those of turns: a call and the sleep after it.
+  "What the answer of a peer says about a run of so many milliseconds: the ticks, the calls, and in milliseconds the times of calls and of turns. A turn is a call and the sleep after it.
   Of both the median, the 99th percentile, the worst of those that began in the first 200 ms and of those that began later. Without any there is no
   time.
 
@@ -228,6 +227,4 @@
 
   Example: (write result)"
   [result]
-  (let [performance (io/file (machine/home) "docs" "reference" "performance.md")]
-    (spit performance (with-summary (slurp performance) result))
-    (conj (report/write-files "computing" result (markdown result)) performance)))
+  (report/write-with-summary "computing" result (markdown result) #(with-summary % result)))

@@ -142,6 +142,15 @@
     (spit edn (with-out-str (binding [pprint/*print-right-margin* 120] (pprint/pprint result))))
     [md edn]))
 
+(defn write-with-summary
+  "Does what `write-files` does, and replaces the text of docs/reference/performance.md by (with-summary text). Returns the three files.
+
+  Example: (write-with-summary \"peers\" result page #(with-figures % \"peers\" lines))"
+  [suite result page with-summary]
+  (let [performance (io/file (machine/home) "docs" "reference" "performance.md")]
+    (spit performance (with-summary (slurp performance)))
+    (conj (write-files suite result page) performance)))
+
 (defn write
   "Writes the page of a suite and its raw result, and returns the two files.
 

@@ -12,6 +12,6 @@
   (doto (.getDeclaredField class name) (.setAccessible true)))
 
 (defn field-or-nil
-  "Like `field`, but nil if there is none, or none that may be read."
+  "Like `field`, but nil if no such field may be read."
   ^Field [class name]
   (try (field class name) (catch Exception _ nil)))

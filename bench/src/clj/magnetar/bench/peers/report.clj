@@ -2,9 +2,7 @@
   "A result of the suite `peers` as tables: one with each peer, for the terminal and as the page `bench/results/peers.md`, and a short one with
   the best peer of each workload, for the terminal and for docs/reference/performance.md."
   (:require
-   [clojure.java.io :as io]
    [clojure.string :as str]
-   [magnetar.bench.machine :as machine]
    [magnetar.bench.report :as report]))
 
 (set! *warn-on-reflection* true)
@@ -131,6 +129,4 @@
 
   Example: (write result)"
   [result]
-  (let [performance (io/file (machine/home) "docs" "reference" "performance.md")]
-    (spit performance (with-summary (slurp performance) result))
-    (conj (report/write-files "peers" result (markdown result)) performance)))
+  (report/write-with-summary "peers" result (markdown result) #(with-summary % result)))

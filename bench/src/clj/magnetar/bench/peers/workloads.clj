@@ -127,7 +127,7 @@
    (line "bytes of an idle server" "memory-servers" [1000000] 1 {"Erlang" nil})])
 
 (def computing
-  "What the suite `computing` asks: tickers that tick every 10 ms for so many milliseconds. Its loops are none, and so many for each core.
+  "What the suite `computing` asks: tickers that tick every 10 ms for so many milliseconds. It is asked without loops, and with so many for each core.
 
   Example: (:peers computing)"
   {:command "computing" :peers ["Magnetar" "Magnetar, plain" "Go" "Erlang"] :loops-per-core 2 :tickers 100 :ms 3000})

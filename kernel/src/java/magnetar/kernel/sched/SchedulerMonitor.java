@@ -28,8 +28,7 @@ import java.util.concurrent.locks.LockSupport;
  *       have waited, if no carrier is idle then and more carriers compute than were added. So a
  *       backlog adds none.
  *   <li>While carriers are added the monitor does not sleep, reminds itself each 10 ms, and counts the carriers
- *       that compute. One is taken back
- *       when, for a second longer than not, fewer computed than were added.
+ *       that compute. One is taken back when, for a second longer than not, fewer computed than were added.
  *   <li>A tick counts as three milliseconds at most. So a pause of the whole JVM, in which nothing could run,
  *       does not look like a computation.
  *   <li>While there is neither a reminder nor a probe, the monitor still ticks every 100 ms, because a fiber
