@@ -145,7 +145,8 @@ public final class Main {
         long begin = System.nanoTime();
         try {
             CHECKS.get(name).run();
-            System.out.printf("green %s %d ms%n", name, (System.nanoTime() - begin) / 1_000_000);
+            // One write: standard error goes to the same file and may put a warning between two.
+            System.out.println("green " + name + " " + (System.nanoTime() - begin) / 1_000_000 + " ms");
         } catch (Throwable t) {
             System.out.println("red " + name + " " + t.getMessage());
             Runtime.getRuntime().halt(1);
