@@ -188,12 +188,13 @@
 
 (defn- summary [{:keys [machine rows] :as result}]
   (concat [(report/measured-by "computing" machine)
-           (format "%d loops compute without a pause, for %d s. Beside them %d go blocks, goroutines or Erlang processes tick every"
+           (format "%d loops compute without a pause, for %d s. Beside them %d go blocks, goroutines or Erlang processes tick"
                    (reduce max (map :loops rows)) (quot (long (:ms workloads/computing)) 1000) (:tickers workloads/computing))
-           (format "10 ms: %,d ticks are possible. A process calls a server and then sleeps for 1 ms, again and again. A *turn* is a"
+           (format "every 10 ms: %,d ticks are possible. A process calls a server and then sleeps for 1 ms, again and again. A"
                    possible-ticks)
-           "call with the sleep behind it. Times are in milliseconds: medians, and the worst of all rounds. The options are those"
-           "of [kernel/java.options](../../kernel/java.options). [The table](../../bench/results/computing.md) has the spreads."
+           "*turn* is a call with the sleep behind it. Times are in milliseconds: medians, and the worst of all rounds."
+           "The options are those of [kernel/java.options](../../kernel/java.options). [The"
+           "table](../../bench/results/computing.md) has the spreads."
            ""]
           (short-table result)))
 

@@ -1,5 +1,5 @@
 (ns magnetar.bench.main
-  "`bin/magnetar bench async|scope|fold|actor|otp|table|computing|peers [--quick] [--no-write] [GROUP..]`: runs a suite of benchmarks, prints the table and
+  "`bin/magnetar bench async|scope|fold|actor|otp|table|computing|settings|peers [--quick] [--no-write] [GROUP..]`: runs a suite of benchmarks, prints the table and
   writes it to `bench/results`. The suite `async` is built first, and run in a JVM that has it on its class path."
   (:require
    [clojure.java.io :as io]
@@ -12,7 +12,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private usage
-  "usage: bin/magnetar bench async|scope|fold|actor|otp|table|computing|peers [--quick] [--no-write] [GROUP..], or --install-peers; peers also takes --peers NAME,NAME..")
+  "usage: bin/magnetar bench async|scope|fold|actor|otp|table|computing|settings|peers [--quick] [--no-write] [GROUP..], or --install-peers; peers also takes --peers NAME,NAME..")
 
 (def ^:private quiet-flags
   "JMH 1.37 uses `sun.misc.Unsafe`, of which JDK 25 warns."
@@ -74,12 +74,16 @@
       (run! #(println "written:" (str %)) ((requiring-resolve 'magnetar.bench.peers.report/write) result)))
     0))
 
-(defn- run-computing
-  [options]
-  (let [result ((requiring-resolve 'magnetar.bench.computing/run) {:quick (contains? options "--quick")})]
-    (run! println ((requiring-resolve 'magnetar.bench.computing/table) result))
+(def ^:private whole #{"computing" "settings"})
+
+(defn- run-whole
+  "Runs a suite without groups, which makes its own pages."
+  [suite options]
+  (let [of-suite #(requiring-resolve (symbol (str "magnetar.bench." suite) %))
+        result ((of-suite "run") {:quick (contains? options "--quick")})]
+    (run! println ((of-suite "table") result))
     (when (write? options nil)
-      (run! #(println "written:" (str %)) ((requiring-resolve 'magnetar.bench.computing/write) result)))
+      (run! #(println "written:" (str %)) ((of-suite "write") result)))
     0))
 
 (defn- install-peers
@@ -106,14 +110,14 @@
   (let [[peers more] (if (= "peers" command) (chosen-peers more) [nil more])
         [options groups] ((juxt filter remove) #(str/starts-with? % "--") more)]
     (cond (= ["--install-peers"] arguments) (install-peers)
-          (not (#{"async" "scope" "fold" "actor" "otp" "table" "computing" "peers"} command))
-          (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are eight: async, scope, fold, actor, otp, table, computing, peers."))
+          (not (#{"async" "scope" "fold" "actor" "otp" "table" "computing" "settings" "peers"} command))
+          (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are nine: async, scope, fold, actor, otp, table, computing, settings, peers."))
           (not-every? #{"--quick" "--no-write"} options)
           (refuse (str "Unknown option among: " (str/join " " options) "."))
           (or (= [] peers) (some str/blank? peers))
           (refuse "Which peers? --peers wants names, such as --peers Go,core.")
-          (and (= "computing" command) (seq groups)) (refuse "The benchmark computing has no groups.")
-          (= "computing" command) (run-computing (set options))
+          (and (whole command) (seq groups)) (refuse (str "The benchmark " command " has no groups."))
+          (whole command) (run-whole command (set options))
           (= "peers" command) (run-peers (set options) groups peers)
           (not= "async" command) (run-suite command (set options) groups)
           (built?) (run-async (set options) groups)
