@@ -71,9 +71,11 @@
   (filter #(and (.isDirectory ^File %) (not (of-benchmarks? %))) (machine/class-path)))
 
 (defn- copy-below
-  "Keeps the times of the files: Clojure loads a class only if it is newer than its source."
+  "Keeps the times of the files: Clojure loads a class only if it is newer than its source. Leaves the declaration of a module out: with it the shells
+  would be compiled into that module, which does not see JMH."
   [^File folder]
   (doseq [^File file (files-below folder)
+          :when (not= "module-info.class" (.getName file))
           :let [copy (io/file (target) (str (.relativize (.toPath folder) (.toPath file))))]]
     (io/make-parents copy)
     (Files/copy (.toPath file) (.toPath copy)
