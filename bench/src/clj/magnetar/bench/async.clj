@@ -8,6 +8,7 @@
    [magnetar.bench.jmh :as jmh]
    [magnetar.bench.machine :as machine]
    [magnetar.bench.memory :as memory]
+   [magnetar.bench.report :refer [say]]
    [magnetar.bench.startup :as startup]
    [magnetar.bench.statistics :as statistics]))
 
@@ -80,11 +81,6 @@
   "The variants in the order of one round: every second round runs backwards."
   [round xs]
   (if (even? (long round)) xs (reverse xs)))
-
-(defn- say
-  [& words]
-  (apply println words)
-  (flush))
 
 (defn- timed-fork
   [settings n variant round]

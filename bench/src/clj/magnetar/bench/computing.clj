@@ -9,7 +9,7 @@
    [magnetar.bench.peers.programs :as programs]
    [magnetar.bench.peers.rounds :as rounds]
    [magnetar.bench.peers.workloads :as workloads]
-   [magnetar.bench.report :as report]
+   [magnetar.bench.report :as report :refer [say]]
    [magnetar.bench.statistics :as statistics]))
 
 (set! *warn-on-reflection* true)
@@ -17,10 +17,6 @@
 (def ^:private start-micros
   "How long the start lasts, in which carriers are added."
   200000)
-
-(defn- say [& words]
-  (apply println words)
-  (flush))
 
 ;; --- figures
 
@@ -146,10 +142,6 @@
     (number median)
     (format "%s [%s %s]" (number median) (number min) (number max))))
 
-(defn- lines [header rows]
-  (for [row (list* header (repeat (count header) "---") rows)]
-    (str "| " (str/join " | " row) " |")))
-
 (defn- times
   "The columns of the times of calls, or of turns."
   [what]
@@ -169,9 +161,9 @@
 
   Example: (run! println (table result))"
   [{:keys [rows]}]
-  (lines (list* "peer" "loops" (map :title columns))
-         (for [{:keys [peer loops rounds]} rows]
-           (list* (named peer) loops (for [{:keys [figure number]} columns] (cell rounds figure (partial spread number)))))))
+  (report/lines (list* "peer" "loops" (map :title columns))
+                (for [{:keys [peer loops rounds]} rows]
+                  (list* (named peer) loops (for [{:keys [figure number]} columns] (cell rounds figure (partial spread number)))))))
 
 (defn- short-cell
   "The median of the rounds; of what is the worst of a round, the worst of all."
@@ -181,10 +173,10 @@
 (defn- short-table
   "One row for each peer: its ticks without loops, and all columns beside the loops."
   [{:keys [rows]}]
-  (lines (list* "" "ticks without loops" "ticks" (map :title (rest columns)))
-         (for [[peer rows] (map #(vector % (filter (comp #{%} :peer) rows)) (distinct (map :peer rows)))
-               :let [[alone beside] (map :rounds (sort-by :loops rows))]]
-           (list* (named peer) (short-cell alone (first columns)) (map (partial short-cell beside) columns)))))
+  (report/lines (list* "" "ticks without loops" "ticks" (map :title (rest columns)))
+                (for [[peer rows] (map #(vector % (filter (comp #{%} :peer) rows)) (distinct (map :peer rows)))
+                      :let [[alone beside] (map :rounds (sort-by :loops rows))]]
+                  (list* (named peer) (short-cell alone (first columns)) (map (partial short-cell beside) columns)))))
 
 (defn- summary [{:keys [machine rows] :as result}]
   (concat [(report/measured-by "computing" machine)
@@ -212,7 +204,7 @@
            (:tickers workloads/computing) (:ms workloads/computing))
    "and a server that one process calls, sleeping 1 ms after each answer. A turn is a call with the sleep behind it. Times are in"
    "milliseconds. The worst are told apart by when they began: in the first 200 ms, in which Magnetar adds carriers, or later. Each"
-   "cell has the median of the rounds, the least and the greatest. The options are those of `kernel/java.options`. What each line"
+   "cell has the median of the rounds, the least and the greatest. The options are in `kernel/java.options`. What each line"
    "does: `bench/README.md`."
    ""])
 

@@ -11,8 +11,11 @@
 
 (set! *warn-on-reflection* true)
 
+(def ^:private suites
+  ["async" "scope" "fold" "actor" "otp" "table" "computing" "settings" "peers"])
+
 (def ^:private usage
-  "usage: bin/magnetar bench async|scope|fold|actor|otp|table|computing|settings|peers [--quick] [--no-write] [GROUP..], or --install-peers; peers also takes --peers NAME,NAME..")
+  (str "usage: bin/magnetar bench " (str/join "|" suites) " [--quick] [--no-write] [GROUP..], or --install-peers; peers also takes --peers NAME,NAME.."))
 
 (def ^:private quiet-flags
   "JMH 1.37 uses `sun.misc.Unsafe`, of which JDK 25 warns."
@@ -110,8 +113,8 @@
   (let [[peers more] (if (= "peers" command) (chosen-peers more) [nil more])
         [options groups] ((juxt filter remove) #(str/starts-with? % "--") more)]
     (cond (= ["--install-peers"] arguments) (install-peers)
-          (not (#{"async" "scope" "fold" "actor" "otp" "table" "computing" "settings" "peers"} command))
-          (refuse (if command (str "There is no benchmark called " command ".") "Which benchmark? There are nine: async, scope, fold, actor, otp, table, computing, settings, peers."))
+          (not-any? #{command} suites)
+          (refuse (if command (str "There is no benchmark called " command ".") (str "Which benchmark? There are these: " (str/join ", " suites) ".")))
           (not-every? #{"--quick" "--no-write"} options)
           (refuse (str "Unknown option among: " (str/join " " options) "."))
           (or (= [] peers) (some str/blank? peers))

@@ -15,15 +15,12 @@
    [magnetar.bench.peers.rounds :as rounds]
    [magnetar.bench.peers.rows :as rows]
    [magnetar.bench.peers.scaling :as scaling]
-   [magnetar.bench.peers.workloads :as workloads])
+   [magnetar.bench.peers.workloads :as workloads]
+   [magnetar.bench.report :refer [say]])
   (:import
    (java.io File)))
 
 (set! *warn-on-reflection* true)
-
-(defn- say [& words]
-  (apply println words)
-  (flush))
 
 (defn- seconds-since [start]
   (/ (- (System/nanoTime) (long start)) 1e9))

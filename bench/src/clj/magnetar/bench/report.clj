@@ -20,6 +20,22 @@
           (>= (abs x) 10.0) (format "%.1f" x)
           :else (format "%.3f" x))))
 
+(defn say
+  "Prints the words on a line, at once: a run takes minutes.
+
+  Example: (say \"round\" 1)"
+  [& words]
+  (apply println words)
+  (flush))
+
+(defn lines
+  "Returns a Markdown table as its lines, not padded.
+
+  Example: (lines [\"peer\" \"ticks\"] [[\"Go\" 8800]]) => (\"| peer | ticks |\" \"| --- | --- |\" \"| Go | 8800 |\")"
+  [header rows]
+  (for [cells (list* header (repeat (count header) "---") rows)]
+    (str "| " (str/join " | " cells) " |")))
+
 (defn- spread
   [{:keys [median min max]}]
   (if median

@@ -1,21 +1,17 @@
 (ns magnetar.bench.settings
   "`bin/magnetar bench settings`: Magnetar on one core, with more carriers than cores and with other collectors, beside itself on all cores with G1.
 
-  The programs and the workloads are those of the suite `peers`. All settings take turns in each round, so a ratio is of the same minute."
+  The suite `peers` has the programs and the workloads. All settings take turns in each round, so a ratio is of the same minute."
   (:require
    [clojure.string :as str]
    [magnetar.bench.machine :as machine]
    [magnetar.bench.peers.programs :as programs]
    [magnetar.bench.peers.rounds :as rounds]
    [magnetar.bench.peers.workloads :as workloads]
-   [magnetar.bench.report :as report]
+   [magnetar.bench.report :as report :refer [say]]
    [magnetar.bench.statistics :as statistics]))
 
 (set! *warn-on-reflection* true)
-
-(defn- say [& words]
-  (apply println words)
-  (flush))
 
 (def ^:private heap ["-Xms1g" "-Xmx2g"])
 
@@ -55,20 +51,12 @@
 (defn- start [{:keys [program title] :as setting}]
   (assoc (programs/start program setting) :name title))
 
-(defn- with-settings
-  "The value of (f peers), with a program started for each of these settings, and ended."
-  [these f]
-  (let [peers (mapv start these)]
-    (try
-      (f peers)
-      (finally (run! programs/end peers)))))
-
 (defn- row
   "The rounds of a workload, each {title of setting, nanoseconds}."
   [{:keys [title] :as workload} these quick]
   (let [these (filter (partial does? workload) these)
         [warm-ups rounds] (if quick [1 1] [3 3])
-        found (with-settings these
+        found (programs/with-started (map start these)
                 (fn [peers]
                   (dotimes [i warm-ups] (rounds/one-round workload peers i))
                   (mapv #(rounds/one-round workload peers %) (range rounds))))]
@@ -118,12 +106,10 @@
   "A table with one line per workload; `words` makes a cell of a spread."
   [{:keys [rows]} words]
   (let [base (:title (first settings))
-        header (list* "workload" base (map header compared))
-        body (for [{:keys [title rounds]} rows]
+        rows (for [{:keys [title rounds]} rows]
                (list* title (format "%,.0f ns" (statistics/median (map #(get % base) rounds)))
                       (for [setting compared] (if-some [spread (ratio rounds setting)] (words spread) "-"))))]
-    (for [cells (list* header (repeat (count header) "---") body)]
-      (str "| " (str/join " | " cells) " |"))))
+    (report/lines (list* "workload" base (map header compared)) rows)))
 
 (defn table
   "Returns the rows of a result as lines of a Markdown table, with spreads.

@@ -10,17 +10,13 @@
    [magnetar.bench.arguments :as arguments]
    [magnetar.bench.child :as child]
    [magnetar.bench.machine :as machine]
+   [magnetar.bench.report :refer [say]]
    [magnetar.bench.statistics :as statistics]))
 
 (set! *warn-on-reflection* true)
 
 (def ^:private usual-flags
   ["-Xms2g" "-Xmx2g"])
-
-(defn- say
-  [& words]
-  (apply println words)
-  (flush))
 
 (def ^:private program-text
   "(apply (requiring-resolve 'magnetar.bench.rounds/-main) *command-line-args*)\n")

@@ -221,6 +221,16 @@
   (when-not (.waitFor process 10 TimeUnit/SECONDS)
     (.destroyForcibly process)))
 
+(defn with-started
+  "The value of (f peers), with peers that `start` has started; they are ended.
+
+  Example: (with-started [(start \"Go\" {})] #(ask (first %) \"spawn\" 1000))"
+  [peers f]
+  (let [peers (vec peers)]
+    (try
+      (f peers)
+      (finally (run! end peers)))))
+
 (defn version
   "What a peer says about its version, or the name of its jar; else nil.
 

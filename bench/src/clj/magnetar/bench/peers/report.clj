@@ -26,9 +26,6 @@
         (= min max) (number median)
         :else (format "%s [%s %s]" (number median) (number min) (number max))))
 
-(defn- cells [row]
-  (str "| " (str/join " | " row) " |"))
-
 (defn- verdict [{:keys [target met? floor?]}]
   (cond (nil? target) ""
         met? "met"
@@ -46,13 +43,12 @@
 
   Example: (run! println (table result))"
   [{:keys [rows]}]
-  (list* (cells header)
-         (cells (repeat (count header) "---"))
-         (for [{:keys [title unit ours theirs ratio closed plain target missing] :as row} rows]
-           (cells (if missing
+  (report/lines header
+                (for [{:keys [title unit ours theirs ratio closed plain target missing] :as row} rows]
+                  (if missing
                     [title (beside row) "-" missing "-" "-" "-" ""]
                     [title (beside row) (quantity unit (:median ours)) (quantity unit (:median theirs)) (spread ratio) (spread closed)
-                     (spread plain) (if target (str target ", " (verdict row)) "")])))))
+                     (spread plain) (if target (str target ", " (verdict row)) "")]))))
 
 ;; --- the best peer of each workload
 
@@ -75,11 +71,10 @@
 
   Example: (run! println (short-table result))"
   [{:keys [rows]}]
-  (list* (cells short-header)
-         (cells (repeat (count short-header) "---"))
-         (for [{:keys [title unit peer ours theirs ratio plain-ratio]} (best rows)]
-           (cells [title (quantity unit (:median ours)) (str peer ", " (quantity unit (:median theirs))) (number (:median ratio))
-                   (if plain-ratio (number (:median plain-ratio)) "-")]))))
+  (report/lines short-header
+                (for [{:keys [title unit peer ours theirs ratio plain-ratio]} (best rows)]
+                  [title (quantity unit (:median ours)) (str peer ", " (quantity unit (:median theirs))) (number (:median ratio))
+                   (if plain-ratio (number (:median plain-ratio)) "-")])))
 
 (defn- summary [{:keys [machine] :as result}]
   (concat [(report/measured-by "peers" machine)

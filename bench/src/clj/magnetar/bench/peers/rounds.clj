@@ -127,10 +127,7 @@
 
   Example: (with-peers workload [\"Go\"] {} f)"
   [workload names options f]
-  (let [peers (mapv #(with-port workload (programs/start % options)) names)]
-    (try
-      (f peers)
-      (finally (run! programs/end peers)))))
+  (programs/with-started (map #(with-port workload (programs/start % options)) names) f))
 
 (defn with-server
   "The value of (f workload). A workload that needs a slow server has as :port that of one, which is stopped when f returns.
