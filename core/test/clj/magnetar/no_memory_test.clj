@@ -4,12 +4,14 @@
    :limit 250000}
   (:require
    [clojure.edn :as edn]
+   [clojure.java.io :as io]
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]
    [magnetar.async :as a]
    [magnetar.dev.processes :refer [home start]]
    [magnetar.support :refer [eventually taken value-of with-err with-failures with-hook]])
   (:import
+   (java.util List)
    (magnetar.kernel.fiber Environment)
    (magnetar.kernel.time Timer Wheel)))
 
@@ -54,12 +56,26 @@
   "The options of bin/magnetar."
   [(str "@" home "/kernel/java.options")])
 
+(defn- command
+  "Runs the program in a JVM with so little memory."
+  [options memory program]
+  (concat [(str (System/getProperty "java.home") "/bin/java") (str "-Xmx" memory)] options
+          ["-cp" (System/getProperty "java.class.path") "clojure.main" "-e" (pr-str program)]))
+
+(defn- said-until
+  "What the program says on standard error, up to the first line with `end`. Then it is killed."
+  [end options memory program]
+  (let [process (.start (doto (ProcessBuilder. ^List (command options memory program)) (.directory (io/file home))))]
+    (try
+      (with-open [lines (io/reader (.getErrorStream process))]
+        (let [[before [end]] (split-with #(not (re-find end %)) (line-seq lines))]
+          (str/join "\n" (concat before [end]))))
+      (finally (.destroyForcibly process)))))
+
 (defn- run
   "What the program prints in a JVM with so little memory: {:printed the values, :err :exit}."
   [options memory program]
-  (let [java (str (System/getProperty "java.home") "/bin/java")
-        {:keys [out err exit]} (apply start {:folder home} java (str "-Xmx" memory)
-                                      (concat options ["-cp" (System/getProperty "java.class.path") "clojure.main" "-e" (pr-str program)]))]
+  (let [{:keys [out err exit]} (apply start {:folder home} (command options memory program))]
     {:printed (edn/read-string {:default (fn [_ x] x)} (str "[" out "]")), :err err, :exit exit}))
 
 (def ^:private gluttons
@@ -149,6 +165,47 @@
          (.start spawning)
          (.join spawning))
        (System/exit 0)))
+
+(def ^:private spawner-in-a-process
+  "As before, in a process."
+  '(do (require '[magnetar.actor :as actor :refer [receive]])
+       (defn idle [] (receive :never nil))
+       (def thread (promise))
+       (defn spawn-all [] (deliver thread (Thread/currentThread)) (dotimes [_ 1000000] (actor/spawn idle)))
+       (actor/spawn spawn-all)
+       (.join @thread)
+       (System/exit 0)))
+
+(def ^:private sender
+  "A process fills the mailbox of another one, which holds on to what it gets. The program ends when that thread does, after its report."
+  '(do (require '[magnetar.actor :as actor :refer [! receive]] '[magnetar.async :as a])
+       (def never (a/chan))
+       (def thread (promise))
+       (defn send-all [to] (! to (byte-array 100)) (recur to))
+       (actor/with-process {}
+         (let [busy (actor/spawn-opt #(a/<! never) {:name :busy})
+               [_ ref] (actor/spawn-monitor #(do (deliver thread (Thread/currentThread)) (send-all busy)))]
+           (receive [:DOWN ref :process _ reason] (prn :down (:type (first reason))))))
+       (.join @thread)
+       (System/exit 0)))
+
+(def ^:private collectors
+  "The options of bin/magnetar, with each of two collectors."
+  [(conj launchers "-XX:+UseG1GC") (conj launchers "-XX:+UseSerialGC")])
+
+(deftest a-process-that-sends-until-memory-ends-is-dead-and-the-mailbox-it-filled-is-named
+  (doseq [options collectors]
+    (let [{:keys [printed err exit]} (run options "100m" sender)]
+      (is (= [:down 'java.lang.OutOfMemoryError] printed) err)
+      (is (re-find #"(?s)OutOfMemoryError.*The mailbox of #magnetar/pid \"\S+ :busy\" holds \d+ messages\.(\n|$)" err) err)
+      (is (zero? exit)))))
+
+;; Such a program cannot go on: a fiber that waits then keeps its carrier, since the JVM has no memory to unmount it. The processes that wait
+;; here wait for ever.
+(deftest a-process-that-spawns-until-memory-ends-is-told-of-and-the-fibers-are-named
+  (doseq [options collectors]
+    (is (re-find #"(?s)OutOfMemoryError.*Of \d+ fibers that have not ended, \d+ are \"spawn "
+                 (said-until #"Of \d+ fibers that have not ended, \d+ are \"spawn " options "100m" spawner-in-a-process)))))
 
 (deftest a-million-spawns-end-in-a-report-that-names-them
   (doseq [options [fast launchers]]

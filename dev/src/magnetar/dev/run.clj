@@ -9,7 +9,7 @@
   (:import
    (clojure.lang ArityException)
    (magnetar.kernel.process ProcessTable)
-   (magnetar.kernel.report Frames)
+   (magnetar.kernel.report Failures Frames)
    (magnetar.kernel.scope Scope)))
 
 (set! *warn-on-reflection* true)
@@ -194,6 +194,9 @@
              (complain [sentence])
              (do (when wait? (await-end))
                  0))
+           (catch OutOfMemoryError e ; a report needs memory, which the kernel reserves
+             (Failures/report (Thread/currentThread) e)
+             1)
            (catch Throwable e
              (complain (report e))))))
 

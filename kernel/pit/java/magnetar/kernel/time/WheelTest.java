@@ -383,10 +383,45 @@ class WheelTest {
         moveTo(2 * MS);
         assertEquals(List.of("a", "b", "c", "a", "c"), order);
         moveTo(3 * MS);
-        assertEquals(List.of("a", "b", "c", "a", "c", "a"), order);
+        assertEquals(5, order.size(), "each pause is longer than the one before");
         moveTo(4 * MS);
+        assertEquals(List.of("a", "b", "c", "a", "c", "a"), order);
+        moveTo(5 * MS);
         assertEquals(6, order.size());
         assertEquals(1, expired.size());
+    }
+
+    @Test
+    void thePauseBeforeARetryIsBoundedAndBeginsAnewAfterASuccess() {
+        List<Long> tried = new ArrayList<>();
+        class Poor extends Timer {
+            private int failures;
+
+            Poor(long due, int failures) {
+                super(due);
+                this.failures = failures;
+                wheel.add(this);
+            }
+
+            @Override
+            protected void expire() {
+                tried.add((clock.now - origin) / MS);
+                if (failures-- > 0) {
+                    throw new OutOfMemoryError("planted");
+                }
+            }
+        }
+
+        new Poor(origin + MS, 9);
+        for (int i = 1; i < 600; i++) {
+            moveTo(i * MS);
+        }
+        assertEquals(List.of(1L, 2L, 4L, 8L, 16L, 32L, 64L, 128L, 256L, 384L), tried);
+        tried.clear();
+        new Poor(origin + 600 * MS, 1);
+        moveTo(600 * MS);
+        moveTo(601 * MS);
+        assertEquals(List.of(600L, 601L), tried);
     }
 
     @Test
@@ -477,13 +512,17 @@ class WheelTest {
     void theThreadTriesAgainWhatHadNoMemory() {
         Clock real = new Clock(5, false);
         Wheel threaded = Wheel.of(real);
+        CountDownLatch once = new CountDownLatch(1);
         CountDownLatch twice = new CountDownLatch(2);
         threaded.add(new Probe(6, p -> {
+            once.countDown();
             twice.countDown();
             if (twice.getCount() > 0) {
                 throw new OutOfMemoryError("planted");
             }
         }));
+        real.now += MS;
+        await(once);
         real.now += MS;
         await(twice);
         threaded.end();

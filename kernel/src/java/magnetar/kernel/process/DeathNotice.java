@@ -1,9 +1,9 @@
 package magnetar.kernel.process;
 
 import java.util.List;
-import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Latch;
+import magnetar.kernel.report.NoMemory;
 
 /**
  * The parties to tell of a death, in this order: the things that the process owned, the linked processes, its
@@ -17,14 +17,16 @@ record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, Lis
     void announce() {
         Simulated.note("dies", dead, why);
         int all = owned.size() + links.size() + watchers.size() + watching.size() + 1;
+        int tries = 0;
         for (int n = 0; n < all; ) {
             try {
                 tell(n);
                 n++;
             } catch (OutOfMemoryError noRoom) {
-                letOthersRun();
+                NoMemory.await(tries++);
             }
         }
+        NoMemory.awaited(tries);
     }
 
     private void tell(int n) {
@@ -55,22 +57,6 @@ record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, Lis
         LocalProcess p = m.maker().process();
         if (p != null) {
             InFlight.down(dead, p, m, why);
-        }
-    }
-
-    /**
-     * Lets other threads run, which may free memory. Not by a timed park, for which a virtual thread needs
-     * memory itself.
-     */
-    static void letOthersRun() {
-        try {
-            if (Thread.currentThread().isVirtual()) {
-                Thread.yield();
-            } else {
-                LockSupport.parkNanos(1_000_000);
-            }
-        } catch (OutOfMemoryError noRoom) {
-            Thread.onSpinWait();
         }
     }
 }

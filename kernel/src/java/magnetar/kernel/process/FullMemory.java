@@ -74,14 +74,17 @@ public final class FullMemory {
      */
     public static void prepare() {
         if (BUSY.compareAndSet(false, true)) {
-            compose();
-            recount();
-            clear();
-            Pid none = new Pid(0, 0, "");
-            appendMailbox(none, 0, DROPPED);
-            appendMailbox(none, 0, HELD);
-            appendName();
-            BUSY.set(false);
+            try {
+                compose();
+                recount();
+                clear();
+                Pid none = new Pid(0, 0, "");
+                appendMailbox(none, 0, DROPPED);
+                appendMailbox(none, 0, HELD);
+                appendName();
+            } finally {
+                BUSY.set(false);
+            }
         }
         new OpenMailbox().roughSize();
     }

@@ -3,6 +3,7 @@ package magnetar.kernel.process;
 import java.util.concurrent.Callable;
 import java.util.function.UnaryOperator;
 import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.report.Reserve;
 import magnetar.kernel.sched.Fault;
 
 /**
@@ -126,6 +127,7 @@ public final class Hosting {
      */
     private static Throwable fail(LocalProcess process, Fiber on, Throwable thrown) {
         if (thrown instanceof OutOfMemoryError) {
+            Reserve.release();
             dropMailbox(process);
         }
         boolean reported = false;

@@ -10,6 +10,7 @@ import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Latch;
 import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.park.Waiter;
+import magnetar.kernel.report.NoMemory;
 import magnetar.kernel.sched.Fault;
 import magnetar.kernel.time.Waits;
 
@@ -455,7 +456,7 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
     void end(Object why, Object value) {
         Simulated.switchPoint();
         boolean own = false;
-        for (;;) {
+        for (int tries = 0;; tries++) {
             try {
                 DeathNotice notice;
                 synchronized (this) {
@@ -469,9 +470,10 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
                     notice = die(own ? value : null);
                 }
                 notice.announce();
+                NoMemory.awaited(tries);
                 return;
             } catch (OutOfMemoryError noRoom) {
-                DeathNotice.letOthersRun();
+                NoMemory.await(tries);
             }
         }
     }

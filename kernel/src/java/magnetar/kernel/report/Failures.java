@@ -110,7 +110,7 @@ public final class Failures {
         }
         try {
             tell(new Failure(site, thread, error, isNotice));
-        } catch (OutOfMemoryError noRoom) {
+        } catch (OutOfMemoryError | LinkageError noRoom) { // a class that was not loaded in time has none any more
             Reserve.writeLastReport();
         }
         if (full) {
@@ -120,7 +120,7 @@ public final class Failures {
     }
 
     // The JVM may find no room for objects of a compiled method, even where the method allocates nothing.
-    private static void sayWhatFillsIt() {
+    static void sayWhatFillsIt() {
         for (int tries = 0; tries < TRIES; tries++) {
             try {
                 noMemory.run();

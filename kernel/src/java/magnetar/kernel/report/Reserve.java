@@ -8,10 +8,14 @@ package magnetar.kernel.report;
 public final class Reserve {
     private static final int PARTS = 2; // several reports may come at once, and processes take what is freed
     private static final int PART = 1 << 19; // bytes, enough for a report
+    private static final int PROBE = 1 << 22; // bytes
     private static final byte[] LAST_REPORT = "java.lang.OutOfMemoryError: memory has ended, and there is none left to say where.\n".getBytes();
 
     // Guarded by the class: released part by part when memory has run out.
     private static final byte[][] SET_ASIDE = new byte[PARTS][PART];
+
+    // Set by refill. A field, so that the compiler cannot drop the allocation.
+    private static volatile byte[] probe;
 
     private Reserve() {}
 
@@ -28,7 +32,7 @@ public final class Reserve {
     }
 
     /** Releases one part of the reserve. Allocates nothing. */
-    static synchronized void release() {
+    public static synchronized void release() {
         for (int i = 0; i < PARTS; i++) {
             if (SET_ASIDE[i] != null) {
                 SET_ASIDE[i] = null;
@@ -37,9 +41,11 @@ public final class Reserve {
         }
     }
 
-    /** Reserves memory again, if there is some. */
-    static synchronized void refill() {
+    /** Reserves memory again, if much more than that is free: what is left is for the program, which may end. */
+    public static synchronized void refill() {
         try {
+            probe = new byte[PROBE];
+            probe = null;
             for (int i = 0; i < PARTS; i++) {
                 SET_ASIDE[i] = SET_ASIDE[i] == null ? new byte[PART] : SET_ASIDE[i];
             }

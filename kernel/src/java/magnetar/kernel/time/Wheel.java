@@ -29,9 +29,9 @@ import magnetar.kernel.sched.Fault;
  *       all are empty. {@code wakeTick} is the tick it sleeps to. A thread that adds an earlier timer wakes
  *       it.
  *   <li>User code never runs on this thread, and {@link Timer#expire} is called outside of the lock.
- *   <li>A timer leaves the list of due timers before it expires. If memory runs out meanwhile, it returns to
- *       the end of that list and is tried again at the next tick. The thread survives whatever a timer or a
- *       report throws. So an error loses no timer.
+ *   <li>A timer leaves the list of due timers before it expires. If memory runs out meanwhile, it is tried
+ *       again after a pause, which is longer each time, because each try may make the JVM collect all of the
+ *       heap. The thread survives whatever a timer or a report throws. So an error loses no timer.
  * </ol>
  *
  * <p>Source: Varghese and Lauck, scheme 7. Difference: a bit map of slots finds the next slot without
@@ -48,6 +48,7 @@ public final class Wheel {
     private static final int LEVELS = 6;
     private static final long TICK_NANOS = 1_000_000;
     private static final long NEVER = Long.MAX_VALUE;
+    private static final int LONGEST_PAUSE = 128; // ticks
     private static final long SPAN = 1L << (BITS * LEVELS);
 
     private static final VarHandle LOCK;
@@ -75,8 +76,11 @@ public final class Wheel {
     private Thread thread;
 
     // Only accessed by the thread that expires timers: the due ones that have not expired, linked as in a
-    // slot.
+    // slot; those for which there was no memory, which are tried again at a tick; and the last pause before.
     private Timer due;
+    private Timer failed;
+    private long retryTick = NEVER;
+    private int pause;
 
     // Set by any thread.
     private volatile boolean ended;
@@ -307,6 +311,17 @@ public final class Wheel {
             takeDue();
         }
         tick = Math.max(tick, present);
+        if (retryTick <= tick) {
+            retryFailed();
+        }
+    }
+
+    private void retryFailed() {
+        retryTick = NEVER;
+        for (Timer t = failed; t != null; t = failed) {
+            failed = withoutFirst(t);
+            due = append(due, t);
+        }
     }
 
     /** Re-inserts the timers of the slot that begins now. Timers due at this very tick go to level 0. */
@@ -341,24 +356,21 @@ public final class Wheel {
         try {
             advance(tickAt(environment.nanoTime()));
             idle = due == null;
-            sleepTo = idle ? firstTick() : tick;
+            sleepTo = idle ? Math.min(firstTick(), retryTick) : tick;
             wakeTick = sleepTo;
         } finally {
             unlock();
         }
         expireAll();
-        if (due != null) {
-            LockSupport.parkNanos(this, TICK_NANOS);
-        } else if (sleepTo == NEVER) {
+        if (sleepTo == NEVER) {
             LockSupport.park(this);
         } else if (idle) {
             LockSupport.parkNanos(this, origin + sleepTo * TICK_NANOS - environment.nanoTime());
         }
     }
 
-    /** Expires the due timers. A timer that ran out of memory stays due. */
+    /** Expires the due timers. Those that ran out of memory are tried again later. */
     private void expireAll() {
-        Timer failed = null;
         for (Timer t = due; t != null; t = due) {
             due = withoutFirst(t);
             try {
@@ -369,7 +381,12 @@ public final class Wheel {
                 Failures.report(Thread.currentThread(), e);
             }
         }
-        due = failed;
+        if (failed == null) {
+            pause = 0;
+        } else if (retryTick == NEVER) {
+            pause = Math.clamp(2 * pause, 1, LONGEST_PAUSE);
+            retryTick = tickAt(environment.nanoTime()) + pause;
+        }
     }
 
     private static Timer withoutFirst(Timer first) {
