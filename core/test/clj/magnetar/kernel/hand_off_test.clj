@@ -31,6 +31,31 @@
   (green? 60 "-Djdk.virtualThreadScheduler.parallelism=1" "-Dmagnetar.added-carriers=0" "computing-off")
   (green? 100 "-Dmagnetar.added-carriers=0" "timers-in-backlog"))
 
+(def ^:private crowd
+  "More fibers that compute than carriers. Calls a server until the reason of the time-out tells of that, then waits for the line on standard error."
+  '(do (require '[magnetar.actor :as actor] '[magnetar.async :as a] '[magnetar.gen-server :as gs])
+       (def said (promise))
+       (System/setErr (proxy [java.io.PrintStream] [System/err true]
+                        (println [line] (.println System/out (str line)) (deliver said true))))
+       (actor/with-process {}
+         (let [[_ server] (gs/start {:init (fn [_] [:ok 0]) :handle-call (fn [_ _ n] [:reply n n])} nil)
+               ask #(try (gs/call server :n {:timeout 20}) (catch Exception e (ex-message e)))]
+           (ask)
+           (dotimes [_ 5] (a/go (loop [i 0] (when-not (realized? said) (recur (inc i))))))
+           (println (first (filter string? (repeatedly ask))))
+           (deref said 20000 :silent)))
+       (System/exit 0)))
+
+(deftest fibers-that-no-carrier-can-be-added-for-are-told-of
+  (doseq [way [[] [off]]]
+    (let [{:keys [exit out]} (apply child/run (checks/class-path) 50
+                                    (concat child/opens ["-Djdk.virtualThreadScheduler.parallelism=1" "-Dmagnetar.added-carriers=2"] way
+                                            ["clojure.main" "-e" (pr-str crowd)]))]
+      (is (= 0 exit) out)
+      (is (= 1 (count (re-seq #"Fibers have waited for a second, because all 3 carriers are occupied, 2 of them added" out))) out)
+      (is (str/includes? out "set -Dmagnetar.added-carriers=4.") out)
+      (is (str/includes? out "The server could run, but fibers that compute or block hold all carriers; ") out))))
+
 (deftest where-java-lang-is-closed-fibers-are-woken-by-unpark
   (let [{:keys [exit out]} (child/run (cons @checks/classes (checks/class-path)) 60 "-Dmagnetar.check.seconds=25"
                                       "magnetar.check.Main" "hand-off-ring" "mailbox-wake-up")]

@@ -4,6 +4,7 @@
   (:refer-clojure :exclude [cast])
   (:require
    [clojure.main :as main]
+   [clojure.string :as str]
    [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.actor.monitors :as monitors]
    [magnetar.impl.actor.send :refer [!]]
@@ -45,6 +46,11 @@
     (.waitsIn server) ; a reader that sees in which call it waits sees the message in its hands too, which was written before
     (.handling server)))
 
+(defn- queued?
+  "True if the thread could run and waits for a carrier. Only the text of a virtual thread tells."
+  [thread]
+  (str/ends-with? (str thread) "/runnable"))
+
 (defn doing
   "What the server is doing, for the caller whose request has the reference; nil if it is dead."
   [pid ref]
@@ -57,6 +63,7 @@
        :handling (when-not suspended (some-> held codec/plain))
        :handles-this (.test (carries? ref) held)
        :suspended suspended
+       :no-carrier (queued? (.thread info))
        :mailbox (.messages info)
        :number (when-not (neg? before) (inc before))})))
 
@@ -70,12 +77,13 @@
 (defn- how-many [n]
   (case (long n) 0 "no message is", 1 "one message is", (str n " messages are")))
 
-(defn- doing-text [made? {:keys [blocked-in handling handles-this suspended mailbox number]}]
+(defn- doing-text [made? {:keys [blocked-in handling handles-this suspended no-carrier mailbox number]}]
   (str (if made? "The process " "The server ")
        (cond
          suspended "is suspended"
          handles-this "is handling this very call"
          handling (str "is handling " (in-words handling))
+         (and number no-carrier) "could run, but fibers that compute or block hold all carriers"
          number "waits for messages"
          made? "has not answered"
          :else "has taken this call, answers later or has postponed it, and waits for messages")

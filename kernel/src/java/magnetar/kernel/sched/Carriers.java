@@ -2,8 +2,11 @@ package magnetar.kernel.sched;
 
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.locks.LockSupport;
 import jdk.management.VirtualThreadSchedulerMXBean;
+import magnetar.kernel.report.NoMemory;
 
 /**
  * Adds carriers to the JDK's scheduler while fibers compute, and takes them back.
@@ -16,7 +19,8 @@ import jdk.management.VirtualThreadSchedulerMXBean;
  *   <li>At most {@value #MOST_BY_DEFAULT} carriers are added, or as many as the property
  *       {@code magnetar.added-carriers} says; none with 0.
  *   <li>The parallelism of the scheduler is what the program has set last, or what it was at first, plus
- *       {@link #added}. When the program sets it, no carrier counts as added.
+ *       {@link #added}. When the program sets it, no carrier counts as added. A setting between a look at it here and
+ *       the change after that is lost.
  * </ol>
  *
  * <p>Source: the retaking of processors by Go's {@code sysmon}.
@@ -42,31 +46,82 @@ public final class Carriers {
             for (int i = 0; i < SUBMISSIONS && isOneIdle(); i++) {
                 Thread.startVirtualThread(NOTHING);
             }
-        } catch (Throwable noRoom) {
-            // the monitor repeats it while a fiber waits
+        } catch (OutOfMemoryError noRoom) {
+            NoMemory.tell(); // the monitor repeats this while a fiber waits
+        } catch (RejectedExecutionException full) {
+            // the same
         }
     };
 
-    /** Finds the beans, on a thread of its own, since it loads hundreds of classes. */
-    private static final Runnable FIND = () -> {
-        try {
-            ThreadMXBean bean = ManagementFactory.getThreadMXBean();
-            threads = bean.isThreadCpuTimeSupported() ? bean : null;
-            scheduler = ManagementFactory.getPlatformMXBean(VirtualThreadSchedulerMXBean.class);
-        } catch (OutOfMemoryError noRoom) {
-            LockSupport.parkNanos(NO_ROOM_NANOS);
-            finding = false; // to try it again
-        } catch (Throwable broken) {
-            // a class ran out of memory while it was loaded, and stays broken: no carrier is added any more
+    private static final Runnable FIND = Carriers::findBeans;
+
+    /** The scheduler of virtual threads, as its management bean shows it. */
+    private interface Pool {
+        int parallelism();
+
+        void setParallelism(int n);
+
+        /** How many carriers run a virtual thread; negative if virtual threads are platform threads in disguise. */
+        int mounted();
+
+        /** How many virtual threads wait for a carrier. */
+        long queued();
+    }
+
+    private record Direct(ForkJoinPool pool) implements Pool {
+        @Override
+        public int parallelism() {
+            return pool.getParallelism();
         }
-    };
+
+        @Override
+        public void setParallelism(int n) {
+            pool.setParallelism(n);
+        }
+
+        @Override
+        public int mounted() {
+            return pool.getActiveThreadCount();
+        }
+
+        @Override
+        public long queued() {
+            return pool.getQueuedTaskCount() + pool.getQueuedSubmissionCount();
+        }
+    }
+
+    private record Managed(VirtualThreadSchedulerMXBean bean) implements Pool {
+        @Override
+        public int parallelism() {
+            return bean.getParallelism();
+        }
+
+        @Override
+        public void setParallelism(int n) {
+            bean.setParallelism(n);
+        }
+
+        @Override
+        public int mounted() {
+            return bean.getMountedVirtualThreadCount();
+        }
+
+        @Override
+        public long queued() {
+            return bean.getQueuedVirtualThreadCount();
+        }
+    }
 
     // Written by the monitor.
     private static volatile int added;
 
-    // Set by the monitor. Cleared by the thread that finds the beans, which sets the others.
+    // Set by the monitor. Cleared by the thread that finds the beans.
     private static volatile boolean finding;
-    private static volatile VirtualThreadSchedulerMXBean scheduler;
+
+    // Set before the monitor runs, or by the thread that finds the beans.
+    private static volatile Pool pool;
+
+    // Set by the thread that finds the beans.
     private static volatile ThreadMXBean threads; // null if this JVM does not measure the time of threads
 
     // Only accessed by the monitor.
@@ -79,14 +134,21 @@ public final class Carriers {
         return added;
     }
 
+    /** Sets the scheduler of virtual threads, where it is known without a bean. */
+    static void use(ForkJoinPool known) {
+        pool = new Direct(known);
+    }
+
     /** How many carriers run a virtual thread; as many as there can be while that is not known. */
     static int mounted() {
-        return scheduler == null ? Integer.MAX_VALUE : scheduler.getMountedVirtualThreadCount();
+        Pool p = pool;
+        return p == null ? Integer.MAX_VALUE : p.mounted();
     }
 
     /** How many virtual threads wait for a carrier; 0 while that is not known. */
     static long queued() {
-        return scheduler == null ? 0 : scheduler.getQueuedVirtualThreadCount();
+        Pool p = pool;
+        return p == null ? 0 : p.queued();
     }
 
     /** The time on a core that the thread has used; negative while that is not known. */
@@ -97,27 +159,33 @@ public final class Carriers {
 
     /**
      * Called by the monitor when a fiber has waited for long and so many carriers compute. Signals a carrier if
-     * one is idle; else adds one if more compute than were added.
+     * one is idle; else adds as many as are missing. Returns false if none is left that could be added.
      */
-    static void addOrSignal(int computing) {
-        if (scheduler == null) {
-            if (computing > 0) {
-                find(); // a later call will do it
-            }
-            return;
+    static boolean addOrSignal(int computing) {
+        if (threads == null && computing > 0) {
+            find(); // a later call will know more
         }
-        if (mounted() < 0) {
-            return; // virtual threads are platform threads in disguise
+        if (pool == null || mounted() < 0) {
+            return true;
         }
         boolean idle = isOneIdle();
         forgetIfSet();
-        boolean add = !idle && computing > added && added < MOST && !Fault.NO_CARRIER_IS_ADDED.isSeeded();
-        if (add) {
-            change(1);
+        int missing = idle || Fault.NO_CARRIER_IS_ADDED.isSeeded() ? 0 : computing - added;
+        int more = Math.min(missing, MOST - added);
+        if (more > 0) {
+            change(more);
         }
-        if (add || idle) {
+        if (more > 0 || idle) {
             new Thread(null, SIGNAL, "magnetar-signal", 0, false).start();
         }
+        return missing <= 0 || more > 0 || MOST == 0;
+    }
+
+    /** The sentences for a program whose fibers wait because no carrier can be added. */
+    static String exhausted() {
+        return "Fibers have waited for a second, because all " + pool.parallelism() + " carriers are occupied, " + added
+                + " of them added, by fibers that compute or block. Run such work with magnetar.scope/offload, or set -Dmagnetar.added-carriers="
+                + 2 * MOST + ".";
     }
 
     private static void find() {
@@ -132,8 +200,27 @@ public final class Carriers {
         }
     }
 
+    /**
+     * Finds the beans. Runs on a thread of its own, since it loads hundreds of classes. Without memory for it, carriers are
+     * added all the same, where the scheduler is known without a bean.
+     */
+    private static void findBeans() {
+        try {
+            if (pool == null) {
+                pool = new Managed(ManagementFactory.getPlatformMXBean(VirtualThreadSchedulerMXBean.class));
+            }
+            ThreadMXBean bean = ManagementFactory.getThreadMXBean();
+            threads = bean.isThreadCpuTimeSupported() ? bean : null;
+        } catch (OutOfMemoryError noRoom) {
+            LockSupport.parkNanos(NO_ROOM_NANOS);
+            finding = false; // to try it again
+        } catch (Throwable broken) {
+            // a class ran out of memory while it was loaded, and stays broken: no bean is found any more
+        }
+    }
+
     private static boolean isOneIdle() {
-        return mounted() < scheduler.getParallelism();
+        return mounted() < pool.parallelism();
     }
 
     /** Takes back a carrier that was added. It goes on until it finds no work. Called by the monitor. */
@@ -146,14 +233,14 @@ public final class Carriers {
 
     /** After the program has set the parallelism, no carrier is an added one. */
     private static void forgetIfSet() {
-        if (added > 0 && scheduler.getParallelism() != set) {
+        if (added > 0 && pool.parallelism() != set) {
             added = 0;
         }
     }
 
     private static void change(int by) {
-        set = scheduler.getParallelism() + by; // first, since the call may change the parallelism and then find no memory
+        set = pool.parallelism() + by; // first, since the call may change the parallelism and then find no memory
         added += by;
-        scheduler.setParallelism(set);
+        pool.setParallelism(set);
     }
 }

@@ -77,7 +77,7 @@ final class Computing {
 
         /** True if it computes, as far as was seen. */
         boolean computes(int body, int resumptions, long elapsed) {
-            if (body == 0 || body != this.body || resumptions != this.resumptions) {
+            if (elapsed == 0 || body == 0 || body != this.body || resumptions != this.resumptions) {
                 this.body = body;
                 this.resumptions = resumptions;
                 ranFor = 0;
@@ -99,7 +99,7 @@ final class Computing {
      * How many carriers compute, as far as this and earlier calls saw. Allocates nothing, unless carriers have come
      * or gone.
      *
-     * @param elapsed the nanoseconds since the last tick
+     * @param elapsed the nanoseconds since the last call; 0 after a gap, so that what earlier calls saw does not count
      */
     int count(long elapsed) {
         if (all.length != pool.getPoolSize() || hasOneEnded()) {

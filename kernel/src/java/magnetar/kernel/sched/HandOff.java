@@ -26,8 +26,8 @@ import java.util.concurrent.locks.LockSupport;
  *       JDK's scheduler. All other targets (parked with a time limit, pinned, about to park, platform
  *       threads) get {@code LockSupport.unpark}.
  *   <li>A fiber hands over at most once between two parks, because one fiber can follow it on its carrier.
- *       Each further fiber that it wakes is submitted with a signal. The carrier that this wakes may also
- *       steal the fiber handed over first.
+ *       Each further fiber that it wakes is submitted as the JDK does, behind the first one. The JDK signals
+ *       a carrier only if the place before is empty, so mostly not while the first one is still in the queue.
  *   <li>While a carrier is idle, a fiber that was handed over waits at most three ticks of the
  *       {@link SchedulerMonitor}. Each lazy submission reminds the monitor, and {@link #mayBeStranded} is true as long
  *       as the fiber is in a queue. While all carriers are busy, the fiber waits for one of them.
@@ -50,7 +50,7 @@ import java.util.concurrent.locks.LockSupport;
  *
  * <p>Source of the polling: Go's scheduler, which takes from the global queue at every 61st turn. Rejected:
  * the JDK's own {@code lazySubmitRunContinuation}, which submits with a signal when a virtual thread calls
- * it; a scheduler of our own (docs/decisions/0008).
+ * it; a signal for the second fiber in every case; a scheduler of our own (docs/decisions/0008).
  */
 public final class HandOff implements Scheduler {
     /**
@@ -74,7 +74,9 @@ public final class HandOff implements Scheduler {
     private static final ForkJoinPool POOL = ON ? INSIDE.pool : null;
     private static final Computing COMPUTING = ON ? INSIDE.computing : null;
 
-    HandOff() {}
+    HandOff() {
+        Carriers.use(POOL);
+    }
 
     /** True if fibers are handed over. */
     public static boolean isOn() {
@@ -119,8 +121,8 @@ public final class HandOff implements Scheduler {
     enum Way {
         /** Not woken. */
         NOT,
-        /** Submitted with a signal. */
-        SIGNALLED,
+        /** Submitted as the JDK does, with a signal if the carrier's queue seems empty. */
+        SUBMITTED,
         /** Submitted lazily. */
         HANDED_OVER
     }
@@ -141,7 +143,7 @@ public final class HandOff implements Scheduler {
         waker.handsOver();
         submit(thread, resumption);
         if (!lazy) {
-            return Way.SIGNALLED;
+            return Way.SUBMITTED;
         }
         SchedulerMonitor.remind();
         return Way.HANDED_OVER;
@@ -243,10 +245,14 @@ public final class HandOff implements Scheduler {
         @Override
         public void execute(Runnable resume) {
             this.resume = resume;
-            if (lazy) {
-                POOL.lazySubmit(this);
-            } else {
-                POOL.execute(this);
+            try {
+                if (lazy) {
+                    POOL.lazySubmit(this);
+                } else {
+                    POOL.execute(this);
+                }
+            } catch (RejectedExecutionException full) { // there was no memory for a longer queue
+                POOL.externalSubmit(this);
             }
         }
 

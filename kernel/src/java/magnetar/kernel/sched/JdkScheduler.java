@@ -47,7 +47,7 @@ final class JdkScheduler implements Scheduler {
         queued = Carriers.queued();
         boolean moved = hasResumed || queued < before;
         hasResumed = false;
-        stoodFor = moved ? 0 : stoodFor + elapsed;
+        stoodFor = moved || elapsed == 0 ? 0 : stoodFor + elapsed;
         return waits && stoodFor < SchedulerMonitor.PATIENCE_NANOS ? 0 : Carriers.mounted();
     }
 

@@ -4,7 +4,9 @@ package magnetar.kernel.sched;
  * How a fiber gets a carrier. The rule:
  * <ol>
  *   <li>The first fiber that a fiber wakes between two of its parks is handed over, to the end of the queue of
- *       the waker's carrier, and each further one is submitted with a signal to another carrier.
+ *       the waker's carrier, without a signal to another carrier. Each further one follows it there, with a
+ *       signal only if the place before it is empty. So if the waker computes on, an idle carrier comes for
+ *       them at the monitor's next tick.
  *   <li>Queues are first in, first out, so that a chain of hand-overs delays no fiber that waits already.
  *   <li>At each 64th resumption, and when the {@link SchedulerMonitor} says that some wait, a carrier moves up
  *       to 256 external submissions to the end of its queue.
@@ -42,7 +44,7 @@ public interface Scheduler {
     }
 
     /**
-     * Makes a parked thread runnable, or lets its next park return at once. Never fails, even without memory.
+     * Makes a parked thread runnable, or lets its next park return at once. Waits for memory if there is none.
      *
      * @param waker what runs on the current thread, or null if that is a platform thread
      */
@@ -71,7 +73,7 @@ public interface Scheduler {
      * monitor asks at each tick while a fiber may be stranded, or carriers are added.
      *
      * @param waits true if a fiber may be stranded
-     * @param elapsed the nanoseconds since the last tick
+     * @param elapsed the nanoseconds since the last call; 0 after a gap, so that what earlier calls saw does not count
      */
     int computing(boolean waits, long elapsed);
 

@@ -1,6 +1,7 @@
 package magnetar.kernel.sched;
 
 import java.util.concurrent.locks.LockSupport;
+import magnetar.kernel.report.NoMemory;
 
 /**
  * The scheduler monitor: a platform thread that looks after fibers which no carrier would reach.
@@ -24,9 +25,9 @@ import java.util.concurrent.locks.LockSupport;
  *       the other.
  *   <li>After each start of a probe, and each tick that finds it not run, {@code pollRequested} is true until
  *       a carrier has read it.
- *   <li>A carrier is {@link Carriers#addOrSignal added} only after 10 ms of ticks in a row at which a fiber may
+ *   <li>Carriers are {@link Carriers#addOrSignal added} only after 10 ms of ticks in a row at which a fiber may
  *       have waited, if no carrier is idle then and more carriers compute than were added. So a
- *       backlog adds none.
+ *       backlog adds none. If none can be added for a second of such ticks, standard error says so, once.
  *   <li>While carriers are added the monitor does not sleep, reminds itself each 10 ms, and counts the carriers
  *       that compute. One is taken back when, for a second longer than not, fewer computed than were added.
  *   <li>A tick counts as three milliseconds at most. So a pause of the whole JVM, in which nothing could run,
@@ -45,8 +46,9 @@ public final class SchedulerMonitor {
     private static final long LONGEST_TICK_NANOS = 3_000_000;
     private static final long LOOK_AGAIN_NANOS = TICK_NANOS / 10;
     private static final long SLEEP_NANOS = 100 * TICK_NANOS;
-    private static final long NO_ROOM_NANOS = 100 * TICK_NANOS; // out of memory, each attempt costs a full collection
+    private static final long FAILED_NANOS = 100 * TICK_NANOS;
     private static final long UNNEEDED_NANOS = 1000 * TICK_NANOS;
+    private static final long STARVED_NANOS = 1000 * TICK_NANOS;
 
     // Set by a thread that wakes fibers, cleared by the monitor.
     private static volatile boolean pending;
@@ -64,7 +66,10 @@ public final class SchedulerMonitor {
     private static long probed = System.nanoTime(); // when it started
     private static long ticked = System.nanoTime(); // the last tick
     private static long crowdedFor; // how long the ticks in a row took at which a fiber may have waited
+    private static boolean watched; // whether the last tick counted the carriers that compute
     private static long unneededFor; // for how much longer fewer carriers computed than were added, than not
+    private static long starvedFor; // how long one waited and no carrier could be added
+    private static boolean starvationTold;
 
     // Set once, before the first tick.
     private static Scheduler scheduler;
@@ -126,11 +131,19 @@ public final class SchedulerMonitor {
             try {
                 LockSupport.parkNanos(TICK_NANOS);
                 look();
-            } catch (Throwable noRoom) {
-                pending = true; // a thread could not start: a later tick tries again
-                LockSupport.parkNanos(NO_ROOM_NANOS);
+            } catch (OutOfMemoryError noRoom) {
+                NoMemory.tell();
+                rest();
+            } catch (Throwable failed) {
+                rest();
             }
         }
+    }
+
+    /** A thread could not start: a later tick tries again. Each attempt without memory costs a full collection. */
+    private static void rest() {
+        pending = true;
+        LockSupport.parkNanos(FAILED_NANOS);
     }
 
     private static void look() {
@@ -165,15 +178,22 @@ public final class SchedulerMonitor {
 
     private static void watchCarriers(boolean waits, long elapsed) {
         crowdedFor = waits ? crowdedFor + elapsed : 0;
+        starvedFor = waits ? starvedFor : 0;
         late = late && waits;
         if (!waits && Carriers.added() == 0) {
+            watched = false;
             return;
         }
-        int computing = scheduler.computing(waits, elapsed);
+        int computing = scheduler.computing(waits, watched ? elapsed : 0);
+        watched = true;
         if (crowdedFor >= PATIENCE_NANOS) {
             crowdedFor = 0;
             late = !scheduler.handsOver() && !Fault.NO_FIBER_STEPS_ASIDE.isSeeded();
-            Carriers.addOrSignal(computing);
+            starvedFor = Carriers.addOrSignal(computing) ? 0 : starvedFor + PATIENCE_NANOS;
+            if (starvedFor >= STARVED_NANOS && !starvationTold) {
+                starvationTold = true;
+                System.err.println(Carriers.exhausted());
+            }
         }
         unneededFor = Math.max(0, unneededFor + (computing < Carriers.added() ? elapsed : -elapsed));
         if (unneededFor > UNNEEDED_NANOS) {

@@ -12,9 +12,9 @@ public final class Peek {
         return wake(target, waker) == HandOff.Way.HANDED_OVER;
     }
 
-    /** Wakes the thread with a signal; true if that was possible; see {@code HandOff.tryToWake}. */
+    /** Wakes the thread as the JDK does; true if that was possible; see {@code HandOff.tryToWake}. */
     public static boolean wakeOrdinarily(Thread target, Schedulable waker) {
-        return wake(target, waker) == HandOff.Way.SIGNALLED;
+        return wake(target, waker) == HandOff.Way.SUBMITTED;
     }
 
     private static HandOff.Way wake(Thread target, Schedulable waker) {
