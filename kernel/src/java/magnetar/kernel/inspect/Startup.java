@@ -35,7 +35,7 @@ public final class Startup {
     private static final long PATIENCE_MILLIS = 100;
 
     private static final String CLASSES = """
-            sched: Carriers Carriers$Direct Carriers$Pool Computing Computing$Watched Fault HandOff HandOff$Inside
+            sched: Carriers Carriers$Direct Carriers$Managed Carriers$Pool Computing Computing$Watched Fault HandOff HandOff$Inside
                 HandOff$Resumption HandOff$Way JdkScheduler Schedulable Scheduler SchedulerMonitor Schedulers Settings Untracked Untracked$Inside
             report: Excerpt Excerpt$Full Failures Failures$Failure Failures$Handler Frames NoMemory Reserve
                 Unwinding
