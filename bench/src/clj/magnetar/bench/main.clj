@@ -108,13 +108,20 @@
     (println usage))
   2)
 
+(defn- no-such-benchmark
+  [word]
+  (cond
+    (nil? word) (str "Which benchmark? There are these: " (str/join ", " suites) ".")
+    ((requiring-resolve 'magnetar.bench.peers/known?) word) (str word " is a part of the benchmark peers: bin/magnetar bench peers " word)
+    :else (str "There is no benchmark called " word ".")))
+
 (defn- dispatch
   [[command & more :as arguments]]
   (let [[peers more] (if (= "peers" command) (chosen-peers more) [nil more])
         [options groups] ((juxt filter remove) #(str/starts-with? % "--") more)]
     (cond (= ["--install-peers"] arguments) (install-peers)
           (not-any? #{command} suites)
-          (refuse (if command (str "There is no benchmark called " command ".") (str "Which benchmark? There are these: " (str/join ", " suites) ".")))
+          (refuse (no-such-benchmark command))
           (not-every? #{"--quick" "--no-write"} options)
           (refuse (str "Unknown option among: " (str/join " " options) "."))
           (or (= [] peers) (some str/blank? peers))

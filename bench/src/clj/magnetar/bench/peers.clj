@@ -116,10 +116,17 @@
   "What a user may write that is no workload: a suite, or what is measured over N and over cores."
   (conj (vec (sort workloads/suites)) "scaling"))
 
+(def ^:private all-workloads (into [] cat [workloads/timed workloads/memory]))
+
+(defn known?
+  "Whether a word of the command line chooses something of this benchmark.
+
+  Example: (known? \"savina\") => true"
+  [word]
+  (boolean (or (some #{word} others) (some #(workloads/meant? word %) all-workloads))))
+
 (defn- check-groups [words]
-  (let [all (into {} (map (juxt :title identity)) (concat workloads/timed workloads/memory))
-        means? (fn [word named] (if-some [workload (all named)] (workloads/meant? word workload) (= word named)))]
-    (arguments/check "workload" means? (concat (map :title (concat workloads/timed workloads/memory)) others) words)))
+  (arguments/check "workload" (fn [word _] (known? word)) (concat (map :title all-workloads) others) words))
 
 (defn- all-rows [chosen? found options]
   (let [measure (fn [unit f workload] (measured (within-limits (assoc workload :unit unit)) f found options))]

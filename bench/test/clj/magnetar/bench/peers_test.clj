@@ -124,7 +124,8 @@
       (is (= ["spawn-join"] (meant "spawn-join")))
       (is (= ["server-call" "server-call-activated"] (meant "gen-server call, 1 caller")))
       (is (every? empty? (map meant ["rin" "ing" "threadrin" "."])))))
-  (is (thrown-with-msg? ExceptionInfo #"There is no workload called savin\." (peers/run {:groups #{"savin"}}))))
+  (is (thrown-with-msg? ExceptionInfo #"There is no workload called savin\." (peers/run {:groups #{"savin"}})))
+  (is (= [true true true false] (mapv peers/known? ["savina" "scaling" "fan-in" "savin"]))))
 
 (deftest ours-without-options-has-none-of-the-launcher
   (let [options (set (machine/launcher-options))
