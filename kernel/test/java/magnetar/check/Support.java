@@ -88,6 +88,7 @@ final class Support {
 
     /** How long a check waits for an event that should happen at once. */
     private static final int SECONDS = Integer.getInteger("magnetar.check.seconds", 10);
+    static final long LIMIT_NANOS = SECONDS * 1_000_000_000L;
 
     /** Waits at most {@code SECONDS} until the condition is true. */
     static void until(String what, BooleanSupplier condition) {

@@ -61,7 +61,7 @@ public final class Startup {
                 Dialect$1 Zombie Zombies
             scope: Fork Fork$1 Fork$Body Joiner Offload Offload$Call Offload$Ending Offload$Info
                 Offload$Look Offload$Worker Scope Scope$1 Scope$Deadline Scope$Ending Scope$State Scope$Stuck
-            inspect: FiberInfo RuntimeInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
+            inspect: FiberInfo Locals Locals$Frame Locals$Inside RuntimeInfo Startup Watchdog Watchdog$Episode Watchdog$Holding
             """;
 
     private static final String SIMULATOR = """

@@ -59,6 +59,14 @@ public final class Parked extends Waiter {
         return blocker instanceof Parked p ? new WaitInfo(p.reason, p.on, p.since, p.id) : null;
     }
 
+    /**
+     * What the thread has waited for, and is likely to wait for again: a channel, or the messages of a process.
+     * Null if it waits in the kernel now, or has parked elsewhere since.
+     */
+    public static WaitInfo lastWaitOf(Thread thread) {
+        return LockSupport.getBlocker(thread) instanceof WaitSign sign ? sign.readLast() : null;
+    }
+
     @Override
     public long id() {
         return id;

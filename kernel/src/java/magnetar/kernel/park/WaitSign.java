@@ -89,4 +89,12 @@ final class WaitSign {
         VarHandle.loadLoadFence();
         return before % 2 == 0 || version != before && !Fault.WAIT_IS_READ_ONCE.isSeeded() ? null : seen;
     }
+
+    /** The last wait, if it is over and is likely to be repeated; null else, or if a wait began during the read. */
+    WaitInfo readLast() {
+        int before = version;
+        WaitInfo seen = new WaitInfo(reason, on, since, number);
+        VarHandle.loadLoadFence();
+        return before % 2 != 0 || version != before || seen.on() == null ? null : seen;
+    }
 }

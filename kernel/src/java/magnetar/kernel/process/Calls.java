@@ -186,6 +186,18 @@ public final class Calls {
         }
     }
 
+    /** The process whose answer this one waits for; null if it waits for none, or cannot tell which. For inspection. */
+    static Pid callee(LocalProcess process) {
+        Server server = process.server();
+        Edge edge = server == null ? null : server.waitsIn();
+        if (edge != null) {
+            return edge.callee;
+        }
+        Standing standing = process.standing;
+        Call open = standing == null ? null : standing.call;
+        return open != null && open.isAddress() ? standing.watched : null;
+    }
+
     // --- calls of a server
     // -------------------------------------------------------------------------------------------
 

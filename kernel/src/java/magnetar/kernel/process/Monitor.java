@@ -13,6 +13,11 @@ class Monitor extends Ref {
         this.tag = tag;
     }
 
+    @Override
+    public Pid watched() {
+        return watched;
+    }
+
     /** The monitor that is active now: this one; for a standing monitor its open call, or null. */
     Monitor call() {
         return this;

@@ -51,6 +51,11 @@ public class Ref implements Comparable<Ref> {
         return maker;
     }
 
+    /** The process that it is a monitor of; null if it is no monitor. */
+    public Pid watched() {
+        return null;
+    }
+
     /** True if a message sent to it is delivered. Under the lock of the process that made it. */
     boolean isAddress() {
         return alias != Alias.NONE && alias != Alias.CLOSED;

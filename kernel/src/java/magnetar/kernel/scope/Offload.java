@@ -272,7 +272,7 @@ public final class Offload {
     }
 
     /** One piece of work. It is the cancellation scope that a cancellation of the caller cancels. */
-    final class Call extends CancellationScope {
+    public final class Call extends CancellationScope {
         private final Callable<?> work;
         private final Object context;
         private final Environment environment;
@@ -319,7 +319,7 @@ public final class Offload {
         }
 
         /** The thread that does the work now, or null. */
-        synchronized Thread worker() {
+        public synchronized Thread worker() {
             return begun && !over ? fiber().get() : null;
         }
 

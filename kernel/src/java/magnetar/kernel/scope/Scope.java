@@ -180,6 +180,11 @@ public final class Scope extends CancellationScope implements AutoCloseable {
         return site;
     }
 
+    /** The thread of its owner; null if that was collected. */
+    public Thread ownerThread() {
+        return owner.get();
+    }
+
     /**
      * The instant at which it is cancelled, in nanoseconds on the clock of its environment;
      * {@link Long#MAX_VALUE} for never.

@@ -120,6 +120,16 @@ public abstract class DeadlineTimer {
         }
 
         @Override
+        Parked waiter() {
+            return owner.waiter();
+        }
+
+        @Override
+        long limit() {
+            return owner.deadline;
+        }
+
+        @Override
         protected void expire() {
             owner.fire();
         }

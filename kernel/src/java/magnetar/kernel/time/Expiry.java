@@ -13,6 +13,11 @@ public final class Expiry extends Timer {
     }
 
     @Override
+    Parked waiter() {
+        return waiter;
+    }
+
+    @Override
     protected void expire() {
         waiter.expire();
     }

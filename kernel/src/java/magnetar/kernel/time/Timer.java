@@ -1,5 +1,7 @@
 package magnetar.kernel.time;
 
+import magnetar.kernel.park.Parked;
+
 /** An action that is due at an instant. Used once; see {@link Wheel}. */
 public abstract class Timer {
     /** The slot of a timer that is in no slot. */
@@ -15,6 +17,16 @@ public abstract class Timer {
     /** A timer due at this instant of the environment's clock. */
     protected Timer(long dueNanos) {
         this.dueNanos = dueNanos;
+    }
+
+    /** The wait that it ends, or null. */
+    Parked waiter() {
+        return null;
+    }
+
+    /** When it ends that wait. */
+    long limit() {
+        return dueNanos;
     }
 
     /**

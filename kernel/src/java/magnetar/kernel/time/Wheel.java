@@ -2,11 +2,16 @@ package magnetar.kernel.time;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.concurrent.locks.LockSupport;
 import magnetar.kernel.fiber.Environment;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.Spin;
+import magnetar.kernel.park.Parked;
 import magnetar.kernel.report.Failures;
 import magnetar.kernel.sched.Fault;
 
@@ -105,6 +110,37 @@ public final class Wheel {
         lock();
         try {
             return size;
+        } finally {
+            unlock();
+        }
+    }
+
+    /**
+     * The waits that a timer ends: for the id of each, the nanoseconds until then. For inspection: holds the lock
+     * for some nanoseconds per timer.
+     */
+    public Map<Long, Long> limits() {
+        Map<Long, Long> limits = new HashMap<>();
+        long now = environment.nanoTime();
+        for (Timer t : waiting()) {
+            Parked waiter = t.waiter();
+            if (waiter != null) {
+                limits.put(waiter.id(), Math.max(0, t.limit() - now));
+            }
+        }
+        return limits;
+    }
+
+    private List<Timer> waiting() {
+        lock();
+        try {
+            List<Timer> waiting = new ArrayList<>(size);
+            for (Timer first : slots) {
+                for (Timer t = first; t != null; t = t.next) {
+                    waiting.add(t);
+                }
+            }
+            return waiting;
         } finally {
             unlock();
         }
