@@ -4,6 +4,8 @@
   runtime             what Magnetar runs on
   fibers, fiber-info  the fibers that have not ended, and what each waits for
   processes           the processes, and what each does
+  deadlocks           cycles of waits that nothing can end
+  why-stuck           the way from a wait to its cause
   mailbox             how full the mailbox of a process is
   tables              the tables of processes
   zombies             processes that were killed and do not end
@@ -18,6 +20,7 @@
    [magnetar.impl.clock :as clock]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.hooks :as hooks]
+   [magnetar.impl.inspect.stuck :as stuck]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.table.life :as life])
@@ -26,7 +29,7 @@
    (magnetar.kernel.channel Select Select$Operation)
    (magnetar.kernel.inspect FiberInfo RuntimeInfo Watchdog Watchdog$Holding)
    (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid ProcessTable Zombie Zombies)
-   (magnetar.kernel.scope Offload)))
+   (magnetar.kernel.scope Fork Offload)))
 
 (set! *warn-on-reflection* true)
 
@@ -157,6 +160,123 @@
        :when-full (some-> (.whenFull info) .toLowerCase (.replace "_" "-") keyword)
        :dropped (.dropped info)
        :waiting-senders (.senders info)})))
+
+(def ^:private looks
+  "How many looks at the program a deadlock has to last, and the milliseconds between two of them."
+  {:number 3, :pause-ms 20})
+
+(defn- sights
+  "What several looks at the program show; nil if the first one shows nothing."
+  []
+  (let [first (stuck/sight)
+        next (fn [_] (Thread/sleep (long (:pause-ms looks))) (stuck/sight))]
+    (when (seq (:cycles first))
+      (into [first] (map next) (range (dec (long (:number looks))))))))
+
+(defn deadlocks
+  "Returns a vector of the cycles of waits that nothing can end.
+
+  A cycle is a map.
+
+    :kind   :deadlock
+    :grade  :exact, or :likely if one of the edges is
+    :text   one sentence that names all in the cycle and their lines
+    :chain  the fibers and processes, a vector of maps of :id :name :waits-for :at :since-ms. :at is
+            FILE:LINE. The :edge of each, a map of :to :how :grade :because, leads to the next one, which
+            alone can end its wait.
+
+  A cycle leads over calls, starts of processes, ends of processes, full mailboxes, joins, scopes, locks and
+  monitors. It is exact where the kernel or the JDK knows who can end a wait. A process that waits for a
+  message is taken to wait for the process it monitors if its local variables hold the reference; that is
+  likely. A wait with a time limit is in no cycle.
+
+  The owner of a lock of java.util.concurrent.locks is known if the JVM was started with --add-opens
+  java.base/java.util.concurrent.locks=ALL-UNNAMED, as bin/magnetar does.
+
+  If it finds one, it looks again twice, after 20 ms each, and returns what was there each time. Throws an
+  InterruptedException if the thread is interrupted meanwhile. Reads the stacks of all fibers if one of them
+  waits for a monitor, about 0.1 ms each.
+
+  Example:
+
+    (map :text (inspect/deadlocks))
+    ;=> (\":billing calls :stock at shop.clj:21, which calls :billing at stock.clj:27.\")
+
+  Erlang: has no such function."
+  {:added "0.3"}
+  []
+  (if-some [sights (sights)] (vec (stuck/deadlocks sights)) []))
+
+(defn- find-id [nodes pid]
+  (let [id [:process pid]]
+    (when (contains? nodes id) id)))
+
+(defn- id-of
+  "The id in the world of a process or thread, however it is named; nil if it has ended."
+  [{:keys [nodes by-thread]} x]
+  (cond
+    (int? x) (by-thread x)
+    (instance? Thread x) (by-thread (.threadId ^Thread x))
+    (instance? Fork x) (some-> (.get (.fiber ^Fork x)) Thread/.threadId by-thread)
+    (instance? Pid x) (find-id nodes x)
+    (or (keyword? x) (symbol? x)) (some->> (ProcessTable/whereis x) (find-id nodes))
+    :else (throw (errors/illegal-argument :magnetar/nothing-that-waits
+                                          (str "`why-stuck` wants a pid, the name of a process, a fork, a Thread, or the :id of a fiber; this is " (arguments/show x) ".")
+                                          {:value x}))))
+
+(defn- still-waiting
+  "The ids of waits that somebody is kept up by, and that have lasted so long. The JDK's waits do not tell since when: for them it looks again."
+  [world ms]
+  (let [[known unknown] (stuck/pressing world ms)]
+    (if (empty? unknown)
+      known
+      (do
+        (Thread/sleep (long ms))
+        (into known (stuck/lasting (stuck/look) unknown))))))
+
+(defn why-stuck
+  "Returns the way from a wait to its cause, a map.
+
+  Without an argument, or with options, returns a vector of the ways of all that are kept up.
+
+    :kind    :wait
+    :grade   :exact, or :likely if one of the edges is
+    :text    one sentence that names all on the way and their lines
+    :chain   the fibers and processes on the way, as in `deadlocks`. The last one has no :edge: it runs, or it
+             waits for something that no fiber is known to do. If the way ends in a cycle, the last :edge
+             leads back into it.
+    :behind  how many are kept up by the same cause, without an argument only
+
+  The argument is a pid, the name of a process, a fork, a Thread, or the :id of a fiber as in `fibers`. The
+  answer is nil if it runs or has ended.
+
+  Without an argument those are asked that wait to go on with something: to put on a channel, to send to a
+  full mailbox, for an answer, for a process to be ready, for a lock or a monitor. Those that wait for work,
+  for time or for their own forks are not. The wait has to last for :at-least already, in milliseconds, 1000
+  by default. For locks and monitors, this waits so long itself, as nobody knows when such a wait began. There
+  is one answer for each cause; the one that keeps up the most comes first.
+
+  An edge over a channel is likely: the next one holds the channel in its local variables, and so can put or
+  take. Those can be read of virtual threads only, and only if the JVM was started with --add-opens
+  java.base/java.lang=ALL-UNNAMED, as bin/magnetar does. About 0.1 ms for each fiber.
+
+  Throws an IllegalArgumentException for an argument of another kind.
+
+  Example:
+
+    (:text (inspect/why-stuck :stock))
+    ;=> \":stock calls :courier at stock.clj:27, which waits at courier.clj:9 for a message.\"
+
+  Erlang: process_info(Pid, current_stacktrace), one process at a time."
+  {:added "0.3" :arglists '([] [x] [{:keys [at-least]}])}
+  ([] (why-stuck {}))
+  ([x]
+   (let [world (stuck/look)]
+     (if (map? x)
+       (do
+         (arguments/options "why-stuck" [:at-least] x)
+         (vec (stuck/causes world (still-waiting world (:at-least x 1000)))))
+       (some->> (id-of world x) (stuck/why world))))))
 
 (defn tables
   "Returns a vector of `magnetar.table/info` of all tables.

@@ -91,9 +91,19 @@
           (finally (.setContext fiber nil)))))
     f))
 
+(defn- named
+  "Calls f with a thread that has this name meanwhile: dumps and profilers then say what runs on a thread of a pool."
+  [name f]
+  (let [thread (Thread/currentThread)
+        before (.getName thread)]
+    (.setName thread name)
+    (try
+      (f)
+      (finally (.setName thread before)))))
+
 (defn- on-executor [site f ^Channel out workload]
   (.execute (executor-for workload)
-            (^:once fn* [] (yield site f out))))
+            (^:once fn* [] (named site #(yield site f out)))))
 
 (defn- on-held-fiber [^String site ^Callable f out]
   (Fibers/start site Fibers$Hold/STRONG (GoBody. f out)))

@@ -1,0 +1,92 @@
+(ns magnetar.impl.inspect.locks
+  "Who owns the lock or the monitor that a thread waits for.
+
+  The owner of a ReentrantLock or of a write lock is a field of the JDK that can be read with an option of the JVM. The monitors of a waiting virtual
+  thread are in its frames, those of a platform thread in the JDK's ThreadMXBean."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.inspect.stacks :as stacks]
+   [magnetar.impl.runtime])
+  (:import
+   (java.lang.management LockInfo ManagementFactory MonitorInfo ThreadInfo ThreadMXBean)
+   (java.lang.reflect Method)
+   (java.util.concurrent.locks AbstractOwnableSynchronizer)
+   (magnetar.kernel.inspect Locals$Frame)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- locks of java.util.concurrent
+
+(defonce ^:private ^Method owner-method
+  (try
+    (doto (.getDeclaredMethod AbstractOwnableSynchronizer "getExclusiveOwnerThread" (make-array Class 0)) (.setAccessible true))
+    (catch RuntimeException _ nil)))
+
+(def option
+  "The option with which the owners of locks can be read."
+  "--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED")
+
+(def owners-are-readable?
+  "Was this JVM started with the option?"
+  (some? owner-method))
+
+(defn owner
+  "The thread that owns the lock with this synchronizer; nil if none does, or if it cannot be read."
+  ^Thread [synchronizer]
+  (when (and owner-method (instance? AbstractOwnableSynchronizer synchronizer))
+    (.invoke owner-method synchronizer (object-array 0))))
+
+;; ---- monitors
+
+;; A monitor is known by the class and the identity hash of its object, as the ThreadMXBean tells it.
+(defn- mark [x]
+  [(.getName (class x)) (System/identityHashCode x)])
+
+(defn- mark-of-info [^LockInfo info]
+  [(.getClassName info) (.getIdentityHashCode info)])
+
+(defn waits-so-far
+  "How often a platform thread has waited: for monitors, and else."
+  [^Thread thread]
+  (when-some [info (.getThreadInfo (ManagementFactory/getThreadMXBean) (.threadId thread))]
+    [(.getBlockedCount info) (.getWaitedCount info)]))
+
+(defn- infos-of-platform-threads []
+  (.dumpAllThreads ^ThreadMXBean (ManagementFactory/getThreadMXBean) true false))
+
+(defn- blocked? [node]
+  (= :monitor (get-in node [:wait :why])))
+
+(defn- notified? [world node]
+  (stacks/in? world node "java.lang.Object" "wait"))
+
+(defn- of-frames
+  "The monitors of a virtual thread, the outermost first."
+  [world node]
+  (mapcat #(.monitors ^Locals$Frame %) (rseq (vec (:frames (stacks/of world node))))))
+
+(defn- virtual-monitors
+  "What a virtual thread owns and awaits. A thread that enters a monitor, or waits to be notified, has it as its innermost one."
+  [world {:keys [id] :as node}]
+  (let [all (mapv mark (of-frames world node))
+        inside? (and (seq all) (or (blocked? node) (notified? world node)))]
+    {:id id
+     :owned (cond-> all inside? pop)
+     :awaited (when (and inside? (blocked? node)) (peek all))}))
+
+(defn- platform-monitors [{:keys [by-thread]} ^ThreadInfo info]
+  (let [awaited (when (= Thread$State/BLOCKED (.getThreadState info)) (some-> (.getLockInfo info) mark-of-info))]
+    {:id (by-thread (.getThreadId info))
+     :owned (into [] (map mark-of-info) (.getLockedMonitors info))
+     :awaited awaited}))
+
+(defn- virtual? [{:keys [^Thread thread]}]
+  (and thread (.isVirtual thread)))
+
+(defn monitors
+  "Of all threads: {:owner {mark id}, :awaited {id mark}}. Reads the stack of each virtual thread."
+  [world]
+  (let [all (concat (map #(platform-monitors world %) (infos-of-platform-threads))
+                    (map #(virtual-monitors world %) (filter virtual? (vals (:nodes world)))))]
+    {:owner (into {} (for [{:keys [id owned awaited]} all, monitor owned :when (and id (not= monitor awaited))] [monitor id]))
+     :awaited (into {} (for [{:keys [id awaited]} all :when (and id awaited)] [id awaited]))}))

@@ -1,0 +1,62 @@
+(ns magnetar.impl.inspect.stacks
+  "The stack of a waiting thread: its line in the program, and what its local variables hold.
+
+  The local variables of a virtual thread can be read while it waits, where the JVM lets us (see `Locals` in the kernel). Those of a platform thread cannot."
+  {:no-doc true}
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util IdentityHashMap)
+   (magnetar.kernel.inspect Locals Locals$Frame)
+   (magnetar.kernel.report Frames)))
+
+(set! *warn-on-reflection* true)
+
+(defn- read-stack [^Thread thread]
+  (if-some [frames (Locals/of thread)]
+    {:at (mapv #(.at ^Locals$Frame %) frames) :frames frames}
+    {:at (vec (.getStackTrace thread)) :frames []}))
+
+(defn of
+  "The stack of the node's thread, {:at [StackTraceElement ..] :frames [Locals$Frame ..]}, the innermost frame first. It is read once for a world, and
+  has no :frames where local variables cannot be read. Both are empty without a thread."
+  [{:keys [^IdentityHashMap stacks]} {:keys [thread]}]
+  (if thread
+    (or (.get stacks thread)
+        (let [stack (read-stack thread)]
+          (.put stacks thread stack)
+          stack))
+    {:at [] :frames []}))
+
+(defn- of-program? [^StackTraceElement frame]
+  (and (pos? (.getLineNumber frame))
+       (Frames/isOfProgram (.getClassName frame))))
+
+(defn line
+  "FILE:LINE of the innermost frame of the program; nil if there is none."
+  [world node]
+  (when-some [^StackTraceElement frame (first (filter of-program? (:at (of world node))))]
+    (str (.getFileName frame) ":" (.getLineNumber frame))))
+
+(defn locals
+  "The objects in the local variables of all frames."
+  [world node]
+  (mapcat #(.objects ^Locals$Frame %) (:frames (of world node))))
+
+(defn locals-of-class
+  "The objects in the local variables of the methods of this class."
+  [world node class-name]
+  (for [^Locals$Frame frame (:frames (of world node))
+        :when (= class-name (.getClassName ^StackTraceElement (.at frame)))
+        x (.objects frame)]
+    x))
+
+(defn in?
+  "Is the thread in a method of a class whose name begins so, and which has this name if one is given?"
+  ([world node beginning] (in? world node beginning nil))
+  ([world node beginning method]
+   (boolean (some (fn [^StackTraceElement frame]
+                    (and (str/starts-with? (.getClassName frame) beginning)
+                         (or (nil? method) (= method (.getMethodName frame)))))
+                  (:at (of world node))))))

@@ -1,0 +1,192 @@
+(ns magnetar.impl.inspect.stuck
+  "Cycles of waits, and the way from a wait to its cause.
+
+  A cycle counts only if each of its waits can be ended by the next node alone, has no limit, and was the same in several looks at the world: so all
+  of them existed together."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.inspect.edges :as edges]
+   [magnetar.impl.inspect.locks :as locks]
+   [magnetar.impl.inspect.stacks :as stacks]
+   [magnetar.impl.inspect.text :as text]
+   [magnetar.impl.inspect.world :as world]))
+
+(set! *warn-on-reflection* true)
+
+(defn look
+  "The world now, for all functions here."
+  []
+  (edges/with-what-is-read-late (world/now)))
+
+;; ---- cycles
+
+(defn- sole-edges
+  "The edges of a node that each have to be followed, if its wait has no limit: those to nodes that alone can end it."
+  [world {:keys [id wait]}]
+  (when (and wait (not (:left-ms wait)))
+    (filterv :one (edges/of world id))))
+
+(defn- by-target [ways]
+  (reduce-kv (fn [sources id edges] (reduce #(update %1 (:to %2) (fnil conj []) id) sources edges)) {} ways))
+
+(defn- without-ends
+  "The ways, from ids to edges, without those that end: what is left leads into a cycle from everywhere. Each id is looked at once for each edge to it."
+  [ways]
+  (let [sources (by-target ways)]
+    (loop [ways ways, ended (into [] (remove ways) (keys sources))]
+      (if-some [end (peek ended)]
+        (let [fewer (reduce #(update %1 %2 (partial filterv (comp not #{end} :to))) ways (filter ways (sources end)))
+              emptied (filterv #(= [] (fewer %)) (distinct (filter ways (sources end))))]
+          (recur (reduce dissoc fewer emptied) (into (pop ended) emptied)))
+        ways))))
+
+(defn- around
+  "The cycle that is met behind the first edge of a way, following the first edge of each node: {:ids [..] :edges [..]}."
+  [ways id edge]
+  (loop [ids [id], followed [edge]]
+    (let [to (:to (peek followed))
+          seen (.indexOf ^java.util.List ids to)]
+      (if (neg? seen)
+        (recur (conj ids to) (conj followed (first (ways to))))
+        {:ids (subvec ids seen) :edges (subvec followed seen)}))))
+
+(defn- from-least
+  "The same cycle, wherever it was entered: beginning with the least id."
+  [{:keys [ids edges]}]
+  (let [n (count ids)
+        turn (.indexOf ^java.util.List ids (first (sort-by pr-str ids)))
+        turned #(into [] (take n) (drop turn (cycle %)))]
+    {:ids (turned ids) :edges (turned edges)}))
+
+(defn- cycles
+  "The cycles of the world by their ids."
+  [world]
+  (let [ways (without-ends (into {} (keep (fn [node] (when-some [edges (seq (sole-edges world node))] [(:id node) (vec edges)])))
+                                 (vals (:nodes world))))]
+    (into {} (for [[id edges] ways, edge edges
+                   :let [found (from-least (around ways id edge))]]
+               [(:ids found) found]))))
+
+(defn- of-jdk
+  "What only this wait in the JDK has, as it has no number: of a platform thread, how often it has waited; of a virtual one its stack with the objects in
+  its local variables, one of which a lock makes for each wait. Where these cannot be read no two waits are the same."
+  [world {:keys [^Thread thread] :as node}]
+  (if (.isVirtual thread)
+    (if-some [held (seq (map #(System/identityHashCode %) (stacks/locals world node)))]
+      [(:at (stacks/of world node)) held]
+      (Object.))
+    (locks/waits-so-far thread)))
+
+(defn- wait-of
+  "What only this wait has."
+  [world id]
+  (let [{{:keys [why number on]} :wait :as node} (get-in world [:nodes id])]
+    [why (System/identityHashCode on) (or number (when why (of-jdk world node)))]))
+
+(defn- waits-of
+  "What only these waits have, by id, read now."
+  [world ids]
+  (into {} (map (juxt identity #(wait-of world %))) ids))
+
+(defn sight
+  "The cycles that a look shows, with what only their waits have: {:world .. :cycles .. :waits ..}."
+  []
+  (let [world (look)
+        cycles (cycles world)]
+    {:world world
+     :cycles cycles
+     :waits (waits-of world (distinct (mapcat key cycles)))}))
+
+(defn- grade [edges]
+  (if (every? #(= :exact (:grade %)) edges) :exact :likely))
+
+(defn- step [world id edge]
+  (let [{:keys [name wait] :as node} (get-in world [:nodes id])]
+    (cond-> {:id id :name name}
+      wait (assoc :waits-for (:words wait) :at (stacks/line world node))
+      (:since-ms wait) (assoc :since-ms (:since-ms wait))
+      (:left-ms wait) (assoc :left-ms (:left-ms wait))
+      edge (assoc :edge (select-keys edge [:to :how :grade :because])))))
+
+(defn- finding [world kind {:keys [ids edges]}]
+  {:kind kind
+   :grade (grade edges)
+   :text (text/sentence world ids edges)
+   :chain (mapv #(step world %1 %2) ids (concat edges (repeat nil)))})
+
+(defn deadlocks
+  "The cycles that are in all these sights, with the same waits."
+  [sights]
+  (let [{:keys [world cycles]} (peek sights)]
+    (for [[ids cycle] cycles
+          :when (and (every? #(contains? (:cycles %) ids) sights)
+                     (every? (fn [id] (apply = (map #(get-in % [:waits id]) sights))) ids))]
+      (finding world :deadlock cycle))))
+
+;; ---- chains
+
+(defn- next-edge
+  "The edge to follow from a node: one to a node that alone can end the wait, else to one that ended such a wait before; of several the one to what has
+  waited longest."
+  [world id]
+  (let [waited #(long (get-in world [:nodes (:to %) :wait :since-ms] 0))]
+    (last (sort-by (juxt #(boolean (:one %)) #(boolean (:before %)) waited) (edges/of world id)))))
+
+(defn- chain [world start]
+  (loop [ids [start], followed []]
+    (let [edge (next-edge world (peek ids))
+          to (:to edge)]
+      (cond
+        (nil? edge) {:ids ids :edges followed}
+        (some #{to} ids) {:ids ids :edges (conj followed edge)}
+        :else (recur (conj ids to) (conj followed edge))))))
+
+(defn why
+  "The way from the node with this id to what it waits for in the end; nil if it does not wait."
+  [world id]
+  (when (get-in world [:nodes id :wait])
+    (finding world :wait (chain world id))))
+
+;; ---- causes
+
+(defn- pressing?
+  "Does the node wait for something to go on with? One that waits for work, for time or for its own forks may do so all day."
+  [{:keys [wait calls starts]}]
+  (case (:why wait)
+    (:channel-put :mailbox-room :lock :monitor) true
+    :mailbox (boolean (or calls starts))
+    false))
+
+(defn- long-ago? [{:keys [wait]} ms]
+  (if-some [since (:since-ms wait)]
+    (<= (long ms) (long since))
+    :unknown))
+
+(defn pressing
+  "The ids of the pressing waits that have lasted so long, and what only those of the JDK have, of which nobody knows how long: [ids waits]."
+  [world ms]
+  (let [waits (filter pressing? (vals (:nodes world)))
+        ids (fn [verdict] (mapv :id (filter #(= verdict (long-ago? % ms)) waits)))]
+    [(ids true) (waits-of world (ids :unknown))]))
+
+(defn lasting
+  "The ids of those waits that are the same in this world."
+  [world waits]
+  (let [now (waits-of world (keys waits))]
+    (filterv #(= (waits %) (now %)) (keys waits))))
+
+(defn- cause
+  "The id at the end of a way, or all ids of the cycle in which it ends."
+  [{:keys [ids edges]}]
+  (if (= (count ids) (count edges))
+    (set (drop-while #(not= % (:to (peek edges))) ids))
+    (peek ids)))
+
+(defn causes
+  "The ways from these nodes to their causes, one for each cause: that of the first node, with :behind, how many of the nodes wait for the cause.
+  The most come first."
+  [world ids]
+  (let [ways (map #(chain world %) ids)]
+    (sort-by (comp - :behind)
+             (for [[_ ways] (group-by cause ways)]
+               (assoc (finding world :wait (first ways)) :behind (count ways))))))

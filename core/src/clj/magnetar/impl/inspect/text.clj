@@ -1,0 +1,82 @@
+(ns magnetar.impl.inspect.text
+  "Findings about waits in one sentence."
+  {:no-doc true}
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.inspect.stacks :as stacks]))
+(set! *warn-on-reflection* true)
+
+(defn- named [world id]
+  (get-in world [:nodes id :name]))
+
+(defn- at [world id]
+  (if-some [line (stacks/line world (get-in world [:nodes id]))]
+    (str " at " line)
+    ""))
+
+(defn- waits [world id]
+  (str "waits" (at world id)))
+
+(defn- with-article [word]
+  (str (if (re-find #"^[AEIOUaeiou]" word) "an " "a ") word))
+
+(defn- kind-of-lock [lock]
+  (let [^Class of (class lock)]
+    (with-article (.getSimpleName ^Class (or (.getEnclosingClass of) of)))))
+
+(defn- kind-of-monitor [[class-name]]
+  (with-article (last (str/split class-name #"\."))))
+
+(defn clause
+  "What the node does that has this edge, such as \"calls :stock at shop.clj:21\"."
+  [world id {:keys [to how object]}]
+  (let [other (named world to)
+        waits (waits world id)]
+    (case how
+      :call (str "calls " other (at world id))
+      :start (str "has started " other " and " waits " until it is ready")
+      :reply (str waits " for a message of " other ", which it monitors")
+      :end (str waits " for the end of " other)
+      :room (str waits " for room in the mailbox of " other)
+      :fork (str waits " for " other)
+      :result (str waits " for the value of " other)
+      :work (str waits " for its offloaded work on " other)
+      :lock (str waits " for " (kind-of-lock object) " of " other)
+      :monitor (str waits " for the monitor of " (kind-of-monitor object) " of " other)
+      :put (str waits " to take from a channel that " other " holds")
+      :take (str waits " to put on a channel that " other " holds")
+      :tap (str waits " for a tap that " other " holds"))))
+
+(defn- promise? [world node]
+  (stacks/in? world node "clojure.core$promise$"))
+
+(defn- for-what
+  "What a wait is for that leads to no other node, as \"for a message\"."
+  [world {{:keys [why words]} :wait :as node}]
+  (case why
+    :latch (if (promise? world node) "for a promise" (str "for " words))
+    :channel-take "to take from a channel"
+    :channel-put "to put on a channel"
+    :select "for one of several channels"
+    :mailbox "for a message"
+    :mailbox-or-channels "for a message or a channel"
+    :callback "for a callback"
+    :suspended "to be resumed"
+    (str "for " words)))
+
+(defn- alone
+  "What a node does that has no edge."
+  [world id]
+  (let [node (get-in world [:nodes id])
+        {:keys [left-ms] :as wait} (:wait node)]
+    (cond
+      (nil? wait) (str "runs" (at world id))
+      (number? left-ms) (str (waits world id) " " (for-what world node) ", for " left-ms " ms more")
+      :else (str (waits world id) " " (for-what world node)))))
+
+(defn sentence
+  "The way along the edges as a sentence. `ids` has one id more than there are edges, or as many for a cycle."
+  [world ids edges]
+  (let [clauses (cond-> (mapv #(clause world %1 %2) ids edges)
+                  (< (count edges) (count ids)) (conj (alone world (peek ids))))]
+    (str (named world (first ids)) " " (str/join ", which " clauses) ".")))

@@ -1,0 +1,78 @@
+(ns magnetar.impl.inspect.waits
+  "What a thread waits for, in an operation of this library or of the JDK.
+
+  A wait is a map.
+
+    :why       :channel-take, :mailbox and so on, as the kernel names them; of the JDK's :lock, :condition, :latch, :semaphore, :monitor, :sleep and
+               :park
+    :words     the same in words
+    :on        the object waited on: a channel, a Select, a pid, a fork, a scope, the synchronizer of a lock; nil if it is not known
+    :since-ms  for how long; nil of the JDK's
+    :left-ms   until when, if the wait has a limit; :some where the limit is not known
+    :number    of the wait, that no other has; nil of the JDK's"
+  {:no-doc true}
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util Map)
+   (java.util.concurrent CountDownLatch Semaphore)
+   (java.util.concurrent.locks AbstractOwnableSynchronizer AbstractQueuedSynchronizer$ConditionObject LockSupport)
+   (magnetar.kernel.inspect FiberInfo)))
+
+(set! *warn-on-reflection* true)
+
+(defn limits
+  "The waits with a limit, from their numbers to the nanoseconds that are left: for `of`."
+  ^Map []
+  (FiberInfo/limits))
+
+(defn- keyword-of [^String reason]
+  (keyword (str/replace (str/lower-case reason) "_" "-")))
+
+(defn of-kernel
+  "The wait that the kernel knows of; nil if the thread does not wait there."
+  [^FiberInfo info ^Map limits]
+  (when-some [reason (.reason info)]
+    (let [left (.get limits (.number info))]
+      (cond-> {:why (keyword-of reason)
+               :words (.waitsFor info)
+               :on (.on info)
+               :since-ms (quot (.waitedNanos info) 1000000)
+               :number (.number info)}
+        left (assoc :left-ms (quot (long left) 1000000))))))
+
+;; ---- the JDK's
+
+(defn- enclosing [x]
+  (or (.getEnclosingClass (class x)) (class x)))
+
+(defn- synchronizer [x]
+  (let [^Class outer (enclosing x)
+        name (.getSimpleName outer)]
+    (cond
+      (= CountDownLatch outer) {:why :latch :words "a CountDownLatch" :on x}
+      (= Semaphore outer) {:why :semaphore :words "a permit of a Semaphore" :on x}
+      :else {:why :lock :words (str "a " name) :on x})))
+
+(defn- parked [blocker]
+  (cond
+    (nil? blocker) {:why :park :words "an unpark"}
+    (instance? AbstractQueuedSynchronizer$ConditionObject blocker) {:why :condition :words "a signal of a Condition" :on blocker}
+    (instance? AbstractOwnableSynchronizer blocker) (synchronizer blocker)
+    :else {:why :park :words (str "a " (.getSimpleName ^Class (enclosing blocker))) :on blocker}))
+
+(defn- of-jdk [^Thread thread]
+  (let [state (.getState thread)
+        blocker (LockSupport/getBlocker thread)]
+    (condp = state
+      Thread$State/BLOCKED {:why :monitor :words "the monitor of an object"}
+      Thread$State/WAITING (parked blocker)
+      Thread$State/TIMED_WAITING (assoc (if blocker (parked blocker) {:why :sleep :words "time to pass"}) :left-ms :some)
+      nil)))
+
+(defn of
+  "What the thread waits for; nil if it runs."
+  [^FiberInfo info limits]
+  (or (of-kernel info limits)
+      (of-jdk (.thread info))))

@@ -1,0 +1,153 @@
+(ns magnetar.impl.inspect.world
+  "All that runs or waits at one instant, as nodes.
+
+  A node is a map.
+
+    :id      [:process pid], [:go 57], [:fork 58], [:fiber 59], [:thread 1] or [:scope 3]
+    :kind    the first of its id
+    :name    what the program calls it: a registered name, or what was started and where
+    :owner   the id of the node that it belongs to, or nil
+    :thread  its thread, or nil
+    :pid     of a process
+    :calls   the pid of the process that it calls
+    :starts  the pid of the process that it has started and whose init it awaits
+    :monitors  the pids and names of the processes that it monitors, a set
+    :wait    what it waits for, as in `waits`; nil if it runs or is a scope
+    :object  the process or the scope itself
+
+  Nothing is asked of what is shown, and no two nodes are read at the same time: what two of them say together need not have been true."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.inspect.waits :as waits]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util IdentityHashMap)
+   (java.util.concurrent ForkJoinWorkerThread)
+   (magnetar.kernel.inspect FiberInfo)
+   (magnetar.kernel.process LocalProcess Pid ProcessInfo ProcessTable)
+   (magnetar.kernel.scope Scope)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- ids
+
+(defn number-of
+  "The number of an object that has none of its own: the same each time within a world."
+  [{:keys [^IdentityHashMap numbers]} x]
+  (or (.get numbers x)
+      (let [n (inc (.size numbers))]
+        (.put numbers x n)
+        n)))
+
+(defn- process-id [^Pid pid]
+  [:process pid])
+
+(defn- scope-id [world scope]
+  [:scope (number-of world scope)])
+
+;; ---- platform threads
+
+(defn- root-group ^ThreadGroup []
+  (last (take-while some? (iterate #(.getParent ^ThreadGroup %) (.getThreadGroup (Thread/currentThread))))))
+
+(defn- of-program?
+  "Is it a platform thread of the program: neither the JVM's nor this library's?"
+  [^Thread thread]
+  (not (or (= "system" (some-> (.getThreadGroup thread) .getName))
+           (.startsWith (.getName thread) "magnetar-")
+           (instance? ForkJoinWorkerThread thread))))
+
+(defn- platform-threads []
+  (let [group (root-group)
+        ^"[Ljava.lang.Thread;" found (make-array Thread (+ 16 (* 2 (.activeCount group))))
+        n (.enumerate group found)]
+    (filterv of-program? (take n found))))
+
+;; ---- nodes
+
+(defn- kind [^FiberInfo info]
+  (let [^Thread thread (.thread info)]
+    (cond
+      (instance? Scope (.home info)) :fork
+      (not (.isVirtual thread)) :thread
+      (.startsWith (.getName thread) "go ") :go
+      :else :fiber)))
+
+(defn- thread-node [world limits ^FiberInfo info]
+  (let [^Thread thread (.thread info)
+        kind (kind info)]
+    {:id [kind (.threadId thread)]
+     :kind kind
+     :name (.getName thread)
+     :thread thread
+     :owner (when (= :fork kind) (scope-id world (.home info)))
+     :wait (waits/of info limits)}))
+
+(defn- parent-of
+  "The id of the process that started this one, if it lives and the process knows it."
+  [^ProcessInfo info]
+  (when-some [parent (first (get-in (.dictionary info) [:magnetar.proc-lib/family :ancestors]))]
+    (let [pid (if (instance? Pid parent) parent (ProcessTable/whereis parent))]
+      (when (and pid (ProcessTable/live pid))
+        (process-id pid)))))
+
+(defn- process-wait [^ProcessInfo info limits]
+  (if-some [thread (.thread info)]
+    (waits/of (FiberInfo/of thread) limits)
+    {:why :mailbox :words "message" :on (.pid info)}))
+
+(defn- process-node [limits ^LocalProcess process]
+  (let [^ProcessInfo info (.info process)
+        ^Pid pid (.pid info)]
+    {:id (process-id pid)
+     :kind :process
+     :name (str (or (.name info) (.label pid) pid))
+     :thread (.thread info)
+     :pid pid
+     :owner (parent-of info)
+     :calls (.calls info)
+     :monitors (set (.monitors info))
+     :starter (first (get (.dictionary info) :magnetar.proc-lib/ack))
+     :messages (.messages info)
+     :wait (process-wait info limits)
+     :object process}))
+
+(defn- with-starts
+  "The process nodes, each with the pid of the process whose init it awaits: a process that is not ready knows who waits for it."
+  [nodes]
+  (let [starts (into {} (keep (fn [{:keys [starter pid]}] (when starter [starter pid]))) nodes)]
+    (for [{:keys [pid] :as node} nodes]
+      (cond-> (dissoc node :starter)
+        (starts pid) (assoc :starts (starts pid))))))
+
+(defn- owner-of-scope [by-thread ^Scope scope]
+  (when-some [thread (.ownerThread scope)]
+    (by-thread (.threadId thread))))
+
+(defn- scope-node [world by-thread ^Scope scope]
+  {:id (scope-id world scope)
+   :kind :scope
+   :name (.site scope)
+   :owner (owner-of-scope by-thread scope)
+   :object scope})
+
+(defn- scopes [infos]
+  (into #{} (keep #(let [home (.home ^FiberInfo %)] (when (instance? Scope home) home))) infos))
+
+(defn- thread-ids [nodes]
+  (into {} (keep (fn [{:keys [id ^Thread thread]}] (when thread [(.threadId thread) id]))) nodes))
+
+(defn now
+  "The world at this instant: {:nodes {id node}, :by-thread {thread-id id}}, with what `number-of` has counted and what `stacks` has read."
+  []
+  (let [world {:numbers (IdentityHashMap.) :stacks (IdentityHashMap.)}
+        limits (waits/limits)
+        processes (with-starts (mapv #(process-node limits %) (ProcessTable/all)))
+        taken (set (keys (thread-ids processes)))
+        infos (into (vec (FiberInfo/all)) (map #(FiberInfo/of %)) (platform-threads))
+        threads (into [] (comp (remove #(taken (.threadId (.thread ^FiberInfo %)))) (map #(thread-node world limits %))) infos)
+        by-thread (thread-ids (concat threads processes))
+        scopes (mapv #(scope-node world by-thread %) (scopes infos))]
+    (assoc world
+           :by-thread by-thread
+           :nodes (into {} (map (juxt :id identity)) (concat processes threads scopes)))))

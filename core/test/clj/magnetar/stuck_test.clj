@@ -1,0 +1,143 @@
+(ns magnetar.stuck-test
+  "What a stuck program answers when it is asked why: the programs of core/test/hangs, and what is never blamed."
+  (:require
+   [clojure.edn :as edn]
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.actor :as actor]
+   [magnetar.inspect :as inspect]
+   [magnetar.support :refer [eventually with-hook]]))
+
+(set! *warn-on-reflection* true)
+
+;; ---- the programs
+
+(defn- folder [& path]
+  (apply io/file (System/getProperty "magnetar.home") "core" "test" "hangs" path))
+
+(defn- marks
+  "From each mark of a program to the FILE:LINE where it is written."
+  [program]
+  (into {}
+        (for [[number line] (map-indexed vector (str/split-lines (slurp (folder (str program ".clj")))))
+              :when (not (str/starts-with? line ";"))
+              [_ mark] (re-seq #"; \[([\w-]+)\]" line)]
+          [(str "[" mark "]") (str program ".clj:" (inc (long number)))])))
+
+(def ^:private answers (edn/read-string (slurp (folder "answers.edn"))))
+
+(defn- answer
+  "The answer for a program, with lines in the place of marks."
+  [program]
+  (let [marks (marks program)
+        resolved (fn [words] (mapv #(if (str/starts-with? % "[") (marks %) %) words))]
+    (update-vals (answers program) #(cond-> % (vector? %) resolved))))
+
+(defn- names? [text fragment]
+  (some? (re-find (re-pattern (str (java.util.regex.Pattern/quote fragment) "(?![\\w-])")) text)))
+
+(defn- of-program?
+  "Does a thread of the program live?"
+  [program]
+  (some #(str/includes? % program)
+        (concat (map :name (inspect/fibers)) (map #(.getName ^Thread %) (keys (Thread/getAllStackTraces))))))
+
+(defn- start-of [program]
+  (load-file (str (folder (str program ".clj"))))
+  (let [{:keys [ready stop]} ((ns-resolve (symbol (str/replace program "_" "-")) 'start))]
+    (is (eventually (ready)) program)
+    stop))
+
+(defn- with-program
+  "Calls f when the program is stuck or has done some work. The failures of what is stopped are dropped."
+  [program f]
+  (with-hook [:failure (fn [_] nil)]
+    (with-hook [:report (fn [_] nil)]
+      (let [stop (start-of program)]
+        (try
+          (f)
+          (finally
+            (stop)
+            (when (answers program)
+              (is (eventually (not (of-program? program))) program))))))))
+
+(defn- thread-at
+  "A fiber, or a thread of the JVM, whose name has this FILE:LINE."
+  [at]
+  (or (:id (first (filter #(names? (:name %) at) (inspect/fibers))))
+      (first (filter #(names? (.getName ^Thread %) at) (keys (Thread/getAllStackTraces))))))
+
+(defn- asked [subject]
+  (if (str/starts-with? subject ":")
+    (inspect/why-stuck (edn/read-string subject))
+    (inspect/why-stuck (thread-at subject))))
+
+(defn- lasting-deadlocks
+  "The deadlocks, once there is one: the last of the program may not have come to its wait when the program is ready."
+  []
+  (is (eventually (seq (inspect/deadlocks))))
+  (inspect/deadlocks))
+
+(defn- check-deadlock [program]
+  (let [{:keys [ask names lines length never victims]} (answer program)]
+    (with-program program
+      (fn []
+        (let [found (lasting-deadlocks)
+              text (str (:text (first found)))]
+          (is (= 1 (count found)) (str program " " (pr-str (map :text found))))
+          (is (every? #(names? text %) (concat names lines)) text)
+          (is (not-any? #(names? text %) (concat never victims)) text)
+          (when length (is (= length (count (:chain (first found)))) text))
+          (doseq [subject ask]
+            (testing subject
+              (let [text (str (:text (asked subject)))]
+                (is (every? #(names? text %) (concat names lines)) text)
+                (is (not-any? #(names? text %) never) text)))))))))
+
+(deftest a-cycle-of-calls-is-found-and-nobody-else-is-blamed
+  (run! check-deadlock ["call_cycle_plain" "call_cycle_hop" "call_cycle_twin"]))
+
+(deftest a-child-that-calls-its-own-supervisor-is-found
+  (run! check-deadlock ["nested_start_child_plain" "nested_start_child_hop" "nested_start_child_twin"]))
+
+(deftest locks-and-monitors-in-two-orders-are-found
+  (run! check-deadlock ["lock_monitor_plain" "lock_monitor_hop" "lock_monitor_twin"]))
+
+(deftest full-mailboxes-in-a-circle-are-found
+  (run! check-deadlock ["mailbox_circle_plain" "mailbox_circle_hop" "mailbox_circle_twin"]))
+
+(defn- check-stuck
+  "Of a program that is stuck without a cycle: what `why-stuck` says."
+  [program]
+  (let [{:keys [ask names lines never]} (answer program)]
+    (with-program program
+      (fn []
+        (is (= [] (inspect/deadlocks)) program)
+        (doseq [subject ask]
+          (testing subject
+            (let [text (str (:text (asked subject)))]
+              (is (every? #(names? text %) (concat names lines)) text)
+              (is (not-any? #(names? text %) never) text))))))))
+
+(deftest a-slow-tap-of-a-mult-is-named
+  (run! check-stuck ["mult_slow_tap_plain" "mult_slow_tap_hop" "mult_slow_tap_twin"]))
+
+(deftest a-lost-permit-is-named
+  (run! check-stuck ["semaphore_lost_plain" "semaphore_lost_hop" "semaphore_lost_twin"]))
+
+(deftest a-lost-promise-is-named
+  (run! check-stuck ["promise_lost_plain" "promise_lost_hop" "promise_lost_twin"]))
+
+(deftest a-channel-that-nobody-closes-is-named
+  (run! check-stuck ["channel_unclosed_plain" "channel_unclosed_hop" "channel_unclosed_twin"]))
+
+(def ^:private healthy (map #(str "healthy_" %) (range 2 11)))
+
+(deftest healthy-programs-are-not-blamed
+  (doseq [program healthy]
+    (with-program program
+      (fn []
+        (dotimes [_ 5]
+          (is (= [] (inspect/deadlocks)) program)
+          (is (= [] (inspect/why-stuck)) program))))))
