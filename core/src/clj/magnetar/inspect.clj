@@ -6,6 +6,7 @@
   processes           the processes, and what each does
   deadlocks           cycles of waits that nothing can end
   why-stuck           the way from a wait to its cause
+  resource            a connection pool that tells who holds its connections
   mailbox             how full the mailbox of a process is
   tables              the tables of processes
   zombies             processes that were killed and do not end
@@ -185,10 +186,13 @@
             FILE:LINE. The :edge of each, a map of :to :how :grade :because, leads to the next one, which
             alone can end its wait.
 
-  A cycle leads over calls, starts of processes, ends of processes, full mailboxes, joins, scopes, locks and
-  monitors. It is exact where the kernel or the JDK knows who can end a wait. A process that waits for a
-  message is taken to wait for the process it monitors if its local variables hold the reference; that is
-  likely. A wait with a time limit is in no cycle.
+  A cycle leads over calls, starts of processes, ends of processes, full mailboxes, joins, scopes, locks,
+  monitors and connection pools. It is exact where the kernel, the JDK or a `resource` knows who can end a
+  wait. A process that waits for a message is taken to wait for the process it monitors if its local variables
+  hold the reference; that is likely.
+
+  A wait with a time limit is in no cycle, but for one for a connection with a limit of a second or more:
+  its map has :limit-ms. A pool is in a cycle if all holders of its connections wait, and all are known.
 
   The owner of a lock of java.util.concurrent.locks is known if the JVM was started with --add-opens
   java.base/java.util.concurrent.locks=ALL-UNNAMED, as bin/magnetar does.
@@ -206,6 +210,29 @@
   {:added "0.3"}
   []
   (if-some [sights (sights)] (vec (stuck/deadlocks sights)) []))
+
+(defn resource
+  "Returns a javax.sql.DataSource in front of this one, such as a connection pool.
+
+  It tells `deadlocks` and `why-stuck` which threads wait for its connections, which ones took those that are
+  not closed yet, and at which line. Give it to the code that takes connections. All methods go to the pool;
+  `unwrap` gives the pool's own type, and `close` closes a pool that can be closed.
+
+  Without it, the connections of HikariCP are found in the local variables of fibers, which is likely. Those
+  of other pools, and those that platform threads hold, are not found.
+
+  Each connection costs a walk of the stack to its line, and an entry in two maps. Throws a MisuseException if
+  pool is no DataSource.
+
+  Example:
+
+    (def database (inspect/resource (HikariDataSource. config)))
+    (with-open [connection (.getConnection database)] ..)
+
+  Erlang: has no such function."
+  {:added "0.3"}
+  [pool]
+  ((requiring-resolve 'magnetar.impl.inspect.data-source/watched) pool))
 
 (defn- find-id [nodes pid]
   (let [id [:process pid]]

@@ -7,11 +7,21 @@
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor]
    [magnetar.inspect :as inspect]
-   [magnetar.support :refer [eventually with-hook]]))
+   [magnetar.scope :as scope]
+   [magnetar.support :refer [eventually with-hook]])
+  (:import
+   (com.zaxxer.hikari HikariConfig HikariDataSource)
+   (java.sql SQLException)
+   (java.util.concurrent.locks ReentrantLock)
+   (javax.sql DataSource)
+   (magnetar MisuseException)))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- the programs
+
+;; HikariCP logs through SLF4J, which has nowhere to log here.
+(System/setProperty "slf4j.internal.verbosity" "ERROR")
 
 (defn- folder [& path]
   (apply io/file (System/getProperty "magnetar.home") "core" "test" "hangs" path))
@@ -98,6 +108,12 @@
 (deftest a-cycle-of-calls-is-found-and-nobody-else-is-blamed
   (run! check-deadlock ["call_cycle_plain" "call_cycle_hop" "call_cycle_twin"]))
 
+(deftest a-connection-of-a-pool-and-a-lock-are-found-in-one-cycle
+  (run! check-deadlock ["pool_lock_plain" "pool_lock_hop" "pool_lock_twin"]))
+
+(deftest holders-of-all-connections-that-want-one-more-are-found
+  (run! check-deadlock ["pool_twice_plain" "pool_twice_hop" "pool_twice_twin"]))
+
 (deftest a-child-that-calls-its-own-supervisor-is-found
   (run! check-deadlock ["nested_start_child_plain" "nested_start_child_hop" "nested_start_child_twin"]))
 
@@ -106,6 +122,57 @@
 
 (deftest full-mailboxes-in-a-circle-are-found
   (run! check-deadlock ["mailbox_circle_plain" "mailbox_circle_hop" "mailbox_circle_twin"]))
+
+(defn- hikari ^HikariDataSource [name]
+  (HikariDataSource.
+    (doto (HikariConfig.)
+      (.setPoolName name)
+      (.setJdbcUrl (str "jdbc:h2:mem:" name))
+      (.setMaximumPoolSize 1))))
+
+(defn- hold-and-lock [^DataSource database holds ^ReentrantLock lock locked]
+  (with-open [_ (.getConnection database)]
+    (deliver holds true)
+    @locked
+    (.lockInterruptibly lock)))
+
+(defn- lock-and-ask [^DataSource database holds ^ReentrantLock lock locked]
+  (.lock lock)
+  (deliver locked true)
+  @holds
+  (with-open [_ (.getConnection database)]))
+
+(deftest a-resource-knows-which-platform-thread-took-a-connection
+  (let [pool (hikari "platform")
+        database (inspect/resource pool)
+        lock (ReentrantLock.)
+        [holds locked] [(promise) (promise)]
+        holder (doto (Thread. #(try (hold-and-lock database holds lock locked) (catch InterruptedException _)) "the holder") (.start))]
+    (scope/with-scope [s]
+      (let [asks (scope/fork s lock-and-ask database holds lock locked)]
+        (is (eventually (seq (inspect/deadlocks))))
+        (let [[{:keys [grade text chain]} :as found] (inspect/deadlocks)]
+          (is (= 1 (count found)))
+          (is (= :exact grade))
+          (is (= 3 (count chain)))
+          (is (re-find #"for a connection of the pool \"platform\", whose connection is held by the holder since stuck_test.clj:\d+" text) text))
+        (.interrupt holder)
+        (is (nil? (scope/join asks)))))
+    (.join holder)
+    (testing "what was closed is held by nobody"
+      (with-open [_ (.getConnection ^DataSource database)])
+      (is (= [] (inspect/deadlocks))))
+    (is (identical? pool (.unwrap ^DataSource database HikariDataSource)))
+    (.close ^java.lang.AutoCloseable database)
+    (is (.isClosed pool))))
+
+(deftest a-resource-is-a-data-source
+  (is (thrown-with-msg? MisuseException #"`resource` wants a javax.sql.DataSource, such as a connection pool; this is :pool" (inspect/resource :pool)))
+  (let [database (inspect/resource (reify DataSource
+                                     (getConnection [_] (throw (SQLException. "no such host")))))]
+    (is (thrown-with-msg? SQLException #"no such host" (.getConnection ^DataSource database)))
+    (is (= database database))
+    (is (contains? #{database} database))))
 
 (defn- check-stuck
   "Of a program that is stuck without a cycle: what `why-stuck` says."
@@ -132,7 +199,7 @@
 (deftest a-channel-that-nobody-closes-is-named
   (run! check-stuck ["channel_unclosed_plain" "channel_unclosed_hop" "channel_unclosed_twin"]))
 
-(def ^:private healthy (map #(str "healthy_" %) (range 2 11)))
+(def ^:private healthy (map #(str "healthy_" %) (range 1 11)))
 
 (deftest healthy-programs-are-not-blamed
   (doseq [program healthy]

@@ -3,15 +3,18 @@
 
   An edge is a map: the node :to can end the wait.
 
-    :how      :call, :start, :reply, :end, :room, :fork, :work, :result, :lock, :monitor, :put, :take or :tap
+    :how      :call, :start, :reply, :end, :room, :fork, :work, :result, :lock, :monitor, :connection, :held, :put, :take or :tap
     :grade    :exact if the kernel or the JDK says so, :likely if it is concluded from what others hold
     :because  how it is known
     :object   the lock, the channel or the process that it is about
     :before   true if the node took from the channel before, or put on it, as is needed now
-    :one      true if only this node can end the wait, as the owner of a lock or the callee of a call"
+    :one      true if only this node can end the wait, as the owner of a lock or the callee of a call
+    :either   true if only this node or another one whose edge has it can end the wait, as the holders of all connections of a pool
+    :taken-at where the node took what it holds, if that is known"
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.locks :as locks]
+   [magnetar.impl.inspect.pools :as pools]
    [magnetar.impl.inspect.reach :as reach]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.runtime])
@@ -52,7 +55,8 @@
    :end "the kernel knows whose end it waits for"
    :fork "the kernel knows the forks of a scope"
    :work "the kernel knows the thread that does the work"
-   :result "the channel gets the value of this go block"})
+   :result "the channel gets the value of this go block"
+   :connection "it waits in the pool"})
 
 (defn- sole [to how object]
   (edge to how (by-kernel how) {:one true :object object}))
@@ -70,6 +74,13 @@
   (let [{:keys [owner awaited]} @monitors
         monitor (awaited id)]
     (edge (owner monitor) :monitor "the JDK knows the owner of a monitor" {:one true :object monitor})))
+
+;; ---- pools
+
+(defn- to-holders-of-pool [world {pool :object}]
+  (let [{:keys [known all? grade because]} (pools/holders world pool)]
+    (for [{:keys [to taken-at]} known]
+      (edge to :held because {:grade grade :object pool :either all? :taken-at taken-at}))))
 
 ;; ---- replies to a raw process
 
@@ -218,5 +229,7 @@
             :offload [(sole (of-thread world (.worker ^Offload$Call on)) :work on)]
             :lock [(to-owner-of-lock world wait)]
             :monitor [(to-owner-of-monitor world id)]
+            :connection [(sole (:pool wait) :connection on)]
+            :held (to-holders-of-pool world node)
             (:channel-take :channel-put :select :mailbox-or-channels) (over-channels world node)
             nil))))

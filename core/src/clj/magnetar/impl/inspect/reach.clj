@@ -54,6 +54,12 @@
 (defn- values-of-fields [x]
   (into [] (map #(try (.get ^Field % x) (catch Exception _ nil))) (.get fields (class x))))
 
+(defn field
+  "The value of the field of this name, which may be private; nil if there is none."
+  [x name]
+  (when-some [^Field field (first (filter #(= name (.getName ^Field %)) (.get fields (class x))))]
+    (.get field x)))
+
 (defn parts
   "What the fields of an object of the program refer to, such as what a function has closed over."
   [x]

@@ -33,11 +33,20 @@
   (and (pos? (.getLineNumber frame))
        (Frames/isOfProgram (.getClassName frame))))
 
+(def ^:private of-databases
+  "What the classes of pools and drivers begin with: a program waits for a connection where it calls them."
+  ["com.zaxxer.hikari." "org.apache.commons.dbcp2." "org.apache.commons.pool2." "org.apache.tomcat.jdbc." "com.mchange." "org.postgresql." "com.mysql."
+   "org.mariadb." "oracle.jdbc." "org.h2."])
+
+(defn- of-database? [^StackTraceElement frame]
+  (some #(str/starts-with? (.getClassName frame) %) of-databases))
+
 (defn line
   "FILE:LINE of the innermost frame of the program; nil if there is none."
   [world node]
-  (when-some [^StackTraceElement frame (first (filter of-program? (:at (of world node))))]
-    (str (.getFileName frame) ":" (.getLineNumber frame))))
+  (let [frames (filter of-program? (:at (of world node)))]
+    (when-some [^StackTraceElement frame (or (first (remove of-database? frames)) (first frames))]
+      (str (.getFileName frame) ":" (.getLineNumber frame)))))
 
 (defn locals
   "The objects in the local variables of all frames."

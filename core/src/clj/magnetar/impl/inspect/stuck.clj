@@ -7,6 +7,7 @@
   (:require
    [magnetar.impl.inspect.edges :as edges]
    [magnetar.impl.inspect.locks :as locks]
+   [magnetar.impl.inspect.pools :as pools]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.text :as text]
    [magnetar.impl.inspect.world :as world]))
@@ -16,18 +17,25 @@
 (defn look
   "The world now, for all functions here."
   []
-  (edges/with-what-is-read-late (world/now)))
+  (edges/with-what-is-read-late (pools/with-pools (world/now))))
 
 ;; ---- cycles
 
 (defn- sole-edges
-  "The edges of a node that each have to be followed, if its wait has no limit: those to nodes that alone can end it."
+  "The edges of a node that have to be followed, if its wait has no limit: those to nodes that alone can end it, or of which one has to."
   [world {:keys [id wait]}]
   (when (and wait (not (:left-ms wait)))
-    (filterv :one (edges/of world id))))
+    (filterv (some-fn :one :either) (edges/of world id))))
 
 (defn- by-target [ways]
   (reduce-kv (fn [sources id edges] (reduce #(update %1 (:to %2) (fnil conj []) id) sources edges)) {} ways))
+
+(defn- without-end
+  "The edges of a node when the wait of the node behind one of them ends: none if that one ends this wait as well."
+  [edges end]
+  (if (some #(and (:either %) (= end (:to %))) edges)
+    []
+    (filterv #(not= end (:to %)) edges)))
 
 (defn- without-ends
   "The ways, from ids to edges, without those that end: what is left leads into a cycle from everywhere. Each id is looked at once for each edge to it."
@@ -35,7 +43,7 @@
   (let [sources (by-target ways)]
     (loop [ways ways, ended (into [] (remove ways) (keys sources))]
       (if-some [end (peek ended)]
-        (let [fewer (reduce #(update %1 %2 (partial filterv (comp not #{end} :to))) ways (filter ways (sources end)))
+        (let [fewer (reduce #(update %1 %2 without-end end) ways (filter ways (sources end)))
               emptied (filterv #(= [] (fewer %)) (distinct (filter ways (sources end))))]
           (recur (reduce dissoc fewer emptied) (into (pop ended) emptied)))
         ways))))
@@ -50,11 +58,14 @@
         (recur (conj ids to) (conj followed (first (ways to))))
         {:ids (subvec ids seen) :edges (subvec followed seen)}))))
 
+(defn- pool? [[kind]]
+  (= :pool kind))
+
 (defn- from-least
   "The same cycle, wherever it was entered: beginning with the least id."
   [{:keys [ids edges]}]
   (let [n (count ids)
-        turn (.indexOf ^java.util.List ids (first (sort-by pr-str ids)))
+        turn (.indexOf ^java.util.List ids (first (sort-by (juxt pool? pr-str) ids)))
         turned #(into [] (take n) (drop turn (cycle %)))]
     {:ids (turned ids) :edges (turned edges)}))
 
@@ -81,7 +92,10 @@
   "What only this wait has."
   [world id]
   (let [{{:keys [why number on]} :wait :as node} (get-in world [:nodes id])]
-    [why (System/identityHashCode on) (or number (when why (of-jdk world node)))]))
+    [why (System/identityHashCode on) (cond
+                                        number number
+                                        (= :held why) (mapv :to (edges/of world id))
+                                        why (of-jdk world node))]))
 
 (defn- waits-of
   "What only these waits have, by id, read now."
@@ -106,6 +120,7 @@
       wait (assoc :waits-for (:words wait) :at (stacks/line world node))
       (:since-ms wait) (assoc :since-ms (:since-ms wait))
       (:left-ms wait) (assoc :left-ms (:left-ms wait))
+      (:limit-ms wait) (assoc :limit-ms (:limit-ms wait))
       edge (assoc :edge (select-keys edge [:to :how :grade :because])))))
 
 (defn- finding [world kind {:keys [ids edges]}]
@@ -114,13 +129,27 @@
    :text (text/sentence world ids edges)
    :chain (mapv #(step world %1 %2) ids (concat edges (repeat nil)))})
 
+(defn- lasting?
+  "Are there these cycles in all sights, with the same waits?"
+  [sights ids]
+  (and (every? #(contains? (:cycles %) ids) sights)
+       (every? (fn [id] (apply = (map #(get-in % [:waits id]) sights))) ids)))
+
+(defn- one-for-each-pool
+  "The cycles without those through a pool that a shorter one has already: all that hold its connections are in one."
+  [cycles]
+  (second
+    (reduce (fn [[pools kept] {:keys [ids] :as cycle}]
+              (let [own (filter pool? ids)]
+                (if (some pools own) [pools kept] [(into pools own) (conj kept cycle)])))
+            [#{} []]
+            (sort-by (comp (juxt count pr-str) :ids) cycles))))
+
 (defn deadlocks
   "The cycles that are in all these sights, with the same waits."
   [sights]
   (let [{:keys [world cycles]} (peek sights)]
-    (for [[ids cycle] cycles
-          :when (and (every? #(contains? (:cycles %) ids) sights)
-                     (every? (fn [id] (apply = (map #(get-in % [:waits id]) sights))) ids))]
+    (for [cycle (one-for-each-pool (vals (filter #(lasting? sights (key %)) cycles)))]
       (finding world :deadlock cycle))))
 
 ;; ---- chains
@@ -153,7 +182,7 @@
   "Does the node wait for something to go on with? One that waits for work, for time or for its own forks may do so all day."
   [{:keys [wait calls starts]}]
   (case (:why wait)
-    (:channel-put :mailbox-room :lock :monitor) true
+    (:channel-put :mailbox-room :lock :monitor :connection) true
     :mailbox (boolean (or calls starts))
     false))
 

@@ -3,7 +3,9 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
+   [magnetar.impl.inspect.edges :as edges]
    [magnetar.impl.inspect.stacks :as stacks]))
+
 (set! *warn-on-reflection* true)
 
 (defn- named [world id]
@@ -27,6 +29,19 @@
 (defn- kind-of-monitor [[class-name]]
   (with-article (last (str/split class-name #"\."))))
 
+(defn- connections [world id]
+  (let [n (count (get-in world [:nodes id :object :taken]))]
+    (if (= 1 n) "connection is" (str n " connections are"))))
+
+(defn- held
+  "Who holds the connections of a pool, such as \"whose 4 connections are held, one by go shop.clj:7\"."
+  [world id]
+  (let [{:keys [to taken-at] :as edge} (first (edges/of world id))
+        several? (next (get-in world [:nodes id :object :taken]))]
+    (str "whose " (connections world id) " held" (when several? ", one")
+         (if edge (str " by " (named world to)) " by nobody that is known")
+         (when taken-at (str " since " taken-at)))))
+
 (defn clause
   "What the node does that has this edge, such as \"calls :stock at shop.clj:21\"."
   [world id {:keys [to how object]}]
@@ -43,6 +58,8 @@
       :work (str waits " for its offloaded work on " other)
       :lock (str waits " for " (kind-of-lock object) " of " other)
       :monitor (str waits " for the monitor of " (kind-of-monitor object) " of " other)
+      :connection (str waits " for a connection of " other)
+      :held (held world id)
       :put (str waits " to take from a channel that " other " holds")
       :take (str waits " to put on a channel that " other " holds")
       :tap (str waits " for a tap that " other " holds"))))
@@ -70,13 +87,17 @@
   (let [node (get-in world [:nodes id])
         {:keys [left-ms] :as wait} (:wait node)]
     (cond
+      (= :pool (:kind node)) (held world id)
       (nil? wait) (str "runs" (at world id))
       (number? left-ms) (str (waits world id) " " (for-what world node) ", for " left-ms " ms more")
       :else (str (waits world id) " " (for-what world node)))))
+
+(defn- joined [clause]
+  (if (str/starts-with? clause "whose ") clause (str "which " clause)))
 
 (defn sentence
   "The way along the edges as a sentence. `ids` has one id more than there are edges, or as many for a cycle."
   [world ids edges]
   (let [clauses (cond-> (mapv #(clause world %1 %2) ids edges)
                   (< (count edges) (count ids)) (conj (alone world (peek ids))))]
-    (str (named world (first ids)) " " (str/join ", which " clauses) ".")))
+    (str (named world (first ids)) " " (str/join ", " (cons (first clauses) (map joined (rest clauses)))) ".")))

@@ -3,7 +3,7 @@
 
   A node is a map.
 
-    :id      [:process pid], [:go 57], [:fork 58], [:fiber 59], [:thread 1] or [:scope 3]
+    :id      [:process pid], [:go 57], [:fork 58], [:fiber 59], [:thread 1], [:scope 3] or [:pool 4]
     :kind    the first of its id
     :name    what the program calls it: a registered name, or what was started and where
     :owner   the id of the node that it belongs to, or nil

@@ -1,0 +1,168 @@
+(ns magnetar.impl.inspect.pools
+  "Connection pools: who waits for a connection, and who holds one.
+
+  A pool that the program has made a resource tells both. HikariCP is known by its classes: a thread that waits in its bag waits for a connection, and a
+  connection is held by those whose local variables lead to it.
+
+  A pool is a map.
+
+    :object   the resource, or the pool of HikariCP
+    :name     what the program calls it
+    :size     how many connections it has at most; nil if nobody knows
+    :taken    the connections that are in use
+    :holders  of a resource: from each of these to the holder, {:thread .. :at ..}
+    :limit-ms how long one waits for a connection at most; nil if nobody knows"
+  {:no-doc true}
+  (:require
+   [magnetar.impl.inspect.reach :as reach]
+   [magnetar.impl.inspect.resources :as resources]
+   [magnetar.impl.inspect.stacks :as stacks]
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.lang Reflector)
+   (java.util IdentityHashMap)
+   (magnetar.impl.inspect.resources Resource)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- resources
+
+(defn- of-resource [^Resource resource]
+  (let [held (into {} (.-held resource))]
+    {:object resource
+     :name (.-name resource)
+     :size (.-size resource)
+     :taken (vec (keys held))
+     :holders held}))
+
+(defn- waiting-for-resources
+  "[id pool] of each node that waits for a resource."
+  [{:keys [by-thread]}]
+  (for [^Resource resource (resources/all)
+        :let [pool (delay (of-resource resource))]
+        thread (vec (keys (.-waiting resource)))
+        :let [id (by-thread (Thread/.threadId thread))]
+        :when id]
+    [id @pool]))
+
+;; ---- HikariCP
+
+(def ^:private in-use 1)
+
+(defn- ask [x method & args]
+  (Reflector/invokeInstanceMethod x method (to-array args)))
+
+(defn- part
+  "The value of the field of this name."
+  [x name]
+  (reach/field x name))
+
+(defn- of-hikari [pool]
+  (let [config (part pool "config")]
+    {:object pool
+     :name (str pool)
+     :size (ask config "getMaximumPoolSize")
+     :taken (vec (ask (part pool "connectionBag") "values" (int in-use)))
+     :limit-ms (ask config "getConnectionTimeout")}))
+
+(defn- class-named? [name x]
+  (= name (.getName (class x))))
+
+(defn- may-wait-in-bag?
+  "A cheap look before the stack is read."
+  [{{:keys [why on]} :wait}]
+  (and (= :park why) (some? on) (.startsWith (.getName (class on)) "java.util.concurrent.SynchronousQueue")))
+
+(defn- pool-awaited
+  "The pool of HikariCP for one of whose connections the node waits; nil if there is none, or if its local variables cannot be read."
+  [world node]
+  (when (and (may-wait-in-bag? node) (stacks/in? world node "com.zaxxer.hikari.util.ConcurrentBag" "borrow"))
+    (first (filter #(class-named? "com.zaxxer.hikari.pool.HikariPool" %) (stacks/locals world node)))))
+
+(defn- waiting-for-hikari
+  "[id pool] of each node that waits for a connection of HikariCP."
+  [world]
+  (let [pools (IdentityHashMap.)]
+    (for [{:keys [id] :as node} (vals (:nodes world))
+          :let [pool (pool-awaited world node)]
+          :when pool]
+      [id (or (.get pools pool)
+              (let [described (of-hikari pool)]
+                (.put pools pool described)
+                described))])))
+
+;; ---- pools as nodes
+
+(defn- pool-id
+  "The same in each world."
+  [{:keys [object]}]
+  [:pool (System/identityHashCode object)])
+
+(defn- pool-node [{:keys [name] :as pool}]
+  {:id (pool-id pool)
+   :kind :pool
+   :name (str "the pool " (pr-str name))
+   :object pool
+   :wait {:why :held :words "a connection that comes back" :on (:object pool)}})
+
+(def ^:private short-ms
+  "A thread that waits for less is not taken to be stuck."
+  1000)
+
+(defn- waiting-node
+  "The node with its wait for a connection of the pool. A wait of HikariCP has a limit always, which may be years."
+  [node {:keys [limit-ms] :as pool}]
+  (let [long? (or (nil? limit-ms) (<= (long short-ms) (long limit-ms)))]
+    (update node :wait
+            #(cond-> (assoc % :why :connection :words "a connection" :on (:object pool) :pool (pool-id pool))
+               long? (dissoc :left-ms)
+               limit-ms (assoc :limit-ms limit-ms)))))
+
+(defn with-pools
+  "The world with a node for each pool that somebody waits for."
+  [world]
+  (let [waiting (into {} (concat (waiting-for-hikari world) (waiting-for-resources world)))
+        pools (map pool-node (vals waiting))]
+    (update world :nodes #(into (reduce-kv (fn [nodes id pool] (update nodes id waiting-node pool)) % waiting)
+                                (map (juxt :id identity))
+                                pools))))
+
+;; ---- holders
+
+(defn- connection?
+  "Is it an open connection of HikariCP?"
+  [x]
+  (and (some->> (.getSuperclass (class x)) .getName (= "com.zaxxer.hikari.pool.ProxyConnection"))
+       (not (ask x "isClosed"))))
+
+(defn- held-by
+  "The entries of HikariCP that belong to the connections which the local variables of the node lead to."
+  [world node]
+  (map #(part % "poolEntry") (reach/found (vec (stacks/locals world node)) connection?)))
+
+(defn- holders-by-locals
+  "From each of these connections to the nodes whose local variables lead to it."
+  [world taken]
+  (let [holders (IdentityHashMap.)]
+    (doseq [entry taken]
+      (.put holders entry []))
+    (doseq [{:keys [id thread] :as node} (vals (:nodes world))
+            :when thread
+            entry (held-by world node)
+            :when (.containsKey holders entry)]
+      (.put holders entry (conj (.get holders entry) {:to id})))
+    (into [] (map (fn [entry] (.get holders entry))) taken)))
+
+(defn- holders-that-took [{:keys [by-thread]} holders]
+  (for [[_ {:keys [^Thread thread at]}] holders]
+    (if-some [id (by-thread (.threadId thread))] [{:to id :taken-at at}] [])))
+
+(defn holders
+  "Who holds the connections of this pool: {:known [{:to id :taken-at line} ..] :all? .. :because ..}. :all? is true if one of these has to give a connection
+  back before the pool has one again."
+  [world {:keys [size taken holders]}]
+  (let [found (if holders (holders-that-took world holders) (holders-by-locals world taken))]
+    {:known (sort-by (comp pr-str :to) (distinct (mapcat identity found)))
+     :all? (boolean (and size (<= (long size) (count taken)) (every? seq found)))
+     :grade (if holders :exact :likely)
+     :because (if holders "it took a connection, and has not closed it" "its local variables lead to a connection")}))
