@@ -4,6 +4,8 @@
   runtime             what Magnetar runs on
   fibers, fiber-info  the fibers that have not ended, and what each waits for
   processes           the processes, and what each does
+  tree, print-tree    all that runs or waits, and what belongs to whom
+  restarts            the deaths under each supervisor, and how many more it allows
   deadlocks           cycles of waits that nothing can end
   why-stuck           the way from a wait to its cause
   resource            a connection pool that tells who holds its connections
@@ -22,6 +24,8 @@
    [magnetar.impl.errors :as errors]
    [magnetar.impl.hooks :as hooks]
    [magnetar.impl.inspect.stuck :as stuck]
+   [magnetar.impl.inspect.tree :as tree]
+   [magnetar.impl.inspect.world :as world]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.table.life :as life])
@@ -161,6 +165,79 @@
        :when-full (some-> (.whenFull info) .toLowerCase (.replace "_" "-") keyword)
        :dropped (.dropped info)
        :waiting-senders (.senders info)})))
+
+(defn tree
+  "Returns all that runs or waits, as trees of what belongs to whom.
+
+  The answer is a vector of maps.
+
+    :kind       :application, :supervisor, :process, :scope, :fork, :go, :fiber (a virtual thread that is none
+                of these) or :thread
+    :name       a registered name, or what was started and where
+    :id         as in the chain of `deadlocks`
+    :waits-for  what it waits for, in words; without it, it runs
+    :at         FILE:LINE of the program, the innermost
+    :since-ms   for how long it has waited, and :left-ms until its time limit
+    :messages   of a process, how many are in its mailbox
+    :children   what belongs to it
+
+  An application has its supervisor below it, that its children, a fiber the scopes that it has opened, and a
+  scope its forks. A process that was started without a supervisor, a go block and a thread belong to nobody.
+
+  Of siblings with the same name that wait for the same and have nothing below them it tells :limit, by
+  default 20, and then a map with :more, the number of the others.
+
+  Never waits: nothing is asked of what is shown. Reads the stacks of what it tells.
+
+  Example:
+
+    (map (juxt :kind :name) (inspect/tree)) ;=> ([:application \":shop\"] [:go \"go shop.clj:12\"] [:thread \"main\"])
+
+  See also `print-tree`.
+
+  Erlang: the tab Applications of observer."
+  {:added "0.3" :arglists '([] [{:keys [limit]}])}
+  ([] (tree {}))
+  ([options]
+   (arguments/options "tree" [:limit] options)
+   (tree/tree (world/now) (arguments/whole ":limit" (:limit options 20)))))
+
+(defn print-tree
+  "Prints trees, by default those of `tree`, a line for each node; returns nil."
+  {:added "0.3"}
+  ([] (print-tree (tree)))
+  ([trees] (println (tree/text trees))))
+
+(defn- restarts-of [{:keys [name pid] {:keys [strategy intensity period restarts history]} :overview}]
+  (let [now (clock/now)]
+    {:name name
+     :pid pid
+     :strategy strategy
+     :intensity intensity
+     :period-ms (quot (long period) 1000000)
+     :restarts (count (filter #(< (- now (long %)) (long period)) restarts))
+     :history (vec history)}))
+
+(defn restarts
+  "Returns the latest deaths under each supervisor, and what it still allows.
+
+  The answer is a vector of maps, one for each supervisor.
+
+    :name :pid  of the supervisor
+    :strategy   as in its spec, and :intensity, and :period-ms in milliseconds
+    :restarts   how many there were within the last period. One above :intensity ends the supervisor.
+    :history    the latest deaths, as in `magnetar.supervisor/history`
+
+  Never waits: a supervisor lets others read this, also while it is stuck in a start of a child.
+
+  Example:
+
+    (map (juxt :name :restarts :intensity) (inspect/restarts)) ;=> ([\":shop\" 2 3])
+
+  Erlang: has no such function; its supervisors report each restart."
+  {:added "0.3"}
+  []
+  (into [] (comp (filter :overview) (map restarts-of)) (vals (:nodes (world/now)))))
 
 (def ^:private looks
   "How many looks at the program a deadlock has to last, and the milliseconds between two of them."

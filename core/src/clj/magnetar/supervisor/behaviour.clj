@@ -9,6 +9,7 @@
    [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.clock :as clock]
    [magnetar.impl.environment :as environment]
+   [magnetar.impl.inspect.overview :as overview]
    [magnetar.impl.otp.request :as request]
    [magnetar.impl.runtime]
    [magnetar.impl.versions :as versions]
@@ -90,8 +91,8 @@
       :else (specs/supervisor spec))))
 
 (defn- fresh [flags who source]
-  (merge flags {:who (or who (actor/self)) :source source :kids {} :pids {} :next 0
-                :restarts PersistentQueue/EMPTY :history PersistentQueue/EMPTY}))
+  (overview/begin (merge flags {:who (or who (actor/self)) :source source :kids {} :pids {} :next 0
+                                :restarts PersistentQueue/EMPTY :history PersistentQueue/EMPTY})))
 
 (defn- ids-of [specs]
   (into #{} (map :id) specs))
@@ -175,7 +176,7 @@
   (let [now (clock/now)
         late (conj (lately restarts now period) now)]
     (when (<= (count late) (long intensity))
-      (assoc state :restarts late))))
+      (overview/tell (assoc state :restarts late)))))
 
 (defn- try-again [state {:keys [key] :as child} why]
   (let [reason (codec/plain why)]
@@ -237,7 +238,7 @@
 (defn- remember [{:keys [history-size] :as state} {:keys [id pid restart]} reason]
   (let [entry (merge {:at (environment/date) :id id :pid pid :restart restart :reason reason} (report/take-words pid))
         history (conj (:history state) entry)]
-    (assoc state :history (if (< (long history-size) (count history)) (pop history) history))))
+    (overview/tell (assoc state :history (if (< (long history-size) (count history)) (pop history) history)))))
 
 (defn- ended [state {:keys [restart key] :as child} why]
   (let [reason (codec/plain why)

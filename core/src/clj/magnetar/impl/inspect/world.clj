@@ -9,6 +9,9 @@
     :owner   the id of the node that it belongs to, or nil
     :thread  its thread, or nil
     :pid     of a process
+    :messages  how many a process has in its mailbox
+    :application  the name of the application whose master it is
+    :overview     what a supervisor lets others read of its state
     :calls   the pid of the process that it calls
     :starts  the pid of the process that it has started and whose init it awaits
     :monitors  the pids and names of the processes that it monitors, a set
@@ -18,11 +21,11 @@
   Nothing is asked of what is shown, and no two nodes are read at the same time: what two of them say together need not have been true."
   {:no-doc true}
   (:require
+   [magnetar.impl.inspect.overview :as overview]
    [magnetar.impl.inspect.waits :as waits]
    [magnetar.impl.runtime])
   (:import
    (java.util IdentityHashMap)
-   (java.util.concurrent ForkJoinWorkerThread)
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.process LocalProcess Pid ProcessInfo ProcessTable)
    (magnetar.kernel.scope Scope)))
@@ -53,9 +56,10 @@
 (defn- of-program?
   "Is it a platform thread of the program: neither the JVM's nor this library's?"
   [^Thread thread]
-  (not (or (= "system" (some-> (.getThreadGroup thread) .getName))
-           (.startsWith (.getName thread) "magnetar-")
-           (instance? ForkJoinWorkerThread thread))))
+  (let [of (class thread)]
+    (not (or (= "system" (some-> (.getThreadGroup thread) .getName))
+             (.startsWith (.getName thread) "magnetar-")
+             (and (not= Thread of) (nil? (.getClassLoader of)))))))
 
 (defn- platform-threads []
   (let [group (root-group)
@@ -109,6 +113,8 @@
      :monitors (set (.monitors info))
      :starter (first (get (.dictionary info) :magnetar.proc-lib/ack))
      :messages (.messages info)
+     :application (get (.dictionary info) :magnetar.application.master/name)
+     :overview (overview/of (.dictionary info))
      :wait (process-wait info limits)
      :object process}))
 

@@ -1,0 +1,94 @@
+(ns magnetar.impl.inspect.tree
+  "What belongs to whom: applications, supervisors, processes, scopes, forks and go blocks as one tree."
+  {:no-doc true}
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.inspect.stacks :as stacks]))
+
+(set! *warn-on-reflection* true)
+
+;; ---- the tree
+
+(defn- kind [{:keys [kind application overview]}]
+  (cond
+    application :application
+    overview :supervisor
+    :else kind))
+
+(defn- described [world {:keys [id name application messages wait] :as node}]
+  (let [{:keys [words since-ms left-ms]} wait]
+    (cond-> {:id id :kind (kind node) :name (if application (str application) name)}
+      words (assoc :waits-for words)
+      (:thread node) (assoc :at (stacks/line world node))
+      since-ms (assoc :since-ms since-ms)
+      (number? left-ms) (assoc :left-ms left-ms)
+      messages (assoc :messages messages))))
+
+(defn- alike
+  "What two nodes have in common that are told as one."
+  [by-owner {:keys [id kind name wait]}]
+  (if (by-owner id) id [kind name (:why wait)]))
+
+(defn- more
+  "What is told of the nodes beyond the limit, which are alike."
+  [[{:keys [name wait] :as node} :as nodes]]
+  (cond-> {:kind (kind node) :name name :more (count nodes)}
+    wait (assoc :waits-for (:words wait))))
+
+(defn- order [{:keys [kind id]}]
+  [(.indexOf [:process :scope :fork :go :fiber :thread] kind) (pr-str id)])
+
+(defn- subtrees [world by-owner limit nodes]
+  (into []
+        (mapcat (fn [group]
+                  (let [[shown rest] (split-at limit group)]
+                    (concat (for [node shown]
+                              (let [below (subtrees world by-owner limit (by-owner (:id node)))]
+                                (cond-> (described world node) (seq below) (assoc :children below))))
+                            (when (seq rest) [(more rest)])))))
+        (sort-by (comp order first) (vals (group-by #(alike by-owner %) nodes)))))
+
+(defn- root? [{:keys [nodes]} {:keys [owner]}]
+  (not (contains? nodes owner)))
+
+(defn tree
+  "The trees of the world, with at most `limit` nodes that are alike below each."
+  [{:keys [nodes] :as world} limit]
+  (let [{roots true owned false} (group-by #(root? world %) (vals nodes))]
+    (subtrees world (group-by :owner owned) limit roots)))
+
+;; ---- as text
+
+(def ^:private words-of-kind
+  {:application "application" :supervisor "supervisor" :scope "scope" :thread "thread"})
+
+(defn- title [{:keys [kind name more]}]
+  (str (when-some [word (words-of-kind kind)] (when-not (str/starts-with? name word) (str word " "))) name (when more (str ", " more " more"))))
+
+(defn- seconds [ms]
+  (if (< (long ms) 1000) (str ms " ms") (format "%.1f s" (/ (long ms) 1e3))))
+
+(defn- doing [{:keys [kind waits-for at since-ms left-ms messages more]}]
+  (str (cond
+         waits-for waits-for
+         (or more (= :scope kind)) nil
+         :else "runs")
+       (when at (str " at " at))
+       (when since-ms (str ", for " (seconds since-ms)))
+       (when left-ms (str ", " (seconds left-ms) " left"))
+       (when (and messages (pos? (long messages))) (str ", " messages " messages"))))
+
+(defn- rows
+  "[indented title, what it does] of the trees."
+  [indent trees]
+  (mapcat (fn [{:keys [children] :as tree}]
+            (cons [(str indent (title tree)) (doing tree)]
+                  (rows (str indent "  ") children)))
+          trees))
+
+(defn text
+  "The trees as text, a line for each node."
+  [trees]
+  (let [rows (rows "" trees)
+        width (min 60 (long (transduce (map (comp count first)) max 0 rows)))]
+    (str/join "\n" (map (fn [[title doing]] (str/trimr (format (str "%-" width "s  %s") title doing))) rows))))

@@ -1,0 +1,104 @@
+(ns magnetar.tree-test
+  "What runs and waits as a tree, and the deaths under supervisors: told without asking anybody."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.actor :as actor]
+   [magnetar.application :as application]
+   [magnetar.async :as a]
+   [magnetar.gen-server :as gs]
+   [magnetar.inspect :as inspect]
+   [magnetar.scope :as scope]
+   [magnetar.supervisor :as sup]
+   [magnetar.support :refer [eventually with-hook]])
+  (:import
+   (magnetar MisuseException)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private counter
+  {:init (fn [_] [:ok 0])
+   :handle-call (fn [_ _ n] [:reply n n])
+   :handle-cast (fn [_ _] (throw (ex-info "the counter is broken" {})))})
+
+(defn- start-shop []
+  (sup/start-link {:strategy :one-for-one
+                   :intensity 3
+                   :children [{:id :tills :start [gs/start-link counter nil {:name :tills}]}
+                              {:id :stock :start [gs/start-link counter nil {:name :stock}]}]}
+                  {:name :shop-supervisor}))
+
+(defn- with-shop [f]
+  (with-hook [:report (fn [_] nil)]
+    (application/load {:name :shop :start [start-shop]})
+    (is (= :ok (application/start :shop)))
+    (try
+      (f)
+      (finally
+        (application/stop :shop)
+        (application/unload :shop)))))
+
+(defn- all-in [trees]
+  (mapcat #(tree-seq :children :children %) trees))
+
+(defn- named [name]
+  (first (filter #(= name (:name %)) (all-in (inspect/tree)))))
+
+(deftest an-application-has-its-supervisor-below-it-and-that-its-children
+  (with-shop
+    (fn []
+      (let [{:keys [kind children]} (named ":shop")
+            [supervisor] children]
+        (is (= [:application 1] [kind (count children)]))
+        (is (= [:supervisor ":shop-supervisor"] ((juxt :kind :name) supervisor)))
+        (is (= #{":tills" ":stock"} (set (map :name (:children supervisor)))))
+        (is (every? #(= [:process "message" 0] ((juxt :kind :waits-for :messages) %)) (:children supervisor)))))))
+
+(deftest a-fiber-has-its-scopes-below-it-and-a-scope-its-forks
+  (let [c (a/chan)
+        opened (promise)
+        done (a/go (scope/with-scope [s]
+                     (scope/fork s (fn [] (a/<! c)))
+                     (deliver opened true)))]
+    (is (deref opened 20000 false))
+    (is (eventually (= 1 (count (filter #(and (= :fork (:kind %)) (str/includes? (:name %) "tree_test") (:waits-for %)) (all-in (inspect/tree)))))))
+    (let [go (first (filter #(and (= :go (:kind %)) (some (comp #{:scope} :kind) (:children %))) (inspect/tree)))
+          [{[fork] :children}] (:children go)]
+      (is (str/includes? (:name go) "magnetar/tree_test.clj:"))
+      (is (re-matches #"tree_test.clj:\d+" (:at fork)))
+      (is (= "take from a channel" (:waits-for fork)))
+      (is (nat-int? (:since-ms fork))))
+    (a/close! c)
+    (a/<!! done)))
+
+(deftest what-is-alike-is-counted
+  (let [c (a/chan)
+        takers (mapv (fn [_] (a/go (a/<! c))) (range 50))
+        of-here #(filter (fn [{:keys [name kind]}] (and (= :go kind) (str/includes? name "tree_test"))) (inspect/tree {:limit 7}))]
+    (is (eventually (= [7 43] [(count (remove :more (of-here))) (:more (first (filter :more (of-here))))])))
+    (let [text (with-out-str (inspect/print-tree (of-here)))]
+      (is (= 8 (count (str/split-lines text))))
+      (is (str/includes? text ", 43 more") text)
+      (is (re-find #"take from a channel at tree_test.clj:\d+, for \d" text) text))
+    (a/close! c)
+    (run! a/<!! takers)))
+
+(deftest a-limit-is-a-whole-number
+  (is (thrown-with-msg? MisuseException #"`magnetar.inspect/tree` does not know :limt; its options are :limit. Is :limit meant\?" (inspect/tree {:limt 3})))
+  (is (thrown-with-msg? MisuseException #":limit.* a whole number from 1 up; this is 0" (inspect/tree {:limit 0}))))
+
+(deftest restarts-are-told-also-while-the-supervisor-is-busy
+  (with-shop
+    (fn []
+      (let [shop #(first (filter (comp #{":shop-supervisor"} :name) (inspect/restarts)))]
+        (is (= [:one-for-one 3 5000 0 []] ((juxt :strategy :intensity :period-ms :restarts :history) (shop))))
+        (gs/cast :tills :break)
+        (is (eventually (= 1 (:restarts (shop)))))
+        (is (= [:tills] (map :id (:history (shop)))))
+        (testing "in a start that does not come back"
+          (let [gate (a/chan)
+                stuck (a/go (sup/start-child :shop-supervisor {:id :slow :start [(fn [] (a/<! gate) [:error :closed])]}))]
+            (is (eventually (some-> (actor/whereis :shop-supervisor) (actor/process-info :status) #{:waiting})))
+            (is (= 1 (:restarts (shop))))
+            (a/close! gate)
+            (is (= :error (first (a/<!! stuck))))))))))
