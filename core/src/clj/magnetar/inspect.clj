@@ -9,7 +9,8 @@
   deadlocks           cycles of waits that nothing can end
   why-stuck           the way from a wait to its cause
   resource            a connection pool that tells who holds its connections
-  mailbox             how full the mailbox of a process is
+  mailbox             what waits in the mailbox of a process, and why it is not taken
+  redact-with         hides values of the program
   tables              the tables of processes
   zombies             processes that were killed and do not end
   dead-letters        messages that no process got
@@ -23,6 +24,8 @@
    [magnetar.impl.clock :as clock]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.hooks :as hooks]
+   [magnetar.impl.inspect.mailbox :as mailbox]
+   [magnetar.impl.inspect.shown :as shown]
    [magnetar.impl.inspect.stuck :as stuck]
    [magnetar.impl.inspect.tree :as tree]
    [magnetar.impl.inspect.world :as world]
@@ -33,7 +36,7 @@
    (java.util.function Consumer)
    (magnetar.kernel.channel Select Select$Operation)
    (magnetar.kernel.inspect FiberInfo RuntimeInfo Watchdog Watchdog$Holding)
-   (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess MailboxInfo Pid ProcessTable Zombie Zombies)
+   (magnetar.kernel.process DeadLetters DeadLetters$Letter LocalProcess Pid ProcessTable Zombie Zombies)
    (magnetar.kernel.scope Fork Offload)))
 
 (set! *warn-on-reflection* true)
@@ -133,7 +136,7 @@
   (into [] (keep actor/of) (sort (map #(.pid ^LocalProcess %) (ProcessTable/all)))))
 
 (defn mailbox
-  "Returns how full the mailbox of a process is, a map; nil if the process is dead.
+  "Returns what is in the mailbox of a process, a map; nil if the process is dead.
 
     :messages         the number of messages in it
     :capacity         the most it holds; nil for any number
@@ -142,8 +145,12 @@
                       taking the very message that is to go: until it has taken it, that one counts as
                       dropped.
     :waiting-senders  the number of senders that wait for room
+    :oldest           the oldest messages as text, at most 10, each of at most some 200 characters
+    :skipped-by       of a process that waits in a receive although it has messages: the receive, a map of :at
+                      and :clauses. It has looked at all of them, and none of its clauses takes one. The
+                      clauses are known where local variables can be read, see `deadlocks`.
 
-  Call it twice to see whether the mailbox grows.
+  Call it twice to see whether the mailbox grows. `redact-with` hides what must not be shown.
 
   Never waits: nothing is asked of the process.
 
@@ -151,20 +158,30 @@
 
   Example:
 
-    (inspect/mailbox pid) ;=> {:messages 3, :capacity 100, :when-full :block, :dropped 0, :waiting-senders 0}
+    (select-keys (inspect/mailbox pid) [:messages :oldest]) ;=> {:messages 1, :oldest [\"[:stop]\"]}
 
-  Erlang: process_info(Pid, message_queue_len)."
+  Erlang: process_info(Pid, messages)."
   [pid]
   (when-not (instance? Pid pid)
     (throw (errors/illegal-argument :magnetar/not-a-pid
                                     (str "`mailbox` wants a pid, as `spawn`, `self` or `whereis` return it; this is " (arguments/show pid) ".") {:value pid})))
-  (when-some [^LocalProcess process (ProcessTable/reach pid)]
-    (let [^MailboxInfo info (.mailboxInfo process)]
-      {:messages (.messages info)
-       :capacity (when (pos? (.capacity info)) (.capacity info))
-       :when-full (some-> (.whenFull info) .toLowerCase (.replace "_" "-") keyword)
-       :dropped (.dropped info)
-       :waiting-senders (.senders info)})))
+  (when-some [process (ProcessTable/reach pid)]
+    (mailbox/of process)))
+
+(defn redact-with
+  "Sets what all that is shown of the program's values passes through first.
+
+  f gets a message or a state, and returns what is shown in its place. It applies to `mailbox`. What it throws
+  is not told: the value is then not shown at all. nil takes it away. Returns nil.
+
+  Example:
+
+    (inspect/redact-with (fn [x] (if (:card x) (assoc x :card \"..\") x)))
+    (inspect/redact-with nil)"
+  {:added "0.3"}
+  [f]
+  (when f (arguments/function "redact-with" f "(inspect/redact-with (fn [x] \"..\"))"))
+  (shown/redact-with f))
 
 (defn tree
   "Returns all that runs or waits, as trees of what belongs to whom.
@@ -232,7 +249,7 @@
 
   Example:
 
-    (map (juxt :name :restarts :intensity) (inspect/restarts)) ;=> ([\":shop\" 2 3])
+    (map (juxt :name :restarts :intensity) (inspect/restarts)) ;=> ([\":app\" 1 1])
 
   Erlang: has no such function; its supervisors report each restart."
   {:added "0.3"}

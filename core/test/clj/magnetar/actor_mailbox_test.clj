@@ -140,7 +140,7 @@
 
 (deftest growth-can-be-seen
   (let [pid (idle)]
-    (is (= {:messages 0 :capacity nil :when-full nil :dropped 0 :waiting-senders 0} (inspect/mailbox pid)))
+    (is (= {:messages 0 :capacity nil :when-full nil :dropped 0 :waiting-senders 0 :oldest []} (inspect/mailbox pid)))
     (dotimes [n 500] (! pid n))
     (is (= 500 (:messages (inspect/mailbox pid))))
     (actor/exit pid :kill)

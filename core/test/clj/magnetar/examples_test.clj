@@ -72,10 +72,13 @@
     magnetar.hot/load [(require 'my.counter) (alter-meta! (the-ns 'my.counter) assoc :version 1)]
     magnetar.hot/version [(require 'my.counter)]
     magnetar.inspect/dead-letters [(let [gone (spawn (fn []))] (actor/join gone) (! gone :hello))]
-    magnetar.inspect/mailbox [(def pid (actor/spawn-opt #(receive :stop nil)
+    magnetar.inspect/mailbox [(def pid (actor/spawn-opt #(receive [:put x] x)
                                                         {:mailbox {:capacity 100 :when-full :block}}))
-                              (dotimes [n 3] (! pid n))]
+                              (! pid [:stop])]
     magnetar.inspect/processes [:logger]
+    magnetar.inspect/restarts [:app
+                               (actor/exit (:pid (second (sup/which-child :app :b))) :boom)
+                               (scope/sleep 20)]
     magnetar.pg [(pg/join :loggers (self))]
     magnetar.pool [:url]
     magnetar.pool/status [(pool/start-link {:name :db :worker [gs/start-link 'my.counter 0] :size 10})
@@ -138,8 +141,12 @@
 (def ^:private excused
   "Examples that do not give here what they say, with the reason."
   '{magnetar.hot/unwatch "needs a folder src"
+    magnetar.inspect/deadlocks "shows what runs in the program"
     magnetar.inspect/offload "shows what runs in the program"
+    magnetar.inspect/resource "needs a connection pool"
     magnetar.inspect/runtime "shows the machine"
+    magnetar.inspect/tree "shows what runs in the program"
+    magnetar.inspect/why-stuck "shows what runs in the program"
     magnetar.inspect/zombies "a simulation has none"
     magnetar.table.snapshot/describe "reads a file"
     magnetar.table.snapshot/save "writes a file into the current folder"})

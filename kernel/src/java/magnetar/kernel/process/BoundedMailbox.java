@@ -2,6 +2,7 @@ package magnetar.kernel.process;
 
 import java.util.ArrayDeque;
 import java.util.Iterator;
+import java.util.List;
 import java.util.function.Predicate;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.park.Waiter;
@@ -236,6 +237,17 @@ final class BoundedMailbox extends Mailbox {
             before++;
         }
         return -1;
+    }
+
+    @Override
+    synchronized void peekInInbox(int most, List<Object> found) {
+        int left = most;
+        for (Node n : inbox) {
+            if (left-- <= 0) {
+                return;
+            }
+            found.add(n.message);
+        }
     }
 
     @Override

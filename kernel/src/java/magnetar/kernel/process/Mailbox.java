@@ -2,6 +2,8 @@ package magnetar.kernel.process;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.function.Predicate;
 import magnetar.kernel.park.Source;
 import magnetar.kernel.park.Waiter;
@@ -227,6 +229,19 @@ abstract class Mailbox implements Source {
 
     /** {@link #find} in the inbox. */
     abstract int findInInbox(Predicate<Object> wanted);
+
+    /** The oldest messages, at most so many, in the order of arrival. Any thread may call it, as {@link #find}. */
+    final List<Object> peek(int most) {
+        List<Object> found = new ArrayList<>();
+        for (Node n = first; n != null && found.size() < most; n = n.next) {
+            found.add(n.message);
+        }
+        peekInInbox(most - found.size(), found);
+        return found;
+    }
+
+    /** Adds the oldest messages of the inbox to what {@link #peek} has found, at most so many. */
+    abstract void peekInInbox(int most, List<Object> found);
 
     private static final class PushResult extends Waiter {
         @Override

@@ -2,6 +2,7 @@ package magnetar.kernel.process;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.util.List;
 import java.util.function.Predicate;
 import magnetar.kernel.fiber.Simulated;
 import magnetar.kernel.fiber.Spin;
@@ -125,6 +126,20 @@ final class OpenMailbox extends Mailbox {
             found = wanted.test(n.message) ? (int) left : found;
         }
         return found;
+    }
+
+    @Override
+    void peekInInbox(int most, List<Object> found) {
+        if (inbox instanceof Node top) {
+            int before = found.size();
+            long left = top.number;
+            for (Node n = top; n != null && left > 0; n = n.next) {
+                left--;
+                if (left < most) {
+                    found.add(before, n.message);
+                }
+            }
+        }
     }
 
     @Override

@@ -1,5 +1,6 @@
 package magnetar.kernel.process;
 
+import java.util.List;
 import java.util.Map;
 import java.util.function.Predicate;
 import magnetar.kernel.fiber.CancellationScope;
@@ -185,6 +186,13 @@ public abstract sealed class Receiver extends CancellationScope permits LocalPro
      */
     public int find(Predicate<Object> wanted) {
         return mailbox.find(wanted);
+    }
+
+    /**
+     * The oldest messages in the mailbox, at most so many. Approximate while the owner takes messages.
+     */
+    public List<Object> messages(int most) {
+        return mailbox.peek(most);
     }
 
     /** A snapshot of the mailbox's state. */

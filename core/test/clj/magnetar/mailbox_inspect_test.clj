@@ -1,0 +1,79 @@
+(ns magnetar.mailbox-inspect-test
+  "What waits in a mailbox, and why it is not taken: read without changing it."
+  (:require
+   [clojure.test :refer [are deftest is testing]]
+   [magnetar.actor :as actor :refer [! receive]]
+   [magnetar.impl.inspect.shown :refer [shown]]
+   [magnetar.inspect :as inspect]
+   [magnetar.support :refer [eventually]])
+  (:import
+   (magnetar.kernel.inspect Locals)))
+
+(set! *warn-on-reflection* true)
+
+(defn- takes-puts []
+  (receive
+    [:put n] (when (< n 3) (recur))
+    [:take _] nil))
+
+(deftest a-receive-that-takes-none-of-its-messages-tells-its-clauses
+  (let [pid (actor/spawn takes-puts)]
+    (! pid [:put 1])
+    (! pid [:pit 2])
+    (! pid :stop)
+    (is (eventually (= 2 (:messages (inspect/mailbox pid)))))
+    (is (eventually (:skipped-by (inspect/mailbox pid))))
+    (let [{:keys [oldest skipped-by]} (inspect/mailbox pid)]
+      (is (= ["[:pit 2]" ":stop"] oldest))
+      (is (re-matches #"mailbox_inspect_test\.clj:\d+" (:at skipped-by)))
+      (when (Locals/isOn)
+        (is (= 2 (count (:clauses skipped-by))))
+        (is (re-find #"\[:put n\]" (first (:clauses skipped-by))))))
+    (testing "and goes on as if nobody had looked"
+      (! pid [:put 3])
+      (is (= :normal (do (actor/join pid) :normal))))))
+
+(deftest the-oldest-ten-are-shown-also-of-a-process-that-computes
+  (doseq [options [{} {:mailbox {:capacity 1000}}]]
+    (let [go-on (promise)
+          pid (actor/spawn-opt (fn [] @go-on) options)]
+      (dotimes [n 100] (! pid n))
+      (let [{:keys [messages oldest skipped-by]} (inspect/mailbox pid)]
+        (is (= [100 (map str (range 10)) nil] [messages oldest skipped-by])))
+      (deliver go-on true)
+      (actor/join pid))))
+
+(defrecord Order [number lines])
+
+(deftest what-is-shown-is-short-and-runs-no-code-of-the-program
+  (let [ran (atom 0)
+        lazy (lazy-seq (swap! ran inc) [1])
+        ends-lazily (cons 1 (lazy-seq (swap! ran inc) [2]))]
+    (are [x text] (= text (shown x))
+      lazy "(..)"
+      ends-lazily "(1 ..)"
+      (delay (swap! ran inc)) "#object[clojure.lang.Delay]"
+      {:a [1 #{2}]} "{:a [1 #{2}]}"
+      (vec (range 20)) "[0 1 2 3 4 5 6 7 ...]"
+      (->Order 7 lazy) "#magnetar.mailbox_inspect_test.Order {:number 7, :lines (..)}")
+    (is (re-matches #"#object\[magnetar\.mailbox_inspect_test\$.*\]" (shown (reify Object (toString [_] (swap! ran inc) "x")))))
+    (is (= 0 @ran))
+    (is (< (count (shown (vec (repeat 8 (apply str (repeat 1000 "x")))))) 130))
+    (let [cyclic (atom nil)]
+      (reset! cyclic [cyclic])
+      (is (= "[#object[clojure.lang.Atom]]" (shown @cyclic))))
+    (is (string? (shown (iterate inc 0))))))
+
+(deftest what-the-program-hides-is-not-shown
+  (let [pid (actor/spawn #(receive :never nil))]
+    (! pid {:card "4111"})
+    (try
+      (inspect/redact-with (fn [x] (if (:card x) (assoc x :card "..") x)))
+      (is (eventually (= ["{:card \"..\"}"] (:oldest (inspect/mailbox pid)))))
+      (testing "nor where hiding it fails"
+        (inspect/redact-with (fn [_] (throw (ex-info "4111" {}))))
+        (is (= ["(not shown: clojure.lang.ExceptionInfo)"] (:oldest (inspect/mailbox pid)))))
+      (finally
+        (inspect/redact-with nil)))
+    (is (= ["{:card \"4111\"}"] (:oldest (inspect/mailbox pid))))
+    (actor/exit pid :kill)))
