@@ -6,7 +6,9 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor]
+   [magnetar.dev.child :as child]
    [magnetar.inspect :as inspect]
+   [magnetar.kernel.checks :as checks]
    [magnetar.scope :as scope]
    [magnetar.support :refer [eventually with-hook]])
   (:import
@@ -198,6 +200,17 @@
 
 (deftest a-channel-that-nobody-closes-is-named
   (run! check-stuck ["channel_unclosed_plain" "channel_unclosed_hop" "channel_unclosed_twin"]))
+
+(deftest without-local-variables-nobody-is-blamed
+  (let [form `(do (load-file ~(str (folder "call_cycle_hop.clj")))
+                  (require '[magnetar.inspect :as ~'inspect])
+                  (let [{:keys [~'ready]} ((ns-resolve '~'call-cycle-hop '~'start))]
+                    (while (not (~'ready)))
+                    (println [(count (inspect/deadlocks)) (:text (inspect/why-stuck :tickets))])
+                    (System/exit 0)))
+        {:keys [exit out]} (child/run (checks/class-path) 60 "-Dmagnetar.locals=false" "clojure.main" "-e" (pr-str form))]
+    (is (= 0 exit) out)
+    (is (re-find #"\[0 :tickets calls :halls .* which waits at call_cycle_hop.clj:\d+ for a message\.\]" out) out)))
 
 (def ^:private healthy (map #(str "healthy_" %) (range 1 11)))
 

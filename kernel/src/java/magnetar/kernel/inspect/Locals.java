@@ -10,6 +10,7 @@ import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
 import magnetar.kernel.sched.Scheduler;
+import magnetar.kernel.sched.Settings;
 
 /**
  * Reads the local variables of a waiting virtual thread: what its methods still need, and so what it holds.
@@ -22,13 +23,14 @@ import magnetar.kernel.sched.Scheduler;
  * </ol>
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread}, as the hand-off does, and on
- * {@code --add-opens java.base/java.lang=ALL-UNNAMED}. It is off where that is closed or looks different.
+ * {@code --add-opens java.base/java.lang=ALL-UNNAMED}. It is off where that is closed or looks different, and on a
+ * JDK newer than the known one, unless the property {@code magnetar.locals} says otherwise.
  *
  * <p>Source: {@code VirtualThread.tryGetStackTrace} of JDK 25, which does the same for {@code Thread.getStackTrace}.
  * Rejected: a heap dump, which stops the program for about a second for each gigabyte; an agent.
  */
 public final class Locals {
-    private static final Inside INSIDE = Scheduler.mayLookInside() ? Inside.open() : null;
+    private static final Inside INSIDE = Settings.flag("magnetar.locals", Runtime.version().feature() <= Scheduler.KNOWN) ? Inside.open() : null;
 
     private Locals() {}
 
