@@ -49,11 +49,13 @@
 (defn- names? [text fragment]
   (some? (re-find (re-pattern (str (java.util.regex.Pattern/quote fragment) "(?![\\w-])")) text)))
 
+(defn- nodes []
+  (mapcat #(tree-seq :children :children %) (inspect/tree {:limit 1000})))
+
 (defn- of-program?
   "Does a thread of the program live?"
   [program]
-  (some #(str/includes? % program)
-        (concat (map :name (inspect/fibers)) (map #(.getName ^Thread %) (keys (Thread/getAllStackTraces))))))
+  (some #(str/includes? (:name %) program) (nodes)))
 
 (defn- start-of [program]
   (load-file (str (folder (str program ".clj"))))
@@ -75,10 +77,9 @@
               (is (eventually (not (of-program? program))) program))))))))
 
 (defn- thread-at
-  "A fiber, or a thread of the JVM, whose name has this FILE:LINE."
+  "The number of the thread that was started at this FILE:LINE."
   [at]
-  (or (:id (first (filter #(names? (:name %) at) (inspect/fibers))))
-      (first (filter #(names? (.getName ^Thread %) at) (keys (Thread/getAllStackTraces))))))
+  (second (:id (first (filter #(names? (:name %) at) (nodes))))))
 
 (defn- asked [subject]
   (if (str/starts-with? subject ":")

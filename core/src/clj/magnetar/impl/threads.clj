@@ -8,7 +8,7 @@
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
-   (java.util.concurrent Executor Executors ThreadFactory)
+   (java.util.concurrent ConcurrentHashMap Executor Executors ThreadFactory)
    (java.util.concurrent.atomic AtomicLong)
    (magnetar.kernel.channel Channel GoBody)
    (magnetar.kernel.fiber Fiber Fibers Fibers$Hold)))
@@ -91,19 +91,24 @@
           (finally (.setContext fiber nil)))))
     f))
 
-(defn- named
-  "Calls f with a thread that has this name meanwhile: dumps and profilers then say what runs on a thread of a pool."
-  [name f]
-  (let [thread (Thread/currentThread)
-        before (.getName thread)]
-    (.setName thread name)
+;; From the threads of the pools to the places in the program whose work they do now. The threads have the names that core.async gives them.
+(defonce ^:private ^ConcurrentHashMap sites (ConcurrentHashMap.))
+
+(defn site-of
+  "What was started on this thread of a pool, and where; nil of any other thread."
+  [thread]
+  (.get sites thread))
+
+(defn- noting-site [site f]
+  (let [thread (Thread/currentThread)]
+    (.put sites thread site)
     (try
       (f)
-      (finally (.setName thread before)))))
+      (finally (.remove sites thread)))))
 
 (defn- on-executor [site f ^Channel out workload]
   (.execute (executor-for workload)
-            (^:once fn* [] (named site #(yield site f out)))))
+            (^:once fn* [] (noting-site site #(yield site f out)))))
 
 (defn- on-held-fiber [^String site ^Callable f out]
   (Fibers/start site Fibers$Hold/STRONG (GoBody. f out)))

@@ -116,7 +116,6 @@ public final class Main {
             Map.entry("deaths-listening-socket", () -> Deaths.listeningSocket(1_000)),
             Map.entry("fairness-processes", Deaths::fairness),
             Map.entry("stacks-read", Stacks::read),
-            Map.entry("stacks-read-carelessly", Stacks::readCarelessly),
             Map.entry("stress", () -> Stress.run(1_000, 50)),
             Map.entry("stress-10000", () -> Stress.run(10_000, 50)),
             Map.entry("stress-long", () -> Stress.run(10_000, 1_000)));

@@ -23,7 +23,8 @@
   (:require
    [magnetar.impl.inspect.overview :as overview]
    [magnetar.impl.inspect.waits :as waits]
-   [magnetar.impl.runtime])
+   [magnetar.impl.runtime]
+   [magnetar.impl.threads :as threads])
   (:import
    (java.util IdentityHashMap)
    (magnetar.kernel.inspect FiberInfo)
@@ -82,7 +83,7 @@
         kind (kind info)]
     {:id [kind (.threadId thread)]
      :kind kind
-     :name (.getName thread)
+     :name (or (threads/site-of thread) (.getName thread))
      :thread thread
      :owner (when (= :fork kind) (scope-id world (.home info)))
      :wait (waits/of info limits)}))

@@ -197,6 +197,26 @@ class MailboxTest {
 
     @ParameterizedTest
     @EnumSource
+    void itTellsItsOldestMessagesInTheOrderOfArrival(Kind kind) {
+        Mailbox m = kind.make.get();
+        assertEquals(List.of(), m.peek(10));
+        push(m, "a", "b", "c");
+        assertEquals(List.of("a", "b", "c"), m.peek(10));
+        assertEquals(List.of("a", "b"), m.peek(2));
+        assertEquals(List.of(), m.peek(0));
+        m.drain();
+        push(m, "d", "e", "f");
+        assertEquals(List.of("a", "b", "c", "d", "e", "f"), m.peek(10));
+        assertEquals(List.of("a", "b", "c", "d"), m.peek(4));
+        assertEquals(List.of("a", "b", "c"), m.peek(3));
+        assertEquals(List.of("a", "b"), m.peek(2));
+        remove(m, "b");
+        assertEquals(List.of("a", "c", "d"), m.peek(3));
+        assertEquals(5, m.size());
+    }
+
+    @ParameterizedTest
+    @EnumSource
     void itsOwnerWaitsOnlyWhileTheInboxIsEmpty(Kind kind) {
         Mailbox m = kind.make.get();
         push(m, "a");

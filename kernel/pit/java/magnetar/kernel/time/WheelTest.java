@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
@@ -17,6 +18,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.park.Parked;
+import magnetar.kernel.park.WaitReason;
 import magnetar.kernel.report.Failures;
 import org.junit.jupiter.api.Test;
 
@@ -92,6 +96,18 @@ class WheelTest {
         assertEquals(0, wheel.size());
         moveTo(MS);
         assertEquals(Long.MAX_VALUE, wheel.nextNanos());
+    }
+
+    @Test
+    void itTellsTheWaitsThatItsTimersEnd() {
+        Parked first = new Parked(Fiber.current(), WaitReason.MAILBOX, "first");
+        Parked second = new Parked(Fiber.current(), WaitReason.MAILBOX, "second");
+        add(MS);
+        wheel.add(new Expiry(first, origin + 5 * MS));
+        wheel.add(new Expiry(second, origin + 7 * MS));
+        assertEquals(Map.of(first.id(), 5 * MS, second.id(), 7 * MS), wheel.limits());
+        clock.now = origin + 6 * MS;
+        assertEquals(Map.of(first.id(), 0L, second.id(), MS), wheel.limits());
     }
 
     @Test

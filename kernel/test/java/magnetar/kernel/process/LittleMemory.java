@@ -53,6 +53,11 @@ public final class LittleMemory {
         }
 
         @Override
+        void peekInInbox(int most, List<Object> found) {
+            mailbox.peekInInbox(most, found);
+        }
+
+        @Override
         public boolean enlist(Waiter waiter) {
             return mailbox.enlist(waiter);
         }
