@@ -10,6 +10,7 @@
   why-stuck           the way from a wait to its cause
   resource            a connection pool that tells who holds its connections
   mailbox             what waits in the mailbox of a process, and why it is not taken
+  dump                all of this as data
   redact-with         hides values of the program
   tables              the tables of processes
   zombies             processes that were killed and do not end
@@ -24,7 +25,9 @@
    [magnetar.impl.clock :as clock]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.hooks :as hooks]
+   [magnetar.impl.inspect.dump :as dump]
    [magnetar.impl.inspect.mailbox :as mailbox]
+   [magnetar.impl.inspect.restarts :as restarts]
    [magnetar.impl.inspect.shown :as shown]
    [magnetar.impl.inspect.stuck :as stuck]
    [magnetar.impl.inspect.tree :as tree]
@@ -171,8 +174,8 @@
 (defn redact-with
   "Sets what all that is shown of the program's values passes through first.
 
-  f gets a message or a state, and returns what is shown in its place. It applies to `mailbox`. What it throws
-  is not told: the value is then not shown at all. nil takes it away. Returns nil.
+  f gets a message or a reason, and returns what is shown in its place. It applies to `mailbox` and `dump`.
+  What it throws is not told: the value is then not shown at all. nil takes it away. Returns nil.
 
   Example:
 
@@ -225,16 +228,6 @@
   ([] (print-tree (tree)))
   ([trees] (println (tree/text trees))))
 
-(defn- restarts-of [{:keys [name pid] {:keys [strategy intensity period restarts history]} :overview}]
-  (let [now (clock/now)]
-    {:name name
-     :pid pid
-     :strategy strategy
-     :intensity intensity
-     :period-ms (quot (long period) 1000000)
-     :restarts (count (filter #(< (- now (long %)) (long period)) restarts))
-     :history (vec history)}))
-
 (defn restarts
   "Returns the latest deaths under each supervisor, and what it still allows.
 
@@ -254,19 +247,7 @@
   Erlang: has no such function; its supervisors report each restart."
   {:added "0.3"}
   []
-  (into [] (comp (filter :overview) (map restarts-of)) (vals (:nodes (world/now)))))
-
-(def ^:private looks
-  "How many looks at the program a deadlock has to last, and the milliseconds between two of them."
-  {:number 3, :pause-ms 20})
-
-(defn- sights
-  "What several looks at the program show; nil if the first one shows nothing."
-  []
-  (let [first (stuck/sight)
-        next (fn [_] (Thread/sleep (long (:pause-ms looks))) (stuck/sight))]
-    (when (seq (:cycles first))
-      (into [first] (map next) (range (dec (long (:number looks))))))))
+  (restarts/of (world/now)))
 
 (defn deadlocks
   "Returns a vector of the cycles of waits that nothing can end.
@@ -303,7 +284,7 @@
   Erlang: has no such function."
   {:added "0.3"}
   []
-  (if-some [sights (sights)] (vec (stuck/deadlocks sights)) []))
+  (stuck/lasting-deadlocks))
 
 (defn resource
   "Returns a javax.sql.DataSource in front of this one, such as a connection pool.
@@ -344,16 +325,6 @@
     :else (throw (errors/illegal-argument :magnetar/nothing-that-waits
                                           (str "`why-stuck` wants a pid, the name of a process, a fork, a Thread, or the :id of a fiber; this is " (arguments/show x) ".")
                                           {:value x}))))
-
-(defn- still-waiting
-  "The ids of waits that somebody is kept up by, and that have lasted so long. The JDK's waits do not tell since when: for them it looks again."
-  [world ms]
-  (let [[known unknown] (stuck/pressing world ms)]
-    (if (empty? unknown)
-      known
-      (do
-        (Thread/sleep (long ms))
-        (into known (stuck/lasting (stuck/look) unknown))))))
 
 (defn why-stuck
   "Returns the way from a wait to its cause, a map.
@@ -396,8 +367,25 @@
      (if (map? x)
        (do
          (arguments/options "why-stuck" [:at-least] x)
-         (vec (stuck/causes world (still-waiting world (:at-least x 1000)))))
+         (stuck/kept-up world (:at-least x 1000)))
        (some->> (id-of world x) (stuck/why world))))))
+
+(defn dump
+  "Returns the state of the program as data that can be written as EDN.
+
+  A map of :at, :pid, :jdk, and of :deadlocks :why-stuck :restarts :tree, with what the functions of these
+  names return. Pids are strings. What belongs to the program, such as the reasons in :restarts, is short
+  text.
+
+  Takes a second, since a wait of the JDK does not tell since when it lasts. `bin/magnetar inspect PID dump`
+  prints the same from outside.
+
+  Example:
+
+    (:deadlocks (inspect/dump)) ;=> []"
+  {:added "0.3"}
+  []
+  (dump/now))
 
 (defn tables
   "Returns a vector of `magnetar.table/info` of all tables.

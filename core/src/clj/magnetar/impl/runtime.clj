@@ -56,11 +56,17 @@
   (throw (ex-info message data)))
 
 ;; By reflection: an import would load the class before the checks above.
-(defn call-startup
-  "Calls the static method of this name of the kernel's Startup, which initialises classes while there is stack for it."
-  [^String method]
-  (.invoke (.getMethod (Class/forName "magnetar.kernel.inspect.Startup" true (clojure.lang.RT/baseLoader)) method (make-array Class 0))
+(defn- call [class-name method]
+  (.invoke (.getMethod (Class/forName class-name true (clojure.lang.RT/baseLoader)) method (make-array Class 0))
            nil
            (object-array 0)))
 
+(defn call-startup
+  "Calls the static method of this name of the kernel's Startup, which initialises classes while there is stack for it."
+  [^String method]
+  (call "magnetar.kernel.inspect.Startup" method))
+
 (call-startup "prepare")
+
+;; From here on the program can be asked from outside what it does.
+(call "magnetar.impl.inspect.Door" "open")

@@ -102,7 +102,7 @@
   [world ids]
   (into {} (map (juxt identity #(wait-of world %))) ids))
 
-(defn sight
+(defn- sight
   "The cycles that a look shows, with what only their waits have: {:world .. :cycles .. :waits ..}."
   []
   (let [world (look)
@@ -145,12 +145,25 @@
             [#{} []]
             (sort-by (comp (juxt count pr-str) :ids) cycles))))
 
-(defn deadlocks
+(defn- deadlocks
   "The cycles that are in all these sights, with the same waits."
   [sights]
   (let [{:keys [world cycles]} (peek sights)]
     (for [cycle (one-for-each-pool (vals (filter #(lasting? sights (key %)) cycles)))]
       (finding world :deadlock cycle))))
+
+(def ^:private looks
+  "How many looks at the program a deadlock has to last, and the milliseconds between two of them."
+  {:number 3, :pause-ms 20})
+
+(defn lasting-deadlocks
+  "The cycles that several looks at the program show, a vector."
+  []
+  (let [first (sight)
+        next (fn [_] (Thread/sleep (long (:pause-ms looks))) (sight))]
+    (if (seq (:cycles first))
+      (vec (deadlocks (into [first] (map next) (range (dec (long (:number looks)))))))
+      [])))
 
 ;; ---- chains
 
@@ -191,14 +204,14 @@
     (<= (long ms) (long since))
     :unknown))
 
-(defn pressing
+(defn- pressing
   "The ids of the pressing waits that have lasted so long, and what only those of the JDK have, of which nobody knows how long: [ids waits]."
   [world ms]
   (let [waits (filter pressing? (vals (:nodes world)))
         ids (fn [verdict] (mapv :id (filter #(= verdict (long-ago? % ms)) waits)))]
     [(ids true) (waits-of world (ids :unknown))]))
 
-(defn lasting
+(defn- lasting
   "The ids of those waits that are the same in this world."
   [world waits]
   (let [now (waits-of world (keys waits))]
@@ -211,7 +224,7 @@
     (set (drop-while #(not= % (:to (peek edges))) ids))
     (peek ids)))
 
-(defn causes
+(defn- causes
   "The ways from these nodes to their causes, one for each cause: that of the first node, with :behind, how many of the nodes wait for the cause.
   The most come first."
   [world ids]
@@ -219,3 +232,18 @@
     (sort-by (comp - :behind)
              (for [[_ ways] (group-by cause ways)]
                (assoc (finding world :wait (first ways)) :behind (count ways))))))
+
+(defn- still-waiting
+  "The ids of pressing waits that have lasted so long. The JDK's waits do not tell since when: for them it looks again."
+  [world ms]
+  (let [[known unknown] (pressing world ms)]
+    (if (empty? unknown)
+      known
+      (do
+        (Thread/sleep (long ms))
+        (into known (lasting (look) unknown))))))
+
+(defn kept-up
+  "The ways from all that have been kept up for so long to their causes."
+  [world ms]
+  (vec (causes world (still-waiting world ms))))

@@ -101,3 +101,17 @@
   (let [clauses (cond-> (mapv #(clause world %1 %2) ids edges)
                   (< (count edges) (count ids)) (conj (alone world (peek ids))))]
     (str (named world (first ids)) " " (str/join ", " (cons (first clauses) (map joined (rest clauses)))) ".")))
+
+(defn line
+  "A finding in one line, with its grade if that is not exact."
+  [{:keys [text grade behind]}]
+  (str "  " text
+       (when (= :likely grade) " (likely)")
+       (when (and behind (< 1 (long behind))) (str " " behind " wait for this."))))
+
+(defn restarts
+  "What a supervisor tells of its restarts in a line."
+  [{:keys [name restarts intensity period-ms history]}]
+  (str "supervisor " name ": " restarts " of " intensity " restarts within " period-ms " ms"
+       (when-some [{:keys [id reason]} (peek history)]
+         (str ", the last one of " id ", " reason))))

@@ -15,8 +15,16 @@
     overview :supervisor
     :else kind))
 
+(defn- words-of
+  "What the node waits for, in words; nil if it runs."
+  [world {:keys [wait calls]}]
+  (if (and wait calls)
+    (str "answer of " (get-in world [:nodes [:process calls] :name]))
+    (:words wait)))
+
 (defn- described [world {:keys [id name application messages wait] :as node}]
-  (let [{:keys [words since-ms left-ms]} wait]
+  (let [{:keys [since-ms left-ms]} wait
+        words (words-of world node)]
     (cond-> {:id id :kind (kind node) :name (if application (str application) name)}
       words (assoc :waits-for words)
       (:thread node) (assoc :at (stacks/line world node))

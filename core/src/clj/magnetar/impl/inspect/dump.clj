@@ -1,0 +1,53 @@
+(ns magnetar.impl.inspect.dump
+  "All that inspection tells, as plain data that can be written and read."
+  {:no-doc true}
+  (:require
+   [clojure.walk :as walk]
+   [magnetar.impl.inspect.restarts :as restarts]
+   [magnetar.impl.inspect.shown :as shown]
+   [magnetar.impl.inspect.stuck :as stuck]
+   [magnetar.impl.inspect.tree :as tree]
+   [magnetar.impl.runtime])
+  (:import
+   (java.lang ProcessHandle)
+   (java.util Date)
+   (magnetar.kernel.process Pid)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private most-alike 20)
+
+(def ^:private kept-up-ms
+  "For how long somebody must have waited to be told as stuck."
+  1000)
+
+(defn- without-pids [x]
+  (walk/postwalk #(if (instance? Pid %) (str %) %) x))
+
+(defn- plain-death
+  "A death under a supervisor, whose reason and state may be anything."
+  [death]
+  (update-vals (dissoc death :at) shown/shown))
+
+(defn- plain-restarts [restarts]
+  (mapv (fn [supervisor] (update supervisor :history (partial mapv plain-death))) restarts))
+
+(defn now
+  "The state of the program: :at, :pid, :jdk, and what the functions of `magnetar.inspect` return that have the names of the other keys."
+  []
+  (let [world (stuck/look)]
+    (without-pids
+      {:magnetar/dump 1
+       :at (Date.)
+       :pid (.pid (ProcessHandle/current))
+       :jdk (System/getProperty "java.version")
+       :deadlocks (stuck/lasting-deadlocks)
+       :why-stuck (stuck/kept-up world kept-up-ms)
+       :restarts (plain-restarts (restarts/of world))
+       :tree (tree/tree world most-alike)})))
+
+(defn text
+  "The state as EDN."
+  []
+  (binding [*print-length* nil *print-level* nil *print-meta* false *print-namespace-maps* false]
+    (pr-str (now))))
