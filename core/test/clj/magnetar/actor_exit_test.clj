@@ -182,6 +182,21 @@
         (deliver release true)
         (is (= :stop (receive [:DOWN ref :process _ why] why (after 20000 :late))))))))
 
+(deftest a-process-that-is-told-to-end-before-it-registers-itself-ends-for-that-reason
+  (with-failures [failures]
+    (let [[computes go-on] [(promise) (atom false)]
+          pid (spawn (fn []
+                       (deliver computes true)
+                       (while (not @go-on))
+                       (actor/register ::late (self))))]
+      (value-of computes)
+      (exit pid :stop)
+      (is (eventually (not (alive? pid))))
+      (reset! go-on true)
+      (is (= :stop (reason pid)))
+      (is (= [] @failures))
+      (is (nil? (actor/whereis ::late))))))
+
 (deftest ^{:spec ["C68"]} a-listening-socket-is-closed-before-the-death-is-announced
   (let [port (with-open [server (server-socket)] (.getLocalPort server))
         listen (fn []

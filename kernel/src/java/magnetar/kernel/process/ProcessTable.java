@@ -31,7 +31,19 @@ public final class ProcessTable {
     /** Registers the name, or throws a misuse. */
     public static void register(Object name, Pid pid) {
         LocalProcess p = live(pid);
-        refuseIf(p == null ? "it is not alive" : p.register(name), name, pid);
+        String obstacle = p == null ? "it is not alive" : p.register(name);
+        if (obstacle != null) {
+            endIfTold(pid);
+        }
+        refuseIf(obstacle, name, pid);
+    }
+
+    /** Ends the process of the current thread if it has this pid and was told to end: it has made no mistake. */
+    private static void endIfTold(Pid pid) {
+        LocalProcess me = LocalProcess.current();
+        if (me != null && me.pid().equals(pid)) {
+            me.fiber().check();
+        }
     }
 
     static void refuseIf(String obstacle, Object name, Pid pid) {
