@@ -53,9 +53,12 @@
   (mapcat #(tree-seq :children :children %) (inspect/tree {:limit 1000})))
 
 (defn- of-program?
-  "Does a thread of the program live?"
-  [program]
-  (some #(str/includes? (:name %) program) (nodes)))
+  "Does a thread of the program live, or a process that it has started?"
+  [program before]
+  (some (fn [{:keys [kind name id]}]
+          (or (str/includes? name program)
+              (and (not (before id)) (= :process kind))))
+        (nodes)))
 
 (defn- start-of [program]
   (load-file (str (folder (str program ".clj"))))
@@ -68,13 +71,14 @@
   [program f]
   (with-hook [:failure (fn [_] nil)]
     (with-hook [:report (fn [_] nil)]
-      (let [stop (start-of program)]
+      (let [before (set (map :id (nodes)))
+            stop (start-of program)]
         (try
           (f)
           (finally
             (stop)
             (when (answers program)
-              (is (eventually (not (of-program? program))) program))))))))
+              (is (eventually (not (of-program? program before))) program))))))))
 
 (defn- thread-at
   "The number of the thread that was started at this FILE:LINE."
