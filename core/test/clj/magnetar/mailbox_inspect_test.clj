@@ -22,7 +22,8 @@
     (! pid [:pit 2])
     (! pid :stop)
     (is (eventually (= 2 (:messages (inspect/mailbox pid)))))
-    (is (eventually (:skipped-by (inspect/mailbox pid))))
+    (is (eventually (let [{:keys [skipped-by]} (inspect/mailbox pid)] ; without clauses while it is on its way to the wait
+                      (if (Locals/isOn) (:clauses skipped-by) skipped-by))))
     (let [{:keys [oldest skipped-by]} (inspect/mailbox pid)]
       (is (= ["[:pit 2]" ":stop"] oldest))
       (is (re-matches #"mailbox_inspect_test\.clj:\d+" (:at skipped-by)))
