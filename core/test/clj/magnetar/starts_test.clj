@@ -144,7 +144,8 @@
 
 (def ^:private no-starts
   "Names of api.edn that read like starts and start no process, or more than one."
-  '#{magnetar.task.supervisor/async-opt magnetar.actor/start-timer magnetar.inspect/start-watchdog magnetar.task/async-stream magnetar.task.supervisor/async-stream
+  '#{magnetar.inspect/restarts
+     magnetar.task.supervisor/async-opt magnetar.actor/start-timer magnetar.inspect/start-watchdog magnetar.task/async-stream magnetar.task.supervisor/async-stream
      magnetar.task.supervisor/async-stream-nolink magnetar.test/restart-storm})
 
 ;; ---- what an outcome is
