@@ -74,8 +74,9 @@
   :expect :node-down
   :ours (let [me (self)]
           (with-hook [:end #(! me [:over (:application %)])]
-            (fresh {:name :a12 :start (fn [] [:ok (doto (actor/spawn-link #(receive ::go (actor/exit :boom))) (! ::go))])})
+            (fresh {:name :a12 :start (fn [] (let [pid (actor/spawn-link #(receive ::go (actor/exit :boom)))] (! me pid) [:ok pid]))})
             (application/start :a12 :permanent)
+            (! (receive pid pid) ::go) ; one that ends before its start has returned has not started
             (receive [:over :a12] :node-down (after 20000 :node-up))))
   :erl "node_of_permanent()")
 
