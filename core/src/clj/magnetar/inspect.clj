@@ -148,7 +148,7 @@
                       taking the very message that is to go: until it has taken it, that one counts as
                       dropped.
     :waiting-senders  the number of senders that wait for room
-    :oldest           the oldest messages as text, at most 10, each of at most some 200 characters
+    :oldest           the oldest messages as text, at most 10, each of some 120 characters at most
     :skipped-by       of a process that waits in a receive although it has messages: the receive, a map of :at
                       and :clauses. It has looked at all of them, and none of its clauses takes one. The
                       clauses are known where local variables can be read, see `deadlocks`.
@@ -220,7 +220,7 @@
   ([] (tree {}))
   ([options]
    (arguments/options "tree" [:limit] options)
-   (tree/tree (world/now) (arguments/whole ":limit" (:limit options 20)))))
+   (tree/tree (world/now) (arguments/whole ":limit" (:limit options tree/usual-limit)))))
 
 (defn print-tree
   "Prints trees, by default those of `tree`, a line for each node; returns nil."
@@ -266,7 +266,7 @@
   wait. A process that waits for a message is taken to wait for the process it monitors if its local variables
   hold the reference; that is likely.
 
-  A wait with a time limit is in no cycle, but for one for a connection with a limit of a second or more:
+  A wait with a time limit is in no cycle, except a wait for a connection with a limit of a second or more:
   its map has :limit-ms. A pool is in a cycle if all holders of its connections wait, and all are known.
 
   The owner of a lock of java.util.concurrent.locks is known if the JVM was started with --add-opens

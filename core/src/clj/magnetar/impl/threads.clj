@@ -70,14 +70,26 @@
 
 ;; ---- what runs on them
 
+;; From the threads of the pools to the places in the program whose work they do now. The threads have the names that core.async gives them.
+(defonce ^:private ^ConcurrentHashMap sites (ConcurrentHashMap.))
+
+(defn site-of
+  "What was started on this thread of a pool, and where; nil of any other thread."
+  [thread]
+  (.get sites thread))
+
 (defn- yield
   "Puts the value of `f` on `out`, unless it is nil, and closes `out`; a failure is reported before."
   [site f ^Channel out]
-  (try
-    (.finish out (f))
-    (catch Throwable e
-      (reports/report site e))
-    (finally (.close out))))
+  (let [thread (Thread/currentThread)]
+    (try
+      (.put sites thread site)
+      (.finish out (f))
+      (catch Throwable e
+        (reports/report site e))
+      (finally
+        (.remove sites thread)
+        (.close out)))))
 
 (defn- keeping-context
   "`f` with the context values that this thread has; a thread of an executor has none of its own."
@@ -91,24 +103,9 @@
           (finally (.setContext fiber nil)))))
     f))
 
-;; From the threads of the pools to the places in the program whose work they do now. The threads have the names that core.async gives them.
-(defonce ^:private ^ConcurrentHashMap sites (ConcurrentHashMap.))
-
-(defn site-of
-  "What was started on this thread of a pool, and where; nil of any other thread."
-  [thread]
-  (.get sites thread))
-
-(defn- noting-site [site f]
-  (let [thread (Thread/currentThread)]
-    (.put sites thread site)
-    (try
-      (f)
-      (finally (.remove sites thread)))))
-
 (defn- on-executor [site f ^Channel out workload]
   (.execute (executor-for workload)
-            (^:once fn* [] (noting-site site #(yield site f out)))))
+            (^:once fn* [] (yield site f out))))
 
 (defn- on-held-fiber [^String site ^Callable f out]
   (Fibers/start site Fibers$Hold/STRONG (GoBody. f out)))

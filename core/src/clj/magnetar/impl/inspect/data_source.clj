@@ -56,7 +56,7 @@
   (first-answer pool ["getPoolName" "getDataSourceName" "getName" "toString"]))
 
 (defn watched
-  "A DataSource in front of this one that tells who waits for its connections and who holds them."
+  "A DataSource in front of this one that tells which threads wait for its connections, and which ones hold them."
   [^DataSource pool]
   (when-not (instance? DataSource pool)
     (throw (errors/illegal-argument :magnetar/no-data-source

@@ -7,6 +7,7 @@
    [magnetar.impl.inspect.shown :as shown]
    [magnetar.impl.inspect.stuck :as stuck]
    [magnetar.impl.inspect.tree :as tree]
+   [magnetar.impl.inspect.world :as world]
    [magnetar.impl.runtime])
   (:import
    (java.lang ProcessHandle)
@@ -15,10 +16,8 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private most-alike 20)
-
 (def ^:private kept-up-ms
-  "For how long somebody must have waited to be told as stuck."
+  "For how many milliseconds a wait must have lasted to be told."
   1000)
 
 (defn- without-pids [x]
@@ -35,16 +34,16 @@
 (defn now
   "The state of the program: :at, :pid, :jdk, and what the functions of `magnetar.inspect` return that have the names of the other keys."
   []
-  (let [world (stuck/look)]
+  (let [world (world/now)]
     (without-pids
       {:magnetar/dump 1
        :at (Date.)
        :pid (.pid (ProcessHandle/current))
        :jdk (System/getProperty "java.version")
        :deadlocks (stuck/lasting-deadlocks)
-       :why-stuck (stuck/kept-up world kept-up-ms)
+       :why-stuck (stuck/kept-up (stuck/look) kept-up-ms)
        :restarts (plain-restarts (restarts/of world))
-       :tree (tree/tree world most-alike)})))
+       :tree (tree/tree world tree/usual-limit)})))
 
 (defn text
   "The state as EDN."

@@ -4,6 +4,7 @@
   (:require
    [magnetar.impl.inspect.shown :as shown]
    [magnetar.impl.inspect.stacks :as stacks]
+   [magnetar.impl.inspect.waits :as waits]
    [magnetar.impl.runtime])
   (:import
    (java.util IdentityHashMap)
@@ -31,9 +32,6 @@
     (cond-> {:at (stacks/line world node)}
       clauses (assoc :clauses (texts clauses)))))
 
-(defn- keyword-of [^String policy]
-  (keyword (.replace (.toLowerCase policy) "_" "-")))
-
 (defn of
   "What `magnetar.inspect/mailbox` returns of the process."
   [^LocalProcess process]
@@ -42,7 +40,7 @@
         messages (.messages info)]
     (cond-> {:messages messages
              :capacity (when (pos? (.capacity info)) (.capacity info))
-             :when-full (some-> (.whenFull info) keyword-of)
+             :when-full (some-> (.whenFull info) waits/keyword-of)
              :dropped (.dropped info)
              :waiting-senders (.senders info)
              :oldest (mapv shown/shown (.messages process most-messages))}

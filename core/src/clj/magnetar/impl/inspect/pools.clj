@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.pools
-  "Connection pools: who waits for a connection, and who holds one.
+  "Connection pools: the threads that wait for a connection, and those that hold one.
 
   A pool that the program has made a resource tells both. HikariCP is known by its classes: a thread that waits in its bag waits for a connection, and a
   connection is held by those whose local variables lead to it.
@@ -8,10 +8,10 @@
 
     :object   the resource, or the pool of HikariCP
     :name     what the program calls it
-    :size     how many connections it has at most; nil if nobody knows
+    :size     how many connections it has at most; nil if that is not known
     :taken    the connections that are in use
     :holders  of a resource: from each of these to the holder, {:thread .. :at ..}
-    :limit-ms how long one waits for a connection at most; nil if nobody knows"
+    :limit-ms how long a thread waits for a connection at most; nil if that is not known"
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.reach :as reach]
@@ -52,17 +52,12 @@
 (defn- ask [x method & args]
   (Reflector/invokeInstanceMethod x method (to-array args)))
 
-(defn- part
-  "The value of the field of this name."
-  [x name]
-  (reach/field x name))
-
 (defn- of-hikari [pool]
-  (let [config (part pool "config")]
+  (let [config (reach/field pool "config")]
     {:object pool
      :name (str pool)
      :size (ask config "getMaximumPoolSize")
-     :taken (vec (ask (part pool "connectionBag") "values" (int in-use)))
+     :taken (vec (ask (reach/field pool "connectionBag") "values" (int in-use)))
      :limit-ms (ask config "getConnectionTimeout")}))
 
 (defn- class-named? [name x]
@@ -74,7 +69,7 @@
   (and (= :park why) (some? on) (.startsWith (.getName (class on)) "java.util.concurrent.SynchronousQueue")))
 
 (defn- pool-awaited
-  "The pool of HikariCP for one of whose connections the node waits; nil if there is none, or if its local variables cannot be read."
+  "The pool of HikariCP for one of whose connections the node waits; nil if it waits for something else, or if its local variables cannot be read."
   [world node]
   (when (and (may-wait-in-bag? node) (stacks/in? world node "com.zaxxer.hikari.util.ConcurrentBag" "borrow"))
     (first (filter #(class-named? "com.zaxxer.hikari.pool.HikariPool" %) (stacks/locals world node)))))
@@ -119,7 +114,7 @@
                limit-ms (assoc :limit-ms limit-ms)))))
 
 (defn with-pools
-  "The world with a node for each pool that somebody waits for."
+  "The world with a node for each pool that a thread waits for."
   [world]
   (let [waiting (into {} (concat (waiting-for-hikari world) (waiting-for-resources world)))
         pools (map pool-node (vals waiting))]
@@ -138,7 +133,7 @@
 (defn- held-by
   "The entries of HikariCP that belong to the connections which the local variables of the node lead to."
   [world node]
-  (map #(part % "poolEntry") (reach/found (vec (stacks/locals world node)) connection?)))
+  (map #(reach/field % "poolEntry") (reach/found (vec (stacks/locals world node)) connection?)))
 
 (defn- holders-by-locals
   "From each of these connections to the nodes whose local variables lead to it."

@@ -1,28 +1,24 @@
 (ns magnetar.impl.inspect.resources
-  "Pools that tell who waits for what they give, and who holds it.
+  "Pools that tell which threads wait for what they give, and which ones hold it.
 
   A resource is in the list as long as the program has it."
   {:no-doc true}
   (:require
-   [magnetar.impl.runtime])
+   [magnetar.impl.inspect.stacks :as stacks])
   (:import
-   (java.lang StackWalker StackWalker$StackFrame)
    (java.util ArrayList Collections Map Set WeakHashMap)
-   (java.util.concurrent ConcurrentHashMap)
-   (java.util.function Function)
-   (java.util.stream Stream)
-   (magnetar.kernel.report Frames)))
+   (java.util.concurrent ConcurrentHashMap)))
 
 (set! *warn-on-reflection* true)
 
-;; `waiting` is a map from threads to true, `held` one from what was given to {:thread .. :at ..}. Both change while somebody reads them.
+;; `waiting` is a map from threads to true, `held` one from what was given to {:thread .. :at ..}. Both change while they are read.
 (deftype Resource [name size ^Map waiting ^Map held])
 
 (defonce ^:private ^Set all-resources
   (Collections/synchronizedSet (Collections/newSetFromMap (WeakHashMap.))))
 
 (defn resource
-  "A new resource with this name, which gives at most `size` things at a time; nil if nobody knows."
+  "A new resource with this name, which gives at most `size` things at a time; nil if that is not known."
   [name size]
   (let [resource (Resource. name size (ConcurrentHashMap.) (ConcurrentHashMap.))]
     (.add all-resources resource)
@@ -32,20 +28,6 @@
   (locking all-resources
     (vec (ArrayList. all-resources))))
 
-(defn- of-program? [^StackWalker$StackFrame frame]
-  (and (pos? (.getLineNumber frame))
-       (Frames/isOfProgram (.getClassName frame))))
-
-(defn- line
-  "FILE:LINE of the program that calls; nil if there is none."
-  []
-  (let [^StackWalker$StackFrame frame (.walk (StackWalker/getInstance)
-                                             (reify Function
-                                               (apply [_ frames]
-                                                 (first (filter of-program? (iterator-seq (.iterator ^Stream frames)))))))]
-    (when frame
-      (str (.getFileName frame) ":" (.getLineNumber frame)))))
-
 (defn take-from
   "What (f) gives. Meanwhile the thread waits for the resource, and holds what was given afterwards."
   [^Resource resource f]
@@ -54,7 +36,7 @@
     (.put waiting thread true)
     (try
       (let [given (f)]
-        (.put ^Map (.-held resource) given {:thread thread :at (line)})
+        (.put ^Map (.-held resource) given {:thread thread :at (stacks/line-of (.getStackTrace thread))})
         given)
       (finally
         (.remove waiting thread)))))

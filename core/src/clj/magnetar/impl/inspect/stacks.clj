@@ -5,11 +5,11 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
+   [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime])
   (:import
    (java.util IdentityHashMap)
-   (magnetar.kernel.inspect Locals Locals$Frame)
-   (magnetar.kernel.report Frames)))
+   (magnetar.kernel.inspect Locals Locals$Frame)))
 
 (set! *warn-on-reflection* true)
 
@@ -31,7 +31,7 @@
 
 (defn- of-program? [^StackTraceElement frame]
   (and (pos? (.getLineNumber frame))
-       (Frames/isOfProgram (.getClassName frame))))
+       (reports/of-program? frame)))
 
 (def ^:private of-databases
   "What the classes of pools and drivers begin with: a program waits for a connection where it calls them."
@@ -41,12 +41,17 @@
 (defn- of-database? [^StackTraceElement frame]
   (some #(str/starts-with? (.getClassName frame) %) of-databases))
 
-(defn line
-  "FILE:LINE of the innermost frame of the program; nil if there is none."
-  [world node]
-  (let [frames (filter of-program? (:at (of world node)))]
+(defn line-of
+  "FILE:LINE of the innermost of these frames that the program wrote; nil without such a frame."
+  [frames]
+  (let [frames (filter of-program? frames)]
     (when-some [^StackTraceElement frame (or (first (remove of-database? frames)) (first frames))]
       (str (.getFileName frame) ":" (.getLineNumber frame)))))
+
+(defn line
+  "`line-of` the stack of the node."
+  [world node]
+  (line-of (:at (of world node))))
 
 (defn locals
   "The objects in the local variables of all frames."

@@ -59,6 +59,10 @@
 (defn- root? [{:keys [nodes]} {:keys [owner]}]
   (not (contains? nodes owner)))
 
+(def usual-limit
+  "How many nodes that are alike are told below each, unless one asks for another number."
+  20)
+
 (defn tree
   "The trees of the world, with at most `limit` nodes that are alike below each."
   [{:keys [nodes] :as world} limit]

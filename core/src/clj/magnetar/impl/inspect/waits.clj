@@ -27,7 +27,9 @@
   ^Map []
   (FiberInfo/limits))
 
-(defn- keyword-of [^String reason]
+(defn keyword-of
+  "The keyword for a name of the kernel, such as :channel-take for CHANNEL_TAKE."
+  [reason]
   (keyword (str/replace (str/lower-case reason) "_" "-")))
 
 (defn of-kernel
