@@ -28,4 +28,4 @@
 
 ;; FullMemory, invariants 1 to 3
 (deftest the-report-of-full-memory-names-what-fills-it-tells-no-old-news-and-holds-up-no-timer
-  (green? 60 "memory-named" "memory-old-news" "memory-waits"))
+  (green? 60 "memory-named" "memory-old-news" "memory-waits" "memory-brief-waits" "memory-reserved"))

@@ -78,6 +78,8 @@ public final class Main {
             Map.entry("memory-named", Memory::named),
             Map.entry("memory-old-news", Memory::oldNews),
             Map.entry("memory-waits", Memory::waits),
+            Map.entry("memory-brief-waits", Memory::briefWaits),
+            Map.entry("memory-reserved", Memory::reserved),
             Map.entry("signals", () -> Model.run(60, 60)),
             Map.entry("signals-at-rest", () -> Model.runAtRest(60, 60)),
             Map.entry("rests-again", Rests::again),

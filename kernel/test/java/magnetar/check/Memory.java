@@ -10,10 +10,13 @@ import java.lang.management.ManagementFactory;
 import java.util.concurrent.CountDownLatch;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.process.FullMemory;
+import magnetar.kernel.process.LittleMemory;
 import magnetar.kernel.process.Pid;
 import magnetar.kernel.process.Send;
 import magnetar.kernel.process.Spawn;
 import magnetar.kernel.process.Watched;
+import magnetar.kernel.report.Reserve;
+import magnetar.kernel.report.Reserved;
 
 /** The report of what fills the memory, without full memory. The times of the reports are the check's own. */
 final class Memory {
@@ -163,6 +166,27 @@ final class Memory {
         require(seen[0] == 0, "a virtual thread waits");
         require(seen[1] == 0, "a daemon waits");
         require(seen[2] == 1, "the last thread of a program does not wait");
+    }
+
+    /**
+     * After a death that found no memory for one party, the next party is tried again as soon: the wait that grows
+     * up to a second, and is told of, is for one party alone.
+     */
+    static void briefWaits() throws Exception {
+        ByteArrayOutputStream printed = new ByteArrayOutputStream();
+        printingOn(printed, () -> require(LittleMemory.ofManyLinked(40) == 40, "a party was not told"));
+        require(printed.size() == 0, "the waits of all parties are added up: " + printed);
+    }
+
+    /** After a guest in which memory ended, the memory for reports is reserved again, although its caller reports nothing. */
+    static void reserved() throws Exception {
+        require(Reserved.isWhole(), "nothing is reserved at first");
+        Throwable thrown = Spawn.host(new Spawn.Options("glutton"), () -> {
+            Reserve.release();
+            throw new OutOfMemoryError("planned");
+        }).thrown();
+        require(thrown instanceof OutOfMemoryError, "the guest did not end by its error: " + thrown);
+        require(Reserved.isWhole(), "what was released is not reserved again");
     }
 
     private static void reportLater() {

@@ -17,16 +17,18 @@ record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, Lis
     void announce() {
         Simulated.note("dies", dead, why);
         int all = owned.size() + links.size() + watchers.size() + watching.size() + 1;
-        int tries = 0;
-        for (int n = 0; n < all; ) {
+        boolean waited = false;
+        for (int n = 0, waits = 0; n < all; ) {
             try {
                 tell(n);
                 n++;
+                waits = 0;
             } catch (OutOfMemoryError noRoom) {
-                NoMemory.await(tries++);
+                NoMemory.await(waits++);
+                waited = true;
             }
         }
-        NoMemory.awaited(tries);
+        NoMemory.awaited(waited);
     }
 
     private void tell(int n) {

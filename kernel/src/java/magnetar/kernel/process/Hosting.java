@@ -3,6 +3,7 @@ package magnetar.kernel.process;
 import java.util.concurrent.Callable;
 import java.util.function.UnaryOperator;
 import magnetar.kernel.fiber.Fiber;
+import magnetar.kernel.report.NoMemory;
 import magnetar.kernel.report.Reserve;
 import magnetar.kernel.sched.Fault;
 
@@ -126,15 +127,17 @@ public final class Hosting {
      * some.
      */
     private static Throwable fail(LocalProcess process, Fiber on, Throwable thrown) {
-        if (thrown instanceof OutOfMemoryError) {
+        boolean full = thrown instanceof OutOfMemoryError;
+        if (full) {
             Reserve.release();
             dropMailbox(process);
         }
         boolean reported = false;
         try {
-            reported = process.cause() == null && !(thrown instanceof OutOfMemoryError) && process.reports(thrown);
+            reported = process.cause() == null && !full && process.reports(thrown);
         } finally {
             conclude(process, on, thrown, null);
+            NoMemory.awaited(full); // the caller may catch it and not report it
         }
         return reported ? null : thrown;
     }

@@ -470,7 +470,7 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
                     notice = die(own ? value : null);
                 }
                 notice.announce();
-                NoMemory.awaited(tries);
+                NoMemory.awaited(tries > 0);
                 return;
             } catch (OutOfMemoryError noRoom) {
                 NoMemory.await(tries);

@@ -69,9 +69,9 @@ public final class NoMemory implements Failures.Handler {
         await(FIRST_NANOS << Math.min(waits, MOST_DOUBLINGS), Thread.currentThread().isVirtual());
     }
 
-    /** Called when a step that must be done has been done, after so many waits. */
-    public static void awaited(int waits) {
-        if (waits > 0) {
+    /** Called when a step that must be done has been done. If it has waited, the reserve is filled again. */
+    public static void awaited(boolean waited) {
+        if (waited) {
             Reserve.refill();
         }
     }

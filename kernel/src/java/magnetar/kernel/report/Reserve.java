@@ -31,6 +31,15 @@ public final class Reserve {
         return false;
     }
 
+    /** True if no part is released. */
+    static synchronized boolean isWhole() {
+        boolean whole = true;
+        for (byte[] part : SET_ASIDE) {
+            whole &= part != null;
+        }
+        return whole;
+    }
+
     /** Releases one part of the reserve. Allocates nothing. */
     public static synchronized void release() {
         for (int i = 0; i < PARTS; i++) {

@@ -1,5 +1,6 @@
 package magnetar.kernel.process;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Predicate;
 import magnetar.kernel.park.Waiter;
@@ -93,6 +94,23 @@ public final class LittleMemory {
         Monitors.keep(me, monitor);
         new DeathNotice(dead.pid(), "why", List.of(), List.of(), List.of(monitor), List.of(), null).announce();
         return received(me, !Monitors.watching(me).isEmpty());
+    }
+
+    /** How many of so many linked processes receive the death of one, if each push runs out of memory once. */
+    public static long ofManyLinked(int many) {
+        LocalProcess dead = process(1, new OpenMailbox());
+        List<LocalProcess> parties = new ArrayList<>();
+        for (int i = 0; i < many; i++) {
+            LocalProcess party = process(2 + i, new Scarce());
+            party.setTraps(true);
+            Links.underBoth(dead, party, (a, b) -> {
+                Links.tie(a, b);
+                return null;
+            });
+            parties.add(party);
+        }
+        new DeathNotice(dead.pid(), "why", List.of(), parties.stream().map(LocalProcess::pid).toList(), List.of(), List.of(), null).announce();
+        return parties.stream().filter(p -> p.mailbox().takeInbox() != null).count();
     }
 
     private static Object received(LocalProcess me, boolean stillTied) {
