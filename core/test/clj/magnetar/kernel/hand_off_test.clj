@@ -54,7 +54,7 @@
       (is (= 0 exit) out)
       (is (= 1 (count (re-seq #"Fibers have waited for a second, because all 3 carriers are occupied, 2 of them added" out))) out)
       (is (str/includes? out "set -Dmagnetar.added-carriers=4.") out)
-      (is (str/includes? out "The server could run, but fibers that compute or block hold all carriers; ") out))))
+      (is (str/includes? out "The server is ready to run, but waits for a carrier: ") out))))
 
 (deftest where-java-lang-is-closed-fibers-are-woken-by-unpark
   (let [{:keys [exit out]} (child/run (cons @checks/classes (checks/class-path)) 60 "-Dmagnetar.check.seconds=25"

@@ -83,7 +83,7 @@
          suspended "is suspended"
          handles-this "is handling this very call"
          handling (str "is handling " (in-words handling))
-         (and number no-carrier) "could run, but fibers that compute or block hold all carriers"
+         (and number no-carrier) "is ready to run, but waits for a carrier: fibers that compute or block may occupy all of them, see (magnetar.inspect/runtime)"
          number "waits for messages"
          made? "has not answered"
          :else "has taken this call, answers later or has postponed it, and waits for messages")

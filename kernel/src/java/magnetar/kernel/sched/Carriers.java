@@ -6,7 +6,6 @@ import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.locks.LockSupport;
 import jdk.management.VirtualThreadSchedulerMXBean;
-import magnetar.kernel.report.NoMemory;
 
 /**
  * Adds carriers to the JDK's scheduler while fibers compute, and takes them back.
@@ -46,10 +45,8 @@ public final class Carriers {
             for (int i = 0; i < SUBMISSIONS && isOneIdle(); i++) {
                 Thread.startVirtualThread(NOTHING);
             }
-        } catch (OutOfMemoryError noRoom) {
-            NoMemory.tell(); // the monitor repeats this while a fiber waits
-        } catch (RejectedExecutionException full) {
-            // the same
+        } catch (OutOfMemoryError | RejectedExecutionException full) {
+            // The monitor repeats this while a fiber waits.
         }
     };
 

@@ -50,6 +50,8 @@ public final class SchedulerMonitor {
     private static final long UNNEEDED_NANOS = 1000 * TICK_NANOS;
     private static final long STARVED_NANOS = 1000 * TICK_NANOS;
 
+    private static final Runnable TELL_STARVATION = () -> System.err.println(Carriers.exhausted());
+
     // Set by a thread that wakes fibers, cleared by the monitor.
     private static volatile boolean pending;
 
@@ -70,6 +72,7 @@ public final class SchedulerMonitor {
     private static long unneededFor; // for how much longer fewer carriers computed than were added, than not
     private static long starvedFor; // how long one waited and no carrier could be added
     private static boolean starvationTold;
+    private static boolean lackedMemory; // at the last tick
 
     // Set once, before the first tick.
     private static Scheduler scheduler;
@@ -131,7 +134,10 @@ public final class SchedulerMonitor {
             try {
                 LockSupport.parkNanos(TICK_NANOS);
                 look();
+                NoMemory.awaited(lackedMemory);
+                lackedMemory = false;
             } catch (OutOfMemoryError noRoom) {
+                lackedMemory = true;
                 NoMemory.tell();
                 rest();
             } catch (Throwable failed) {
@@ -191,8 +197,8 @@ public final class SchedulerMonitor {
             late = !scheduler.handsOver() && !Fault.NO_FIBER_STEPS_ASIDE.isSeeded();
             starvedFor = Carriers.addOrSignal(computing) ? 0 : starvedFor + PATIENCE_NANOS;
             if (starvedFor >= STARVED_NANOS && !starvationTold) {
+                new Thread(null, TELL_STARVATION, "magnetar-warning", 0, false).start(); // standard error may block
                 starvationTold = true;
-                System.err.println(Carriers.exhausted());
             }
         }
         unneededFor = Math.max(0, unneededFor + (computing < Carriers.added() ? elapsed : -elapsed));
