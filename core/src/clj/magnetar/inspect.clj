@@ -5,6 +5,7 @@
   fibers, fiber-info  the fibers that have not ended, and what each waits for
   processes           the processes, and what each does
   tree, print-tree    all that runs or waits, and what belongs to whom
+  top                 what uses the processor and takes messages
   restarts            the deaths under each supervisor, and how many more it allows
   deadlocks           cycles of waits that nothing can end
   why-stuck           the way from a wait to its cause
@@ -20,6 +21,7 @@
 
   Require it as `[magnetar.inspect :as inspect]`."
   (:require
+   [clojure.string :as str]
    [magnetar.impl.actor.info :as actor]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
@@ -30,6 +32,7 @@
    [magnetar.impl.inspect.restarts :as restarts]
    [magnetar.impl.inspect.shown :as shown]
    [magnetar.impl.inspect.stuck :as stuck]
+   [magnetar.impl.inspect.top :as top]
    [magnetar.impl.inspect.tree :as tree]
    [magnetar.impl.inspect.world :as world]
    [magnetar.impl.reports :as reports]
@@ -227,6 +230,44 @@
   {:added "0.3"}
   ([] (print-tree (tree)))
   ([trees] (println (tree/text trees))))
+
+(defn top
+  "Measures for a while, and returns which processes, fibers and threads did most.
+
+  The answer is a vector of maps, the first one did most. Each has the keys of a node of `tree`, except
+  :children, and
+
+    :cpu             the cores it used on average, such as 0.5
+    :messages-per-s  of a process, the messages it took each second
+    :messages        of a process, how many are in its mailbox
+    :age-ms          how long ago Magnetar started it, to about a tenth of a second
+
+  Fibers that have ended meanwhile are in no row. :cpu is likely, not exact: the JDK's flight recorder looks
+  each 10 ms at what runs, and the processor time of the whole JVM is divided by that.
+
+  Options:
+
+    :for   for how long, as milliseconds or a java.time.Duration; by default 1000
+    :by    which of the four keys orders the rows; by default :cpu
+    :most  the number of rows, by default 20
+
+  Blocks for that time, and for half a second more when the JVM has not recorded before. Throws an
+  IllegalArgumentException for another option or value, an IllegalStateException in a JVM without the flight
+  recorder, and what `magnetar.scope/sleep` throws if it is cancelled.
+
+  Example:
+
+    (map (juxt :name :cpu) (inspect/top {:for 500, :by :cpu, :most 2})) ;=> ([\":prices\" 0.97] [\"main\" 0.01])
+
+  Erlang: etop, and the tab Processes of observer."
+  {:added "0.3" :arglists '([] [{:keys [for by most]}])}
+  ([] (top {}))
+  ([{:keys [for by most] :or {for 1000, by :cpu, most 20} :as options}]
+   (arguments/options "top" [:for :by :most] options)
+   (when-not (some #{by} top/orders)
+     (throw (errors/illegal-argument :magnetar/unknown-order
+                                     (str "`top` orders its rows by " (str/join ", " top/orders) "; this is " (arguments/show by) ".") {:value by})))
+   (top/measured (arguments/period ":for" for) by (arguments/whole ":most" most))))
 
 (defn restarts
   "Returns the latest deaths under each supervisor, and what it still allows.

@@ -146,6 +146,7 @@
     magnetar.inspect/resource "needs a connection pool"
     magnetar.inspect/runtime "shows the machine"
     magnetar.inspect/tree "shows what runs in the program"
+    magnetar.inspect/top "shows what runs in the program"
     magnetar.inspect/why-stuck "shows what runs in the program"
     magnetar.inspect/zombies "a simulation has none"
     magnetar.table.snapshot/describe "reads a file"

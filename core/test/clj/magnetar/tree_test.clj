@@ -52,7 +52,8 @@
         (is (= [:application 1] [kind (count children)]))
         (is (= [:supervisor ":shop-supervisor"] ((juxt :kind :name) supervisor)))
         (is (= #{":tills" ":stock"} (set (map :name (:children supervisor)))))
-        (is (every? #(= [:process "message" 0] ((juxt :kind :waits-for :messages) %)) (:children supervisor)))))))
+        (is (eventually (every? #(= [:process "message" 0] ((juxt :kind :waits-for :messages) %))
+                                (:children (named ":shop-supervisor")))))))))
 
 (deftest a-fiber-has-its-scopes-below-it-and-a-scope-its-forks
   (let [c (a/chan)

@@ -22,7 +22,9 @@
     (str "answer of " (get-in world [:nodes [:process calls] :name]))
     (:words wait)))
 
-(defn- described [world {:keys [id name application messages wait] :as node}]
+(defn described
+  "The node as plain data, without what belongs to it."
+  [world {:keys [id name application messages wait] :as node}]
   (let [{:keys [since-ms left-ms]} wait
         words (words-of world node)]
     (cond-> {:id id :kind (kind node) :name (if application (str application) name)}
@@ -74,13 +76,17 @@
 (def ^:private words-of-kind
   {:application "application" :supervisor "supervisor" :scope "scope" :thread "thread"})
 
-(defn- title [{:keys [kind name more]}]
+(defn title
+  "What the node is called, with its kind where the name does not tell it."
+  [{:keys [kind name more]}]
   (str (when-some [word (words-of-kind kind)] (when-not (str/starts-with? name word) (str word " "))) name (when more (str ", " more " more"))))
 
 (defn- seconds [ms]
   (if (< (long ms) 1000) (str ms " ms") (format "%.1f s" (/ (long ms) 1e3))))
 
-(defn- doing [{:keys [kind waits-for at since-ms left-ms messages more]}]
+(defn doing
+  "What the node waits for, where, and for how long; or that it runs."
+  [{:keys [kind waits-for at since-ms left-ms messages more]}]
   (str (cond
          waits-for waits-for
          (or more (= :scope kind)) nil

@@ -10,6 +10,8 @@
     :thread  its thread, or nil
     :pid     of a process
     :messages  how many a process has in its mailbox
+    :taken   how many messages a process has taken so far
+    :age-ms  how long ago the kernel started it, to about a tenth of a second; nil if the kernel has not
     :application  the name of the application whose master it is
     :overview     what a supervisor lets others read of its state
     :calls   the pid of the process that it calls
@@ -60,6 +62,7 @@
   (let [of (class thread)]
     (not (or (= "system" (some-> (.getThreadGroup thread) .getName))
              (.startsWith (.getName thread) "magnetar-")
+             (.startsWith (.getName thread) "JFR ")
              (and (not= Thread of) (nil? (.getClassLoader of)))))))
 
 (defn- platform-threads []
@@ -78,6 +81,11 @@
       (.startsWith (.getName thread) "go ") :go
       :else :fiber)))
 
+(defn- age-ms [^FiberInfo info]
+  (let [age (.ageNanos info)]
+    (when-not (neg? age)
+      (quot age 1000000))))
+
 (defn- thread-node [world limits ^FiberInfo info]
   (let [^Thread thread (.thread info)
         kind (kind info)]
@@ -86,6 +94,7 @@
      :name (or (threads/site-of thread) (.getName thread))
      :thread thread
      :owner (when (= :fork kind) (scope-id world (.home info)))
+     :age-ms (age-ms info)
      :wait (waits/of info limits)}))
 
 (defn- parent-of
@@ -96,14 +105,15 @@
       (when (and pid (ProcessTable/live pid))
         (process-id pid)))))
 
-(defn- process-wait [^ProcessInfo info limits]
-  (if-some [thread (.thread info)]
-    (waits/of (FiberInfo/of thread) limits)
-    {:why :mailbox :words "message" :on (.pid info)}))
+(defn- process-wait [^Pid pid ^FiberInfo fiber limits]
+  (if fiber
+    (waits/of fiber limits)
+    {:why :mailbox :words "message" :on pid}))
 
 (defn- process-node [limits ^LocalProcess process]
   (let [^ProcessInfo info (.info process)
-        ^Pid pid (.pid info)]
+        ^Pid pid (.pid info)
+        fiber (some-> (.thread info) FiberInfo/of)]
     {:id (process-id pid)
      :kind :process
      :name (str (or (.name info) (.label pid) pid))
@@ -114,9 +124,11 @@
      :monitors (set (.monitors info))
      :starter (first (get (.dictionary info) :magnetar.proc-lib/ack))
      :messages (.messages info)
+     :taken (.taken info)
+     :age-ms (some-> fiber age-ms)
      :application (get (.dictionary info) :magnetar.application.master/name)
      :overview (overview/of (.dictionary info))
-     :wait (process-wait info limits)
+     :wait (process-wait pid fiber limits)
      :object process}))
 
 (defn- with-starts

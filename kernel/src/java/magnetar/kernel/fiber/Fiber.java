@@ -42,6 +42,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     private static final int RESUMPTIONS_BETWEEN_CHECKS = 64;
     private static final int ID_BLOCK = 256;
     private static final int CALLBACK_DEPTH = 64;
+    private static final int AGE_UNIT = 27; // binary digits of nanoseconds, about 134 ms; an int of them wraps after 18 years
     private static final ThreadLocal<Fiber> SLOW = new ThreadLocal<>();
     private static final VarHandle CAUSE;
 
@@ -82,6 +83,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     private long nextId;
     private byte depth;
     private RareState rare;
+    private final int madeAt; // in units of AGE_UNIT, and wraps; an int fits into the object without making it larger
 
     /** The fields of a fiber that most fibers never set. */
     private static final class RareState {
@@ -94,6 +96,12 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         this.shard = UNLISTED;
         this.environment = environment;
         this.random = environment.seed() | 1;
+        this.madeAt = (int) (environment.coarseNanos() >> AGE_UNIT);
+    }
+
+    /** How long ago the kernel started it, in nanoseconds, to a little more than a tenth of a second. */
+    public long ageNanos() {
+        return Integer.toUnsignedLong((int) (environment.nanoTime() >> AGE_UNIT) - madeAt) << AGE_UNIT;
     }
 
     /** Takes the context of the fiber that starts this one, and the scope that owns it. */

@@ -21,17 +21,20 @@ import magnetar.kernel.time.Wheel;
  * @param on the object it waits on, or null
  * @param waitedNanos how long it has waited, or 0
  * @param number a number that only this wait has, or 0; see {@link #limits}
+ * @param ageNanos how long ago the kernel started it, to about a tenth of a second; -1 if the kernel has not
  */
-public record FiberInfo(Thread thread, Object home, String reason, String waitsFor, Object on, long waitedNanos, long number) {
+public record FiberInfo(Thread thread, Object home, String reason, String waitsFor, Object on, long waitedNanos, long number, long ageNanos) {
 
     /** The state of this thread, which need not be a fiber. */
     public static FiberInfo of(Thread thread) {
         WaitInfo wait = Parked.waitOf(thread);
-        Object home = thread.getUncaughtExceptionHandler() instanceof Fiber f ? f.home() : null;
+        Fiber fiber = thread.getUncaughtExceptionHandler() instanceof Fiber f ? f : null;
+        Object home = fiber == null ? null : fiber.home();
+        long age = fiber == null ? -1 : fiber.ageNanos();
         return wait == null
-                ? new FiberInfo(thread, home, null, null, null, 0, 0)
+                ? new FiberInfo(thread, home, null, null, null, 0, 0, age)
                 : new FiberInfo(thread, home, wait.reason().name(), wait.reason().words(), wait.on(),
-                        Math.max(0, Environment.current().nanoTime() - wait.since()), wait.id());
+                        Math.max(0, Environment.current().nanoTime() - wait.since()), wait.id(), age);
     }
 
     /**
@@ -40,7 +43,7 @@ public record FiberInfo(Thread thread, Object home, String reason, String waitsF
      */
     public static FiberInfo lastOf(Thread thread) {
         WaitInfo last = Parked.lastWaitOf(thread);
-        return last == null ? null : new FiberInfo(thread, null, last.reason().name(), last.reason().words(), last.on(), 0, last.id());
+        return last == null ? null : new FiberInfo(thread, null, last.reason().name(), last.reason().words(), last.on(), 0, last.id(), -1);
     }
 
     /** All fibers that have not ended. In a simulation: its own. Elsewhere: those in no simulation. */

@@ -500,7 +500,7 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
         return new ProcessInfo(pid(), thread(), lifeName(), name(), SmallSet.list(links),
                 Monitors.active(Monitors.watchers(this)).map(Ref::maker).toList(),
                 Monitors.active(Monitors.watching(this)).map(m -> m.object).toList(),
-                Calls.callee(this), mailbox().size(), traps, isSuspended(), leader(), dictionary);
+                Calls.callee(this), mailbox().size(), mailbox().taken(), traps, isSuspended(), leader(), dictionary);
     }
 
     private String lifeName() {

@@ -32,10 +32,12 @@ abstract class Mailbox implements Source {
     static final Waiter FULL = new PushResult();
 
     private static final VarHandle LISTED;
+    private static final VarHandle LAST_NUMBER;
 
     static {
         try {
             LISTED = MethodHandles.lookup().findVarHandle(Mailbox.class, "listed", int.class);
+            LAST_NUMBER = MethodHandles.lookup().findVarHandle(Mailbox.class, "lastNumber", long.class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -109,6 +111,11 @@ abstract class Mailbox implements Source {
     /** How many messages are in the list. */
     final int listSize() {
         return (int) LISTED.getOpaque(this);
+    }
+
+    /** How many messages have left the list so far. Any thread may call it, and may see an older number. */
+    final long taken() {
+        return (long) LAST_NUMBER.getOpaque(this) - listSize();
     }
 
     /** The number of the youngest message that ever was in the list. */

@@ -14,10 +14,11 @@ import java.util.List;
  * @param monitors the processes that it watches: pids, or the names it used
  * @param calls the process whose answer it waits for, or null
  * @param messages how many messages wait in its mailbox
+ * @param taken how many messages it has taken out of its mailbox so far, or dropped; perhaps outdated
  * @param trapsExits whether exit signals become messages
  * @param suspended whether it is suspended, and takes no message
  * @param leader its group leader
  * @param dictionary a value that the Clojure API keeps
  */
 public record ProcessInfo(Pid pid, Thread thread, String life, Object name, List<Pid> links, List<Pid> monitoredBy, List<Object> monitors, Pid calls,
-        int messages, boolean trapsExits, boolean suspended, Pid leader, Object dictionary) {}
+        int messages, long taken, boolean trapsExits, boolean suspended, Pid leader, Object dictionary) {}

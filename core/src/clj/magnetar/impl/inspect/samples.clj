@@ -1,0 +1,55 @@
+(ns magnetar.impl.inspect.samples
+  "Which threads use the processor: samples of the JDK's flight recorder, and the time that the whole JVM used.
+
+  The recorder looks at the running threads each 10 ms, virtual ones too."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.errors :as errors])
+  (:import
+   (com.sun.management OperatingSystemMXBean)
+   (java.io File)
+   (java.lang.management ManagementFactory)
+   (java.time Duration)
+   (jdk.jfr FlightRecorder Recording)
+   (jdk.jfr.consumer RecordedEvent RecordedThread RecordingFile)))
+
+(set! *warn-on-reflection* true)
+
+(defn- used-nanos
+  "The time on all cores that this JVM has used."
+  ^long []
+  (.getProcessCpuTime ^OperatingSystemMXBean (ManagementFactory/getPlatformMXBean OperatingSystemMXBean)))
+
+(defn- recording ^Recording []
+  (when-not (FlightRecorder/isAvailable)
+    (throw (errors/illegal-state :magnetar/no-flight-recorder "This JVM has no flight recorder, whose samples `top` needs: use a JDK with the module jdk.jfr." {})))
+  (let [recording (doto (Recording.) (.setName "magnetar-top") (.setToDisk true))]
+    (.withPeriod (.enable recording "jdk.ExecutionSample") (Duration/ofMillis 10))
+    recording))
+
+(defn- sampled
+  "The number of samples of each thread, by its id."
+  [^File file]
+  (frequencies
+    (for [^RecordedEvent sample (RecordingFile/readAllEvents (.toPath file))
+          :let [^RecordedThread thread (.getThread sample "sampledThread")]
+          :when thread]
+      (.getJavaThreadId thread))))
+
+(defn during
+  "Calls f while the recorder samples: {:cores the cores in use on average, :shares the part of that of each thread, by its id}."
+  [f]
+  (with-open [recording (recording)]
+    (.start recording)
+    (let [start (System/nanoTime)
+          used (used-nanos)
+          _ (f)
+          cores (/ (- (used-nanos) used) (double (max 1 (- (System/nanoTime) start))))
+          file (File/createTempFile "magnetar" ".jfr")]
+      (try
+        (.stop recording)
+        (.dump recording (.toPath file))
+        (let [counts (sampled file)
+              all (double (max 1 (long (reduce + (vals counts)))))]
+          {:cores cores, :shares (update-vals counts #(/ (long %) all))})
+        (finally (.delete file))))))
