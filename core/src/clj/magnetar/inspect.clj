@@ -9,6 +9,7 @@
   restarts            the deaths under each supervisor, and how many more it allows
   deadlocks           cycles of waits that nothing can end
   why-stuck           the way from a wait to its cause
+  leaks               what waits for something that cannot come
   resource            a connection pool that tells who holds its connections
   mailbox             what waits in the mailbox of a process, and why it is not taken
   dump                all of this as data
@@ -28,6 +29,7 @@
    [magnetar.impl.errors :as errors]
    [magnetar.impl.hooks :as hooks]
    [magnetar.impl.inspect.dump :as dump]
+   [magnetar.impl.inspect.leaks :as leaks]
    [magnetar.impl.inspect.mailbox :as mailbox]
    [magnetar.impl.inspect.restarts :as restarts]
    [magnetar.impl.inspect.shown :as shown]
@@ -245,15 +247,15 @@
   Fibers that have ended meanwhile are in no row. :cpu is likely, not exact: the JDK's flight recorder looks
   each 10 ms at what runs, and the processor time of the whole JVM is divided by that.
 
+  Blocks for :for, and for half a second more when the JVM has not recorded before. Throws an
+  IllegalArgumentException for another option or value, an IllegalStateException in a JVM without the flight
+  recorder, and what `magnetar.scope/sleep` throws if it is cancelled.
+
   Options:
 
     :for   for how long, as milliseconds or a java.time.Duration; by default 1000
     :by    which of the four keys orders the rows; by default :cpu
     :most  the number of rows, by default 20
-
-  Blocks for that time, and for half a second more when the JVM has not recorded before. Throws an
-  IllegalArgumentException for another option or value, an IllegalStateException in a JVM without the flight
-  recorder, and what `magnetar.scope/sleep` throws if it is cancelled.
 
   Example:
 
@@ -326,6 +328,43 @@
   {:added "0.3"}
   []
   (stuck/lasting-deadlocks))
+
+(defn leaks
+  "Returns a vector of what waits for something that cannot come.
+
+  There is a map for each place.
+
+    :kind     :leak
+    :of       :go, :process or :fork
+    :grade    :exact for go blocks, :likely for processes and forks
+    :because  why
+    :name     what was started and where, and :at, FILE:LINE where it waits
+    :count    how many there are, the most first
+    :text     one sentence
+
+  A go block is lost if nothing can reach what it waits for. The garbage collector proves that: it collects
+  such a go block. `leaks` asks the JVM to collect. The go blocks that it names are gone afterwards, as they
+  are after any collection. Those that were collected before are not in the answer. A go block that is lost
+  on purpose is the control.
+
+  A process counts if it has no name, no link and no monitor, waits for a message without a time limit, and no
+  waiting fiber is known to hold its pid. A fork counts if it waits for a channel and no fiber is known that
+  can end its wait. Both count after :after, milliseconds or a java.time.Duration, by default a minute.
+
+  Blocks for some full collections, in which the whole program may stand still. Throws an
+  IllegalStateException if the control is not collected, as with -XX:+DisableExplicitGC.
+
+  Example:
+
+    (map :text (inspect/leaks))
+    ;=> (\"12 of go shop.clj:9 can never go on: nothing can reach the channel that it takes from at shop.clj:10.\")
+
+  Erlang: has no such function. Go: the goroutine leak profile."
+  {:added "0.3" :arglists '([] [{:keys [after]}])}
+  ([] (leaks {}))
+  ([{:keys [after] :or {after 60000} :as options}]
+   (arguments/options "leaks" [:after] options)
+   (leaks/now (clock/millis (arguments/nanos ":after" after)))))
 
 (defn resource
   "Returns a javax.sql.DataSource in front of this one, such as a connection pool.

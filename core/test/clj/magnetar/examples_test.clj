@@ -142,6 +142,7 @@
   "Examples that do not give here what they say, with the reason."
   '{magnetar.hot/unwatch "needs a folder src"
     magnetar.inspect/deadlocks "shows what runs in the program"
+    magnetar.inspect/leaks "shows what runs in the program"
     magnetar.inspect/offload "shows what runs in the program"
     magnetar.inspect/resource "needs a connection pool"
     magnetar.inspect/runtime "shows the machine"

@@ -37,6 +37,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
 
     /** The shard of a fiber that is not in the list of fibers. */
     static final byte UNLISTED = -1;
+    private static final byte LOST = -2; // unlisted too, because it was collected
 
     private static final int STEP_ASIDE = 16;
     private static final int RESUMPTIONS_BETWEEN_CHECKS = 64;
@@ -61,7 +62,7 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
 
     // Where it is in the list of fibers, guarded by the shard.
     int place;
-    byte shard; // its number, or UNLISTED
+    byte shard; // its number, or negative: UNLISTED or LOST
 
     // Set by the starter or the owner thread, cleared by the fiber at its end. Keeps the thread reachable.
     Thread held;
@@ -97,6 +98,17 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
         this.environment = environment;
         this.random = environment.seed() | 1;
         this.madeAt = (int) (environment.coarseNanos() >> AGE_UNIT);
+    }
+
+    /** Called when it was collected before its body had ended, and has left the list. */
+    synchronized void lose() {
+        shard = LOST;
+    }
+
+    /** True if it was collected before its body had ended: nothing could reach what it waited for. */
+    public synchronized boolean isLost() {
+        Fibers.forgetCollected();
+        return shard == LOST;
     }
 
     /** How long ago the kernel started it, in nanoseconds, to a little more than a tenth of a second. */

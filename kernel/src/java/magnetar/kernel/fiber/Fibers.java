@@ -150,15 +150,17 @@ public final class Fibers {
         return fiber;
     }
 
-    private static void forgetCollected() {
+    static void forgetCollected() {
         for (Object f = COLLECTED.poll(); f != null; f = COLLECTED.poll()) {
-            forget((Fiber) f);
+            Fiber fiber = (Fiber) f;
+            forget(fiber);
+            fiber.lose();
         }
     }
 
     static void forget(Fiber fiber) {
         byte shard = fiber.shard;
-        if (shard != Fiber.UNLISTED) {
+        if (shard >= 0) {
             SHARDS[shard].remove(fiber);
         }
     }

@@ -1,0 +1,141 @@
+(ns magnetar.impl.inspect.leaks
+  "What waits for something that cannot come.
+
+  A go block is proved to be lost by the garbage collector: it collects a go block when nothing can reach what it waits for. A go block that is lost on purpose
+  is the control: without its end the proof would say nothing. Processes and forks are held by their owners, so for them the answer is likely only."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.inspect.edges :as edges]
+   [magnetar.impl.inspect.reach :as reach]
+   [magnetar.impl.inspect.stacks :as stacks]
+   [magnetar.impl.inspect.stuck :as stuck]
+   [magnetar.impl.inspect.world :as world]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util.concurrent.locks LockSupport)
+   (magnetar.kernel.channel Channel)
+   (magnetar.kernel.fiber Fiber Fibers Fibers$Hold)
+   (magnetar.kernel.process LocalProcess Pid ProcessInfo)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- go blocks
+
+(defn- fiber-of ^Fiber [^Thread thread]
+  (.getUncaughtExceptionHandler thread))
+
+(defn- place
+  "What is told of a fiber that waits, without a reference to it."
+  [world {:keys [kind name wait] :as node}]
+  {:kind kind :name name :at (stacks/line world node) :why (:why wait) :words (:words wait)})
+
+(defn- waiting-go-blocks
+  "[fiber place] of each go block that waits in the kernel. The fiber refers to its thread weakly."
+  []
+  (let [world (world/now)]
+    (vec (for [{:keys [kind wait thread] :as node} (vals (:nodes world))
+               :when (and (= :go kind) (:number wait))]
+           [(fiber-of thread) (place world node)]))))
+
+(defn- start-control
+  "A fiber that waits for a channel to which nothing else refers."
+  ^Fiber []
+  (Fibers/start "magnetar-control" Fibers$Hold/WEAK
+                (reify Runnable (run [_] (.receive (Channel/rendezvous))))))
+
+(def ^:private tries 50)
+(def ^:private pause-nanos 2000000)
+
+(defn- collected?
+  "Collects garbage until the control is collected; false if it never is."
+  [^Fiber control]
+  (loop [n 1]
+    (System/gc)
+    (LockSupport/parkNanos pause-nanos)
+    (cond
+      (.isLost control) true
+      (= n (long tries)) false
+      :else (recur (inc n)))))
+
+(defn- collect []
+  (when-not (collected? (start-control))
+    (throw (errors/illegal-state :magnetar/no-collection
+                                 (str "`leaks` asked the JVM to collect garbage, and a go block that was lost on purpose was not collected, so nothing is proved. "
+                                      "Start the JVM without -XX:+DisableExplicitGC, and end recordings and debuggers that hold threads.") {}))))
+
+(defn- lost
+  "The places of the go blocks that the garbage collector has found to be lost."
+  []
+  (let [waiting (waiting-go-blocks)]
+    (collect)
+    (for [[^Fiber fiber place] waiting :when (.isLost fiber)]
+      (assoc place :grade :exact :because "the garbage collector found that nothing can reach what it waits for"))))
+
+;; ---- processes and forks
+
+(defn- waits-without-end?
+  "Has the node waited for so many milliseconds, without a time limit?"
+  [after-ms {{:keys [since-ms left-ms]} :wait}]
+  (and since-ms (nil? left-ms) (<= (long after-ms) (long since-ms))))
+
+(defn- unknown?
+  "Does no name, link or monitor lead to the process?"
+  [^LocalProcess process]
+  (let [^ProcessInfo info (.info process)]
+    (and (nil? (.name info)) (empty? (.links info)) (empty? (.monitoredBy info)))))
+
+(defn- held-pids
+  "Which of the pids the local variables of waiting fibers lead to, without those of the processes themselves."
+  [world pids]
+  (into #{}
+        (mapcat (fn [{own :pid :as node}]
+                  (disj (set (reach/found (stacks/locals world node) #(and (instance? Pid %) (pids %)))) own)))
+        (filter :wait (vals (:nodes world)))))
+
+(defn- forgotten-processes [world after-ms]
+  (let [candidates (filter (fn [{:keys [kind wait messages application object] :as node}]
+                             (and (= :process kind) (= :mailbox (:why wait)) (nil? application) (zero? (long messages))
+                                  (waits-without-end? after-ms node) (unknown? object)))
+                           (vals (:nodes world)))
+        held (if (seq candidates) (held-pids world (set (map :pid candidates))) #{})]
+    (for [{:keys [pid] :as node} candidates
+          :when (not (held pid))]
+      (assoc (place world node) :grade :likely
+             :because "it has no name, link or monitor, it waits without a time limit, and no waiting fiber is known to hold its pid"))))
+
+(defn- forgotten-forks [world after-ms]
+  (for [{:keys [kind id wait] :as node} (vals (:nodes world))
+        :when (and (= :fork kind) (#{:channel-take :channel-put} (:why wait)) (waits-without-end? after-ms node) (empty? (edges/of world id)))]
+    (assoc (place world node) :grade :likely :because "it waits without a time limit, and no fiber is known that can end its wait")))
+
+;; ---- all
+
+(defn- waited-for [{:keys [why at]}]
+  (str (case why
+         :channel-take "the channel that it takes from"
+         :channel-put "the channel that it puts on"
+         :mailbox "its mailbox, from which it takes"
+         "what it waits for")
+       (when at (str " at " at))))
+
+(defn- sentence [{:keys [name grade at count] :as leak}]
+  (str (if (= 1 count) name (str count " of " name))
+       (if (= :exact grade)
+         (str " can never go on: nothing can reach " (waited-for leak) ".")
+         (str (if (= 1 count) " waits" " wait") (when at (str " at " at)) ", and " (:because leak) "."))))
+
+(defn- alike [found]
+  (for [[leak places] (group-by identity found)
+        :let [leak (assoc leak :count (clojure.core/count places))]]
+    (-> leak
+        (assoc :kind :leak :of (:kind leak) :text (sentence leak))
+        (dissoc :why :words))))
+
+(defn now
+  "What is lost, a map for each place, the most frequent first. Processes and forks count after so many milliseconds."
+  [after-ms]
+  (let [lost (vec (lost)) ; first, so that nothing here holds a fiber
+        world (stuck/look)]
+    (vec (sort-by (juxt (comp - :count) :name)
+                  (alike (concat lost (forgotten-processes world after-ms) (forgotten-forks world after-ms)))))))

@@ -1,0 +1,82 @@
+(ns magnetar.leaks-test
+  "What waits for something that cannot come: proved by the garbage collector for go blocks, likely for processes and forks."
+  {:limit 120000}
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is]]
+   [magnetar.actor :as actor :refer [! receive]]
+   [magnetar.async :as a]
+   [magnetar.dev.child :as child]
+   [magnetar.inspect :as inspect]
+   [magnetar.kernel.checks :as checks]
+   [magnetar.scope :as scope]
+   [magnetar.support :refer [eventually]]))
+
+(set! *warn-on-reflection* true)
+
+(defn- of [kind leaks]
+  (filter #(= kind (:of %)) leaks))
+
+(defn- waiting [part]
+  (count (filter #(and (str/includes? (:name %) part) (:waits-for %)) (inspect/fibers))))
+
+(defn- lose [n]
+  (dotimes [_ n]
+    (let [c (a/chan)]
+      (a/go (a/<! c)))))
+
+(deftest a-go-block-whose-channel-nothing-reaches-is-lost-for-sure
+  (lose 12)
+  (let [kept (a/chan)
+        twin (a/go (a/<! kept))]
+    (is (eventually (<= 12 (waiting "leaks_test.clj"))))
+    (let [[{:keys [text] :as leak} :as all] (of :go (inspect/leaks))]
+      (is (= [{:kind :leak :of :go :grade :exact :count 12}] (map #(select-keys % [:kind :of :grade :count]) all)))
+      (is (re-matches #"12 of go magnetar/leaks_test\.clj:\d+ can never go on: nothing can reach the channel that it takes from at leaks_test\.clj:\d+\." text))
+      (is (re-matches #"leaks_test\.clj:\d+" (:at leak))))
+    (is (= [] (of :go (inspect/leaks))) "they are gone, and the twin was not lost")
+    (a/>!! kept :value)
+    (is (= :value (a/<!! twin)))))
+
+(deftest a-go-block-that-ends-meanwhile-is-not-lost
+  (let [stop (promise)
+        busy (future (while (not (realized? stop)) (a/<!! (a/go (a/<! (a/timeout 0))))))]
+    (try
+      (is (= [] (of :go (inspect/leaks))))
+      (finally
+        (deliver stop true)
+        @busy))))
+
+(deftest a-process-to-which-nothing-leads-is-likely-to-be-forgotten
+  (let [forgotten (actor/spawn #(receive :stop nil))
+        named (actor/spawn-opt #(receive :stop nil) {:name :known})
+        held (actor/spawn #(receive :stop nil))
+        holder (actor/spawn (fn [] (receive :never nil) (! held :stop)))
+        limited (actor/spawn #(receive :stop nil (after 1000000 nil)))
+        told (fn [] (of :process (inspect/leaks {:after 0})))]
+    (is (eventually (= [1 1] (map :count (told)))) "the forgotten one, and the holder of another one")
+    (is (= [:likely] (distinct (map :grade (told)))))
+    (is (str/includes? (:text (first (told))) "it has no name, link or monitor"))
+    (is (= [] (of :process (inspect/leaks))) "not within a minute")
+    (run! #(actor/exit % :kill) [forgotten named held holder limited])))
+
+(deftest a-fork-that-waits-for-a-channel-which-no-fiber-fills-is-likely-to-be-forgotten
+  (let [c (a/chan)
+        scope (future (scope/with-scope [s] (scope/fork s #(a/<!! c))))]
+    (is (eventually (= [[:fork 1 :likely]] (map (juxt :of :count :grade) (of :fork (inspect/leaks {:after 0}))))))
+    (a/close! c)
+    @scope))
+
+(def ^:private without-collection
+  '(do (require '[magnetar.inspect :as inspect])
+       (println (try (inspect/leaks) (catch IllegalStateException e (ex-message e))))
+       (System/exit 0)))
+
+(deftest nothing-is-said-where-the-control-is-not-collected
+  (let [{:keys [exit out]} (child/run (checks/class-path) 50 "-XX:+DisableExplicitGC" "clojure.main" "-e" (pr-str without-collection))]
+    (is (= 0 exit) out)
+    (is (str/includes? out "a go block that was lost on purpose was not collected, so nothing is proved") out)))
+
+(deftest a-wrong-option-is-named
+  (doseq [options [{:after -1} {:after "x"} {:for 1}]]
+    (is (thrown? IllegalArgumentException (inspect/leaks options)) (str options))))
