@@ -264,12 +264,13 @@
   Erlang: etop, and the tab Processes of observer."
   {:added "0.3" :arglists '([] [{:keys [for by most]}])}
   ([] (top {}))
-  ([{:keys [for by most] :or {for 1000, by :cpu, most 20} :as options}]
+  ([{:keys [for by most] :or {for top/usual-ms, by :cpu, most top/usual-most} :as options}]
    (arguments/options "top" [:for :by :most] options)
    (when-not (some #{by} top/orders)
      (throw (errors/illegal-argument :magnetar/unknown-order
                                      (str "`top` orders its rows by " (str/join ", " top/orders) "; this is " (arguments/show by) ".") {:value by})))
-   (top/measured (arguments/period ":for" for) by (arguments/whole ":most" most))))
+   (let [most (arguments/whole ":most" most)]
+     (top/rows (top/measure (arguments/period ":for" for)) by most))))
 
 (defn restarts
   "Returns the latest deaths under each supervisor, and what it still allows.
@@ -362,7 +363,7 @@
   Erlang: has no such function. Go: the goroutine leak profile."
   {:added "0.3" :arglists '([] [{:keys [after]}])}
   ([] (leaks {}))
-  ([{:keys [after] :or {after 60000} :as options}]
+  ([{:keys [after] :or {after leaks/usual-after-ms} :as options}]
    (arguments/options "leaks" [:after] options)
    (leaks/now (clock/millis (arguments/nanos ":after" after)))))
 

@@ -74,6 +74,9 @@
         (is (re-find #"(?s)Deadlocks:\n  go .* waits .* for a ReentrantLock of go .*, which waits .* for a ReentrantLock of go .*thread main" out) out))
       (testing "one view, and again"
         (is (= "No supervisor." (str/trim (:out (inspected pid "restarts"))))))
+      (testing "what takes a while"
+        (is (re-find #"(?s)CPU messages/s.* thread main " (:out (inspected pid "top"))))
+        (is (= "No leak." (str/trim (:out (inspected pid "leaks"))))))
       (testing "as data"
         (let [state (edn/read-string {:default tagged-literal} (:out (inspected pid "dump")))]
           (is (= [1 (parse-long pid) 1] [(:magnetar/dump state) (:pid state) (count (:deadlocks state))]))
@@ -103,4 +106,4 @@
                                          ;; what answers has to load a namespace
                                          (locking clojure.lang.RT/REQUIRE_LOCK @(promise))))
     (fn [pid]
-      (is (= (str "Process " pid " did not answer: The program did not tell its state within 5 s.") (refused pid))))))
+      (is (= (str "Process " pid " did not answer within 5 s.") (refused pid))))))

@@ -96,8 +96,8 @@
           "  0.50       1200        3    61 s  :tills                         message at shop.clj:7"
           "  0.00                      16 min  go shop.clj:12                 runs"]
          (str/split-lines
-           (top/text [{:kind :process, :name ":tills", :cpu 0.5, :messages-per-s 1200.4, :messages 3, :age-ms 61900, :waits-for "message", :at "shop.clj:7"}
-                      {:kind :go, :name "go shop.clj:12", :cpu 0.0, :age-ms 1000000}])))))
+           (top/table [{:kind :process, :name ":tills", :cpu 0.5, :messages-per-s 1200.4, :messages 3, :age-ms 61900, :waits-for "message", :at "shop.clj:7"}
+                       {:kind :go, :name "go shop.clj:12", :cpu 0.0, :age-ms 1000000}])))))
 
 (deftest a-wrong-option-is-named
   (is (thrown-with-msg? IllegalArgumentException #"`top` orders its rows by :cpu, :messages-per-s, :messages, :age-ms; this is :size\."

@@ -69,4 +69,4 @@
 (call-startup "prepare")
 
 ;; From here on the program can be asked from outside what it does.
-(call "magnetar.impl.inspect.Door" "open")
+(call "magnetar.impl.inspect.RecorderEvents" "register")

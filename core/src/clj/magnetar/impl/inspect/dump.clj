@@ -2,7 +2,7 @@
   "All that inspection tells, as plain data that can be written and read."
   {:no-doc true}
   (:require
-   [clojure.walk :as walk]
+   [magnetar.impl.inspect.answer :as answer]
    [magnetar.impl.inspect.restarts :as restarts]
    [magnetar.impl.inspect.shown :as shown]
    [magnetar.impl.inspect.stuck :as stuck]
@@ -11,17 +11,13 @@
    [magnetar.impl.runtime])
   (:import
    (java.lang ProcessHandle)
-   (java.util Date)
-   (magnetar.kernel.process Pid)))
+   (java.util Date)))
 
 (set! *warn-on-reflection* true)
 
 (def ^:private kept-up-ms
   "For how many milliseconds a wait must have lasted to be told."
   1000)
-
-(defn- without-pids [x]
-  (walk/postwalk #(if (instance? Pid %) (str %) %) x))
 
 (defn- plain-death
   "A death under a supervisor, whose reason and state may be anything."
@@ -35,7 +31,7 @@
   "The state of the program: :at, :pid, :jdk, and what the functions of `magnetar.inspect` return that have the names of the other keys."
   []
   (let [world (world/now)]
-    (without-pids
+    (answer/plain
       {:magnetar/dump 1
        :at (Date.)
        :pid (.pid (ProcessHandle/current))
@@ -48,5 +44,4 @@
 (defn text
   "The state as EDN."
   []
-  (binding [*print-length* nil *print-level* nil *print-meta* false *print-namespace-maps* false]
-    (pr-str (now))))
+  (answer/text (now)))

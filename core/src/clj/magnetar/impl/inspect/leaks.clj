@@ -6,6 +6,7 @@
   {:no-doc true}
   (:require
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.inspect.answer :as answer]
    [magnetar.impl.inspect.edges :as edges]
    [magnetar.impl.inspect.reach :as reach]
    [magnetar.impl.inspect.stacks :as stacks]
@@ -139,3 +140,12 @@
         world (stuck/look)]
     (vec (sort-by (juxt (comp - :count) :name)
                   (alike (concat lost (forgotten-processes world after-ms) (forgotten-forks world after-ms)))))))
+
+(def usual-after-ms
+  "For how long processes and forks must have waited, unless the caller gives another time."
+  60000)
+
+(defn text
+  "What is lost, as EDN."
+  []
+  (answer/text {:magnetar/leaks 1 :leaks (now usual-after-ms)}))

@@ -4,6 +4,7 @@
   (:require
    [clojure.string :as str]
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.inspect.answer :as answer]
    [magnetar.impl.inspect.samples :as samples]
    [magnetar.impl.inspect.tree :as tree]
    [magnetar.impl.inspect.world :as world]))
@@ -20,45 +21,56 @@
   (when-some [taken-before (:taken (before id))]
     (/ (- (long taken) (long taken-before)) seconds)))
 
-(defn- row [world before cpu seconds {:keys [id messages age-ms] :as node}]
-  (let [rate (when messages (per-s before node seconds))]
-    (cond-> (tree/described world node)
-      true (assoc :cpu (cpu id 0.0))
-      rate (assoc :messages-per-s rate)
-      age-ms (assoc :age-ms age-ms))))
-
 (defn- cpu-of
   "The cores that each node used on average, by its id, one at most. Nodes that have ended, and threads of the JVM, are :other."
   [{:keys [by-thread]} {:keys [cores shares]}]
   (reduce-kv (fn [cpu thread share] (assoc cpu (by-thread thread :other) (min 1.0 (* (double cores) (double share)))))
              {} shares))
 
-(defn- works?
-  "Can the node be in the list at all? A scope does nothing itself."
-  [{:keys [thread pid]}]
-  (or thread pid))
+(defn- measured-node [cpu before seconds {:keys [id messages] :as node}]
+  (let [rate (when messages (per-s before node seconds))]
+    (cond-> (assoc node :cpu (cpu id 0.0))
+      rate (assoc :messages-per-s rate))))
 
-(defn- amount
-  "The function of a node by which the nodes are ordered."
-  [by before cpu seconds]
-  (case by
-    :cpu #(cpu (:id %))
-    :messages-per-s #(per-s before % seconds)
-    by))
-
-(defn measured
-  "Rows of the nodes that had most of `by` in so many nanoseconds, at most `most` of them."
-  [nanos by most]
+(defn measure
+  "All that can work, measured for so many nanoseconds: {:world .. :nodes ..}, where each node has :cpu, and :messages-per-s of a process."
+  [nanos]
   (let [start (System/nanoTime)
         before (:nodes (world/now))
         used (samples/during #(clock/sleep nanos))
         seconds (/ (- (System/nanoTime) start) 1e9)
         world (world/now)
-        cpu (cpu-of world used)
-        amount (amount by before cpu seconds)]
-    (into []
-          (map #(row world before cpu seconds %))
-          (take most (sort-by #(- (double (or (amount %) 0))) (filter works? (vals (:nodes world))))))))
+        cpu (cpu-of world used)]
+    {:world world
+     :nodes (into [] (comp (filter #(or (:thread %) (:pid %))) (map #(measured-node cpu before seconds %))) (vals (:nodes world)))}))
+
+(defn- row [world node]
+  (into (tree/described world node) (filter val) (select-keys node orders)))
+
+(defn most-of
+  "Those nodes or rows that have most of `by`, at most `most` of them."
+  [by most nodes]
+  (take most (sort-by #(- (double (or (by %) 0))) nodes)))
+
+(defn rows
+  "Rows of those nodes that have most of `by`, at most `most` of them."
+  [{:keys [world nodes]} by most]
+  (mapv #(row world %) (most-of by most nodes)))
+
+(def usual-ms
+  "For how long `top` measures, unless the caller gives another time."
+  1000)
+
+(def usual-most
+  "How many rows there are, unless the caller gives another number."
+  20)
+
+(defn text
+  "The rows for each order together, as EDN."
+  []
+  (let [{:keys [world nodes]} (measure (* (long usual-ms) 1000000))
+        shown (distinct (mapcat #(most-of % usual-most nodes) orders))]
+    (answer/text {:magnetar/top 1 :rows (answer/plain (mapv #(row world %) shown))})))
 
 ;; ---- as text
 
@@ -77,7 +89,7 @@
   (str/trimr (format form (format "%.2f" cpu) (if messages-per-s (format "%.0f" messages-per-s) "") (or messages "") (age age-ms)
                      (tree/title row) (tree/doing (dissoc row :messages)))))
 
-(defn text
+(defn table
   "The rows as a table, a line for each."
   [rows]
   (str/join "\n" (cons (format form "CPU" "messages/s" "mailbox" "age" "name" "does") (map line rows))))

@@ -1,0 +1,169 @@
+(ns magnetar.impl.inspect.outside
+  "Asks another JVM what it does, through its flight recorder and the JDK's jcmd.
+
+  What cannot be asked is refused by an error with one sentence, see `refusal?`."
+  {:no-doc true}
+  (:require
+   [clojure.edn :as edn]
+   [clojure.java.io :as io]
+   [clojure.string :as str])
+  (:import
+   (java.io File IOException)
+   (java.lang ProcessHandle)
+   (java.nio.file Files Path)
+   (java.util.concurrent TimeUnit)
+   (jdk.jfr EventType)
+   (jdk.jfr.consumer RecordedEvent RecordingFile)))
+
+(set! *warn-on-reflection* true)
+
+(defn refuse
+  "Throws a refusal with these words."
+  [& words]
+  (throw (ex-info (apply str words) {::refused true})))
+
+(defn refusal?
+  "Is the error the sentence of a `refuse`?"
+  [error]
+  (::refused (ex-data error)))
+
+;; ---- the process
+
+(defn- status
+  "What the operating system tells of a process in this file of its own; nil where it does not."
+  [pid file]
+  (try
+    (String. (Files/readAllBytes (Path/of (str "/proc/" pid "/" file) (make-array String 0))))
+    (catch IOException _ nil)))
+
+(defn- stopped? [pid]
+  (some->> (status pid "stat") (re-find #"\) (\w)") second #{"T" "t"}))
+
+(defn- other-user
+  "The user to whom the process belongs, if that is another one and this one is not root."
+  [^ProcessHandle process]
+  (let [user (.orElse (.user (.info process)) nil)
+        own (System/getProperty "user.name")]
+    (when-not (or (nil? user) (= own user) (= "root" own))
+      user)))
+
+(defn- check-process [pid]
+  (let [process (.orElse (ProcessHandle/of pid) nil)]
+    (when (nil? process)
+      (refuse "There is no process " pid "."))
+    (when (stopped? pid)
+      (refuse "Process " pid " is stopped, so it cannot answer: let it go on with `kill -CONT " pid "`."))
+    (when-some [user (other-user process)]
+      (refuse "Process " pid " belongs to the user " user ": ask as that user."))
+    (when-some [maps (status pid "maps")]
+      (when-not (str/includes? maps "libjvm.so")
+        (refuse "Process " pid " is no JVM.")))))
+
+;; ---- jcmd
+
+(def ^:private limit-s
+  "How long one command of jcmd may take. The program itself gives up earlier."
+  15)
+
+(defn- jcmd-file ^File []
+  (let [file (io/file (System/getProperty "java.home") "bin" "jcmd")]
+    (if (.exists file)
+      file
+      (refuse "`inspect` needs the JDK's jcmd, and " (System/getProperty "java.home") " has none: run it with a JDK."))))
+
+(defn- jcmd
+  "What jcmd prints for the process."
+  [pid & words]
+  (let [out (File/createTempFile "magnetar" ".txt")
+        process (.start (doto (ProcessBuilder. ^java.util.List (into [(str (jcmd-file)) (str pid)] words))
+                          (.redirectErrorStream true)
+                          (.redirectOutput out)))]
+    (try
+      (when-not (.waitFor process limit-s TimeUnit/SECONDS)
+        (.destroyForcibly process)
+        (refuse "Process " pid " does not answer the JDK's jcmd within " limit-s " s: the JVM itself may hang. `kill -QUIT " pid "` makes it print its stacks."))
+      (slurp out)
+      (finally (io/delete-file out true)))))
+
+(defn- check-answer
+  "Refuses what jcmd prints where the JVM cannot be asked."
+  [pid answer]
+  (cond
+    (re-find #"AttachNotSupported|does not support the attach mechanism|doesn't respond" answer)
+    (refuse "Process " pid " cannot be asked: it was started with -XX:+DisableAttachMechanism, or it is no JVM that answers.")
+    (re-find #"AccessDenied|well-known file .* is not secure|Operation not permitted" answer)
+    (refuse "Process " pid " belongs to another user: ask as that user.")
+    (re-find #"(?i)unknown diagnostic command" answer)
+    (refuse "Process " pid " is a JVM without the flight recorder, through which `inspect` asks.")))
+
+;; ---- the recording
+
+(def ^:private questions
+  "The event that answers each question, and for how many seconds an answer is awaited."
+  {:dump {:event "magnetar.Dump" :patience-s 5}
+   :top {:event "magnetar.Top" :patience-s 8}
+   :leaks {:event "magnetar.Leaks" :patience-s 30}})
+
+(def ^:private pause-ms 100)
+
+(defn- joined
+  "The text of the newest answer whose parts are all there; nil if there is none."
+  [events]
+  (let [answers (group-by #(.getLong ^RecordedEvent % "answer") events)
+        whole? (fn [[_ [^RecordedEvent event :as parts]]] (= (.getInt event "parts") (count parts)))
+        [_ newest] (last (sort-by key (filter whole? answers)))]
+    (when newest
+      (apply str (map #(.getString ^RecordedEvent % "text") (sort-by #(.getInt ^RecordedEvent % "part") newest))))))
+
+(defn- read-recording
+  "What is recorded of the event: {:known whether the program has it, :text the answer if it is there}."
+  [^File file event]
+  (with-open [recording (RecordingFile. (.toPath file))]
+    {:known (boolean (some #(= event (.getName ^EventType %)) (.readEventTypes recording)))
+     :text (joined (loop [found []]
+                     (if (.hasMoreEvents recording)
+                       (let [next (.readEvent recording)]
+                         (recur (cond-> found (= event (.getName (.getEventType next))) (conj next))))
+                       found)))}))
+
+(defn- recorded-so-far [pid name event]
+  (let [file (File/createTempFile "magnetar" ".jfr")]
+    (try
+      (jcmd pid "JFR.dump" (str "name=" name) (str "filename=" file))
+      (if (pos? (.length file))
+        (read-recording file event)
+        {})
+      (finally (io/delete-file file true)))))
+
+(defn- await-answer
+  "The text that the program records; nil if it has no such event."
+  [pid name {:keys [event patience-s]}]
+  (let [deadline (+ (System/nanoTime) (* 1000000000 (long patience-s)))]
+    (loop []
+      (let [{:keys [known text]} (recorded-so-far pid name event)]
+        (cond
+          text text
+          (not known) nil
+          (< deadline (System/nanoTime)) (refuse "Process " pid " did not answer within " patience-s " s.")
+          :else (do (Thread/sleep (long pause-ms))
+                    (recur)))))))
+
+(defn- recorded
+  "The text that the program answers to the question while it is recorded; nil if it does not know it."
+  [pid {:keys [event] :as question}]
+  (let [name (str "magnetar-" (System/nanoTime))]
+    (check-answer pid (jcmd pid "JFR.start" (str "name=" name) "settings=none" (str "+" event "#enabled=true") (str "+" event "#period=beginChunk")))
+    (try
+      (await-answer pid name question)
+      (finally (jcmd pid "JFR.stop" (str "name=" name))))))
+
+(defn ask
+  "What the program with this process number answers to the question: :dump, :top or :leaks."
+  [pid question]
+  (check-process pid)
+  (let [text (or (recorded pid (questions question))
+                 (refuse "Process " pid " runs no Magnetar, or has not loaded it yet."))
+        {:magnetar/keys [failed] :as answer} (edn/read-string {:default tagged-literal} text)]
+    (when failed
+      (refuse "Process " pid " did not answer: " failed))
+    answer))

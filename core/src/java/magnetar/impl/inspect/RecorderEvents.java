@@ -1,0 +1,155 @@
+package magnetar.impl.inspect;
+
+import clojure.lang.IFn;
+import clojure.lang.RT;
+import clojure.lang.Symbol;
+import java.util.concurrent.atomic.AtomicBoolean;
+import jdk.jfr.Category;
+import jdk.jfr.Description;
+import jdk.jfr.Enabled;
+import jdk.jfr.Event;
+import jdk.jfr.FlightRecorder;
+import jdk.jfr.FlightRecorderListener;
+import jdk.jfr.Label;
+import jdk.jfr.Name;
+import jdk.jfr.StackTrace;
+
+/**
+ * Answers questions about the program from outside through the JDK's flight recorder. A user who may attach to
+ * the JVM switches on one of the events here, and finds the answer in the recording.
+ *
+ * <p>Nothing listens, and nothing runs before. Source: {@code jcmd JFR.start}, which every JVM answers.
+ * Rejected: an MBean, whose connector leaves a port open; an agent, which the JDK is about to forbid.
+ *
+ * <p>Invariant: each question is answered on a thread of its own, so the recorder goes on. While one is being
+ * answered, it is not asked again.
+ */
+public final class RecorderEvents {
+    /** The longest text that one event may hold is a little longer. */
+    private static final int PART = 30_000;
+
+    private static boolean isRegistered;
+
+    private RecorderEvents() {}
+
+    /** A part of an answer. The parts with the same number make one text. */
+    @Category("Magnetar")
+    @Enabled(false)
+    @StackTrace(false)
+    private abstract static class Answer extends Event {
+        @Label("Answer")
+        long answer;
+
+        @Label("Part")
+        int part;
+
+        @Label("Parts")
+        int parts;
+
+        @Label("Text")
+        String text;
+    }
+
+    @Name("magnetar.Dump")
+    @Label("State of the Magnetar program")
+    @Description("What magnetar.inspect/dump returns, as text in several parts")
+    private static final class Dump extends Answer {}
+
+    @Name("magnetar.Top")
+    @Label("What works most in the Magnetar program")
+    @Description("What magnetar.inspect/top returns, as text in several parts")
+    private static final class Top extends Answer {}
+
+    @Name("magnetar.Leaks")
+    @Label("What is lost in the Magnetar program")
+    @Description("What magnetar.inspect/leaks returns, as text in several parts")
+    private static final class Leaks extends Answer {}
+
+    /** Something that can be asked: its function returns the answer as EDN. */
+    private enum Question {
+        DUMP("dump") {
+            @Override
+            Answer event() {
+                return new Dump();
+            }
+        },
+        TOP("top") {
+            @Override
+            Answer event() {
+                return new Top();
+            }
+        },
+        LEAKS("leaks") {
+            @Override
+            Answer event() {
+                return new Leaks();
+            }
+        };
+
+        private final String namespace;
+        private final AtomicBoolean isAsked = new AtomicBoolean();
+
+        Question(String name) {
+            namespace = "magnetar.impl.inspect." + name;
+        }
+
+        abstract Answer event();
+
+        /** Called by the recorder. */
+        void ask() {
+            if (isAsked.compareAndSet(false, true)) {
+                Thread.ofPlatform().name("magnetar-inspect").daemon().start(this::answer);
+            }
+        }
+
+        private void answer() {
+            try {
+                commit(text());
+            } finally {
+                isAsked.set(false);
+            }
+        }
+
+        private String text() {
+            try {
+                Thread.currentThread().setContextClassLoader(RecorderEvents.class.getClassLoader()); // the recorder's thread has none
+                return (String) ((IFn) RT.var("clojure.core", "requiring-resolve").invoke(Symbol.intern(namespace, "text"))).invoke();
+            } catch (Throwable failed) {
+                return "{:magnetar/failed " + RT.printString(String.valueOf(failed)) + "}";
+            }
+        }
+
+        private void commit(String text) {
+            long answer = System.nanoTime();
+            int parts = (text.length() + PART - 1) / PART;
+            for (int i = 0; i < parts; i++) {
+                Answer event = event();
+                event.answer = answer;
+                event.part = i;
+                event.parts = parts;
+                event.text = text.substring(i * PART, Math.min(text.length(), (i + 1) * PART));
+                event.commit();
+            }
+        }
+    }
+
+    /** From now on the recorder may ask. Does nothing in a JVM without a recorder. */
+    public static synchronized void register() {
+        if (isRegistered) {
+            return;
+        }
+        isRegistered = true;
+        try {
+            FlightRecorder.addListener(new FlightRecorderListener() {
+                @Override
+                public void recorderInitialized(FlightRecorder recorder) {
+                    FlightRecorder.addPeriodicEvent(Dump.class, Question.DUMP::ask);
+                    FlightRecorder.addPeriodicEvent(Top.class, Question.TOP::ask);
+                    FlightRecorder.addPeriodicEvent(Leaks.class, Question.LEAKS::ask);
+                }
+            });
+        } catch (LinkageError | RuntimeException without) {
+            // This JVM has no flight recorder, so it cannot be asked.
+        }
+    }
+}
