@@ -47,7 +47,9 @@
     (when-not (or (nil? user) (= own user) (= "root" own))
       user)))
 
-(defn- check-process [pid]
+(defn check-process
+  "Refuses what is no running JVM of this user."
+  [pid]
   (let [process (.orElse (ProcessHandle/of pid) nil)]
     (when (nil? process)
       (refuse "There is no process " pid "."))

@@ -1,0 +1,201 @@
+(ns magnetar.dev.top
+  "`bin/magnetar top PID`: what a running program does, in a terminal, asked again every few seconds.
+
+  One thread asks. The main thread reads keys and draws. All that is shown is a function of the state, see `screen`."
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.inspect.outside :as outside]
+   [magnetar.impl.inspect.text :as text]
+   [magnetar.impl.inspect.top :as top]
+   [magnetar.impl.inspect.tree :as tree])
+  (:import
+   (java.time LocalTime)
+   (java.time.temporal ChronoUnit)
+   (org.jline.keymap BindingReader KeyMap)
+   (org.jline.terminal Attributes Size Terminal TerminalBuilder)
+   (org.jline.utils AttributedString AttributedStyle Display InfoCmp$Capability)))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private usage "usage: bin/magnetar top PID")
+
+;; ---- the state
+
+;; :pid, :view, :by, :offset of the first line that is shown, :height of the screen, :answer {:at :top :dump}, :problem a sentence, :over
+
+(def start
+  "What is shown first."
+  {:view :top, :by :cpu, :offset 0, :height 24})
+
+(def ^:private orders {"c" :cpu, "m" :messages-per-s, "b" :messages, "a" :age-ms})
+(def ^:private other-views {"t" :tree, "d" :stuck, "r" :restarts})
+
+(defn- findings [title none found]
+  (if (seq found)
+    (cons title (map text/line found))
+    [none]))
+
+(defn- body
+  "The lines of the view, without the first line of a table."
+  [{:keys [view by] {:keys [top dump]} :answer}]
+  (case view
+    :top (str/split-lines (top/table (top/most-of by Long/MAX_VALUE (:rows top))))
+    :tree (str/split-lines (tree/text (:tree dump)))
+    :stuck (concat (findings "Deadlocks:" "No deadlock." (:deadlocks dump))
+                   (findings "Blocked:" "Nothing is blocked for a second." (:why-stuck dump)))
+    :restarts (if (seq (:restarts dump)) (map text/restarts (:restarts dump)) ["No supervisor."])))
+
+(defn- room
+  "How many lines there are between the title and the keys."
+  [{:keys [height]}]
+  (max 1 (- (long height) 3)))
+
+(defn- scrolled [state lines]
+  (let [most (max 0 (- (count (body state)) (long (room state))))]
+    (update state :offset #(max 0 (min most (+ (long %) (long lines)))))))
+
+(defn pressed
+  "The state after a key, by its name."
+  [state key]
+  (cond
+    (orders key) (assoc state :view :top :by (orders key) :offset 0)
+    (other-views key) (assoc state :view (other-views key) :offset 0)
+    (nil? (:answer state)) (assoc state :over (= "q" key))
+    :else (case key
+            "q" (assoc state :over true)
+            "up" (scrolled state -1)
+            "down" (scrolled state 1)
+            "page-up" (scrolled state (- (long (room state))))
+            "page-down" (scrolled state (room state))
+            state)))
+
+;; ---- what is shown
+
+(def ^:private keys-line
+  "q quit  c CPU  m messages/s  b mailbox  a age  t tree  d deadlocks and blocked  r restarts  arrows, page up and down")
+
+(def ^:private words-of-view
+  {:cpu "by CPU", :messages-per-s "by messages/s", :messages "by mailbox", :age-ms "by age"})
+
+(defn- title [{:keys [pid view by problem] {:keys [at dump]} :answer}]
+  (str "magnetar " pid
+       (when at (str "  " at "  deadlocks: " (count (:deadlocks dump)) ", causes of blocked fibers: " (count (:why-stuck dump))
+                     "  " (if (= :top view) (words-of-view by) (name view))))
+       (when problem (str "  " problem))))
+
+(defn screen
+  "The lines that are shown."
+  [{:keys [offset answer problem] :as state}]
+  (let [lines (if answer (body state) [(if problem "" "asking ..")])]
+    (concat [(title state) ""]
+            (take (room state) (concat (drop offset lines) (repeat "")))
+            [keys-line])))
+
+;; ---- asking
+
+(def ^:private pause-ms 1000)
+
+(defn- answer-of [pid]
+  (let [top (outside/ask pid :top)
+        dump (outside/ask pid :dump)]
+    {:at (str (.truncatedTo (LocalTime/now) ChronoUnit/SECONDS)), :top top, :dump dump}))
+
+(defn- asked
+  "The state with a new answer, or with the sentence that says why there is none: the last answer stays."
+  [state pid]
+  (let [{:keys [answer problem]} (try
+                                   {:answer (answer-of pid)}
+                                   (catch clojure.lang.ExceptionInfo e
+                                     (if (outside/refusal? e) {:problem (ex-message e)} (throw e))))]
+    (if answer
+      #(assoc % :answer answer :problem nil)
+      #(assoc % :problem problem))))
+
+(defn- ask-on [state pid]
+  (doto (Thread. (fn []
+                   (while (not (:over @state))
+                     (swap! state (asked @state pid))
+                     (Thread/sleep (long pause-ms))))
+                 "magnetar-top")
+    (.setDaemon true)
+    (.start)))
+
+;; ---- the terminal
+
+(defn- key-map ^KeyMap [^Terminal terminal]
+  (let [keys (KeyMap.)]
+    (doseq [^String key (concat ["q"] (clojure.core/keys orders) (clojure.core/keys other-views))]
+      (.bind keys key key))
+    (.bind keys "q" (KeyMap/ctrl \C))
+    (doseq [[name capability] {"up" InfoCmp$Capability/key_up, "down" InfoCmp$Capability/key_down
+                               "page-up" InfoCmp$Capability/key_ppage, "page-down" InfoCmp$Capability/key_npage}]
+      (.bind keys name ^String (KeyMap/key terminal capability)))
+    (.setNomatch keys "")
+    (.setUnicode keys "")
+    keys))
+
+(defn- attributed [i line]
+  (if (zero? (long i))
+    (AttributedString. line (.bold AttributedStyle/DEFAULT))
+    (AttributedString. line)))
+
+(defn- draw [^Display display ^Size size state]
+  (.resize display (.getRows size) (.getColumns size))
+  (.update display
+           (vec (map-indexed (fn [i line] (.columnSubSequence ^AttributedString (attributed i line) 0 (.getColumns size))) (screen state)))
+           0))
+
+(def ^:private key-wait-ms 200)
+
+(defn- run [^Terminal terminal state]
+  (let [display (Display. terminal true)
+        reader (BindingReader. (.reader terminal))
+        keys (key-map terminal)]
+    (while (not (:over @state))
+      (let [size (.getSize terminal)]
+        (draw display size (swap! state assoc :height (.getRows size))))
+      (when (pos? (.peekCharacter reader key-wait-ms))
+        (swap! state pressed (.readBinding reader keys))))))
+
+(defn- in-terminal
+  "Calls f with a terminal in raw mode and on its other screen, and puts the terminal back."
+  [^Terminal terminal f]
+  (let [^Attributes before (.enterRawMode terminal)]
+    (try
+      (.puts terminal InfoCmp$Capability/enter_ca_mode (object-array 0))
+      (.puts terminal InfoCmp$Capability/cursor_invisible (object-array 0))
+      (f)
+      (finally
+        (.puts terminal InfoCmp$Capability/cursor_visible (object-array 0))
+        (.puts terminal InfoCmp$Capability/exit_ca_mode (object-array 0))
+        (.setAttributes terminal before)
+        (.flush terminal)))))
+
+(defn- check-terminal [^Terminal terminal pid]
+  (when (str/starts-with? (.getType terminal) "dumb")
+    (outside/refuse "`top` needs a terminal: `bin/magnetar inspect " pid " top` prints the same once.")))
+
+(defn- show [[word & more]]
+  (let [pid (or (when word (parse-long word)) (outside/refuse usage))]
+    (when more (outside/refuse usage))
+    (outside/check-process pid)
+    (with-open [terminal (.build (.dumb (.system (TerminalBuilder/builder) true) true))]
+      (check-terminal terminal pid)
+      (let [state (atom (assoc start :pid pid))]
+        (ask-on state pid)
+        (in-terminal terminal #(run terminal state))))))
+
+(defn -main
+  "Shows what the program with this process number does until `q` is pressed, and ends this JVM: with 0, or with 2 and a sentence if it cannot."
+  [& arguments]
+  (let [code (try
+               (show arguments)
+               0
+               (catch clojure.lang.ExceptionInfo e
+                 (if (outside/refusal? e)
+                   (binding [*out* *err*]
+                     (println (ex-message e))
+                     2)
+                   (throw e))))]
+    (shutdown-agents)
+    (System/exit code)))
