@@ -354,12 +354,18 @@
   [^Fork fork ^Channel out]
   (.whenEnded fork #(.close out)))
 
+(defn- finish-with
+  "Puts the value of (f) on `out`, and closes it. The channel says meanwhile that this fiber will do so."
+  [f ^Channel out]
+  (.willBeFinishedBy out (Fiber/current))
+  (.finish out (f)))
+
 (defn ^:no-doc go-at
   "`go*`, with the fiber named after the site."
   [site s f]
   (arguments/function "scope/go*" f "(scope/go* s #(fetch-user id))")
   (let [^Channel out (fibers/result-channel)]
-    (close-after (fork-at site s #(.finish out (f))) out)
+    (close-after (fork-at site s #(finish-with f out)) out)
     out))
 
 (def ^{:added "0.2" :arglists '([s f])} go*

@@ -83,6 +83,7 @@
   [site f ^Channel out]
   (let [thread (Thread/currentThread)]
     (try
+      (.willBeFinishedBy out (Fiber/current))
       (.put sites thread site)
       (.finish out (f))
       (catch Throwable e

@@ -18,6 +18,9 @@
   (let [{:keys [exit out]} (child/run (cons @checks/classes (checks/class-path)) 60 "-Dmagnetar.check.seconds=25" "magnetar.check.Main" "reachability")]
     (is (= 0 exit) out)))
 
+(deftest a-channel-names-the-fiber-that-will-finish-it-and-does-not-keep-it
+  (green? 30 "finishers"))
+
 (deftest a-quiet-fiber-makes-progress-among-more-flooded-loops-than-cores
   (green? 30 "fairness" "fairness-pairs"))
 

@@ -14,9 +14,11 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
 import magnetar.kernel.channel.Buffer;
 import magnetar.kernel.channel.Channel;
+import magnetar.kernel.channel.GoBody;
 import magnetar.kernel.channel.Port;
 import magnetar.kernel.channel.Select;
 import magnetar.kernel.fiber.Environment;
+import magnetar.kernel.fiber.Fiber;
 import magnetar.kernel.fiber.Fibers;
 import magnetar.kernel.park.Latch;
 import magnetar.kernel.park.Parked;
@@ -67,6 +69,35 @@ final class Life {
         } else {
             a.receive();
         }
+    }
+
+    /**
+     * The channel of a result names the fiber that will finish it, until it is closed. It does not keep that fiber
+     * from being collected.
+     */
+    static void finishers() throws Exception {
+        Channel<Object> gate = Channel.rendezvous();
+        Channel<Object> out = Channel.of(Buffer.fixed(1));
+        require(out.finisher() == null, "nobody is known before the start");
+        Fiber fiber = Fibers.start("result", Fibers.Hold.WEAK, new GoBody(gate::receive, out));
+        Support.until("it waits", () -> Support.parked(fiber.get()));
+        require(out.finisher() == fiber, "the fiber that runs the body is known");
+        gate.send("value");
+        require("value".equals(out.receive()), "it has finished");
+        require(out.receive() == null && out.finisher() == null, "nobody is known after the end");
+
+        out.willBeFinishedBy(fiber);
+        require(out.finisher() == null, "nobody is known of a closed channel");
+        Channel<Object> direct = Channel.rendezvous();
+        direct.willBeFinishedBy(fiber);
+        require(direct.finisher() == null, "a channel of another kind records nobody");
+
+        Channel<Object> kept = Channel.of(Buffer.fixed(1));
+        Fibers.start("abandoned result", Fibers.Hold.WEAK, new GoBody(() -> Channel.rendezvous().receive(), kept));
+        Support.until("the fiber is collected although its channel is reachable", () -> {
+            System.gc();
+            return kept.finisher() != null && kept.finisher().get() == null;
+        });
     }
 
     /**

@@ -47,6 +47,7 @@ public final class Main {
             Map.entry("endings", Claims::endings),
             Map.entry("shared-timeout", Timing::sharedTimeout),
             Map.entry("reachability", Life::reachability),
+            Map.entry("finishers", Life::finishers),
             Map.entry("fairness", Life::fairness),
             Map.entry("fairness-pairs", Life::fairnessPairs),
             Map.entry("waits", Life::waits),

@@ -3,6 +3,7 @@ package magnetar.kernel.channel;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -15,6 +16,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.Random;
+import magnetar.kernel.fiber.Fiber;
 import org.junit.jupiter.api.Test;
 
 /** The buffers of the kernel, by what they do. */
@@ -62,6 +64,14 @@ class BufferTest {
             assertSame(b, b.original());
             b.close();
         }
+    }
+
+    @Test
+    void whoWillFinishTheChannelIsForgottenAtItsClosing() {
+        Buffer.Fixed b = (Buffer.Fixed) Buffer.fixed(1);
+        b.finisher = Fiber.current();
+        b.close();
+        assertNull(b.finisher);
     }
 
     @Test

@@ -4,6 +4,7 @@ import java.util.AbstractCollection;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
+import magnetar.kernel.fiber.Fiber;
 
 /**
  * The values that a channel has accepted and not handed out yet. As a collection it is a read-only view,
@@ -95,15 +96,27 @@ public abstract class Buffer extends AbstractCollection<Object> {
      * A fixed buffer of one value, such as the channel of a go block's result has. It makes a ring for more than
      * one value, which only a transform adds. It has the name of the larger ones, {@link Ring.Fixed}, because
      * {@code datafy} shows it.
+     *
+     * <p>Its third field fits into the padding of the object: with 64-bit headers and compressed references it has
+     * 24 bytes with and without it.
      */
     static final class Fixed extends Buffer {
         // Guarded by the channel's lock, read without it as a hint. While there are more, there is an oldest.
         private Object oldest;
         private Ring more;
 
+        // The fiber that will finish the channel, or null. Written by that fiber without the lock, read by any
+        // thread as a hint.
+        Fiber finisher;
+
         @Override
         public boolean isFull() {
             return oldest != null;
+        }
+
+        @Override
+        public void close() {
+            finisher = null;
         }
 
         @Override

@@ -40,6 +40,8 @@ import magnetar.kernel.time.Waits;
  *       released.
  *   <li>No stack overflow ends an operation between its lock and its last wake-up, because each entry
  *       reserves the stack first ({@link StackRoom}, also by {@link Fiber#enter}).
+ *   <li>Only an open channel has a {@link #finisher}, and refers to no thread by it: a fiber that is not held
+ *       can be collected although its channel is reachable. No operation reads it.
  * </ol>
  *
  * <p>Source: Go's {@code runtime/chan.go}: a short lock, a ring, two queues of waiters, direct hand-off.
@@ -328,6 +330,22 @@ public class Channel<T> implements ReadPort, WritePort, Port {
         if (failure != null) {
             closeAfter(failure);
         }
+    }
+
+    /**
+     * Records that this fiber, the current one, will {@link #finish} this channel. For inspection: without it
+     * the fiber is found in no other way than by its local variables. Only a channel with a buffer of one value
+     * records it.
+     */
+    public final void willBeFinishedBy(Fiber fiber) {
+        if (buffer instanceof Buffer.Fixed one && !closed) {
+            one.finisher = fiber;
+        }
+    }
+
+    /** The fiber that will finish this channel; null if it is closed, or if no fiber is known. For inspection. */
+    public final Fiber finisher() {
+        return buffer instanceof Buffer.Fixed one && !closed ? one.finisher : null;
     }
 
     // Without the lock, since reports run user code.

@@ -7,8 +7,12 @@ import magnetar.kernel.report.Failures;
 /**
  * Computes a value on a fiber, puts it on a channel unless it is null, and closes the channel.
  *
- * <p>Invariant: a failure is reported before the channel closes. So a program that ends when the channel
- * closes still shows the report.
+ * <p>Invariants:
+ * <ol>
+ *   <li>A failure is reported before the channel closes. So a program that ends when the channel closes still
+ *       shows the report.
+ *   <li>While the body runs, the channel names its fiber as the {@link Channel#finisher}.
+ * </ol>
  */
 public final class GoBody extends FiberBody {
     private final Channel<Object> out;
@@ -37,6 +41,7 @@ public final class GoBody extends FiberBody {
     protected void execute() {
         Object value = null;
         try {
+            out.willBeFinishedBy(fiber());
             value = takeBody().call();
         } catch (Throwable t) {
             Failures.report(Thread.currentThread(), t);
