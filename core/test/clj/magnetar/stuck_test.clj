@@ -6,6 +6,7 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor]
+   [magnetar.async :as a]
    [magnetar.dev.child :as child]
    [magnetar.inspect :as inspect]
    [magnetar.kernel.checks :as checks]
@@ -16,7 +17,8 @@
    (java.sql SQLException)
    (java.util.concurrent.locks ReentrantLock)
    (javax.sql DataSource)
-   (magnetar MisuseException)))
+   (magnetar MisuseException)
+   (magnetar.kernel.channel Channel)))
 
 (set! *warn-on-reflection* true)
 
@@ -205,6 +207,105 @@
 
 (deftest a-channel-that-nobody-closes-is-named
   (run! check-stuck ["channel_unclosed_plain" "channel_unclosed_hop" "channel_unclosed_twin"]))
+
+;; ---- results
+
+(defn- finisher-of
+  "The thread that the channel says will finish it; nil without one."
+  [^Channel ch]
+  (some-> (.finisher ch) .get))
+
+(deftest a-channel-of-a-result-says-who-finishes-it-until-it-is-closed
+  (scope/with-scope [s]
+    (let [running #(deliver % (Thread/currentThread))]
+      (doseq [start [(fn [runs gate] (a/go (running runs) @gate))
+                     (fn [runs gate] (scope/go s (running runs) @gate))
+                     (fn [runs gate] (a/thread (running runs) @gate))
+                     (fn [runs gate] (a/io-thread (running runs) @gate))]
+              :let [[runs gate] [(promise) (promise)]
+                    out (start runs gate)]]
+        (is (identical? @runs (finisher-of out)))
+        (deliver gate :value)
+        (is (= :value (a/<!! out)))
+        (is (nil? (a/<!! out)))
+        (is (nil? (finisher-of out))))
+      (is (nil? (finisher-of (a/chan 1)))))))
+
+(defn- take-from
+  "A go block or the like, by `start`, that takes the values of the channels in the promise."
+  [start channels]
+  (start #(run! a/<!! @channels)))
+
+(def ^:private starts
+  {:go #(a/go (%))
+   :thread #(a/thread (%))
+   :io-thread #(a/io-thread (%))})
+
+(deftest results-that-wait-for-each-other-are-found-exactly-and-their-twin-is-not
+  (doseq [[kind start] starts]
+    (testing kind
+      (let [stop (a/chan)
+            [one other] (repeatedly 2 #(promise))
+            ends (mapv #(take-from start %) [one other])
+            twin (start #(a/<!! stop))
+            waits-for-twin (start #(a/<!! twin))]
+        (deliver one [(ends 1)])
+        (deliver other [(ends 0)])
+        (is (eventually (seq (inspect/deadlocks))))
+        (let [[{:keys [grade text chain]} :as found] (inspect/deadlocks)]
+          (is (= 1 (count found)) (pr-str (map :text found)))
+          (is (= :exact grade))
+          (is (= 2 (count chain)))
+          (is (re-find #" waits at stuck_test.clj:\d+ for the value of " text) text))
+        (run! a/close! (conj ends stop))
+        (is (nil? (a/<!! waits-for-twin)))
+        (is (eventually (= [] (inspect/deadlocks))))))))
+
+(defn- info-of
+  "What the fiber does that finishes the channel."
+  [ch]
+  (some-> (finisher-of ch) inspect/fiber-info))
+
+(defn- select-of
+  "A go block that takes from the first of the channels in the promise that has a value."
+  [channels]
+  (a/go (first (a/alts! (vec @channels)))))
+
+(deftest a-select-over-results-is-stuck-only-if-nothing-else-can-end-it
+  (let [channels (promise)
+        chooser (select-of channels)
+        [one other] (repeatedly 2 #(a/go (a/<! chooser)))
+        gate (a/chan)
+        waits-for-work (a/go (a/<! gate))]
+    (testing "over all the results that wait for it"
+      (deliver channels [one other])
+      (is (eventually (seq (inspect/deadlocks))))
+      (is (every? #(= [:exact 2] ((juxt :grade (comp count :chain)) %)) (inspect/deadlocks))))
+    (run! a/close! [chooser one other])
+    (is (eventually (= [] (inspect/deadlocks))))
+    (testing "over one that waits for it, and one that can still come or a channel of its own"
+      (doseq [escape [waits-for-work (a/chan)]
+              :let [channels (promise)
+                    chooser (select-of channels)
+                    one (a/go (a/<! chooser))]]
+        (deliver channels [one escape])
+        (is (eventually (= "select over channels" (:waits-for (info-of chooser)))))
+        (is (= [] (inspect/deadlocks)))
+        (a/close! escape)
+        (is (nil? (a/<!! chooser)))))
+    (a/close! gate)))
+
+(deftest results-need-no-local-variables
+  (let [form `(do (require '[magnetar.async :as ~'a] '[magnetar.inspect :as ~'inspect])
+                  (let [~'other (promise)
+                        ~'one (~'a/go (~'a/<! @~'other))]
+                    (deliver ~'other (~'a/go (~'a/<! ~'one)))
+                    (while (empty? (inspect/deadlocks)))
+                    (println (map (juxt :grade (comp count :chain)) (inspect/deadlocks)))
+                    (System/exit 0)))
+        {:keys [exit out]} (child/run (checks/class-path) 60 "-Dmagnetar.locals=false" "clojure.main" "-e" (pr-str form))]
+    (is (= 0 exit) out)
+    (is (re-find #"\(\[:exact 2\]\)" out) out)))
 
 (deftest without-local-variables-nobody-is-blamed
   (let [form `(do (load-file ~(str (folder "call_cycle_hop.clj")))

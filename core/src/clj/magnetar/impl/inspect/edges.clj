@@ -19,10 +19,10 @@
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.runtime])
   (:import
-   (java.util IdentityHashMap)
-   (magnetar.kernel.channel Channel GoBody Select Select$Operation)
+   (java.util HashMap IdentityHashMap)
+   (magnetar.kernel.channel Channel Select Select$Operation)
    (magnetar.kernel.inspect FiberInfo)
-   (magnetar.kernel.process LocalProcess ProcessTable Ref)
+   (magnetar.kernel.process LocalProcess Pid ProcessTable Ref)
    (magnetar.kernel.scope Fork Offload$Call Scope)))
 
 (set! *warn-on-reflection* true)
@@ -55,7 +55,7 @@
    :end "the kernel knows whose end it waits for"
    :fork "the kernel knows the forks of a scope"
    :work "the kernel knows the thread that does the work"
-   :result "the channel gets the value of this go block"
+   :result "the kernel knows who puts the result on the channel"
    :connection "it waits in the pool"})
 
 (defn- sole [to how object]
@@ -108,7 +108,37 @@
     starts [(sole (of-pid world starts) :start starts)]
     :else (to-watched world node)))
 
-;; ---- channels
+;; ---- channels whose finisher is known
+
+(defn- operations
+  "What a wait on channels would do: pairs of a port and the value to put there, which is nil for a take."
+  [{:keys [why on]}]
+  (if (instance? Select on)
+    (mapv (fn [^Select$Operation operation] [(.port operation) (.item operation)]) (.operations ^Select on))
+    [[on (when (= :channel-put why) :value)]]))
+
+(defn- finisher-of
+  "The node that will finish the channel from which the operation takes; nil of a put, and if the kernel knows none."
+  [world [port item]]
+  (when (and (nil? item) (instance? Channel port))
+    (some->> (.finisher ^Channel port) .get (of-thread world))))
+
+(defn- to-finishers
+  "The edges to those that will finish the channels of this wait. They decide if each of its operations takes from a channel with a known finisher, and
+  nothing else can end it."
+  [world {:keys [why] :as wait}]
+  (let [operations (operations wait)
+        finishers (mapv #(finisher-of world %) operations)
+        all? (and (not= :mailbox-or-channels why) (every? some? finishers))
+        how-far (cond
+                  (not all?) nil
+                  (apply = finishers) {:one true}
+                  :else {:either true})]
+    (distinct (keep (fn [[[port] finisher]]
+                      (edge finisher :result (by-kernel :result) (assoc how-far :object port)))
+                    (map vector operations finishers)))))
+
+;; ---- channels that nobody is known to finish
 
 (defn- channels-of
   "The channels on which a wait waits."
@@ -118,16 +148,11 @@
     (instance? Select on) (filterv #(instance? Channel %) (map #(.port ^Select$Operation %) (.operations ^Select on)))
     :else []))
 
-(defn- slow-taps
-  "The taps that have not taken yet: the channels of the mult with a put that waits as a callback."
-  [world node]
-  (filter #(some nil? (.putters (.info ^Channel %))) (reach/found (stacks/locals world node) #(instance? Channel %))))
-
 (defn- taps-of
-  "The taps for which a mult waits; nil of another node, or if it waits for a value."
+  "The taps for which a mult waits, that is those with a put that waits as a callback; nil of another node, or if the mult waits for a value."
   [world {:keys [wait] :as node}]
   (when (and (= :channel-take (:why wait)) (stacks/in? world node "magnetar.impl.mult$distribute"))
-    (seq (slow-taps world node))))
+    (seq (filter #(some nil? (.putters (.info ^Channel %))) (reach/found (stacks/locals world node) #(instance? Channel %))))))
 
 (defn- last-used
   "The channel that the node took from or put on last, if it has not waited elsewhere since: [reason channel]."
@@ -136,45 +161,33 @@
     (when-some [^FiberInfo last (FiberInfo/lastOf thread)]
       [(.reason last) (.on last)])))
 
-(defn- result-of
-  "The channel on which the node puts its value when it ends."
-  [world node]
-  (some-> ^GoBody (first (filter #(instance? GoBody %) (stacks/locals world node))) .out))
+(def ^:private most-read
+  "Of how many nodes the local variables are read to find who holds a channel."
+  10000)
 
-(defn- waited-channels
-  "The channels on which somebody waits, and the taps for which a mult waits."
-  ^IdentityHashMap [world taps]
-  (let [targets (IdentityHashMap.)]
-    (doseq [node (vals (:nodes world)), ch (channels-of (:wait node))]
-      (.put targets ch ch))
-    (doseq [ch (mapcat val taps)]
-      (.put targets ch ch))
-    targets))
+(defn- rare-first
+  "Nodes that can hold a channel, at most `most-read`. Those come first of which there are few of the same name and kind of wait: of many that do the
+  same one seldom holds what the others wait for."
+  [nodes]
+  (take most-read (mapcat val (sort-by (comp count val) (group-by (juxt :kind :name (comp :why :wait)) (filter :thread nodes))))))
 
 (defn- add [^IdentityHashMap holders ch holder]
   (.put holders ch (conj (or (.get holders ch) []) holder)))
 
-(defn- add-holder [world ^IdentityHashMap targets holders {:keys [id] :as node}]
-  (let [[reason used] (last-used node)
-        result (result-of world node)]
-    (when (.containsKey targets used)
+(defn- add-holder [world holders {:keys [id] :as node}]
+  (let [[reason used] (last-used node)]
+    (when (instance? Channel used)
       (add holders used {:id id :used reason}))
-    (when (.containsKey targets result)
-      (add holders result {:id id :result true}))
-    (doseq [ch (reach/found (stacks/locals world node) #(.containsKey targets %)) :when (not (identical? ch used))]
+    (doseq [ch (reach/found (stacks/locals world node) #(instance? Channel %)) :when (not (identical? ch used))]
       (add holders ch {:id id}))))
 
-(defn- channels
-  "Who holds the channels that somebody waits on: {:taps {id [channel ..]}, :holders IdentityHashMap}, the latter from each channel to maps of :id, :used
-  with the kind of its last wait there, and :result if the channel gets its value. One holds a channel if its local variables lead to it, if it used it
-  last, or if it will end on it."
-  [world]
-  (let [nodes (vals (:nodes world))
-        taps (into {} (keep (fn [node] (when-some [taps (taps-of world node)] [(:id node) taps]))) nodes)
-        targets (waited-channels world taps)
-        holders (IdentityHashMap.)]
-    (run! #(add-holder world targets holders %) nodes)
-    {:taps taps :holders holders}))
+(defn- holders
+  "Who holds which channel: from each to maps of :id, and :used with the kind of its last wait there. One holds a channel if its local variables lead to
+  it, or if it used it last."
+  ^IdentityHashMap [world]
+  (let [holders (IdentityHashMap.)]
+    (run! #(add-holder world holders %) (rare-first (vals (:nodes world))))
+    holders))
 
 (defn- serves?
   "Does one who used the channel so end a wait of this kind?"
@@ -190,20 +203,21 @@
 (defn- to-holders
   "The edges to those that hold the channel, from a node that waits there for this kind of reason."
   [world id why how ch]
-  (let [all (remove #(= id (:id %)) (.get ^IdentityHashMap (:holders @(:channels world)) ch))]
-    (if-some [ending (first (filter :result all))]
-      [(sole (:id ending) :result ch)]
-      (for [{holder :id used :used} all
-            :when (not (waits-beside? world holder why ch))
-            :let [serves (serves? why used)]]
-        (edge holder how (if serves "it did so before" "its local variables lead to the channel")
-              {:grade :likely :object ch :before serves})))))
+  (for [{holder :id used :used} (.get ^IdentityHashMap @(:holders world) ch)
+        :when (and (not= id holder) (not (waits-beside? world holder why ch)))
+        :let [serves (serves? why used)]]
+    (edge holder how (if serves "it did so before" "its local variables lead to the channel")
+          {:grade :likely :object ch :before serves})))
 
-(defn- over-channels [world {:keys [id wait]}]
-  (let [{:keys [why]} wait]
-    (if-some [taps (get-in @(:channels world) [:taps id])]
+(defn- over-channels [world {:keys [id wait] :as node}]
+  (let [{:keys [why]} wait
+        known (to-finishers world wait)
+        finished (set (map :object known))]
+    (if-some [taps (when (empty? known) (taps-of world node))]
       (mapcat #(to-holders world id :channel-put :tap %) taps)
-      (mapcat #(to-holders world id why (if (= :channel-put why) :take :put) %) (channels-of wait)))))
+      (concat known
+              (mapcat #(to-holders world id why (if (= :channel-put why) :take :put) %)
+                      (remove finished (channels-of wait)))))))
 
 ;; ---- all
 
@@ -211,25 +225,65 @@
   "The world with what edges need and what is read only when they ask."
   [world]
   (assoc world
-         :monitors (delay (locks/monitors world))
-         :channels (delay (channels world))))
+         :monitors (delay (locks/monitors world (vals (:nodes world))))
+         :holders (delay (holders world))
+         :known (HashMap.)))
+
+(defn among
+  "The same world for a question about these nodes alone: monitors that others own have no owner."
+  [world nodes]
+  (assoc (with-what-is-read-late world)
+         :monitors (delay (locks/monitors world nodes))))
+
+(def ^:private over-channels? #{:channel-take :channel-put :select :mailbox-or-channels})
+
+(defn- find-edges [world {:keys [id wait] :as node}]
+  (let [{:keys [why on]} wait]
+    (case why
+      :mailbox (of-mailbox world node)
+      :mailbox-room [(sole (of-pid world on) :room on)]
+      :process-end [(sole (of-pid world on) :end on)]
+      :fork-join [(sole (of-fork world on) :fork on)]
+      :scope-join (forks-of-scope world on)
+      :offload [(sole (of-thread world (.worker ^Offload$Call on)) :work on)]
+      :lock [(to-owner-of-lock world wait)]
+      :monitor [(to-owner-of-monitor world id)]
+      :connection [(sole (:pool wait) :connection on)]
+      :held (to-holders-of-pool world node)
+      (if (over-channels? why) (over-channels world node) []))))
 
 (defn of
-  "The edges of the node with this id."
-  [world id]
-  (let [{:keys [wait] :as node} (get-in world [:nodes id])
-        {:keys [why on]} wait]
-    (into [] (remove nil?)
-          (case why
-            :mailbox (of-mailbox world node)
-            :mailbox-room [(sole (of-pid world on) :room on)]
-            :process-end [(sole (of-pid world on) :end on)]
-            :fork-join [(sole (of-fork world on) :fork on)]
-            :scope-join (forks-of-scope world on)
-            :offload [(sole (of-thread world (.worker ^Offload$Call on)) :work on)]
-            :lock [(to-owner-of-lock world wait)]
-            :monitor [(to-owner-of-monitor world id)]
-            :connection [(sole (:pool wait) :connection on)]
-            :held (to-holders-of-pool world node)
-            (:channel-take :channel-put :select :mailbox-or-channels) (over-channels world node)
-            nil))))
+  "The edges of the node with this id. They are found once for a world."
+  [{:keys [nodes ^HashMap known] :as world} id]
+  (or (.get known id)
+      (let [edges (into [] (remove nil?) (find-edges world (get nodes id)))]
+        (.put known id edges)
+        edges)))
+
+(defn decisive
+  "Those edges of the node that have :one or :either. Local variables are not read for a wait on channels, since they decide nothing there."
+  [{:keys [nodes] :as world} id]
+  (let [{:keys [wait]} (get nodes id)]
+    (filterv (some-fn :one :either)
+             (if (over-channels? (:why wait)) (to-finishers world wait) (of world id)))))
+
+(defn- unknown
+  "Stands for edges that may lead anywhere."
+  [id]
+  [{:to id :one true}])
+
+(defn- to-all-watched [world {:keys [monitors]}]
+  (for [watched monitors
+        :let [to (of-pid world (if (instance? Pid watched) watched (ProcessTable/whereis (if (vector? watched) (first watched) watched))))]
+        :when to]
+    {:to to :one true}))
+
+(defn possible
+  "Like `decisive`, but reads no stack. There may be more edges, and an edge to the node itself may stand for any others."
+  [{:keys [nodes] :as world} id]
+  (let [{:keys [wait calls starts] :as node} (get nodes id)
+        {:keys [why]} wait]
+    (cond
+      (#{:monitor :held} why) (unknown id)
+      (and (= :mailbox why) (not (or calls starts))) (vec (to-all-watched world node))
+      :else (decisive world id))))

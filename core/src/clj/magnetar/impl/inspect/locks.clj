@@ -84,9 +84,9 @@
   (and thread (.isVirtual thread)))
 
 (defn monitors
-  "Of all threads: {:owner {mark id}, :awaited {id mark}}. Reads the stack of each virtual thread."
-  [world]
+  "Of the platform threads and these nodes: {:owner {mark id}, :awaited {id mark}}. Reads the stack of each virtual thread."
+  [world nodes]
   (let [all (concat (map #(platform-monitors world %) (infos-of-platform-threads))
-                    (map #(virtual-monitors world %) (filter virtual? (vals (:nodes world)))))]
+                    (map #(virtual-monitors world %) (filter virtual? nodes)))]
     {:owner (into {} (for [{:keys [id owned awaited]} all, monitor owned :when (and id (not= monitor awaited))] [monitor id]))
      :awaited (into {} (for [{:keys [id awaited]} all :when (and id awaited)] [id awaited]))}))

@@ -10,7 +10,9 @@
    [magnetar.impl.inspect.pools :as pools]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.text :as text]
-   [magnetar.impl.inspect.world :as world]))
+   [magnetar.impl.inspect.world :as world])
+  (:import
+   (java.util ArrayDeque ArrayList Collection HashMap Map)))
 
 (set! *warn-on-reflection* true)
 
@@ -21,42 +23,62 @@
 
 ;; ---- cycles
 
-(defn- sole-edges
-  "The edges of a node that have to be followed, if its wait has no limit: those to nodes that alone can end it, or of which one has to."
-  [world {:keys [id wait]}]
-  (when (and wait (not (:left-ms wait)))
-    (filterv (some-fn :one :either) (edges/of world id))))
+(defn- ways-of
+  "From the ids of those nodes whose wait has no limit to their edges by (edges-of world id), if there are any."
+  [world nodes edges-of]
+  (into {} (for [{:keys [id wait]} nodes
+                 :when (and wait (not (:left-ms wait)))
+                 :let [edges (edges-of world id)]
+                 :when (seq edges)]
+             [id edges])))
 
-(defn- by-target [ways]
-  (reduce-kv (fn [sources id edges] (reduce #(update %1 (:to %2) (fnil conj []) id) sources edges)) {} ways))
-
-(defn- without-end
-  "The edges of a node when the wait of the node behind one of them ends: none if that one ends this wait as well."
-  [edges end]
-  (if (some #(and (:either %) (= end (:to %))) edges)
-    []
-    (filterv #(not= end (:to %)) edges)))
+(defn- by-target
+  "From each id to those that have an edge to it, once for each edge."
+  ^HashMap [ways]
+  (let [sources (HashMap.)]
+    (doseq [[id edges] ways, {:keys [to]} edges]
+      (.add ^ArrayList (.computeIfAbsent sources to (fn [_] (ArrayList.))) id))
+    sources))
 
 (defn- without-ends
-  "The ways, from ids to edges, without those that end: what is left leads into a cycle from everywhere. Each id is looked at once for each edge to it."
+  "The ways, from ids to edges, without those that end: what is left leads into a cycle from everywhere. A node ends when one does to which it has an
+  :either edge, or when all have ended to which it has edges. Looks at each edge once."
   [ways]
-  (let [sources (by-target ways)]
-    (loop [ways ways, ended (into [] (remove ways) (keys sources))]
-      (if-some [end (peek ended)]
-        (let [fewer (reduce #(update %1 %2 without-end end) ways (filter ways (sources end)))
-              emptied (filterv #(= [] (fewer %)) (distinct (filter ways (sources end))))]
-          (recur (reduce dissoc fewer emptied) (into (pop ended) emptied)))
-        ways))))
+  (let [sources (by-target ways)
+        left (HashMap. ^Map (update-vals ways count))
+        ended (ArrayDeque. ^Collection (vec (remove ways (keys sources))))]
+    (while (seq ended)
+      (doseq [source (.get sources (.poll ended))
+              :let [n (.get left source)]
+              :when n]
+        (if (or (= 1 n) (:either (first (ways source))))
+          (do (.remove left source)
+              (.add ended source))
+          (.put left source (dec (long n))))))
+    (into {} (for [[id edges] ways :when (.containsKey left id)]
+               [id (filterv #(.containsKey left (:to %)) edges)]))))
 
-(defn- around
-  "The cycle that is met behind the first edge of a way, following the first edge of each node: {:ids [..] :edges [..]}."
+(defn- on-cycles
+  "An id on each cycle that one meets by following the first edge of each node. Looks at each node once."
+  [ways]
+  (let [walks (HashMap.)
+        met-again (fn [start]
+                    (loop [id start]
+                      (if-some [walk (.get walks id)]
+                        (when (= start walk) id)
+                        (do (.put walks id start)
+                            (recur (:to (first (ways id))))))))]
+    (into [] (keep met-again) (keys ways))))
+
+(defn- through
+  "The cycle that leads over this edge of the node and the first edges of the others: {:ids [..] :edges [..]}; nil if that does not lead back."
   [ways id edge]
-  (loop [ids [id], followed [edge]]
-    (let [to (:to (peek followed))
-          seen (.indexOf ^java.util.List ids to)]
-      (if (neg? seen)
-        (recur (conj ids to) (conj followed (first (ways to))))
-        {:ids (subvec ids seen) :edges (subvec followed seen)}))))
+  (loop [ids [id], followed [edge], seen #{id}]
+    (let [to (:to (peek followed))]
+      (cond
+        (= id to) {:ids ids :edges followed}
+        (seen to) nil
+        :else (recur (conj ids to) (conj followed (first (ways to))) (conj seen to))))))
 
 (defn- pool? [[kind]]
   (= :pool kind))
@@ -65,18 +87,24 @@
   "The same cycle, wherever it was entered: beginning with the least id."
   [{:keys [ids edges]}]
   (let [n (count ids)
-        turn (.indexOf ^java.util.List ids (first (sort-by (juxt pool? pr-str) ids)))
+        turn (second (first (sort (map (fn [id i] [[(pool? id) (pr-str id)] i]) ids (range)))))
         turned #(into [] (take n) (drop turn (cycle %)))]
     {:ids (turned ids) :edges (turned edges)}))
 
 (defn- cycles
-  "The cycles of the world by their ids."
-  [world]
-  (let [ways (without-ends (into {} (keep (fn [node] (when-some [edges (seq (sole-edges world node))] [(:id node) (vec edges)])))
-                                 (vals (:nodes world))))]
-    (into {} (for [[id edges] ways, edge edges
-                   :let [found (from-least (around ways id edge))]]
-               [(:ids found) found]))))
+  "The cycles among these ways, by their ids."
+  [ways]
+  (into {} (map (comp (juxt :ids identity) from-least))
+        (concat (for [id (on-cycles ways)] (through ways id (first (ways id))))
+                (for [[id edges] ways, edge (rest edges)
+                      :let [found (through ways id edge)]
+                      :when found]
+                  found))))
+
+(defn- candidates
+  "The nodes that may be in a cycle, or lead into one. No stack is read to find them."
+  [{:keys [nodes] :as world}]
+  (mapv nodes (keys (without-ends (ways-of world (vals nodes) edges/possible)))))
 
 (defn- of-jdk
   "What only this wait in the JDK has, as it has no number: of a platform thread, how often it has waited; of a virtual one its stack with the objects in
@@ -103,10 +131,12 @@
   (into {} (map (juxt identity #(wait-of world %))) ids))
 
 (defn- sight
-  "The cycles that a look shows, with what only their waits have: {:world .. :cycles .. :waits ..}."
+  "The cycles that a look shows, with what only their waits have: {:world .. :cycles .. :waits ..}. Stacks are read of those alone that may be in a cycle."
   []
   (let [world (look)
-        cycles (cycles world)]
+        candidates (candidates world)
+        world (edges/among world candidates)
+        cycles (cycles (without-ends (ways-of world candidates edges/decisive)))]
     {:world world
      :cycles cycles
      :waits (waits-of world (distinct (mapcat key cycles)))}))
@@ -168,20 +198,20 @@
 ;; ---- chains
 
 (defn- next-edge
-  "The edge to follow from a node: one to a node that alone can end the wait, else to one that ended such a wait before; of several the one to what has
-  waited longest."
+  "The edge to follow from a node: one to a node that alone can end the wait, else one that is exact, else one to a node that ended such a wait before; of
+  several the one to what has waited longest."
   [world id]
   (let [waited #(long (get-in world [:nodes (:to %) :wait :since-ms] 0))]
-    (last (sort-by (juxt #(boolean (:one %)) #(boolean (:before %)) waited) (edges/of world id)))))
+    (last (sort-by (juxt #(boolean (:one %)) #(= :exact (:grade %)) #(boolean (:before %)) waited) (edges/of world id)))))
 
 (defn- chain [world start]
-  (loop [ids [start], followed []]
+  (loop [ids [start], followed [], seen #{start}]
     (let [edge (next-edge world (peek ids))
           to (:to edge)]
       (cond
         (nil? edge) {:ids ids :edges followed}
-        (some #{to} ids) {:ids ids :edges (conj followed edge)}
-        :else (recur (conj ids to) (conj followed edge))))))
+        (seen to) {:ids ids :edges (conj followed edge)}
+        :else (recur (conj ids to) (conj followed edge) (conj seen to))))))
 
 (defn why
   "The way from the node with this id to what it waits for in the end; nil if it does not wait."
@@ -217,21 +247,29 @@
   (let [now (waits-of world (keys waits))]
     (filterv #(= (waits %) (now %)) (keys waits))))
 
-(defn- cause
-  "The id at the end of a way, or all ids of the cycle in which it ends."
-  [{:keys [ids edges]}]
-  (if (= (count ids) (count edges))
-    (set (drop-while #(not= % (:to (peek edges))) ids))
-    (peek ids)))
+(defn- cause-of
+  "The id at the end of the way from a node, or all ids of the cycle in which it ends. `causes` has those that are known, and gets those of all on the way."
+  [world ^HashMap causes start]
+  (loop [id start, path [], seen #{}]
+    (let [known (.get causes id)
+          to (when-not (or known (seen id)) (:to (next-edge world id)))]
+      (if to
+        (recur to (conj path id) (conj seen id))
+        (let [cause (cond
+                      known known
+                      (seen id) (set (drop-while #(not= id %) path))
+                      :else id)]
+          (run! #(.put causes % cause) (conj path id))
+          cause)))))
 
 (defn- causes
   "The ways from these nodes to their causes, one for each cause: that of the first node, with :behind, how many of the nodes wait for the cause.
   The most come first."
   [world ids]
-  (let [ways (map #(chain world %) ids)]
+  (let [known (HashMap.)]
     (sort-by (comp - :behind)
-             (for [[_ ways] (group-by cause ways)]
-               (assoc (finding world :wait (first ways)) :behind (count ways))))))
+             (for [[_ ids] (group-by #(cause-of world known %) ids)]
+               (assoc (finding world :wait (chain world (first ids))) :behind (count ids))))))
 
 (defn- still-waiting
   "The ids of pressing waits that have lasted so long. The JDK's waits do not tell since when: for them it looks again."

@@ -26,11 +26,6 @@ public final class GoBody extends FiberBody {
         this.out = out;
     }
 
-    /** The channel that gets the value. For inspection. */
-    public Channel<Object> out() {
-        return out;
-    }
-
     private Callable<?> takeBody() {
         Callable<?> b = body;
         body = null;
