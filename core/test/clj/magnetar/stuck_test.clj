@@ -8,6 +8,7 @@
    [magnetar.actor :as actor]
    [magnetar.async :as a]
    [magnetar.dev.child :as child]
+   [magnetar.impl.inspect.stuck :as stuck]
    [magnetar.inspect :as inspect]
    [magnetar.kernel.checks :as checks]
    [magnetar.scope :as scope]
@@ -15,6 +16,7 @@
   (:import
    (com.zaxxer.hikari HikariConfig HikariDataSource)
    (java.sql SQLException)
+   (java.util Random)
    (java.util.concurrent.locks ReentrantLock)
    (javax.sql DataSource)
    (magnetar MisuseException)
@@ -294,6 +296,55 @@
         (a/close! escape)
         (is (nil? (a/<!! chooser)))))
     (a/close! gate)))
+
+;; ---- many
+
+(deftest a-cycle-of-a-thousand-is-found-beside-those-that-wait-for-it
+  (let [last-of (fn [out n] (nth (iterate (fn [before] (a/go (a/<! before))) out) n))
+        first-wait (promise)
+        around (last-of (a/go (a/<! @first-wait)) 999)
+        outside (last-of around 500)]
+    (deliver first-wait around)
+    (is (eventually (seq (inspect/deadlocks))))
+    (let [[{:keys [grade chain]} :as found] (inspect/deadlocks)]
+      (is (= [1 :exact 1000] [(count found) grade (count (distinct (map :id chain)))])))
+    (let [{:keys [chain]} (inspect/why-stuck (finisher-of outside))]
+      (is (= 1500 (count chain)))
+      (is (= 1000 (count (drop-while #(not= (get-in (peek chain) [:edge :to]) (:id %)) chain)))))
+    (a/close! around)
+    (is (nil? (a/<!! outside)))))
+
+(deftest all-that-put-on-one-channel-have-one-cause
+  (let [before (count (inspect/why-stuck {:at-least 0}))
+        [one other] (repeatedly 2 a/chan)
+        puts (vec (for [ch [one one one other]] (a/go (a/>! ch :value))))]
+    (is (eventually (every? #(= "put on a channel" (:waits-for (info-of %))) puts)))
+    (let [answers (inspect/why-stuck {:at-least 0})]
+      (is (= 2 (- (count answers) before)))
+      (is (some #(= 3 (:behind %)) answers)))
+    (run! #(a/go (a/<! %)) [one one one other])
+    (is (= [true true true true] (mapv a/<!! puts)))))
+
+(defn- ends?
+  "Does the node of these edges end when those do that are not among the others?"
+  [others edges]
+  (let [ended? (complement #(contains? others (:to %)))]
+    (or (every? ended? edges)
+        (boolean (some #(and (:either %) (ended? %)) edges)))))
+
+(defn- without-ends-slowly [ways]
+  (if-some [ended (seq (for [[id edges] ways :when (ends? ways edges)] id))]
+    (recur (apply dissoc ways ended))
+    (update-vals ways (partial filterv #(contains? ways (:to %))))))
+
+(deftest what-ends-is-found-as-by-taking-away-one-after-the-other
+  (let [random (Random. 29)
+        edges (fn [n kind] (vec (repeatedly (inc (.nextInt random 3)) #(hash-map :to (long (.nextInt random n)) kind true))))]
+    (dotimes [_ 2000]
+      (let [n (+ 2 (.nextInt random 10))
+            ways (into {} (for [id (range n) :when (< (.nextInt random 4) 3)]
+                            [id (edges n (if (.nextBoolean random) :one :either))]))]
+        (is (= (without-ends-slowly ways) (#'stuck/without-ends ways)) (pr-str ways))))))
 
 (deftest results-need-no-local-variables
   (let [form `(do (require '[magnetar.async :as ~'a] '[magnetar.inspect :as ~'inspect])

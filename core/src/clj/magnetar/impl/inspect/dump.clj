@@ -30,14 +30,15 @@
 (defn now
   "The state of the program: :at, :pid, :jdk, and what the functions of `magnetar.inspect` return that have the names of the other keys."
   []
-  (let [world (world/now)]
+  (let [world (world/now)
+        look (stuck/look world)]
     (answer/plain
       {:magnetar/dump 1
        :at (Date.)
        :pid (.pid (ProcessHandle/current))
        :jdk (System/getProperty "java.version")
-       :deadlocks (stuck/lasting-deadlocks)
-       :why-stuck (stuck/kept-up (stuck/look) kept-up-ms)
+       :deadlocks (stuck/lasting-deadlocks look)
+       :why-stuck (stuck/kept-up look kept-up-ms)
        :restarts (plain-restarts (restarts/of world))
        :tree (tree/tree world tree/usual-limit)})))
 

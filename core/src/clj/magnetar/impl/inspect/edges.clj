@@ -17,6 +17,7 @@
    [magnetar.impl.inspect.pools :as pools]
    [magnetar.impl.inspect.reach :as reach]
    [magnetar.impl.inspect.stacks :as stacks]
+   [magnetar.impl.inspect.world :as world]
    [magnetar.impl.runtime])
   (:import
    (java.util HashMap IdentityHashMap)
@@ -138,7 +139,7 @@
                       (edge finisher :result (by-kernel :result) (assoc how-far :object port)))
                     (map vector operations finishers)))))
 
-;; ---- channels that nobody is known to finish
+;; ---- channels without a known finisher
 
 (defn- channels-of
   "The channels on which a wait waits."
@@ -200,14 +201,22 @@
   (let [{:keys [wait]} (get-in world [:nodes holder])]
     (and (= why (:why wait)) (some #(identical? ch %) (channels-of wait)))))
 
+(defn- find-holders [world why how ch]
+  (vec (for [{holder :id used :used} (.get ^IdentityHashMap @(:holders world) ch)
+             :when (not (waits-beside? world holder why ch))
+             :let [serves (serves? why used)]]
+         (edge holder how (if serves "it did so before" "its local variables lead to the channel")
+               {:grade :likely :object ch :before serves}))))
+
 (defn- to-holders
-  "The edges to those that hold the channel, from a node that waits there for this kind of reason."
-  [world id why how ch]
-  (for [{holder :id used :used} (.get ^IdentityHashMap @(:holders world) ch)
-        :when (and (not= id holder) (not (waits-beside? world holder why ch)))
-        :let [serves (serves? why used)]]
-    (edge holder how (if serves "it did so before" "its local variables lead to the channel")
-          {:grade :likely :object ch :before serves})))
+  "The edges to those that hold the channel, from a node that waits there for this kind of reason. They are found once for all that wait for the same."
+  [{:keys [^HashMap known] :as world} id why how ch]
+  (let [same [why how (world/number-of world ch)]
+        edges (or (.get known same)
+                  (let [edges (find-holders world why how ch)]
+                    (.put known same edges)
+                    edges))]
+    (remove #(= id (:to %)) edges)))
 
 (defn- over-channels [world {:keys [id wait] :as node}]
   (let [{:keys [why]} wait

@@ -49,9 +49,12 @@
       (str (.getFileName frame) ":" (.getLineNumber frame)))))
 
 (defn line
-  "`line-of` the stack of the node."
-  [world node]
-  (line-of (:at (of world node))))
+  "`line-of` the stack of the node. A stack that was not read yet is read without its local variables, which takes less than half the time."
+  [{:keys [^IdentityHashMap stacks]} {:keys [^Thread thread]}]
+  (when thread
+    (line-of (if-some [stack (.get stacks thread)]
+               (:at stack)
+               (.getStackTrace thread)))))
 
 (defn locals
   "The objects in the local variables of all frames."

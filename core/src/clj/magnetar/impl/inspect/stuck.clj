@@ -17,9 +17,9 @@
 (set! *warn-on-reflection* true)
 
 (defn look
-  "The world now, for all functions here."
-  []
-  (edges/with-what-is-read-late (pools/with-pools (world/now))))
+  "The world now, or this one, for all functions here."
+  ([] (look (world/now)))
+  ([world] (edges/with-what-is-read-late (pools/with-pools world))))
 
 ;; ---- cycles
 
@@ -102,9 +102,9 @@
                   found))))
 
 (defn- candidates
-  "The nodes that may be in a cycle, or lead into one. No stack is read to find them."
-  [{:keys [nodes] :as world}]
-  (mapv nodes (keys (without-ends (ways-of world (vals nodes) edges/possible)))))
+  "Those of these nodes that may be in a cycle, or lead into one. No stack is read to find them."
+  [world nodes]
+  (mapv (:nodes world) (keys (without-ends (ways-of world nodes edges/possible)))))
 
 (defn- of-jdk
   "What only this wait in the JDK has, as it has no number: of a platform thread, how often it has waited; of a virtual one its stack with the objects in
@@ -131,13 +131,15 @@
   (into {} (map (juxt identity #(wait-of world %))) ids))
 
 (defn- sight
-  "The cycles that a look shows, with what only their waits have: {:world .. :cycles .. :waits ..}. Stacks are read of those alone that may be in a cycle."
-  []
-  (let [world (look)
-        candidates (candidates world)
+  "The cycles among these nodes of a look, with what only their waits have: {:world .. :stuck .. :cycles .. :waits ..}. :stuck has the ids of all that never
+  go on if the looks that follow show the same. Stacks are read of those alone that may be in a cycle."
+  [world nodes]
+  (let [candidates (candidates world nodes)
         world (edges/among world candidates)
-        cycles (cycles (without-ends (ways-of world candidates edges/decisive)))]
+        ways (without-ends (ways-of world candidates edges/decisive))
+        cycles (cycles ways)]
     {:world world
+     :stuck (keys ways)
      :cycles cycles
      :waits (waits-of world (distinct (mapcat key cycles)))}))
 
@@ -186,13 +188,19 @@
   "How many looks at the program a deadlock has to last, and the milliseconds between two of them."
   {:number 3, :pause-ms 20})
 
+(defn- look-again
+  "What another look shows of the nodes that the first one took to be stuck. Its cycles are among them, and so is all that could end these."
+  [{:keys [stuck]}]
+  (Thread/sleep (long (:pause-ms looks)))
+  (let [world (look)]
+    (sight world (keep (:nodes world) stuck))))
+
 (defn lasting-deadlocks
-  "The cycles that several looks at the program show, a vector."
-  []
-  (let [first (sight)
-        next (fn [_] (Thread/sleep (long (:pause-ms looks))) (sight))]
+  "The cycles that several looks at the program show, a vector. The first look is this one."
+  [world]
+  (let [first (sight world (vals (:nodes world)))]
     (if (seq (:cycles first))
-      (vec (deadlocks (into [first] (map next) (range (dec (long (:number looks)))))))
+      (vec (deadlocks (into [first] (repeatedly (dec (long (:number looks))) #(look-again first)))))
       [])))
 
 ;; ---- chains
@@ -247,8 +255,14 @@
   (let [now (waits-of world (keys waits))]
     (filterv #(= (waits %) (now %)) (keys waits))))
 
+(defn- end-of-way
+  "The cause if a way ends at this node: what it waits on, which others may wait on as well, or else the node."
+  [world id]
+  (let [{:keys [why on]} (get-in world [:nodes id :wait])]
+    (if on [why (world/number-of world on)] id)))
+
 (defn- cause-of
-  "The id at the end of the way from a node, or all ids of the cycle in which it ends. `causes` has those that are known, and gets those of all on the way."
+  "What the way from a node ends with, or all ids of the cycle in which it ends. `causes` has those that are known, and gets those of all on the way."
   [world ^HashMap causes start]
   (loop [id start, path [], seen #{}]
     (let [known (.get causes id)
@@ -258,7 +272,7 @@
         (let [cause (cond
                       known known
                       (seen id) (set (drop-while #(not= id %) path))
-                      :else id)]
+                      :else (end-of-way world id))]
           (run! #(.put causes % cause) (conj path id))
           cause)))))
 

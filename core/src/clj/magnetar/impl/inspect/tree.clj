@@ -48,6 +48,11 @@
 (defn- order [{:keys [kind id]}]
   [(.indexOf [:process :scope :fork :go :fiber :thread] kind) (pr-str id)])
 
+(defn- in-order
+  "The groups in the order of their first nodes, whose place is computed once each."
+  [groups]
+  (map second (sort-by first (map (juxt (comp order first) identity) groups))))
+
 (defn- subtrees [world by-owner limit nodes]
   (into []
         (mapcat (fn [group]
@@ -56,7 +61,7 @@
                               (let [below (subtrees world by-owner limit (by-owner (:id node)))]
                                 (cond-> (described world node) (seq below) (assoc :children below))))
                             (when (seq rest) [(more rest)])))))
-        (sort-by (comp order first) (vals (group-by #(alike by-owner %) nodes)))))
+        (in-order (vals (group-by #(alike by-owner %) nodes)))))
 
 (defn- root? [{:keys [nodes]} {:keys [owner]}]
   (not (contains? nodes owner)))
