@@ -4,11 +4,13 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! receive]]
+   [magnetar.async :as a]
    [magnetar.gen-server :as gs]
    [magnetar.support :refer [eventually]])
   (:import
    (java.lang.management ManagementFactory)
    (javax.management ObjectName)
+   (magnetar.kernel.fiber Fibers)
    (magnetar.kernel.park Parked)
    (magnetar.kernel.process ProcessTable)))
 
@@ -63,6 +65,26 @@
             "magnetar.kernel.process.Pid" 40
             "magnetar.kernel.process.OpenMailbox" 40}
            (into {} (filter #(str/starts-with? (key %) "magnetar.kernel.") sizes))))))
+
+(def ^:private gate (a/chan))
+
+(defn- start-go-blocks [n]
+  (let [results (vec (repeatedly n #(a/go (a/<! gate))))]
+    (is (eventually (every? #(Parked/waitOf %) (filter #(.startsWith (.getName ^Thread %) "go ") (Fibers/threads)))))
+    results))
+
+;; The class of a channel depends on what is loaded, so that is left out.
+(deftest a-waiting-go-block-keeps-six-objects-beside-its-thread-and-the-channel-of-its-result
+  (let [[results sizes] (kept start-go-blocks)]
+    (a/close! gate)
+    (run! a/<!! results)
+    (is (= {"magnetar.kernel.channel.Buffer$Fixed" 24
+            "magnetar.kernel.channel.GoBody" 32
+            "magnetar.kernel.channel.Node" 40
+            "magnetar.kernel.fiber.Fiber" 96
+            "magnetar.kernel.park.Parked" 64
+            "magnetar.kernel.park.WaitSign" 40}
+           (dissoc (into {} (filter #(str/starts-with? (key %) "magnetar.kernel.") sizes)) "magnetar.kernel.channel.Channel")))))
 
 (def ^:private counter
   {:init (fn [_] [:ok 0])
