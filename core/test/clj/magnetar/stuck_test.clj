@@ -57,11 +57,11 @@
   (mapcat #(tree-seq :children :children %) (inspect/tree {:limit 1000})))
 
 (defn- of-program?
-  "Does a thread of the program live, or a process that it has started?"
+  "Does a thread of the program live, or a process that it has started? A process that was killed is dead while its thread, a :fiber then, still reports."
   [program before]
   (some (fn [{:keys [kind name id]}]
           (or (str/includes? name program)
-              (and (not (before id)) (= :process kind))))
+              (and (not (before id)) (#{:process :fiber} kind))))
         (nodes)))
 
 (defn- start-of [program]
