@@ -27,10 +27,9 @@
   ^Map []
   (FiberInfo/limits))
 
-(defn keyword-of
-  "The keyword for a name of the kernel, such as :channel-take for CHANNEL_TAKE."
-  [reason]
-  (keyword (str/replace (str/lower-case reason) "_" "-")))
+(def ^{:arglists '([reason])} keyword-of
+  "The keyword for a name of the kernel, such as :channel-take for CHANNEL_TAKE. There are few names, and many waits."
+  (memoize (fn [reason] (keyword (str/replace (str/lower-case reason) "_" "-")))))
 
 (defn of-kernel
   "The wait that the kernel knows of; nil if the thread does not wait there."
