@@ -33,10 +33,10 @@
    [magnetar.impl.inspect.mailbox :as mailbox]
    [magnetar.impl.inspect.restarts :as restarts]
    [magnetar.impl.inspect.shown :as shown]
+   [magnetar.impl.inspect.snapshot :as snapshot]
    [magnetar.impl.inspect.stuck :as stuck]
    [magnetar.impl.inspect.top :as top]
    [magnetar.impl.inspect.tree :as tree]
-   [magnetar.impl.inspect.world :as world]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
    [magnetar.impl.table.life :as life])
@@ -225,7 +225,7 @@
   ([] (tree {}))
   ([options]
    (arguments/options "tree" [:limit] options)
-   (tree/tree (world/now) (arguments/whole ":limit" (:limit options tree/usual-limit)))))
+   (tree/tree (snapshot/now) (arguments/whole ":limit" (:limit options tree/usual-limit)))))
 
 (defn print-tree
   "Prints trees, by default those of `tree`, a line for each node; returns nil."
@@ -291,7 +291,7 @@
   Erlang: has no such function; its supervisors report each restart."
   {:added "0.3"}
   []
-  (restarts/of (world/now)))
+  (restarts/of (snapshot/now)))
 
 (defn deadlocks
   "Returns a vector of the cycles of waits that nothing can end.
@@ -395,7 +395,7 @@
     (when (contains? nodes id) id)))
 
 (defn- id-of
-  "The id in the world of a process or thread, however it is named; nil if it has ended."
+  "The id in the snapshot of a process or thread, however it is named; nil if it has ended."
   [{:keys [nodes by-thread]} x]
   (cond
     (int? x) (by-thread x)
@@ -410,7 +410,7 @@
 (defn why-stuck
   "Returns the way from a wait to its cause, a map.
 
-  Without an argument, or with options, returns a vector of the ways of all that are kept up.
+  Without an argument, or with options, returns a vector of the ways of all that are blocked.
 
     :kind    :wait
     :grade   :exact, or :likely if one of the edges is
@@ -418,7 +418,7 @@
     :chain   the fibers and processes on the way, as in `deadlocks`. The last one has no :edge: it runs, or it
              waits for something that no fiber is known to do. If the way ends in a cycle, the last :edge
              leads back into it.
-    :behind  how many are kept up by the same cause, without an argument only. The cause is the last one on
+    :behind  how many are blocked by the same cause, without an argument only. The cause is the last one on
              the way, or what it waits on: all that put on a channel nobody takes from have one cause.
 
   The argument is a pid, the name of a process, a fork, a Thread, or the :id of a fiber as in `fibers`. The
@@ -428,7 +428,7 @@
   full mailbox, for an answer, for a process to be ready, for a lock or a monitor. Those that wait for work,
   for time or for their own forks are not. The wait has to last for :at-least already, in milliseconds, 1000
   by default. For locks and monitors, this waits so long itself, as nobody knows when such a wait began. There
-  is one answer for each cause; the one that keeps up the most comes first.
+  is one answer for each cause; the one that blocks the most comes first.
 
   An edge over the channel of a result is exact: it leads to the go block or the thread whose value the
   channel gets. An edge over another channel is likely: the next one holds the channel in its local variables,
@@ -447,12 +447,12 @@
   {:added "0.3" :arglists '([] [x] [{:keys [at-least]}])}
   ([] (why-stuck {}))
   ([x]
-   (let [world (stuck/look)]
+   (let [snapshot (stuck/look)]
      (if (map? x)
        (do
          (arguments/options "why-stuck" [:at-least] x)
-         (stuck/kept-up world (:at-least x 1000)))
-       (some->> (id-of world x) (stuck/why world))))))
+         (stuck/blocked snapshot (:at-least x 1000)))
+       (some->> (id-of snapshot x) (stuck/why snapshot))))))
 
 (defn dump
   "Returns the state of the program as data that can be written as EDN.

@@ -32,7 +32,7 @@
 (def ^:private views
   "For each view the question that it asks, and the lines that it prints of the answer."
   {"deadlocks" [:dump (fn [{:keys [deadlocks]}] (findings "Deadlocks" "No deadlock." deadlocks))]
-   "stuck" [:dump (fn [{:keys [why-stuck]}] (findings "Kept up" "Nobody is kept up." why-stuck))]
+   "stuck" [:dump (fn [{:keys [why-stuck]}] (findings "Blocked" "Nothing is blocked." why-stuck))]
    "tree" [:dump (fn [{:keys [tree]}] [(tree/text tree)])]
    "restarts" [:dump (fn [{:keys [restarts]}] (if (seq restarts) (map text/restarts restarts) ["No supervisor."]))]
    "top" [:top (fn [{:keys [rows]}] [(top/table (top/most-of :cpu top/usual-most rows))])]

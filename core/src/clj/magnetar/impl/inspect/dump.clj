@@ -5,9 +5,9 @@
    [magnetar.impl.inspect.answer :as answer]
    [magnetar.impl.inspect.restarts :as restarts]
    [magnetar.impl.inspect.shown :as shown]
+   [magnetar.impl.inspect.snapshot :as snapshot]
    [magnetar.impl.inspect.stuck :as stuck]
    [magnetar.impl.inspect.tree :as tree]
-   [magnetar.impl.inspect.world :as world]
    [magnetar.impl.runtime])
   (:import
    (java.lang ProcessHandle)
@@ -15,7 +15,7 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private kept-up-ms
+(def ^:private blocked-after-ms
   "For how many milliseconds a wait must have lasted to be told."
   1000)
 
@@ -30,17 +30,17 @@
 (defn now
   "The state of the program: :at, :pid, :jdk, and what the functions of `magnetar.inspect` return that have the names of the other keys."
   []
-  (let [world (world/now)
-        look (stuck/look world)]
+  (let [snapshot (snapshot/now)
+        look (stuck/look snapshot)]
     (answer/plain
       {:magnetar/dump 1
        :at (Date.)
        :pid (.pid (ProcessHandle/current))
        :jdk (System/getProperty "java.version")
        :deadlocks (stuck/lasting-deadlocks look)
-       :why-stuck (stuck/kept-up look kept-up-ms)
-       :restarts (plain-restarts (restarts/of world))
-       :tree (tree/tree world tree/usual-limit)})))
+       :why-stuck (stuck/blocked look blocked-after-ms)
+       :restarts (plain-restarts (restarts/of snapshot))
+       :tree (tree/tree snapshot tree/usual-limit)})))
 
 (defn text
   "The state as EDN."

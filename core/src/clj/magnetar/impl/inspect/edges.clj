@@ -16,8 +16,8 @@
    [magnetar.impl.inspect.locks :as locks]
    [magnetar.impl.inspect.pools :as pools]
    [magnetar.impl.inspect.reach :as reach]
+   [magnetar.impl.inspect.snapshot :as snapshot]
    [magnetar.impl.inspect.stacks :as stacks]
-   [magnetar.impl.inspect.world :as world]
    [magnetar.impl.runtime])
   (:import
    (java.util HashMap IdentityHashMap)
@@ -38,8 +38,8 @@
   (let [id [:process pid]]
     (when (contains? nodes id) id)))
 
-(defn- of-fork [world ^Fork fork]
-  (some->> (.fiber fork) .get (of-thread world)))
+(defn- of-fork [snapshot ^Fork fork]
+  (some->> (.fiber fork) .get (of-thread snapshot)))
 
 (defn- edge
   "The edge to this node; nil without one."
@@ -62,14 +62,14 @@
 (defn- sole [to how object]
   (edge to how (by-kernel how) {:one true :object object}))
 
-(defn- forks-of-scope [world ^Scope scope]
+(defn- forks-of-scope [snapshot ^Scope scope]
   (for [^Fork fork (.live scope) :when (not (.isDaemon fork))]
-    (sole (of-fork world fork) :fork fork)))
+    (sole (of-fork snapshot fork) :fork fork)))
 
 ;; ---- locks and monitors
 
-(defn- to-owner-of-lock [world {:keys [on]}]
-  (edge (of-thread world (locks/owner on)) :lock "the lock names its owner" {:one true :object on}))
+(defn- to-owner-of-lock [snapshot {:keys [on]}]
+  (edge (of-thread snapshot (locks/owner on)) :lock "the lock names its owner" {:one true :object on}))
 
 (defn- to-owner-of-monitor [{:keys [monitors]} id]
   (let [{:keys [owner awaited]} @monitors
@@ -78,8 +78,8 @@
 
 ;; ---- pools
 
-(defn- to-holders-of-pool [world {pool :object}]
-  (let [{:keys [known all? grade because]} (pools/holders world pool)]
+(defn- to-holders-of-pool [snapshot {pool :object}]
+  (let [{:keys [known all? grade because]} (pools/holders snapshot pool)]
     (for [{:keys [to taken-at]} known]
       (edge to :held because {:grade grade :object pool :either all? :taken-at taken-at}))))
 
@@ -94,20 +94,20 @@
 
 (defn- in-patterns
   "The references in the patterns of the receive in which the process waits."
-  [world node]
-  (filter #(instance? Ref %) (mapcat reach/parts (stacks/locals-of-class world node "magnetar.kernel.process.Receiver"))))
+  [snapshot node]
+  (filter #(instance? Ref %) (mapcat reach/parts (stacks/locals-of-class snapshot node "magnetar.kernel.process.Receiver"))))
 
-(defn- to-watched [world {:keys [pid monitors] :as node}]
+(defn- to-watched [snapshot {:keys [pid monitors] :as node}]
   (when (seq monitors)
-    (for [watched (distinct (keep #(.watched ^Ref %) (in-patterns world node)))
+    (for [watched (distinct (keep #(.watched ^Ref %) (in-patterns snapshot node)))
           :when (and (not= pid watched) (monitors? node watched))]
-      (edge (of-pid world watched) :reply "it monitors it, and its receive names the reference" {:grade :likely :one true :object watched}))))
+      (edge (of-pid snapshot watched) :reply "it monitors it, and its receive names the reference" {:grade :likely :one true :object watched}))))
 
-(defn- of-mailbox [world {:keys [calls starts] :as node}]
+(defn- of-mailbox [snapshot {:keys [calls starts] :as node}]
   (cond
-    calls [(sole (of-pid world calls) :call calls)]
-    starts [(sole (of-pid world starts) :start starts)]
-    :else (to-watched world node)))
+    calls [(sole (of-pid snapshot calls) :call calls)]
+    starts [(sole (of-pid snapshot starts) :start starts)]
+    :else (to-watched snapshot node)))
 
 ;; ---- channels whose finisher is known
 
@@ -120,16 +120,16 @@
 
 (defn- finisher-of
   "The node that will finish the channel from which the operation takes; nil of a put, and if the kernel knows none."
-  [world [port item]]
+  [snapshot [port item]]
   (when (and (nil? item) (instance? Channel port))
-    (some->> (.finisher ^Channel port) .get (of-thread world))))
+    (some->> (.finisher ^Channel port) .get (of-thread snapshot))))
 
 (defn- to-finishers
   "The edges to those that will finish the channels of this wait. They decide if each of its operations takes from a channel with a known finisher, and
   nothing else can end it."
-  [world {:keys [why] :as wait}]
+  [snapshot {:keys [why] :as wait}]
   (let [operations (operations wait)
-        finishers (mapv #(finisher-of world %) operations)
+        finishers (mapv #(finisher-of snapshot %) operations)
         all? (and (not= :mailbox-or-channels why) (every? some? finishers))
         how-far (cond
                   (not all?) nil
@@ -151,9 +151,9 @@
 
 (defn- taps-of
   "The taps for which a mult waits, that is those with a put that waits as a callback; nil of another node, or if the mult waits for a value."
-  [world {:keys [wait] :as node}]
-  (when (and (= :channel-take (:why wait)) (stacks/in? world node "magnetar.impl.mult$distribute"))
-    (seq (filter #(some nil? (.putters (.info ^Channel %))) (reach/found (stacks/locals world node) #(instance? Channel %))))))
+  [snapshot {:keys [wait] :as node}]
+  (when (and (= :channel-take (:why wait)) (stacks/in? snapshot node "magnetar.impl.mult$distribute"))
+    (seq (filter #(some nil? (.putters (.info ^Channel %))) (reach/found (stacks/locals snapshot node) #(instance? Channel %))))))
 
 (defn- last-used
   "The channel that the node took from or put on last, if it has not waited elsewhere since: [reason channel]."
@@ -175,19 +175,19 @@
 (defn- add [^IdentityHashMap holders ch holder]
   (.put holders ch (conj (or (.get holders ch) []) holder)))
 
-(defn- add-holder [world holders {:keys [id] :as node}]
+(defn- add-holder [snapshot holders {:keys [id] :as node}]
   (let [[reason used] (last-used node)]
     (when (instance? Channel used)
       (add holders used {:id id :used reason}))
-    (doseq [ch (reach/found (stacks/locals world node) #(instance? Channel %)) :when (not (identical? ch used))]
+    (doseq [ch (reach/found (stacks/locals snapshot node) #(instance? Channel %)) :when (not (identical? ch used))]
       (add holders ch {:id id}))))
 
 (defn- holders
   "Who holds which channel: from each to maps of :id, and :used with the kind of its last wait there. One holds a channel if its local variables lead to
   it, or if it used it last."
-  ^IdentityHashMap [world]
+  ^IdentityHashMap [snapshot]
   (let [holders (IdentityHashMap.)]
-    (run! #(add-holder world holders %) (rare-first (vals (:nodes world))))
+    (run! #(add-holder snapshot holders %) (rare-first (vals (:nodes snapshot))))
     holders))
 
 (defn- serves?
@@ -197,102 +197,102 @@
 
 (defn- waits-beside?
   "Does the holder wait for the same as the one that asks?"
-  [world holder why ch]
-  (let [{:keys [wait]} (get-in world [:nodes holder])]
+  [snapshot holder why ch]
+  (let [{:keys [wait]} (get-in snapshot [:nodes holder])]
     (and (= why (:why wait)) (some #(identical? ch %) (channels-of wait)))))
 
-(defn- find-holders [world why how ch]
-  (vec (for [{holder :id used :used} (.get ^IdentityHashMap @(:holders world) ch)
-             :when (not (waits-beside? world holder why ch))
+(defn- find-holders [snapshot why how ch]
+  (vec (for [{holder :id used :used} (.get ^IdentityHashMap @(:holders snapshot) ch)
+             :when (not (waits-beside? snapshot holder why ch))
              :let [serves (serves? why used)]]
          (edge holder how (if serves "it did so before" "its local variables lead to the channel")
                {:grade :likely :object ch :before serves}))))
 
 (defn- to-holders
   "The edges to those that hold the channel, from a node that waits there for this kind of reason. They are found once for all that wait for the same."
-  [{:keys [^HashMap known] :as world} id why how ch]
-  (let [same [why how (world/number-of world ch)]
+  [{:keys [^HashMap known] :as snapshot} id why how ch]
+  (let [same [why how (snapshot/number-of snapshot ch)]
         edges (or (.get known same)
-                  (let [edges (find-holders world why how ch)]
+                  (let [edges (find-holders snapshot why how ch)]
                     (.put known same edges)
                     edges))]
     (remove #(= id (:to %)) edges)))
 
-(defn- over-channels [world {:keys [id wait] :as node}]
+(defn- over-channels [snapshot {:keys [id wait] :as node}]
   (let [{:keys [why]} wait
-        known (to-finishers world wait)
+        known (to-finishers snapshot wait)
         finished (set (map :object known))]
-    (if-some [taps (when (empty? known) (taps-of world node))]
-      (mapcat #(to-holders world id :channel-put :tap %) taps)
+    (if-some [taps (when (empty? known) (taps-of snapshot node))]
+      (mapcat #(to-holders snapshot id :channel-put :tap %) taps)
       (concat known
-              (mapcat #(to-holders world id why (if (= :channel-put why) :take :put) %)
+              (mapcat #(to-holders snapshot id why (if (= :channel-put why) :take :put) %)
                       (remove finished (channels-of wait)))))))
 
 ;; ---- all
 
 (defn with-what-is-read-late
-  "The world with what edges need and what is read only when they ask."
-  [world]
-  (assoc world
-         :monitors (delay (locks/monitors world (vals (:nodes world))))
-         :holders (delay (holders world))
+  "The snapshot with what edges need and what is read only when they ask."
+  [snapshot]
+  (assoc snapshot
+         :monitors (delay (locks/monitors snapshot (vals (:nodes snapshot))))
+         :holders (delay (holders snapshot))
          :known (HashMap.)))
 
 (defn among
-  "The same world for a question about these nodes alone: monitors that others own have no owner."
-  [world nodes]
-  (assoc (with-what-is-read-late world)
-         :monitors (delay (locks/monitors world nodes))))
+  "The same snapshot for a question about these nodes alone: monitors that others own have no owner."
+  [snapshot nodes]
+  (assoc (with-what-is-read-late snapshot)
+         :monitors (delay (locks/monitors snapshot nodes))))
 
 (def ^:private over-channels? #{:channel-take :channel-put :select :mailbox-or-channels})
 
-(defn- find-edges [world {:keys [id wait] :as node}]
+(defn- find-edges [snapshot {:keys [id wait] :as node}]
   (let [{:keys [why on]} wait]
     (case why
-      :mailbox (of-mailbox world node)
-      :mailbox-room [(sole (of-pid world on) :room on)]
-      :process-end [(sole (of-pid world on) :end on)]
-      :fork-join [(sole (of-fork world on) :fork on)]
-      :scope-join (forks-of-scope world on)
-      :offload [(sole (of-thread world (.worker ^Offload$Call on)) :work on)]
-      :lock [(to-owner-of-lock world wait)]
-      :monitor [(to-owner-of-monitor world id)]
+      :mailbox (of-mailbox snapshot node)
+      :mailbox-room [(sole (of-pid snapshot on) :room on)]
+      :process-end [(sole (of-pid snapshot on) :end on)]
+      :fork-join [(sole (of-fork snapshot on) :fork on)]
+      :scope-join (forks-of-scope snapshot on)
+      :offload [(sole (of-thread snapshot (.worker ^Offload$Call on)) :work on)]
+      :lock [(to-owner-of-lock snapshot wait)]
+      :monitor [(to-owner-of-monitor snapshot id)]
       :connection [(sole (:pool wait) :connection on)]
-      :held (to-holders-of-pool world node)
-      (if (over-channels? why) (over-channels world node) []))))
+      :held (to-holders-of-pool snapshot node)
+      (if (over-channels? why) (over-channels snapshot node) []))))
 
 (defn of
-  "The edges of the node with this id. They are found once for a world."
-  [{:keys [nodes ^HashMap known] :as world} id]
+  "The edges of the node with this id. They are found once for a snapshot."
+  [{:keys [nodes ^HashMap known] :as snapshot} id]
   (or (.get known id)
-      (let [edges (into [] (remove nil?) (find-edges world (get nodes id)))]
+      (let [edges (into [] (remove nil?) (find-edges snapshot (get nodes id)))]
         (.put known id edges)
         edges)))
 
 (defn decisive
   "Those edges of the node that have :one or :either. Local variables are not read for a wait on channels, since they decide nothing there."
-  [{:keys [nodes] :as world} id]
+  [{:keys [nodes] :as snapshot} id]
   (let [{:keys [wait]} (get nodes id)]
     (filterv (some-fn :one :either)
-             (if (over-channels? (:why wait)) (to-finishers world wait) (of world id)))))
+             (if (over-channels? (:why wait)) (to-finishers snapshot wait) (of snapshot id)))))
 
 (defn- unknown
   "Stands for edges that may lead anywhere."
   [id]
   [{:to id :one true}])
 
-(defn- to-all-watched [world {:keys [monitors]}]
+(defn- to-all-watched [snapshot {:keys [monitors]}]
   (for [watched monitors
-        :let [to (of-pid world (if (instance? Pid watched) watched (ProcessTable/whereis (if (vector? watched) (first watched) watched))))]
+        :let [to (of-pid snapshot (if (instance? Pid watched) watched (ProcessTable/whereis (if (vector? watched) (first watched) watched))))]
         :when to]
     {:to to :one true}))
 
 (defn possible
   "Like `decisive`, but reads no stack. There may be more edges, and an edge to the node itself may stand for any others."
-  [{:keys [nodes] :as world} id]
+  [{:keys [nodes] :as snapshot} id]
   (let [{:keys [wait calls starts] :as node} (get nodes id)
         {:keys [why]} wait]
     (cond
       (#{:monitor :held} why) (unknown id)
-      (and (= :mailbox why) (not (or calls starts))) (vec (to-all-watched world node))
-      :else (decisive world id))))
+      (and (= :mailbox why) (not (or calls starts))) (vec (to-all-watched snapshot node))
+      :else (decisive snapshot id))))

@@ -9,9 +9,9 @@
    [magnetar.impl.inspect.answer :as answer]
    [magnetar.impl.inspect.edges :as edges]
    [magnetar.impl.inspect.reach :as reach]
+   [magnetar.impl.inspect.snapshot :as snapshot]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.stuck :as stuck]
-   [magnetar.impl.inspect.world :as world]
    [magnetar.impl.runtime])
   (:import
    (java.util.concurrent.locks LockSupport)
@@ -28,16 +28,16 @@
 
 (defn- place
   "What is told of a fiber that waits, without a reference to it."
-  [world {:keys [kind name wait] :as node}]
-  {:kind kind :name name :at (stacks/line world node) :why (:why wait) :words (:words wait)})
+  [snapshot {:keys [kind name wait] :as node}]
+  {:kind kind :name name :at (stacks/line snapshot node) :why (:why wait) :words (:words wait)})
 
 (defn- waiting-go-blocks
   "[fiber place] of each go block that waits in the kernel. The fiber refers to its thread weakly."
   []
-  (let [world (world/now)]
-    (vec (for [{:keys [kind wait thread] :as node} (vals (:nodes world))
+  (let [snapshot (snapshot/now)]
+    (vec (for [{:keys [kind wait thread] :as node} (vals (:nodes snapshot))
                :when (and (= :go kind) (:number wait))]
-           [(fiber-of thread) (place world node)]))))
+           [(fiber-of thread) (place snapshot node)]))))
 
 (defn- start-control
   "A fiber that waits for a channel to which nothing else refers."
@@ -88,27 +88,27 @@
 
 (defn- held-pids
   "Which of the pids the local variables of waiting fibers lead to, without those of the processes themselves."
-  [world pids]
+  [snapshot pids]
   (into #{}
         (mapcat (fn [{own :pid :as node}]
-                  (disj (set (reach/found (stacks/locals world node) #(and (instance? Pid %) (pids %)))) own)))
-        (filter :wait (vals (:nodes world)))))
+                  (disj (set (reach/found (stacks/locals snapshot node) #(and (instance? Pid %) (pids %)))) own)))
+        (filter :wait (vals (:nodes snapshot)))))
 
-(defn- forgotten-processes [world after-ms]
+(defn- forgotten-processes [snapshot after-ms]
   (let [candidates (filter (fn [{:keys [kind wait messages application object] :as node}]
                              (and (= :process kind) (= :mailbox (:why wait)) (nil? application) (zero? (long messages))
                                   (waits-without-end? after-ms node) (unknown? object)))
-                           (vals (:nodes world)))
-        held (if (seq candidates) (held-pids world (set (map :pid candidates))) #{})]
+                           (vals (:nodes snapshot)))
+        held (if (seq candidates) (held-pids snapshot (set (map :pid candidates))) #{})]
     (for [{:keys [pid] :as node} candidates
           :when (not (held pid))]
-      (assoc (place world node) :grade :likely
+      (assoc (place snapshot node) :grade :likely
              :because "it has no name, link or monitor, it waits without a time limit, and no waiting fiber is known to hold its pid"))))
 
-(defn- forgotten-forks [world after-ms]
-  (for [{:keys [kind id wait] :as node} (vals (:nodes world))
-        :when (and (= :fork kind) (#{:channel-take :channel-put} (:why wait)) (waits-without-end? after-ms node) (empty? (edges/of world id)))]
-    (assoc (place world node) :grade :likely :because "it waits without a time limit, and no fiber is known that can end its wait")))
+(defn- forgotten-forks [snapshot after-ms]
+  (for [{:keys [kind id wait] :as node} (vals (:nodes snapshot))
+        :when (and (= :fork kind) (#{:channel-take :channel-put} (:why wait)) (waits-without-end? after-ms node) (empty? (edges/of snapshot id)))]
+    (assoc (place snapshot node) :grade :likely :because "it waits without a time limit, and no fiber is known that can end its wait")))
 
 ;; ---- all
 
@@ -137,9 +137,9 @@
   "What is lost, a map for each place, the most frequent first. Processes and forks count after so many milliseconds."
   [after-ms]
   (let [lost (vec (lost)) ; first, so that nothing here holds a fiber
-        world (stuck/look)]
+        snapshot (stuck/look)]
     (vec (sort-by (juxt (comp - :count) :name)
-                  (alike (concat lost (forgotten-processes world after-ms) (forgotten-forks world after-ms)))))))
+                  (alike (concat lost (forgotten-processes snapshot after-ms) (forgotten-forks snapshot after-ms)))))))
 
 (def usual-after-ms
   "For how long processes and forks must have waited, unless the caller gives another time."

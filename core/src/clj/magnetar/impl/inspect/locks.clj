@@ -57,19 +57,19 @@
 (defn- blocked? [node]
   (= :monitor (get-in node [:wait :why])))
 
-(defn- notified? [world node]
-  (stacks/in? world node "java.lang.Object" "wait"))
+(defn- notified? [snapshot node]
+  (stacks/in? snapshot node "java.lang.Object" "wait"))
 
 (defn- of-frames
   "The monitors of a virtual thread, the outermost first."
-  [world node]
-  (mapcat #(.monitors ^Locals$Frame %) (rseq (vec (:frames (stacks/of world node))))))
+  [snapshot node]
+  (mapcat #(.monitors ^Locals$Frame %) (rseq (vec (:frames (stacks/of snapshot node))))))
 
 (defn- virtual-monitors
   "What a virtual thread owns and awaits. A thread that enters a monitor, or waits to be notified, has it as its innermost one."
-  [world {:keys [id] :as node}]
-  (let [all (mapv mark (of-frames world node))
-        inside? (and (seq all) (or (blocked? node) (notified? world node)))]
+  [snapshot {:keys [id] :as node}]
+  (let [all (mapv mark (of-frames snapshot node))
+        inside? (and (seq all) (or (blocked? node) (notified? snapshot node)))]
     {:id id
      :owned (cond-> all inside? pop)
      :awaited (when (and inside? (blocked? node)) (peek all))}))
@@ -85,8 +85,8 @@
 
 (defn monitors
   "Of the platform threads and these nodes: {:owner {mark id}, :awaited {id mark}}. Reads the stack of each virtual thread."
-  [world nodes]
-  (let [all (concat (map #(platform-monitors world %) (infos-of-platform-threads))
-                    (map #(virtual-monitors world %) (filter virtual? nodes)))]
+  [snapshot nodes]
+  (let [all (concat (map #(platform-monitors snapshot %) (infos-of-platform-threads))
+                    (map #(virtual-monitors snapshot %) (filter virtual? nodes)))]
     {:owner (into {} (for [{:keys [id owned awaited]} all, monitor owned :when (and id (not= monitor awaited))] [monitor id]))
      :awaited (into {} (for [{:keys [id awaited]} all :when (and id awaited)] [id awaited]))}))

@@ -26,10 +26,10 @@
 (defn- receive
   "Where the thread receives, and the clauses that took none of the messages. These are known where local variables can be read."
   [thread]
-  (let [world {:stacks (IdentityHashMap.)}
+  (let [snapshot {:stacks (IdentityHashMap.)}
         node {:thread thread}
-        clauses (first (filter #(instance? Clauses %) (stacks/locals-of-class world node "magnetar.kernel.process.Receiver")))]
-    (cond-> {:at (stacks/line world node)}
+        clauses (first (filter #(instance? Clauses %) (stacks/locals-of-class snapshot node "magnetar.kernel.process.Receiver")))]
+    (cond-> {:at (stacks/line snapshot node)}
       clauses (assoc :clauses (texts clauses)))))
 
 (defn of

@@ -70,16 +70,16 @@
 
 (defn- pool-awaited
   "The pool of HikariCP for one of whose connections the node waits; nil if it waits for something else, or if its local variables cannot be read."
-  [world node]
-  (when (and (may-wait-in-bag? node) (stacks/in? world node "com.zaxxer.hikari.util.ConcurrentBag" "borrow"))
-    (first (filter #(class-named? "com.zaxxer.hikari.pool.HikariPool" %) (stacks/locals world node)))))
+  [snapshot node]
+  (when (and (may-wait-in-bag? node) (stacks/in? snapshot node "com.zaxxer.hikari.util.ConcurrentBag" "borrow"))
+    (first (filter #(class-named? "com.zaxxer.hikari.pool.HikariPool" %) (stacks/locals snapshot node)))))
 
 (defn- waiting-for-hikari
   "[id pool] of each node that waits for a connection of HikariCP."
-  [world]
+  [snapshot]
   (let [pools (IdentityHashMap.)]
-    (for [{:keys [id] :as node} (vals (:nodes world))
-          :let [pool (pool-awaited world node)]
+    (for [{:keys [id] :as node} (vals (:nodes snapshot))
+          :let [pool (pool-awaited snapshot node)]
           :when pool]
       [id (or (.get pools pool)
               (let [described (of-hikari pool)]
@@ -89,7 +89,7 @@
 ;; ---- pools as nodes
 
 (defn- pool-id
-  "The same in each world."
+  "The same in each snapshot."
   [{:keys [object]}]
   [:pool (System/identityHashCode object)])
 
@@ -114,13 +114,13 @@
                limit-ms (assoc :limit-ms limit-ms)))))
 
 (defn with-pools
-  "The world with a node for each pool that a thread waits for."
-  [world]
-  (let [waiting (into {} (concat (waiting-for-hikari world) (waiting-for-resources world)))
+  "The snapshot with a node for each pool that a thread waits for."
+  [snapshot]
+  (let [waiting (into {} (concat (waiting-for-hikari snapshot) (waiting-for-resources snapshot)))
         pools (map pool-node (vals waiting))]
-    (update world :nodes #(into (reduce-kv (fn [nodes id pool] (update nodes id waiting-node pool)) % waiting)
-                                (map (juxt :id identity))
-                                pools))))
+    (update snapshot :nodes #(into (reduce-kv (fn [nodes id pool] (update nodes id waiting-node pool)) % waiting)
+                               (map (juxt :id identity))
+                               pools))))
 
 ;; ---- holders
 
@@ -132,18 +132,18 @@
 
 (defn- held-by
   "The entries of HikariCP that belong to the connections which the local variables of the node lead to."
-  [world node]
-  (map #(reach/field % "poolEntry") (reach/found (vec (stacks/locals world node)) connection?)))
+  [snapshot node]
+  (map #(reach/field % "poolEntry") (reach/found (vec (stacks/locals snapshot node)) connection?)))
 
 (defn- holders-by-locals
   "From each of these connections to the nodes whose local variables lead to it."
-  [world taken]
+  [snapshot taken]
   (let [holders (IdentityHashMap.)]
     (doseq [entry taken]
       (.put holders entry []))
-    (doseq [{:keys [id thread] :as node} (vals (:nodes world))
+    (doseq [{:keys [id thread] :as node} (vals (:nodes snapshot))
             :when thread
-            entry (held-by world node)
+            entry (held-by snapshot node)
             :when (.containsKey holders entry)]
       (.put holders entry (conj (.get holders entry) {:to id})))
     (into [] (map (fn [entry] (.get holders entry))) taken)))
@@ -155,8 +155,8 @@
 (defn holders
   "Who holds the connections of this pool: {:known [{:to id :taken-at line} ..] :all? .. :because ..}. :all? is true if one of these has to give a connection
   back before the pool has one again."
-  [world {:keys [size taken holders]}]
-  (let [found (if holders (holders-that-took world holders) (holders-by-locals world taken))]
+  [snapshot {:keys [size taken holders]}]
+  (let [found (if holders (holders-that-took snapshot holders) (holders-by-locals snapshot taken))]
     {:known (sort-by (comp pr-str :to) (distinct (mapcat identity found)))
      :all? (boolean (and size (<= (long size) (count taken)) (every? seq found)))
      :grade (if holders :exact :likely)

@@ -20,6 +20,6 @@
    :history (vec history)})
 
 (defn of
-  "What `magnetar.inspect/restarts` returns of the world."
-  [world]
-  (into [] (comp (filter :overview) (map told)) (vals (:nodes world))))
+  "What `magnetar.inspect/restarts` returns of the snapshot."
+  [snapshot]
+  (into [] (comp (filter :overview) (map told)) (vals (:nodes snapshot))))

@@ -19,7 +19,7 @@
     {:at (vec (.getStackTrace thread)) :frames []}))
 
 (defn of
-  "The stack of the node's thread, {:at [StackTraceElement ..] :frames [Locals$Frame ..]}, the innermost frame first. It is read once for a world, and
+  "The stack of the node's thread, {:at [StackTraceElement ..] :frames [Locals$Frame ..]}, the innermost frame first. It is read once for a snapshot, and
   has no :frames where local variables cannot be read. Both are empty without a thread."
   [{:keys [^IdentityHashMap stacks]} {:keys [thread]}]
   (if thread
@@ -58,22 +58,22 @@
 
 (defn locals
   "The objects in the local variables of all frames."
-  [world node]
-  (mapcat #(.objects ^Locals$Frame %) (:frames (of world node))))
+  [snapshot node]
+  (mapcat #(.objects ^Locals$Frame %) (:frames (of snapshot node))))
 
 (defn locals-of-class
   "The objects in the local variables of the methods of this class."
-  [world node class-name]
-  (for [^Locals$Frame frame (:frames (of world node))
+  [snapshot node class-name]
+  (for [^Locals$Frame frame (:frames (of snapshot node))
         :when (= class-name (.getClassName ^StackTraceElement (.at frame)))
         x (.objects frame)]
     x))
 
 (defn in?
   "Is the thread in a method of a class whose name begins so, and which has this name if one is given?"
-  ([world node beginning] (in? world node beginning nil))
-  ([world node beginning method]
+  ([snapshot node beginning] (in? snapshot node beginning nil))
+  ([snapshot node beginning method]
    (boolean (some (fn [^StackTraceElement frame]
                     (and (str/starts-with? (.getClassName frame) beginning)
                          (or (nil? method) (= method (.getMethodName frame)))))
-                  (:at (of world node))))))
+                  (:at (of snapshot node))))))

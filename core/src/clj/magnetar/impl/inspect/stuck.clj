@@ -1,34 +1,34 @@
 (ns magnetar.impl.inspect.stuck
   "Cycles of waits, and the way from a wait to its cause.
 
-  A cycle counts only if each of its waits can be ended by the next node alone, has no limit, and was the same in several looks at the world: so all
+  A cycle counts only if each of its waits can be ended by the next node alone, has no limit, and was the same in several looks at the snapshot: so all
   of them existed together."
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.edges :as edges]
    [magnetar.impl.inspect.locks :as locks]
    [magnetar.impl.inspect.pools :as pools]
+   [magnetar.impl.inspect.snapshot :as snapshot]
    [magnetar.impl.inspect.stacks :as stacks]
-   [magnetar.impl.inspect.text :as text]
-   [magnetar.impl.inspect.world :as world])
+   [magnetar.impl.inspect.text :as text])
   (:import
    (java.util ArrayDeque ArrayList Collection HashMap Map)))
 
 (set! *warn-on-reflection* true)
 
 (defn look
-  "The world now, or this one, for all functions here."
-  ([] (look (world/now)))
-  ([world] (edges/with-what-is-read-late (pools/with-pools world))))
+  "The snapshot now, or this one, for all functions here."
+  ([] (look (snapshot/now)))
+  ([snapshot] (edges/with-what-is-read-late (pools/with-pools snapshot))))
 
 ;; ---- cycles
 
 (defn- ways-of
-  "From the ids of those nodes whose wait has no limit to their edges by (edges-of world id), if there are any."
-  [world nodes edges-of]
+  "From the ids of those nodes whose wait has no limit to their edges by (edges-of snapshot id), if there are any."
+  [snapshot nodes edges-of]
   (into {} (for [{:keys [id wait]} nodes
                  :when (and wait (not (:left-ms wait)))
-                 :let [edges (edges-of world id)]
+                 :let [edges (edges-of snapshot id)]
                  :when (seq edges)]
              [id edges])))
 
@@ -103,69 +103,69 @@
 
 (defn- candidates
   "Those of these nodes that may be in a cycle, or lead into one. No stack is read to find them."
-  [world nodes]
-  (mapv (:nodes world) (keys (without-ends (ways-of world nodes edges/possible)))))
+  [snapshot nodes]
+  (mapv (:nodes snapshot) (keys (without-ends (ways-of snapshot nodes edges/possible)))))
 
 (defn- of-jdk
   "What only this wait in the JDK has, as it has no number: of a platform thread, how often it has waited; of a virtual one its stack with the objects in
   its local variables, one of which a lock makes for each wait. Where these cannot be read no two waits are the same."
-  [world {:keys [^Thread thread] :as node}]
+  [snapshot {:keys [^Thread thread] :as node}]
   (if (.isVirtual thread)
-    (if-some [held (seq (map #(System/identityHashCode %) (stacks/locals world node)))]
-      [(:at (stacks/of world node)) held]
+    (if-some [held (seq (map #(System/identityHashCode %) (stacks/locals snapshot node)))]
+      [(:at (stacks/of snapshot node)) held]
       (Object.))
     (locks/waits-so-far thread)))
 
 (defn- wait-of
   "What only this wait has."
-  [world id]
-  (let [{{:keys [why number on]} :wait :as node} (get-in world [:nodes id])]
+  [snapshot id]
+  (let [{{:keys [why number on]} :wait :as node} (get-in snapshot [:nodes id])]
     [why (System/identityHashCode on) (cond
                                         number number
-                                        (= :held why) (mapv :to (edges/of world id))
-                                        why (of-jdk world node))]))
+                                        (= :held why) (mapv :to (edges/of snapshot id))
+                                        why (of-jdk snapshot node))]))
 
 (defn- waits-of
   "What only these waits have, by id, read now."
-  [world ids]
-  (into {} (map (juxt identity #(wait-of world %))) ids))
+  [snapshot ids]
+  (into {} (map (juxt identity #(wait-of snapshot %))) ids))
 
-(defn- sight
-  "The cycles among these nodes of a look, with what only their waits have: {:world .. :stuck .. :cycles .. :waits ..}. :stuck has the ids of all that never
+(defn- cycles-among
+  "The cycles among these nodes of a look, with what only their waits have: {:snapshot .. :stuck .. :cycles .. :waits ..}. :stuck has the ids of all that never
   go on if the looks that follow show the same. Stacks are read of those alone that may be in a cycle."
-  [world nodes]
-  (let [candidates (candidates world nodes)
-        world (edges/among world candidates)
-        ways (without-ends (ways-of world candidates edges/decisive))
+  [snapshot nodes]
+  (let [candidates (candidates snapshot nodes)
+        snapshot (edges/among snapshot candidates)
+        ways (without-ends (ways-of snapshot candidates edges/decisive))
         cycles (cycles ways)]
-    {:world world
+    {:snapshot snapshot
      :stuck (keys ways)
      :cycles cycles
-     :waits (waits-of world (distinct (mapcat key cycles)))}))
+     :waits (waits-of snapshot (distinct (mapcat key cycles)))}))
 
 (defn- grade [edges]
   (if (every? #(= :exact (:grade %)) edges) :exact :likely))
 
-(defn- step [world id edge]
-  (let [{:keys [name wait] :as node} (get-in world [:nodes id])]
+(defn- step [snapshot id edge]
+  (let [{:keys [name wait] :as node} (get-in snapshot [:nodes id])]
     (cond-> {:id id :name name}
-      wait (assoc :waits-for (:words wait) :at (stacks/line world node))
+      wait (assoc :waits-for (:words wait) :at (stacks/line snapshot node))
       (:since-ms wait) (assoc :since-ms (:since-ms wait))
       (:left-ms wait) (assoc :left-ms (:left-ms wait))
       (:limit-ms wait) (assoc :limit-ms (:limit-ms wait))
       edge (assoc :edge (select-keys edge [:to :how :grade :because])))))
 
-(defn- finding [world kind {:keys [ids edges]}]
+(defn- finding [snapshot kind {:keys [ids edges]}]
   {:kind kind
    :grade (grade edges)
-   :text (text/sentence world ids edges)
-   :chain (mapv #(step world %1 %2) ids (concat edges (repeat nil)))})
+   :text (text/sentence snapshot ids edges)
+   :chain (mapv #(step snapshot %1 %2) ids (concat edges (repeat nil)))})
 
 (defn- lasting?
-  "Are there these cycles in all sights, with the same waits?"
-  [sights ids]
-  (and (every? #(contains? (:cycles %) ids) sights)
-       (every? (fn [id] (apply = (map #(get-in % [:waits id]) sights))) ids)))
+  "Are there these cycles in all looks, with the same waits?"
+  [looked ids]
+  (and (every? #(contains? (:cycles %) ids) looked)
+       (every? (fn [id] (apply = (map #(get-in % [:waits id]) looked))) ids)))
 
 (defn- one-for-each-pool
   "The cycles without those through a pool that a shorter one has already: all that hold its connections are in one."
@@ -178,11 +178,11 @@
             (sort-by (comp (juxt count pr-str) :ids) cycles))))
 
 (defn- deadlocks
-  "The cycles that are in all these sights, with the same waits."
-  [sights]
-  (let [{:keys [world cycles]} (peek sights)]
-    (for [cycle (one-for-each-pool (vals (filter #(lasting? sights (key %)) cycles)))]
-      (finding world :deadlock cycle))))
+  "The cycles that are in all these looks, with the same waits."
+  [looked]
+  (let [{:keys [snapshot cycles]} (peek looked)]
+    (for [cycle (one-for-each-pool (vals (filter #(lasting? looked (key %)) cycles)))]
+      (finding snapshot :deadlock cycle))))
 
 (def ^:private looks
   "How many looks at the program a deadlock has to last, and the milliseconds between two of them."
@@ -192,13 +192,13 @@
   "What another look shows of the nodes that the first one took to be stuck. Its cycles are among them, and so is all that could end these."
   [{:keys [stuck]}]
   (Thread/sleep (long (:pause-ms looks)))
-  (let [world (look)]
-    (sight world (keep (:nodes world) stuck))))
+  (let [snapshot (look)]
+    (cycles-among snapshot (keep (:nodes snapshot) stuck))))
 
 (defn lasting-deadlocks
   "The cycles that several looks at the program show, a vector. The first look is this one."
-  [world]
-  (let [first (sight world (vals (:nodes world)))]
+  [snapshot]
+  (let [first (cycles-among snapshot (vals (:nodes snapshot)))]
     (if (seq (:cycles first))
       (vec (deadlocks (into [first] (repeatedly (dec (long (:number looks))) #(look-again first)))))
       [])))
@@ -208,13 +208,13 @@
 (defn- next-edge
   "The edge to follow from a node: one to a node that alone can end the wait, else one that is exact, else one to a node that ended such a wait before; of
   several the one to what has waited longest."
-  [world id]
-  (let [waited #(long (get-in world [:nodes (:to %) :wait :since-ms] 0))]
-    (last (sort-by (juxt #(boolean (:one %)) #(= :exact (:grade %)) #(boolean (:before %)) waited) (edges/of world id)))))
+  [snapshot id]
+  (let [waited #(long (get-in snapshot [:nodes (:to %) :wait :since-ms] 0))]
+    (last (sort-by (juxt #(boolean (:one %)) #(= :exact (:grade %)) #(boolean (:before %)) waited) (edges/of snapshot id)))))
 
-(defn- chain [world start]
+(defn- chain [snapshot start]
   (loop [ids [start], followed [], seen #{start}]
-    (let [edge (next-edge world (peek ids))
+    (let [edge (next-edge snapshot (peek ids))
           to (:to edge)]
       (cond
         (nil? edge) {:ids ids :edges followed}
@@ -223,9 +223,9 @@
 
 (defn why
   "The way from the node with this id to what it waits for in the end; nil if it does not wait."
-  [world id]
-  (when (get-in world [:nodes id :wait])
-    (finding world :wait (chain world id))))
+  [snapshot id]
+  (when (get-in snapshot [:nodes id :wait])
+    (finding snapshot :wait (chain snapshot id))))
 
 ;; ---- causes
 
@@ -244,58 +244,58 @@
 
 (defn- pressing
   "The ids of the pressing waits that have lasted so long, and what only those of the JDK have, of which nobody knows how long: [ids waits]."
-  [world ms]
-  (let [waits (filter pressing? (vals (:nodes world)))
+  [snapshot ms]
+  (let [waits (filter pressing? (vals (:nodes snapshot)))
         ids (fn [verdict] (mapv :id (filter #(= verdict (long-ago? % ms)) waits)))]
-    [(ids true) (waits-of world (ids :unknown))]))
+    [(ids true) (waits-of snapshot (ids :unknown))]))
 
 (defn- lasting
-  "The ids of those waits that are the same in this world."
-  [world waits]
-  (let [now (waits-of world (keys waits))]
+  "The ids of those waits that are the same in this snapshot."
+  [snapshot waits]
+  (let [now (waits-of snapshot (keys waits))]
     (filterv #(= (waits %) (now %)) (keys waits))))
 
 (defn- end-of-way
   "The cause if a way ends at this node: what it waits on, which others may wait on as well, or else the node."
-  [world id]
-  (let [{:keys [why on]} (get-in world [:nodes id :wait])]
-    (if on [why (world/number-of world on)] id)))
+  [snapshot id]
+  (let [{:keys [why on]} (get-in snapshot [:nodes id :wait])]
+    (if on [why (snapshot/number-of snapshot on)] id)))
 
 (defn- cause-of
   "What the way from a node ends with, or all ids of the cycle in which it ends. `causes` has those that are known, and gets those of all on the way."
-  [world ^HashMap causes start]
+  [snapshot ^HashMap causes start]
   (loop [id start, path [], seen #{}]
     (let [known (.get causes id)
-          to (when-not (or known (seen id)) (:to (next-edge world id)))]
+          to (when-not (or known (seen id)) (:to (next-edge snapshot id)))]
       (if to
         (recur to (conj path id) (conj seen id))
         (let [cause (cond
                       known known
                       (seen id) (set (drop-while #(not= id %) path))
-                      :else (end-of-way world id))]
+                      :else (end-of-way snapshot id))]
           (run! #(.put causes % cause) (conj path id))
           cause)))))
 
 (defn- causes
   "The ways from these nodes to their causes, one for each cause: that of the first node, with :behind, how many of the nodes wait for the cause.
   The most come first."
-  [world ids]
+  [snapshot ids]
   (let [known (HashMap.)]
     (sort-by (comp - :behind)
-             (for [[_ ids] (group-by #(cause-of world known %) ids)]
-               (assoc (finding world :wait (chain world (first ids))) :behind (count ids))))))
+             (for [[_ ids] (group-by #(cause-of snapshot known %) ids)]
+               (assoc (finding snapshot :wait (chain snapshot (first ids))) :behind (count ids))))))
 
 (defn- still-waiting
   "The ids of pressing waits that have lasted so long. The JDK's waits do not tell since when: for them it looks again."
-  [world ms]
-  (let [[known unknown] (pressing world ms)]
+  [snapshot ms]
+  (let [[known unknown] (pressing snapshot ms)]
     (if (empty? unknown)
       known
       (do
         (Thread/sleep (long ms))
         (into known (lasting (look) unknown))))))
 
-(defn kept-up
-  "The ways from all that have been kept up for so long to their causes."
-  [world ms]
-  (vec (causes world (still-waiting world ms))))
+(defn blocked
+  "The ways from all that have been blocked for so long to their causes."
+  [snapshot ms]
+  (vec (causes snapshot (still-waiting snapshot ms))))

@@ -8,16 +8,16 @@
 
 (set! *warn-on-reflection* true)
 
-(defn- named [world id]
-  (get-in world [:nodes id :name]))
+(defn- named [snapshot id]
+  (get-in snapshot [:nodes id :name]))
 
-(defn- at [world id]
-  (if-some [line (stacks/line world (get-in world [:nodes id]))]
+(defn- at [snapshot id]
+  (if-some [line (stacks/line snapshot (get-in snapshot [:nodes id]))]
     (str " at " line)
     ""))
 
-(defn- waits [world id]
-  (str "waits" (at world id)))
+(defn- waits [snapshot id]
+  (str "waits" (at snapshot id)))
 
 (defn- with-article [word]
   (str (if (re-find #"^[AEIOUaeiou]" word) "an " "a ") word))
@@ -29,26 +29,26 @@
 (defn- kind-of-monitor [[class-name]]
   (with-article (last (str/split class-name #"\."))))
 
-(defn- connections [world id]
-  (let [n (count (get-in world [:nodes id :object :taken]))]
+(defn- connections [snapshot id]
+  (let [n (count (get-in snapshot [:nodes id :object :taken]))]
     (if (= 1 n) "connection is" (str n " connections are"))))
 
 (defn- held
   "Who holds the connections of a pool, such as \"whose 4 connections are held, one by go shop.clj:7\"."
-  [world id]
-  (let [{:keys [to taken-at] :as edge} (first (edges/of world id))
-        several? (next (get-in world [:nodes id :object :taken]))]
-    (str "whose " (connections world id) " held" (when several? ", one")
-         (if edge (str " by " (named world to)) " by nobody that is known")
+  [snapshot id]
+  (let [{:keys [to taken-at] :as edge} (first (edges/of snapshot id))
+        several? (next (get-in snapshot [:nodes id :object :taken]))]
+    (str "whose " (connections snapshot id) " held" (when several? ", one")
+         (if edge (str " by " (named snapshot to)) " by nobody that is known")
          (when taken-at (str " since " taken-at)))))
 
 (defn clause
   "What the node does that has this edge, such as \"calls :stock at shop.clj:21\"."
-  [world id {:keys [to how object]}]
-  (let [other (named world to)
-        waits (waits world id)]
+  [snapshot id {:keys [to how object]}]
+  (let [other (named snapshot to)
+        waits (waits snapshot id)]
     (case how
-      :call (str "calls " other (at world id))
+      :call (str "calls " other (at snapshot id))
       :start (str "has started " other " and " waits " until it is ready")
       :reply (str waits " for a message of " other ", which it monitors")
       :end (str waits " for the end of " other)
@@ -59,19 +59,19 @@
       :lock (str waits " for " (kind-of-lock object) " of " other)
       :monitor (str waits " for the monitor of " (kind-of-monitor object) " of " other)
       :connection (str waits " for a connection of " other)
-      :held (held world id)
+      :held (held snapshot id)
       :put (str waits " to take from a channel that " other " holds")
       :take (str waits " to put on a channel that " other " holds")
       :tap (str waits " for a tap that " other " holds"))))
 
-(defn- promise? [world node]
-  (stacks/in? world node "clojure.core$promise$"))
+(defn- promise? [snapshot node]
+  (stacks/in? snapshot node "clojure.core$promise$"))
 
 (defn- for-what
   "What a wait is for that leads to no other node, as \"for a message\"."
-  [world {{:keys [why words]} :wait :as node}]
+  [snapshot {{:keys [why words]} :wait :as node}]
   (case why
-    :latch (if (promise? world node) "for a promise" (str "for " words))
+    :latch (if (promise? snapshot node) "for a promise" (str "for " words))
     :channel-take "to take from a channel"
     :channel-put "to put on a channel"
     :select "for one of several channels"
@@ -83,24 +83,24 @@
 
 (defn- alone
   "What a node does that has no edge."
-  [world id]
-  (let [node (get-in world [:nodes id])
+  [snapshot id]
+  (let [node (get-in snapshot [:nodes id])
         {:keys [left-ms] :as wait} (:wait node)]
     (cond
-      (= :pool (:kind node)) (held world id)
-      (nil? wait) (str "runs" (at world id))
-      (number? left-ms) (str (waits world id) " " (for-what world node) ", for " left-ms " ms more")
-      :else (str (waits world id) " " (for-what world node)))))
+      (= :pool (:kind node)) (held snapshot id)
+      (nil? wait) (str "runs" (at snapshot id))
+      (number? left-ms) (str (waits snapshot id) " " (for-what snapshot node) ", for " left-ms " ms more")
+      :else (str (waits snapshot id) " " (for-what snapshot node)))))
 
 (defn- joined [clause]
   (if (str/starts-with? clause "whose ") clause (str "which " clause)))
 
 (defn sentence
   "The way along the edges as a sentence. `ids` has one id more than there are edges, or as many for a cycle."
-  [world ids edges]
-  (let [clauses (cond-> (mapv #(clause world %1 %2) ids edges)
-                  (< (count edges) (count ids)) (conj (alone world (peek ids))))]
-    (str (named world (first ids)) " " (str/join ", " (cons (first clauses) (map joined (rest clauses)))) ".")))
+  [snapshot ids edges]
+  (let [clauses (cond-> (mapv #(clause snapshot %1 %2) ids edges)
+                  (< (count edges) (count ids)) (conj (alone snapshot (peek ids))))]
+    (str (named snapshot (first ids)) " " (str/join ", " (cons (first clauses) (map joined (rest clauses)))) ".")))
 
 (defn line
   "A finding in one line, with its grade if that is not exact."

@@ -6,8 +6,8 @@
    [magnetar.impl.clock :as clock]
    [magnetar.impl.inspect.answer :as answer]
    [magnetar.impl.inspect.samples :as samples]
-   [magnetar.impl.inspect.tree :as tree]
-   [magnetar.impl.inspect.world :as world]))
+   [magnetar.impl.inspect.snapshot :as snapshot]
+   [magnetar.impl.inspect.tree :as tree]))
 
 (set! *warn-on-reflection* true)
 
@@ -33,19 +33,19 @@
       rate (assoc :messages-per-s rate))))
 
 (defn measure
-  "All that can work, measured for so many nanoseconds: {:world .. :nodes ..}, where each node has :cpu, and :messages-per-s of a process."
+  "All that can work, measured for so many nanoseconds: {:snapshot .. :nodes ..}, where each node has :cpu, and :messages-per-s of a process."
   [nanos]
   (let [start (System/nanoTime)
-        before (:nodes (world/now))
+        before (:nodes (snapshot/now))
         used (samples/during #(clock/sleep nanos))
         seconds (/ (- (System/nanoTime) start) 1e9)
-        world (world/now)
-        cpu (cpu-of world used)]
-    {:world world
-     :nodes (into [] (comp (filter #(or (:thread %) (:pid %))) (map #(measured-node cpu before seconds %))) (vals (:nodes world)))}))
+        snapshot (snapshot/now)
+        cpu (cpu-of snapshot used)]
+    {:snapshot snapshot
+     :nodes (into [] (comp (filter #(or (:thread %) (:pid %))) (map #(measured-node cpu before seconds %))) (vals (:nodes snapshot)))}))
 
-(defn- row [world node]
-  (into (tree/described world node) (filter val) (select-keys node orders)))
+(defn- row [snapshot node]
+  (into (tree/described snapshot node) (filter val) (select-keys node orders)))
 
 (defn most-of
   "Those nodes or rows that have most of `by`, at most `most` of them."
@@ -54,8 +54,8 @@
 
 (defn rows
   "Rows of those nodes that have most of `by`, at most `most` of them."
-  [{:keys [world nodes]} by most]
-  (mapv #(row world %) (most-of by most nodes)))
+  [{:keys [snapshot nodes]} by most]
+  (mapv #(row snapshot %) (most-of by most nodes)))
 
 (def usual-ms
   "For how long `top` measures, unless the caller gives another time."
@@ -68,9 +68,9 @@
 (defn text
   "The rows for each order together, as EDN."
   []
-  (let [{:keys [world nodes]} (measure (* (long usual-ms) 1000000))
+  (let [{:keys [snapshot nodes]} (measure (* (long usual-ms) 1000000))
         shown (distinct (mapcat #(most-of % usual-most nodes) orders))]
-    (answer/text {:magnetar/top 1 :rows (answer/plain (mapv #(row world %) shown))})))
+    (answer/text {:magnetar/top 1 :rows (answer/plain (mapv #(row snapshot %) shown))})))
 
 ;; ---- as text
 

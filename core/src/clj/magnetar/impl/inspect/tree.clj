@@ -17,19 +17,19 @@
 
 (defn- words-of
   "What the node waits for, in words; nil if it runs."
-  [world {:keys [wait calls]}]
+  [snapshot {:keys [wait calls]}]
   (if (and wait calls)
-    (str "answer of " (get-in world [:nodes [:process calls] :name]))
+    (str "answer of " (get-in snapshot [:nodes [:process calls] :name]))
     (:words wait)))
 
 (defn described
   "The node as plain data, without what belongs to it."
-  [world {:keys [id name application messages wait] :as node}]
+  [snapshot {:keys [id name application messages wait] :as node}]
   (let [{:keys [since-ms left-ms]} wait
-        words (words-of world node)]
+        words (words-of snapshot node)]
     (cond-> {:id id :kind (kind node) :name (if application (str application) name)}
       words (assoc :waits-for words)
-      (:thread node) (assoc :at (stacks/line world node))
+      (:thread node) (assoc :at (stacks/line snapshot node))
       since-ms (assoc :since-ms since-ms)
       (number? left-ms) (assoc :left-ms left-ms)
       messages (assoc :messages messages))))
@@ -53,13 +53,13 @@
   [groups]
   (map second (sort-by first (map (juxt (comp order first) identity) groups))))
 
-(defn- subtrees [world by-owner limit nodes]
+(defn- subtrees [snapshot by-owner limit nodes]
   (into []
         (mapcat (fn [group]
                   (let [[shown rest] (split-at limit group)]
                     (concat (for [node shown]
-                              (let [below (subtrees world by-owner limit (by-owner (:id node)))]
-                                (cond-> (described world node) (seq below) (assoc :children below))))
+                              (let [below (subtrees snapshot by-owner limit (by-owner (:id node)))]
+                                (cond-> (described snapshot node) (seq below) (assoc :children below))))
                             (when (seq rest) [(more rest)])))))
         (in-order (vals (group-by #(alike by-owner %) nodes)))))
 
@@ -71,10 +71,10 @@
   20)
 
 (defn tree
-  "The trees of the world, with at most `limit` nodes that are alike below each."
-  [{:keys [nodes] :as world} limit]
-  (let [{roots true owned false} (group-by #(root? world %) (vals nodes))]
-    (subtrees world (group-by :owner owned) limit roots)))
+  "The trees of the snapshot, with at most `limit` nodes that are alike below each."
+  [{:keys [nodes] :as snapshot} limit]
+  (let [{roots true owned false} (group-by #(root? snapshot %) (vals nodes))]
+    (subtrees snapshot (group-by :owner owned) limit roots)))
 
 ;; ---- as text
 

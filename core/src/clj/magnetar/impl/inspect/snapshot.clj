@@ -1,4 +1,4 @@
-(ns magnetar.impl.inspect.world
+(ns magnetar.impl.inspect.snapshot
   "All that runs or waits at one instant, as nodes.
 
   A node is a map.
@@ -38,7 +38,7 @@
 ;; ---- ids
 
 (defn number-of
-  "The number of an object that has none of its own: the same each time within a world."
+  "The number of an object that has none of its own: the same each time within a snapshot."
   [{:keys [^IdentityHashMap numbers]} x]
   (or (.get numbers x)
       (let [n (inc (.size numbers))]
@@ -48,8 +48,8 @@
 (defn- process-id [^Pid pid]
   [:process pid])
 
-(defn- scope-id [world scope]
-  [:scope (number-of world scope)])
+(defn- scope-id [snapshot scope]
+  [:scope (number-of snapshot scope)])
 
 ;; ---- platform threads
 
@@ -86,14 +86,14 @@
     (when-not (neg? age)
       (quot age 1000000))))
 
-(defn- thread-node [world limits ^FiberInfo info]
+(defn- thread-node [snapshot limits ^FiberInfo info]
   (let [^Thread thread (.thread info)
         kind (kind info)]
     {:id [kind (.threadId thread)]
      :kind kind
      :name (or (threads/site-of thread) (.getName thread))
      :thread thread
-     :owner (when (= :fork kind) (scope-id world (.home info)))
+     :owner (when (= :fork kind) (scope-id snapshot (.home info)))
      :age-ms (age-ms info)
      :wait (waits/of info limits)}))
 
@@ -143,8 +143,8 @@
   (when-some [thread (.ownerThread scope)]
     (by-thread (.threadId thread))))
 
-(defn- scope-node [world by-thread ^Scope scope]
-  {:id (scope-id world scope)
+(defn- scope-node [snapshot by-thread ^Scope scope]
+  {:id (scope-id snapshot scope)
    :kind :scope
    :name (.site scope)
    :owner (owner-of-scope by-thread scope)
@@ -157,16 +157,16 @@
   (into {} (keep (fn [{:keys [id ^Thread thread]}] (when thread [(.threadId thread) id]))) nodes))
 
 (defn now
-  "The world at this instant: {:nodes {id node}, :by-thread {thread-id id}}, with what `number-of` has counted and what `stacks` has read."
+  "The snapshot at this instant: {:nodes {id node}, :by-thread {thread-id id}}, with what `number-of` has counted and what `stacks` has read."
   []
-  (let [world {:numbers (IdentityHashMap.) :stacks (IdentityHashMap.)}
+  (let [snapshot {:numbers (IdentityHashMap.) :stacks (IdentityHashMap.)}
         limits (waits/limits)
         processes (with-starts (mapv #(process-node limits %) (ProcessTable/all)))
         taken (set (keys (thread-ids processes)))
         infos (into (vec (FiberInfo/all)) (map #(FiberInfo/of %)) (platform-threads))
-        threads (into [] (comp (remove #(taken (.threadId (.thread ^FiberInfo %)))) (map #(thread-node world limits %))) infos)
+        threads (into [] (comp (remove #(taken (.threadId (.thread ^FiberInfo %)))) (map #(thread-node snapshot limits %))) infos)
         by-thread (thread-ids (concat threads processes))
-        scopes (mapv #(scope-node world by-thread %) (scopes infos))]
-    (assoc world
+        scopes (mapv #(scope-node snapshot by-thread %) (scopes infos))]
+    (assoc snapshot
            :by-thread by-thread
            :nodes (into {} (map (juxt :id identity)) (concat processes threads scopes)))))
