@@ -13,6 +13,8 @@
   resource            a connection pool that tells who holds its connections
   mailbox             what waits in the mailbox of a process, and why it is not taken
   dump                all of this as data
+  analyze             what a dump tells, or a thread dump of the JDK
+  on-signal           prints the state when a signal arrives
   redact-with         hides values of the program
   tables              the tables of processes
   zombies             processes that were killed and do not end
@@ -28,6 +30,7 @@
    [magnetar.impl.clock :as clock]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.hooks :as hooks]
+   [magnetar.impl.inspect.analysis :as analysis]
    [magnetar.impl.inspect.dump :as dump]
    [magnetar.impl.inspect.leaks :as leaks]
    [magnetar.impl.inspect.mailbox :as mailbox]
@@ -41,6 +44,7 @@
    [magnetar.impl.runtime]
    [magnetar.impl.table.life :as life])
   (:import
+   (java.io Writer)
    (java.util.function Consumer)
    (magnetar.kernel.channel Select Select$Operation)
    (magnetar.kernel.inspect FiberInfo RuntimeInfo Watchdog Watchdog$Holding)
@@ -175,6 +179,67 @@
                                     (str "`mailbox` wants a pid, as `spawn`, `self` or `whereis` return it; this is " (arguments/show pid) ".") {:value pid})))
   (when-some [process (ProcessTable/reach pid)]
     (mailbox/of process)))
+
+(defn analyze
+  "Returns what a dump tells, of this program or of another one.
+
+  x is what `dump` returned, or a file, or the name of a file. The file has what `dump` returned, as EDN, or a
+  thread dump of the JDK: of `jcmd PID Thread.dump_to_file FILE`, of `jstack -l PID`, or what `kill -QUIT PID`
+  made the program print.
+
+  The answer is a map. With :source :magnetar it has the keys of `dump`. With :source :jdk it has
+
+    :threads    the number of threads in the dump
+    :deadlocks  as the function of that name, over monitors, and with `jstack -l` over locks
+    :why-stuck  in the same way
+    :waiting    what the other threads of the program wait for: maps of :text and :count, one for each line
+    :not-shown  a sentence about what such a dump does not show
+
+  The JDK shows go blocks only if the program was started with -Dmagnetar.track-go-blocks=true. Go blocks that
+  are lost are not collected then.
+
+  Throws an IllegalArgumentException for what is no dump.
+
+  Example:
+
+    (map :text (:deadlocks (inspect/analyze \"threads.txt\")))
+    ;=> (\"thread a waits at shop.clj:7 for the monitor of a Till of thread b, which waits ..\")
+
+  Erlang: crashdump_viewer."
+  {:added "0.3"}
+  [x]
+  (analysis/of x))
+
+(defn on-signal
+  "Prints the state of the program on standard error whenever a signal arrives.
+
+  The state is what `bin/magnetar inspect PID` prints: deadlocks, what is blocked, restarts and the tree.
+  Returns a java.lang.AutoCloseable, whose `close` puts the former handler back.
+
+  Never waits. A signal is handled on a thread of the JVM, also while all carriers are occupied. Throws an
+  IllegalArgumentException for an unknown signal or option, and an IllegalStateException for a signal that
+  the JVM uses itself, such as \"QUIT\".
+
+  Options:
+
+    :signal  the name without SIG, by default \"USR1\": `kill -USR1 PID` sends it
+    :out     the java.io.Writer to print on, by default *err* as it is now
+
+  Example:
+
+    (def printing (inspect/on-signal {:signal \"USR2\"}))
+    (.close printing)
+
+  Erlang: has no such function. Go: SIGQUIT prints all stacks, and ends the program."
+  {:added "0.3" :arglists '([] [{:keys [signal out]}])}
+  ([] (on-signal {}))
+  ([{:keys [signal out] :or {signal "USR1", out *err*} :as options}]
+   (arguments/options "on-signal" [:signal :out] options)
+   (when-not (string? signal)
+     (throw (arguments/misuse :magnetar/bad-signal (str "`on-signal` wants the name of a signal, such as \"USR1\"; this is " (arguments/show signal) ".") {:value signal})))
+   (when-not (instance? Writer out)
+     (throw (arguments/misuse :magnetar/bad-writer (str "`on-signal` prints on a java.io.Writer, such as *err*; this is " (arguments/show out) ".") {:value out})))
+   ((requiring-resolve 'magnetar.impl.inspect.signals/on-signal) signal out)))
 
 (defn redact-with
   "Sets what all that is shown of the program's values passes through first.

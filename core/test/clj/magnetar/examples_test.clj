@@ -141,6 +141,7 @@
 (def ^:private excused
   "Examples that do not give here what they say, with the reason."
   '{magnetar.hot/unwatch "needs a folder src"
+    magnetar.inspect/analyze "needs a dump in a file"
     magnetar.inspect/deadlocks "shows what runs in the program"
     magnetar.inspect/leaks "shows what runs in the program"
     magnetar.inspect/offload "shows what runs in the program"

@@ -8,6 +8,7 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.dev.child :as child]
+   [magnetar.impl.inspect.outside :as outside]
    [magnetar.kernel.checks :as checks])
   (:import
    (java.io BufferedReader File)
@@ -85,7 +86,11 @@
 
 (deftest what-cannot-be-asked-is-told-in-a-sentence
   (is (str/starts-with? (refused) "usage: bin/magnetar inspect PID"))
-  (is (= "`inspect` wants the number of a process, as `jps` lists them; this is \"shop\"." (refused "shop")))
+  (is (= "`inspect` wants the number of a process, as `jps` lists them, or a file with a dump; this is \"shop\"." (refused "shop")))
+  (let [file (File/createTempFile "magnetar" ".txt")]
+    (is (str/starts-with? (refused (str file)) (str file " is empty. It wants what `inspect/dump` returns")))
+    (is (str/starts-with? (refused (str file) "top") "A file has no answer to this view"))
+    (.delete file))
   (is (str/starts-with? (refused "1" "three") "`inspect` does not know three."))
   (is (= "There is no process 2147483646." (refused "2147483646")))
   (with-process ["sh" "-c" "echo ready; exec sleep 1000"]
@@ -100,10 +105,33 @@
     (fn [pid]
       (is (str/starts-with? (refused pid) (str "Process " pid " cannot be asked: it was started with -XX:+DisableAttachMechanism"))))))
 
-(deftest a-program-that-does-not-answer-is-given-up
+(deftest the-jdk-answers-for-a-program-that-does-not
   (with-process (clojure-program [] '(do (require 'magnetar.async)
                                          (println "ready")
                                          ;; what answers has to load a namespace
                                          (locking clojure.lang.RT/REQUIRE_LOCK @(promise))))
     (fn [pid]
-      (is (= (str "Process " pid " did not answer within 5 s.") (refused pid))))))
+      (let [{:keys [exit out]} (inspected pid)]
+        (is (= 0 exit) out)
+        (is (str/includes? out (str "Process " pid " did not answer within 5 s. This is what the JDK's thread dump tells.")) out)
+        (is (re-find #"thread main waits at \S+ for a CountDownLatch" out) out))
+      (is (= (str "Process " pid " did not answer within 8 s.") (refused pid "top"))))))
+
+(def ^:private go-block
+  '(do (require '[magnetar.async :as a])
+       (def c (a/chan))
+       (a/go (a/<! c))
+       (println "ready")
+       @(promise)))
+
+(deftest a-property-shows-go-blocks-in-the-dump-of-the-jdk
+  (doseq [[options shown?] [[[] false] [["-Dmagnetar.track-go-blocks=true"] true]]]
+    (with-process (clojure-program options go-block)
+      (fn [pid]
+        (outside/with-thread-dump pid
+          (fn [file]
+            (is (= shown? (str/includes? (slurp file) "go NO_SOURCE")))
+            (let [{:keys [exit out]} (inspected (str file))]
+              (is (= 0 exit) out)
+              (is (str/includes? out "No deadlock.") out)
+              (is (= shown? (boolean (re-find #"go NO_SOURCE_PATH:1 waits at \S+ for" out))) out))))))))

@@ -8,53 +8,75 @@
 
   See also `magnetar.inspect`."
   (:require
+   [magnetar.impl.inspect.analysis :as analysis]
    [magnetar.impl.inspect.outside :as outside]
-   [magnetar.impl.inspect.text :as text]
-   [magnetar.impl.inspect.top :as top]
-   [magnetar.impl.inspect.tree :as tree]))
+   [magnetar.impl.inspect.views :as views])
+  (:import
+   (java.io File)
+   (magnetar MisuseException)))
 
 (set! *warn-on-reflection* true)
 
 (def ^:private usage
-  "usage: bin/magnetar inspect PID [deadlocks|stuck|tree|restarts|top|leaks|dump]")
+  "usage: bin/magnetar inspect PID [deadlocks|stuck|tree|restarts|top|leaks|dump]\n       bin/magnetar inspect FILE [deadlocks|stuck|tree|restarts|dump]")
 
-(defn- number [word]
-  (or (parse-long word)
-      (outside/refuse "`inspect` wants the number of a process, as `jps` lists them; this is " (pr-str word) ".")))
+;; ---- a running program
+
+(defn- from-thread-dump
+  "What the JDK's thread dump tells of a program that does not answer."
+  [pid]
+  (outside/with-thread-dump pid analysis/of))
+
+(defn- of-program
+  "The answer of the program, or of the JDK for it, and a line before that if it is the JDK's."
+  [pid question]
+  (try
+    [(outside/ask pid question) nil]
+    (catch clojure.lang.ExceptionInfo e
+      (if (and (outside/silence? e) (= :dump question))
+        [(from-thread-dump pid) (str (ex-message e) " This is what the JDK's thread dump tells.")]
+        (throw e)))))
+
+;; ---- a file
+
+(defn- of-file [file question]
+  (when (not= :dump question)
+    (outside/refuse "A file has no answer to this view; ask a running program.\n" usage))
+  (try
+    [(analysis/of file) nil]
+    (catch MisuseException e
+      (outside/refuse (ex-message e)))))
 
 ;; ---- what is printed
 
-(defn- findings [title none found]
-  (if (seq found)
-    (cons (str title ":") (map text/line found))
-    [none]))
-
-(def ^:private views
-  "For each view the question that it asks, and the lines that it prints of the answer."
-  {"deadlocks" [:dump (fn [{:keys [deadlocks]}] (findings "Deadlocks" "No deadlock." deadlocks))]
-   "stuck" [:dump (fn [{:keys [why-stuck]}] (findings "Blocked" "Nothing is blocked." why-stuck))]
-   "tree" [:dump (fn [{:keys [tree]}] [(tree/text tree)])]
-   "restarts" [:dump (fn [{:keys [restarts]}] (if (seq restarts) (map text/restarts restarts) ["No supervisor."]))]
-   "top" [:top (fn [{:keys [rows]}] [(top/table (top/most-of :cpu top/usual-most rows))])]
-   "leaks" [:leaks (fn [{:keys [leaks]}] (findings "Leaks" "No leak." leaks))]
-   "dump" [:dump (fn [state] [(pr-str state)])]})
-
-(defn- overview [state]
-  (mapcat #((second (views %)) state) ["deadlocks" "stuck" "restarts" "tree"]))
-
-(defn- answer [[pid view & more]]
+(defn- lines-of [view {:keys [source] :as answer}]
   (cond
-    (or (nil? pid) more) (outside/refuse usage)
-    (not (or (nil? view) (views view))) (outside/refuse "`inspect` does not know " view ".\n" usage)
-    :else (let [[question lines] (views view [:dump overview])]
-            (lines (outside/ask (number pid) question)))))
+    (nil? view) (views/overview answer)
+    (and (= :jdk source) (#{"tree" "restarts"} view)) (outside/refuse "A thread dump of the JDK does not tell this: leave out " view ".")
+    :else ((second (views/all view)) answer)))
+
+(defn- answer [[subject view & more]]
+  (when (or (nil? subject) more)
+    (outside/refuse usage))
+  (when-not (or (nil? view) (views/all view))
+    (outside/refuse "`inspect` does not know " view ".\n" usage))
+  (let [question (first (views/all view [:dump]))
+        pid (parse-long subject)
+        [answer before] (cond
+                          pid (of-program pid question)
+                          (.exists (File. ^String subject)) (of-file subject question)
+                          :else (outside/refuse "`inspect` wants the number of a process, as `jps` lists them, or a file with a dump; this is "
+                                                (pr-str subject) "."))]
+    (cond->> (lines-of view answer) before (cons before))))
 
 (defn -main
-  "Prints what the program with this process number does, and ends this JVM.
+  "Prints what a program does, or what a dump tells, and ends this JVM.
+
+  The first argument is the number of a process, or a file with a dump as `magnetar.inspect/analyze` reads it.
 
   The views are deadlocks, stuck, tree, restarts, top, leaks and dump, which is EDN; without one deadlocks,
-  stuck, restarts and tree. The exit code is 0, or 2 with a sentence on standard error if the program cannot
-  be asked."
+  stuck, restarts and tree. If the program does not answer in 5 seconds, the JDK's thread dump of it is
+  analysed. The exit code is 0, or 2 with a sentence on standard error if neither can be had."
   {:added "0.3"}
   [& arguments]
   (let [code (try

@@ -22,6 +22,16 @@
   [& words]
   (throw (ex-info (apply str words) {::refused true})))
 
+(defn- no-answer
+  "Throws a refusal because the program is silent."
+  [& words]
+  (throw (ex-info (apply str words) {::refused true ::silent true})))
+
+(defn silence?
+  "Is the error a refusal because the program is silent?"
+  [error]
+  (::silent (ex-data error)))
+
 (defn refusal?
   "Is the error the sentence of a `refuse`?"
   [error]
@@ -146,7 +156,7 @@
         (cond
           text text
           (not known) nil
-          (< deadline (System/nanoTime)) (refuse "Process " pid " did not answer within " patience-s " s.")
+          (< deadline (System/nanoTime)) (no-answer "Process " pid " did not answer within " patience-s " s.")
           :else (do (Thread/sleep (long pause-ms))
                     (recur)))))))
 
@@ -169,3 +179,12 @@
     (when failed
       (refuse "Process " pid " did not answer: " failed))
     answer))
+
+(defn with-thread-dump
+  "Calls f with the file of a thread dump that the JDK makes of the process, and removes it."
+  [pid f]
+  (let [file (File/createTempFile "magnetar" ".txt")]
+    (try
+      (jcmd pid "Thread.dump_to_file" "-overwrite" (str file))
+      (f file)
+      (finally (io/delete-file file true)))))

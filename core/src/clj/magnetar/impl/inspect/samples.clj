@@ -3,14 +3,12 @@
 
   The recorder looks at the running threads each 10 ms, virtual ones too."
   {:no-doc true}
-  (:require
-   [magnetar.impl.errors :as errors])
   (:import
    (com.sun.management OperatingSystemMXBean)
    (java.io File)
    (java.lang.management ManagementFactory)
    (java.time Duration)
-   (jdk.jfr FlightRecorder Recording)
+   (jdk.jfr Recording)
    (jdk.jfr.consumer RecordedEvent RecordedThread RecordingFile)))
 
 (set! *warn-on-reflection* true)
@@ -21,8 +19,6 @@
   (.getProcessCpuTime ^OperatingSystemMXBean (ManagementFactory/getPlatformMXBean OperatingSystemMXBean)))
 
 (defn- recording ^Recording []
-  (when-not (FlightRecorder/isAvailable)
-    (throw (errors/illegal-state :magnetar/no-flight-recorder "This JVM has no flight recorder, whose samples `top` needs: use a JDK with the module jdk.jfr." {})))
   (let [recording (doto (Recording.) (.setName "magnetar-top") (.setToDisk true))]
     (.withPeriod (.enable recording "jdk.ExecutionSample") (Duration/ofMillis 10))
     recording))

@@ -4,8 +4,8 @@
   (:require
    [clojure.string :as str]
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.errors :as errors]
    [magnetar.impl.inspect.answer :as answer]
-   [magnetar.impl.inspect.samples :as samples]
    [magnetar.impl.inspect.snapshot :as snapshot]
    [magnetar.impl.inspect.tree :as tree]))
 
@@ -14,6 +14,17 @@
 (def orders
   "The keys of a row by which the rows can be ordered."
   [:cpu :messages-per-s :messages :age-ms])
+
+(defn- sampled-during
+  "`samples/during`, which is loaded when it is needed: a JVM may have no flight recorder."
+  [f]
+  (let [during (try
+                 (requiring-resolve 'magnetar.impl.inspect.samples/during)
+                 (catch Exception e
+                   (throw (errors/illegal-state :magnetar/no-flight-recorder
+                                                "This JVM has no flight recorder, whose samples `top` needs: use one with the modules jdk.jfr and jdk.management."
+                                                {:cause (ex-message e)}))))]
+    (during f)))
 
 (defn- per-s
   "How many messages a process took each second, if it lived all the time."
@@ -37,7 +48,7 @@
   [nanos]
   (let [start (System/nanoTime)
         before (:nodes (snapshot/now))
-        used (samples/during #(clock/sleep nanos))
+        used (sampled-during #(clock/sleep nanos))
         seconds (/ (- (System/nanoTime) start) 1e9)
         snapshot (snapshot/now)
         cpu (cpu-of snapshot used)]

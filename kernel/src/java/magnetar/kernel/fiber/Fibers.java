@@ -10,6 +10,7 @@ import java.util.function.Consumer;
 import magnetar.kernel.sched.Fault;
 import magnetar.kernel.sched.Scheduler;
 import magnetar.kernel.sched.Schedulers;
+import magnetar.kernel.sched.Settings;
 
 /**
  * Starts fibers, and keeps the only list of them.
@@ -24,13 +25,15 @@ import magnetar.kernel.sched.Schedulers;
  * <p>The JVM holds a plainly started virtual thread until the thread ends. A collectable one is started
  * {@link Scheduler#startUntracked untracked}. Where that is off, it is started through an executor of its
  * own, to which only its body refers. The body shuts the executor down last, which removes it from the JVM's
- * list of executors at once instead of at the next collection.
+ * list of executors at once instead of at the next collection. With the property
+ * {@code magnetar.track-go-blocks} no fiber is collectable, and the JDK's thread dumps show all.
  *
  * <p>Price of the list per start: one lock and unlock of a shard, twice; 8 to 20 bytes. Rejected: threads that
  * run one body after the other (docs/decisions/0032).
  */
 public final class Fibers {
     static final ReferenceQueue<Thread> COLLECTED = new ReferenceQueue<>();
+    private static final boolean TRACKED = Settings.flag("magnetar.track-go-blocks", false);
     private static final Shard[] SHARDS = new Shard[16];
 
     static {
@@ -57,7 +60,7 @@ public final class Fibers {
     /** Starts a fiber in the environment of the current one. */
     public static Fiber start(String name, Hold hold, FiberBody body) {
         Fiber starter = Fiber.current();
-        if (hold == Hold.WEAK && !Fault.ABANDONED_FIBER_IS_HELD.isSeeded()) {
+        if (hold == Hold.WEAK && !TRACKED && !Fault.ABANDONED_FIBER_IS_HELD.isSeeded()) {
             return startWeak(starter, name, body);
         }
         Fiber fiber = prepare(starter, name, null, body);

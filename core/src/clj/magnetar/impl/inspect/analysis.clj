@@ -1,0 +1,174 @@
+(ns magnetar.impl.inspect.analysis
+  "What a dump of a program tells: one of Magnetar, or a thread dump of the JDK.
+
+  The JDK's dump tells the owners of monitors, and `jstack -l` those of locks. It shows no channel, no message, and no go block, unless the program tracks
+  those."
+  {:no-doc true}
+  (:require
+   [clojure.edn :as edn]
+   [clojure.string :as str]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.errors :as errors]
+   [magnetar.impl.inspect.stacks :as stacks]
+   [magnetar.impl.inspect.thread-dump :as thread-dump])
+  (:import
+   (java.io File IOException)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- words
+
+(defn- named [{:keys [name]}]
+  (if (re-find #"^(go |fork |spawn|virtual |:)" name) name (str "thread " name)))
+
+(defn- line [{:keys [frames]}]
+  (stacks/line-of frames))
+
+(defn- at [thread]
+  (when-some [line (line thread)] (str " at " line)))
+
+(defn- short-name
+  "The name of the class of an object as a program writes it: ReentrantLock for its inner NonfairSync."
+  [class]
+  (first (str/split (peek (str/split class #"\.")) #"\$")))
+
+(defn- with-article [word]
+  (str (if (re-find #"^[AEIOU]" word) "an " "a ") word))
+
+(defn- object-of [{:keys [how class]}]
+  (str (if (= :monitor how) "the monitor of " "") (with-article (short-name class))))
+
+(defn- waits [{:keys [waits] :as thread}]
+  (str "waits" (at thread) " for " (object-of waits)))
+
+;; ---- who waits for whom
+
+(defn- owned
+  "The objects that the thread has locked. It has given up the one whose `wait` it is in."
+  [{:keys [owns waits]}]
+  (if (= :notify (:how waits)) (disj owns (:object waits)) owns))
+
+(defn- by-object
+  "From each object to the thread that has locked it."
+  [threads]
+  (into {} (for [thread threads, object (owned thread)] [object thread])))
+
+(defn- owner-of [owners {:keys [waits id]}]
+  (when (#{:monitor :park} (:how waits))
+    (let [owner (owners (:object waits))]
+      (when (not= id (:id owner)) owner))))
+
+(defn- way
+  "The threads from this one to one that waits for no other, or to the first one that comes twice."
+  [owners thread]
+  (loop [way [thread]]
+    (let [next (owner-of owners (peek way))]
+      (cond
+        (nil? next) way
+        (some #{next} way) (conj way next)
+        :else (recur (conj way next))))))
+
+(defn- cycle-of
+  "The threads of the cycle into which the way leads, the one with the lowest number first; nil if it leads into none."
+  [way]
+  (let [end (peek way)
+        cycle (vec (drop-while #(not= end %) (pop way)))]
+    (when (seq cycle)
+      (let [first (apply min-key (comp parse-long :id) cycle)]
+        (into (vec (drop-while #(not= first %) cycle)) (take-while #(not= first %) cycle))))))
+
+;; ---- findings
+
+(defn- step [{:keys [id name waits] :as thread} to]
+  (cond-> {:id [:thread (parse-long id)] :name name :at (line thread)}
+    waits (assoc :waits-for (object-of waits))
+    to (assoc :edge {:to [:thread (parse-long (:id to))] :how (if (= :monitor (:how waits)) :monitor :lock) :grade :exact
+                     :because "the dump names the owner"})))
+
+(defn- finding [kind threads last-words]
+  (let [pairs (map vector threads (concat (rest threads) [nil]))]
+    {:kind kind
+     :grade :exact
+     :text (str (named (first threads)) " "
+                (str/join ", which " (for [[thread to] pairs]
+                                       (if to (str (waits thread) " of " (named to)) (last-words thread))))
+                ".")
+     :chain (mapv (fn [[thread to]] (step thread to)) pairs)}))
+
+(defn- deadlock [cycle]
+  (let [{:keys [chain] :as found} (finding :deadlock (conj cycle (first cycle)) (constantly ""))]
+    (assoc found
+           :text (str/replace (:text found) #", which \.$" ".")
+           :chain (pop chain))))
+
+(defn- doing [{:keys [waits] :as thread}]
+  (if waits
+    (str "waits" (at thread) " for " (object-of waits) (when (= :park (:how waits)) ", whose owner the dump does not tell"))
+    (str "runs" (at thread))))
+
+(defn- blocked
+  "The ways of the threads that wait for one that has an end, one for each end, the longest."
+  [ways]
+  (for [[_ ways] (group-by peek (filter #(and (< 1 (count %)) (nil? (cycle-of %))) ways))
+        :let [longest (first (sort-by (comp - count) ways))]]
+    (assoc (finding :wait longest doing) :behind (count ways))))
+
+(defn- waiting
+  "What the other threads of the program wait for, a map of :text and :count for each line."
+  [owners threads]
+  (sort-by (comp - :count)
+           (for [[text same] (group-by doing (filter #(and (:waits %) (line %) (nil? (owner-of owners %))) threads))]
+             {:text (str (if (= 1 (count same)) (named (first same)) (str (count same) " threads")) " " (cond-> text (< 1 (count same)) (str/replace #"^waits" "wait")) ".")
+              :count (count same)})))
+
+(defn- of-threads [threads]
+  (let [owners (by-object threads)
+        ways (map #(way owners %) threads)]
+    {:source :jdk
+     :threads (count threads)
+     :deadlocks (vec (distinct (keep #(some-> (cycle-of %) deadlock) ways)))
+     :why-stuck (vec (sort-by (comp - :behind) (blocked ways)))
+     :waiting (vec (waiting owners threads))
+     :not-shown "Go blocks are not in the JDK's dump, unless the program was started with -Dmagnetar.track-go-blocks=true. Nor are channels and messages."}))
+
+;; ---- dumps
+
+(defn- refuse [what]
+  (throw (errors/illegal-argument :magnetar/no-dump
+                                  (str what " It wants what `inspect/dump` returns or wrote, or a thread dump of the JDK: of `jcmd PID Thread.dump_to_file FILE`, "
+                                       "`jstack -l PID` or `kill -QUIT PID`.") {})))
+
+(defn- read-edn [name text]
+  (try
+    (edn/read-string {:default tagged-literal} text)
+    (catch RuntimeException _
+      (refuse (str name " is cut off, or no EDN.")))))
+
+(defn- of-dump [name dump]
+  (if (and (map? dump) (:magnetar/dump dump))
+    (assoc dump :source :magnetar)
+    (refuse (str name " is no dump."))))
+
+(defn- of-text [name text]
+  (cond
+    (str/blank? text) (refuse (str name " is empty."))
+    (re-find #"^\s*\{\s*\"threadDump\"" text) (refuse (str name " is in JSON, which `analyze` does not read; leave out -format=json."))
+    (re-find #"^\s*\{" text) (of-dump name (read-edn name text))
+    :else (let [threads (thread-dump/threads text)]
+            (if (seq threads) (of-threads threads) (refuse (str name " is no dump."))))))
+
+(defn- of-file [^File file]
+  (of-text (str file)
+           (try
+             (slurp file)
+             (catch IOException e
+               (refuse (str "`analyze` cannot read " file ": " (ex-message e) "."))))))
+
+(defn of
+  "What the dump tells: one as data, or a file with one."
+  [x]
+  (cond
+    (map? x) (of-dump "The map" x)
+    (instance? File x) (of-file x)
+    (string? x) (of-file (File. ^String x))
+    :else (refuse (str "`analyze` got " (arguments/show x) "."))))

@@ -1,0 +1,88 @@
+(ns magnetar.impl.inspect.thread-dump
+  "Reads the JDK's thread dumps as text: of `jcmd Thread.dump_to_file`, of `jstack` and `jcmd Thread.print`, and what `kill -QUIT` makes a JVM print.
+
+  A thread is a map.
+
+    :id      its number, a string
+    :name    its name
+    :state   RUNNABLE, BLOCKED, WAITING or TIMED_WAITING
+    :frames  StackTraceElements, the innermost first
+    :waits   {:how :monitor, :park or :notify, :object its text, :class the name of its class}, or nil
+    :owns    the texts of the objects that it has locked"
+  {:no-doc true}
+  (:require
+   [clojure.string :as str]))
+
+(set! *warn-on-reflection* true)
+
+;; ---- lines
+
+(def ^:private of-file
+  "The first line of a thread of `Thread.dump_to_file`."
+  #"#(\d+) \"(.*)\"(?: virtual)? (RUNNABLE|BLOCKED|WAITING|TIMED_WAITING|NEW|TERMINATED)\b.*")
+
+(def ^:private of-print
+  "The first line of a thread of `jstack`. Threads of the JVM itself have no number."
+  #"\"(.*)\" #(\d+) .*")
+
+(defn- thread [id name state]
+  {:id id :name name :state state :frames [] :owns #{}})
+
+(defn- first-line [line]
+  (if-some [[_ id name state] (re-matches of-file line)]
+    (thread id name state)
+    (when-some [[_ name id] (re-matches of-print line)]
+      (thread id name nil))))
+
+(defn- mounted
+  "The virtual thread whose stack follows on that of its carrier."
+  [line]
+  (when-some [[_ id] (re-matches #"\s+Mounted virtual thread #(\d+)" line)]
+    (thread id (str "virtual thread #" id) "RUNNABLE")))
+
+(defn- frame [line]
+  (when-some [[_ class method place] (re-matches #"\s+at (?:[^/\s(]+/)?([^\s(]+)\.([^.\s(]+)\((.*)\)" line)]
+    (let [[_ file number] (re-matches #"(?:[^/]*/)?([^:]+):(\d+)" place)]
+      (StackTraceElement. class method file (if number (Integer/parseInt number) -1)))))
+
+(defn- object
+  "[text class] of the object of a line such as \"- locked <0x1> (a Foo)\" or \"- locked <Foo@1>\"."
+  [line]
+  (when-some [[_ text class] (re-find #"<([^>]+)>(?: \(an? ([^)]+)\))?" line)]
+    [text (or class (first (str/split text #"@")))]))
+
+(def ^:private ways
+  {"waiting to lock" :monitor, "waiting to re-lock in wait()" :monitor, "parking to wait for" :park, "waiting on" :notify})
+
+(defn- wait [line]
+  (when-some [[_ words] (re-find #"- (waiting to lock|waiting to re-lock in wait\(\)|parking to wait for|waiting on) +<" line)]
+    (let [[text class] (object line)]
+      {:how (ways words) :object text :class class})))
+
+(defn- with-line
+  "The thread with what the line of its stack says."
+  [{:keys [waits] :as thread} line]
+  (if-some [frame (frame line)]
+    (update thread :frames conj frame)
+    (condp re-find line
+      #"java\.lang\.Thread\.State: " (assoc thread :state (second (re-find #"State: (\w+)" line)))
+      #"- (?:locked|) ?<" (update thread :owns conj (first (object line))) ; the second one is a lock of java.util.concurrent
+      #"- (?:waiting|parking)" (if waits thread (assoc thread :waits (wait line)))
+      thread)))
+
+;; ---- all
+
+(defn- end?
+  "Does the summary of the JVM begin here, which repeats stacks?"
+  [line]
+  (str/starts-with? line "Found "))
+
+(defn threads
+  "The threads of the dump; an empty vector if the text is none."
+  [text]
+  (loop [[line & lines] (str/split-lines text), threads [], current nil]
+    (cond
+      (or (nil? line) (end? line)) (cond-> threads current (conj current))
+      :else (if-some [next (or (first-line line) (mounted line))]
+              (recur lines (cond-> threads current (conj current)) next)
+              (recur lines threads (some-> current (with-line line)))))))

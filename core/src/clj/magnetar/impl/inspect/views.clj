@@ -1,0 +1,41 @@
+(ns magnetar.impl.inspect.views
+  "Answers of inspection as lines of text: what `bin/magnetar inspect` prints, and what a program prints on a signal."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.inspect.text :as text]
+   [magnetar.impl.inspect.top :as top]
+   [magnetar.impl.inspect.tree :as tree]))
+
+(set! *warn-on-reflection* true)
+
+(defn- findings [title none found]
+  (if (seq found)
+    (cons (str title ":") (map text/line found))
+    [none]))
+
+(def all
+  "For each view the question that it asks, :dump, :top or :leaks, and the function from the answer to lines."
+  {"deadlocks" [:dump (fn [{:keys [deadlocks]}] (findings "Deadlocks" "No deadlock." deadlocks))]
+   "stuck" [:dump (fn [{:keys [why-stuck]}] (findings "Blocked" "Nothing is blocked." why-stuck))]
+   "restarts" [:dump (fn [{:keys [restarts]}] (if (seq restarts) (map text/restarts restarts) ["No supervisor."]))]
+   "tree" [:dump (fn [{:keys [tree]}] [(tree/text tree)])]
+   "top" [:top (fn [{:keys [rows]}] [(top/table (top/most-of :cpu top/usual-most rows))])]
+   "leaks" [:leaks (fn [{:keys [leaks]}] (findings "Leaks" "No leak." leaks))]
+   "dump" [:dump (fn [state] [(pr-str state)])]})
+
+(defn- shown [views answer]
+  (mapcat #((second (all %)) answer) views))
+
+(defn- of-jdk
+  "The lines of what a thread dump of the JDK tells."
+  [{:keys [threads waiting not-shown] :as analysis}]
+  (concat (shown ["deadlocks" "stuck"] analysis)
+          (findings "Waiting" "No other thread of the program waits." waiting)
+          [(str threads " threads. " not-shown)]))
+
+(defn overview
+  "The lines of a dump, or of what `analyze` tells of one: all views that need no further question."
+  [dump]
+  (if (= :jdk (:source dump))
+    (of-jdk dump)
+    (shown ["deadlocks" "stuck" "restarts" "tree"] dump)))

@@ -1,0 +1,164 @@
+(ns magnetar.analyze-test
+  "What dumps tell, in a file or as data, and the state that is printed on a signal."
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.actor :as actor :refer [! receive]]
+   [magnetar.inspect :as inspect]
+   [magnetar.support :refer [eventually]])
+  (:import
+   (java.io File StringWriter)
+   (java.lang AutoCloseable)
+   (sun.misc Signal)))
+
+(set! *warn-on-reflection* true)
+
+(defn- with-file [^String text f]
+  (let [file (File/createTempFile "magnetar" ".txt")]
+    (try
+      (spit file text)
+      (f file)
+      (finally (io/delete-file file)))))
+
+(defn- analyzed [text]
+  (with-file text inspect/analyze))
+
+;; ---- dumps of the JDK, as JDK 25 writes them
+
+(def ^:private of-file
+  "4711
+2026-11-27T00:29:30.669076310Z
+25.0.3+9-LTS
+
+#3 \"main\" WAITING 2026-11-27T00:29:30.670124472Z
+    at java.base/jdk.internal.misc.Unsafe.park(Native Method)
+    - parking to wait for <java.util.concurrent.CountDownLatch$Sync@13b38b05>
+    at java.base/java.util.concurrent.locks.LockSupport.park(LockSupport.java:223)
+    at shop$wait_all.invoke(shop.clj:3)
+
+#13 \"Finalizer\" WAITING 2026-11-27T00:29:30.670821101Z
+    at java.base/java.lang.Object.wait0(Native Method)
+    - waiting on <java.lang.ref.ReferenceQueue$Lock@270ac8fb>
+    at java.base/java.lang.ref.ReferenceQueue.remove(ReferenceQueue.java:215)
+    - locked <java.lang.ref.ReferenceQueue$Lock@270ac8fb>
+
+#38 \"pa\" BLOCKED 2026-11-27T00:29:30.671241344Z
+    at shop$both.invokeStatic(shop.clj:7)
+    - locked <shop.Till@41fd139f>
+    - waiting to lock <shop.Till@ef54a74>
+    at java.base/java.lang.Thread.run(Thread.java:1474)
+
+#39 \"go shop.clj:8\" virtual BLOCKED 2026-11-27T00:29:30.671320104Z
+    at shop$both.invokeStatic(shop.clj:9)
+    - locked <shop.Till@ef54a74>
+    - waiting to lock <shop.Till@41fd139f>
+    at java.base/java.lang.VirtualThread.run(VirtualThread.java:460)
+
+#40 \"third\" BLOCKED 2026-11-27T00:29:30.671320104Z
+    at shop$one.invokeStatic(shop.clj:11)
+    - waiting to lock <shop.Order@1>
+
+#41 \"fourth\" BLOCKED 2026-11-27T00:29:30.671320104Z
+    at shop$one.invokeStatic(shop.clj:11)
+    - waiting to lock <shop.Order@1>
+
+#42 \"twin\" RUNNABLE 2026-11-27T00:29:30.671320104Z
+    at shop$long.invokeStatic(shop.clj:13)
+    - locked <shop.Order@1>
+")
+
+(def ^:private of-jstack
+  "2026-11-27 00:29:31
+Full thread dump OpenJDK 64-Bit Server VM (25.0.3+9-LTS mixed mode, sharing):
+
+\"pa\" #38 [7968] prio=5 os_prio=0 cpu=0.62ms elapsed=3.35s tid=0x00007fbe3c6e54a0 nid=7968 waiting on condition  [0x00007fbe40945000]
+   java.lang.Thread.State: WAITING (parking)
+\tat jdk.internal.misc.Unsafe.park(java.base@25.0.3/Native Method)
+\t- parking to wait for  <0x0000000000000002> (a java.util.concurrent.locks.ReentrantLock$NonfairSync)
+\tat shop$both.invokeStatic(shop.clj:7)
+
+   Locked ownable synchronizers:
+\t- <0x0000000000000001> (a java.util.concurrent.locks.ReentrantLock$NonfairSync)
+
+\"pb\" #39 [7969] prio=5 os_prio=0 cpu=0.75ms elapsed=3.34s tid=0x00007fbe3c6e7550 nid=7969 waiting on condition  [0x00007fbe40845000]
+   java.lang.Thread.State: WAITING (parking)
+\tat jdk.internal.misc.Unsafe.park(java.base@25.0.3/Native Method)
+\t- parking to wait for  <0x0000000000000001> (a java.util.concurrent.locks.ReentrantLock$NonfairSync)
+\tat shop$both.invokeStatic(shop.clj:9)
+
+   Locked ownable synchronizers:
+\t- <0x0000000000000002> (a java.util.concurrent.locks.ReentrantLock$NonfairSync)
+
+\"worker\" #25 [8243] daemon prio=5 os_prio=0 cpu=1.99ms elapsed=5.32s tid=0x00007f991036d540 nid=8243 waiting on condition  [0x00007f98e1cfd000]
+   Carrying virtual thread #26
+\tat jdk.internal.vm.Continuation.run(java.base@25.0.3/Continuation.java:251)
+   Mounted virtual thread #26
+\tat shop$long.invokeStatic(shop.clj:13)
+
+\"GC Thread#0\" os_prio=0 cpu=52.59ms elapsed=11.66s tid=0x00007fbe3c058ce0 nid=7927 runnable
+
+Found one Java-level deadlock:
+=============================
+\"pa\":
+  waiting for ownable synchronizer 0x0000000000000002, (a java.util.concurrent.locks.ReentrantLock$NonfairSync),
+  which is held by \"pb\"
+")
+
+(deftest a-thread-dump-of-the-jdk-tells-who-waits-for-monitors
+  (let [{:keys [source threads deadlocks why-stuck waiting]} (analyzed of-file)]
+    (is (= [:jdk 7] [source threads]))
+    (is (= ["thread pa waits at shop.clj:7 for the monitor of a Till of go shop.clj:8, which waits at shop.clj:9 for the monitor of a Till of thread pa."]
+           (map :text deadlocks)))
+    (is (= [[:thread 38] [:thread 39]] (map :id (:chain (first deadlocks)))))
+    (is (= [{:to [:thread 39] :how :monitor :grade :exact :because "the dump names the owner"} {:to [:thread 38]}]
+           (map #(into {} (take %2) (:edge %1)) (:chain (first deadlocks)) [4 1])))
+    (is (= [["thread third waits at shop.clj:11 for the monitor of an Order of thread twin, which runs at shop.clj:13." 2]]
+           (map (juxt :text :behind) why-stuck)))
+    (is (= [{:text "thread main waits at shop.clj:3 for a CountDownLatch, whose owner the dump does not tell." :count 1}] waiting)
+        "the finalizer is not of the program")))
+
+(deftest what-jstack-prints-tells-the-owners-of-locks-too
+  (let [{:keys [threads deadlocks why-stuck waiting]} (analyzed of-jstack)]
+    (is (= 4 threads) "with the mounted one, without threads of the JVM")
+    (is (= ["thread pa waits at shop.clj:7 for a ReentrantLock of thread pb, which waits at shop.clj:9 for a ReentrantLock of thread pa."]
+           (map :text deadlocks)))
+    (is (= [[] []] [why-stuck waiting]))))
+
+(deftest a-dump-of-this-program-is-told-as-it-is
+  (let [dump (inspect/dump)]
+    (is (= (assoc dump :source :magnetar) (inspect/analyze dump)))
+    (is (= :magnetar (:source (analyzed (pr-str dump)))))))
+
+(deftest what-is-no-dump-is-refused-in-a-sentence
+  (doseq [[text words] {"" "is empty" "  \n" "is empty" "shopping list" "is no dump" "{:a 1}" "is no dump" "{:magnetar/dump 1 :tree [" "is cut off"
+                        "{\"threadDump\": {" "leave out -format=json"}]
+    (is (thrown-with-msg? IllegalArgumentException (re-pattern words) (analyzed text)) (pr-str text)))
+  (is (thrown-with-msg? IllegalArgumentException #"cannot read no-such-file" (inspect/analyze "no-such-file")))
+  (is (thrown-with-msg? IllegalArgumentException #"`analyze` got nil\." (inspect/analyze nil))))
+
+;; ---- signals
+
+(deftest the-state-is-printed-on-a-signal-until-that-is-closed
+  (let [out (StringWriter.)
+        pid (actor/spawn-opt #(receive :stop nil) {:name :waits-here})
+        ^AutoCloseable printing (inspect/on-signal {:signal "USR2" :out out})]
+    (try
+      (Signal/raise (Signal. "USR2"))
+      (is (eventually (re-find #":waits-here +message" (str out))))
+      (is (re-find #"(?m)^No deadlock\.$" (str out)))
+      (testing "the former handler comes back"
+        (let [inner (StringWriter.)]
+          (.close ^AutoCloseable (inspect/on-signal {:signal "USR2" :out inner}))
+          (Signal/raise (Signal. "USR2"))
+          (is (eventually (= 2 (count (re-seq #":waits-here" (str out))))))
+          (is (= "" (str inner)))))
+      (finally
+        (.close printing)
+        (! pid :stop)))))
+
+(deftest a-signal-that-cannot-be-had-is-named
+  (is (thrown-with-msg? IllegalArgumentException #"does not know the signal \"NOPE\"" (inspect/on-signal {:signal "NOPE"})))
+  (is (thrown-with-msg? IllegalStateException #"The JVM uses the signal QUIT itself" (inspect/on-signal {:signal "QUIT"})))
+  (doseq [options [{:signal :usr1} {:out 1} {:sig "USR1"}]]
+    (is (thrown? IllegalArgumentException (inspect/on-signal options)) (str options))))
