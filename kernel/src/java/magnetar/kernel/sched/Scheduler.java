@@ -8,12 +8,12 @@ package magnetar.kernel.sched;
  *       signal only if the place before it is empty. So if the waker computes on, an idle carrier comes for
  *       them at the monitor's next tick.
  *   <li>Queues are first in, first out, so that a chain of hand-overs delays no fiber that waits already.
- *   <li>At each 64th resumption, and when the {@link SchedulerMonitor} says that some wait, a carrier moves up
- *       to 256 external submissions to the end of its queue.
+ *   <li>At each 64th resumption, and when the {@link SchedulerMonitor} asks, a carrier moves up to 256 external
+ *       submissions to the end of its queue.
  *   <li>At each millisecond at which the queues do not run empty, the monitor submits an empty thread, which
  *       wakes a carrier if one is idle.
- *   <li>When a fiber has waited for 10 ms and no carrier is idle, the monitor {@link Carriers adds} one, until
- *       as many are added as compute, up to 8, and it takes one back for each second in which fewer compute.
+ *   <li>When a fiber has waited for 10 ms and no carrier is idle, the monitor {@link Carriers adds} a carrier
+ *       for each one that computes, 8 at most. It takes one back for each second in which fewer compute.
  * </ol>
  * External submissions are fibers that a timer or a platform thread has started or woken. A hand-over gives no
  * signal, because most wakers are about to park: then the woken fiber runs on their core, after those that were
@@ -44,7 +44,7 @@ public interface Scheduler {
     }
 
     /**
-     * Makes a parked thread runnable, or lets its next park return at once. Waits for memory if there is none.
+     * Makes a parked thread runnable, or lets its next park return at once. If there is no memory for that, waits for some.
      *
      * @param waker what runs on the current thread, or null if that is a platform thread
      */
