@@ -1,9 +1,10 @@
 package magnetar.kernel.report;
 
 /**
- * Memory reserved for the report of an {@code OutOfMemoryError}. {@link Failures} releases a part of it
- * before such a report, and refills it afterwards. If the report itself runs out of memory, a sentence that
- * was prepared is printed.
+ * Memory reserved for the time when there is no other. A part is released before an {@code OutOfMemoryError}
+ * is reported ({@link Failures}), when a process dies of one, and when a step that must be done found no
+ * memory ({@link NoMemory}). The same code refills the reserve when that is done. If the
+ * report itself runs out of memory, a sentence that was prepared is printed.
  */
 public final class Reserve {
     private static final int PARTS = 2; // several reports may come at once, and processes take what is freed

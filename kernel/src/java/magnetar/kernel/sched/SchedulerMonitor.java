@@ -90,7 +90,7 @@ public final class SchedulerMonitor {
         return late;
     }
 
-    /** Makes the monitor tick, if it rests. */
+    /** Makes the monitor tick, if it sleeps. */
     public static void remind() {
         if (!pending) {
             pending = true;
@@ -139,15 +139,15 @@ public final class SchedulerMonitor {
             } catch (OutOfMemoryError noRoom) {
                 lackedMemory = true;
                 NoMemory.tell();
-                rest();
+                pause();
             } catch (Throwable failed) {
-                rest();
+                pause();
             }
         }
     }
 
     /** A thread could not start: a later tick tries again. Each attempt without memory costs a full collection. */
-    private static void rest() {
+    private static void pause() {
         pending = true;
         LockSupport.parkNanos(FAILED_NANOS);
     }
