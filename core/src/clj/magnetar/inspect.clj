@@ -22,6 +22,9 @@
   offload             the threads for work that would hold a carrier
   start-watchdog      names fibers that hold their carrier
 
+  Once it is loaded, `clojure.datafy/datafy` shows pids, references, scopes, forks and tables as maps. `nav`
+  leads from a process to its children, and to the state of a server, which is asked for only then.
+
   Require it as `[magnetar.inspect :as inspect]`."
   (:require
    [clojure.string :as str]
@@ -31,6 +34,7 @@
    [magnetar.impl.errors :as errors]
    [magnetar.impl.hooks :as hooks]
    [magnetar.impl.inspect.analysis :as analysis]
+   [magnetar.impl.inspect.data]
    [magnetar.impl.inspect.dump :as dump]
    [magnetar.impl.inspect.leaks :as leaks]
    [magnetar.impl.inspect.mailbox :as mailbox]

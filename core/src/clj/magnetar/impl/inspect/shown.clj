@@ -20,7 +20,9 @@
   (reset! redaction f)
   nil)
 
-(defn- redacted [x]
+(defn redacted
+  "The value as the program lets it be shown."
+  [x]
   (if-some [f @redaction]
     (f x)
     x))

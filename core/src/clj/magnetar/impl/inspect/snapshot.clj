@@ -97,7 +97,7 @@
      :age-ms (age-ms info)
      :wait (waits/of info limits)}))
 
-(defn- parent-of
+(defn parent-of
   "The id of the process that started this one, if it lives and the process knows it."
   [^ProcessInfo info]
   (when-some [parent (first (get-in (.dictionary info) [:magnetar.proc-lib/family :ancestors]))]
