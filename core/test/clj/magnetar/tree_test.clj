@@ -12,6 +12,8 @@
    [magnetar.supervisor :as sup]
    [magnetar.support :refer [eventually with-hook]])
   (:import
+   (java.io Closeable)
+   (java.net InetAddress ServerSocket Socket)
    (magnetar MisuseException)))
 
 (set! *warn-on-reflection* true)
@@ -103,3 +105,21 @@
             (is (= 1 (:restarts (shop))))
             (a/close! gate)
             (is (= :error (first (a/<!! stuck))))))))))
+
+(defn- reader-of [^Socket socket]
+  (fn [] (try (.read (.getInputStream socket)) (catch java.io.IOException _ :closed))))
+
+(deftest a-wait-at-a-socket-is-told
+  (with-open [server (ServerSocket. 0 5 (InetAddress/getLoopbackAddress))
+              outer (Socket. (InetAddress/getLoopbackAddress) (.getLocalPort server))
+              inner (.accept server)]
+    (let [accepting (a/go (try (.accept server) (catch java.io.IOException _ :closed)))
+          reading (a/go ((reader-of outer)))
+          on-platform (doto (Thread. ^Runnable (reader-of inner) "reads-here") .start)
+          told #(set (keep (fn [{:keys [kind waits-for]}] (when (#{:go :thread} kind) [kind waits-for])) (all-in (inspect/tree))))]
+      (is (eventually (every? (told) [[:go "a connection to a server socket"] [:go "data from a socket"] [:thread "data from a socket"]])))
+      (is (re-find #"waits at tree_test\.clj:\d+ for data from a socket\." (:text (inspect/why-stuck on-platform))))
+      (run! Closeable/.close [server outer inner])
+      (.join on-platform)
+      (a/<!! accepting)
+      (a/<!! reading))))

@@ -77,3 +77,26 @@
                     (and (str/starts-with? (.getClassName frame) beginning)
                          (or (nil? method) (= method (.getMethodName frame)))))
                   (:at (of snapshot node))))))
+
+;; ---- sockets
+
+(def ^:private of-sockets
+  #"sun\.nio\.ch\.(NioSocketImpl|SocketChannelImpl|ServerSocketChannelImpl|DatagramChannelImpl)")
+
+(def ^:private what-of-sockets
+  "What a method of a socket waits for, by a part of its name."
+  {"accept" "a connection to a server socket", "connect" "a connection of a socket", "read" "data from a socket", "receive" "data from a socket"
+   "write" "room in the buffer of a socket", "send" "room in the buffer of a socket"})
+
+(defn- in-socket
+  "What the frame waits for, if it is in a method of a socket that may wait."
+  [^StackTraceElement frame]
+  (when (re-matches of-sockets (.getClassName frame))
+    (let [method (str/lower-case (.getMethodName frame))]
+      (some (fn [[part words]] (when (str/includes? method part) words)) what-of-sockets))))
+
+(defn socket
+  "What the node waits for at a socket, in words; nil if it does not. A virtual thread is parked there, and a platform thread seems to run."
+  [snapshot {:keys [wait] :as node}]
+  (when (or (nil? wait) (and (= :park (:why wait)) (nil? (:on wait))))
+    (some in-socket (take 12 (:at (of snapshot node))))))

@@ -224,8 +224,9 @@
 (defn why
   "The way from the node with this id to what it waits for in the end; nil if it does not wait."
   [snapshot id]
-  (when (get-in snapshot [:nodes id :wait])
-    (finding snapshot :wait (chain snapshot id))))
+  (let [node (get-in snapshot [:nodes id])]
+    (when (or (:wait node) (stacks/socket snapshot node))
+      (finding snapshot :wait (chain snapshot id)))))
 
 ;; ---- causes
 

@@ -88,6 +88,7 @@
         {:keys [left-ms] :as wait} (:wait node)]
     (cond
       (= :pool (:kind node)) (held snapshot id)
+      (stacks/socket snapshot node) (str (waits snapshot id) " for " (stacks/socket snapshot node))
       (nil? wait) (str "runs" (at snapshot id))
       (number? left-ms) (str (waits snapshot id) " " (for-what snapshot node) ", for " left-ms " ms more")
       :else (str (waits snapshot id) " " (for-what snapshot node)))))

@@ -17,10 +17,10 @@
 
 (defn- words-of
   "What the node waits for, in words; nil if it runs."
-  [snapshot {:keys [wait calls]}]
+  [snapshot {:keys [wait calls] :as node}]
   (if (and wait calls)
     (str "answer of " (get-in snapshot [:nodes [:process calls] :name]))
-    (:words wait)))
+    (or (stacks/socket snapshot node) (:words wait))))
 
 (defn described
   "The node as plain data, without what belongs to it."
