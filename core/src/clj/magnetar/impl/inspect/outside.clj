@@ -138,14 +138,26 @@
                          (recur (cond-> found (= event (.getName (.getEventType next))) (conj next))))
                        found)))}))
 
-(defn- recorded-so-far [pid name event]
-  (let [file (File/createTempFile "magnetar" ".jfr")]
+(defn- with-written
+  "Calls f with the file that the process writes when (write path) is called, and removes it. A process in a container writes it in its own files, which the
+  operating system shows under /proc."
+  [pid suffix write f]
+  (let [file (File/createTempFile "magnetar" suffix)
+        of-container (io/file (str "/proc/" pid "/root" file))]
     (try
-      (jcmd pid "JFR.dump" (str "name=" name) (str "filename=" file))
+      (write (str file))
+      (f (if (and (zero? (.length file)) (.exists of-container)) of-container file))
+      (finally
+        (io/delete-file file true)
+        (io/delete-file of-container true)))))
+
+(defn- recorded-so-far [pid name event]
+  (with-written pid ".jfr"
+    (fn [path] (jcmd pid "JFR.dump" (str "name=" name) (str "filename=" path)))
+    (fn [^File file]
       (if (pos? (.length file))
         (read-recording file event)
-        {})
-      (finally (io/delete-file file true)))))
+        {}))))
 
 (defn- await-answer
   "The text that the program records; nil if it has no such event."
@@ -183,8 +195,6 @@
 (defn with-thread-dump
   "Calls f with the file of a thread dump that the JDK makes of the process, and removes it."
   [pid f]
-  (let [file (File/createTempFile "magnetar" ".txt")]
-    (try
-      (jcmd pid "Thread.dump_to_file" "-overwrite" (str file))
-      (f file)
-      (finally (io/delete-file file true)))))
+  (with-written pid ".txt"
+    (fn [path] (jcmd pid "Thread.dump_to_file" "-overwrite" path))
+    f))
