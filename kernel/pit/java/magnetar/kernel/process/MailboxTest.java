@@ -87,7 +87,9 @@ class MailboxTest {
             assertEquals(3, m.size());
             m.drain();
             assertEquals(left, list(m));
+            assertEquals(1, m.taken());
             left.forEach(x -> remove(m, x));
+            assertEquals(4, m.taken());
             assertEquals(List.of(), list(m));
             assertEquals(0, m.info().messages());
             push(m, 4);
