@@ -106,9 +106,11 @@ public final class Fiber extends WeakReference<Thread> implements Failures.Handl
     }
 
     /** True if it was collected before its body had ended: nothing could reach what it waited for. */
-    public synchronized boolean isLost() {
-        Fibers.forgetCollected();
-        return shard == LOST;
+    public boolean isLost() {
+        Fibers.forgetCollected(); // first, since it locks other fibers
+        synchronized (this) {
+            return shard == LOST;
+        }
     }
 
     /** How long ago the kernel started it, in nanoseconds, to a little more than a tenth of a second. */
