@@ -222,7 +222,7 @@
 
   Never waits. A signal is handled on a thread of the JVM, also while all carriers are occupied. Throws an
   IllegalArgumentException for an unknown signal or option, and an IllegalStateException for a signal that
-  the JVM uses itself, such as \"QUIT\".
+  the JVM uses itself, such as \"QUIT\" and \"USR2\".
 
   Options:
 
@@ -231,7 +231,7 @@
 
   Example:
 
-    (def printing (inspect/on-signal {:signal \"USR2\"}))
+    (def printing (inspect/on-signal {:signal \"USR1\"}))
     (.close printing)
 
   Erlang: has no such function. Go: SIGQUIT prints all stacks, and ends the program."

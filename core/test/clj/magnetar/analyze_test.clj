@@ -110,6 +110,7 @@ Found one Java-level deadlock:
     (is (= [:jdk 7] [source threads]))
     (is (= ["thread pa waits at shop.clj:7 for the monitor of a Till of go shop.clj:8, which waits at shop.clj:9 for the monitor of a Till of thread pa."]
            (map :text deadlocks)))
+    (is (= [:likely] (map :grade deadlocks)) "the JDK has read one thread after the other")
     (is (= [[:thread 38] [:thread 39]] (map :id (:chain (first deadlocks)))))
     (is (= [{:to [:thread 39] :how :monitor :grade :exact :because "the dump names the owner"} {:to [:thread 38]}]
            (map #(into {} (take %2) (:edge %1)) (:chain (first deadlocks)) [4 1])))
@@ -123,6 +124,7 @@ Found one Java-level deadlock:
     (is (= 4 threads) "with the mounted one, without threads of the JVM")
     (is (= ["thread pa waits at shop.clj:7 for a ReentrantLock of thread pb, which waits at shop.clj:9 for a ReentrantLock of thread pa."]
            (map :text deadlocks)))
+    (is (= [:exact] (map :grade deadlocks)))
     (is (= [[] []] [why-stuck waiting]))))
 
 (deftest a-dump-of-this-program-is-told-as-it-is
@@ -142,15 +144,15 @@ Found one Java-level deadlock:
 (deftest the-state-is-printed-on-a-signal-until-that-is-closed
   (let [out (StringWriter.)
         pid (actor/spawn-opt #(receive :stop nil) {:name :waits-here})
-        ^AutoCloseable printing (inspect/on-signal {:signal "USR2" :out out})]
+        ^AutoCloseable printing (inspect/on-signal {:signal "USR1" :out out})]
     (try
-      (Signal/raise (Signal. "USR2"))
+      (Signal/raise (Signal. "USR1"))
       (is (eventually (re-find #":waits-here +message" (str out))))
       (is (re-find #"(?m)^No deadlock\.$" (str out)))
       (testing "the former handler comes back"
         (let [inner (StringWriter.)]
-          (.close ^AutoCloseable (inspect/on-signal {:signal "USR2" :out inner}))
-          (Signal/raise (Signal. "USR2"))
+          (.close ^AutoCloseable (inspect/on-signal {:signal "USR1" :out inner}))
+          (Signal/raise (Signal. "USR1"))
           (is (eventually (= 2 (count (re-seq #":waits-here" (str out))))))
           (is (= "" (str inner)))))
       (finally
@@ -160,5 +162,6 @@ Found one Java-level deadlock:
 (deftest a-signal-that-cannot-be-had-is-named
   (is (thrown-with-msg? IllegalArgumentException #"does not know the signal \"NOPE\"" (inspect/on-signal {:signal "NOPE"})))
   (is (thrown-with-msg? IllegalStateException #"The JVM uses the signal QUIT itself" (inspect/on-signal {:signal "QUIT"})))
+  (is (thrown-with-msg? IllegalStateException #"The JVM uses the signal USR2 itself" (inspect/on-signal {:signal "USR2"})))
   (doseq [options [{:signal :usr1} {:out 1} {:sig "USR1"}]]
     (is (thrown? IllegalArgumentException (inspect/on-signal options)) (str options))))

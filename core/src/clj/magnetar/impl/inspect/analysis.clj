@@ -121,13 +121,20 @@
              {:text (str (if (= 1 (count same)) (named (first same)) (str (count same) " threads")) " " (cond-> text (< 1 (count same)) (str/replace #"^waits" "wait")) ".")
               :count (count same)})))
 
-(defn- of-threads [threads]
+(defn- graded
+  "The findings of this dump. `jstack` reads all threads at one instant, and jcmd one after the other, so there the waits need not have existed together."
+  [text findings]
+  (if (str/includes? text "Full thread dump")
+    findings
+    (map #(assoc % :grade :likely) findings)))
+
+(defn- of-threads [text threads]
   (let [owners (by-object threads)
         ways (map #(way owners %) threads)]
     {:source :jdk
      :threads (count threads)
-     :deadlocks (vec (distinct (keep #(some-> (cycle-of %) deadlock) ways)))
-     :why-stuck (vec (sort-by (comp - :behind) (blocked ways)))
+     :deadlocks (vec (graded text (distinct (keep #(some-> (cycle-of %) deadlock) ways))))
+     :why-stuck (vec (graded text (sort-by (comp - :behind) (blocked ways))))
      :waiting (vec (waiting owners threads))
      :not-shown "Go blocks are not in the JDK's dump, unless the program was started with -Dmagnetar.track-go-blocks=true. Nor are channels and messages."}))
 
@@ -155,7 +162,7 @@
     (re-find #"^\s*\{\s*\"threadDump\"" text) (refuse (str name " is in JSON, which `analyze` does not read; leave out -format=json."))
     (re-find #"^\s*\{" text) (of-dump name (read-edn name text))
     :else (let [threads (thread-dump/threads text)]
-            (if (seq threads) (of-threads threads) (refuse (str name " is no dump."))))))
+            (if (seq threads) (of-threads text threads) (refuse (str name " is no dump."))))))
 
 (defn- of-file [^File file]
   (of-text (str file)

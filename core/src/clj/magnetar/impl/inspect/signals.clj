@@ -36,13 +36,20 @@
       (throw (errors/illegal-argument :magnetar/unknown-signal
                                       (str "`on-signal` does not know the signal " (pr-str name) " on this operating system; \"USR1\" is the usual one.") {:value name})))))
 
-(defn- install [^Signal signal handler]
+(defn- refuse-used [^Signal signal]
+  (throw (errors/illegal-state :magnetar/signal-in-use
+                               (str "The JVM uses the signal " (.getName signal) " itself, so `on-signal` cannot have it; take \"USR1\".")
+                               {:signal (.getName signal)})))
+
+(defn- install
+  "Sets the handler, and returns the former one. HotSpot suspends threads by USR2, but would let a program take it."
+  [^Signal signal handler]
+  (when (= "USR2" (.getName signal))
+    (refuse-used signal))
   (try
     (Signal/handle signal handler)
     (catch IllegalArgumentException _
-      (throw (errors/illegal-state :magnetar/signal-in-use
-                                   (str "The JVM uses the signal " (.getName signal) " itself, so `on-signal` cannot have it; take \"USR1\" or \"USR2\".")
-                                   {:signal (.getName signal)})))))
+      (refuse-used signal))))
 
 (defn on-signal
   "Prints the state on `out` at each signal of this name, until the returned AutoCloseable is closed."
