@@ -248,8 +248,9 @@
 (defn redact-with
   "Sets what all that is shown of the program's values passes through first.
 
-  f gets a message or a reason, and returns what is shown in its place. It applies to `mailbox` and `dump`.
-  What it throws is not told: the value is then not shown at all. nil takes it away. Returns nil.
+  f gets a message or a reason, and returns what is shown in its place. It applies to `mailbox`, `dump`
+  and `datafy`. What it throws is not told: the value is then not shown at all. nil takes it away. Returns
+  nil.
 
   Example:
 
@@ -415,7 +416,7 @@
   A go block is lost if nothing can reach what it waits for. The garbage collector proves that: it collects
   such a go block. `leaks` asks the JVM to collect. The go blocks that it names are gone afterwards, as they
   are after any collection. Those that were collected before are not in the answer. A go block that is lost
-  on purpose is the control.
+  on purpose is the control. With -Dmagnetar.track-go-blocks=true none is collected, so none is found.
 
   A process counts if it has no name, no link and no monitor, waits for a message without a time limit, and no
   waiting fiber is known to hold its pid. A fork counts if it waits for a channel and no fiber is known that
@@ -520,7 +521,7 @@
      (if (map? x)
        (do
          (arguments/options "why-stuck" [:at-least] x)
-         (stuck/blocked snapshot (:at-least x 1000)))
+         (stuck/blocked snapshot (clock/millis (arguments/nanos ":at-least" (:at-least x 1000)))))
        (some->> (id-of snapshot x) (stuck/why snapshot))))))
 
 (defn dump

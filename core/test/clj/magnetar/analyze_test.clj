@@ -125,6 +125,7 @@ Found one Java-level deadlock:
     (is (= ["thread pa waits at shop.clj:7 for a ReentrantLock of thread pb, which waits at shop.clj:9 for a ReentrantLock of thread pa."]
            (map :text deadlocks)))
     (is (= [:exact] (map :grade deadlocks)))
+    (is (= 4 (:threads (analyzed (str "{\"log\": 1}\nFound nothing\n" of-jstack "\n" of-jstack)))) "the last dump of a log counts")
     (is (= [[] []] [why-stuck waiting]))))
 
 (deftest a-dump-of-this-program-is-told-as-it-is

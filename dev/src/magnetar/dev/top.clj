@@ -12,7 +12,7 @@
    (java.time LocalTime)
    (java.time.temporal ChronoUnit)
    (org.jline.keymap BindingReader KeyMap)
-   (org.jline.terminal Attributes Size Terminal TerminalBuilder)
+   (org.jline.terminal Attributes Size Terminal Terminal$Signal Terminal$SignalHandler TerminalBuilder)
    (org.jline.utils AttributedString AttributedStyle Display InfoCmp$Capability)))
 
 (set! *warn-on-reflection* true)
@@ -105,8 +105,8 @@
   [state pid]
   (let [{:keys [answer problem]} (try
                                    {:answer (answer-of pid)}
-                                   (catch clojure.lang.ExceptionInfo e
-                                     (if (outside/refusal? e) {:problem (ex-message e)} (throw e))))]
+                                   (catch Exception e
+                                     {:problem (str (ex-message e))}))]
     (if answer
       #(assoc % :answer answer :problem nil)
       #(assoc % :problem problem))))
@@ -151,6 +151,7 @@
   (let [display (Display. terminal true)
         reader (BindingReader. (.reader terminal))
         keys (key-map terminal)]
+    (.handle terminal Terminal$Signal/INT (reify Terminal$SignalHandler (handle [_ _] (swap! state assoc :over true))))
     (while (not (:over @state))
       (let [size (.getSize terminal)]
         (draw display size (swap! state assoc :height (.getRows size))))

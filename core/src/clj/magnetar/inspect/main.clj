@@ -25,7 +25,10 @@
 (defn- from-thread-dump
   "What the JDK's thread dump tells of a program that does not answer."
   [pid]
-  (outside/with-thread-dump pid analysis/of))
+  (try
+    (outside/with-thread-dump pid analysis/of)
+    (catch MisuseException _
+      (outside/refuse "Process " pid " does not answer, and the JDK could not write a thread dump of it: `kill -QUIT " pid "` makes it print its stacks."))))
 
 (defn- of-program
   "The answer of the program, or of the JDK for it, and a line before that if it is the JDK's."

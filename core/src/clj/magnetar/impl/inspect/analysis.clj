@@ -160,7 +160,7 @@
   (cond
     (str/blank? text) (refuse (str name " is empty."))
     (re-find #"^\s*\{\s*\"threadDump\"" text) (refuse (str name " is in JSON, which `analyze` does not read; leave out -format=json."))
-    (re-find #"^\s*\{" text) (of-dump name (read-edn name text))
+    (re-find #"^\s*\{:" text) (of-dump name (read-edn name text))
     :else (let [threads (thread-dump/threads text)]
             (if (seq threads) (of-threads text threads) (refuse (str name " is no dump."))))))
 

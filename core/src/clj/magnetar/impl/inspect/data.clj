@@ -26,11 +26,18 @@
   "How long a server has to answer."
   1000)
 
+(defn- redacted
+  "The value as the program lets it be shown; nil if its hook throws."
+  [x]
+  (try
+    (shown/redacted x)
+    (catch Throwable _ nil)))
+
 (defn- asked
   "What (ask) returns, as far as the program lets it be shown; why it could not be asked if that throws."
   [ask]
   (try
-    (shown/redacted (ask))
+    (redacted (ask))
     (catch Exception e
       {:unavailable (ex-message e)})))
 
@@ -66,7 +73,7 @@
 (defn- dead-data [^Pid pid]
   {:pid (str pid)
    :status :dead
-   :reason (some-> ^Pid$Ended (.ended pid) .reason shown/redacted)})
+   :reason (some-> ^Pid$Ended (.ended pid) .reason redacted)})
 
 (defn- pid-data [pid]
   (if (actor/alive? pid)
@@ -81,8 +88,8 @@
 (defn- fork-data [^Fork fork]
   (let [state (cond (not (.isDone fork)) :running, (.isCancelled fork) :cancelled, (.error fork) :failed, :else :succeeded)]
     (cond-> {:name (.site fork) :scope (.scope fork) :state state :daemon? (.isDaemon fork)}
-      (= :succeeded state) (assoc :value (shown/redacted (.value fork)))
-      (= :failed state) (assoc :error (.error fork)))))
+      (= :succeeded state) (assoc :value (redacted (.value fork)))
+      (= :failed state) (assoc :error (redacted (.error fork))))))
 
 (defn- scope-data [^Scope scope]
   (let [owner (.ownerThread scope)

@@ -142,11 +142,11 @@
   "Calls f with the file that the process writes when (write path) is called, and removes it. A process in a container writes it in its own files, which the
   operating system shows under /proc."
   [pid suffix write f]
-  (let [file (File/createTempFile "magnetar" suffix)
+  (let [file (io/file (System/getProperty "java.io.tmpdir") (str "magnetar-" (System/nanoTime) suffix)) ; not made here: it may run as another user
         of-container (io/file (str "/proc/" pid "/root" file))]
     (try
       (write (str file))
-      (f (if (and (zero? (.length file)) (.exists of-container)) of-container file))
+      (f (if (and (not (.exists file)) (.exists of-container)) of-container file))
       (finally
         (io/delete-file file true)
         (io/delete-file of-container true)))))
@@ -155,9 +155,9 @@
   (with-written pid ".jfr"
     (fn [path] (jcmd pid "JFR.dump" (str "name=" name) (str "filename=" path)))
     (fn [^File file]
-      (if (pos? (.length file))
-        (read-recording file event)
-        {}))))
+      (when-not (pos? (.length file))
+        (refuse "Process " pid " could not write its recording to " file ": has it room there, and may it write there?"))
+      (read-recording file event))))
 
 (defn- await-answer
   "The text that the program records; nil if it has no such event."
@@ -172,14 +172,26 @@
           :else (do (Thread/sleep (long pause-ms))
                     (recur)))))))
 
+(defn- stopping
+  "Calls f, and `stop` at its end, also if this JVM is told to end meanwhile: nothing is to go on in the other one."
+  [^Runnable stop f]
+  (let [at-exit (Thread. stop)]
+    (.addShutdownHook (Runtime/getRuntime) at-exit)
+    (try
+      (f)
+      (finally
+        (.run stop)
+        (try
+          (.removeShutdownHook (Runtime/getRuntime) at-exit)
+          (catch IllegalStateException _ending))))))
+
 (defn- recorded
   "The text that the program answers to the question while it is recorded; nil if it does not know it."
   [pid {:keys [event] :as question}]
   (let [name (str "magnetar-" (System/nanoTime))]
     (check-answer pid (jcmd pid "JFR.start" (str "name=" name) "settings=none" (str "+" event "#enabled=true") (str "+" event "#period=beginChunk")))
-    (try
-      (await-answer pid name question)
-      (finally (jcmd pid "JFR.stop" (str "name=" name))))))
+    (stopping #(jcmd pid "JFR.stop" (str "name=" name))
+      #(await-answer pid name question))))
 
 (defn ask
   "What the program with this process number answers to the question: :dump, :top or :leaks."

@@ -75,12 +75,17 @@
 (defn- end?
   "Does the summary of the JVM begin here, which repeats stacks?"
   [line]
-  (str/starts-with? line "Found "))
+  (re-matches #"Found (one|\d+) Java-level deadlocks?:?" line))
+
+(defn- last-dump
+  "The text from its last dump on: a program prints one at each signal."
+  [text]
+  (subs text (or (str/last-index-of text "Full thread dump") 0)))
 
 (defn threads
-  "The threads of the dump; an empty vector if the text is none."
+  "The threads of the last dump in the text; an empty vector if there is none."
   [text]
-  (loop [[line & lines] (str/split-lines text), threads [], current nil]
+  (loop [[line & lines] (str/split-lines (last-dump text)), threads [], current nil]
     (cond
       (or (nil? line) (end? line)) (cond-> threads current (conj current))
       :else (if-some [next (or (first-line line) (mounted line))]

@@ -80,7 +80,7 @@
   "The rows for each order together, as EDN."
   []
   (let [{:keys [snapshot nodes]} (measure (* (long usual-ms) 1000000))
-        shown (distinct (mapcat #(most-of % usual-most nodes) orders))]
+        shown (vals (into {} (mapcat (fn [by] (map (juxt :id identity) (most-of by usual-most nodes)))) orders))]
     (answer/text {:magnetar/top 1 :rows (answer/plain (mapv #(row snapshot %) shown))})))
 
 ;; ---- as text
