@@ -35,8 +35,8 @@ public final class FullMemory {
     /** True while a thread composes or prints. */
     private static final AtomicBoolean BUSY = new AtomicBoolean();
 
-    // Set or read by any thread: the last process that ran out of memory, and its number of messages. A race
-    // may mix two of them.
+    // Set or read by any thread: the last process that ran out of memory, and its number of messages. In a
+    // race the number may belong to another process.
     private static volatile Pid ended;
     private static volatile int endedWith;
 
