@@ -4,15 +4,15 @@
   runtime             what Magnetar runs on
   fibers, fiber-info  the fibers that have not ended, and what each waits for
   processes           the processes, and what each does
-  tree, print-tree    all that runs or waits, and what belongs to whom
+  tree, print-tree    all that runs or waits, and what belongs to what
   top                 what uses the processor and takes messages
   restarts            the deaths under each supervisor, and how many more it allows
   deadlocks           cycles of waits that nothing can end
   why-stuck           the way from a wait to its cause
   leaks               what waits for something that cannot come
-  resource            a connection pool that tells who holds its connections
+  resource            a connection pool that tells which threads hold its connections
   mailbox             what waits in the mailbox of a process, and why it is not taken
-  dump                all of this as data
+  dump                deadlocks, why-stuck, restarts and tree as data to be written
   analyze             what a dump tells, or a thread dump of the JDK
   on-signal           prints the state when a signal arrives
   redact-with         hides values of the program
@@ -163,8 +163,8 @@
     :waiting-senders  the number of senders that wait for room
     :oldest           the oldest messages as text, at most 10, each of some 120 characters at most
     :skipped-by       of a process that waits in a receive although it has messages: the receive, a map of :at
-                      and :clauses. It has looked at all of them, and none of its clauses takes one. The
-                      clauses are known where local variables can be read, see `deadlocks`.
+                      and :clauses. It has tried all messages, and none of its clauses takes one. The clauses
+                      are known where local variables can be read, see `why-stuck`.
 
   Call it twice to see whether the mailbox grows. `redact-with` hides what must not be shown.
 
@@ -262,7 +262,7 @@
   (shown/redact-with f))
 
 (defn tree
-  "Returns all that runs or waits, as trees of what belongs to whom.
+  "Returns all that runs or waits, as trees of what belongs to what.
 
   The answer is a vector of maps.
 
@@ -276,13 +276,14 @@
     :messages   of a process, how many are in its mailbox
     :children   what belongs to it
 
-  An application has its supervisor below it, that its children, a fiber the scopes that it has opened, and a
-  scope its forks. A process that was started without a supervisor, a go block and a thread belong to nobody.
+  An application has its supervisor below it, a supervisor its children, a fiber the scopes that it has
+  opened, and a scope its forks. A server is below the process that started it. Other processes, go blocks
+  and threads are at the top, and so is a server whose parent has ended.
 
-  Of siblings with the same name that wait for the same and have nothing below them it tells :limit, by
-  default 20, and then a map with :more, the number of the others.
+  Siblings are alike if they have the same name, wait for the same and have nothing below them. The first
+  :limit of them are shown, by default 20. A map with :more, the number of the others, follows.
 
-  Never waits: nothing is asked of what is shown. Reads the stacks of what it tells.
+  Never waits: nothing is asked of what is shown. Reads the stacks of the nodes that are shown.
 
   Example:
 
@@ -372,23 +373,26 @@
     :grade  :exact, or :likely if one of the edges is
     :text   one sentence that names all in the cycle and their lines
     :chain  the fibers and processes, a vector of maps of :id :name :waits-for :at :since-ms. :at is
-            FILE:LINE. The :edge of each, a map of :to :how :grade :because, leads to the next one, which
-            alone can end its wait.
+            FILE:LINE. The :edge of each, a map of :to :how :grade :because, leads to the next one, which has
+            to act before the wait can end. From a pool, or from an alts over several results, it leads to one
+            of several that can end the wait; all of them are stuck.
 
   A cycle leads over calls, starts of processes, ends of processes, full mailboxes, joins, scopes, results of
   go blocks and threads, locks, monitors and connection pools. It is exact where the kernel, the JDK or a
-  `resource` knows who can end a wait. A process that waits for a message is taken to wait for the process it
-  monitors if its local variables hold the reference; that is likely.
+  `resource` knows what can end a wait. A process that waits for a message is taken to wait for the process
+  that it monitors if the receive names the reference. That is likely, and so is a holder of a connection that
+  was found by its local variables.
 
-  A wait with a time limit is in no cycle, except a wait for a connection with a limit of a second or more:
-  its map has :limit-ms. A pool is in a cycle if all holders of its connections wait, and all are known.
+  A wait with a time limit is in no cycle. The exception is a wait for a connection with a limit of a second
+  or more. Its map has :limit-ms if the limit is known. A pool is in a cycle if all its connections are in
+  use, and all their holders are known and wait.
 
   The owner of a lock of java.util.concurrent.locks is known if the JVM was started with --add-opens
   java.base/java.util.concurrent.locks=ALL-UNNAMED, as bin/magnetar does.
 
-  If it finds one, it looks again twice, after 20 ms each, and returns what was there each time. Throws an
-  InterruptedException if the thread is interrupted meanwhile. Reads the stacks of those fibers alone that may
-  be in a cycle, some 20 µs each.
+  If it finds a cycle, it checks twice more, after 20 ms each, and returns the cycles that were there each
+  time. Throws an InterruptedException if the thread is interrupted meanwhile. Reads only the stacks of fibers
+  that may be in a cycle, some 20 µs each.
 
   Example:
 
@@ -444,8 +448,8 @@
   not closed yet, and at which line. Give it to the code that takes connections. All methods go to the pool;
   `unwrap` gives the pool's own type, and `close` closes a pool that can be closed.
 
-  Without it, the connections of HikariCP are found in the local variables of fibers, which is likely. Those
-  of other pools, and those that platform threads hold, are not found.
+  Without it, the connections of HikariCP are found in the local variables of fibers, which is likely.
+  Connections of other pools are not found, and none that platform threads hold.
 
   Each connection costs a walk of the stack to its line, and an entry in two maps. Throws a MisuseException if
   pool is no DataSource.
@@ -488,23 +492,24 @@
     :chain   the fibers and processes on the way, as in `deadlocks`. The last one has no :edge: it runs, or it
              waits for something that no fiber is known to do. If the way ends in a cycle, the last :edge
              leads back into it.
-    :behind  how many are blocked by the same cause, without an argument only. The cause is the last one on
-             the way, or what it waits on: all that put on a channel nobody takes from have one cause.
+    :behind  how many are blocked by the same cause, this one included; without an argument only. The cause
+             is the last one on the way, or what it waits on. So all that put on a channel from which nothing
+             takes have one cause.
 
   The argument is a pid, the name of a process, a fork, a Thread, or the :id of a fiber as in `fibers`. The
   answer is nil if it runs or has ended.
 
-  Without an argument those are asked that wait to go on with something: to put on a channel, to send to a
-  full mailbox, for an answer, for a process to be ready, for a lock or a monitor. Those that wait for work,
-  for time or for their own forks are not. The wait has to last for :at-least already, in milliseconds, 1000
-  by default. For locks and monitors, this waits so long itself, as nobody knows when such a wait began. There
-  is one answer for each cause; the one that blocks the most comes first.
+  Blocked is what waits to go on with something: to put on a channel, to send to a full mailbox, for an
+  answer, for a process to be ready, for a lock, a monitor or a connection. A wait for work, for time or for
+  the own forks does not count. The wait has to last for :at-least already, in milliseconds, 1000 by default.
+  For locks, monitors and connections this waits so long itself, since the JDK does not tell when such a wait
+  began. There is one answer for each cause. The cause that blocks the most comes first.
 
   An edge over the channel of a result is exact: it leads to the go block or the thread whose value the
   channel gets. An edge over another channel is likely: the next one holds the channel in its local variables,
   and so can put or take. Local variables can be read of virtual threads only, and only if the JVM was started
   with --add-opens java.base/java.lang=ALL-UNNAMED, as bin/magnetar does. They are read of at most 10,000
-  fibers, some 40 µs each: first of fibers that few others resemble.
+  fibers, some 40 µs each. Fibers that few others resemble come first.
 
   Throws an IllegalArgumentException for an argument of another kind.
 
@@ -528,11 +533,10 @@
   "Returns the state of the program as data that can be written as EDN.
 
   A map of :at, :pid, :jdk, and of :deadlocks :why-stuck :restarts :tree, with what the functions of these
-  names return. Pids are strings. What belongs to the program, such as the reasons in :restarts, is short
-  text.
+  names return. Pids are strings. Values of the program, such as the reasons in :restarts, are short text.
 
-  Takes a second, since a wait of the JDK does not tell since when it lasts. `bin/magnetar inspect PID dump`
-  prints the same from outside.
+  Takes a second if something waits for a lock, a monitor or a connection, since the JDK does not tell when
+  such a wait began. `bin/magnetar inspect PID dump` prints the same from outside.
 
   Example:
 

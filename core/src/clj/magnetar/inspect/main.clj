@@ -1,8 +1,9 @@
 (ns magnetar.inspect.main
   "Asks a running program from outside what it does: `bin/magnetar inspect PID`.
 
-  It needs the JDK's `jcmd` and the right to attach to the program, as the same user. The program needs
-  nothing, and nothing in it listens: it is asked through the JDK's flight recorder. Outside this repository:
+  It needs the JDK's `jcmd` and the right to attach to the program, which the program's user and root have.
+  The program needs nothing and does not listen: `jcmd` asks it through the JDK's flight recorder. Outside
+  this repository:
 
     java -cp LIBRARIES clojure.main -m magnetar.inspect.main PID
 
@@ -79,7 +80,8 @@
 
   The views are deadlocks, stuck, tree, restarts, top, leaks and dump, which is EDN; without one deadlocks,
   stuck, restarts and tree. If the program does not answer in 5 seconds, the JDK's thread dump of it is
-  analysed. The exit code is 0, or 2 with a sentence on standard error if neither can be had."
+  analysed, except for top and leaks. The exit code is 0. It is 2, with a sentence on standard error, if there
+  is nothing to print."
   {:added "0.3"}
   [& arguments]
   (let [code (try

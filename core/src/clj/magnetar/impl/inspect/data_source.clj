@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.data-source
-  "A javax.sql.DataSource that tells who holds its connections."
+  "A javax.sql.DataSource that tells which threads hold its connections."
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]
@@ -21,7 +21,7 @@
       (throw (.getCause e)))))
 
 (defn- proxied
-  "An object with these interfaces that answers a method by (f method args); what all objects have goes by its own identity."
+  "An object with these interfaces that answers a method by (f method args); `equals` and `hashCode` go by identity."
   [interfaces f]
   (Proxy/newProxyInstance
     (.getClassLoader ^Class (first interfaces))
@@ -48,7 +48,7 @@
   (some #(try (Reflector/invokeNoArgInstanceMember pool %) (catch Exception _ nil)) methods))
 
 (defn- size-of
-  "How many connections the pool has at most: HikariCP, DBCP, c3p0 and the pool of Tomcat call it so."
+  "How many connections the pool has at most, by the names that HikariCP, DBCP, c3p0 and the pool of Tomcat have for it."
   [pool]
   (first-answer pool ["getMaximumPoolSize" "getMaxTotal" "getMaxPoolSize" "getMaxActive"]))
 

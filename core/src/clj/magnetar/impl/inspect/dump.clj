@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.dump
-  "All that inspection tells, as plain data that can be written and read."
+  "The dump: deadlocks, blocked waits, restarts and the tree, as plain data that can be written and read."
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.answer :as answer]
@@ -16,7 +16,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private blocked-after-ms
-  "For how many milliseconds a wait must have lasted to be told."
+  "For how many milliseconds a wait must have lasted to be in :why-stuck."
   1000)
 
 (defn- plain-death
@@ -28,7 +28,7 @@
   (mapv (fn [supervisor] (update supervisor :history (partial mapv plain-death))) restarts))
 
 (defn now
-  "The state of the program: :at, :pid, :jdk, and what the functions of `magnetar.inspect` return that have the names of the other keys."
+  "The state of the program: :at, :pid, :jdk, and for each other key what the function of that name in `magnetar.inspect` returns."
   []
   (let [snapshot (snapshot/now)
         look (stuck/look snapshot)]

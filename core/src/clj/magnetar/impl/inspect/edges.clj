@@ -1,13 +1,13 @@
 (ns magnetar.impl.inspect.edges
-  "Who can end a wait.
+  "From a wait to the nodes that can end it.
 
-  An edge is a map: the node :to can end the wait.
+  An edge is a map. The node :to can end the wait.
 
     :how      :call, :start, :reply, :end, :room, :fork, :work, :result, :lock, :monitor, :connection, :held, :put, :take or :tap
     :grade    :exact if the kernel or the JDK says so, :likely if it is concluded from what others hold
     :because  how it is known
     :object   the lock, the channel or the process that it is about
-    :before   true if the node took from the channel before, or put on it, as is needed now
+    :before   true if the last operation of the node on the channel was of the kind that would end the wait, a take or a put
     :one      true if only this node can end the wait, as the owner of a lock or the callee of a call
     :either   true if only this node or another one whose edge has it can end the wait, as the holders of all connections of a pool
     :taken-at where the node took what it holds, if that is known"
@@ -56,7 +56,7 @@
    :end "the kernel knows whose end it waits for"
    :fork "the kernel knows the forks of a scope"
    :work "the kernel knows the thread that does the work"
-   :result "the kernel knows who puts the result on the channel"
+   :result "the kernel knows what puts the result on the channel"
    :connection "it waits in the pool"})
 
 (defn- sole [to how object]
@@ -125,8 +125,8 @@
     (some->> (.finisher ^Channel port) .get (of-thread snapshot))))
 
 (defn- to-finishers
-  "The edges to those that will finish the channels of this wait. They decide if each of its operations takes from a channel with a known finisher, and
-  nothing else can end it."
+  "The edges to the nodes that will finish the channels of this wait. They are :one or :either if each operation of the wait takes from a channel with a
+  known finisher, so that nothing else can end it."
   [snapshot {:keys [why] :as wait}]
   (let [operations (operations wait)
         finishers (mapv #(finisher-of snapshot %) operations)
@@ -150,7 +150,7 @@
     :else []))
 
 (defn- taps-of
-  "The taps for which a mult waits, that is those with a put that waits as a callback; nil of another node, or if the mult waits for a value."
+  "The taps for which a mult waits: those with a put that waits as a callback. Returns nil for another node, or if the mult waits for a value."
   [snapshot {:keys [wait] :as node}]
   (when (and (= :channel-take (:why wait)) (stacks/in? snapshot node "magnetar.impl.mult$distribute"))
     (seq (filter #(some nil? (.putters (.info ^Channel %))) (reach/found (stacks/locals snapshot node) #(instance? Channel %))))))
@@ -163,12 +163,12 @@
       [(.reason last) (.on last)])))
 
 (def ^:private most-read
-  "Of how many nodes the local variables are read to find who holds a channel."
+  "Of how many nodes the local variables are read to find the holders of channels."
   10000)
 
 (defn- rare-first
-  "Nodes that can hold a channel, at most `most-read`. Those come first of which there are few of the same name and kind of wait: of many that do the
-  same one seldom holds what the others wait for."
+  "Nodes that can hold a channel, at most `most-read`. Nodes of which few have the same name and kind of wait come first, since one of many that do the same
+  seldom holds what the others wait for."
   [nodes]
   (take most-read (mapcat val (sort-by (comp count val) (group-by (juxt :kind :name (comp :why :wait)) (filter :thread nodes))))))
 
@@ -183,20 +183,20 @@
       (add holders ch {:id id}))))
 
 (defn- holders
-  "Who holds which channel: from each to maps of :id, and :used with the kind of its last wait there. One holds a channel if its local variables lead to
-  it, or if it used it last."
+  "The holders of channels: from each channel to maps of :id, and :used with the kind of the last wait there. A node holds a channel if its local variables
+  lead to the channel, or if its last wait was on it."
   ^IdentityHashMap [snapshot]
   (let [holders (IdentityHashMap.)]
     (run! #(add-holder snapshot holders %) (rare-first (vals (:nodes snapshot))))
     holders))
 
 (defn- serves?
-  "Does one who used the channel so end a wait of this kind?"
+  "Does an operation of the kind `used` on a channel end a wait of the kind `why`?"
   [why used]
   (= used (if (= :channel-put why) "CHANNEL_TAKE" "CHANNEL_PUT")))
 
 (defn- waits-beside?
-  "Does the holder wait for the same as the one that asks?"
+  "Does the holder wait on this channel for the same reason?"
   [snapshot holder why ch]
   (let [{:keys [wait]} (get-in snapshot [:nodes holder])]
     (and (= why (:why wait)) (some #(identical? ch %) (channels-of wait)))))
@@ -209,7 +209,7 @@
                {:grade :likely :object ch :before serves}))))
 
 (defn- to-holders
-  "The edges to those that hold the channel, from a node that waits there for this kind of reason. They are found once for all that wait for the same."
+  "The edges to the holders of the channel, from a node that waits there for this reason. They are computed once for all nodes with the same wait."
   [{:keys [^HashMap known] :as snapshot} id why how ch]
   (let [same [why how (snapshot/number-of snapshot ch)]
         edges (or (.get known same)
@@ -231,7 +231,7 @@
 ;; ---- all
 
 (defn with-what-is-read-late
-  "The snapshot with what edges need and what is read only when they ask."
+  "The snapshot with what edges need, which is read only when it is needed."
   [snapshot]
   (assoc snapshot
          :monitors (delay (locks/monitors snapshot (vals (:nodes snapshot))))
@@ -239,7 +239,7 @@
          :known (HashMap.)))
 
 (defn among
-  "The same snapshot for a question about these nodes alone: monitors that others own have no owner."
+  "The same snapshot for a question about these nodes alone. The owner of a monitor is known only if it is one of them, or a platform thread."
   [snapshot nodes]
   (assoc (with-what-is-read-late snapshot)
          :monitors (delay (locks/monitors snapshot nodes))))
@@ -262,7 +262,7 @@
       (if (over-channels? why) (over-channels snapshot node) []))))
 
 (defn of
-  "The edges of the node with this id. They are found once for a snapshot."
+  "The edges of the node with this id. They are computed once for a snapshot."
   [{:keys [nodes ^HashMap known] :as snapshot} id]
   (or (.get known id)
       (let [edges (into [] (remove nil?) (find-edges snapshot (get nodes id)))]
@@ -270,14 +270,14 @@
         edges)))
 
 (defn decisive
-  "Those edges of the node that have :one or :either. Local variables are not read for a wait on channels, since they decide nothing there."
+  "The edges of the node that have :one or :either. For a wait on channels no local variables are read, because edges found by them have neither."
   [{:keys [nodes] :as snapshot} id]
   (let [{:keys [wait]} (get nodes id)]
     (filterv (some-fn :one :either)
              (if (over-channels? (:why wait)) (to-finishers snapshot wait) (of snapshot id)))))
 
 (defn- unknown
-  "Stands for edges that may lead anywhere."
+  "A placeholder for edges that may lead to any node: an edge to the node itself."
   [id]
   [{:to id :one true}])
 
@@ -288,7 +288,7 @@
     {:to to :one true}))
 
 (defn possible
-  "Like `decisive`, but reads no stack. There may be more edges, and an edge to the node itself may stand for any others."
+  "Like `decisive`, but reads no stack. There may be more edges than in truth, and the placeholder of `unknown`."
   [{:keys [nodes] :as snapshot} id]
   (let [{:keys [wait calls starts] :as node} (get nodes id)
         {:keys [why]} wait]

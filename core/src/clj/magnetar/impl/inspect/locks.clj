@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.locks
-  "Who owns the lock or the monitor that a thread waits for.
+  "The owner of the lock or the monitor that a thread waits for.
 
   The owner of a ReentrantLock or of a write lock is a field of the JDK that can be read with an option of the JVM. The monitors of a waiting virtual
   thread are in its frames, those of a platform thread in the JDK's ThreadMXBean."
@@ -46,7 +46,7 @@
   [(.getClassName info) (.getIdentityHashCode info)])
 
 (defn waits-so-far
-  "How often a platform thread has waited: for monitors, and else."
+  "How often a platform thread has waited, [for monitors, otherwise]."
   [^Thread thread]
   (when-some [info (.getThreadInfo (ManagementFactory/getThreadMXBean) (.threadId thread))]
     [(.getBlockedCount info) (.getWaitedCount info)]))
@@ -66,7 +66,7 @@
   (mapcat #(.monitors ^Locals$Frame %) (rseq (vec (:frames (stacks/of snapshot node))))))
 
 (defn- virtual-monitors
-  "What a virtual thread owns and awaits. A thread that enters a monitor, or waits to be notified, has it as its innermost one."
+  "The monitors that a virtual thread owns and awaits. The monitor that it enters, or in which it waits to be notified, is the innermost one of its frames."
   [snapshot {:keys [id] :as node}]
   (let [all (mapv mark (of-frames snapshot node))
         inside? (and (seq all) (or (blocked? node) (notified? snapshot node)))]

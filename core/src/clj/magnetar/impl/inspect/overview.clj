@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.overview
-  "What a server lets others read of its state without asking it, so that also a stuck one tells."
+  "The part of a server's state that others read without asking the server, so a stuck server can be read as well."
   {:no-doc true}
   (:require
    [magnetar.impl.actor.current :as current])
@@ -16,19 +16,19 @@
   (accept [_ value] (set! state value)))
 
 (defn begin
-  "From now on the process of this fiber lets others read this state; returns it."
+  "Lets others read this state of the current process from now on; returns the state."
   [state]
   (current/pput ::overview (Overview. state))
   state)
 
 (defn tell
-  "Others read this state now; returns it."
+  "Replaces the state that others read; returns it."
   [state]
   (.accept ^Overview (current/pget ::overview) state)
   state)
 
 (defn of
-  "The state that the process with this dictionary lets others read; nil if it has not begun to."
+  "The state that the process with this dictionary lets others read; nil without one."
   [dictionary]
   (when-some [overview (get dictionary ::overview)]
     (.get ^Overview overview)))

@@ -1,8 +1,8 @@
 (ns magnetar.impl.inspect.pools
   "Connection pools: the threads that wait for a connection, and those that hold one.
 
-  A pool that the program has made a resource tells both. HikariCP is known by its classes: a thread that waits in its bag waits for a connection, and a
-  connection is held by those whose local variables lead to it.
+  A pool that the program has made a resource tells both. HikariCP is known by its classes. A fiber that waits in its `ConcurrentBag` waits for a connection,
+  and a fiber whose local variables lead to a connection holds it.
 
   A pool is a map.
 
@@ -10,7 +10,7 @@
     :name     what the program calls it
     :size     how many connections it has at most; nil if that is not known
     :taken    the connections that are in use
-    :holders  of a resource: from each of these to the holder, {:thread .. :at ..}
+    :holders  of a resource: from each connection in use to its holder, {:thread .. :at ..}
     :limit-ms how long a thread waits for a connection at most; nil if that is not known"
   {:no-doc true}
   (:require
@@ -64,7 +64,7 @@
   (= name (.getName (class x))))
 
 (defn- may-wait-in-bag?
-  "A cheap look before the stack is read."
+  "A cheap check before the stack is read."
   [{{:keys [why on]} :wait}]
   (and (= :park why) (some? on) (.startsWith (.getName (class on)) "java.util.concurrent.SynchronousQueue")))
 
@@ -89,7 +89,7 @@
 ;; ---- pools as nodes
 
 (defn- pool-id
-  "The same in each snapshot."
+  "The id of a pool, which is the same in each snapshot."
   [{:keys [object]}]
   [:pool (System/identityHashCode object)])
 
@@ -153,8 +153,8 @@
     (if-some [id (by-thread (.threadId thread))] [{:to id :taken-at at}] [])))
 
 (defn holders
-  "Who holds the connections of this pool: {:known [{:to id :taken-at line} ..] :all? .. :because ..}. :all? is true if one of these has to give a connection
-  back before the pool has one again."
+  "The holders of the connections of this pool: {:known [{:to id :taken-at line} ..] :all? .. :grade .. :because ..}. :all? is true if one of these has to
+  give a connection back before the pool has one again."
   [snapshot {:keys [size taken holders]}]
   (let [found (if holders (holders-that-took snapshot holders) (holders-by-locals snapshot taken))]
     {:known (sort-by (comp pr-str :to) (distinct (mapcat identity found)))

@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.reach
   "Which of some objects can be reached from others, through the values of Clojure and the fields of the program's objects.
 
-  Looking changes nothing: what is lazy is not realized, and nothing is waited for. It is bounded, so what is not found may still be reachable."
+  The search changes nothing: it realizes nothing lazy, and waits for nothing. It is bounded, so an object that is not found may still be reachable."
   {:no-doc true}
   (:require
    [magnetar.impl.runtime])
@@ -55,7 +55,7 @@
   (into [] (map #(try (.get ^Field % x) (catch Exception _ nil))) (.get fields (class x))))
 
 (defn field
-  "The value of the field of this name, which may be private; nil if there is none."
+  "The value of the field of this name, which may be private; nil without such a field."
   [x name]
   (when-some [^Field field (first (filter #(= name (.getName ^Field %)) (.get fields (class x))))]
     (.get field x)))
@@ -85,7 +85,7 @@
     :else (values-of-fields x)))
 
 (defn found
-  "The objects for which (target? x) is true that are reachable from the roots, a vector. What is behind such an object is not looked at."
+  "The objects for which (target? x) is true that are reachable from the roots, a vector. The search does not go on behind such an object."
   [roots target?]
   (let [seen (IdentityHashMap.)
         queue (ArrayDeque.)

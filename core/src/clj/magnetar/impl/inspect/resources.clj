@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.resources
-  "Pools that tell which threads wait for what they give, and which ones hold it.
+  "Resources, such as pools, that tell which threads wait for what they give, and which ones hold it.
 
-  A resource is in the list as long as the program has it."
+  The list of resources holds each weakly, so one that the program no longer refers to leaves it."
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.stacks :as stacks])
@@ -29,7 +29,7 @@
     (vec (ArrayList. all-resources))))
 
 (defn take-from
-  "What (f) gives. Meanwhile the thread waits for the resource, and holds what was given afterwards."
+  "Returns what (f) gives. Meanwhile the thread counts as waiting for the resource, and afterwards as the holder of what was given."
   [^Resource resource f]
   (let [thread (Thread/currentThread)
         ^Map waiting (.-waiting resource)]

@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.restarts
-  "What supervisors tell of the deaths under them."
+  "The deaths and restarts under each supervisor, as the supervisors let others read them."
   {:no-doc true}
   (:require
    [magnetar.impl.clock :as clock]))

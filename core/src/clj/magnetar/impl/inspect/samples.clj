@@ -33,7 +33,7 @@
       (.getJavaThreadId thread))))
 
 (defn during
-  "Calls f while the recorder samples: {:cores the cores in use on average, :shares the part of that of each thread, by its id}."
+  "Calls f while the recorder samples. Returns {:cores the cores in use on average, :shares from the id of each thread to its part of them}."
   [f]
   (with-open [recording (recording)]
     (.start recording)

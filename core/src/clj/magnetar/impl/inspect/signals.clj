@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.signals
   "Prints the state of the program when the operating system sends it a signal.
 
-  The JVM calls a handler on a thread of its own, so it works while all carriers are occupied. Prints of one signal are not mixed with those of another."
+  The JVM calls a handler on a thread of its own, so it works while all carriers are occupied. The prints of two signals are not mixed."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -16,7 +16,7 @@
 (set! *warn-on-reflection* true)
 
 (defn- state
-  "The lines of the state; if there is none, a line that says why."
+  "The lines of the state; if it cannot be read, a line that says why."
   []
   (try
     (str/join "\n" (views/overview (dump/now)))

@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.snapshot
-  "All that runs or waits at one instant, as nodes.
+  "Snapshots of all that runs or waits, as nodes.
 
   A node is a map.
 
@@ -20,7 +20,7 @@
     :wait    what it waits for, as in `waits`; nil if it runs or is a scope
     :object  the process or the scope itself
 
-  Nothing is asked of what is shown, and no two nodes are read at the same time: what two of them say together need not have been true."
+  A snapshot asks nothing of what it shows. Its nodes are read one after the other, so what two of them say need not have been true at the same time."
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.overview :as overview]
@@ -132,7 +132,7 @@
      :object process}))
 
 (defn- with-starts
-  "The process nodes, each with the pid of the process whose init it awaits: a process that is not ready knows who waits for it."
+  "The process nodes, each with the pid of the process whose init it awaits. A process that is not ready yet knows the process that waits for it."
   [nodes]
   (let [starts (into {} (keep (fn [{:keys [starter pid]}] (when starter [starter pid]))) nodes)]
     (for [{:keys [pid] :as node} nodes]
@@ -157,7 +157,7 @@
   (into {} (keep (fn [{:keys [id ^Thread thread]}] (when thread [(.threadId thread) id]))) nodes))
 
 (defn now
-  "The snapshot at this instant: {:nodes {id node}, :by-thread {thread-id id}}, with what `number-of` has counted and what `stacks` has read."
+  "Takes a snapshot: {:nodes {id node}, :by-thread {thread-id id}}, with what `number-of` has counted and what `stacks` has read."
   []
   (let [snapshot {:numbers (IdentityHashMap.) :stacks (IdentityHashMap.)}
         limits (waits/limits)

@@ -34,7 +34,7 @@
        (reports/of-program? frame)))
 
 (def ^:private of-databases
-  "What the classes of pools and drivers begin with: a program waits for a connection where it calls them."
+  "Prefixes of the classes of pools and drivers. The line of a wait in them is the line where the program calls them."
   ["com.zaxxer.hikari." "org.apache.commons.dbcp2." "org.apache.commons.pool2." "org.apache.tomcat.jdbc." "com.mchange." "org.postgresql." "com.mysql."
    "org.mariadb." "oracle.jdbc." "org.h2."])
 

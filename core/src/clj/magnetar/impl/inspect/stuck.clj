@@ -1,8 +1,8 @@
 (ns magnetar.impl.inspect.stuck
   "Cycles of waits, and the way from a wait to its cause.
 
-  A cycle counts only if each of its waits can be ended by the next node alone, has no limit, and was the same in several looks at the snapshot: so all
-  of them existed together."
+  A cycle counts only if nothing can end its waits. None of them has a time limit. Each can end only after the next node has acted, or after one of several
+  nodes that are all stuck as well. And each was the same in several snapshots, so all of them existed together."
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.edges :as edges]
@@ -17,14 +17,14 @@
 (set! *warn-on-reflection* true)
 
 (defn look
-  "The snapshot now, or this one, for all functions here."
+  "Returns a snapshot of now, or this one, with what all functions of this namespace need."
   ([] (look (snapshot/now)))
   ([snapshot] (edges/with-what-is-read-late (pools/with-pools snapshot))))
 
 ;; ---- cycles
 
 (defn- ways-of
-  "From the ids of those nodes whose wait has no limit to their edges by (edges-of snapshot id), if there are any."
+  "From the ids of the nodes whose wait has no limit to their edges, which (edges-of snapshot id) gives. A node without an edge is left out."
   [snapshot nodes edges-of]
   (into {} (for [{:keys [id wait]} nodes
                  :when (and wait (not (:left-ms wait)))
@@ -41,8 +41,8 @@
     sources))
 
 (defn- without-ends
-  "The ways, from ids to edges, without those that end: what is left leads into a cycle from everywhere. A node ends when one does to which it has an
-  :either edge, or when all have ended to which it has edges. Looks at each edge once."
+  "The ways, from ids to edges, without the nodes whose wait ends: from each node that is left, the way leads into a cycle. The wait of a node with :either
+  edges ends when one of the nodes behind them goes on. Any other wait ends when all nodes behind its edges go on. Visits each edge once."
   [ways]
   (let [sources (by-target ways)
         left (HashMap. ^Map (update-vals ways count))
@@ -59,7 +59,7 @@
                [id (filterv #(.containsKey left (:to %)) edges)]))))
 
 (defn- on-cycles
-  "An id on each cycle that one meets by following the first edge of each node. Looks at each node once."
+  "An id on each cycle that is met by following the first edge of each node. Visits each node once."
   [ways]
   (let [walks (HashMap.)
         met-again (fn [start]
@@ -102,13 +102,13 @@
                   found))))
 
 (defn- candidates
-  "Those of these nodes that may be in a cycle, or lead into one. No stack is read to find them."
+  "The nodes that may be in a cycle, or lead into one. No stack is read to find them."
   [snapshot nodes]
   (mapv (:nodes snapshot) (keys (without-ends (ways-of snapshot nodes edges/possible)))))
 
 (defn- of-jdk
-  "What only this wait in the JDK has, as it has no number: of a platform thread, how often it has waited; of a virtual one its stack with the objects in
-  its local variables, one of which a lock makes for each wait. Where these cannot be read no two waits are the same."
+  "What identifies a wait in the JDK, which has no number. Of a platform thread it is how often it has waited. Of a virtual thread it is the stack with the
+  objects in its local variables, since a lock allocates one for each wait. Where these cannot be read, no two waits are the same."
   [snapshot {:keys [^Thread thread] :as node}]
   (if (.isVirtual thread)
     (if-some [held (seq (map #(System/identityHashCode %) (stacks/locals snapshot node)))]
@@ -117,7 +117,7 @@
     (locks/waits-so-far thread)))
 
 (defn- wait-of
-  "What only this wait has."
+  "What identifies this wait."
   [snapshot id]
   (let [{{:keys [why number on]} :wait :as node} (get-in snapshot [:nodes id])]
     [why (System/identityHashCode on) (cond
@@ -126,13 +126,13 @@
                                         why (of-jdk snapshot node))]))
 
 (defn- waits-of
-  "What only these waits have, by id, read now."
+  "What identifies the waits of these nodes, by id, read now."
   [snapshot ids]
   (into {} (map (juxt identity #(wait-of snapshot %))) ids))
 
 (defn- cycles-among
-  "The cycles among these nodes of a look, with what only their waits have: {:snapshot .. :stuck .. :cycles .. :waits ..}. :stuck has the ids of all that never
-  go on if the looks that follow show the same. Stacks are read of those alone that may be in a cycle."
+  "The cycles among these nodes, with what identifies their waits: {:snapshot .. :stuck .. :cycles .. :waits ..}. :stuck has the ids of all nodes that never
+  go on, if the snapshots that follow show the same. Only the stacks of nodes that may be in a cycle are read."
   [snapshot nodes]
   (let [candidates (candidates snapshot nodes)
         snapshot (edges/among snapshot candidates)
@@ -162,13 +162,13 @@
    :chain (mapv #(step snapshot %1 %2) ids (concat edges (repeat nil)))})
 
 (defn- lasting?
-  "Are there these cycles in all looks, with the same waits?"
-  [looked ids]
-  (and (every? #(contains? (:cycles %) ids) looked)
-       (every? (fn [id] (apply = (map #(get-in % [:waits id]) looked))) ids)))
+  "Is the cycle of these ids in all checks, with the same waits?"
+  [checks ids]
+  (and (every? #(contains? (:cycles %) ids) checks)
+       (every? (fn [id] (apply = (map #(get-in % [:waits id]) checks))) ids)))
 
 (defn- one-for-each-pool
-  "The cycles without those through a pool that a shorter one has already: all that hold its connections are in one."
+  "The cycles, the shorter ones first, without each that leads through a pool of one before it. All holders of the connections of a pool would give a cycle."
   [cycles]
   (second
     (reduce (fn [[pools kept] {:keys [ids] :as cycle}]
@@ -178,29 +178,29 @@
             (sort-by (comp (juxt count pr-str) :ids) cycles))))
 
 (defn- deadlocks
-  "The cycles that are in all these looks, with the same waits."
-  [looked]
-  (let [{:keys [snapshot cycles]} (peek looked)]
-    (for [cycle (one-for-each-pool (vals (filter #(lasting? looked (key %)) cycles)))]
+  "The cycles that are in all these checks, with the same waits."
+  [checks]
+  (let [{:keys [snapshot cycles]} (peek checks)]
+    (for [cycle (one-for-each-pool (vals (filter #(lasting? checks (key %)) cycles)))]
       (finding snapshot :deadlock cycle))))
 
-(def ^:private looks
-  "How many looks at the program a deadlock has to last, and the milliseconds between two of them."
+(def ^:private sampling
+  "In how many snapshots a deadlock has to be, and the milliseconds between two of them."
   {:number 3, :pause-ms 20})
 
-(defn- look-again
-  "What another look shows of the nodes that the first one took to be stuck. Its cycles are among them, and so is all that could end these."
+(defn- check-again
+  "Checks the nodes that the first check found stuck, in a new snapshot. The cycles of the first one are among them, and so is each node that could end these."
   [{:keys [stuck]}]
-  (Thread/sleep (long (:pause-ms looks)))
+  (Thread/sleep (long (:pause-ms sampling)))
   (let [snapshot (look)]
     (cycles-among snapshot (keep (:nodes snapshot) stuck))))
 
 (defn lasting-deadlocks
-  "The cycles that several looks at the program show, a vector. The first look is this one."
+  "The cycles that are in several snapshots, of which this is the first one, a vector."
   [snapshot]
   (let [first (cycles-among snapshot (vals (:nodes snapshot)))]
     (if (seq (:cycles first))
-      (vec (deadlocks (into [first] (repeatedly (dec (long (:number looks))) #(look-again first)))))
+      (vec (deadlocks (into [first] (repeatedly (dec (long (:number sampling))) #(check-again first)))))
       [])))
 
 ;; ---- chains
@@ -231,7 +231,7 @@
 ;; ---- causes
 
 (defn- pressing?
-  "Does the node wait for something to go on with? One that waits for work, for time or for its own forks may do so all day."
+  "Is the wait one that should end soon? A node that waits for work, for time or for its own forks may do so all day."
   [{:keys [wait calls starts]}]
   (case (:why wait)
     (:channel-put :mailbox-room :lock :monitor :connection) true
@@ -244,26 +244,27 @@
     :unknown))
 
 (defn- pressing
-  "The ids of the pressing waits that have lasted so long, and what only those of the JDK have, of which nobody knows how long: [ids waits]."
+  "[ids waits]: the ids of the pressing waits that have lasted so long, and what identifies each pressing wait in the JDK, whose duration is not known."
   [snapshot ms]
   (let [waits (filter pressing? (vals (:nodes snapshot)))
         ids (fn [verdict] (mapv :id (filter #(= verdict (long-ago? % ms)) waits)))]
     [(ids true) (waits-of snapshot (ids :unknown))]))
 
 (defn- lasting
-  "The ids of those waits that are the same in this snapshot."
+  "The ids of the waits that are the same in this snapshot."
   [snapshot waits]
   (let [now (waits-of snapshot (keys waits))]
     (filterv #(= (waits %) (now %)) (keys waits))))
 
 (defn- end-of-way
-  "The cause if a way ends at this node: what it waits on, which others may wait on as well, or else the node."
+  "The cause if a way ends at this node: the object it waits on, since others may wait on the same one; without such an object, the node itself."
   [snapshot id]
   (let [{:keys [why on]} (get-in snapshot [:nodes id :wait])]
     (if on [why (snapshot/number-of snapshot on)] id)))
 
 (defn- cause-of
-  "What the way from a node ends with, or all ids of the cycle in which it ends. `causes` has those that are known, and gets those of all on the way."
+  "What the way from a node ends with, or all ids of the cycle in which it ends. `causes` has the causes that are known. Those of the nodes on the way are
+  added to it."
   [snapshot ^HashMap causes start]
   (loop [id start, path [], seen #{}]
     (let [known (.get causes id)
@@ -278,8 +279,8 @@
           cause)))))
 
 (defn- causes
-  "The ways from these nodes to their causes, one for each cause: that of the first node, with :behind, how many of the nodes wait for the cause.
-  The most come first."
+  "The ways from these nodes to their causes, one for each cause. It is the way from the first node that waits for that cause, with :behind, the number of
+  the nodes that do. The way with the most of them comes first."
   [snapshot ids]
   (let [known (HashMap.)]
     (sort-by (comp - :behind)
@@ -287,7 +288,7 @@
                (assoc (finding snapshot :wait (chain snapshot (first ids))) :behind (count ids))))))
 
 (defn- still-waiting
-  "The ids of pressing waits that have lasted so long. The JDK's waits do not tell since when: for them it looks again."
+  "The ids of the pressing waits that have lasted so long. A wait in the JDK does not tell since when it lasts, so it is compared with a later snapshot."
   [snapshot ms]
   (let [[known unknown] (pressing snapshot ms)]
     (if (empty? unknown)
@@ -297,6 +298,6 @@
         (into known (lasting (look) unknown))))))
 
 (defn blocked
-  "The ways from all that have been blocked for so long to their causes."
+  "The ways from all nodes that have been blocked for so long to their causes."
   [snapshot ms]
   (vec (causes snapshot (still-waiting snapshot ms))))

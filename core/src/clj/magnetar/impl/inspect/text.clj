@@ -34,12 +34,12 @@
     (if (= 1 n) "connection is" (str n " connections are"))))
 
 (defn- held
-  "Who holds the connections of a pool, such as \"whose 4 connections are held, one by go shop.clj:7\"."
+  "What holds the connections of a pool, such as \"whose 4 connections are held, one by go shop.clj:7\"."
   [snapshot id]
   (let [{:keys [to taken-at] :as edge} (first (edges/of snapshot id))
         several? (next (get-in snapshot [:nodes id :object :taken]))]
-    (str "whose " (connections snapshot id) " held" (when several? ", one")
-         (if edge (str " by " (named snapshot to)) " by nobody that is known")
+    (str "whose " (connections snapshot id) " held" (when (and edge several?) ", one")
+         " by " (if edge (named snapshot to) (if several? "threads that are not known" "a thread that is not known"))
          (when taken-at (str " since " taken-at)))))
 
 (defn clause
@@ -108,7 +108,7 @@
   [{:keys [text grade behind]}]
   (str "  " text
        (when (= :likely grade) " (likely)")
-       (when (and behind (< 1 (long behind))) (str " " behind " wait for this."))))
+       (when (and behind (< 1 (long behind))) (str " " behind " wait for the same cause."))))
 
 (defn restarts
   "What a supervisor tells of its restarts in a line."

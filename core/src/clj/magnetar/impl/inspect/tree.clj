@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.tree
-  "What belongs to whom: applications, supervisors, processes, scopes, forks and go blocks as one tree."
+  "Trees of what belongs to what: applications, supervisors, processes, scopes, forks and go blocks."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -35,12 +35,12 @@
       messages (assoc :messages messages))))
 
 (defn- alike
-  "What two nodes have in common that are told as one."
+  "A value that is equal for nodes that are shown as one row."
   [by-owner {:keys [id kind name wait]}]
   (if (by-owner id) id [kind name (:why wait)]))
 
 (defn- more
-  "What is told of the nodes beyond the limit, which are alike."
+  "The row that stands for the nodes beyond the limit, which are alike."
   [[{:keys [name wait] :as node} :as nodes]]
   (cond-> {:kind (kind node) :name name :more (count nodes)}
     wait (assoc :waits-for (:words wait))))
@@ -49,7 +49,7 @@
   [(.indexOf [:process :scope :fork :go :fiber :thread] kind) (pr-str id)])
 
 (defn- in-order
-  "The groups in the order of their first nodes, whose place is computed once each."
+  "The groups in the order of their first nodes. The place of each is computed once."
   [groups]
   (map second (sort-by first (map (juxt (comp order first) identity) groups))))
 
@@ -67,7 +67,7 @@
   (not (contains? nodes owner)))
 
 (def usual-limit
-  "How many nodes that are alike are told below each, unless one asks for another number."
+  "How many nodes that are alike are shown below each, unless the caller gives another number."
   20)
 
 (defn tree

@@ -7,9 +7,9 @@
                :park
     :words     the same in words
     :on        the object waited on: a channel, a Select, a pid, a fork, a scope, the synchronizer of a lock; nil if it is not known
-    :since-ms  for how long; nil of the JDK's
-    :left-ms   until when, if the wait has a limit; :some where the limit is not known
-    :number    of the wait, that no other has; nil of the JDK's"
+    :since-ms  for how many milliseconds the wait has lasted; nil for a wait in the JDK
+    :left-ms   the milliseconds until its time limit, if it has one; :some where the limit is not known
+    :number    identifies the wait; nil for a wait in the JDK"
   {:no-doc true}
   (:require
    [clojure.string :as str]

@@ -15,14 +15,15 @@ import jdk.jfr.Name;
 import jdk.jfr.StackTrace;
 
 /**
- * Answers questions about the program from outside through the JDK's flight recorder. A user who may attach to
- * the JVM switches on one of the events here, and finds the answer in the recording.
+ * Answers questions about the program from outside through the JDK's flight recorder. A user that may attach to
+ * the JVM enables one of the events here, and finds the answer in the recording.
  *
- * <p>Nothing listens, and nothing runs before. Source: {@code jcmd JFR.start}, which every JVM answers.
- * Rejected: an MBean, whose connector leaves a port open; an agent, which the JDK is about to forbid.
+ * <p>The program does not listen, and nothing runs before an event is enabled. Source: {@code jcmd JFR.start},
+ * which every JVM with a flight recorder answers. Rejected: an MBean, whose connector leaves a port open; an agent,
+ * which the JDK is about to forbid.
  *
- * <p>Invariant: each question is answered on a thread of its own, so the recorder goes on. While one is being
- * answered, it is not asked again.
+ * <p>Invariant: each question is answered on a thread of its own, so the recorder's thread does not wait. While a
+ * question is being answered, asking it again does nothing.
  */
 public final class RecorderEvents {
     /** The longest text that one event may hold is a little longer. */
@@ -112,7 +113,7 @@ public final class RecorderEvents {
 
         private String text() {
             try {
-                Thread.currentThread().setContextClassLoader(RecorderEvents.class.getClassLoader()); // the recorder's thread has none
+                Thread.currentThread().setContextClassLoader(RecorderEvents.class.getClassLoader()); // inherited from the recorder's thread, which has none
                 return (String) ((IFn) RT.var("clojure.core", "requiring-resolve").invoke(Symbol.intern(namespace, "text"))).invoke();
             } catch (Throwable failed) {
                 return "{:magnetar/failed " + RT.printString(String.valueOf(failed)) + "}";
@@ -133,7 +134,7 @@ public final class RecorderEvents {
         }
     }
 
-    /** From now on the recorder may ask. Does nothing in a JVM without a recorder. */
+    /** Registers the events with the flight recorder. Does nothing in a JVM without one. */
     public static synchronized void register() {
         if (isRegistered) {
             return;
