@@ -18,8 +18,8 @@ import magnetar.kernel.sched.Settings;
  * <p>Invariants:
  * <ol>
  *   <li>Only a thread that is unmounted and waits is read. Meanwhile its state has the JDK's bit for suspended threads,
- *       so that it does not run. Whoever wakes it then leaves a permit.
- *   <li>Afterwards the thread has its state again. If a permit was left, it is submitted, so no wake-up is lost.
+ *       so that it does not run. A wake-up that comes then sets only its permit.
+ *   <li>Afterwards the thread has its state again. If its permit is set, it is submitted, so no wake-up is lost.
  * </ol>
  *
  * <p>Relies on the inside of {@code java.lang.VirtualThread}, as the hand-off does, and on
@@ -50,7 +50,7 @@ public final class Locals {
 
     /**
      * The frames of this thread, the innermost first. Null if it does not wait, is no virtual thread, or cannot be read.
-     * Takes some tens of microseconds. A thread that is woken meanwhile runs afterwards.
+     * Takes some tens of microseconds. If the thread is woken meanwhile, it runs afterwards.
      */
     public static List<Frame> of(Thread thread) {
         if (INSIDE == null || !INSIDE.type.isInstance(thread)) {
@@ -146,7 +146,7 @@ public final class Locals {
             }
         }
 
-        /** Without those that are null or primitive. */
+        /** These values without null and the primitive ones. */
         private static List<Object> objects(Object[] all) {
             List<Object> objects = new ArrayList<>();
             for (Object o : all == null ? new Object[0] : all) {

@@ -8,8 +8,8 @@ import java.util.function.Consumer;
  *
  * <p>Invariants:
  * <ol>
- *   <li>A process that is alive is in this list, or its fiber is in the list of fibers; in both while it
- *       changes over.
+ *   <li>A process that is alive is in this list or in the list of {@link Guests}, or its fiber is in the list of
+ *       fibers. While a process is passivated or activated, it is in this list, and its fiber in the list of fibers.
  *   <li>A process is in one part only, which its pid determines. The lock of that part guards the
  *       neighbours of its waiter.
  * </ol>
