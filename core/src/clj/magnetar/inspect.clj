@@ -195,9 +195,12 @@
 
     :threads    the number of threads in the dump
     :deadlocks  as the function of that name, over monitors, and with `jstack -l` over locks
-    :why-stuck  in the same way
+    :why-stuck  in the same way. A thread dump does not tell how long a wait lasts, so short waits are in it.
     :waiting    what the other threads of the program wait for: maps of :text and :count, one for each line
     :not-shown  a sentence about what such a dump does not show
+
+  `jstack` and `kill -QUIT` stop all threads at one instant, so what such a dump tells is :exact. The jcmd
+  command reads one thread after the other, so what its dump tells is :likely.
 
   The JDK shows go blocks only if the program was started with -Dmagnetar.track-go-blocks=true. Go blocks that
   are lost are not collected then.
@@ -299,7 +302,7 @@
    (tree/tree (snapshot/now) (arguments/whole ":limit" (:limit options tree/usual-limit)))))
 
 (defn print-tree
-  "Prints trees, by default those of `tree`, a line for each node; returns nil."
+  "Prints trees, by default what `tree` returns, a line for each node; returns nil."
   {:added "0.3"}
   ([] (print-tree (tree)))
   ([trees] (println (tree/text trees))))
@@ -402,7 +405,7 @@
   Erlang: has no such function."
   {:added "0.3"}
   []
-  (stuck/lasting-deadlocks (stuck/look)))
+  (stuck/lasting-deadlocks (stuck/with-edges)))
 
 (defn leaks
   "Returns a vector of what waits for something that cannot come.
@@ -522,7 +525,7 @@
   {:added "0.3" :arglists '([] [x] [{:keys [at-least]}])}
   ([] (why-stuck {}))
   ([x]
-   (let [snapshot (stuck/look)]
+   (let [snapshot (stuck/with-edges)]
      (if (map? x)
        (do
          (arguments/options "why-stuck" [:at-least] x)

@@ -1,8 +1,8 @@
 (ns magnetar.impl.inspect.analysis
-  "What a dump of a program tells: one of Magnetar, or a thread dump of the JDK.
+  "What a dump of a program tells: a dump of Magnetar, or a thread dump of the JDK.
 
-  The JDK's dump tells the owners of monitors, and `jstack -l` those of locks. It shows no channel, no message, and no go block, unless the program tracks
-  those."
+  A thread dump names the owners of monitors, and with `jstack -l` the owners of locks. It shows no channels and no messages. It shows go blocks only if the
+  program tracks them."
   {:no-doc true}
   (:require
    [clojure.edn :as edn]
@@ -41,10 +41,10 @@
 (defn- waits [{:keys [waits] :as thread}]
   (str "waits" (at thread) " for " (object-of waits)))
 
-;; ---- who waits for whom
+;; ---- waits and owners
 
 (defn- owned
-  "The objects that the thread has locked. It has given up the one whose `wait` it is in."
+  "The objects that the thread has locked, without the one in whose `wait` it is: it has released that."
   [{:keys [owns waits]}]
   (if (= :notify (:how waits)) (disj owns (:object waits)) owns))
 
@@ -59,7 +59,7 @@
       (when (not= id (:id owner)) owner))))
 
 (defn- way
-  "The threads from this one to one that waits for no other, or to the first one that comes twice."
+  "The threads on the way from this one, each waiting for the next. The last one waits for no other, or is on the way already."
   [owners thread]
   (loop [way [thread]]
     (let [next (owner-of owners (peek way))]
@@ -69,7 +69,7 @@
         :else (recur (conj way next))))))
 
 (defn- cycle-of
-  "The threads of the cycle into which the way leads, the one with the lowest number first; nil if it leads into none."
+  "The threads of the cycle into which the way leads, the one with the lowest number first; nil without a cycle."
   [way]
   (let [end (peek way)
         cycle (vec (drop-while #(not= end %) (pop way)))]
@@ -107,7 +107,7 @@
     (str "runs" (at thread))))
 
 (defn- blocked
-  "The ways of the threads that wait for one that has an end, one for each end, the longest."
+  "The ways that end at a thread that waits for no other: for each such thread the longest one, with :behind, the number of ways that end there."
   [ways]
   (for [[_ ways] (group-by peek (filter #(and (< 1 (count %)) (nil? (cycle-of %))) ways))
         :let [longest (first (sort-by (comp - count) ways))]]
@@ -122,7 +122,8 @@
               :count (count same)})))
 
 (defn- graded
-  "The findings of this dump. `jstack` reads all threads at one instant, and jcmd one after the other, so there the waits need not have existed together."
+  "The findings of this dump, with their grade. `jstack` and a signal stop all threads at one instant. `Thread.dump_to_file` reads one after the other, so its
+  waits need not have existed together, and the findings are likely."
   [text findings]
   (if (str/includes? text "Full thread dump")
     findings
@@ -172,7 +173,7 @@
                (refuse (str "`analyze` cannot read " file ": " (ex-message e) "."))))))
 
 (defn of
-  "What the dump tells: one as data, or a file with one."
+  "What the dump tells. It is data, a file, or the name of a file."
   [x]
   (cond
     (map? x) (of-dump "The map" x)

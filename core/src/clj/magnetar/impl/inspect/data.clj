@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.data
   "datafy and nav of pids, references, scopes, forks and tables, for tools that browse data.
 
-  datafy asks nothing of what it shows. What has to be asked, such as the state of a server, has the value `..`, and nav asks for it."
+  datafy asks nothing of what it shows. A value that has to be asked for, such as the state of a server, is shown as `..`, and nav asks for it."
   {:no-doc true}
   (:require
    [clojure.core.protocols :as protocols]
@@ -34,7 +34,7 @@
     (catch Throwable _ nil)))
 
 (defn- asked
-  "What (ask) returns, as far as the program lets it be shown; why it could not be asked if that throws."
+  "What (ask) returns, as the program lets it be shown. If that throws, a map that says why."
   [ask]
   (try
     (redacted (ask))
@@ -42,7 +42,7 @@
       {:unavailable (ex-message e)})))
 
 (defn- navigable
-  "The map, in which the values of these keys are asked for by functions without arguments."
+  "The map, whose nav calls the function of a key in `asks` for its value."
   [data asks]
   (vary-meta data assoc `protocols/nav (fn [_ k v] (if-some [ask (when (= to-ask v) (asks k))] (asked ask) v))))
 

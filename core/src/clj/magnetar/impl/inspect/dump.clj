@@ -31,14 +31,14 @@
   "The state of the program: :at, :pid, :jdk, and for each other key what the function of that name in `magnetar.inspect` returns."
   []
   (let [snapshot (snapshot/now)
-        look (stuck/look snapshot)]
+        edged (stuck/with-edges snapshot)]
     (answer/plain
       {:magnetar/dump 1
        :at (Date.)
        :pid (.pid (ProcessHandle/current))
        :jdk (System/getProperty "java.version")
-       :deadlocks (stuck/lasting-deadlocks look)
-       :why-stuck (stuck/blocked look blocked-after-ms)
+       :deadlocks (stuck/lasting-deadlocks edged)
+       :why-stuck (stuck/blocked edged blocked-after-ms)
        :restarts (plain-restarts (restarts/of snapshot))
        :tree (tree/tree snapshot tree/usual-limit)})))
 

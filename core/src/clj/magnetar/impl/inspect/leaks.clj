@@ -1,8 +1,8 @@
 (ns magnetar.impl.inspect.leaks
   "What waits for something that cannot come.
 
-  A go block is proved to be lost by the garbage collector: it collects a go block when nothing can reach what it waits for. A go block that is lost on purpose
-  is the control: without its end the proof would say nothing. Processes and forks are held by their owners, so for them the answer is likely only."
+  The garbage collector proves that a go block is lost: it collects a go block when nothing can reach what the go block waits for. A go block that is lost on
+  purpose is the control. If that is not collected, nothing is proved. Processes and forks are held by their owners, so for them the answer is only likely."
   {:no-doc true}
   (:require
    [magnetar.impl.errors :as errors]
@@ -27,7 +27,7 @@
   (.getUncaughtExceptionHandler thread))
 
 (defn- place
-  "What is told of a fiber that waits, without a reference to it."
+  "The description of a fiber that waits, without a reference to the fiber."
   [snapshot {:keys [kind name wait] :as node}]
   {:kind kind :name name :at (stacks/line snapshot node) :why (:why wait) :words (:words wait)})
 
@@ -66,7 +66,7 @@
                                       "Start the JVM without -XX:+DisableExplicitGC, and end recordings and debuggers that hold threads.") {}))))
 
 (defn- lost
-  "The places of the go blocks that the garbage collector has found to be lost. Where they are tracked none is collected, so none can be found."
+  "The places of the go blocks that the garbage collector has found to be lost. With -Dmagnetar.track-go-blocks=true no go block is collected, so none is found."
   []
   (if (Boolean/getBoolean "magnetar.track-go-blocks")
     []
@@ -89,7 +89,7 @@
     (and (nil? (.name info)) (empty? (.links info)) (empty? (.monitoredBy info)))))
 
 (defn- held-pids
-  "Which of the pids the local variables of waiting fibers lead to, without those of the processes themselves."
+  "The pids to which the local variables of waiting fibers lead. A process that holds only its own pid does not count."
   [snapshot pids]
   (into #{}
         (mapcat (fn [{own :pid :as node}]
@@ -136,10 +136,10 @@
         (dissoc :why :words))))
 
 (defn now
-  "What is lost, a map for each place, the most frequent first. Processes and forks count after so many milliseconds."
+  "What is lost: a map for each place, the most frequent first. Processes and forks count after they have waited for so many milliseconds."
   [after-ms]
   (let [lost (vec (lost)) ; first, so that nothing here holds a fiber
-        snapshot (stuck/look)]
+        snapshot (stuck/with-edges)]
     (vec (sort-by (juxt (comp - :count) :name)
                   (alike (concat lost (forgotten-processes snapshot after-ms) (forgotten-forks snapshot after-ms)))))))
 

@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.outside
   "Asks another JVM what it does, through its flight recorder and the JDK's jcmd.
 
-  What cannot be asked is refused by an error with one sentence, see `refusal?`."
+  If a JVM cannot be asked, an error with one sentence says why, see `refusal?`."
   {:no-doc true}
   (:require
    [clojure.edn :as edn]
@@ -40,7 +40,7 @@
 ;; ---- the process
 
 (defn- status
-  "What the operating system tells of a process in this file of its own; nil where it does not."
+  "The content of this file under /proc of a process; nil where there is no such file."
   [pid file]
   (try
     (String. (Files/readAllBytes (Path/of (str "/proc/" pid "/" file) (make-array String 0))))
@@ -50,7 +50,7 @@
   (some->> (status pid "stat") (re-find #"\) (\w)") second #{"T" "t"}))
 
 (defn- other-user
-  "The user to whom the process belongs, if that is another one and this one is not root."
+  "The user of the process, if it is not the current user and the current user is not root."
   [^ProcessHandle process]
   (let [user (.orElse (.user (.info process)) nil)
         own (System/getProperty "user.name")]
@@ -58,7 +58,7 @@
       user)))
 
 (defn check-process
-  "Refuses what is no running JVM of this user."
+  "Refuses a number that is not of a running JVM which this user may ask."
   [pid]
   (let [process (.orElse (ProcessHandle/of pid) nil)]
     (when (nil? process)
@@ -98,7 +98,7 @@
       (finally (io/delete-file out true)))))
 
 (defn- check-answer
-  "Refuses what jcmd prints where the JVM cannot be asked."
+  "Refuses an answer of jcmd that says that the JVM cannot be asked."
   [pid answer]
   (cond
     (re-find #"AttachNotSupported|does not support the attach mechanism|doesn't respond" answer)
@@ -119,7 +119,7 @@
 (def ^:private pause-ms 100)
 
 (defn- joined
-  "The text of the newest answer whose parts are all there; nil if there is none."
+  "The text of the newest answer whose parts are all there; nil without one."
   [events]
   (let [answers (group-by #(.getLong ^RecordedEvent % "answer") events)
         whole? (fn [[_ [^RecordedEvent event :as parts]]] (= (.getInt event "parts") (count parts)))
@@ -173,7 +173,7 @@
                     (recur)))))))
 
 (defn- stopping
-  "Calls f, and `stop` at its end, also if this JVM is told to end meanwhile: nothing is to go on in the other one."
+  "Calls f, then `stop`, also if this JVM ends meanwhile. So no recording goes on in the other JVM."
   [^Runnable stop f]
   (let [at-exit (Thread. stop)]
     (.addShutdownHook (Runtime/getRuntime) at-exit)

@@ -16,9 +16,9 @@
 
 (set! *warn-on-reflection* true)
 
-(defn look
-  "Returns a snapshot of now, or this one, with what all functions of this namespace need."
-  ([] (look (snapshot/now)))
+(defn with-edges
+  "Returns a snapshot of now, or this one, with its pools and with what edges need: all functions of this namespace take such a snapshot."
+  ([] (with-edges (snapshot/now)))
   ([snapshot] (edges/with-what-is-read-late (pools/with-pools snapshot))))
 
 ;; ---- cycles
@@ -192,7 +192,7 @@
   "Checks the nodes that the first check found stuck, in a new snapshot. The cycles of the first one are among them, and so is each node that could end these."
   [{:keys [stuck]}]
   (Thread/sleep (long (:pause-ms sampling)))
-  (let [snapshot (look)]
+  (let [snapshot (with-edges)]
     (cycles-among snapshot (keep (:nodes snapshot) stuck))))
 
 (defn lasting-deadlocks
@@ -295,7 +295,7 @@
       known
       (do
         (Thread/sleep (long ms))
-        (into known (lasting (look) unknown))))))
+        (into known (lasting (with-edges) unknown))))))
 
 (defn blocked
   "The ways from all nodes that have been blocked for so long to their causes."

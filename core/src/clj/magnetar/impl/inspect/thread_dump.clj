@@ -35,7 +35,7 @@
       (thread id name nil))))
 
 (defn- mounted
-  "The virtual thread whose stack follows on that of its carrier."
+  "The virtual thread whose stack follows the stack of its carrier."
   [line]
   (when-some [[_ id] (re-matches #"\s+Mounted virtual thread #(\d+)" line)]
     (thread id (str "virtual thread #" id) "RUNNABLE")))
@@ -60,7 +60,7 @@
       {:how (ways words) :object text :class class})))
 
 (defn- with-line
-  "The thread with what the line of its stack says."
+  "The thread with what this line of its stack says."
   [{:keys [waits] :as thread} line]
   (if-some [frame (frame line)]
     (update thread :frames conj frame)
@@ -73,17 +73,17 @@
 ;; ---- all
 
 (defn- end?
-  "Does the summary of the JVM begin here, which repeats stacks?"
+  "Does the JVM's summary of deadlocks begin at this line? It repeats stacks."
   [line]
   (re-matches #"Found (one|\d+) Java-level deadlocks?:?" line))
 
 (defn- last-dump
-  "The text from its last dump on: a program prints one at each signal."
+  "The text from its last dump on. A program prints a dump at each signal."
   [text]
   (subs text (or (str/last-index-of text "Full thread dump") 0)))
 
 (defn threads
-  "The threads of the last dump in the text; an empty vector if there is none."
+  "The threads of the last dump in the text; an empty vector without a dump."
   [text]
   (loop [[line & lines] (str/split-lines (last-dump text)), threads [], current nil]
     (cond

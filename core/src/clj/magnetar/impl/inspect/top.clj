@@ -27,7 +27,7 @@
     (during f)))
 
 (defn- per-s
-  "How many messages a process took each second, if it lived all the time."
+  "How many messages a process took each second; nil if it was started meanwhile."
   [before {:keys [id taken]} ^double seconds]
   (when-some [taken-before (:taken (before id))]
     (/ (- (long taken) (long taken-before)) seconds)))
@@ -44,7 +44,7 @@
       rate (assoc :messages-per-s rate))))
 
 (defn measure
-  "All that can work, measured for so many nanoseconds: {:snapshot .. :nodes ..}, where each node has :cpu, and :messages-per-s of a process."
+  "Measures processes, fibers and threads for so many nanoseconds: {:snapshot .. :nodes ..}. Each node has :cpu, and that of a process :messages-per-s."
   [nanos]
   (let [start (System/nanoTime)
         before (:nodes (snapshot/now))
@@ -59,12 +59,12 @@
   (into (tree/described snapshot node) (filter val) (select-keys node orders)))
 
 (defn most-of
-  "Those nodes or rows that have most of `by`, at most `most` of them."
+  "The nodes or rows with the greatest `by`, at most `most` of them."
   [by most nodes]
   (take most (sort-by #(- (double (or (by %) 0))) nodes)))
 
 (defn rows
-  "Rows of those nodes that have most of `by`, at most `most` of them."
+  "Rows of the nodes with the greatest `by`, at most `most` of them."
   [{:keys [snapshot nodes]} by most]
   (mapv #(row snapshot %) (most-of by most nodes)))
 
@@ -77,7 +77,7 @@
   20)
 
 (defn text
-  "The rows for each order together, as EDN."
+  "The rows that are first in one of the orders, as EDN."
   []
   (let [{:keys [snapshot nodes]} (measure (* (long usual-ms) 1000000))
         shown (vals (into {} (mapcat (fn [by] (map (juxt :id identity) (most-of by usual-most nodes)))) orders))]
