@@ -101,20 +101,18 @@
     {:at (str (.truncatedTo (LocalTime/now) ChronoUnit/SECONDS)), :top top, :dump dump}))
 
 (defn- asked
-  "The state with a new answer, or with the sentence that says why there is none: the last answer stays."
-  [state pid]
-  (let [{:keys [answer problem]} (try
-                                   {:answer (answer-of pid)}
-                                   (catch Exception e
-                                     {:problem (str (ex-message e))}))]
-    (if answer
-      #(assoc % :answer answer :problem nil)
-      #(assoc % :problem problem))))
+  "The function that puts a new answer into the state, or else the sentence that says why there is no answer: the last answer stays."
+  [pid]
+  (try
+    (let [answer (answer-of pid)]
+      #(assoc % :answer answer :problem nil))
+    (catch Exception e
+      #(assoc % :problem (str (ex-message e))))))
 
 (defn- ask-on [state pid]
   (doto (Thread. (fn []
                    (while (not (:over @state))
-                     (swap! state (asked @state pid))
+                     (swap! state (asked pid))
                      (Thread/sleep (long pause-ms))))
                  "magnetar-top")
     (.setDaemon true)
@@ -189,14 +187,4 @@
 (defn -main
   "Shows what the program with this process number does until `q` is pressed, and ends this JVM: with 0, or with 2 and a sentence if it cannot."
   [& arguments]
-  (let [code (try
-               (show arguments)
-               0
-               (catch clojure.lang.ExceptionInfo e
-                 (if (outside/refusal? e)
-                   (binding [*out* *err*]
-                     (println (ex-message e))
-                     2)
-                   (throw e))))]
-    (shutdown-agents)
-    (System/exit code)))
+  (outside/exit-after #(show arguments)))

@@ -84,14 +84,4 @@
   is nothing to print."
   {:added "0.3"}
   [& arguments]
-  (let [code (try
-               (run! println (answer arguments))
-               0
-               (catch clojure.lang.ExceptionInfo e
-                 (if (outside/refusal? e)
-                   (binding [*out* *err*]
-                     (println (ex-message e))
-                     2)
-                   (throw e))))]
-    (shutdown-agents)
-    (System/exit code)))
+  (outside/exit-after #(run! println (answer arguments))))

@@ -10,6 +10,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.inspect.stacks :as stacks]
+   [magnetar.impl.inspect.text :as text]
    [magnetar.impl.inspect.thread-dump :as thread-dump])
   (:import
    (java.io File IOException)))
@@ -32,11 +33,8 @@
   [class]
   (first (str/split (peek (str/split class #"\.")) #"\$")))
 
-(defn- with-article [word]
-  (str (if (re-find #"^[AEIOU]" word) "an " "a ") word))
-
 (defn- object-of [{:keys [how class]}]
-  (str (if (= :monitor how) "the monitor of " "") (with-article (short-name class))))
+  (str (if (= :monitor how) "the monitor of " "") (text/with-article (short-name class))))
 
 (defn- waits [{:keys [waits] :as thread}]
   (str "waits" (at thread) " for " (object-of waits)))
@@ -85,33 +83,34 @@
     to (assoc :edge {:to [:thread (parse-long (:id to))] :how (if (= :monitor (:how waits)) :monitor :lock) :grade :exact
                      :because "the dump names the owner"})))
 
-(defn- finding [kind threads last-words]
-  (let [pairs (map vector threads (concat (rest threads) [nil]))]
-    {:kind kind
-     :grade :exact
-     :text (str (named (first threads)) " "
-                (str/join ", which " (for [[thread to] pairs]
-                                       (if to (str (waits thread) " of " (named to)) (last-words thread))))
-                ".")
-     :chain (mapv (fn [[thread to]] (step thread to)) pairs)}))
-
-(defn- deadlock [cycle]
-  (let [{:keys [chain] :as found} (finding :deadlock (conj cycle (first cycle)) (constantly ""))]
-    (assoc found
-           :text (str/replace (:text found) #", which \.$" ".")
-           :chain (pop chain))))
-
 (defn- doing [{:keys [waits] :as thread}]
   (if waits
     (str "waits" (at thread) " for " (object-of waits) (when (= :park (:how waits)) ", whose owner the dump does not tell"))
     (str "runs" (at thread))))
+
+(defn- finding
+  "The finding of a way, given as pairs of a thread and the one for which it waits, or nil."
+  [kind pairs]
+  {:kind kind
+   :grade :exact
+   :text (str (named (ffirst pairs)) " "
+              (str/join ", which " (for [[thread to] pairs]
+                                     (if to (str (waits thread) " of " (named to)) (doing thread))))
+              ".")
+   :chain (mapv (fn [[thread to]] (step thread to)) pairs)})
+
+(defn- deadlock [cycle]
+  (finding :deadlock (map vector cycle (concat (rest cycle) [(first cycle)]))))
+
+(defn- blocked-way [way]
+  (finding :wait (map vector way (concat (rest way) [nil]))))
 
 (defn- blocked
   "The ways that end at a thread that waits for no other: for each such thread the longest one, with :behind, the number of ways that end there."
   [ways]
   (for [[_ ways] (group-by peek (filter #(and (< 1 (count %)) (nil? (cycle-of %))) ways))
         :let [longest (first (sort-by (comp - count) ways))]]
-    (assoc (finding :wait longest doing) :behind (count ways))))
+    (assoc (blocked-way longest) :behind (count ways))))
 
 (defn- waiting
   "What the other threads of the program wait for, a map of :text and :count for each line."

@@ -22,14 +22,6 @@
     (doto (.getDeclaredMethod AbstractOwnableSynchronizer "getExclusiveOwnerThread" (make-array Class 0)) (.setAccessible true))
     (catch RuntimeException _ nil)))
 
-(def option
-  "The option with which the owners of locks can be read."
-  "--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED")
-
-(def owners-are-readable?
-  "Was this JVM started with the option?"
-  (some? owner-method))
-
 (defn owner
   "The thread that owns the lock with this synchronizer; nil if none does, or if it cannot be read."
   ^Thread [synchronizer]

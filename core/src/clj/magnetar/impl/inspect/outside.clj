@@ -37,6 +37,21 @@
   [error]
   (::refused (ex-data error)))
 
+(defn exit-after
+  "Calls f and ends this JVM: with 0, or with 2 after the sentence of a refusal, on standard error."
+  [f]
+  (let [code (try
+               (f)
+               0
+               (catch clojure.lang.ExceptionInfo e
+                 (if (refusal? e)
+                   (binding [*out* *err*]
+                     (println (ex-message e))
+                     2)
+                   (throw e))))]
+    (shutdown-agents)
+    (System/exit code)))
+
 ;; ---- the process
 
 (defn- status

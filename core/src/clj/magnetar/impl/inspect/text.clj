@@ -19,7 +19,9 @@
 (defn- waits [snapshot id]
   (str "waits" (at snapshot id)))
 
-(defn- with-article [word]
+(defn with-article
+  "The word after its article."
+  [word]
   (str (if (re-find #"^[AEIOUaeiou]" word) "an " "a ") word))
 
 (defn- kind-of-lock [lock]

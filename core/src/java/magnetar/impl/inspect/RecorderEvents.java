@@ -4,6 +4,7 @@ import clojure.lang.IFn;
 import clojure.lang.RT;
 import clojure.lang.Symbol;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Supplier;
 import jdk.jfr.Category;
 import jdk.jfr.Description;
 import jdk.jfr.Enabled;
@@ -68,33 +69,18 @@ public final class RecorderEvents {
 
     /** Something that can be asked: its function returns the answer as EDN. */
     private enum Question {
-        DUMP("dump") {
-            @Override
-            Answer event() {
-                return new Dump();
-            }
-        },
-        TOP("top") {
-            @Override
-            Answer event() {
-                return new Top();
-            }
-        },
-        LEAKS("leaks") {
-            @Override
-            Answer event() {
-                return new Leaks();
-            }
-        };
+        DUMP("dump", Dump::new),
+        TOP("top", Top::new),
+        LEAKS("leaks", Leaks::new);
 
         private final String namespace;
+        private final Supplier<Answer> part;
         private final AtomicBoolean isAsked = new AtomicBoolean();
 
-        Question(String name) {
+        Question(String name, Supplier<Answer> part) {
             namespace = "magnetar.impl.inspect." + name;
+            this.part = part;
         }
-
-        abstract Answer event();
 
         /** Called by the recorder. */
         void ask() {
@@ -124,7 +110,7 @@ public final class RecorderEvents {
             long answer = System.nanoTime();
             int parts = (text.length() + PART - 1) / PART;
             for (int i = 0; i < parts; i++) {
-                Answer event = event();
+                Answer event = part.get();
                 event.answer = answer;
                 event.part = i;
                 event.parts = parts;

@@ -73,15 +73,21 @@ public final class LittleMemory {
         return new Spawn.OnThread(new Pid(serial, Refs.creation(), "little memory"), mailbox);
     }
 
-    /** What a process that traps exits receives of the death of a linked one. */
-    public static Object ofLinked() {
-        LocalProcess dead = process(1, new OpenMailbox());
-        LocalProcess me = process(2, new Scarce());
+    /** A process that traps exits and is linked to this one. */
+    private static LocalProcess linked(LocalProcess dead, int serial) {
+        LocalProcess me = process(serial, new Scarce());
         me.setTraps(true);
         Links.underBoth(dead, me, (a, b) -> {
             Links.tie(a, b);
             return null;
         });
+        return me;
+    }
+
+    /** What a process that traps exits receives of the death of a linked one. */
+    public static Object ofLinked() {
+        LocalProcess dead = process(1, new OpenMailbox());
+        LocalProcess me = linked(dead, 2);
         new DeathNotice(dead.pid(), "why", List.of(), List.of(me.pid()), List.of(), List.of(), null).announce();
         return received(me, Links.isLinked(me, dead.pid()));
     }
@@ -101,13 +107,7 @@ public final class LittleMemory {
         LocalProcess dead = process(1, new OpenMailbox());
         List<LocalProcess> parties = new ArrayList<>();
         for (int i = 0; i < many; i++) {
-            LocalProcess party = process(2 + i, new Scarce());
-            party.setTraps(true);
-            Links.underBoth(dead, party, (a, b) -> {
-                Links.tie(a, b);
-                return null;
-            });
-            parties.add(party);
+            parties.add(linked(dead, 2 + i));
         }
         new DeathNotice(dead.pid(), "why", List.of(), parties.stream().map(LocalProcess::pid).toList(), List.of(), List.of(), null).announce();
         return parties.stream().filter(p -> p.mailbox().takeInbox() != null).count();
