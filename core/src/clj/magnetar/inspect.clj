@@ -197,6 +197,8 @@
     :deadlocks  as the function of that name, over monitors, and with `jstack -l` over locks
     :why-stuck  in the same way. A thread dump does not tell how long a wait lasts, so short waits are in it.
     :waiting    what the other threads of the program wait for: maps of :text and :count, one for each line
+    :tree       the threads, as the function of that name. The thread of a process of OTP is named by the path
+                to it, such as :shop/:shop-supervisor/:stock, so the tree is told by the names.
     :not-shown  a sentence about what such a dump does not show
 
   `jstack` and `kill -QUIT` stop all threads at one instant, so what such a dump tells is :exact. The jcmd

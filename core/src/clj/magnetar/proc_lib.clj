@@ -74,10 +74,34 @@
   (when-some [^LocalProcess me (LocalProcess/current)]
     (or (.name me) (.pid me))))
 
-;; The metadata holds the dictionary of the last child that was ready, for share-dictionary.
+;; ---- names of threads
+
+(def ^:private ^:const longest-path 200)
+
+(defn- path
+  "The path to this process, which is the name of its thread. Of a process that is too deep only its label, so that no path grows without end."
+  []
+  (let [path (.getName (Thread/currentThread))]
+    (if (< longest-path (.length path)) (.label (self)) path)))
+
+(defn- name-thread
+  "Names the thread by the path to this process, as :shop/:tills/:till-3. The JDK's thread dumps are flat, and show nothing else from which the tree could be
+  told. Siblings with the same label, as the servers of one callback module, share one text."
+  [family]
+  (let [{:keys [::path ::latest]} (meta family)
+        label (.label (self))
+        [latest-label latest-name] @latest
+        name (if (= label latest-label) latest-name (str path "/" label))]
+    (vreset! latest [label name])
+    (.setName (Thread/currentThread) name)))
+
+;; ---- families
+
+;; The metadata holds what the children share: the path to their parent, the label and the path of the child that was named last, and the dictionary of the
+;; last child that was ready, for share-dictionary.
 (defn- new-family [me]
   (with-meta {:ancestors (into [me] (take 10) (ancestors)), :parent (self)}
-    {::dictionary (volatile! nil)}))
+    {::path (path), ::latest (volatile! nil), ::dictionary (volatile! nil)}))
 
 (defn- family-of-children
   "What all children of this process share, made once; nil outside of processes."
@@ -127,6 +151,7 @@
 (defn- born-into [family f]
   (fn []
     (pput ::family family)
+    (when family (name-thread family))
     (f)))
 
 (defn- process-of

@@ -5,11 +5,18 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor :refer [! receive]]
+   [magnetar.application :as application]
+   [magnetar.gen-server :as gs]
    [magnetar.inspect :as inspect]
+   [magnetar.proc-lib :as proc-lib]
+   [magnetar.supervisor :as sup]
    [magnetar.support :refer [eventually]])
   (:import
+   (com.sun.management HotSpotDiagnosticMXBean HotSpotDiagnosticMXBean$ThreadDumpFormat)
    (java.io File StringWriter)
    (java.lang AutoCloseable)
+   (java.lang.management ManagementFactory)
+   (magnetar.kernel.process ProcessTable)
    (sun.misc Signal)))
 
 (set! *warn-on-reflection* true)
@@ -127,6 +134,70 @@ Found one Java-level deadlock:
     (is (= [:exact] (map :grade deadlocks)))
     (is (= 4 (:threads (analyzed (str "{\"log\": 1}\nFound nothing\n" of-jstack "\n" of-jstack)))) "the last dump of a log counts")
     (is (= [[] []] [why-stuck waiting]))))
+
+;; ---- paths
+
+(defn- thread-dump-of-this-program []
+  (let [file (File/createTempFile "magnetar" ".txt")]
+    (io/delete-file file) ; the JDK does not overwrite
+    (.dumpThreads ^HotSpotDiagnosticMXBean (ManagementFactory/getPlatformMXBean HotSpotDiagnosticMXBean) (str file)
+                  HotSpotDiagnosticMXBean$ThreadDumpFormat/TEXT_PLAIN)
+    (try
+      (inspect/analyze file)
+      (finally (io/delete-file file)))))
+
+(def ^:private till {:init (fn [_] [:ok nil])})
+
+(defn- start-tills []
+  (sup/start-link {:strategy :one-for-one :children (for [id [:left :right]] {:id id :start #(gs/start-link till nil)})} {:name :paths/tills}))
+
+(defn- start-shop []
+  (sup/start-link {:strategy :one-for-one :children [{:id :tills :type :supervisor :start start-tills}
+                                                     {:id :stock :start #(gs/start-link till nil {:name :stock})}]}
+                  {:name :shop-supervisor}))
+
+(defn- names [{:keys [name waits-for children]}]
+  (into [name waits-for] (map names) children))
+
+(deftest the-names-of-threads-tell-the-tree-of-an-application
+  (application/start {:name :analyzed-shop :start start-shop})
+  (try
+    (let [{:keys [tree]} (thread-dump-of-this-program)]
+      (is (= [":analyzed-shop" "a message"
+              [":shop-supervisor" "a message"
+               [":paths/tills" "a message"
+                ["(a map of magnetar.analyze-test)" "a message"]
+                ["(a map of magnetar.analyze-test)" "a message"]]
+               [":stock" "a message"]]]
+             (names (first (filter #(= ":analyzed-shop" (:name %)) tree))))))
+    (finally (application/stop :analyzed-shop))))
+
+(defn- thread-name [pid]
+  (.getName (.thread (.info (ProcessTable/live pid)))))
+
+(defn- waiting-parent
+  "A process of OTP below this one, with n generations below it. It tells its thread's name to the promise of each generation."
+  [names]
+  (proc-lib/spawn (fn []
+                    (deliver (first names) (.getName (Thread/currentThread)))
+                    (when-some [names (next names)] (waiting-parent names))
+                    (receive :stop nil))))
+
+(deftest siblings-with-one-label-share-their-path-and-no-path-grows-without-end
+  (let [[left right] (actor/join (actor/spawn (fn [] (vec (repeatedly 2 #(second (gs/start till nil)))))))]
+    (is (identical? (thread-name left) (thread-name right)))
+    (run! #(actor/exit % :kill) [left right]))
+  (let [names (vec (repeatedly 30 promise))
+        oldest (waiting-parent names)]
+    (is (= (str @(names 0) "/" @(names 0)) @(names 1)))
+    (is (every? #(< (count @%) 400) names))
+    (actor/exit oldest :kill)))
+
+(deftest paths-of-thousands-of-servers-are-not-all-shown
+  (let [server (fn [n] (format "#%d \":shop/:tills/till\" virtual WAITING 2026-11-27T00:29:30Z\n    at shop$wait.invoke(shop.clj:3)\n" n))
+        {:keys [tree]} (analyzed (str "#1 \":shop/:tills\" virtual WAITING 2026-11-27T00:29:30Z\n" (apply str (map server (range 2 5002)))))]
+    (is (= [":shop/:tills" 21 {:kind :fiber :name "till" :more 4980}]
+           (let [[{:keys [name children]}] tree] [name (count children) (dissoc (peek children) :at)])))))
 
 (deftest a-dump-of-this-program-is-told-as-it-is
   (let [dump (inspect/dump)]

@@ -102,6 +102,7 @@
   (actor/flag :trap-exit true)
   (actor/group-leader (actor/self) (actor/self))
   (actor/pput ::name (:name spec))
+  (.setName (Thread/currentThread) (str (:name spec))) ; paths begin at the application
   (let [[how x state] (start-tree spec)]
     (if (= :ok how)
       (do (request/cast controller [::up (actor/self)]) (hold controller spec x state))

@@ -56,7 +56,7 @@
 (defn- lines-of [view {:keys [source] :as answer}]
   (cond
     (nil? view) (views/overview answer)
-    (and (= :jdk source) (#{"tree" "restarts"} view)) (outside/refuse "A thread dump of the JDK does not tell this: leave out " view ".")
+    (and (= :jdk source) (= "restarts" view)) (outside/refuse "A thread dump of the JDK does not tell this: leave out restarts.")
     :else ((second (views/all view)) answer)))
 
 (defn- answer [[subject view & more]]

@@ -9,9 +9,12 @@
    [clojure.string :as str]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.inspect.paths :as paths]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.text :as text]
-   [magnetar.impl.inspect.thread-dump :as thread-dump])
+   [magnetar.impl.inspect.thread-dump :as thread-dump]
+   [magnetar.impl.inspect.tree :as tree]
+   [magnetar.impl.runtime])
   (:import
    (java.io File IOException)))
 
@@ -19,8 +22,12 @@
 
 ;; ---- words
 
+(def ^:private of-fiber
+  "How the names of fibers begin."
+  #"^(go |fork |spawn|virtual |:)")
+
 (defn- named [{:keys [name]}]
-  (if (re-find #"^(go |fork |spawn|virtual |:)" name) name (str "thread " name)))
+  (if (re-find of-fiber name) name (str "thread " name)))
 
 (defn- line [{:keys [frames]}]
   (stacks/line-of frames))
@@ -33,11 +40,34 @@
   [class]
   (first (str/split (peek (str/split class #"\.")) #"\$")))
 
-(defn- object-of [{:keys [how class]}]
-  (str (if (= :monitor how) "the monitor of " "") (text/with-article (short-name class))))
+(def ^:private of-magnetar
+  "What is waited for in these classes of this library, which wait on an object that says nothing."
+  (update-keys {"channel.Channel" "a channel"
+                "channel.Ports" "a channel"
+                "channel.Select" "one of several channels"
+                "process.Calls" "an answer"
+                "process.Delivery" "room in a mailbox"
+                "process.LocalProcess" "the end of a process"
+                "process.Receiver" "a message"
+                "scope.Fork" "the end of a fork"
+                "scope.Offload" "offloaded work"
+                "scope.Scope" "the forks of a scope"}
+               #(str "magnetar.kernel." %)))
 
-(defn- waits [{:keys [waits] :as thread}]
-  (str "waits" (at thread) " for " (object-of waits)))
+(defn- in-magnetar
+  "What the thread waits for in this library; nil if it waits in other code, which this library may have called."
+  [{:keys [frames]}]
+  (->> frames
+       (map #(.getClassName ^StackTraceElement %))
+       (take-while #(re-find #"^(java|jdk|magnetar\.kernel)\." %))
+       (some of-magnetar)))
+
+(defn- object-of [{{:keys [how class]} :waits :as thread}]
+  (or (when (= :park how) (in-magnetar thread))
+      (str (if (= :monitor how) "the monitor of " "") (text/with-article (short-name class)))))
+
+(defn- waits [thread]
+  (str "waits" (at thread) " for " (object-of thread)))
 
 ;; ---- waits and owners
 
@@ -79,13 +109,14 @@
 
 (defn- step [{:keys [id name waits] :as thread} to]
   (cond-> {:id [:thread (parse-long id)] :name name :at (line thread)}
-    waits (assoc :waits-for (object-of waits))
+    waits (assoc :waits-for (object-of thread))
     to (assoc :edge {:to [:thread (parse-long (:id to))] :how (if (= :monitor (:how waits)) :monitor :lock) :grade :exact
                      :because "the dump names the owner"})))
 
 (defn- doing [{:keys [waits] :as thread}]
   (if waits
-    (str "waits" (at thread) " for " (object-of waits) (when (= :park (:how waits)) ", whose owner the dump does not tell"))
+    (str "waits" (at thread) " for " (object-of thread)
+         (when (and (= :park (:how waits)) (not (in-magnetar thread))) ", whose owner the dump does not tell"))
     (str "runs" (at thread))))
 
 (defn- finding
@@ -120,6 +151,13 @@
              {:text (str (if (= 1 (count same)) (named (first same)) (str (count same) " threads")) " " (cond-> text (< 1 (count same)) (str/replace #"^waits" "wait")) ".")
               :count (count same)})))
 
+(defn- described
+  "The thread as a row of a tree."
+  [{:keys [id waits] :as thread}]
+  (cond-> {:id [:thread (parse-long id)] :kind (if (re-find of-fiber (:name thread)) :fiber :thread)}
+    waits (assoc :waits-for (object-of thread))
+    (line thread) (assoc :at (line thread))))
+
 (defn- graded
   "The findings of this dump, with their grade. `jstack` and a signal stop all threads at one instant. `Thread.dump_to_file` reads one after the other, so its
   waits need not have existed together, and the findings are likely."
@@ -136,6 +174,7 @@
      :deadlocks (vec (graded text (distinct (keep #(some-> (cycle-of %) deadlock) ways))))
      :why-stuck (vec (graded text (sort-by (comp - :behind) (blocked ways))))
      :waiting (vec (waiting owners threads))
+     :tree (paths/tree threads tree/usual-limit line described)
      :not-shown "Go blocks are not in the JDK's dump, unless the program was started with -Dmagnetar.track-go-blocks=true. Nor are channels and messages."}))
 
 ;; ---- dumps
