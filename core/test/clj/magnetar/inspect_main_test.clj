@@ -117,6 +117,33 @@
         (is (re-find #"thread main waits at \S+ for a CountDownLatch" out) out))
       (is (= (str "Process " pid " did not answer within 8 s.") (refused pid "top"))))))
 
+;; Its leaks are how often it was asked for them. It is ready once its own recording, if it has one, has asked some times.
+(defn- counting [recording least]
+  (list 'do
+        '(require 'magnetar.inspect)
+        '(def asked (atom 0))
+        '(alter-var-root (requiring-resolve 'magnetar.impl.inspect.leaks/text)
+                         (constantly #(pr-str {:magnetar/leaks 1 :leaks [{:text (str "asked " (swap! asked inc))}]})))
+        recording
+        (list 'while (list '< '@asked least))
+        '(println "ready")
+        '@(promise)))
+
+(defn- times-asked [pid]
+  (parse-long (second (re-find #"asked (\d+)" (:text (first (:leaks (outside/ask (parse-long pid) :leaks))))))))
+
+(deftest a-question-is-answered-once
+  (testing "reading the answer does not ask again"
+    (with-process (clojure-program [] (counting nil 0))
+      (fn [pid]
+        (is (= [1 2 3] [(times-asked pid) (times-asked pid) (times-asked pid)])))))
+  (testing "a recording of the program sets a period, and the question from outside leaves it alone"
+    (with-process (clojure-program [] (counting '(doto (jdk.jfr.Recording. {"magnetar.Leaks#enabled" "true" "magnetar.Leaks#period" "10 ms"}) .start) 3))
+      (fn [pid]
+        (let [first (times-asked pid)]
+          (is (loop [n 1] ; each question adds one, and the period more
+                (or (< (+ first n) (times-asked pid)) (recur (inc n))))))))))
+
 (def ^:private go-block
   '(do (require '[magnetar.async :as a])
        (def c (a/chan))

@@ -201,10 +201,11 @@
           (catch IllegalStateException _ending))))))
 
 (defn- recorded
-  "The text that the program answers to the question while it is recorded; nil if it does not know it."
+  "The text that the program answers to the question while it is recorded; nil if it does not know it. The answer comes when the recording starts. The
+  period says that there is no further one."
   [pid {:keys [event] :as question}]
   (let [name (str "magnetar-" (System/nanoTime))]
-    (check-answer pid (jcmd pid "JFR.start" (str "name=" name) "settings=none" (str "+" event "#enabled=true") (str "+" event "#period=beginChunk")))
+    (check-answer pid (jcmd pid "JFR.start" (str "name=" name) "settings=none" (str "+" event "#enabled=true") (str "+" event "#period=infinity")))
     (stopping #(jcmd pid "JFR.stop" (str "name=" name))
       #(await-answer pid name question))))
 

@@ -13,6 +13,8 @@ import jdk.jfr.FlightRecorder;
 import jdk.jfr.FlightRecorderListener;
 import jdk.jfr.Label;
 import jdk.jfr.Name;
+import jdk.jfr.Recording;
+import jdk.jfr.RecordingState;
 import jdk.jfr.StackTrace;
 
 /**
@@ -23,8 +25,17 @@ import jdk.jfr.StackTrace;
  * which every JVM with a flight recorder answers. Rejected: an MBean, whose connector leaves a port open; an agent,
  * which the JDK is about to forbid.
  *
- * <p>Invariant: each question is answered on a thread of its own, so the recorder's thread does not wait. While a
- * question is being answered, asking it again does nothing.
+ * <p>A recording that has one of the events gets an answer when it starts. It gets more at the period of the event,
+ * if it sets one. Rejected: the period {@code beginChunk} alone, since each {@code JFR.dump} begins a chunk, so that
+ * reading an answer would ask again.
+ *
+ * <p>Invariants:
+ *
+ * <ul>
+ *   <li>Each question is answered on a thread of its own, so the recorder's thread does not wait.
+ *   <li>Asking again does nothing while an answer is being computed. The recording that asks again gets that
+ *       answer: it has the event before it asks, and {@code isAsked} is reset before the answer is committed.
+ * </ul>
  */
 public final class RecorderEvents {
     /** The longest text that one event may hold is a little longer. */
@@ -69,17 +80,23 @@ public final class RecorderEvents {
 
     /** Something that can be asked: its function returns the answer as EDN. */
     private enum Question {
-        DUMP("dump", Dump::new),
-        TOP("top", Top::new),
-        LEAKS("leaks", Leaks::new);
+        DUMP("dump", Dump.class, Dump::new),
+        TOP("top", Top.class, Top::new),
+        LEAKS("leaks", Leaks.class, Leaks::new);
 
         private final String namespace;
+        private final String setting;
         private final Supplier<Answer> part;
         private final AtomicBoolean isAsked = new AtomicBoolean();
 
-        Question(String name, Supplier<Answer> part) {
+        Question(String name, Class<? extends Answer> event, Supplier<Answer> part) {
             namespace = "magnetar.impl.inspect." + name;
+            setting = event.getAnnotation(Name.class).value() + "#enabled";
             this.part = part;
+        }
+
+        boolean isIn(Recording recording) {
+            return "true".equals(recording.getSettings().get(setting));
         }
 
         /** Called by the recorder. */
@@ -90,11 +107,13 @@ public final class RecorderEvents {
         }
 
         private void answer() {
+            String text;
             try {
-                commit(text());
+                text = text();
             } finally {
                 isAsked.set(false);
             }
+            commit(text);
         }
 
         private String text() {
@@ -133,6 +152,17 @@ public final class RecorderEvents {
                     FlightRecorder.addPeriodicEvent(Dump.class, Question.DUMP::ask);
                     FlightRecorder.addPeriodicEvent(Top.class, Question.TOP::ask);
                     FlightRecorder.addPeriodicEvent(Leaks.class, Question.LEAKS::ask);
+                }
+
+                @Override
+                public void recordingStateChanged(Recording recording) {
+                    if (recording.getState() == RecordingState.RUNNING) {
+                        for (Question question : Question.values()) {
+                            if (question.isIn(recording)) {
+                                question.ask();
+                            }
+                        }
+                    }
                 }
             });
         } catch (LinkageError | RuntimeException without) {
