@@ -208,7 +208,7 @@ Found one Java-level deadlock:
   (doseq [[text words] {"" "is empty" "  \n" "is empty" "shopping list" "is no dump" "{:a 1}" "is no dump" "{:magnetar/dump 1 :tree [" "is cut off"
                         "{\"threadDump\": {" "leave out -format=json"}]
     (is (thrown-with-msg? IllegalArgumentException (re-pattern words) (analyzed text)) (pr-str text)))
-  (is (thrown-with-msg? IllegalArgumentException #"cannot read no-such-file" (inspect/analyze "no-such-file")))
+  (is (thrown-with-msg? IllegalArgumentException #"There is no file \"no-such-file\"" (inspect/analyze "no-such-file")))
   (is (thrown-with-msg? IllegalArgumentException #"`analyze` got nil\." (inspect/analyze nil))))
 
 ;; ---- signals

@@ -8,11 +8,13 @@
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.dev.child :as child]
+   [magnetar.impl.inspect.analysis :as analysis]
    [magnetar.impl.inspect.outside :as outside]
+   [magnetar.inspect.main :as main]
    [magnetar.kernel.checks :as checks])
   (:import
    (java.io BufferedReader File)
-   (java.lang Process ProcessBuilder)))
+   (java.lang Process ProcessBuilder ProcessHandle)))
 
 (set! *warn-on-reflection* true)
 
@@ -84,26 +86,108 @@
           (is (= [:deadlock :exact 2] ((juxt :kind :grade (comp count :chain)) (first (:deadlocks state)))))
           (is (seq (:tree state))))))))
 
-(deftest what-cannot-be-asked-is-told-in-a-sentence
-  (is (str/starts-with? (refused) "usage: bin/magnetar inspect PID"))
-  (is (= "`inspect` wants the number of a process, as `jps` lists them, or a file with a dump; this is \"shop\"." (refused "shop")))
-  (let [file (File/createTempFile "magnetar" ".txt")]
-    (is (str/starts-with? (refused (str file)) (str file " is empty. It wants what `inspect/dump` returns")))
-    (is (str/starts-with? (refused (str file) "top") "A file has no answer to this view"))
-    (.delete file))
-  (is (str/starts-with? (refused "1" "three") "`inspect` does not know three."))
+(defn- sentence
+  "What is told instead of an answer, and nil if there is one. It is asked here, which takes less time than a JVM of its own."
+  [& words]
+  (try
+    (@#'main/answer words)
+    nil
+    (catch Exception e
+      (is (outside/refusal? e) (str e))
+      (ex-message e))))
+
+(defn- stop [pid]
+  (let [^java.util.List command ["kill" "-STOP" pid]]
+    (.waitFor (.start (ProcessBuilder. command)))))
+
+(deftest what-is-told-instead-of-an-answer-has-an-exit-code
   (is (= "There is no process 2147483646." (refused "2147483646")))
+  (is (str/starts-with? (refused) "usage: bin/magnetar inspect PID")))
+
+(deftest nonsense-is-told-in-a-sentence
+  (is (str/starts-with? (sentence "--help") "usage: bin/magnetar inspect PID"))
+  (doseq [subject ["shop" "" "3.5" "99999999999999999999" "no-such-file"]]
+    (is (= (str "`inspect` wants the number of a process, as `jps` lists them, or a file with a dump; this is " (pr-str subject) ".")
+           (sentence subject))))
+  (doseq [pid ["0" "-1" "2147483646" "9999999999"]]
+    (is (= (str "There is no process " pid ".") (sentence pid))))
+  (is (str/starts-with? (sentence "1" "three") "`inspect` does not know three."))
+  (is (str/starts-with? (sentence "1" "top" "leaks") "usage: bin/magnetar inspect PID")))
+
+(defn- with-file [text f]
+  (let [file (File/createTempFile "magnetar" ".txt")]
+    (try
+      (spit file text)
+      (f (str file))
+      (finally (.delete file)))))
+
+(deftest a-file-that-is-no-dump-is-told-in-a-sentence
+  (doseq [[text words] [["" "is empty."] ["shop" "is no dump."] ["\u0000\u0001" "is no dump."] ["{:magnetar/dump 1" "is cut off, or no EDN."]
+                        ["{:magnetar/dump 99}" "was written by another version of Magnetar"]]]
+    (with-file text
+      (fn [file]
+        (is (str/starts-with? (sentence file) (str file " " words))))))
+  (with-file "" #(is (str/starts-with? (sentence % "top") "A file has no answer to this view")))
+  (let [folder (str (child/temp-folder "magnetar"))]
+    (is (str/starts-with? (sentence folder) (str folder " is a folder."))))
+  (with-redefs [analysis/room-for-each-byte Long/MAX_VALUE]
+    (with-file "shop" #(is (re-find #"has more than 0 MB, for which this JVM has no room: give it more" (sentence %))))))
+
+(deftest a-process-that-cannot-be-asked-is-told-in-a-sentence
   (with-process ["sh" "-c" "echo ready; exec sleep 1000"]
     (fn [pid]
-      (is (= (str "Process " pid " is no JVM.") (refused pid)))))
+      (is (= (str "Process " pid " is no JVM.") (sentence pid)))))
   (with-process (clojure-program [] '(do (println "ready") @(promise)))
     (fn [pid]
-      (is (= (str "Process " pid " runs no Magnetar, or has not loaded it yet.") (refused pid)))
-      (.waitFor (.exec (Runtime/getRuntime) ^"[Ljava.lang.String;" (into-array String ["kill" "-STOP" pid])))
-      (is (= (str "Process " pid " is stopped, so it cannot answer: let it go on with `kill -CONT " pid "`.") (refused pid)))))
+      (is (= (str "Process " pid " runs no Magnetar, or has not loaded it yet.") (sentence pid)))
+      (testing "of another user"
+        (with-redefs [outside/user-of (constantly "billing"), outside/own-user (constantly "shop")]
+          (is (= (str "Process " pid " belongs to the user billing: ask as that user.") (sentence pid)))))
+      (testing "stopped"
+        (stop pid)
+        (is (= (str "Process " pid " is stopped, so it cannot answer: let it go on with `kill -CONT " pid "`.") (sentence pid))))
+      (testing "stopped while it is asked, and for its thread dump"
+        (with-redefs [outside/check-process (constantly nil), outside/limit-s 1, outside/stop-limit-s 1]
+          (is (= (str "Process " pid " does not answer, and the JDK could not write a thread dump of it: `kill -QUIT " pid "` makes it print its stacks.")
+                 (sentence pid)))
+          (is (= (str "Process " pid " does not answer the JDK's jcmd within 1 s. `bin/magnetar inspect " pid "` tells what the JDK's thread dump of it says.")
+                 (sentence pid "leaks")))))))
   (with-process (clojure-program ["-XX:+DisableAttachMechanism"] deadlock)
     (fn [pid]
-      (is (str/starts-with? (refused pid) (str "Process " pid " cannot be asked: it was started with -XX:+DisableAttachMechanism"))))))
+      (is (str/starts-with? (sentence pid) (str "Process " pid " cannot be asked: it was started with -XX:+DisableAttachMechanism"))))))
+
+(deftest what-jcmd-says-is-told-without-names-of-classes
+  (let [pid (.pid (ProcessHandle/current))
+        told (fn [printed] (try (@#'outside/refuse-because pid printed) (catch Exception e (ex-message e))))]
+    (is (= (str "Process " pid " belongs to another user: ask as that user.")
+           (told "1:\njava.io.IOException: well-known file /tmp/.java_pid1 is not secure: file should be owned by the current user\n\tat jdk.attach/sun.tools")))
+    (is (str/includes? (told "1:\njava.lang.IllegalArgumentException: Unknown diagnostic command\n") "without the flight recorder"))
+    (is (= (str "Process " pid " cannot be asked, the JDK's jcmd says: No room")
+           (told "1:\njava.lang.RuntimeException: java.io.IOException: No room\n\tat java.base/java.io.File")))))
+
+(deftest an-error-of-what-answers-is-told-without-names-of-classes
+  (with-process (clojure-program [] '(do (require 'magnetar.inspect)
+                                         (alter-var-root (requiring-resolve 'magnetar.impl.inspect.leaks/text)
+                                                         (constantly #(throw (RuntimeException. (java.io.IOException. "No leaks today.")))))
+                                         (println "ready")
+                                         @(promise)))
+    (fn [pid]
+      (is (= (str "Process " pid " did not answer: No leaks today.") (sentence pid "leaks"))))))
+
+(defn- slow-jcmd
+  "A jcmd that never ends with a command of the flight recorder."
+  ^File [folder]
+  (doto (io/file folder "jcmd")
+    (spit (str "#!/bin/sh\ncase $2 in JFR.*) exec sleep 1000 ;; esac\nexec " (io/file (System/getProperty "java.home") "bin" "jcmd") " \"$@\"\n"))
+    (.setExecutable true)))
+
+(deftest the-jdk-answers-where-its-recorder-hangs
+  (with-process (clojure-program [] deadlock)
+    (fn [pid]
+      (with-redefs [outside/jcmd-file (constantly (slow-jcmd (child/temp-folder "jcmd"))), outside/stop-limit-s 1]
+        (let [[first :as lines] (@#'main/answer [pid])]
+          (is (= (str "Process " pid " does not answer the JDK's jcmd within 15 s. This is what the JDK's thread dump tells.") first))
+          (is (some #(str/includes? % "thread main waits") lines) lines))))))
 
 (deftest the-jdk-answers-for-a-program-that-does-not
   (with-process (clojure-program [] '(do (require 'magnetar.async)
@@ -115,7 +199,8 @@
         (is (= 0 exit) out)
         (is (str/includes? out (str "Process " pid " did not answer within 5 s. This is what the JDK's thread dump tells.")) out)
         (is (re-find #"thread main waits at \S+ for a CountDownLatch" out) out))
-      (is (= (str "Process " pid " did not answer within 8 s.") (refused pid "top"))))))
+      (is (= (str "Process " pid " did not answer within 8 s. `bin/magnetar inspect " pid "` tells what the JDK's thread dump of it says.")
+             (sentence pid "top"))))))
 
 ;; Its leaks are how often it was asked for them. It is ready once its own recording, if it has one, has asked some times.
 (defn- counting [recording least]

@@ -28,8 +28,10 @@
   [pid]
   (try
     (outside/with-thread-dump pid analysis/of)
-    (catch MisuseException _
-      (outside/refuse "Process " pid " does not answer, and the JDK could not write a thread dump of it: `kill -QUIT " pid "` makes it print its stacks."))))
+    (catch Exception e
+      (if (or (outside/silence? e) (instance? MisuseException e))
+        (outside/refuse "Process " pid " does not answer, and the JDK could not write a thread dump of it: `kill -QUIT " pid "` makes it print its stacks.")
+        (throw e)))))
 
 (defn- of-program
   "The answer of the program, or of the JDK for it, and a line before that if it is the JDK's."
@@ -37,9 +39,10 @@
   (try
     [(outside/ask pid question) nil]
     (catch clojure.lang.ExceptionInfo e
-      (if (and (outside/silence? e) (= :dump question))
-        [(from-thread-dump pid) (str (ex-message e) " This is what the JDK's thread dump tells.")]
-        (throw e)))))
+      (cond
+        (not (outside/silence? e)) (throw e)
+        (= :dump question) [(from-thread-dump pid) (str (ex-message e) " This is what the JDK's thread dump tells.")]
+        :else (outside/refuse (ex-message e) " `bin/magnetar inspect " pid "` tells what the JDK's thread dump of it says.")))))
 
 ;; ---- a file
 
@@ -60,7 +63,7 @@
     :else ((second (views/all view)) answer)))
 
 (defn- answer [[subject view & more]]
-  (when (or (nil? subject) more)
+  (when (or (nil? subject) (#{"-h" "--help"} subject) more)
     (outside/refuse usage))
   (when-not (or (nil? view) (views/all view))
     (outside/refuse "`inspect` does not know " view ".\n" usage))
@@ -68,7 +71,7 @@
         pid (parse-long subject)
         [answer before] (cond
                           pid (of-program pid question)
-                          (.exists (File. ^String subject)) (of-file subject question)
+                          (and (seq subject) (.exists (File. ^String subject))) (of-file subject question)
                           :else (outside/refuse "`inspect` wants the number of a process, as `jps` lists them, or a file with a dump; this is "
                                                 (pr-str subject) "."))]
     (cond->> (lines-of view answer) before (cons before))))
@@ -79,8 +82,8 @@
   The first argument is the number of a process, or a file with a dump as `magnetar.inspect/analyze` reads it.
 
   The views are deadlocks, stuck, tree, restarts, top, leaks and dump, which is EDN; without one deadlocks,
-  stuck, restarts and tree. If the program does not answer in 5 seconds, the JDK's thread dump of it is
-  analysed, except for top and leaks. The exit code is 0. It is 2, with a sentence on standard error, if there
+  stuck, restarts and tree. If the program does not answer in 5 seconds, or `jcmd` in 15, the JDK's thread
+  dump of it is analysed, except for top and leaks. The exit code is 0. It is 2, with a sentence on standard error, if there
   is nothing to print."
   {:added "0.3"}
   [& arguments]

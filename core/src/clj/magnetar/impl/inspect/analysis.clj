@@ -16,7 +16,8 @@
    [magnetar.impl.inspect.tree :as tree]
    [magnetar.impl.runtime])
   (:import
-   (java.io File IOException)))
+   (java.io File FileInputStream IOException)
+   (java.nio.charset StandardCharsets)))
 
 (set! *warn-on-reflection* true)
 
@@ -191,9 +192,10 @@
       (refuse (str name " is cut off, or no EDN.")))))
 
 (defn- of-dump [name dump]
-  (if (and (map? dump) (:magnetar/dump dump))
-    (assoc dump :source :magnetar)
-    (refuse (str name " is no dump."))))
+  (cond
+    (not (and (map? dump) (:magnetar/dump dump))) (refuse (str name " is no dump."))
+    (not= 1 (:magnetar/dump dump)) (refuse (str name " was written by another version of Magnetar, which can read it."))
+    :else (assoc dump :source :magnetar)))
 
 (defn- of-text [name text]
   (cond
@@ -203,12 +205,30 @@
     :else (let [threads (thread-dump/threads text)]
             (if (seq threads) (of-threads text threads) (refuse (str name " is no dump."))))))
 
+(def ^:private room-for-each-byte
+  "How many bytes of memory the analysis of a byte of a dump takes at most, about."
+  6)
+
+(defn- read-text
+  "The text of a file or a pipe, if there is room for it."
+  [^File file]
+  (let [most (min (quot (.maxMemory (Runtime/getRuntime)) (long room-for-each-byte)) (- Integer/MAX_VALUE 16))]
+    (with-open [in (FileInputStream. file)]
+      (let [bytes (.readNBytes in (int most))]
+        (when-not (neg? (.read in))
+          (refuse (str file " has more than " (quot most 1000000) " MB, for which this JVM has no room: give it more with JAVA_OPTS=-Xmx32g.")))
+        (String. bytes StandardCharsets/UTF_8)))))
+
 (defn- of-file [^File file]
-  (of-text (str file)
-           (try
-             (slurp file)
-             (catch IOException e
-               (refuse (str "`analyze` cannot read " file ": " (ex-message e) "."))))))
+  (cond
+    (.isDirectory file) (refuse (str file " is a folder."))
+    (not (.exists file)) (refuse (str "There is no file " (pr-str (str file)) "."))
+    (not (.canRead file)) (refuse (str file " may not be read by this user."))
+    :else (of-text (str file)
+                   (try
+                     (read-text file)
+                     (catch IOException e
+                       (refuse (str file " cannot be read: " (ex-message e) ".")))))))
 
 (defn of
   "What the dump tells. It is data, a file, or the name of a file."

@@ -38,17 +38,21 @@
   (::refused (ex-data error)))
 
 (defn exit-after
-  "Calls f and ends this JVM: with 0, or with 2 after the sentence of a refusal, on standard error."
+  "Calls f and ends this JVM: with 0, or with 2 after the sentence of a refusal, on standard error. That a file of its own cannot be written or read is one."
   [f]
-  (let [code (try
+  (let [refused (fn [sentence]
+                  (binding [*out* *err*]
+                    (println sentence))
+                  2)
+        code (try
                (f)
                0
                (catch clojure.lang.ExceptionInfo e
                  (if (refusal? e)
-                   (binding [*out* *err*]
-                     (println (ex-message e))
-                     2)
-                   (throw e))))]
+                   (refused (ex-message e))
+                   (throw e)))
+               (catch IOException e
+                 (refused (str "A temporary file in " (System/getProperty "java.io.tmpdir") " cannot be written or read: " (ex-message e)))))]
     (shutdown-agents)
     (System/exit code)))
 
@@ -64,12 +68,17 @@
 (defn- stopped? [pid]
   (some->> (status pid "stat") (re-find #"\) (\w)") second #{"T" "t"}))
 
+(defn- user-of [^ProcessHandle process]
+  (.orElse (.user (.info process)) nil))
+
+(defn- own-user []
+  (System/getProperty "user.name"))
+
 (defn- other-user
   "The user of the process, if it is not the current user and the current user is not root."
-  [^ProcessHandle process]
-  (let [user (.orElse (.user (.info process)) nil)
-        own (System/getProperty "user.name")]
-    (when-not (or (nil? user) (= own user) (= "root" own))
+  [process]
+  (let [user (user-of process)]
+    (when-not (or (nil? user) (contains? (hash-set user "root") (own-user)))
       user)))
 
 (defn check-process
@@ -92,36 +101,55 @@
   "How long one command of jcmd may take. The program itself gives up earlier."
   15)
 
+(def ^:private stop-limit-s
+  "How long the command that stops a recording may take."
+  5)
+
 (defn- jcmd-file ^File []
   (let [file (io/file (System/getProperty "java.home") "bin" "jcmd")]
     (if (.exists file)
       file
       (refuse "`inspect` needs the JDK's jcmd, and " (System/getProperty "java.home") " has none: run it with a JDK."))))
 
-(defn- jcmd
-  "What jcmd prints for the process."
-  [pid & words]
+(defn- in-words
+  "The first message in what jcmd printed, without the names of Java classes."
+  [printed]
+  (let [lines (remove #(re-matches #"\d+:|\s*" %) (str/split-lines printed))]
+    (str/replace (str/trim (or (first lines) "it says nothing")) #"(?:[\w.$]+(?:Exception|Error): *)+" "")))
+
+(defn- refuse-because
+  "Refuses a process for what jcmd printed about its failure."
+  [pid printed]
+  (check-process pid) ; it may have ended, or was stopped
+  (condp re-find printed
+    #"AttachNotSupported|does not support the attach mechanism|doesn't respond"
+    (refuse "Process " pid " cannot be asked: it was started with -XX:+DisableAttachMechanism, or it is no JVM that answers.")
+    #"AccessDenied|well-known file .* is not secure|Operation not permitted"
+    (refuse "Process " pid " belongs to another user: ask as that user.")
+    #"(?i)unknown diagnostic command|jdk\.jfr"
+    (refuse "Process " pid " is a JVM without the flight recorder, through which `inspect` asks: start it with the module jdk.jfr.")
+    (refuse "Process " pid " cannot be asked, the JDK's jcmd says: " (in-words printed))))
+
+(defn- run-jcmd
+  "What jcmd prints for the process. The program is silent if this takes more than so many seconds."
+  [pid seconds words]
   (let [out (File/createTempFile "magnetar" ".txt")
         process (.start (doto (ProcessBuilder. ^java.util.List (into [(str (jcmd-file)) (str pid)] words))
                           (.redirectErrorStream true)
                           (.redirectOutput out)))]
     (try
-      (when-not (.waitFor process limit-s TimeUnit/SECONDS)
+      (when-not (.waitFor process (long seconds) TimeUnit/SECONDS)
         (.destroyForcibly process)
-        (refuse "Process " pid " does not answer the JDK's jcmd within " limit-s " s: the JVM itself may hang. `kill -QUIT " pid "` makes it print its stacks."))
-      (slurp out)
+        (check-process pid)
+        (no-answer "Process " pid " does not answer the JDK's jcmd within " seconds " s."))
+      (let [printed (slurp out)]
+        (when-not (zero? (.exitValue process))
+          (refuse-because pid printed))
+        printed)
       (finally (io/delete-file out true)))))
 
-(defn- check-answer
-  "Refuses an answer of jcmd that says that the JVM cannot be asked."
-  [pid answer]
-  (cond
-    (re-find #"AttachNotSupported|does not support the attach mechanism|doesn't respond" answer)
-    (refuse "Process " pid " cannot be asked: it was started with -XX:+DisableAttachMechanism, or it is no JVM that answers.")
-    (re-find #"AccessDenied|well-known file .* is not secure|Operation not permitted" answer)
-    (refuse "Process " pid " belongs to another user: ask as that user.")
-    (re-find #"(?i)unknown diagnostic command" answer)
-    (refuse "Process " pid " is a JVM without the flight recorder, through which `inspect` asks.")))
+(defn- jcmd [pid & words]
+  (run-jcmd pid limit-s words))
 
 ;; ---- the recording
 
@@ -187,8 +215,19 @@
           :else (do (Thread/sleep (long pause-ms))
                     (recur)))))))
 
+(defn- stop-recording
+  "Stops the recording. If it cannot, the failure that led here is told, and not this one."
+  [pid name]
+  (try
+    (run-jcmd pid stop-limit-s ["JFR.stop" (str "name=" name)])
+    (catch IOException _ nil)
+    (catch clojure.lang.ExceptionInfo e
+      (when-not (refusal? e)
+        (throw e)))))
+
 (defn- stopping
-  "Calls f, then `stop`, also if this JVM ends meanwhile. So no recording goes on in the other JVM."
+  "Calls f, then `stop`, also if this JVM ends meanwhile. So no recording goes on in the other JVM. A program that was silent while it was to start the
+  recording stops it when it answers again."
   [^Runnable stop f]
   (let [at-exit (Thread. stop)]
     (.addShutdownHook (Runtime/getRuntime) at-exit)
@@ -205,9 +244,16 @@
   period says that there is no further one."
   [pid {:keys [event] :as question}]
   (let [name (str "magnetar-" (System/nanoTime))]
-    (check-answer pid (jcmd pid "JFR.start" (str "name=" name) "settings=none" (str "+" event "#enabled=true") (str "+" event "#period=infinity")))
-    (stopping #(jcmd pid "JFR.stop" (str "name=" name))
-      #(await-answer pid name question))))
+    (stopping #(stop-recording pid name)
+      (fn []
+        (jcmd pid "JFR.start" (str "name=" name) "settings=none" (str "+" event "#enabled=true") (str "+" event "#period=infinity"))
+        (await-answer pid name question)))))
+
+(defn- read-answer [pid text]
+  (try
+    (edn/read-string {:default tagged-literal} text)
+    (catch RuntimeException _
+      (refuse "The answer of process " pid " is no EDN: does it run another version of Magnetar?"))))
 
 (defn ask
   "What the program with this process number answers to the question: :dump, :top or :leaks."
@@ -215,7 +261,7 @@
   (check-process pid)
   (let [text (or (recorded pid (questions question))
                  (refuse "Process " pid " runs no Magnetar, or has not loaded it yet."))
-        {:magnetar/keys [failed] :as answer} (edn/read-string {:default tagged-literal} text)]
+        {:magnetar/keys [failed] :as answer} (read-answer pid text)]
     (when failed
       (refuse "Process " pid " did not answer: " failed))
     answer))

@@ -121,8 +121,17 @@ public final class RecorderEvents {
                 Thread.currentThread().setContextClassLoader(RecorderEvents.class.getClassLoader()); // inherited from the recorder's thread, which has none
                 return (String) ((IFn) RT.var("clojure.core", "requiring-resolve").invoke(Symbol.intern(namespace, "text"))).invoke();
             } catch (Throwable failed) {
-                return "{:magnetar/failed " + RT.printString(String.valueOf(failed)) + "}";
+                return "{:magnetar/failed " + RT.printString(inWords(failed)) + "}";
             }
+        }
+
+        /** The message of the first cause, since those around it are about loading. */
+        private static String inWords(Throwable failed) {
+            Throwable first = failed;
+            while (first.getCause() != null) {
+                first = first.getCause();
+            }
+            return first.getMessage() == null ? first.getClass().getSimpleName() : first.getMessage();
         }
 
         private void commit(String text) {
