@@ -83,8 +83,8 @@
 
   The views are deadlocks, stuck, tree, restarts, top, leaks and dump, which is EDN; without one deadlocks,
   stuck, restarts and tree. If the program does not answer in 5 seconds, or `jcmd` in 15, the JDK's thread
-  dump of it is analysed, except for top and leaks. The exit code is 0. It is 2, with a sentence on standard error, if there
-  is nothing to print."
+  dump of it is analysed, except for top and leaks. The exit code is 0. It is 2, with a sentence on standard
+  error, if there is nothing to print."
   {:added "0.3"}
   [& arguments]
   (outside/exit-after #(run! println (answer arguments))))

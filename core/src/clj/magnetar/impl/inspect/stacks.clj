@@ -48,13 +48,19 @@
     (when-some [^StackTraceElement frame (or (first (remove of-database? frames)) (first frames))]
       (str (.getFileName frame) ":" (.getLineNumber frame)))))
 
-(defn line
-  "`line-of` the stack of the node. A stack that was not read yet is read without its local variables, which takes less than half the time."
+(defn- frames
+  "The frames of the node's thread, the innermost first. A stack that was not read yet is read without its local variables, which takes less than half the
+  time, and is not kept."
   [{:keys [^IdentityHashMap stacks]} {:keys [^Thread thread]}]
   (when thread
-    (line-of (if-some [stack (.get stacks thread)]
-               (:at stack)
-               (.getStackTrace thread)))))
+    (if-some [stack (.get stacks thread)]
+      (:at stack)
+      (seq (.getStackTrace thread)))))
+
+(defn line
+  "`line-of` the stack of the node."
+  [snapshot node]
+  (line-of (frames snapshot node)))
 
 (defn locals
   "The objects in the local variables of all frames."
@@ -76,7 +82,7 @@
    (boolean (some (fn [^StackTraceElement frame]
                     (and (str/starts-with? (.getClassName frame) beginning)
                          (or (nil? method) (= method (.getMethodName frame)))))
-                  (:at (of snapshot node))))))
+                  (frames snapshot node)))))
 
 ;; ---- sockets
 
@@ -99,4 +105,4 @@
   "What the node waits for at a socket, in words; nil if it does not. A virtual thread is parked there, and a platform thread seems to run."
   [snapshot {:keys [wait] :as node}]
   (when (or (nil? wait) (and (= :park (:why wait)) (nil? (:on wait))))
-    (some in-socket (take 12 (:at (of snapshot node))))))
+    (some in-socket (take 12 (frames snapshot node)))))
