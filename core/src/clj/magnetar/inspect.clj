@@ -479,7 +479,7 @@
   (cond
     (int? x) (by-thread x)
     (instance? Thread x) (by-thread (.threadId ^Thread x))
-    (instance? Fork x) (some-> (.get (.fiber ^Fork x)) Thread/.threadId by-thread)
+    (instance? Fork x) (some-> (.fiber ^Fork x) .get Thread/.threadId by-thread)
     (instance? Pid x) (find-id nodes x)
     (or (keyword? x) (symbol? x)) (some->> (ProcessTable/whereis x) (find-id nodes))
     :else (throw (errors/illegal-argument :magnetar/nothing-that-waits

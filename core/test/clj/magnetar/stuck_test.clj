@@ -8,13 +8,17 @@
    [magnetar.actor :as actor]
    [magnetar.async :as a]
    [magnetar.dev.child :as child]
+   [magnetar.impl.inspect.locks :as locks]
+   [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.stuck :as stuck]
+   [magnetar.impl.inspect.views :as views]
    [magnetar.inspect :as inspect]
    [magnetar.kernel.checks :as checks]
    [magnetar.scope :as scope]
    [magnetar.support :refer [eventually with-hook]])
   (:import
    (com.zaxxer.hikari HikariConfig HikariDataSource)
+   (java.net InetAddress ServerSocket)
    (java.sql SQLException)
    (java.util Random)
    (java.util.concurrent.locks ReentrantLock)
@@ -355,6 +359,13 @@
     (is (= 0 exit) out)
     (is (re-find #"\(\[:exact 2\]\)" out) out)))
 
+(deftest a-wait-at-a-socket-is-told-without-local-variables
+  (with-open [server (ServerSocket. 0 1 (InetAddress/getLoopbackAddress))]
+    (scope/with-scope [s]
+      (let [accepting (scope/daemon s #(.accept server))]
+        (with-redefs [stacks/of (fn [& _] (throw (AssertionError. "Local variables were read.")))]
+          (is (eventually (re-find #" waits at stuck_test.clj:\d+ for a connection to a server socket\.$" (str (:text (inspect/why-stuck accepting)))))))))))
+
 (deftest without-local-variables-nobody-is-blamed
   (let [form `(do (load-file ~(str (folder "call_cycle_hop.clj")))
                   (require '[magnetar.inspect :as ~'inspect])
@@ -365,6 +376,74 @@
         {:keys [exit out]} (child/run (checks/class-path) 60 "-Dmagnetar.locals=false" "clojure.main" "-e" (pr-str form))]
     (is (= 0 exit) out)
     (is (re-find #"\[0 :tickets calls :halls .* which waits at call_cycle_hop.clj:\d+ for a message\.\]" out) out)))
+
+(deftest a-fork-that-has-ended-does-not-wait
+  (scope/with-scope [s]
+    (let [ended (scope/fork s (constantly 1))]
+      (scope/join ended)
+      (is (nil? (inspect/why-stuck ended))))))
+
+(defn- wait-for-lock
+  "Calls f with a fork that waits for the lock, and takes and releases it again and again."
+  [^ReentrantLock lock f]
+  (scope/with-scope [s]
+    (.lock lock)
+    (let [again (atom true)
+          taking (scope/fork s #(while @again (.lock lock) (.unlock lock)))]
+      (try
+        (is (eventually (.hasQueuedThreads lock)))
+        (f taking)
+        (finally
+          (reset! again false)
+          (.unlock lock))))))
+
+(deftest an-owner-that-the-jvm-hides-is-told-with-the-option-that-shows-it
+  (with-redefs [locks/owner-method nil]
+    (let [lock (ReentrantLock.)]
+      (wait-for-lock lock
+        (fn [taking]
+          (let [{:keys [text chain]} (inspect/why-stuck taking)
+                lines ((second (views/all "stuck")) {:why-stuck (repeat 3 {:text text})})]
+            (is (= 1 (count chain)))
+            (is (str/ends-with? text " for a ReentrantLock, whose owner the JVM does not tell (--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED tells it)."))
+            (testing "the option is told once"
+              (is (= [false true false false] (map #(str/includes? % "--add-opens") lines)))
+              (is (str/ends-with? (last lines) " for a ReentrantLock, whose owner the JVM does not tell."))
+              (is (= 1 (count (filter #(str/includes? % "--add-opens")
+                                      (views/overview {:deadlocks [{:text text}], :why-stuck [{:text text}], :restarts [], :tree []}))))))))))))
+
+(deftest a-wait-for-a-lock-is-identified-by-its-node-in-the-queue
+  (let [lock (ReentrantLock. true)
+        node (fn [taking]
+               (let [{:keys [nodes] :as snapshot} (stuck/with-edges)
+                     {:keys [thread wait]} (nodes (:id (first (:chain (inspect/why-stuck taking)))))]
+                 (locks/queue-node snapshot thread (:on wait))))]
+    (wait-for-lock lock
+      (fn [taking]
+        (let [first (node taking)]
+          (is (some? first))
+          (is (identical? first (node taking)))
+          (.unlock lock) ; it is fair, so the fork takes it first, and then waits again
+          (.lock lock)
+          (is (eventually (some-> (node taking) (identical? first) not))))))))
+
+(deftest a-deadlock-over-locks-needs-no-local-variables
+  (let [form `(do (require '[magnetar.async :as ~'a] '[magnetar.inspect :as ~'inspect])
+                  (let [[~'left ~'right] (repeatedly #(java.util.concurrent.locks.ReentrantLock.))
+                        ~'meet (java.util.concurrent.CyclicBarrier. 2)
+                        ~'both (fn [~'one ~'other]
+                                 (.lock ~'one)
+                                 (.await ~'meet)
+                                 (.lock ~'other))]
+                    (~'a/go (~'both ~'left ~'right))
+                    (~'a/go (~'both ~'right ~'left))
+                    (while (empty? (inspect/deadlocks)))
+                    (println (map (juxt :grade (comp count :chain)) (inspect/deadlocks)))
+                    (System/exit 0)))
+        {:keys [exit out]} (child/run (checks/class-path) 60 "-Dmagnetar.locals=false" "--add-opens" "java.base/java.util.concurrent.locks=ALL-UNNAMED"
+                                      "clojure.main" "-e" (pr-str form))]
+    (is (= 0 exit) out)
+    (is (re-find #"\(\[:exact 2\]\)" out) out)))
 
 (def ^:private healthy (map #(str "healthy_" %) (range 1 11)))
 

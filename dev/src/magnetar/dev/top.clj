@@ -32,7 +32,7 @@
 
 (defn- findings [title none found]
   (if (seq found)
-    (cons title (map text/line found))
+    (cons title (text/with-option-once (map text/line found)))
     [none]))
 
 (defn- body

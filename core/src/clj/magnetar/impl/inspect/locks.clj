@@ -10,7 +10,8 @@
   (:import
    (java.lang.management LockInfo ManagementFactory MonitorInfo ThreadInfo ThreadMXBean)
    (java.lang.reflect Method)
-   (java.util.concurrent.locks AbstractOwnableSynchronizer)
+   (java.util IdentityHashMap)
+   (java.util.concurrent.locks AbstractOwnableSynchronizer AbstractQueuedSynchronizer ReentrantLock ReentrantReadWriteLock)
    (magnetar.kernel.inspect Locals$Frame)))
 
 (set! *warn-on-reflection* true)
@@ -22,11 +23,55 @@
     (doto (.getDeclaredMethod AbstractOwnableSynchronizer "getExclusiveOwnerThread" (make-array Class 0)) (.setAccessible true))
     (catch RuntimeException _ nil)))
 
+(defn hides-owner?
+  "Is it the synchronizer of a lock with an owner that this JVM does not tell?"
+  [synchronizer]
+  (and (nil? owner-method)
+       (contains? #{ReentrantLock ReentrantReadWriteLock} (.getEnclosingClass (class synchronizer)))))
+
 (defn owner
   "The thread that owns the lock with this synchronizer; nil if none does, or if it cannot be read."
   ^Thread [synchronizer]
   (when (and owner-method (instance? AbstractOwnableSynchronizer synchronizer))
     (.invoke owner-method synchronizer (object-array 0))))
+
+(defn- field
+  "A reader of a field of the JDK; nil if it cannot be read."
+  [^Class of field-name]
+  (try
+    (let [field (doto (.getDeclaredField of field-name) (.setAccessible true))]
+      #(.get field %))
+    (catch NoSuchFieldException _ nil)
+    (catch RuntimeException _ nil)))
+
+(defonce ^:private queue
+  (let [tail (field AbstractQueuedSynchronizer "tail")
+        ^Class node (try (Class/forName "java.util.concurrent.locks.AbstractQueuedSynchronizer$Node") (catch ClassNotFoundException _ nil))
+        [prev waiter] (when node [(field node "prev") (field node "waiter")])]
+    (when (and tail prev waiter)
+      {:tail tail :prev prev :waiter waiter})))
+
+(defn- read-queue
+  "From each thread that waits for the lock to its node in the queue of the lock."
+  ^IdentityHashMap [synchronizer]
+  (let [{:keys [tail prev waiter]} queue
+        nodes (IdentityHashMap.)]
+    (doseq [node (take-while some? (iterate prev (tail synchronizer)))
+            :let [thread (waiter node)]
+            :when thread]
+      (.put nodes thread node))
+    nodes))
+
+(defn queue-node
+  "The node of the thread in the queue of the lock for which it waits; nil if that cannot be read. A lock makes one for each wait, so it identifies the wait.
+  A queue is read once for a snapshot."
+  [{:keys [^IdentityHashMap queues]} ^Thread thread synchronizer]
+  (when (and queue (instance? AbstractQueuedSynchronizer synchronizer))
+    (let [^IdentityHashMap nodes (or (.get queues synchronizer)
+                                     (let [nodes (read-queue synchronizer)]
+                                       (.put queues synchronizer nodes)
+                                       nodes))]
+      (.get nodes thread))))
 
 ;; ---- monitors
 

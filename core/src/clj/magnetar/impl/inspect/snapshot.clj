@@ -157,9 +157,10 @@
   (into {} (keep (fn [{:keys [id ^Thread thread]}] (when thread [(.threadId thread) id]))) nodes))
 
 (defn now
-  "Takes a snapshot: {:nodes {id node}, :by-thread {thread-id id}}, with what `number-of` has counted and what `stacks` has read."
+  "Takes a snapshot: {:nodes {id node}, :by-thread {thread-id id}}, with what `number-of` has counted, and what `stacks` and `locks`
+  have read."
   []
-  (let [snapshot {:numbers (IdentityHashMap.) :stacks (IdentityHashMap.)}
+  (let [snapshot {:numbers (IdentityHashMap.) :stacks (IdentityHashMap.) :queues (IdentityHashMap.)}
         limits (waits/limits)
         processes (with-starts (mapv #(process-node limits %) (ProcessTable/all)))
         taken (set (keys (thread-ids processes)))

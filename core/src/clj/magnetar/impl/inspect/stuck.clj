@@ -107,13 +107,15 @@
   (mapv (:nodes snapshot) (keys (without-ends (ways-of snapshot nodes edges/possible)))))
 
 (defn- of-jdk
-  "What identifies a wait in the JDK, which has no number. Of a platform thread it is how often it has waited. Of a virtual thread it is the stack with the
-  objects in its local variables, since a lock allocates one for each wait. Where these cannot be read, no two waits are the same."
-  [snapshot {:keys [^Thread thread] :as node}]
+  "What identifies a wait in the JDK, which has no number. Of a platform thread it is how often it has waited. Of a virtual thread it is its node in the queue
+  of the lock. Where that is not known it is the stack with the objects in its local variables, since a lock allocates one for each wait. Where these cannot be
+  read, no two waits are the same."
+  [snapshot {:keys [^Thread thread wait] :as node}]
   (if (.isVirtual thread)
-    (if-some [held (seq (map #(System/identityHashCode %) (stacks/locals snapshot node)))]
-      [(:at (stacks/of snapshot node)) held]
-      (Object.))
+    (or (locks/queue-node snapshot thread (:on wait))
+        (if-some [held (seq (map #(System/identityHashCode %) (stacks/locals snapshot node)))]
+          [(:at (stacks/of snapshot node)) held]
+          (Object.)))
     (locks/waits-so-far thread)))
 
 (defn- wait-of

@@ -4,6 +4,7 @@
   (:require
    [clojure.string :as str]
    [magnetar.impl.inspect.edges :as edges]
+   [magnetar.impl.inspect.locks :as locks]
    [magnetar.impl.inspect.stacks :as stacks]))
 
 (set! *warn-on-reflection* true)
@@ -69,10 +70,16 @@
 (defn- promise? [snapshot node]
   (stacks/in? snapshot node "clojure.core$promise$"))
 
+(def ^:private option-for-owners " (--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED tells it)")
+
+(defn- lock [{:keys [words on]}]
+  (str "for " words (when (locks/hides-owner? on) (str ", whose owner the JVM does not tell" option-for-owners))))
+
 (defn- for-what
   "What a wait is for that leads to no other node, as \"for a message\"."
-  [snapshot {{:keys [why words]} :wait :as node}]
+  [snapshot {{:keys [why words] :as wait} :wait :as node}]
   (case why
+    :lock (lock wait)
     :latch (if (promise? snapshot node) "for a promise" (str "for " words))
     :channel-take "to take from a channel"
     :channel-put "to put on a channel"
@@ -111,6 +118,12 @@
   (str "  " text
        (when (= :likely grade) " (likely)")
        (when (and behind (< 1 (long behind))) (str " " behind " wait for the same cause."))))
+
+(defn with-option-once
+  "The lines of an answer. Only the first one names the option of the JVM that tells owners of locks."
+  [lines]
+  (let [[before [first & after]] (split-with #(not (str/includes? % option-for-owners)) lines)]
+    (concat before (when first (cons first (map #(str/replace % option-for-owners "") after))))))
 
 (defn restarts
   "What a supervisor tells of its restarts in a line."

@@ -10,7 +10,7 @@
 
 (defn- findings [title none found]
   (if (seq found)
-    (cons (str title ":") (map text/line found))
+    (cons (str title ":") (text/with-option-once (map text/line found)))
     [none]))
 
 (def all
@@ -24,7 +24,7 @@
    "dump" [:dump (fn [state] [(pr-str state)])]})
 
 (defn- shown [views answer]
-  (mapcat #((second (all %)) answer) views))
+  (text/with-option-once (mapcat #((second (all %)) answer) views)))
 
 (defn- of-jdk
   "The lines of what a thread dump of the JDK tells."
