@@ -200,6 +200,8 @@
     :tree       the threads, as the function of that name. The thread of a process of OTP is named by the path
                 to it, such as :shop/:shop-supervisor/:stock, so the tree is told by the names.
     :not-shown  a sentence about what such a dump does not show
+    :go-blocks-not-shown-at-least  how many go blocks it does not show, at least: those that ran, and one that
+                holds the monitors without a known owner
 
   `jstack` and `kill -QUIT` stop all threads at one instant, so what such a dump tells is :exact. The jcmd
   command reads one thread after the other, so what its dump tells is :likely.

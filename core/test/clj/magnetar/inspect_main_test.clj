@@ -10,6 +10,7 @@
    [magnetar.dev.child :as child]
    [magnetar.impl.inspect.analysis :as analysis]
    [magnetar.impl.inspect.outside :as outside]
+   [magnetar.impl.inspect.views :as views]
    [magnetar.inspect.main :as main]
    [magnetar.kernel.checks :as checks])
   (:import
@@ -228,6 +229,34 @@
         (let [first (times-asked pid)]
           (is (loop [n 1] ; each question adds one, and the period more
                 (or (< (+ first n) (times-asked pid)) (recur (inc n))))))))))
+
+(def ^:private computing
+  '(do (require '[magnetar.async :as a])
+       (let [going (atom true)
+             locked (java.util.concurrent.CountDownLatch. 1)
+             monitor (Object.)
+             waiting (Thread. #(do (.await locked) (locking monitor)))]
+         (.start waiting)
+         (a/go (locking monitor (.countDown locked) (while @going)))
+         (a/go (while @going))
+         (while (not= Thread$State/BLOCKED (.getState waiting)))
+         (println "ready")
+         @(promise))))
+
+(deftest go-blocks-that-compute-are-counted-in-the-dump-of-the-jdk
+  (with-process (clojure-program ["-Djdk.virtualThreadScheduler.parallelism=2"] computing)
+    (fn [pid]
+      (outside/with-thread-dump pid
+        (fn [file]
+          (let [answer (analysis/of (str file))]
+            (is (= 2 (:go-blocks-not-shown-at-least answer)))
+            (is (str/ends-with? (last (views/overview answer)) " At least 2 go blocks that are not shown ran or held a monitor.")))))))
+  (with-process (clojure-program ["-Dmagnetar.track-go-blocks=true" "-Djdk.virtualThreadScheduler.parallelism=2"] computing)
+    (fn [pid]
+      (testing "nothing is hidden where go blocks are tracked"
+        (outside/with-thread-dump pid
+          (fn [file]
+            (is (= 0 (:go-blocks-not-shown-at-least (analysis/of (str file)))) (slurp file))))))))
 
 (def ^:private go-block
   '(do (require '[magnetar.async :as a])

@@ -167,6 +167,29 @@
     findings
     (map #(assoc % :grade :likely) findings)))
 
+(defn- at-top?
+  "Is the innermost frame in this method?"
+  [{[^StackTraceElement frame] :frames} class method]
+  (and frame (= class (.getClassName frame)) (= method (.getMethodName frame))))
+
+(defn- carrier?
+  "Does it run a virtual thread?"
+  [{:keys [carries virtual] :as thread}]
+  (or carries (and (not virtual) (at-top? thread "jdk.internal.vm.Continuation" "run"))))
+
+(defn- mounted?
+  "May a carrier run this virtual thread? One that has left its carrier has yielded."
+  [{:keys [frames virtual]}]
+  (and virtual (not-any? #(= "yieldContinuation" (.getMethodName ^StackTraceElement %)) frames)))
+
+(defn- hidden
+  "How many virtual threads there are at least that the dump does not list. A carrier runs one, unless it is one of the dump. One holds the monitors whose
+  owner the dump does not tell: it may be one for all of them, and one that is run."
+  [owners threads]
+  (let [held? (some (fn [{{:keys [how object]} :waits}] (and (= :monitor how) (nil? (owners object)))) threads)
+        run (- (count (filter carrier? threads)) (count (filter mounted? threads)))]
+    (max run (if held? 1 0))))
+
 (defn- of-threads [text threads]
   (let [owners (by-object threads)
         ways (map #(way owners %) threads)]
@@ -176,6 +199,7 @@
      :why-stuck (vec (graded text (sort-by (comp - :behind) (blocked ways))))
      :waiting (vec (waiting owners threads))
      :tree (paths/tree threads tree/usual-limit line described)
+     :go-blocks-not-shown-at-least (hidden owners threads)
      :not-shown "Go blocks are not in the JDK's dump, unless the program was started with -Dmagnetar.track-go-blocks=true. Nor are channels and messages."}))
 
 ;; ---- dumps

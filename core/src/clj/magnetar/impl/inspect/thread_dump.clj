@@ -8,7 +8,9 @@
     :state   RUNNABLE, BLOCKED, WAITING or TIMED_WAITING
     :frames  StackTraceElements, the innermost first
     :waits   {:how :monitor, :park or :notify, :object its text, :class the name of its class}, or nil
-    :owns    the texts of the objects that it has locked"
+    :owns    the texts of the objects that it has locked
+    :virtual true of a virtual thread
+    :carries the number of the virtual thread that it runs as a carrier, if the dump tells it"
   {:no-doc true}
   (:require
    [clojure.string :as str]))
@@ -19,7 +21,7 @@
 
 (def ^:private of-file
   "The first line of a thread of `Thread.dump_to_file`."
-  #"#(\d+) \"(.*)\"(?: virtual)? (RUNNABLE|BLOCKED|WAITING|TIMED_WAITING|NEW|TERMINATED)\b.*")
+  #"#(\d+) \"(.*)\"( virtual)? (RUNNABLE|BLOCKED|WAITING|TIMED_WAITING|NEW|TERMINATED)\b.*")
 
 (def ^:private of-print
   "The first line of a thread of `jstack`. Threads of the JVM itself have no number."
@@ -29,8 +31,8 @@
   {:id id :name name :state state :frames [] :owns #{}})
 
 (defn- first-line [line]
-  (if-some [[_ id name state] (re-matches of-file line)]
-    (thread id name state)
+  (if-some [[_ id name virtual state] (re-matches of-file line)]
+    (cond-> (thread id name state) virtual (assoc :virtual true))
     (when-some [[_ name id] (re-matches of-print line)]
       (thread id name nil))))
 
@@ -38,7 +40,7 @@
   "The virtual thread whose stack follows the stack of its carrier."
   [line]
   (when-some [[_ id] (re-matches #"\s+Mounted virtual thread #(\d+)" line)]
-    (thread id (str "virtual thread #" id) "RUNNABLE")))
+    (assoc (thread id (str "virtual thread #" id) "RUNNABLE") :virtual true)))
 
 (defn- frame [line]
   (when-some [[_ class method place] (re-matches #"\s+at (?:[^/\s(]+/)?([^\s(]+)\.([^.\s(]+)\((.*)\)" line)]
@@ -65,6 +67,7 @@
   (if-some [frame (frame line)]
     (update thread :frames conj frame)
     (condp re-find line
+      #"Carrying virtual thread #" (assoc thread :carries (second (re-find #"#(\d+)" line)))
       #"java\.lang\.Thread\.State: " (assoc thread :state (second (re-find #"State: (\w+)" line)))
       #"- (?:locked|) ?<" (update thread :owns conj (first (object line))) ; the second one is a lock of java.util.concurrent
       #"- (?:waiting|parking)" (if waits thread (assoc thread :waits (wait line)))

@@ -26,12 +26,18 @@
 (defn- shown [views answer]
   (text/with-option-once (mapcat #((second (all %)) answer) views)))
 
+(defn- hidden [n]
+  (case (long n)
+    0 ""
+    1 " At least 1 go block that is not shown ran or held a monitor."
+    (str " At least " n " go blocks that are not shown ran or held a monitor.")))
+
 (defn- of-jdk
   "The lines of what a thread dump of the JDK tells."
-  [{:keys [threads waiting not-shown] :as analysis}]
+  [{:keys [threads waiting not-shown go-blocks-not-shown-at-least] :as analysis}]
   (concat (shown ["deadlocks" "stuck"] analysis)
           (findings "Waiting" "No other thread of the program waits." waiting)
-          [(str threads " threads. " not-shown)]))
+          [(str threads " threads. " not-shown (hidden go-blocks-not-shown-at-least))]))
 
 (defn overview
   "The lines of a dump, or of what `analyze` tells of one: all views that need no further question."
