@@ -41,6 +41,7 @@
    [magnetar.impl.inspect.restarts :as restarts]
    [magnetar.impl.inspect.shown :as shown]
    [magnetar.impl.inspect.snapshot :as snapshot]
+   [magnetar.impl.inspect.standstill :as standstill]
    [magnetar.impl.inspect.stuck :as stuck]
    [magnetar.impl.inspect.top :as top]
    [magnetar.impl.inspect.tree :as tree]
@@ -409,7 +410,7 @@
   Erlang: has no such function."
   {:added "0.3"}
   []
-  (stuck/lasting-deadlocks (stuck/with-edges)))
+  (standstill/deadlocks (stuck/with-edges)))
 
 (defn leaks
   "Returns a vector of what waits for something that cannot come.

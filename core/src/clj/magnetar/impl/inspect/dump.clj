@@ -6,6 +6,7 @@
    [magnetar.impl.inspect.restarts :as restarts]
    [magnetar.impl.inspect.shown :as shown]
    [magnetar.impl.inspect.snapshot :as snapshot]
+   [magnetar.impl.inspect.standstill :as standstill]
    [magnetar.impl.inspect.stuck :as stuck]
    [magnetar.impl.inspect.tree :as tree]
    [magnetar.impl.runtime])
@@ -37,7 +38,7 @@
        :at (Date.)
        :pid (.pid (ProcessHandle/current))
        :jdk (System/getProperty "java.version")
-       :deadlocks (stuck/lasting-deadlocks edged)
+       :deadlocks (standstill/deadlocks edged)
        :why-stuck (stuck/blocked edged blocked-after-ms)
        :restarts (plain-restarts (restarts/of snapshot))
        :tree (tree/tree snapshot tree/usual-limit)})))

@@ -127,7 +127,7 @@
                                         (= :held why) (mapv :to (edges/of snapshot id))
                                         why (of-jdk snapshot node))]))
 
-(defn- waits-of
+(defn waits-of
   "What identifies the waits of these nodes, by id, read now."
   [snapshot ids]
   (into {} (map (juxt identity #(wait-of snapshot %))) ids))
@@ -190,10 +190,17 @@
   "In how many snapshots a deadlock has to be, and the milliseconds between two of them."
   {:number 3, :pause-ms 20})
 
+(defn sampled
+  "A vector of the first check and of what (check) returns later, one for each further snapshot."
+  [first check]
+  (into [first] (repeatedly (dec (long (:number sampling)))
+                            (fn []
+                              (Thread/sleep (long (:pause-ms sampling)))
+                              (check)))))
+
 (defn- check-again
   "Checks the nodes that the first check found stuck, in a new snapshot. The cycles of the first one are among them, and so is each node that could end these."
   [{:keys [stuck]}]
-  (Thread/sleep (long (:pause-ms sampling)))
   (let [snapshot (with-edges)]
     (cycles-among snapshot (keep (:nodes snapshot) stuck))))
 
@@ -202,7 +209,7 @@
   [snapshot]
   (let [first (cycles-among snapshot (vals (:nodes snapshot)))]
     (if (seq (:cycles first))
-      (vec (deadlocks (into [first] (repeatedly (dec (long (:number sampling))) #(check-again first)))))
+      (vec (deadlocks (sampled first #(check-again first))))
       [])))
 
 ;; ---- chains
@@ -232,7 +239,7 @@
 
 ;; ---- causes
 
-(defn- pressing?
+(defn pressing?
   "Is the wait one that should end soon? A node that waits for work, for time or for its own forks may do so all day."
   [{:keys [wait calls starts]}]
   (case (:why wait)

@@ -1,0 +1,106 @@
+(ns magnetar.impl.inspect.others
+  "The threads of the JVM that are no nodes of a snapshot, and what they can still do.
+
+  They are the JVM's own threads, threads that the JDK has made, such as the workers of its pools, and virtual threads that the kernel has not started. The
+  JDK tells the virtual ones only in a thread dump, which it writes to a file.
+
+  A thread is a map of :id, :name, :state such as \"WAITING\", :frames, the innermost first, and :thread, which is nil for a virtual thread."
+  {:no-doc true}
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.inspect.thread-dump :as thread-dump]
+   [magnetar.impl.runtime])
+  (:import
+   (com.sun.management HotSpotDiagnosticMXBean HotSpotDiagnosticMXBean$ThreadDumpFormat)
+   (java.io IOException)
+   (java.lang.management ManagementFactory)
+   (java.nio.file Files Path)
+   (java.nio.file.attribute FileAttribute)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- all threads
+
+(defn- platform-threads []
+  (for [[^Thread thread frames] (Thread/getAllStackTraces)]
+    {:id (.threadId thread) :name (.getName thread) :state (str (.getState thread)) :frames (vec frames) :thread thread}))
+
+(defn- dumped
+  "The text of the JDK's thread dump; nil if it cannot be written."
+  []
+  (try
+    (let [folder (Files/createTempDirectory "magnetar" (make-array FileAttribute 0)) ; only this user can read it
+          ^Path file (.resolve folder "threads.txt")]
+      (try
+        (.dumpThreads ^HotSpotDiagnosticMXBean (ManagementFactory/getPlatformMXBean HotSpotDiagnosticMXBean)
+                      (str file) HotSpotDiagnosticMXBean$ThreadDumpFormat/TEXT_PLAIN)
+        (Files/readString file)
+        (finally
+          (Files/deleteIfExists file)
+          (Files/deleteIfExists folder))))
+    (catch IOException _ nil)))
+
+(defn- tracked?
+  "Does the JDK know all virtual threads?"
+  []
+  (not= "false" (System/getProperty "jdk.trackAllThreads")))
+
+(defn all
+  "All threads of the JVM; nil if some virtual threads cannot be found."
+  []
+  (when-some [text (when (tracked?) (dumped))]
+    (let [platform (vec (platform-threads))
+          known (into #{} (map :id) platform)]
+      (into platform
+            (comp (map #(update % :id parse-long)) (remove #(known (:id %))))
+            (thread-dump/threads text)))))
+
+;; ---- what they can do
+
+(defn- in?
+  "Is the thread in a method of a class whose name begins so, and which has this name if one is given?"
+  ([thread beginning] (in? thread beginning nil))
+  ([{:keys [frames]} beginning method]
+   (some (fn [^StackTraceElement frame]
+           (and (str/starts-with? (.getClassName frame) beginning)
+                (or (nil? method) (= method (.getMethodName frame)))))
+         frames)))
+
+(def ^:private names-in-jvm
+  "Threads of the JVM that run no code of the program while it sleeps. DestroyJavaVM is the main thread that has returned."
+  #{"Signal Dispatcher" "Notification Thread" "Attach Listener" "DestroyJavaVM"})
+
+(defn- of-jvm? [{:keys [name ^Thread thread] :as of}]
+  (or (in? of "java.lang.ref.Reference$ReferenceHandler" "run")
+      (in? of "java.lang.ref.Finalizer$FinalizerThread" "run")
+      (in? of "jdk.internal.ref.CleanerImpl" "run")
+      (in? of "java.lang.VirtualThread" "unblockVirtualThreads")
+      (in? of "sun.nio.ch.Poller" "pollerLoop")
+      (in? of "sun.nio.ch.Poller" "subPollerLoop")
+      (and thread
+           (or (names-in-jvm name)
+               (str/starts-with? name "JFR ")
+               (str/starts-with? name "magnetar-")
+               (= "jdk.internal.misc.CarrierThread" (.getName (class thread)))))))
+
+(defn- idle?
+  "Does it wait for work in a pool of the JDK? A limit of that wait ends only the thread. The wait for the next scheduled task counts only if none is there."
+  [{:keys [state] :as thread}]
+  (and (not= "RUNNABLE" state)
+       (or (in? thread "java.util.concurrent.ForkJoinPool" "awaitWork")
+           (and (= "WAITING" state) (in? thread "java.util.concurrent.DelayScheduler" "loop"))
+           (and (in? thread "java.util.concurrent.ThreadPoolExecutor" "getTask")
+                (or (= "WAITING" state)
+                    (not (in? thread "java.util.concurrent.ScheduledThreadPoolExecutor$DelayedWorkQueue")))))))
+
+(defn harmless?
+  "Is it a thread that holds nothing of the program: one of the JVM, or one that is idle in a pool?"
+  [thread]
+  (boolean (or (of-jvm? thread) (idle? thread))))
+
+(defn quiet?
+  "Is it a thread that does nothing before another one wakes it?"
+  [{:keys [state] :as thread}]
+  (or (harmless? thread)
+      (and (= "WAITING" state)
+           (not (in? thread "sun.nio.")))))
