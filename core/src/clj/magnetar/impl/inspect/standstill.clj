@@ -95,13 +95,18 @@
     (:channel-take :select) (boolean (seq (edges/decisive snapshot id)))
     false))
 
+(defn- forks-of
+  "The ids of the forks for which the node waits as the owner of their scope."
+  [snapshot {:keys [id wait]}]
+  (when (= :scope-join (:why wait))
+    (map :to (edges/of snapshot id))))
+
 (defn- starts
   "The ids of the nodes that wait to go on. A join may wait for a thread of the program that asks, so then no join counts."
   [snapshot nodes]
-  (let [counts? (if (asked-inside? snapshot)
-                  stuck/pressing?
-                  #(or (stuck/pressing? %) (joins? snapshot %)))]
-    (into [] (comp (filter counts?) (map :id)) nodes)))
+  (let [pressing (map :id (filter stuck/pressing? nodes))
+        joins (when-not (asked-inside? snapshot) (filter #(joins? snapshot %) nodes))]
+    (into [] (distinct) (concat pressing (map :id joins) (mapcat #(forks-of snapshot %) joins)))))
 
 (def ^:private for-work
   "Waits for something that may come at any time, or never, without a fault."
@@ -146,6 +151,9 @@
   (str "no thread runs, no timer is pending and none waits for input; what is outside of the JVM's threads could still act, such as a signal"
        (when (asked-inside? snapshot) ", and so could the thread that asks")))
 
+(defn- sentence [n {:keys [text]}]
+  (str (if (= 1 n) "The only fiber or thread waits" (str "All " n " fibers and threads wait")) ", and nothing is left that could end a wait: " text))
+
 (defn- of-program
   "The standstill of the program, if these checks show the same one; nil if the cycles explain it."
   [checks reported]
@@ -157,7 +165,7 @@
                :of :program
                :grade :likely
                :because (because snapshot)
-               :text (str "All " (count waits) " fibers and threads wait, and nothing is left to wake one: " (:text way)))))))
+               :text (sentence (count waits) way))))))
 
 ;; ---- all
 
