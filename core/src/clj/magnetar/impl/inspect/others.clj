@@ -15,7 +15,9 @@
    (java.io IOException)
    (java.lang.management ManagementFactory)
    (java.nio.file Files Path)
-   (java.nio.file.attribute FileAttribute)))
+   (java.nio.file.attribute FileAttribute)
+   (magnetar.kernel.fiber Environment)
+   (magnetar.kernel.scope Offload)))
 
 (set! *warn-on-reflection* true)
 
@@ -54,6 +56,23 @@
       (into platform
             (comp (map #(update % :id parse-long)) (remove #(known (:id %))))
             (thread-dump/threads text)))))
+
+;; ---- limits of what is known
+
+(def most-nodes
+  "Of a program with more nodes no standstill is told, since the thread dump has the stacks of all threads."
+  10000)
+
+(defn asked-inside?
+  "Is the thread that asks one of the program, which may act afterwards?"
+  [{:keys [by-thread]}]
+  (some? (by-thread (.threadId (Thread/currentThread)))))
+
+(defn nothing-unseen?
+  "Is nothing at work that a snapshot and `all` do not show: no offloaded work, and no simulation, which has timers of its own?"
+  []
+  (and (identical? Environment/REAL (Environment/current))
+       (zero? (.running (.info Offload/SHARED)))))
 
 ;; ---- what they can do
 

@@ -43,13 +43,15 @@
 (defn- of-kernel? [x]
   (.startsWith (.getName (class x)) "magnetar.kernel."))
 
-(defn- elements [xs]
+(defn- elements
+  "The first elements; nil if they cannot be read, as those of a collection that another thread changes."
+  [xs most]
   (try
-    (into [] (take most-elements) xs)
-    (catch RuntimeException _ [])))
+    (into [] (take most) xs)
+    (catch RuntimeException _ nil)))
 
-(defn- pairs [^Map m]
-  (elements (mapcat (fn [e] [(key e) (val e)]) m)))
+(defn- pairs [^Map m most]
+  (elements (mapcat (fn [e] [(key e) (val e)]) m) most))
 
 (defn- values-of-fields [x]
   (into [] (map #(try (.get ^Field % x) (catch Exception _ nil))) (.get fields (class x))))
@@ -66,37 +68,50 @@
   (if (or (leaf? x) (of-kernel? x) (of-jdk? x)) [] (values-of-fields x)))
 
 (defn- next-objects
-  "What the object refers to."
-  [x]
+  "What the object refers to, of a collection so many elements; nil if that cannot be read."
+  [x most]
   (cond
     (instance? Map$Entry x) [(key x) (val x)]
-    (instance? IPersistentMap x) (if (record? x) (values-of-fields x) (pairs x))
-    (or (instance? IPersistentVector x) (instance? IPersistentSet x) (instance? PersistentList x) (instance? PersistentQueue x)) (elements x)
-    (instance? Atom x) [@x]
+    (instance? IPersistentMap x) (if (record? x) (values-of-fields x) (pairs x most))
+    (or (instance? IPersistentVector x) (instance? IPersistentSet x) (instance? PersistentList x) (instance? PersistentQueue x)) (elements x most)
+    (instance? Atom x) (into [@x] (vals (.getWatches ^Atom x)))
     (instance? Volatile x) [@x]
     (instance? Var x) [(.getRawRoot ^Var x)]
     (instance? AtomicReference x) [(.get ^AtomicReference x)]
-    (instance? (Class/forName "[Ljava.lang.Object;") x) (elements x)
+    (instance? (Class/forName "[Ljava.lang.Object;") x) (elements x most)
     (of-kernel? x) []
     (of-jdk? x) (cond
-                  (instance? Map x) (pairs x)
-                  (instance? Collection x) (elements x)
+                  (instance? Map x) (pairs x most)
+                  (instance? Collection x) (elements x most)
                   :else [])
     :else (values-of-fields x)))
 
-(defn found
-  "The objects for which (target? x) is true that are reachable from the roots, a vector. The search does not go on behind such an object."
-  [roots target?]
+(defn- search
+  "What `found` and `all-found` return: {:found [..] :whole? true if the search came to its end}."
+  [roots target? most-objects most-elements]
   (let [seen (IdentityHashMap.)
         queue (ArrayDeque.)
         visit (fn [x] (when-not (or (leaf? x) (.containsKey seen x))
                         (.put seen x x)
                         (.add queue x)))]
     (run! visit roots)
-    (loop [found []]
+    (loop [found [], whole? true]
       (let [x (.poll queue)]
         (cond
-          (or (nil? x) (< (long most-objects) (.size seen))) found
-          (target? x) (recur (conj found x))
-          :else (do (run! visit (next-objects x))
-                    (recur found)))))))
+          (nil? x) {:found found :whole? whole?}
+          (< (long most-objects) (.size seen)) {:found found :whole? false}
+          (target? x) (recur (conj found x) whole?)
+          :else (let [next (next-objects x most-elements)]
+                  (run! visit next)
+                  (recur found (and whole? (some? next)))))))))
+
+(defn found
+  "The objects for which (target? x) is true that are reachable from the roots, a vector. The search does not go on behind such an object."
+  [roots target?]
+  (:found (search roots target? most-objects most-elements)))
+
+(defn all-found
+  "Like `found`, through at most so many objects; nil if there are more, or if a collection cannot be read."
+  [roots target? most]
+  (let [{:keys [found whole?]} (search roots target? most most)]
+    (when whole? found)))

@@ -6,34 +6,20 @@
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.edges :as edges]
+   [magnetar.impl.inspect.enclosed :as enclosed]
    [magnetar.impl.inspect.others :as others]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.stuck :as stuck]
    [magnetar.impl.runtime])
   (:import
-   (magnetar.kernel.fiber Environment)
-   (magnetar.kernel.inspect RuntimeInfo)
-   (magnetar.kernel.scope Offload)))
+   (magnetar.kernel.inspect RuntimeInfo)))
 
 (set! *warn-on-reflection* true)
 
 ;; ---- what could still act
 
-(def ^:private least-ms
-  "How long each wait in the kernel must have lasted."
-  1000)
-
-(def ^:private most-nodes
-  "Of a program with more nodes nothing is said: the JDK's thread dump has the stacks of all threads."
-  10000)
-
 (defn- asks? [{:keys [thread]}]
   (identical? thread (Thread/currentThread)))
-
-(defn- asked-inside?
-  "Is the thread that asks one of the program, which may act afterwards?"
-  [{:keys [by-thread]}]
-  (some? (by-thread (.threadId (Thread/currentThread)))))
 
 (defn- lasts?
   "Has the node waited long enough, without a time limit? A process without a thread waits if it has no message."
@@ -41,7 +27,7 @@
   (and wait
        (nil? left-ms)
        (nil? limit-ms)
-       (if since-ms (<= (long least-ms) (long since-ms)) true)
+       (if since-ms (<= (long stuck/least-ms) (long since-ms)) true)
        (or (some? thread) (zero? (long messages)))))
 
 (defn- acts?
@@ -78,13 +64,6 @@
                      :else (others/quiet? thread)))
                  threads))))
 
-(defn- no-timer?
-  "Is this no simulation, without a timer and without offloaded work?"
-  []
-  (and (identical? Environment/REAL (Environment/current))
-       (zero? (.timers (RuntimeInfo/now)))
-       (zero? (.running (.info Offload/SHARED)))))
-
 ;; ---- what waits to go on
 
 (defn- joins?
@@ -105,7 +84,7 @@
   "The ids of the nodes that wait to go on. A join may wait for a thread of the program that asks, so then no join counts."
   [snapshot nodes]
   (let [pressing (map :id (filter stuck/pressing? nodes))
-        joins (when-not (asked-inside? snapshot) (filter #(joins? snapshot %) nodes))]
+        joins (when-not (others/asked-inside? snapshot) (filter #(joins? snapshot %) nodes))]
     (into [] (distinct) (concat pressing (map :id joins) (mapcat #(forks-of snapshot %) joins)))))
 
 (def ^:private for-work
@@ -137,7 +116,7 @@
 (defn- program
   "The program as it is in this snapshot, {:snapshot .. :starts ids :waits ..}; nil if it is at no standstill."
   [snapshot]
-  (when (and (no-timer?) (<= (count (:nodes snapshot)) (long most-nodes)))
+  (when (and (zero? (.timers (RuntimeInfo/now))) (others/nothing-unseen?) (<= (count (:nodes snapshot)) (long others/most-nodes)))
     (when-some [{:keys [waiting others]} (parts snapshot)]
       (let [starts (starts snapshot waiting)]
         (when (and (seq starts)
@@ -149,7 +128,7 @@
 
 (defn- because [snapshot]
   (str "no thread runs, no timer is pending and none waits for input; what is outside of the JVM's threads could still act, such as a signal"
-       (when (asked-inside? snapshot) ", and so could the thread that asks")))
+       (when (others/asked-inside? snapshot) ", and so could the thread that asks")))
 
 (defn- sentence [n {:keys [text]}]
   (str (if (= 1 n) "The only fiber or thread waits" (str "All " n " fibers and threads wait")) ", and nothing is left that could end a wait: " text))
@@ -173,10 +152,11 @@
   (into #{} (mapcat #(map :id (:chain %))) findings))
 
 (defn deadlocks
-  "The cycles of waits, and the standstill that they do not explain, if there is one. The snapshot is the first of several."
+  "The cycles of waits, and the standstills that they do not explain: that of the program, or those of scopes. The snapshot is the first of several."
   [snapshot]
-  (let [cycles (stuck/lasting-deadlocks snapshot)]
-    (if-some [first (program snapshot)]
-      (let [found (of-program (stuck/sampled first #(program (stuck/with-edges))) (ids-of cycles))]
-        (cond-> cycles found (conj found)))
-      cycles)))
+  (let [cycles (stuck/lasting-deadlocks snapshot)
+        reported (ids-of cycles)
+        first (program snapshot)]
+    (if-some [found (when first (of-program (stuck/sampled first #(program (stuck/with-edges))) reported))]
+      (conj cycles found)
+      (into cycles (enclosed/found snapshot reported)))))

@@ -190,6 +190,10 @@
   "In how many snapshots a deadlock has to be, and the milliseconds between two of them."
   {:number 3, :pause-ms 20})
 
+(def least-ms
+  "How long each wait in the kernel must have lasted at a standstill."
+  1000)
+
 (defn sampled
   "A vector of the first check and of what (check) returns later, one for each further snapshot."
   [first check]

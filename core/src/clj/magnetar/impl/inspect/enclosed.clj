@@ -1,0 +1,251 @@
+(ns magnetar.impl.inspect.enclosed
+  "Scopes at a standstill: the owner waits for forks that wait for channels, and nothing outside of them leads to one of these channels.
+
+  A group is a scope's owner, the forks beneath, and all fibers that are known to hold a channel on which one of the group waits. It is at a standstill if
+  each of it waits for a channel, a fork or the forks of its scope, without a time limit. The rest of the program may go on.
+
+  A channel may be held where it cannot be seen, and then nothing is said. It cannot be seen in a thread that runs, in a platform thread, in a virtual thread
+  that the kernel has not started, in a message, in a table, in a timer, in a callback and in a put that waits. Only threads that are idle in a pool and those
+  of the JVM hold nothing."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.clock :as clock]
+   [magnetar.impl.inspect.edges :as edges]
+   [magnetar.impl.inspect.others :as others]
+   [magnetar.impl.inspect.reach :as reach]
+   [magnetar.impl.inspect.stacks :as stacks]
+   [magnetar.impl.inspect.stuck :as stuck]
+   [magnetar.impl.runtime]
+   [magnetar.impl.table.life :as life])
+  (:import
+   (java.util IdentityHashMap)
+   (magnetar.kernel.channel Buffer Channel Select Select$Operation TimeoutChannel)
+   (magnetar.kernel.inspect FiberInfo Locals RuntimeInfo)
+   (magnetar.kernel.process LocalProcess ProcessInfo)
+   (magnetar.kernel.scope Fork Scope)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- what a fiber or a var leads to
+
+(def ^:private most-of-fiber
+  "Through how many objects the local variables of a fiber are followed."
+  20000)
+
+(def ^:private most-of-vars
+  "Through how many objects the vars of all namespaces are followed."
+  1000000)
+
+(defn- channel? [x]
+  (instance? Channel x))
+
+(defn- plain?
+  "Is it a channel from whose buffer alone a value can come? A callback may put the value anywhere, and what a waiting put has is not known."
+  [^Channel ch]
+  (let [info (.info ch)]
+    (and (empty? (.putters info))
+         (not-any? nil? (.takers info))
+         (not (some-> ^Buffer (.buffer ch) .runsUserCode)))))
+
+(defn- buffered [^Channel ch]
+  (when-some [^Buffer buffer (.buffer ch)]
+    (.snapshot buffer)))
+
+(defn- led-to
+  "The channels to which these roots lead, also through the buffers of others, as an identity map; nil if not all are known. A channel with something unknown
+  stands there with false."
+  ^IdentityHashMap [roots most]
+  (let [known (IdentityHashMap.)]
+    (loop [roots roots]
+      (when-some [found (reach/all-found roots channel? most)]
+        (let [new (filterv #(not (.containsKey known %)) found)]
+          (run! #(.put known % (plain? %)) new)
+          (if (seq new)
+            (recur (into [] (mapcat buffered) new))
+            known))))))
+
+(defn- awaited
+  "The channels of a wait."
+  [{:keys [on]}]
+  (if (instance? Select on)
+    (into [] (comp (map #(.port ^Select$Operation %)) (filter channel?)) (.operations ^Select on))
+    (filterv channel? [on])))
+
+(defn- beneath-of
+  "From the id of a node to the scopes that it owns, and from the id of a scope to its forks."
+  [snapshot]
+  (group-by :owner (filter (comp #{:scope :fork} :kind) (vals (:nodes snapshot)))))
+
+(defn- clean-ups
+  "What the scopes of the node run at their end."
+  [beneath id]
+  (keep #(reach/field (:object %) "cleanUps") (filter (comp #{:scope} :kind) (beneath id))))
+
+(defn- held-by
+  "What `led-to` says of the node; nil if it cannot be seen."
+  [{:keys [beneath] :as snapshot} {:keys [id kind messages object wait] :as node}]
+  (let [frames (:frames (stacks/of snapshot node))]
+    (when (and (seq frames)
+               (or (not= :process kind) (zero? (long messages))))
+      (led-to (-> (vec (stacks/locals snapshot node))
+                  (into (awaited wait))
+                  (into (clean-ups beneath id))
+                  (cond-> object (conj (.dictionary ^ProcessInfo (.info ^LocalProcess object)))))
+              most-of-fiber))))
+
+(defn- led-to-by-vars []
+  (led-to (into [] (mapcat (comp vals ns-interns)) (all-ns)) most-of-vars))
+
+;; ---- groups
+
+(defn- lasts?
+  "Has the node waited long enough for channels, a fork or its forks, without a time limit?"
+  [{:keys [wait thread]}]
+  (and thread
+       (#{:channel-take :channel-put :select :fork-join :scope-join} (:why wait))
+       (nil? (:left-ms wait))
+       (<= (long stuck/least-ms) (long (:since-ms wait)))))
+
+(defn- known-port? [port]
+  (and (channel? port) (not (instance? TimeoutChannel port))))
+
+(defn- node-of-fork [{:keys [by-thread]} ^Fork fork]
+  (some-> (.fiber fork) .get Thread/.threadId by-thread))
+
+(defn- known?
+  "Is all known that the wait leads to: channels that time does not close, and the nodes of all forks?"
+  [snapshot {:keys [why on]}]
+  (case why
+    :select (every? #(known-port? (.port ^Select$Operation %)) (.operations ^Select on))
+    :scope-join (every? #(node-of-fork snapshot %) (.live ^Scope on))
+    :fork-join (some? (node-of-fork snapshot on))
+    (known-port? on)))
+
+(defn- forks-beneath [{:keys [beneath]} id]
+  (filter #(= :fork (:kind %)) (tree-seq some? (comp beneath :id) {:id id})))
+
+(defn- next-of
+  "The ids that belong to the group of this node: of the forks beneath, and of what can end its wait."
+  [{:keys [holders] :as snapshot} {:keys [id wait]}]
+  (concat (map :id (forks-beneath snapshot id))
+          (map :to (edges/decisive snapshot id))
+          (mapcat #(get holders (System/identityHashCode %)) (awaited wait))))
+
+(defn- group-of
+  "The ids of the group of this owner of a scope; nil if one of them does not wait, or may be woken by something else."
+  [{:keys [nodes] :as snapshot} owner]
+  (loop [group #{}, [id & ids] [owner]]
+    (cond
+      (nil? id) group
+      (group id) (recur group ids)
+      :else (let [{:keys [wait] :as node} (nodes id)]
+              (when (and (lasts? node) (known? snapshot wait))
+                (recur (conj group id) (into (vec ids) (next-of snapshot node))))))))
+
+(defn- candidates
+  "The owners of scopes that wait for their forks, all of which wait. No stack is read to find them."
+  [{:keys [nodes] :as snapshot}]
+  (for [{:keys [owner kind ^Scope object]} (vals nodes)
+        :when (and (= :scope kind) (<= clock/infinite (.deadline object)))
+        :let [node (nodes owner)]
+        :when (and (= :scope-join (:why (:wait node))) (lasts? node) (every? lasts? (forks-beneath snapshot owner)))]
+    owner))
+
+;; ---- what is outside of a group
+
+(defn- only-limits?
+  "Is each timer one that ends a wait? What other timers do is not known."
+  []
+  (let [before (.timers (RuntimeInfo/now))]
+    (= before (count (FiberInfo/limits)) (.timers (RuntimeInfo/now)))))
+
+(defn- with-holders
+  "The snapshot with what its nodes hold: :held from ids to `led-to`, :holders from the hash of a channel to ids."
+  [snapshot]
+  (let [held (into {} (for [{:keys [id kind thread] :as node} (vals (:nodes snapshot))
+                            :when (or thread (= :process kind))]
+                        [id (held-by snapshot node)]))]
+    (assoc snapshot
+           :held held
+           :holders (reduce (fn [holders [hash id]] (update holders hash conj id)) {}
+                            (for [[id channels] held, ch (some-> ^IdentityHashMap channels .keySet)]
+                              [(System/identityHashCode ch) id])))))
+
+(defn- all-plain? [^IdentityHashMap channels]
+  (every? true? (.values channels)))
+
+(defn- seen?
+  "Is all known that what is outside of the group holds?"
+  [{:keys [held by-thread]} threads group]
+  (let [asks (.threadId (Thread/currentThread))
+        idle (into #{} (comp (filter others/harmless?) (keep (comp by-thread :id))) threads)]
+    (and (every? (fn [[id channels]]
+                   (or (group id) (idle id) (and channels (all-plain? channels))))
+                 held)
+         (every? (fn [{:keys [id] :as thread}]
+                   (or (= asks id) (by-thread id) (others/harmless? thread)))
+                 threads))))
+
+(defn- possible?
+  "May anything be said here? Without local variables, or if the program itself asks, nothing is."
+  [snapshot]
+  (and (Locals/isOn)
+       (not (others/asked-inside? snapshot))
+       (others/nothing-unseen?)
+       (<= (count (:nodes snapshot)) (long others/most-nodes))
+       (empty? (life/all))
+       (only-limits?)))
+
+(defn- groups
+  "The groups at a standstill in this snapshot, from the owner to {:ids .. :waits ..}; nil without one."
+  [snapshot]
+  (let [snapshot (assoc snapshot :beneath (beneath-of snapshot))
+        owners (candidates snapshot)]
+    (when (and (seq owners) (possible? snapshot))
+      (let [snapshot (with-holders snapshot)
+            threads (others/all)]
+        (not-empty (into {} (for [owner owners
+                                  :let [group (group-of snapshot owner)]
+                                  :when (and group threads (seen? snapshot threads group))]
+                              [owner {:ids group :waits (stuck/waits-of snapshot group)}])))))))
+
+(defn- outside-of-vars?
+  "Does no var lead to a channel on which one of these nodes waits, or to one of which too little is known?"
+  [{:keys [nodes]} ^IdentityHashMap of-vars ids]
+  (and of-vars
+       (all-plain? of-vars)
+       (not-any? #(.containsKey of-vars %) (mapcat (comp awaited :wait nodes) ids))))
+
+;; ---- findings
+
+(defn- without-overlap
+  "The groups, the smaller ones first, without each that has something in common with one before it."
+  [groups]
+  (first (reduce (fn [[kept ids] [_ {group :ids} :as entry]]
+                   (if (some ids group) [kept ids] [(conj kept entry) (into ids group)]))
+                 [[] #{}]
+                 (sort-by (comp count :ids val) groups))))
+
+(defn- finding [snapshot [owner {:keys [ids]}]]
+  (let [way (stuck/why snapshot owner)]
+    (assoc way
+           :kind :standstill
+           :of :scope
+           :grade :likely
+           :because "they wait without a time limit, and no other fiber, var or timer leads to the channels on which they wait; a cancellation could end it"
+           :text (str (count ids) " fibers wait, and nothing else leads to the channels on which they wait: " (:text way)))))
+
+(defn found
+  "The scopes at a standstill. The snapshot is the first of several."
+  [snapshot reported]
+  (if-some [first (groups snapshot)]
+    (let [last-of (atom snapshot)
+          checks (stuck/sampled first #(groups (reset! last-of (stuck/with-edges))))
+          lasting (filter (fn [[owner group]] (every? #(= group (get % owner)) checks)) (peek checks))
+          of-vars (when (seq lasting) (led-to-by-vars))]
+      (->> lasting
+           (remove (fn [[_ {:keys [ids]}]] (some reported ids)))
+           (filter (fn [[_ {:keys [ids]}]] (outside-of-vars? @last-of of-vars ids)))
+           without-overlap
+           (mapv #(finding @last-of %))))
+    []))
