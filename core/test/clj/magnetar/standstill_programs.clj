@@ -101,9 +101,13 @@
               #(loop [] (when (a/<! lines) (recur))))))
 
 (defn- with-go-block []
-  (in-scope #(let [out (a/chan)]
-               (a/go (a/>! out (a/<! (a/chan))))
-               (a/<! out))))
+  (let [thread (promise)
+        stop (in-scope #(let [out (a/chan)]
+                          (a/go
+                            (deliver thread (Thread/currentThread))
+                            (try (a/>! out (a/<! (a/chan))) (catch Exception _ :stopped)))
+                          (a/<! out)))]
+    #(do (stop) (.interrupt ^Thread @thread))))
 
 (def ^:private of-var (atom nil))
 

@@ -20,6 +20,7 @@
   (:import
    (java.util IdentityHashMap)
    (magnetar.kernel.channel Buffer Channel Select Select$Operation TimeoutChannel)
+   (magnetar.kernel.fiber CancellationScope Fiber)
    (magnetar.kernel.inspect FiberInfo Locals RuntimeInfo)
    (magnetar.kernel.process LocalProcess ProcessInfo)
    (magnetar.kernel.scope Fork Scope)))
@@ -76,20 +77,27 @@
   [snapshot]
   (group-by :owner (filter (comp #{:scope :fork} :kind) (vals (:nodes snapshot)))))
 
+(defn- scopes-around
+  "The scopes in which the thread works, also those without a fork."
+  [^Thread thread]
+  (let [fiber (.getUncaughtExceptionHandler thread)]
+    (when (instance? Fiber fiber)
+      (filter #(instance? Scope %) (take-while some? (iterate #(.outer ^CancellationScope %) (.cancellationScope ^Fiber fiber)))))))
+
 (defn- clean-ups
-  "What the scopes of the node run at their end."
-  [beneath id]
-  (keep #(reach/field (:object %) "cleanUps") (filter (comp #{:scope} :kind) (beneath id))))
+  "What the scopes in which the thread works run at their end."
+  [thread]
+  (keep #(reach/field % "cleanUps") (scopes-around thread)))
 
 (defn- held-by
   "What `led-to` says of the node; nil if it cannot be seen."
-  [{:keys [beneath] :as snapshot} {:keys [id kind messages object wait] :as node}]
+  [snapshot {:keys [kind thread messages object wait] :as node}]
   (let [frames (:frames (stacks/of snapshot node))]
     (when (and (seq frames)
                (or (not= :process kind) (zero? (long messages))))
       (led-to (-> (vec (stacks/locals snapshot node))
                   (into (awaited wait))
-                  (into (clean-ups beneath id))
+                  (into (clean-ups thread))
                   (cond-> object (conj (.dictionary ^ProcessInfo (.info ^LocalProcess object)))))
               most-of-fiber))))
 

@@ -38,7 +38,8 @@ public final class Locals {
      * A frame of a stack.
      *
      * @param at the place in the source
-     * @param objects the objects in its local variables, and those whose monitors it holds
+     * @param objects the objects in its local variables, those whose monitors it holds, and those that it has
+     *     evaluated as arguments of a call while it still evaluates another argument
      * @param monitors the objects whose monitors it holds
      */
     public record Frame(StackTraceElement at, List<Object> objects, List<Object> monitors) {}
@@ -74,7 +75,7 @@ public final class Locals {
 
     /** The private parts of virtual threads that are used here. */
     private record Inside(Class<?> type, VarHandle state, VarHandle parkPermit, VarHandle blockPermit, VarHandle continuation,
-            MethodHandle submit, MethodHandle walker, MethodHandle locals, MethodHandle monitors,
+            MethodHandle submit, MethodHandle walker, MethodHandle locals, MethodHandle operands, MethodHandle monitors,
             int parked, int timedParked, int unparked, int blocked, int unblocked, int suspended) {
 
         /** Null if a class is closed, or does not look as expected. */
@@ -92,6 +93,7 @@ public final class Locals {
                                 .asType(MethodType.methodType(void.class, Thread.class)),
                         walker(in, c),
                         inFrame.findVirtual(frame, "getLocals", MethodType.methodType(Object[].class)).asType(objects),
+                        inFrame.findVirtual(frame, "getStack", MethodType.methodType(Object[].class)).asType(objects),
                         inFrame.findVirtual(frame, "getMonitors", MethodType.methodType(Object[].class)).asType(objects),
                         number(in, c, "PARKED"), number(in, c, "TIMED_PARKED"), number(in, c, "UNPARKED"),
                         number(in, c, "BLOCKED"), number(in, c, "UNBLOCKED"), number(in, c, "SUSPENDED"));
@@ -137,6 +139,7 @@ public final class Locals {
             try {
                 List<Object> monitors = objects((Object[]) monitors().invokeExact(frame));
                 List<Object> held = objects((Object[]) locals().invokeExact(frame));
+                held.addAll(objects((Object[]) operands().invokeExact(frame)));
                 held.addAll(monitors);
                 return new Frame(frame.toStackTraceElement(), held, monitors);
             } catch (RuntimeException | Error e) {
