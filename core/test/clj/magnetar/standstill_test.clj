@@ -1,0 +1,57 @@
+(ns magnetar.standstill-test
+  "Programs that wait for ever although no edges lead in a circle, and programs of which nothing of that kind may be said."
+  (:require
+   [clojure.edn :as edn]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.dev.child :as child]
+   [magnetar.impl.inspect.others :as others]
+   [magnetar.impl.inspect.reach :as reach]
+   [magnetar.kernel.checks :as checks])
+  (:import
+   (magnetar.kernel.channel Channel)))
+
+(set! *warn-on-reflection* true)
+
+(defn- answers
+  "From the names of programs to their findings, as a JVM with these options prints them for these arguments of `print-answers`."
+  [options & arguments]
+  (let [form `(do (require '~'magnetar.standstill-programs) (magnetar.standstill-programs/print-answers ~@arguments))
+        {:keys [exit out]} (apply child/run (checks/class-path) 120 (concat options ["clojure.main" "-e" (pr-str form)]))]
+    (is (= 0 exit) out)
+    (into {} (map #(edn/read-string (str "[" % "]"))) (filter #(str/starts-with? % ":") (str/split-lines out)))))
+
+(def ^:private expected
+  "What is found of which program, and what its text names. Of all others nothing is found."
+  {:put [:program #"The only fiber or thread waits, .* go .*standstill_programs.clj:\d+ waits at standstill_programs.clj:\d+ to put on a channel\."]
+   :put-beside-idle-server [:program #"All 2 fibers and threads wait, .* to put on a channel\."]
+   :thread-in-join [:program #"All 4 fibers and threads wait, .* fork .* for a promise\."]
+   :exchange [:scope #"3 fibers wait, .* for fork .* to take from a channel that fork "]
+   :unclosed [:scope #"2 fibers wait, .* for fork .* to take from a channel\."]
+   :with-go-block [:scope #"3 fibers wait, .* to take from a channel that go "]})
+
+(deftest ^{:limit 150000} standstills-are-found-and-what-may-go-on-is-not-blamed
+  (let [answers (answers child/opens)]
+    (is (< 25 (count answers)))
+    (doseq [[program found] answers]
+      (testing program
+        (if-some [[of] (expected program)]
+          (is (= [[:standstill of :likely]] (map #(vec (take 3 %)) found)))
+          (is (= [] found)))
+        (when-some [[_ text] (expected program)]
+          (is (re-find text (str (peek (first found))))))))))
+
+(deftest ^{:limit 150000} without-local-variables-no-scope-is-named
+  (is (= {:exchange [] :unclosed []} (answers ["-Dmagnetar.locals=false"] [:exchange :unclosed]))))
+
+(deftest a-search-says-if-it-did-not-come-to-its-end
+  (let [ch (Channel/rendezvous)
+        channel? #(instance? Channel %)]
+    (is (= [ch] (reach/all-found [{:in [(atom {:out ch})]}] channel? 100)))
+    (is (= [ch] (reach/all-found [(doto (atom nil) (add-watch :puts (fn [_ _ _ _] ch)))] channel? 100)))
+    (is (nil? (reach/all-found [(vec (range 1000)) (vec (repeatedly 1000 #(Object.)))] channel? 100)))))
+
+(deftest this-thread-is-among-all-and-is-not-quiet
+  (let [own (first (filter #(= (.threadId (Thread/currentThread)) (:id %)) (others/all)))]
+    (is (= "RUNNABLE" (:state own)))
+    (is (not (others/quiet? own)))))
