@@ -17,7 +17,7 @@
   "From the names of programs to their findings, as a JVM with these options prints them for these arguments of `print-answers`."
   [options & arguments]
   (let [form `(do (require '~'magnetar.standstill-programs) (magnetar.standstill-programs/print-answers ~@arguments))
-        {:keys [exit out]} (apply child/run (checks/class-path) 120 (concat options ["clojure.main" "-e" (pr-str form)]))]
+        {:keys [exit out]} (apply child/run (checks/class-path) 250 (concat options ["clojure.main" "-e" (pr-str form)]))]
     (is (= 0 exit) out)
     (into {} (map #(edn/read-string (str "[" % "]"))) (filter #(str/starts-with? % ":") (str/split-lines out)))))
 
@@ -30,7 +30,7 @@
    :unclosed [:scope #"2 fibers wait, .* for fork .* to take from a channel\."]
    :with-go-block [:scope #"3 fibers wait, .* to take from a channel that go "]})
 
-(deftest ^{:limit 150000} standstills-are-found-and-what-may-go-on-is-not-blamed
+(deftest ^{:limit 300000} standstills-are-found-and-what-may-go-on-is-not-blamed
   (let [answers (answers child/opens)]
     (is (< 25 (count answers)))
     (doseq [[program found] answers]
@@ -41,7 +41,7 @@
         (when-some [[_ text] (expected program)]
           (is (re-find text (str (peek (first found))))))))))
 
-(deftest ^{:limit 150000} without-local-variables-no-scope-is-named
+(deftest ^{:limit 300000} without-local-variables-no-scope-is-named
   (is (= {:exchange [] :unclosed []} (answers ["-Dmagnetar.locals=false"] [:exchange :unclosed]))))
 
 (deftest a-search-says-if-it-did-not-come-to-its-end

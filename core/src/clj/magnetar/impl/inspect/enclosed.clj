@@ -194,28 +194,31 @@
                    (or (= asks id) (by-thread id) (others/harmless? thread)))
                  threads))))
 
-(defn- possible?
-  "May anything be said here? Without local variables, or if the program itself asks, nothing is."
+(defn- can-be-told?
+  "May anything be said of this snapshot? Without local variables, or if the program itself asks, nothing is."
   [snapshot]
   (and (Locals/isOn)
        (not (others/asked-inside? snapshot))
-       (others/nothing-unseen?)
-       (<= (count (:nodes snapshot)) (long others/most-nodes))
+       (<= (count (:nodes snapshot)) (long others/most-nodes))))
+
+(defn- nothing-hidden? []
+  (and (others/nothing-unseen?)
        (empty? (life/all))
        (only-limits?)))
 
 (defn- groups
   "The groups at a standstill in this snapshot, from the owner to {:ids .. :waits ..}; nil without one."
   [snapshot]
-  (let [snapshot (assoc snapshot :beneath (beneath-of snapshot))
-        owners (candidates snapshot)]
-    (when (and (seq owners) (possible? snapshot))
-      (let [snapshot (with-holders snapshot)
-            threads (others/all)]
-        (not-empty (into {} (for [owner owners
-                                  :let [group (group-of snapshot owner)]
-                                  :when (and group threads (seen? snapshot threads group))]
-                              [owner {:ids group :waits (stuck/waits-of snapshot group)}])))))))
+  (when (can-be-told? snapshot)
+    (let [snapshot (assoc snapshot :beneath (beneath-of snapshot))
+          owners (candidates snapshot)]
+      (when (and (seq owners) (nothing-hidden?))
+        (let [snapshot (with-holders snapshot)
+              threads (others/all)]
+          (not-empty (into {} (for [owner owners
+                                    :let [group (group-of snapshot owner)]
+                                    :when (and group threads (seen? snapshot threads group))]
+                                [owner {:ids group :waits (stuck/waits-of snapshot group)}]))))))))
 
 (defn- outside-of-vars?
   "Does no var lead to a channel on which one of these nodes waits, or to one of which too little is known?"
