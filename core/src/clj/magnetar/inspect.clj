@@ -373,7 +373,7 @@
   (restarts/of (snapshot/now)))
 
 (defn deadlocks
-  "Returns a vector of the cycles of waits that nothing can end, and of standstills.
+  "Returns a vector of cycles of waits that nothing can end, and of standstills.
 
   Each is a map.
 

@@ -12,6 +12,7 @@
    [magnetar.impl.inspect.stuck :as stuck]
    [magnetar.impl.runtime])
   (:import
+   (magnetar.kernel.channel Channel)
    (magnetar.kernel.inspect RuntimeInfo)))
 
 (set! *warn-on-reflection* true)
@@ -69,10 +70,12 @@
 (defn- joins?
   "Does the node wait for its forks, or for the result of a go block?"
   [snapshot {:keys [id wait]}]
-  (case (:why wait)
-    (:fork-join :scope-join) true
-    (:channel-take :select) (boolean (seq (edges/decisive snapshot id)))
-    false))
+  (let [{:keys [why on]} wait]
+    (case why
+      (:fork-join :scope-join) true
+      :channel-take (and (instance? Channel on) (some? (.finisher ^Channel on))) ; asked of each idle worker, so without its edges
+      :select (boolean (seq (edges/decisive snapshot id)))
+      false)))
 
 (defn- forks-of
   "The ids of the forks for which the node waits as the owner of their scope."
