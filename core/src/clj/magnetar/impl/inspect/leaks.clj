@@ -23,8 +23,11 @@
 
 ;; ---- go blocks
 
-(defn- fiber-of ^Fiber [^Thread thread]
-  (.getUncaughtExceptionHandler thread))
+(defn- fiber-of
+  "The fiber of the thread; nil if the thread has ended, or if the kernel has not started it."
+  ^Fiber [^Thread thread]
+  (let [handler (.getUncaughtExceptionHandler thread)]
+    (when (instance? Fiber handler) handler)))
 
 (defn- place
   "The description of a fiber that waits, without a reference to the fiber."
@@ -36,8 +39,10 @@
   []
   (let [snapshot (snapshot/now)]
     (vec (for [{:keys [kind wait thread] :as node} (vals (:nodes snapshot))
-               :when (and (= :go kind) (:number wait))]
-           [(fiber-of thread) (place snapshot node)]))))
+               :when (and (= :go kind) (:number wait))
+               :let [fiber (fiber-of thread)]
+               :when fiber]
+           [fiber (place snapshot node)]))))
 
 (defn- start-control
   "A fiber that waits for a channel to which nothing else refers."
