@@ -1,13 +1,13 @@
 (ns magnetar.stuck-test
-  "What a stuck program answers when it is asked why: the programs of core/test/hangs, and what is never blamed."
+  "What a stuck program answers when it is asked why: the programs of core/test/hangs."
   (:require
    [clojure.edn :as edn]
-   [clojure.java.io :as io]
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor]
    [magnetar.async :as a]
    [magnetar.dev.child :as child]
+   [magnetar.hangs :as hangs]
    [magnetar.impl.inspect.locks :as locks]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.stuck :as stuck]
@@ -30,22 +30,16 @@
 
 ;; ---- the programs
 
-;; HikariCP logs through SLF4J, which has nowhere to log here.
-(System/setProperty "slf4j.internal.verbosity" "ERROR")
-
-(defn- folder [& path]
-  (apply io/file (System/getProperty "magnetar.home") "core" "test" "hangs" path))
-
 (defn- marks
   "From each mark of a program to the FILE:LINE where it is written."
   [program]
   (into {}
-        (for [[number line] (map-indexed vector (str/split-lines (slurp (folder (str program ".clj")))))
+        (for [[number line] (map-indexed vector (str/split-lines (slurp (hangs/folder (str program ".clj")))))
               :when (not (str/starts-with? line ";"))
               [_ mark] (re-seq #"; \[([\w-]+)\]" line)]
           [(str "[" mark "]") (str program ".clj:" (inc (long number)))])))
 
-(def ^:private answers (edn/read-string (slurp (folder "answers.edn"))))
+(def ^:private answers (edn/read-string (slurp (hangs/folder "answers.edn"))))
 
 (defn- answer
   "The answer for a program, with lines in the place of marks."
@@ -68,25 +62,18 @@
               (and (not (before id)) (#{:process :fiber} kind))))
         (nodes)))
 
-(defn- start-of [program]
-  (load-file (str (folder (str program ".clj"))))
-  (let [{:keys [ready stop]} ((ns-resolve (symbol (str/replace program "_" "-")) 'start))]
-    (is (eventually (ready)) program)
-    stop))
-
 (defn- with-program
-  "Calls f when the program is stuck or has done some work. The failures of what is stopped are dropped."
+  "Calls f when the program is stuck. The failures of what is stopped are dropped."
   [program f]
   (with-hook [:failure (fn [_] nil)]
     (with-hook [:report (fn [_] nil)]
       (let [before (set (map :id (nodes)))
-            stop (start-of program)]
+            stop (hangs/start program)]
         (try
           (f)
           (finally
             (stop)
-            (when (answers program)
-              (is (eventually (not (of-program? program before))) program))))))))
+            (is (eventually (not (of-program? program before))) program)))))))
 
 (defn- thread-at
   "The number of the thread that was started at this FILE:LINE."
@@ -367,7 +354,7 @@
           (is (eventually (re-find #" waits at stuck_test.clj:\d+ for a connection to a server socket\.$" (str (:text (inspect/why-stuck accepting)))))))))))
 
 (deftest without-local-variables-nobody-is-blamed
-  (let [form `(do (load-file ~(str (folder "call_cycle_hop.clj")))
+  (let [form `(do (load-file ~(str (hangs/folder "call_cycle_hop.clj")))
                   (require '[magnetar.inspect :as ~'inspect])
                   (let [{:keys [~'ready]} ((ns-resolve '~'call-cycle-hop '~'start))]
                     (while (not (~'ready)))
@@ -444,14 +431,3 @@
                                       "clojure.main" "-e" (pr-str form))]
     (is (= 0 exit) out)
     (is (re-find #"\(\[:exact 2\]\)" out) out)))
-
-(def ^:private healthy (map #(str "healthy_" %) (range 1 11)))
-
-(deftest healthy-programs-are-not-blamed
-  (let [before (set (map (comp :id first :chain) (inspect/why-stuck)))] ; what other tests have left behind
-    (doseq [program healthy]
-      (with-program program
-        (fn []
-          (dotimes [_ 5]
-            (is (= [] (inspect/deadlocks)) program)
-            (is (= [] (remove (comp before :id first :chain) (inspect/why-stuck))) program)))))))
