@@ -12,6 +12,7 @@
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.stuck :as stuck]
    [magnetar.impl.inspect.views :as views]
+   [magnetar.impl.inspect.waits :as waits]
    [magnetar.inspect :as inspect]
    [magnetar.kernel.checks :as checks]
    [magnetar.scope :as scope]
@@ -24,7 +25,8 @@
    (java.util.concurrent.locks ReentrantLock)
    (javax.sql DataSource)
    (magnetar MisuseException)
-   (magnetar.kernel.channel Channel)))
+   (magnetar.kernel.channel Channel)
+   (magnetar.kernel.inspect FiberInfo)))
 
 (set! *warn-on-reflection* true)
 
@@ -287,6 +289,17 @@
         (a/close! escape)
         (is (nil? (a/<!! chooser)))))
     (a/close! gate)))
+
+;; ---- woken threads
+
+(deftest a-thread-that-was-woken-does-not-wait-even-if-it-has-not-run-yet
+  (let [wait-of (fn [thread] (waits/of (FiberInfo. thread nil "CHANNEL_TAKE" "take from a channel" (a/chan) 0 1 0) {}))
+        held (promise)
+        waiting (doto (Thread. ^Runnable (fn [] @held)) (.start))]
+    (is (nil? (wait-of (Thread/currentThread))))
+    (is (eventually (= :channel-take (:why (wait-of waiting)))))
+    (deliver held :value)
+    (.join waiting)))
 
 ;; ---- many
 

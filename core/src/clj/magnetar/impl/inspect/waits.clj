@@ -72,8 +72,12 @@
       Thread$State/TIMED_WAITING (assoc (if blocker (parked blocker) {:why :sleep :words "time to pass"}) :left-ms :some)
       nil)))
 
+;; A thread that was woken is RUNNABLE before it runs, and leaves its wait in the kernel only when it runs. Where computations occupy the carriers, two servers
+;; that call each other one after the other would both seem to wait meanwhile.
 (defn of
-  "What the thread waits for; nil if it runs."
+  "What the thread waits for; nil if it runs, or was woken and is about to run."
   [^FiberInfo info limits]
-  (or (of-kernel info limits)
-      (of-jdk (.thread info))))
+  (let [^Thread thread (.thread info)]
+    (when-not (identical? Thread$State/RUNNABLE (.getState thread))
+      (or (of-kernel info limits)
+          (of-jdk thread)))))
