@@ -446,12 +446,18 @@
   are after any collection. Those that were collected before are not in the answer. A go block that is lost
   on purpose is the control. With -Dmagnetar.track-go-blocks=true none is collected, so none is found.
 
-  A process counts if it has no name, no link and no monitor, waits for a message without a time limit, and no
-  waiting fiber is known to hold its pid. A fork counts if it waits for a channel and no fiber is known that
-  can end its wait. Both count after :after, milliseconds or a java.time.Duration, by default a minute.
+  Without :after that is all. With it, the answer also has what has waited for so long and seems forgotten.
+  A process seems forgotten if it has no name, no link and no monitor, waits for a message without a time
+  limit, and no waiting fiber is known to hold its pid. A fork seems so if it waits for a channel and no fiber
+  is known that can end its wait. A platform thread, a var or an atom may still hold the pid or the channel,
+  so an idle server of a healthy program may be among them.
 
   Blocks for some full collections, in which the whole program may stand still. Throws an
   IllegalStateException if the control is not collected, as with -XX:+DisableExplicitGC.
+
+  Options:
+
+    :after  milliseconds or a java.time.Duration, such as 60000
 
   Example:
 
@@ -461,9 +467,10 @@
   Erlang: has no such function. Go: the goroutine leak profile."
   {:added "0.3" :arglists '([] [{:keys [after]}])}
   ([] (leaks {}))
-  ([{:keys [after] :or {after leaks/usual-after-ms} :as options}]
+  ([{:keys [after] :as options}]
    (arguments/options "leaks" [:after] options)
-   (leaks/now (clock/millis (arguments/nanos ":after" after)))))
+   (leaks/now (when (contains? options :after)
+                (clock/millis (arguments/nanos ":after" after))))))
 
 (defn resource
   "Returns a javax.sql.DataSource in front of this one, such as a connection pool.

@@ -73,7 +73,8 @@
     (is (eventually (= [1 1] (map :count (told)))) "the forgotten one, and the holder of another one")
     (is (= [:likely] (distinct (map :grade (told)))))
     (is (str/includes? (:text (first (told))) "it has no name, link or monitor"))
-    (is (= [] (of :process (inspect/leaks))) "not within a minute")
+    (is (= [] (of :process (inspect/leaks {:after 60000}))) "not within a minute")
+    (is (= [] (of :process (inspect/leaks))) "not without :after")
     (run! #(actor/exit % :kill) [forgotten named held holder limited])))
 
 (deftest a-fork-that-waits-for-a-channel-which-no-fiber-fills-is-likely-to-be-forgotten

@@ -2,7 +2,8 @@
   "What waits for something that cannot come.
 
   The garbage collector proves that a go block is lost: it collects a go block when nothing can reach what the go block waits for. A go block that is lost on
-  purpose is the control. If that is not collected, nothing is proved. Processes and forks are held by their owners, so for them the answer is only likely."
+  purpose is the control. If that is not collected, nothing is proved. Processes and forks are held by their owners, so for them the answer is only likely,
+  and is given only if the caller asks for it. What platform threads hold is not known, for example."
   {:no-doc true}
   (:require
    [magnetar.impl.errors :as errors]
@@ -140,19 +141,19 @@
         (assoc :kind :leak :of (:kind leak) :text (sentence leak))
         (dissoc :why :words))))
 
+(defn- forgotten [after-ms]
+  (let [snapshot (stuck/with-edges)]
+    (concat (forgotten-processes snapshot after-ms) (forgotten-forks snapshot after-ms))))
+
 (defn now
-  "What is lost: a map for each place, the most frequent first. Processes and forks count after they have waited for so many milliseconds."
+  "What is lost: a map for each place, the most frequent first. Processes and forks count after they have waited for so many milliseconds; with nil none
+  counts."
   [after-ms]
   (let [lost (vec (lost)) ; first, so that nothing here holds a fiber
-        snapshot (stuck/with-edges)]
-    (vec (sort-by (juxt (comp - :count) :name)
-                  (alike (concat lost (forgotten-processes snapshot after-ms) (forgotten-forks snapshot after-ms)))))))
-
-(def usual-after-ms
-  "For how long processes and forks must have waited, unless the caller gives another time."
-  60000)
+        forgotten (if after-ms (forgotten after-ms) [])]
+    (vec (sort-by (juxt (comp - :count) :name) (alike (concat lost forgotten))))))
 
 (defn text
   "What is lost, as EDN."
   []
-  (answer/text {:magnetar/leaks 1 :leaks (now usual-after-ms)}))
+  (answer/text {:magnetar/leaks 1 :leaks (now nil)}))
