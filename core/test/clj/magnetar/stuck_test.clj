@@ -290,6 +290,22 @@
         (is (nil? (a/<!! chooser)))))
     (a/close! gate)))
 
+;; ---- waits that something else ends
+
+(defn- awaits? [words ch]
+  (= words (:waits-for (info-of ch))))
+
+(deftest a-wait-in-a-scope-with-a-deadline-ends-by-itself
+  (let [[one other] (repeatedly 2 promise)
+        limited (fn [ch] (a/go (scope/with-scope [_ {:deadline 3600000}] (a/<! @ch))))
+        [first-out second-out :as outs] [(limited one) (limited other)]]
+    (deliver one second-out)
+    (deliver other first-out)
+    (is (eventually (every? #(awaits? "take from a channel" %) outs)))
+    (is (= [] (inspect/deadlocks)))
+    (is (< 3500000 (:left-ms (first (:chain (inspect/why-stuck (finisher-of first-out)))))))
+    (run! a/close! outs)))
+
 ;; ---- woken threads
 
 (deftest a-thread-that-was-woken-does-not-wait-even-if-it-has-not-run-yet

@@ -8,7 +8,7 @@
     :words     the same in words
     :on        the object waited on: a channel, a Select, a pid, a fork, a scope, the synchronizer of a lock; nil if it is not known
     :since-ms  for how many milliseconds the wait has lasted; nil for a wait in the JDK
-    :left-ms   the milliseconds until its time limit, if it has one; :some where the limit is not known
+    :left-ms   the milliseconds until its time limit or the deadline of a scope around it, if it has one; :some where the limit is not known
     :number    identifies the wait; nil for a wait in the JDK"
   {:no-doc true}
   (:require
@@ -18,7 +18,10 @@
    (java.util Map)
    (java.util.concurrent CountDownLatch Semaphore)
    (java.util.concurrent.locks AbstractOwnableSynchronizer AbstractQueuedSynchronizer$ConditionObject LockSupport)
-   (magnetar.kernel.inspect FiberInfo)))
+   (magnetar.kernel.fiber Environment Fiber)
+   (magnetar.kernel.inspect FiberInfo)
+   (magnetar.kernel.scope Scope)
+   (magnetar.kernel.time Durations)))
 
 (set! *warn-on-reflection* true)
 
@@ -31,11 +34,21 @@
   "The keyword for a name of the kernel, such as :channel-take for CHANNEL_TAKE. There are few names, and many waits."
   (memoize (fn [reason] (keyword (str/replace (str/lower-case reason) "_" "-")))))
 
+(defn- left-in-scopes
+  "The nanoseconds until a scope around what the thread does is cancelled by its deadline; nil if none has one, or if that is not known."
+  [^Thread thread]
+  (let [fiber (.getUncaughtExceptionHandler thread)]
+    (when (instance? Fiber fiber)
+      (let [deadline (Scope/deadlineOf ^Fiber fiber)]
+        (when-not (= Durations/INFINITE deadline)
+          (max 0 (- deadline (.nanoTime (Environment/current)))))))))
+
 (defn of-kernel
   "The wait that the kernel knows of; nil if the thread does not wait there."
   [^FiberInfo info ^Map limits]
   (when-some [reason (.reason info)]
-    (let [left (.get limits (.number info))]
+    (let [lefts (filterv some? [(.get limits (.number info)) (left-in-scopes (.thread info))])
+          left (when (seq lefts) (apply min lefts))]
       (cond-> {:why (keyword-of reason)
                :words (.waitsFor info)
                :on (.on info)

@@ -156,8 +156,8 @@ public final class Scope extends CancellationScope implements AutoCloseable {
     }
 
     /**
-     * The instant at which the present work of this fiber, the current one, is cancelled;
-     * {@link Long#MAX_VALUE} for never, as in a shield.
+     * The instant at which the present work of this fiber is cancelled; {@link Long#MAX_VALUE} for never, as
+     * in a shield. The fiber is the current one, or one that waits and is inspected.
      */
     public static long deadlineOf(Fiber fiber) {
         if (fiber.isShielded()) {
