@@ -295,6 +295,28 @@
 (defn- awaits? [words ch]
   (= words (:waits-for (info-of ch))))
 
+(defn- fork-of-owner
+  "A go block whose scope has two forks: one takes the value of the go block, the other one takes from the gate."
+  [options gate]
+  (let [owner (promise)
+        waits (promise)
+        out (a/go (scope/with-scope [s options]
+                    (scope/fork s (fn [] (deliver waits true) (a/<! @owner)))
+                    (scope/fork s (fn [] (a/<! gate)))))]
+    (deliver owner out)
+    @waits
+    out))
+
+(deftest a-scope-that-one-fork-can-end-waits-for-all-its-forks-only-if-all-are-stuck
+  (let [[gate race-gate] (repeatedly 2 a/chan)
+        race (fork-of-owner {:joiner scope/race} race-gate)]
+    (is (eventually (awaits? "end of the forks of a scope" race)))
+    (is (= [] (inspect/deadlocks)))
+    (let [all (fork-of-owner {} gate)]
+      (is (eventually (= [[:exact 2]] (map (juxt :grade (comp count :chain)) (inspect/deadlocks)))))
+      (run! a/close! [gate race-gate all])
+      (is (eventually (= [] (inspect/deadlocks)))))))
+
 (deftest a-wait-in-a-scope-with-a-deadline-ends-by-itself
   (let [[one other] (repeatedly 2 promise)
         limited (fn [ch] (a/go (scope/with-scope [_ {:deadline 3600000}] (a/<! @ch))))

@@ -120,7 +120,8 @@
           false
           (let [before (:done? @state)]
             (vswap! state #(stepped step % (outcome fork) fork))
-            (and (not before) (boolean (:done? @state)))))))))
+            (and (not before) (boolean (:done? @state))))))
+      (needsAll [_] failures-only?))))
 
 ;; ---- of a scope
 

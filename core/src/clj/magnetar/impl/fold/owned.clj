@@ -33,7 +33,8 @@
     (ended [_ fork]
       (let [^Fork fork fork
             e (.error fork)]
-        (and (some? e) (nil? (.cause (.fiber fork))) (boolean (keep-failure failure e)))))))
+        (and (some? e) (nil? (.cause (.fiber fork))) (boolean (keep-failure failure e)))))
+    (needsAll [_] true)))
 
 (defn- in-scope-that-keeps [^String site failure f]
   (let [scope (Scope/open site (first-failure failure) Durations/INFINITE)]

@@ -62,9 +62,12 @@
 (defn- sole [to how object]
   (edge to how (by-kernel how) {:one true :object object}))
 
-(defn- forks-of-scope [snapshot ^Scope scope]
-  (for [^Fork fork (.live scope) :when (not (.isDaemon fork))]
-    (sole (of-fork snapshot fork) :fork fork)))
+(defn- forks-of-scope
+  "The edges to the forks of the scope. One fork alone can end the wait if the joiner may need no other one."
+  [snapshot ^Scope scope]
+  (let [how-far (if (.needsAll scope) {:one true} {:either true})]
+    (for [^Fork fork (.live scope) :when (not (.isDaemon fork))]
+      (edge (of-fork snapshot fork) :fork (by-kernel :fork) (assoc how-far :object fork)))))
 
 ;; ---- locks and monitors
 

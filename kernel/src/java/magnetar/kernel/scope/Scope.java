@@ -423,6 +423,11 @@ public final class Scope extends CancellationScope implements AutoCloseable {
         cancelsForks = false;
     }
 
+    /** True if it waits for all forks, unless one fails. */
+    public boolean needsAll() {
+        return joiner.needsAll();
+    }
+
     /** The forks that have not ended. */
     public List<Fork> live() {
         lock.lock();
