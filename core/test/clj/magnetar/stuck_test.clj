@@ -7,6 +7,7 @@
    [magnetar.actor :as actor]
    [magnetar.async :as a]
    [magnetar.dev.child :as child]
+   [magnetar.gen-server :as gs]
    [magnetar.hangs :as hangs]
    [magnetar.impl.inspect.locks :as locks]
    [magnetar.impl.inspect.stacks :as stacks]
@@ -327,6 +328,25 @@
     (is (= [] (inspect/deadlocks)))
     (is (< 3500000 (:left-ms (first (:chain (inspect/why-stuck (finisher-of first-out)))))))
     (run! a/close! outs)))
+
+(deftest a-call-that-was-passed-on-is-answered-by-another-process
+  (let [passed-on (promise)
+        bank {:init (fn [_] [:ok nil])
+              :handle-call (fn [_ client _] (deliver passed-on client) [:noreply nil])
+              :handle-cast (fn [till _] [:noreply (gs/call till :address {:timeout :infinity})])}
+        till {:init (fn [_] [:ok nil])
+              :handle-call (fn [request _ _] [:reply (if (= :pay request) (gs/call :test-bank :pay {:timeout :infinity}) :home) nil])}
+        calls (fn [name] (:waits-for (first (filter #(= name (:name %)) (nodes)))))]
+    (gs/start bank nil {:name :test-bank})
+    (gs/start till nil {:name :test-till})
+    (let [paid (a/go (gs/call :test-till :pay {:timeout :infinity}))
+          client @passed-on]
+      (gs/cast :test-bank :test-till)
+      (is (eventually (= ["answer of :test-till" "answer of :test-bank"] (map calls [":test-bank" ":test-till"]))))
+      (is (= [] (inspect/deadlocks)))
+      (gs/reply client :paid)
+      (is (= :paid (a/<!! paid)))
+      (run! gs/stop [:test-bank :test-till]))))
 
 ;; ---- woken threads
 

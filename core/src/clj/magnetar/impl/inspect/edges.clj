@@ -23,7 +23,7 @@
    (java.util HashMap IdentityHashMap)
    (magnetar.kernel.channel Channel Select Select$Operation)
    (magnetar.kernel.inspect FiberInfo)
-   (magnetar.kernel.process LocalProcess Pid ProcessTable Ref)
+   (magnetar.kernel.process Calls LocalProcess Pid ProcessTable Ref)
    (magnetar.kernel.scope Fork Offload$Call Scope)))
 
 (set! *warn-on-reflection* true)
@@ -105,6 +105,12 @@
     (for [watched (distinct (keep #(.watched ^Ref %) (in-patterns snapshot node)))
           :when (and (not= pid watched) (monitors? node watched))]
       (edge (of-pid snapshot watched) :reply "it monitors it, and its receive names the reference" {:grade :likely :one true :object watched}))))
+
+(defn passed-on?
+  "Does the node wait for the answer to a call that the callee has passed on, so that another node may answer? Reads the mailbox of the callee."
+  [{:keys [nodes]} id]
+  (let [{:keys [calls object]} (get nodes id)]
+    (boolean (and calls (Calls/isPassedOn ^LocalProcess object)))))
 
 (defn- of-mailbox [snapshot {:keys [calls starts] :as node}]
   (cond

@@ -132,13 +132,22 @@
   [snapshot ids]
   (into {} (map (juxt identity #(wait-of snapshot %))) ids))
 
+(defn- without-passed-on
+  "The ways that lead into a cycle, like `without-ends`, if no call on a cycle was passed on. Only the nodes on cycles are asked, since that reads mailboxes."
+  [snapshot ways]
+  (let [ways (without-ends ways)
+        ended (filter #(edges/passed-on? snapshot %) (distinct (mapcat key (cycles ways))))]
+    (if (seq ended)
+      (recur snapshot (apply dissoc ways ended))
+      ways)))
+
 (defn- cycles-among
   "The cycles among these nodes, with what identifies their waits: {:snapshot .. :stuck .. :cycles .. :waits ..}. :stuck has the ids of all nodes that never
   go on, if the snapshots that follow show the same. Only the stacks of nodes that may be in a cycle are read."
   [snapshot nodes]
   (let [candidates (candidates snapshot nodes)
         snapshot (edges/among snapshot candidates)
-        ways (without-ends (ways-of snapshot candidates edges/decisive))
+        ways (without-passed-on snapshot (ways-of snapshot candidates edges/decisive))
         cycles (cycles ways)]
     {:snapshot snapshot
      :stuck (keys ways)

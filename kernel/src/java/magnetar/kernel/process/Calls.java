@@ -188,14 +188,29 @@ public final class Calls {
 
     /** The process whose answer this one waits for; null if it waits for none, or cannot tell which. For inspection. */
     static Pid callee(LocalProcess process) {
+        Edge edge = edge(process);
+        return edge == null ? null : edge.callee;
+    }
+
+    /**
+     * True if the server that this process calls has taken the request and no longer handles it, so that another
+     * process may answer. False for a callee that is no server, since only the servers tell. For inspection.
+     */
+    public static boolean isPassedOn(LocalProcess process) {
+        Edge edge = edge(process);
+        LocalProcess callee = edge == null ? null : ProcessTable.live(edge.callee);
+        return callee != null && callee.server() != null && !isOwed(edge);
+    }
+
+    private static Edge edge(LocalProcess process) {
         Server server = process.server();
         Edge edge = server == null ? null : server.waitsIn();
         if (edge != null) {
-            return edge.callee;
+            return edge;
         }
         Standing standing = process.standing;
         Call open = standing == null ? null : standing.call;
-        return open != null && open.isAddress() ? standing.watched : null;
+        return open != null && open.isAddress() ? new Edge(standing.watched, open) : null;
     }
 
     // --- calls of a server
