@@ -1,5 +1,5 @@
 (ns magnetar.healthy-test
-  "Ten healthy busy programs in one JVM, of which nothing is blamed. JAVA_OPTS=-Dmagnetar.looks=N to look more often."
+  "Healthy busy programs, all in one JVM, of which nothing is blamed. JAVA_OPTS=-Dmagnetar.looks=N to look more often."
   {:slow true}
   (:require
    [clojure.string :as str]
@@ -11,13 +11,13 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private looks (Long/getLong "magnetar.looks" 12))
+(def ^:private looks (Long/getLong "magnetar.looks" 8))
 
 ;; A look takes a second for `why-stuck`, and as long as some full collections for `leaks`.
 (def ^:private limit (+ 60000 (* 5000 (long looks))))
 
 (def ^:private programs
-  (mapv #(str "healthy_" %) (range 1 11)))
+  (mapv #(str "healthy_" %) (range 1 12)))
 
 (def ^:private stuck-program "call_cycle_plain")
 

@@ -309,15 +309,40 @@
              (for [[_ ids] (group-by #(cause-of snapshot known %) ids)]
                (assoc (finding snapshot :wait (chain snapshot (first ids))) :behind (count ids))))))
 
+(defn- virtual-and-blocked
+  "From ids to threads, of the virtual threads among these nodes that wait for a monitor."
+  [{:keys [nodes]} ids]
+  (into {} (for [id ids
+                 :let [{:keys [^Thread thread wait]} (nodes id)]
+                 :when (and thread (.isVirtual thread) (= :monitor (:why wait)))]
+             [id thread])))
+
+(def ^:private watch-ms
+  "The milliseconds between two checks of the threads that wait for a monitor."
+  2)
+
+(defn- blocked-for
+  "The ids of the threads that are blocked in each check for so many milliseconds. Two waits of a virtual thread for a monitor look the same, since nothing
+  counts them or is allocated for them. So a thread that takes the monitor again and again is found by being seen in between."
+  [threads ms]
+  (let [end (+ (System/nanoTime) (* 1000000 (long ms)))]
+    (loop [threads threads]
+      (let [left (quot (- end (System/nanoTime)) 1000000)]
+        (if (pos? left)
+          (do
+            (Thread/sleep (if (seq threads) (min left (long watch-ms)) left))
+            (recur (filterv #(identical? Thread$State/BLOCKED (.getState ^Thread (val %))) threads)))
+          (into #{} (map key) threads))))))
+
 (defn- still-waiting
   "The ids of the pressing waits that have lasted so long. A wait in the JDK does not tell since when it lasts, so it is compared with a later snapshot."
   [snapshot ms]
   (let [[known unknown] (pressing snapshot ms)]
     (if (empty? unknown)
       known
-      (do
-        (Thread/sleep (long ms))
-        (into known (lasting (with-edges) unknown))))))
+      (let [watched (virtual-and-blocked snapshot (keys unknown))
+            blocked (blocked-for watched ms)]
+        (into known (lasting (with-edges) (into {} (remove #(and (watched (key %)) (not (blocked (key %))))) unknown)))))))
 
 (defn blocked
   "The ways from all nodes that have been blocked for so long to their causes."
