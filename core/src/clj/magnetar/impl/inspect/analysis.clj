@@ -9,6 +9,7 @@
    [clojure.string :as str]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
+   [magnetar.impl.inspect.awaited :as awaited]
    [magnetar.impl.inspect.paths :as paths]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.text :as text]
@@ -65,7 +66,7 @@
 
 (defn- object-of [{{:keys [how class]} :waits :as thread}]
   (or (when (= :park how) (in-magnetar thread))
-      (str (if (= :monitor how) "the monitor of " "") (text/with-article (short-name class)))))
+      (str (if (= :monitor how) "the monitor of " "") (awaited/with-article (short-name class)))))
 
 (defn- waits [thread]
   (str "waits" (at thread) " for " (object-of thread)))

@@ -3,16 +3,19 @@
 
   An edge is a map. The node :to can end the wait.
 
-    :how      :call, :start, :reply, :end, :room, :fork, :work, :result, :lock, :monitor, :connection, :held, :put, :take or :tap
+    :how      :call, :start, :answer, :reply, :end, :room, :fork, :work, :result, :lock, :read-lock, :queue, :monitor, :future, :worker, :thread, :awaited,
+              :connection, :held, :put, :take or :tap
     :grade    :exact if the kernel or the JDK says so, :likely if it is concluded from what others hold
     :because  how it is known
-    :object   the lock, the channel or the process that it is about
+    :object   the lock, the channel, the process or other object that it is about
     :before   true if the last operation of the node on the channel was of the kind that would end the wait, a take or a put
     :one      true if only this node can end the wait, as the owner of a lock or the callee of a call
     :either   true if only this node or another one whose edge has it can end the wait, as the holders of all connections of a pool
     :taken-at where the node took what it holds, if that is known"
   {:no-doc true}
   (:require
+   [magnetar.impl.inspect.awaited :as awaited]
+   [magnetar.impl.inspect.futures :as futures]
    [magnetar.impl.inspect.locks :as locks]
    [magnetar.impl.inspect.pools :as pools]
    [magnetar.impl.inspect.reach :as reach]
@@ -71,8 +74,23 @@
 
 ;; ---- locks and monitors
 
-(defn- to-owner-of-lock [snapshot {:keys [on]}]
-  (edge (of-thread snapshot (locks/owner on)) :lock "the lock names its owner" {:one true :object on}))
+(defn- to-readers
+  "The edges from a node that waits to write: to itself if it reads, since that alone keeps it waiting, else to the others that read."
+  [{:keys [by-thread]} {:keys [id] {:keys [on]} :wait}]
+  (let [readers (into #{} (keep by-thread) (locks/readers on))]
+    (mapv #(edge % :read-lock "the lock names who reads" {:one true :object on}) (if (readers id) [id] readers))))
+
+(defn- over-lock
+  "The edges from a node that waits for a lock: to its owner; from a writer to those that read; from a reader to the writer that it may not overtake."
+  [snapshot {{:keys [on]} :wait :keys [thread] :as node}]
+  (if-some [owner (of-thread snapshot (locks/owner on))]
+    [(edge owner :lock "the lock names its owner" {:one true :object on})]
+    (when (locks/read-write? on)
+      (case (locks/shared? snapshot thread on)
+        false (to-readers snapshot node)
+        true [(edge (of-thread snapshot (locks/first-writer snapshot on)) :queue "a reader does not overtake the first writer in the queue of the lock"
+                    {:one true :object on})]
+        nil))))
 
 (defn- to-owner-of-monitor [{:keys [monitors]} id]
   (let [{:keys [owner awaited]} @monitors
@@ -95,16 +113,28 @@
   (let [name (name-of pid)]
     (some #(or (= pid %) (and name (= name (if (vector? %) (first %) %)))) monitors)))
 
+(defn- refs [xs]
+  (filter #(instance? Ref %) xs))
+
 (defn- in-patterns
   "The references in the patterns of the receive in which the process waits."
   [snapshot node]
-  (filter #(instance? Ref %) (mapcat reach/parts (stacks/locals-of-class snapshot node "magnetar.kernel.process.Receiver"))))
+  (refs (mapcat reach/parts (stacks/locals-of-class snapshot node "magnetar.kernel.process.Receiver"))))
 
-(defn- to-watched [snapshot {:keys [pid monitors] :as node}]
+(defn- of-answer
+  "The reference of the answer for which the process waits, as the owner of a task does; none if it waits for another message."
+  [snapshot node]
+  (refs (stacks/locals-of-class snapshot node "magnetar.kernel.process.Calls")))
+
+(defn- to-watched [snapshot {:keys [pid monitors] :as node} how because refs]
+  (for [watched (distinct (keep #(.watched ^Ref %) refs))
+        :when (and (not= pid watched) (monitors? node watched))]
+    (edge (of-pid snapshot watched) how because {:grade :likely :one true :object watched})))
+
+(defn- to-those-who-reply [snapshot {:keys [monitors] :as node}]
   (when (seq monitors)
-    (for [watched (distinct (keep #(.watched ^Ref %) (in-patterns snapshot node)))
-          :when (and (not= pid watched) (monitors? node watched))]
-      (edge (of-pid snapshot watched) :reply "it monitors it, and its receive names the reference" {:grade :likely :one true :object watched}))))
+    (or (seq (to-watched snapshot node :answer "it waits for an answer, and monitors who is to give it" (of-answer snapshot node)))
+        (to-watched snapshot node :reply "it monitors it, and its receive names the reference" (in-patterns snapshot node)))))
 
 (defn passed-on?
   "Does the node wait for the answer to a call that the callee has passed on, so that another node may answer? Reads the mailbox of the callee."
@@ -116,7 +146,7 @@
   (cond
     calls [(sole (of-pid snapshot calls) :call calls)]
     starts [(sole (of-pid snapshot starts) :start starts)]
-    :else (to-watched snapshot node)))
+    :else (to-those-who-reply snapshot node)))
 
 ;; ---- channels whose finisher is known
 
@@ -181,22 +211,35 @@
   [nodes]
   (take most-read (mapcat val (sort-by (comp count val) (group-by (juxt :kind :name (comp :why :wait)) (filter :thread nodes))))))
 
-(defn- add [^IdentityHashMap holders ch holder]
-  (.put holders ch (conj (or (.get holders ch) []) holder)))
+(defn- add [^IdentityHashMap holders x holder]
+  (.put holders x (conj (or (.get holders x) []) holder)))
 
-(defn- add-holder [snapshot holders {:keys [id] :as node}]
+(defn- awaited-objects
+  "What nodes wait for in the JDK and may be held by others, such as promises."
+  ^IdentityHashMap [snapshot nodes]
+  (let [objects (IdentityHashMap.)]
+    (doseq [node nodes
+            :let [x (awaited/object snapshot node)]
+            :when x]
+      (.put objects x x))
+    objects))
+
+(defn- add-holder [snapshot holders held? {:keys [id] :as node}]
   (let [[reason used] (last-used node)]
     (when (instance? Channel used)
       (add holders used {:id id :used reason}))
-    (doseq [ch (reach/found (stacks/locals snapshot node) #(instance? Channel %)) :when (not (identical? ch used))]
-      (add holders ch {:id id}))))
+    (doseq [x (reach/found (stacks/locals snapshot node) held?) :when (not (identical? x used))]
+      (add holders x {:id id}))))
 
 (defn- holders
-  "The holders of channels: from each channel to maps of :id, and :used with the kind of the last wait there. A node holds a channel if its local variables
-  lead to the channel, or if its last wait was on it."
+  "The holders of channels, and of what is awaited in the JDK: from each to maps of :id, and :used with the kind of the last wait there. A node holds an object
+  if its local variables lead to it, or if its last wait was on it."
   ^IdentityHashMap [snapshot]
-  (let [holders (IdentityHashMap.)]
-    (run! #(add-holder snapshot holders %) (rare-first (vals (:nodes snapshot))))
+  (let [nodes (rare-first (vals (:nodes snapshot)))
+        awaited (awaited-objects snapshot nodes)
+        held? #(or (instance? Channel %) (.containsKey awaited %))
+        holders (IdentityHashMap.)]
+    (run! #(add-holder snapshot holders held? %) nodes)
     holders))
 
 (defn- serves?
@@ -205,24 +248,25 @@
   (= used (if (= :channel-put why) "CHANNEL_TAKE" "CHANNEL_PUT")))
 
 (defn- waits-beside?
-  "Does the holder wait on this channel for the same reason?"
-  [snapshot holder why ch]
-  (let [{:keys [wait]} (get-in snapshot [:nodes holder])]
-    (and (= why (:why wait)) (some #(identical? ch %) (channels-of wait)))))
+  "Does the holder wait on this channel, or for this object, for the same reason?"
+  [snapshot holder why x]
+  (let [{:keys [wait] :as node} (get-in snapshot [:nodes holder])]
+    (and (= why (:why wait)) (some #(identical? x %) (cons (awaited/object snapshot node) (channels-of wait))))))
 
-(defn- find-holders [snapshot why how ch]
-  (vec (for [{holder :id used :used} (.get ^IdentityHashMap @(:holders snapshot) ch)
-             :when (not (waits-beside? snapshot holder why ch))
+(defn- find-holders [snapshot why how x]
+  (vec (for [{holder :id used :used} (.get ^IdentityHashMap @(:holders snapshot) x)
+             :when (not (waits-beside? snapshot holder why x))
              :let [serves (serves? why used)]]
-         (edge holder how (if serves "it did so before" "its local variables lead to the channel")
-               {:grade :likely :object ch :before serves}))))
+         (edge holder how (if serves "it did so before" (str "its local variables lead to " (if (= :awaited how) "it" "the channel")))
+               {:grade :likely :object x :before serves}))))
 
 (defn- to-holders
-  "The edges to the holders of the channel, from a node that waits there for this reason. They are computed once for all nodes with the same wait."
-  [{:keys [^HashMap known] :as snapshot} id why how ch]
-  (let [same [why how (snapshot/number-of snapshot ch)]
+  "The edges to the holders of the channel or the other object, from a node that waits there for this reason. They are computed once for all nodes with the
+  same wait."
+  [{:keys [^HashMap known] :as snapshot} id why how x]
+  (let [same [why how (snapshot/number-of snapshot x)]
         edges (or (.get known same)
-                  (let [edges (find-holders snapshot why how ch)]
+                  (let [edges (find-holders snapshot why how x)]
                     (.put known same edges)
                     edges))]
     (remove #(= id (:to %)) edges)))
@@ -237,6 +281,28 @@
               (mapcat #(to-holders snapshot id why (if (= :channel-put why) :take :put) %)
                       (remove finished (channels-of wait)))))))
 
+;; ---- futures and other objects of the JDK
+
+(defn- to-runners
+  "The edges to what runs the future for which the node waits, or to the threads of its pool. No stack is read."
+  [snapshot {{:keys [on]} :wait}]
+  (if-some [runner (of-thread snapshot (futures/runner on))]
+    [(edge runner :future "the future names the thread that runs it" {:one true :object on})]
+    (mapv #(edge (:id %) :worker "the future is in the queue of its pool" {:either true :object on})
+          (futures/workers @(:thread-pools snapshot) on))))
+
+(defn- to-awaited
+  "The edges from a node that waits for an object of the JDK, or of Clojure: to a thread whose end it awaits, else to those that hold the object."
+  [snapshot {:keys [id wait] :as node}]
+  (when-some [x (awaited/object snapshot node)]
+    (if (instance? Thread x)
+      [(edge (of-thread snapshot x) :thread "it is in the method that waits for the end of that thread" {:one true :object x})]
+      (to-holders snapshot id (:why wait) :awaited x))))
+
+(defn- in-jdk [snapshot node]
+  (or (seq (to-runners snapshot node))
+      (to-awaited snapshot node)))
+
 ;; ---- all
 
 (defn with-what-is-read-late
@@ -245,6 +311,7 @@
   (assoc snapshot
          :monitors (delay (locks/monitors snapshot (vals (:nodes snapshot))))
          :holders (delay (holders snapshot))
+         :thread-pools (delay (futures/pools (vals (:nodes snapshot))))
          :known (HashMap.)))
 
 (defn among
@@ -254,6 +321,7 @@
          :monitors (delay (locks/monitors snapshot nodes))))
 
 (def ^:private over-channels? #{:channel-take :channel-put :select :mailbox-or-channels})
+(def ^:private in-jdk? #{:latch :semaphore :condition :park})
 
 (defn- find-edges [snapshot {:keys [id wait] :as node}]
   (let [{:keys [why on]} wait]
@@ -264,11 +332,14 @@
       :fork-join [(sole (of-fork snapshot on) :fork on)]
       :scope-join (forks-of-scope snapshot on)
       :offload [(sole (of-thread snapshot (.worker ^Offload$Call on)) :work on)]
-      :lock [(to-owner-of-lock snapshot wait)]
+      :lock (over-lock snapshot node)
       :monitor [(to-owner-of-monitor snapshot id)]
       :connection [(sole (:pool wait) :connection on)]
       :held (to-holders-of-pool snapshot node)
-      (if (over-channels? why) (over-channels snapshot node) []))))
+      (cond
+        (over-channels? why) (over-channels snapshot node)
+        (in-jdk? why) (in-jdk snapshot node)
+        :else []))))
 
 (defn of
   "The edges of the node with this id. They are computed once for a snapshot."
@@ -279,11 +350,16 @@
         edges)))
 
 (defn decisive
-  "The edges of the node that have :one or :either. For a wait on channels no local variables are read, because edges found by them have neither."
+  "The edges of the node that have :one or :either. For a wait on channels, or in the JDK, no local variables are read, because edges found by them have
+  neither, but for the end of a thread."
   [{:keys [nodes] :as snapshot} id]
-  (let [{:keys [wait]} (get nodes id)]
+  (let [{:keys [wait] :as node} (get nodes id)
+        {:keys [why]} wait]
     (filterv (some-fn :one :either)
-             (if (over-channels? (:why wait)) (to-finishers snapshot wait) (of snapshot id)))))
+             (cond
+               (over-channels? why) (to-finishers snapshot wait)
+               (in-jdk? why) (to-runners snapshot node)
+               :else (of snapshot id)))))
 
 (defn- unknown
   "A placeholder for edges that may lead to any node: an edge to the node itself."

@@ -5,13 +5,15 @@
   thread are in its frames, those of a platform thread in the JDK's ThreadMXBean."
   {:no-doc true}
   (:require
+   [clojure.string :as str]
+   [magnetar.impl.inspect.reach :as reach]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.runtime])
   (:import
    (java.lang.management LockInfo ManagementFactory MonitorInfo ThreadInfo ThreadMXBean)
-   (java.lang.reflect Method)
+   (java.lang.reflect Field Method)
    (java.util IdentityHashMap)
-   (java.util.concurrent.locks AbstractOwnableSynchronizer AbstractQueuedSynchronizer ReentrantLock ReentrantReadWriteLock)
+   (java.util.concurrent.locks AbstractOwnableSynchronizer ReentrantLock ReentrantReadWriteLock)
    (magnetar.kernel.inspect Locals$Frame)))
 
 (set! *warn-on-reflection* true)
@@ -35,43 +37,75 @@
   (when (and owner-method (instance? AbstractOwnableSynchronizer synchronizer))
     (.invoke owner-method synchronizer (object-array 0))))
 
-(defn- field
-  "A reader of a field of the JDK; nil if it cannot be read."
-  [^Class of field-name]
+(defn- read-queue
+  "The threads that wait for the lock: {:nodes {thread node} :first thread}, with their nodes in the queue of the lock. Empty if it cannot be read."
+  [synchronizer]
+  (let [nodes (IdentityHashMap.)
+        in-queue (into []
+                       (keep (fn [node] (when-some [thread (reach/field node "waiter")]
+                                          (.put nodes thread node)
+                                          thread)))
+                       (take-while some? (iterate #(reach/field % "prev") (reach/field synchronizer "tail"))))]
+    {:nodes nodes :first (peek in-queue)}))
+
+(defn- queue-of
+  "`read-queue`, once for a snapshot."
+  [{:keys [^IdentityHashMap queues]} synchronizer]
+  (when (instance? AbstractOwnableSynchronizer synchronizer)
+    (or (.get queues synchronizer)
+        (let [queue (read-queue synchronizer)]
+          (.put queues synchronizer queue)
+          queue))))
+
+(defn queue-node
+  "The node of the thread in the queue of the lock for which it waits; nil if that cannot be read. A lock makes one for each wait, so it identifies the wait."
+  [snapshot ^Thread thread synchronizer]
+  (some-> ^IdentityHashMap (:nodes (queue-of snapshot synchronizer)) (.get thread)))
+
+;; ---- locks for reading and writing
+
+(def ^:private ^Class read-write-sync
+  (first (filter #(= "Sync" (.getSimpleName ^Class %)) (.getDeclaredClasses ReentrantReadWriteLock))))
+
+(defn read-write?
+  "Is it the synchronizer of a ReentrantReadWriteLock?"
+  [synchronizer]
+  (instance? read-write-sync synchronizer))
+
+(defn shared?
+  "Does the thread wait in the queue of this lock to read?"
+  [snapshot thread synchronizer]
+  (when-some [node (queue-node snapshot thread synchronizer)]
+    (str/ends-with? (.getName (class node)) "$SharedNode")))
+
+(defn- number-field [^Class of field-name]
   (try
-    (let [field (doto (.getDeclaredField of field-name) (.setAccessible true))]
-      #(.get field %))
+    (doto (.getDeclaredField of field-name) (.setAccessible true))
     (catch NoSuchFieldException _ nil)
     (catch RuntimeException _ nil)))
 
-(defonce ^:private queue
-  (let [tail (field AbstractQueuedSynchronizer "tail")
-        ^Class node (try (Class/forName "java.util.concurrent.locks.AbstractQueuedSynchronizer$Node") (catch ClassNotFoundException _ nil))
-        [prev waiter] (when node [(field node "prev") (field node "waiter")])]
-    (when (and tail prev waiter)
-      {:tail tail :prev prev :waiter waiter})))
+(defn- reader-of
+  "The id of the thread whose holds are counted here; nil if it holds the lock no more."
+  [counter]
+  (let [[^Field holds ^Field id] (map #(number-field (class counter) %) ["count" "tid"])]
+    (when (and holds id (pos? (.getInt holds counter)))
+      (.getLong id counter))))
 
-(defn- read-queue
-  "From each thread that waits for the lock to its node in the queue of the lock."
-  ^IdentityHashMap [synchronizer]
-  (let [{:keys [tail prev waiter]} queue
-        nodes (IdentityHashMap.)]
-    (doseq [node (take-while some? (iterate prev (tail synchronizer)))
-            :let [thread (waiter node)]
-            :when thread]
-      (.put nodes thread node))
-    nodes))
+(defn readers
+  "The ids of the threads that hold the lock for reading, as far as it tells: the one that took it first, and the one that took it last."
+  [synchronizer]
+  (when (read-write? synchronizer)
+    (into #{}
+          (remove nil?)
+          [(some-> ^Thread (reach/field synchronizer "firstReader") .threadId)
+           (some-> (reach/field synchronizer "cachedHoldCounter") reader-of)])))
 
-(defn queue-node
-  "The node of the thread in the queue of the lock for which it waits; nil if that cannot be read. A lock makes one for each wait, so it identifies the wait.
-  A queue is read once for a snapshot."
-  [{:keys [^IdentityHashMap queues]} ^Thread thread synchronizer]
-  (when (and queue (instance? AbstractQueuedSynchronizer synchronizer))
-    (let [^IdentityHashMap nodes (or (.get queues synchronizer)
-                                     (let [nodes (read-queue synchronizer)]
-                                       (.put queues synchronizer nodes)
-                                       nodes))]
-      (.get nodes thread))))
+(defn first-writer
+  "The thread that waits first in the queue of the lock, if it waits to write. No reader overtakes it."
+  [snapshot synchronizer]
+  (when-some [thread (:first (queue-of snapshot synchronizer))]
+    (when (false? (shared? snapshot thread synchronizer))
+      thread)))
 
 ;; ---- monitors
 

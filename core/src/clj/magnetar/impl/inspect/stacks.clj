@@ -48,7 +48,7 @@
     (when-some [^StackTraceElement frame (or (first (remove of-database? frames)) (first frames))]
       (str (.getFileName frame) ":" (.getLineNumber frame)))))
 
-(defn- frames
+(defn frames
   "The frames of the node's thread, the innermost first. A stack that was not read yet is read without its local variables, which takes less than half the
   time, and is not kept."
   [{:keys [^IdentityHashMap stacks]} {:keys [^Thread thread]}]

@@ -3,6 +3,7 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
+   [magnetar.impl.inspect.awaited :as awaited]
    [magnetar.impl.inspect.edges :as edges]
    [magnetar.impl.inspect.locks :as locks]
    [magnetar.impl.inspect.stacks :as stacks]))
@@ -20,17 +21,26 @@
 (defn- waits [snapshot id]
   (str "waits" (at snapshot id)))
 
-(defn with-article
-  "The word after its article."
-  [word]
-  (str (if (re-find #"^[AEIOUaeiou]" word) "an " "a ") word))
-
 (defn- kind-of-lock [lock]
   (let [^Class of (class lock)]
-    (with-article (.getSimpleName ^Class (or (.getEnclosingClass of) of)))))
+    (awaited/with-article (.getSimpleName ^Class (or (.getEnclosingClass of) of)))))
+
+(defn- read-or-write
+  "Which of the two locks of a ReentrantReadWriteLock the node waits for; nil for another lock."
+  [snapshot {:keys [thread] {:keys [on]} :wait}]
+  (when (locks/read-write? on)
+    (str (if (locks/shared? snapshot thread on) "the read lock" "the write lock") " of a ReentrantReadWriteLock")))
+
+(defn- of-lock
+  "What a wait for a lock is for that another one holds, for reading or for writing."
+  [snapshot id lock purpose other]
+  (let [node (get-in snapshot [:nodes id])]
+    (if-some [lock (read-or-write snapshot node)]
+      (str "for " lock " that " other " holds for " purpose)
+      (str (or (awaited/words snapshot node) (str "for " (kind-of-lock lock))) " of " other))))
 
 (defn- kind-of-monitor [[class-name]]
-  (with-article (last (str/split class-name #"\."))))
+  (awaited/with-article (last (str/split class-name #"\."))))
 
 (defn- connections [snapshot id]
   (let [n (count (get-in snapshot [:nodes id :object :taken]))]
@@ -59,7 +69,14 @@
       :fork (str waits " for " other)
       :result (str waits " for the value of " other)
       :work (str waits " for its offloaded work on " other)
-      :lock (str waits " for " (kind-of-lock object) " of " other)
+      :lock (str waits " " (of-lock snapshot id object "writing" other))
+      :read-lock (str waits " " (of-lock snapshot id object "reading" (if (= id to) "it" other)))
+      :queue (str waits " for " (read-or-write snapshot (get-in snapshot [:nodes id])) " behind " other)
+      :answer (str waits " for the answer of " other)
+      :future (str waits " for a future that " other " computes")
+      :worker (str waits " for a future that is in the queue of the pool of " other)
+      :thread (str waits " for the end of " other)
+      :awaited (str waits " " (awaited/words snapshot (get-in snapshot [:nodes id])) " that " other " holds")
       :monitor (str waits " for the monitor of " (kind-of-monitor object) " of " other)
       :connection (str waits " for a connection of " other)
       :held (held snapshot id)
@@ -67,20 +84,18 @@
       :take (str waits " to put on a channel that " other " holds")
       :tap (str waits " for a tap that " other " holds"))))
 
-(defn- promise? [snapshot node]
-  (stacks/in? snapshot node "clojure.core$promise$"))
-
 (def ^:private option-for-owners " (--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED tells it)")
 
-(defn- lock [{:keys [words on]}]
-  (str "for " words (when (locks/hides-owner? on) (str ", whose owner the JVM does not tell" option-for-owners))))
+(defn- lock-alone
+  "What a wait for a lock is for whose owner is not known."
+  [snapshot {{:keys [words on]} :wait :as node}]
+  (str "for " (or (read-or-write snapshot node) words) (when (locks/hides-owner? on) (str ", whose owner the JVM does not tell" option-for-owners))))
 
 (defn- for-what
   "What a wait is for that leads to no other node, as \"for a message\"."
-  [snapshot {{:keys [why words] :as wait} :wait :as node}]
+  [snapshot {{:keys [why words]} :wait :as node}]
   (case why
-    :lock (lock wait)
-    :latch (if (promise? snapshot node) "for a promise" (str "for " words))
+    :lock (or (awaited/words snapshot node) (lock-alone snapshot node))
     :channel-take "to take from a channel"
     :channel-put "to put on a channel"
     :select "for one of several channels"
@@ -88,7 +103,7 @@
     :mailbox-or-channels "for a message or a channel"
     :callback "for a callback"
     :suspended "to be resumed"
-    (str "for " words)))
+    (or (awaited/words snapshot node) (str "for " words))))
 
 (defn- alone
   "What a node does that has no edge."
