@@ -392,8 +392,9 @@
   that it monitors if the receive names the reference. That is likely, and so is a holder of a connection that
   was found by its local variables.
 
-  A wait with a time limit is in no cycle. The exception is a wait for a connection with a limit of a second
-  or more. Its map has :limit-ms if the limit is known. A pool is in a cycle if all its connections are in
+  A wait with a time limit is in no cycle, nor is one of Magnetar in a scope with a deadline, nor a call that
+  a server has passed on with :noreply. The exception is a wait for a connection with a limit of a second or
+  more. Its map has :limit-ms if the limit is known. A pool is in a cycle if all its connections are in
   use, and all their holders are known and wait.
 
   The owner of a lock of java.util.concurrent.locks is known if the JVM was started with --add-opens
