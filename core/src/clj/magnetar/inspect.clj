@@ -387,18 +387,20 @@
             of several that can end the wait; all of them are stuck.
 
   A cycle leads over calls, starts of processes, ends of processes, full mailboxes, joins, scopes, results of
-  go blocks and threads, locks, monitors and connection pools. It is exact where the kernel, the JDK or a
-  `resource` knows what can end a wait. A process that waits for a message is taken to wait for the process
-  that it monitors if the receive names the reference. That is likely, and so is a holder of a connection that
-  was found by its local variables.
+  go blocks and threads, futures, locks, monitors, thread pools and connection pools. It is exact where the
+  kernel, the JDK or a `resource` knows what can end a wait. A process that waits for a message is taken to
+  wait for the process that it monitors if the receive names the reference, and the owner of a task for the
+  task. That is likely, and so is a holder of a connection that was found by its local variables.
 
   A wait with a time limit is in no cycle, nor is one of Magnetar in a scope with a deadline, nor a call that
   a server has passed on with :noreply. The exception is a wait for a connection with a limit of a second or
-  more. Its map has :limit-ms if the limit is known. A pool is in a cycle if all its connections are in
-  use, and all their holders are known and wait.
+  more. Its map has :limit-ms if the limit is known. A pool is in a cycle if all its connections are in use,
+  and all their holders are known and wait.
 
   The owner of a lock of java.util.concurrent.locks is known if the JVM was started with --add-opens
-  java.base/java.util.concurrent.locks=ALL-UNNAMED, as bin/magnetar does.
+  java.base/java.util.concurrent.locks=ALL-UNNAMED, as bin/magnetar does. A ReentrantReadWriteLock tells two
+  of those that read. With java.base/java.util.concurrent=ALL-UNNAMED it is known which thread runs a future,
+  or which pool has it in its queue.
 
   The program is at a standstill if all its fibers, processes and threads have waited for a second, without a
   time limit and not for input, no timer is pending, no work is offloaded, and one of them waits to go on as
@@ -532,16 +534,18 @@
   answer is nil if it runs or has ended.
 
   Blocked is what waits to go on with something: to put on a channel, to send to a full mailbox, for an
-  answer, for a process to be ready, for a lock, a monitor or a connection. A wait for work, for time or for
-  the own forks does not count. The wait has to last for :at-least already, in milliseconds, 1000 by default.
-  For locks, monitors and connections this waits so long itself, since the JDK does not tell when such a wait
-  began. There is one answer for each cause. The cause that blocks the most comes first.
+  answer, for a process to be ready, for a lock, a monitor, a connection or a permit of a Semaphore, or to put
+  into a queue of java.util.concurrent. A wait for work, for time, for a promise or for the own forks does not
+  count. The wait has to last for :at-least already, in milliseconds, 1000 by default. For waits in the JDK
+  this waits so long itself, since the JDK does not tell when they began. There is one answer for each cause.
+  The cause that blocks the most comes first.
 
   An edge over the channel of a result is exact: it leads to the go block or the thread whose value the
   channel gets. An edge over another channel is likely: the next one holds the channel in its local variables,
-  and so can put or take. Local variables can be read of virtual threads only, and only if the JVM was started
-  with --add-opens java.base/java.lang=ALL-UNNAMED, as bin/magnetar does. They are read of at most 10,000
-  fibers, some 40 µs each. Fibers that few others resemble come first.
+  and so can put or take. So is an edge over a promise, a latch or another object of the JDK. Local variables
+  can be read of virtual threads only, and only if the JVM was started with --add-opens
+  java.base/java.lang=ALL-UNNAMED, as bin/magnetar does. They are read of at most 10,000 fibers, some 40 µs
+  each. Fibers that few others resemble come first.
 
   Throws an IllegalArgumentException for an argument of another kind.
 

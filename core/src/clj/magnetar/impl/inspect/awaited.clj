@@ -75,6 +75,11 @@
   [snapshot node]
   (first (telling (stacks/frames snapshot node) node)))
 
+(defn puts?
+  "Does the node wait to put into a queue?"
+  [snapshot node]
+  (str/starts-with? (str (words snapshot node)) "to put into"))
+
 (defn- of-class? [class-name x]
   (some #(= class-name (.getName ^Class %)) (take-while some? (iterate #(.getSuperclass ^Class %) (class x)))))
 

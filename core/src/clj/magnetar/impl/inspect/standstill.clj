@@ -86,7 +86,7 @@
 (defn- starts
   "The ids of the nodes that wait to go on. A join may wait for a thread of the program that asks, so then no join counts."
   [snapshot nodes]
-  (let [pressing (map :id (filter stuck/pressing? nodes))
+  (let [pressing (map :id (filter #(stuck/pressing? snapshot %) nodes))
         joins (when-not (others/asked-inside? snapshot) (filter #(joins? snapshot %) nodes))]
     (into [] (distinct) (concat pressing (map :id joins) (mapcat #(forks-of snapshot %) joins)))))
 
@@ -100,7 +100,7 @@
   (let [end (peek chain)
         node #(get-in snapshot [:nodes (:id %)])]
     (and (not-any? reported (map :id chain))
-         (or (stuck/pressing? (node (first chain)))
+         (or (stuck/pressing? snapshot (node (first chain)))
              (:edge end)
              (not (for-work (:why (:wait (node end)))))))))
 

@@ -5,6 +5,7 @@
   nodes that are all stuck as well. And each was the same in several snapshots, so all of them existed together."
   {:no-doc true}
   (:require
+   [magnetar.impl.inspect.awaited :as awaited]
    [magnetar.impl.inspect.edges :as edges]
    [magnetar.impl.inspect.locks :as locks]
    [magnetar.impl.inspect.pools :as pools]
@@ -254,10 +255,11 @@
 
 (defn pressing?
   "Is the wait one that should end soon? A node that waits for work, for time or for its own forks may do so all day."
-  [{:keys [wait calls starts]}]
+  [snapshot {:keys [wait calls starts] :as node}]
   (case (:why wait)
-    (:channel-put :mailbox-room :lock :monitor :connection) true
+    (:channel-put :mailbox-room :lock :monitor :semaphore :connection) true
     :mailbox (boolean (or calls starts))
+    (:condition :park) (awaited/puts? snapshot node)
     false))
 
 (defn- long-ago? [{:keys [wait]} ms]
@@ -268,7 +270,7 @@
 (defn- pressing
   "[ids waits]: the ids of the pressing waits that have lasted so long, and what identifies each pressing wait in the JDK, whose duration is not known."
   [snapshot ms]
-  (let [waits (filter pressing? (vals (:nodes snapshot)))
+  (let [waits (filter #(pressing? snapshot %) (vals (:nodes snapshot)))
         ids (fn [verdict] (mapv :id (filter #(= verdict (long-ago? % ms)) waits)))]
     [(ids true) (waits-of snapshot (ids :unknown))]))
 
