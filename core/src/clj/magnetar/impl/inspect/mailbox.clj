@@ -26,7 +26,7 @@
 (defn- receive
   "Where the thread receives, and the clauses that took none of the messages. These are known where local variables can be read."
   [thread]
-  (let [snapshot {:stacks (IdentityHashMap.)}
+  (let [snapshot {:stacks (IdentityHashMap.) :traces (IdentityHashMap.)}
         node {:thread thread}
         clauses (first (filter #(instance? Clauses %) (stacks/locals-of-class snapshot node "magnetar.kernel.process.Receiver")))]
     (cond-> {:at (stacks/line snapshot node)}

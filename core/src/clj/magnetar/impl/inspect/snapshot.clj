@@ -156,11 +156,16 @@
 (defn- thread-ids [nodes]
   (into {} (keep (fn [{:keys [id ^Thread thread]}] (when thread [(.threadId thread) id]))) nodes))
 
+(defn- unread
+  "The snapshot, of which `stacks` and `locks` have read nothing."
+  [snapshot]
+  (assoc snapshot :stacks (IdentityHashMap.) :traces (IdentityHashMap.) :queues (IdentityHashMap.)))
+
 (defn now
   "Takes a snapshot: {:nodes {id node}, :by-thread {thread-id id}}, with what `number-of` has counted, and what `stacks` and `locks`
   have read."
   []
-  (let [snapshot {:numbers (IdentityHashMap.) :stacks (IdentityHashMap.) :queues (IdentityHashMap.)}
+  (let [snapshot (unread {:numbers (IdentityHashMap.)})
         limits (waits/limits)
         processes (with-starts (mapv #(process-node limits %) (ProcessTable/all)))
         taken (set (keys (thread-ids processes)))
@@ -171,3 +176,11 @@
     (assoc snapshot
            :by-thread by-thread
            :nodes (into {} (map (juxt :id identity)) (concat processes threads scopes)))))
+
+(defn again
+  "A snapshot of these nodes alone, which has what they wait for now."
+  [{:keys [nodes] :as snapshot} ids]
+  (let [limits (waits/limits)
+        waiting (fn [{:keys [^Thread thread] :as node}]
+                  (cond-> node thread (assoc :wait (waits/of (FiberInfo/of thread) limits))))]
+    (assoc (unread snapshot) :nodes (into {} (map (fn [id] [id (waiting (nodes id))])) ids))))

@@ -50,12 +50,14 @@
 
 (defn frames
   "The frames of the node's thread, the innermost first. A stack that was not read yet is read without its local variables, which takes less than half the
-  time, and is not kept."
-  [{:keys [^IdentityHashMap stacks]} {:keys [^Thread thread]}]
+  time."
+  [{:keys [^IdentityHashMap stacks ^IdentityHashMap traces]} {:keys [^Thread thread]}]
   (when thread
-    (if-some [stack (.get stacks thread)]
-      (:at stack)
-      (seq (.getStackTrace thread)))))
+    (or (:at (.get stacks thread))
+        (.get traces thread)
+        (let [trace (vec (.getStackTrace thread))]
+          (.put traces thread trace)
+          trace))))
 
 (defn line
   "`line-of` the stack of the node."

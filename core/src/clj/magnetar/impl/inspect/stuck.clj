@@ -337,14 +337,14 @@
           (into #{} (map key) threads))))))
 
 (defn- still-waiting
-  "The ids of the pressing waits that have lasted so long. A wait in the JDK does not tell since when it lasts, so it is compared with a later snapshot."
+  "The ids of the pressing waits that have lasted so long. A wait in the JDK does not tell since when it lasts, so it is compared with what is there later."
   [snapshot ms]
   (let [[known unknown] (pressing snapshot ms)]
     (if (empty? unknown)
       known
       (let [watched (virtual-and-blocked snapshot (keys unknown))
             blocked (blocked-for watched ms)]
-        (into known (lasting (with-edges) (into {} (remove #(and (watched (key %)) (not (blocked (key %))))) unknown)))))))
+        (into known (lasting (with-edges (snapshot/again snapshot (keys unknown))) (into {} (remove #(and (watched (key %)) (not (blocked (key %))))) unknown)))))))
 
 (defn blocked
   "The ways from all nodes that have been blocked for so long to their causes."
