@@ -17,13 +17,15 @@
    [magnetar.inspect :as inspect]
    [magnetar.kernel.checks :as checks]
    [magnetar.scope :as scope]
-   [magnetar.support :refer [eventually with-hook]])
+   [magnetar.support :refer [eventually with-hook]]
+   [magnetar.task :as task])
   (:import
    (com.zaxxer.hikari HikariConfig HikariDataSource)
    (java.net InetAddress ServerSocket)
    (java.sql SQLException)
    (java.util Random)
-   (java.util.concurrent.locks ReentrantLock)
+   (java.util.concurrent ArrayBlockingQueue CompletableFuture CountDownLatch CyclicBarrier Exchanger ExecutorService Executors LinkedBlockingQueue Semaphore)
+   (java.util.concurrent.locks ReentrantLock ReentrantReadWriteLock)
    (javax.sql DataSource)
    (magnetar MisuseException)
    (magnetar.kernel.channel Channel)
@@ -502,3 +504,129 @@
                                       "clojure.main" "-e" (pr-str form))]
     (is (= 0 exit) out)
     (is (re-find #"\(\[:exact 2\]\)" out) out)))
+
+;; ---- what the JDK knows
+
+(deftest futures-that-wait-for-each-other-are-found-exactly
+  (let [[one other] (repeatedly 2 promise)]
+    (deliver one (future @@other))
+    (deliver other (future @@one))
+    (try
+      (is (eventually (seq (inspect/deadlocks))))
+      (let [[{:keys [grade chain text]} :as found] (inspect/deadlocks)]
+        (is (= [1 :exact 2] [(count found) grade (count chain)]))
+        (is (= 2 (count (re-seq #" waits at stuck_test\.clj:\d+ for a future that \S+ computes" text))) text))
+      (finally
+        (run! #(future-cancel @%) [one other])))
+    (is (eventually (= [] (inspect/deadlocks))))))
+
+(defn- waits-for-inner
+  "Submits a task that waits for another task of the same pool, which has so many threads, while `blocked` tasks wait for `go-on`."
+  [threads blocked go-on]
+  (let [pool (Executors/newFixedThreadPool threads)]
+    (dotimes [_ blocked] (.submit pool ^Runnable (fn [] @go-on)))
+    (.submit pool ^Runnable (fn [] (.get (.submit pool ^Callable (fn [] 1)))))
+    pool))
+
+(deftest a-task-that-waits-in-the-queue-of-its-own-pool-is-found
+  (let [go-on (promise)
+        stuck (waits-for-inner 1 0 go-on)
+        twin (waits-for-inner 2 1 go-on)] ; its inner task waits for a thread that can go on
+    (try
+      (is (eventually (seq (inspect/deadlocks))))
+      (let [[{:keys [grade chain text]} :as found] (inspect/deadlocks)]
+        (is (= [1 :exact 1] [(count found) grade (count chain)]) (pr-str (map :text found)))
+        (is (re-find #" waits at stuck_test\.clj:\d+ for a future that is in the queue of the pool of pool-\d+-thread-1\.$" text) text))
+      (finally
+        (deliver go-on true)
+        (run! #(.shutdownNow ^ExecutorService %) [stuck twin])))
+    (is (eventually (= [] (inspect/deadlocks))))))
+
+(defn- with-forks
+  "Calls f with a scope whose forks run these functions, and cancels it then."
+  [fs f]
+  (is (thrown-with-msg? clojure.lang.ExceptionInfo #"was cancelled"
+                        (scope/with-scope [s]
+                          (let [forks (mapv (fn [waits] (scope/fork s (fn [] (try (waits) (catch Exception _ nil))))) fs)]
+                            (try
+                              (f forks)
+                              (finally (scope/cancel s))))))))
+
+(deftest a-reader-that-wants-to-write-waits-for-itself
+  (let [[lock twin] (repeatedly 2 #(ReentrantReadWriteLock.))]
+    (with-forks
+      [(fn []
+         (.lock (.readLock ^ReentrantReadWriteLock lock))
+         (.lockInterruptibly (.writeLock ^ReentrantReadWriteLock lock)))
+       (fn []
+         (.lock (.writeLock ^ReentrantReadWriteLock twin))
+         (.lock (.readLock ^ReentrantReadWriteLock twin))
+         @(promise))]
+      (fn [_]
+        (is (eventually (seq (inspect/deadlocks))))
+        (let [[{:keys [grade text]} :as found] (inspect/deadlocks)]
+          (is (= [1 :exact] [(count found) grade]))
+          (is (re-find #" waits at stuck_test\.clj:\d+ for the write lock of a ReentrantReadWriteLock that it holds for reading\.$" text) text))))))
+
+(deftest a-reader-behind-a-writer-behind-a-reader-is-found
+  (let [lock (ReentrantReadWriteLock.)
+        reads (promise)
+        value (promise)]
+    (with-forks
+      [(fn []
+         (.lock (.readLock lock))
+         (deliver reads true)
+         (while (not (.hasQueuedThreads lock)) (Thread/onSpinWait))
+         (a/<! (a/go (.lockInterruptibly (.readLock lock)) (deliver value 1))))
+       (fn []
+         @reads
+         (.lockInterruptibly (.writeLock lock)))]
+      (fn [_]
+        (is (eventually (seq (inspect/deadlocks))))
+        (let [[{:keys [grade text chain]}] (inspect/deadlocks)]
+          (is (= [:exact 3] [grade (count chain)]))
+          (is (re-find #"for the read lock of a ReentrantReadWriteLock behind fork \S+, which waits" text) text)
+          (is (re-find #"for the write lock of a ReentrantReadWriteLock that fork \S+ holds for reading" text) text))))))
+
+(deftest a-server-that-awaits-a-task-which-calls-it-is-found
+  (let [server {:init (fn [_] [:ok nil])
+                :handle-call (fn [message _ state]
+                               (let [me (actor/self)
+                                     asks #(gs/call me :count {:timeout :infinity})]
+                                 [:reply (if (= :total message) (task/await (task/async asks) {:timeout :infinity}) 1) state]))}
+        [_ pid] (gs/start server nil)
+        client (a/go (try (gs/call pid :total {:timeout :infinity}) (catch Exception _ :gone)))]
+    (is (eventually (seq (inspect/deadlocks))))
+    (let [[{:keys [grade text chain]} :as found] (inspect/deadlocks)]
+      (is (= [1 :likely 2] [(count found) grade (count chain)]))
+      (is (re-find #" for the answer of task \S+stuck_test\.clj:\d+, which calls " text) text))
+    (actor/exit pid :kill)
+    (is (= :gone (a/<!! client)))))
+
+(deftest what-is-waited-for-in-the-jdk-is-told-as-the-program-calls-it
+  (let [queue (ArrayBlockingQueue. 1)
+        cases {" for a promise\\." #(deref (promise))
+               " for a future that \\S+ computes, which waits at \\S+ for a promise\\." #(deref (future @(promise)))
+               " to put into an ArrayBlockingQueue\\." #(do (.put queue 1) (.put queue 2))
+               " to take from a LinkedBlockingQueue\\." #(.take (LinkedBlockingQueue.))
+               " for the other parties of a CyclicBarrier\\." #(.await (CyclicBarrier. 2))
+               " for the other party of an Exchanger\\." #(.exchange (Exchanger.) 1)
+               " for a CompletableFuture\\." #(.get (CompletableFuture.))
+               " for a CountDownLatch\\." #(.await (CountDownLatch. 1))
+               " for a permit of a Semaphore\\." #(.acquire (Semaphore. 0))}]
+    (with-forks (vals cases)
+      (fn [forks]
+        (doseq [[words fork] (map vector (keys cases) forks)]
+          (is (eventually (re-find (re-pattern words) (str (:text (inspect/why-stuck fork))))) words))
+        (testing "what waits for a permit or for room in a queue is blocked, what waits for a promise is not"
+          (let [blocked (map :text (inspect/why-stuck {:at-least 10}))
+                waiting (fn [words] (count (filter #(re-find (re-pattern (str "^fork \\S+stuck_test\\S+ waits at \\S+ " words)) %) blocked)))]
+            (is (= [1 1 0] (map waiting ["for a permit" "to put into" "for a (promise|future)"])))))))))
+
+(deftest promises-that-are-delivered-after-each-other-lead-to-each-other
+  (let [[one other] (repeatedly 2 promise)]
+    (with-forks [#(deliver one @other) #(deliver other @one)]
+      (fn [forks]
+        (doseq [fork forks]
+          (is (eventually (= 2 (count (re-seq #" for a promise that fork \S+ holds" (str (:text (inspect/why-stuck fork)))))))))
+        (is (= :likely (:grade (inspect/why-stuck (first forks)))))))))
