@@ -84,9 +84,9 @@
   (some #(= class-name (.getName ^Class %)) (take-while some? (iterate #(.getSuperclass ^Class %) (class x)))))
 
 (defn object
-  "The object of that wait: the promise or the queue itself; nil if it is not known. It is in the local variables of the frame."
+  "The object of that wait: the promise or the queue itself; nil if it is not known. It is in the local variables of the frame. They are read only if the
+  stack tells that there may be one."
   [snapshot node]
-  (let [{:keys [at frames]} (stacks/of snapshot node)
-        [_ i] (telling at node)]
-    (when-some [^Locals$Frame frame (when i (nth frames i nil))]
+  (when-some [[_ i] (telling (stacks/frames snapshot node) node)]
+    (when-some [^Locals$Frame frame (nth (:frames (stacks/of snapshot node)) i nil)]
       (first (filter #(of-class? (.getClassName ^StackTraceElement (.at frame)) %) (.objects frame))))))
