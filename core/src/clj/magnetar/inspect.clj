@@ -504,11 +504,11 @@
 
 (defn- id-of
   "The id in the snapshot of a process or thread, however it is named; nil if it has ended."
-  [{:keys [nodes by-thread]} x]
+  [{:keys [nodes by-thread] :as snapshot} x]
   (cond
     (int? x) (by-thread x)
-    (instance? Thread x) (by-thread (.threadId ^Thread x))
-    (instance? Fork x) (some-> (.fiber ^Fork x) .get Thread/.threadId by-thread)
+    (instance? Thread x) (snapshot/id-of-thread snapshot x)
+    (instance? Fork x) (snapshot/id-of-fork snapshot x)
     (instance? Pid x) (find-id nodes x)
     (or (keyword? x) (symbol? x)) (some->> (ProcessTable/whereis x) (find-id nodes))
     :else (throw (errors/illegal-argument :magnetar/nothing-that-waits

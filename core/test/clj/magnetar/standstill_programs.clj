@@ -7,7 +7,7 @@
    [magnetar.actor :as actor]
    [magnetar.async :as a]
    [magnetar.gen-server :as gs]
-   [magnetar.impl.inspect.stuck :as stuck]
+   [magnetar.impl.inspect.others :as others]
    [magnetar.inspect :as inspect]
    [magnetar.scope :as scope])
   (:import
@@ -248,5 +248,5 @@
   "Prints a line for each of these programs: its name, and the findings as vectors of :kind :of :grade :text."
   ([] (print-answers (keys programs)))
   ([names]
-   (alter-var-root #'stuck/least-ms (constantly 100))
+   (alter-var-root #'others/least-ms (constantly 100))
    (.start (Thread. ^Runnable #(print-all names) "magnetar-asks"))))

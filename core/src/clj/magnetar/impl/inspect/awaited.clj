@@ -28,6 +28,8 @@
   [word]
   (str (if (re-find #"^[AEIOUaeiou]" word) "an " "a ") word))
 
+(def ^:private into-queue "to put into $1")
+
 (def ^:private for-what
   "From a class and its method to what is waited for. $1 is the class, with its article."
   [[#"promise\.deref" "for a promise"]
@@ -37,7 +39,7 @@
    [#"Semaphore\.acquire\w*" "for a permit of a Semaphore"]
    [#"(CyclicBarrier|Phaser)\.\w*[aA]wait\w*" "for the other parties of $1"]
    [#"(Exchanger)\.exchange" "for the other party of $1"]
-   [#"(\w+(?:Queue|Deque))\.(?:put|transfer|offer)\w*" "to put into $1"]
+   [#"(\w+(?:Queue|Deque))\.(?:put|transfer|offer)\w*" into-queue]
    [#"(\w+(?:Queue|Deque))\.(?:take|poll)\w*" "to take from $1"]
    [#"(\w+)\.awaitTermination" "for the end of the tasks of $1"]
    [#"(FutureTask|CompletableFuture|ForkJoinTask)\.\w+" "for $1"]
@@ -46,12 +48,12 @@
    [#"(CountDownLatch)\.await" "for $1"]])
 
 (defn- what
-  "What a frame waits for, in words; nil for a frame that says nothing."
+  "[words class] of what a frame waits for: the words as in `for-what`, and the class that they leave open; nil for a frame that says nothing."
   [^StackTraceElement frame]
   (let [called (str (word (.getClassName frame)) "." (.getMethodName frame))]
     (some (fn [[pattern words]]
             (when-some [found (re-matches pattern called)]
-              (if (vector? found) (str/replace words "$1" (with-article (second found))) words)))
+              [words (when (vector? found) (second found))]))
           for-what)))
 
 (defn- of-library? [^StackTraceElement frame]
@@ -62,23 +64,27 @@
   #{:latch :semaphore :condition :park :lock})
 
 (defn- telling
-  "[words index] of the outermost of these frames that tells what the node waits for in the JDK; nil without one."
+  "[what index] of the outermost of these frames that tells what the node waits for in the JDK; nil without one."
   [frames {:keys [wait]}]
   (when (jdks (:why wait))
     (->> frames
          (take-while of-library?)
-         (keep-indexed (fn [i frame] (when-some [words (what frame)] [words i])))
+         (keep-indexed (fn [i frame] (when-some [what (what frame)] [what i])))
          last)))
+
+(defn- what-of [snapshot node]
+  (first (telling (stacks/frames snapshot node) node)))
 
 (defn words
   "What the node waits for in the JDK, such as \"for a promise\" or \"to put into an ArrayBlockingQueue\"; nil if its stack does not tell."
   [snapshot node]
-  (first (telling (stacks/frames snapshot node) node)))
+  (when-some [[words class] (what-of snapshot node)]
+    (if class (str/replace words "$1" (with-article class)) words)))
 
 (defn puts?
   "Does the node wait to put into a queue?"
   [snapshot node]
-  (str/starts-with? (str (words snapshot node)) "to put into"))
+  (= into-queue (first (what-of snapshot node))))
 
 (defn- of-class? [class-name x]
   (some #(= class-name (.getName ^Class %)) (take-while some? (iterate #(.getSuperclass ^Class %) (class x)))))

@@ -33,16 +33,9 @@
 
 ;; ---- from objects to nodes
 
-(defn- of-thread [{:keys [by-thread]} ^Thread thread]
-  (when thread
-    (by-thread (.threadId thread))))
-
 (defn- of-pid [{:keys [nodes]} pid]
   (let [id [:process pid]]
     (when (contains? nodes id) id)))
-
-(defn- of-fork [snapshot ^Fork fork]
-  (some->> (.fiber fork) .get (of-thread snapshot)))
 
 (defn- edge
   "The edge to this node; nil without one."
@@ -70,7 +63,7 @@
   [snapshot ^Scope scope]
   (let [how-far (if (.needsAll scope) {:one true} {:either true})]
     (for [^Fork fork (.live scope) :when (not (.isDaemon fork))]
-      (edge (of-fork snapshot fork) :fork (by-kernel :fork) (assoc how-far :object fork)))))
+      (edge (snapshot/id-of-fork snapshot fork) :fork (by-kernel :fork) (assoc how-far :object fork)))))
 
 ;; ---- locks and monitors
 
@@ -83,12 +76,12 @@
 (defn- over-lock
   "The edges from a node that waits for a lock: to its owner; from a writer to those that read; from a reader to the writer that it may not overtake."
   [snapshot {{:keys [on]} :wait :keys [thread] :as node}]
-  (if-some [owner (of-thread snapshot (locks/owner on))]
+  (if-some [owner (snapshot/id-of-thread snapshot (locks/owner on))]
     [(edge owner :lock "the lock names its owner" {:one true :object on})]
     (when (locks/read-write? on)
       (case (locks/shared? snapshot thread on)
         false (to-readers snapshot node)
-        true [(edge (of-thread snapshot (locks/first-writer snapshot on)) :queue "a reader does not overtake the first writer in the queue of the lock"
+        true [(edge (snapshot/id-of-thread snapshot (locks/first-writer snapshot on)) :queue "a reader does not overtake the first writer in the queue of the lock"
                     {:one true :object on})]
         nil))))
 
@@ -161,7 +154,7 @@
   "The node that will finish the channel from which the operation takes; nil of a put, and if the kernel knows none."
   [snapshot [port item]]
   (when (and (nil? item) (instance? Channel port))
-    (some->> (.finisher ^Channel port) .get (of-thread snapshot))))
+    (some->> (.finisher ^Channel port) .get (snapshot/id-of-thread snapshot))))
 
 (defn- to-finishers
   "The edges to the nodes that will finish the channels of this wait. They are :one or :either if each operation of the wait takes from a channel with a
@@ -180,7 +173,7 @@
 
 ;; ---- channels without a known finisher
 
-(defn- channels-of
+(defn channels-of
   "The channels on which a wait waits."
   [{:keys [on]}]
   (cond
@@ -251,7 +244,8 @@
   "Does the holder wait on this channel, or for this object, for the same reason?"
   [snapshot holder why x]
   (let [{:keys [wait] :as node} (get-in snapshot [:nodes holder])]
-    (and (= why (:why wait)) (some #(identical? x %) (cons (awaited/object snapshot node) (channels-of wait))))))
+    (and (= why (:why wait))
+         (some #(identical? x %) (if (instance? Channel x) (channels-of wait) [(awaited/object snapshot node)])))))
 
 (defn- find-holders [snapshot why how x]
   (vec (for [{holder :id used :used} (.get ^IdentityHashMap @(:holders snapshot) x)
@@ -286,7 +280,7 @@
 (defn- to-runners
   "The edges to what runs the future for which the node waits, or to the threads of its pool. No stack is read."
   [snapshot {{:keys [on]} :wait}]
-  (if-some [runner (of-thread snapshot (futures/runner on))]
+  (if-some [runner (snapshot/id-of-thread snapshot (futures/runner on))]
     [(edge runner :future "the future names the thread that runs it" {:one true :object on})]
     (mapv #(edge (:id %) :worker "the future is in the queue of its pool" {:either true :object on})
           (futures/workers @(:thread-pools snapshot) on))))
@@ -296,7 +290,7 @@
   [snapshot {:keys [id wait] :as node}]
   (when-some [x (awaited/object snapshot node)]
     (if (instance? Thread x)
-      [(edge (of-thread snapshot x) :thread "it is in the method that waits for the end of that thread" {:one true :object x})]
+      [(edge (snapshot/id-of-thread snapshot x) :thread "it is in the method that waits for the end of that thread" {:one true :object x})]
       (to-holders snapshot id (:why wait) :awaited x))))
 
 (defn- in-jdk [snapshot node]
@@ -329,9 +323,9 @@
       :mailbox (of-mailbox snapshot node)
       :mailbox-room [(sole (of-pid snapshot on) :room on)]
       :process-end [(sole (of-pid snapshot on) :end on)]
-      :fork-join [(sole (of-fork snapshot on) :fork on)]
+      :fork-join [(sole (snapshot/id-of-fork snapshot on) :fork on)]
       :scope-join (forks-of-scope snapshot on)
-      :offload [(sole (of-thread snapshot (.worker ^Offload$Call on)) :work on)]
+      :offload [(sole (snapshot/id-of-thread snapshot (.worker ^Offload$Call on)) :work on)]
       :lock (over-lock snapshot node)
       :monitor [(to-owner-of-monitor snapshot id)]
       :connection [(sole (:pool wait) :connection on)]

@@ -13,17 +13,19 @@
    [magnetar.impl.inspect.edges :as edges]
    [magnetar.impl.inspect.others :as others]
    [magnetar.impl.inspect.reach :as reach]
+   [magnetar.impl.inspect.snapshot :as snapshot]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.stuck :as stuck]
+   [magnetar.impl.inspect.waits :as waits]
    [magnetar.impl.runtime]
    [magnetar.impl.table.life :as life])
   (:import
    (java.util IdentityHashMap)
    (magnetar.kernel.channel Buffer Channel Select Select$Operation TimeoutChannel)
-   (magnetar.kernel.fiber CancellationScope Fiber)
+   (magnetar.kernel.fiber CancellationScope)
    (magnetar.kernel.inspect FiberInfo Locals RuntimeInfo)
    (magnetar.kernel.process LocalProcess ProcessInfo)
-   (magnetar.kernel.scope Fork Scope)))
+   (magnetar.kernel.scope Scope)))
 
 (set! *warn-on-reflection* true)
 
@@ -65,13 +67,6 @@
             (recur (into [] (mapcat buffered) new))
             known))))))
 
-(defn- awaited
-  "The channels of a wait."
-  [{:keys [on]}]
-  (if (instance? Select on)
-    (into [] (comp (map #(.port ^Select$Operation %)) (filter channel?)) (.operations ^Select on))
-    (filterv channel? [on])))
-
 (defn- beneath-of
   "From the id of a node to the scopes that it owns, and from the id of a scope to its forks."
   [snapshot]
@@ -79,10 +74,9 @@
 
 (defn- scopes-around
   "The scopes in which the thread works, also those without a fork."
-  [^Thread thread]
-  (let [fiber (.getUncaughtExceptionHandler thread)]
-    (when (instance? Fiber fiber)
-      (filter #(instance? Scope %) (take-while some? (iterate #(.outer ^CancellationScope %) (.cancellationScope ^Fiber fiber)))))))
+  [thread]
+  (when-some [fiber (waits/fiber-of thread)]
+    (filter #(instance? Scope %) (take-while some? (iterate #(.outer ^CancellationScope %) (.cancellationScope fiber))))))
 
 (defn- clean-ups
   "What the scopes in which the thread works run at their end."
@@ -96,7 +90,7 @@
     (when (and (seq frames)
                (or (not= :process kind) (zero? (long messages))))
       (led-to (-> (vec (stacks/locals snapshot node))
-                  (into (awaited wait))
+                  (into (edges/channels-of wait))
                   (into (clean-ups thread))
                   (cond-> object (conj (.dictionary ^ProcessInfo (.info ^LocalProcess object)))))
               most-of-fiber))))
@@ -112,21 +106,18 @@
   (and thread
        (#{:channel-take :channel-put :select :fork-join :scope-join} (:why wait))
        (nil? (:left-ms wait))
-       (<= (long stuck/least-ms) (long (:since-ms wait)))))
+       (<= (long others/least-ms) (long (:since-ms wait)))))
 
 (defn- known-port? [port]
   (and (channel? port) (not (instance? TimeoutChannel port))))
-
-(defn- node-of-fork [{:keys [by-thread]} ^Fork fork]
-  (some-> (.fiber fork) .get Thread/.threadId by-thread))
 
 (defn- known?
   "Is all known that the wait leads to: channels that time does not close, and the nodes of all forks?"
   [snapshot {:keys [why on]}]
   (case why
     :select (every? #(known-port? (.port ^Select$Operation %)) (.operations ^Select on))
-    :scope-join (every? #(node-of-fork snapshot %) (.live ^Scope on))
-    :fork-join (some? (node-of-fork snapshot on))
+    :scope-join (every? #(snapshot/id-of-fork snapshot %) (.live ^Scope on))
+    :fork-join (some? (snapshot/id-of-fork snapshot on))
     (known-port? on)))
 
 (defn- forks-beneath [{:keys [beneath]} id]
@@ -137,7 +128,7 @@
   [{:keys [holders] :as snapshot} {:keys [id wait]}]
   (concat (map :id (forks-beneath snapshot id))
           (map :to (edges/decisive snapshot id))
-          (mapcat #(get holders (System/identityHashCode %)) (awaited wait))))
+          (mapcat #(get holders (System/identityHashCode %)) (edges/channels-of wait))))
 
 (defn- group-of
   "The ids of the group of this owner of a scope; nil if one of them does not wait, or may be woken by something else."
@@ -225,7 +216,7 @@
   [{:keys [nodes]} ^IdentityHashMap of-vars ids]
   (and of-vars
        (all-plain? of-vars)
-       (not-any? #(.containsKey of-vars %) (mapcat (comp awaited :wait nodes) ids))))
+       (not-any? #(.containsKey of-vars %) (mapcat (comp edges/channels-of :wait nodes) ids))))
 
 ;; ---- findings
 

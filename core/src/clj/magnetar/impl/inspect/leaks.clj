@@ -13,6 +13,7 @@
    [magnetar.impl.inspect.snapshot :as snapshot]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.stuck :as stuck]
+   [magnetar.impl.inspect.waits :as waits]
    [magnetar.impl.runtime])
   (:import
    (java.util.concurrent.locks LockSupport)
@@ -23,12 +24,6 @@
 (set! *warn-on-reflection* true)
 
 ;; ---- go blocks
-
-(defn- fiber-of
-  "The fiber of the thread; nil if the thread has ended, or if the kernel has not started it."
-  ^Fiber [^Thread thread]
-  (let [handler (.getUncaughtExceptionHandler thread)]
-    (when (instance? Fiber handler) handler)))
 
 (defn- place
   "The description of a fiber that waits, without a reference to the fiber."
@@ -41,7 +36,7 @@
   (let [snapshot (snapshot/now)]
     (vec (for [{:keys [kind wait thread] :as node} (vals (:nodes snapshot))
                :when (and (= :go kind) (:number wait))
-               :let [fiber (fiber-of thread)]
+               :let [fiber (waits/fiber-of thread)]
                :when fiber]
            [fiber (place snapshot node)]))))
 

@@ -3,11 +3,11 @@
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.shown :as shown]
+   [magnetar.impl.inspect.snapshot :as snapshot]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.waits :as waits]
    [magnetar.impl.runtime])
   (:import
-   (java.util IdentityHashMap)
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.process Clauses LocalProcess MailboxInfo ProcessInfo)))
 
@@ -26,7 +26,7 @@
 (defn- receive
   "Where the thread receives, and the clauses that took none of the messages. These are known where local variables can be read."
   [thread]
-  (let [snapshot {:stacks (IdentityHashMap.) :traces (IdentityHashMap.)}
+  (let [snapshot (snapshot/unread {})
         node {:thread thread}
         clauses (first (filter #(instance? Clauses %) (stacks/locals-of-class snapshot node "magnetar.kernel.process.Receiver")))]
     (cond-> {:at (stacks/line snapshot node)}

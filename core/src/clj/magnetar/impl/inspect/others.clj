@@ -8,6 +8,7 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
+   [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.thread-dump :as thread-dump]
    [magnetar.impl.runtime])
   (:import
@@ -63,6 +64,10 @@
   "Of a program with more nodes no standstill is told, since the thread dump has the stacks of all threads."
   10000)
 
+(def least-ms
+  "How long each wait in the kernel must have lasted at a standstill."
+  1000)
+
 (defn asked-inside?
   "Is the thread that asks one of the program, which may act afterwards?"
   [{:keys [by-thread]}]
@@ -77,13 +82,8 @@
 ;; ---- what they can do
 
 (defn- in?
-  "Is the thread in a method of a class whose name begins so, and which has this name if one is given?"
   ([thread beginning] (in? thread beginning nil))
-  ([{:keys [frames]} beginning method]
-   (some (fn [^StackTraceElement frame]
-           (and (str/starts-with? (.getClassName frame) beginning)
-                (or (nil? method) (= method (.getMethodName frame)))))
-         frames)))
+  ([{:keys [frames]} beginning method] (stacks/in-frames? frames beginning method)))
 
 (def ^:private names-in-jvm
   "Threads of the JVM that run no code of the program while it sleeps. DestroyJavaVM is the main thread that has returned."

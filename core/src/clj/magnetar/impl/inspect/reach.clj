@@ -44,7 +44,7 @@
   (.startsWith (.getName (class x)) "magnetar.kernel."))
 
 (defn- elements
-  "The first elements; nil if they cannot be read, as those of a collection that another thread changes."
+  "The first elements; nil if they cannot be read, since another thread changes the collection."
   [xs most]
   (try
     (into [] (take most) xs)

@@ -31,7 +31,7 @@
    (java.util IdentityHashMap)
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.process LocalProcess Pid ProcessInfo ProcessTable)
-   (magnetar.kernel.scope Scope)))
+   (magnetar.kernel.scope Fork Scope)))
 
 (set! *warn-on-reflection* true)
 
@@ -44,6 +44,17 @@
       (let [n (inc (.size numbers))]
         (.put numbers x n)
         n)))
+
+(defn id-of-thread
+  "The id of the node of this thread; nil without one."
+  [{:keys [by-thread]} ^Thread thread]
+  (when thread
+    (by-thread (.threadId thread))))
+
+(defn id-of-fork
+  "The id of the node of this fork; nil if it has ended."
+  [snapshot ^Fork fork]
+  (some->> (.fiber fork) .get (id-of-thread snapshot)))
 
 (defn- process-id [^Pid pid]
   [:process pid])
@@ -156,7 +167,7 @@
 (defn- thread-ids [nodes]
   (into {} (keep (fn [{:keys [id ^Thread thread]}] (when thread [(.threadId thread) id]))) nodes))
 
-(defn- unread
+(defn unread
   "The snapshot, of which `stacks` and `locks` have read nothing."
   [snapshot]
   (assoc snapshot :stacks (IdentityHashMap.) :traces (IdentityHashMap.) :queues (IdentityHashMap.)))

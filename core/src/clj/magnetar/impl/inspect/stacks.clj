@@ -77,14 +77,18 @@
         x (.objects frame)]
     x))
 
+(defn in-frames?
+  "Is one of the frames in a method of a class whose name begins so? The method has this name, if one is given."
+  [frames beginning method]
+  (boolean (some (fn [^StackTraceElement frame]
+                   (and (str/starts-with? (.getClassName frame) beginning)
+                        (or (nil? method) (= method (.getMethodName frame)))))
+                 frames)))
+
 (defn in?
-  "Is the thread in a method of a class whose name begins so, and which has this name if one is given?"
+  "Is the node in such a method?"
   ([snapshot node beginning] (in? snapshot node beginning nil))
-  ([snapshot node beginning method]
-   (boolean (some (fn [^StackTraceElement frame]
-                    (and (str/starts-with? (.getClassName frame) beginning)
-                         (or (nil? method) (= method (.getMethodName frame)))))
-                  (frames snapshot node)))))
+  ([snapshot node beginning method] (in-frames? (frames snapshot node) beginning method)))
 
 ;; ---- sockets
 

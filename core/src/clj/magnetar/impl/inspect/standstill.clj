@@ -28,7 +28,7 @@
   (and wait
        (nil? left-ms)
        (nil? limit-ms)
-       (if since-ms (<= (long stuck/least-ms) (long since-ms)) true)
+       (if since-ms (<= (long others/least-ms) (long since-ms)) true)
        (or (some? thread) (zero? (long messages)))))
 
 (defn- acts?
@@ -155,7 +155,7 @@
   (into #{} (mapcat #(map :id (:chain %))) findings))
 
 (defn deadlocks
-  "The cycles of waits, and the standstills that they do not explain: that of the program, or those of scopes. The snapshot is the first of several."
+  "The cycles of waits, and the standstills that they do not explain: the standstill of the program, or the standstills of scopes. The snapshot is the first of several."
   [snapshot]
   (let [cycles (stuck/lasting-deadlocks snapshot)
         reported (ids-of cycles)

@@ -200,10 +200,6 @@
   "In how many snapshots a deadlock has to be, and the milliseconds between two of them."
   {:number 3, :pause-ms 20})
 
-(def least-ms
-  "How long each wait in the kernel must have lasted at a standstill."
-  1000)
-
 (defn sampled
   "A vector of the first check and of what (check) returns later, one for each further snapshot."
   [first check]
@@ -343,8 +339,10 @@
     (if (empty? unknown)
       known
       (let [watched (virtual-and-blocked snapshot (keys unknown))
-            blocked (blocked-for watched ms)]
-        (into known (lasting (with-edges (snapshot/again snapshot (keys unknown))) (into {} (remove #(and (watched (key %)) (not (blocked (key %))))) unknown)))))))
+            blocked (blocked-for watched ms)
+            seen-in-between (remove blocked (keys watched))
+            later (with-edges (snapshot/again snapshot (keys unknown)))]
+        (into known (lasting later (apply dissoc unknown seen-in-between)))))))
 
 (defn blocked
   "The ways from all nodes that have been blocked for so long to their causes."

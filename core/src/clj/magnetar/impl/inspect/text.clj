@@ -33,11 +33,11 @@
 
 (defn- of-lock
   "What a wait for a lock is for that another one holds, for reading or for writing."
-  [snapshot id lock purpose other]
+  [snapshot id synchronizer purpose other]
   (let [node (get-in snapshot [:nodes id])]
     (if-some [lock (read-or-write snapshot node)]
       (str "for " lock " that " other " holds for " purpose)
-      (str (or (awaited/words snapshot node) (str "for " (kind-of-lock lock))) " of " other))))
+      (str (or (awaited/words snapshot node) (str "for " (kind-of-lock synchronizer))) " of " other))))
 
 (defn- kind-of-monitor [[class-name]]
   (awaited/with-article (last (str/split class-name #"\."))))

@@ -34,14 +34,19 @@
   "The keyword for a name of the kernel, such as :channel-take for CHANNEL_TAKE. There are few names, and many waits."
   (memoize (fn [reason] (keyword (str/replace (str/lower-case reason) "_" "-")))))
 
+(defn fiber-of
+  "The fiber of the thread; nil if the thread has ended, or if the kernel has not started it."
+  ^Fiber [^Thread thread]
+  (let [handler (.getUncaughtExceptionHandler thread)]
+    (when (instance? Fiber handler) handler)))
+
 (defn- left-in-scopes
   "The nanoseconds until a scope around what the thread does is cancelled by its deadline; nil if none has one, or if that is not known."
-  [^Thread thread]
-  (let [fiber (.getUncaughtExceptionHandler thread)]
-    (when (instance? Fiber fiber)
-      (let [deadline (Scope/deadlineOf ^Fiber fiber)]
-        (when-not (= Durations/INFINITE deadline)
-          (max 0 (- deadline (.nanoTime (Environment/current)))))))))
+  [thread]
+  (when-some [fiber (fiber-of thread)]
+    (let [deadline (Scope/deadlineOf fiber)]
+      (when-not (= Durations/INFINITE deadline)
+        (max 0 (- deadline (.nanoTime (Environment/current))))))))
 
 (defn of-kernel
   "The wait that the kernel knows of; nil if the thread does not wait there."
