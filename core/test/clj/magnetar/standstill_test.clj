@@ -1,5 +1,6 @@
 (ns magnetar.standstill-test
   "Programs that wait for ever although no edges lead in a circle, and programs of which nothing of that kind may be said."
+  {:slow true}
   (:require
    [clojure.edn :as edn]
    [clojure.string :as str]

@@ -31,7 +31,7 @@
 (deftest an-unknown-alias-or-test-is-refused
   (is (= [2 "" "magnetar: there is no alias `nowhere` in deps.edn."]
          (refusal (magnetar "classpath" "nowhere"))))
-  (is (= [2 "" "magnetar: there is no test namespace no.such-test in the folders of dev/suites.txt."]
+  (is (= [2 "" "magnetar: dev/suites.txt has no suite no.such-test, and its folders no test namespace no.such-test."]
          (refusal (magnetar "test" "no.such-test")))))
 
 (deftest a-machine-without-a-new-jdk-gets-a-sentence

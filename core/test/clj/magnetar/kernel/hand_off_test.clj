@@ -25,12 +25,6 @@
           "hand-off-fair" "hand-off-together" "hand-off-outside" "timers-in-backlog-of-one-carrier")
   (green? 40 "-Djdk.virtualThreadScheduler.parallelism=2" "hand-off-crowded"))
 
-(deftest ^{:spec ["C31"]} fibers-that-compute-get-carriers-of-their-own-and-no-others-do
-  (doseq [[carriers way] [[1 []] [2 []] [2 [off]]]]
-    (apply green? 60 (concat way [(str "-Djdk.virtualThreadScheduler.parallelism=" carriers) "computing" "computing-busy-afterwards" "computing-host"])))
-  (green? 60 "-Djdk.virtualThreadScheduler.parallelism=1" "-Dmagnetar.added-carriers=0" "computing-off")
-  (green? 100 "-Dmagnetar.added-carriers=0" "timers-in-backlog"))
-
 (def ^:private crowd
   "More fibers that compute than carriers. Calls a server until the reason of the time-out tells of that, then waits for the line on standard error."
   '(do (require '[magnetar.actor :as actor] '[magnetar.async :as a] '[magnetar.gen-server :as gs])
