@@ -16,7 +16,7 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private default-limit-ms 60000)
+(def ^:private default-limit-ms 120000)
 
 ;; The counts, and what runs now, {:test var :deadline nanos :ended the test before}. Written by the test thread, read by the watchdog.
 (def ^:private running (atom nil))
@@ -31,7 +31,7 @@
     (try (slurp file) (finally (.delete file)))))
 
 (defn limit-ms
-  "Time that a test may take: its :limit metadata or its namespace's in milliseconds, else a minute."
+  "Time that a test may take: its :limit metadata or its namespace's in milliseconds, else two minutes."
   [test-var]
   (or (:limit (meta test-var)) (:limit (meta (:ns (meta test-var)))) default-limit-ms))
 
