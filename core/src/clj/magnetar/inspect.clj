@@ -8,12 +8,12 @@
   top                 what uses the processor and takes messages
   restarts            the deaths under each supervisor, and how many more it allows
   deadlocks           cycles of waits that nothing can end, and standstills
-  why-stuck           the way from a wait to its cause
+  why-stuck           the chain of waits that leads to a cause
   leaks               what waits for something that cannot come
-  resource            a connection pool that tells which threads hold its connections
-  mailbox             what waits in the mailbox of a process, and why it is not taken
+  resource            wraps a connection pool, to record which threads hold its connections
+  mailbox             the messages in the mailbox of a process, and why they are not taken
   dump                deadlocks, why-stuck, restarts and tree as data to be written
-  analyze             what a dump tells, or a thread dump of the JDK
+  analyze             reads a dump, or a thread dump of the JDK
   on-signal           prints the state when a signal arrives
   redact-with         hides values of the program
   tables              the tables of processes
@@ -23,7 +23,8 @@
   start-watchdog      names fibers that hold their carrier
 
   Once it is loaded, `clojure.datafy/datafy` shows pids, references, scopes, forks and tables as maps. `nav`
-  leads from a process to its children, and to the state of a server, which is asked for only then.
+  leads from a process to its children, and to the state of a server. The server is asked for its state only
+  then.
 
   Require it as `[magnetar.inspect :as inspect]`."
   (:require
@@ -64,11 +65,13 @@
     :wake-up    how fibers are woken: by :hand-off, on the carrier of the thread that wakes them, or else by
                 :unpark. :hand-off needs a JVM that was started with --add-opens
                 java.base/java.lang=ALL-UNNAMED (bin/magnetar does) and without -Dmagnetar.hand-off=false.
-    :go-blocks  how go blocks are started that may be collected: :untracked, past the JVM's set of threads,
-                where that is open and known; else each by an :executor of its own
-    :carriers   the number of platform threads that fibers share now, with the added ones
+    :go-blocks  how go blocks are started, so that the garbage collector can collect a lost one: :untracked,
+                past the JVM's set of threads, where that is open and known; else each by an :executor of its
+                own
+    :carriers   the number of carriers now, the platform threads that run fibers, with the added ones
     :added-carriers  how many of them were added because fibers held all others and more waited, at
-                most 8 or -Dmagnetar.added-carriers=N. They are taken back when fewer hold one, one a second.
+                most 8 or -Dmagnetar.added-carriers=N. They are removed when fewer fibers hold one, one a
+                second.
     :fibers     the number of fibers that have not ended
     :timers     the number of timers that have not ended
     :jdk :java-home :clojure   the versions, and the folder of the JDK
@@ -156,16 +159,16 @@
   "Returns what is in the mailbox of a process, a map; nil if the process is dead.
 
     :messages         the number of messages in it
-    :capacity         the most it holds; nil for any number
-    :when-full        what happens then, as in `magnetar.actor/spawn-opt`
-    :dropped          how many messages were dropped because it was full. With :drop-old the process may be
-                      taking the very message that is to go: until it has taken it, that one counts as
-                      dropped.
+    :capacity         the most it holds; nil if it has no limit
+    :when-full        what happens to a message when it is full, as in `magnetar.actor/spawn-opt`
+    :dropped          how many messages were dropped because it was full. With :drop-old, the message to be
+                      dropped may be the one that the process is taking. It counts as dropped until the
+                      process has taken it.
     :waiting-senders  the number of senders that wait for room
     :oldest           the oldest messages as text, at most 10, each of some 120 characters at most
-    :skipped-by       of a process that waits in a receive although it has messages: the receive, a map of :at
-                      and :clauses. It has tried all messages, and none of its clauses takes one. The clauses
-                      are known where local variables can be read, see `why-stuck`.
+    :skipped-by       only if the process waits in a receive although it has messages: that receive, a map of
+                      :at and :clauses. It has tried each message, and no clause matched. The clauses are
+                      known where local variables can be read, see `why-stuck`.
 
   Call it twice to see whether the mailbox grows. `redact-with` hides what must not be shown.
 
@@ -186,31 +189,32 @@
     (mailbox/of process)))
 
 (defn analyze
-  "Returns what a dump tells, of this program or of another one.
+  "Returns what a dump says, of this program or of another one.
 
   x is what `dump` returned, or a file, or the name of a file. The file has what `dump` returned, as EDN, or a
-  thread dump of the JDK: of `jcmd PID Thread.dump_to_file FILE`, of `jstack -l PID`, or what `kill -QUIT PID`
-  made the program print.
+  thread dump of the JDK: from `jcmd PID Thread.dump_to_file FILE`, from `jstack -l PID`, or what the program
+  printed on `kill -QUIT PID`.
 
   The answer is a map. With :source :magnetar it has the keys of `dump`. With :source :jdk it has
 
     :threads    the number of threads in the dump
-    :deadlocks  as the function of that name, over monitors, and with `jstack -l` over locks
-    :why-stuck  in the same way. A thread dump does not tell how long a wait lasts, so short waits are in it.
+    :deadlocks  as `deadlocks` returns them: cycles over monitors, and with `jstack -l` over locks
+    :why-stuck  as `why-stuck` returns it, over the same. A thread dump does not have the time that a wait has
+                lasted, so short waits are among them.
     :waiting    what the other threads of the program wait for: maps of :text and :count, one for each line
-    :tree       the threads, as the function of that name. The thread of a process of OTP is named by the path
-                to it, such as :shop/:shop-supervisor/:stock, so the tree is told by the names.
+    :tree       the threads, as `tree` returns them. The thread of a process of OTP is named by the path to
+                it, such as :shop/:shop-supervisor/:stock, and the tree is made from these names.
     :not-shown  a sentence about what such a dump does not show
-    :go-blocks-not-shown-at-least  how many go blocks it does not show, at least: those that ran, and one that
-                holds the monitors without a known owner
+    :go-blocks-not-shown-at-least  the least number of go blocks that it does not show: those that ran, or one
+                if there are monitors without a known owner
 
-  `jstack` and `kill -QUIT` stop all threads at one instant, so what such a dump tells is :exact. The jcmd
-  command reads one thread after the other, so what its dump tells is :likely.
+  `jstack` and `kill -QUIT` stop all threads at one instant, so findings in such a dump are :exact. The jcmd
+  command reads one thread after the other, so findings in its dump are :likely.
 
-  The JDK shows go blocks only if the program was started with -Dmagnetar.track-go-blocks=true. Go blocks that
-  are lost are not collected then.
+  The JDK shows go blocks only if the program was started with -Dmagnetar.track-go-blocks=true. With it, lost
+  go blocks are not collected.
 
-  Throws an IllegalArgumentException for what is no dump.
+  Throws an IllegalArgumentException if x is not a dump.
 
   Example:
 
@@ -226,7 +230,7 @@
   "Prints the state of the program on standard error whenever a signal arrives.
 
   The state is what `bin/magnetar inspect PID` prints: deadlocks, what is blocked, restarts and the tree.
-  Returns a java.lang.AutoCloseable, whose `close` puts the former handler back.
+  Returns a java.lang.AutoCloseable, whose `close` restores the former handler.
 
   Never waits. A signal is handled on a thread of the JVM, also while all carriers are occupied. Throws an
   IllegalArgumentException for an unknown signal or option, and an IllegalStateException for a signal that
@@ -254,11 +258,11 @@
    ((requiring-resolve 'magnetar.impl.inspect.signals/on-signal) signal out)))
 
 (defn redact-with
-  "Sets what all that is shown of the program's values passes through first.
+  "Sets a function that hides parts of the program's values before they are shown.
 
-  f gets a message or a reason, and returns what is shown in its place. It applies to `mailbox`, `dump`
-  and `datafy`. What it throws is not told: the value is then not shown at all. nil takes it away. Returns
-  nil.
+  f gets a message, a reason or another value of the program, and returns what is shown in its place. It
+  applies to `mailbox`, `dump` and `datafy`. If f throws, the value is not shown at all. nil removes the
+  function. Returns nil.
 
   Example:
 
@@ -274,12 +278,12 @@
 
   The answer is a vector of maps.
 
-    :kind       :application, :supervisor, :process, :scope, :fork, :go, :fiber (a virtual thread that is none
-                of these) or :thread
+    :kind       :application, :supervisor, :process, :scope, :fork, :go, :fiber (another virtual thread) or
+                :thread
     :name       a registered name, or what was started and where
     :id         as in the chain of `deadlocks`
-    :waits-for  what it waits for, in words; without it, it runs
-    :at         FILE:LINE of the program, the innermost
+    :waits-for  what it waits for, in words; not there if it runs, nor of a scope
+    :at         FILE:LINE of the innermost frame that belongs to the program
     :since-ms   for how long it has waited, and :left-ms until its time limit
     :messages   of a process, how many are in its mailbox
     :children   what belongs to it
@@ -288,10 +292,10 @@
   opened, and a scope its forks. A server is below the process that started it. Other processes, go blocks
   and threads are at the top, and so is a server whose parent has ended.
 
-  Siblings are alike if they have the same name, wait for the same and have nothing below them. The first
+  Siblings are alike if they have the same name and the same kind of wait, and nothing below them. The first
   :limit of them are shown, by default 20. A map with :more, the number of the others, follows.
 
-  Never waits: nothing is asked of what is shown. Reads the stacks of the nodes that are shown.
+  Never waits: no message is sent to what is shown. Reads the stacks of the nodes that are shown.
 
   Example:
 
@@ -315,7 +319,7 @@
 (defn top
   "Measures for a while, and returns which processes, fibers and threads did most.
 
-  The answer is a vector of maps, the first one did most. Each has the keys of a node of `tree`, except
+  The answer is a vector of maps, in the order of :by. Each has the keys of a node of `tree`, except
   :children, and
 
     :cpu             the cores it used on average, such as 0.5
@@ -323,8 +327,8 @@
     :messages        of a process, how many are in its mailbox
     :age-ms          how long ago Magnetar started it, to about a tenth of a second
 
-  Fibers that have ended meanwhile are in no row. :cpu is likely, not exact: the JDK's flight recorder looks
-  each 10 ms at what runs, and the processor time of the whole JVM is divided by that.
+  Fibers that have ended meanwhile are in no row. :cpu is an estimate: the JDK's flight recorder samples the
+  threads that run, each 10 ms, and the processor time of the JVM is divided in proportion to the samples.
 
   Blocks for :for, and for half a second more when the JVM has not recorded before. Throws an
   IllegalArgumentException for another option or value, an IllegalStateException in a JVM without the flight
@@ -357,11 +361,13 @@
   The answer is a vector of maps, one for each supervisor.
 
     :name :pid  of the supervisor
-    :strategy   as in its spec, and :intensity, and :period-ms in milliseconds
-    :restarts   how many there were within the last period. One above :intensity ends the supervisor.
+    :strategy   as in its spec, and :intensity, and the period as :period-ms
+    :restarts   how many there were within the last period. The supervisor ends if there is one more than
+                :intensity.
     :history    the latest deaths, as in `magnetar.supervisor/history`
 
-  Never waits: a supervisor lets others read this, also while it is stuck in a start of a child.
+  Never waits: a supervisor publishes this, so it can be read also while the supervisor is stuck in the start
+  of a child.
 
   Example:
 
@@ -377,45 +383,46 @@
 
   Each is a map.
 
-    :kind   :deadlock for a cycle, :standstill for what waits for ever without one
+    :kind   :deadlock for a cycle, :standstill for a wait for ever without one
     :of     of a standstill, :program or :scope
     :grade  :exact, or :likely if one of the edges is. A standstill is :likely, and :because says why.
-    :text   one sentence that names all in the cycle and their lines
-    :chain  the fibers and processes, a vector of maps of :id :name :waits-for :at :since-ms. :at is
-            FILE:LINE. The :edge of each, a map of :to :how :grade :because, leads to the next one, which has
-            to act before the wait can end. From a pool, or from an alts over several results, it leads to one
-            of several that can end the wait; all of them are stuck.
+    :text   one sentence that names the members of the cycle and their lines
+    :chain  the members: fibers, processes, threads and pools, a vector of maps of :id :name :waits-for :at
+            :since-ms. :at is FILE:LINE. The :edge of each, a map of :to :how :grade :because, leads to the
+            next member, which has to act before the wait can end. From a pool, or from an alts over several
+            results, it leads to one of several that can end the wait; all of them are stuck.
 
   A cycle leads over calls, starts of processes, ends of processes, full mailboxes, joins, scopes, results of
-  go blocks and threads, futures, locks, monitors, thread pools and connection pools. It is exact where the
-  kernel, the JDK or a `resource` knows what can end a wait. A process that waits for a message is taken to
-  wait for the process that it monitors if the receive names the reference, and the owner of a task for the
-  task. That is likely, and so is a holder of a connection that was found by its local variables.
+  go blocks and `a/thread`, futures, locks, monitors, thread pools and connection pools. It is exact where the
+  kernel, the JDK or a `resource` knows what can end a wait. Three kinds of edges are likely. A process waits
+  for a message, its receive names a reference, and it monitors the process of that reference. The owner of a
+  task waits for the task. A fiber holds a connection, as its local variables suggest.
 
-  A wait with a time limit is in no cycle, nor is one of Magnetar in a scope with a deadline, nor a call that
-  a server has passed on with :noreply. The exception is a wait for a connection with a limit of a second or
-  more. Its map has :limit-ms if the limit is known. A pool is in a cycle if all its connections are in use,
-  and all their holders are known and wait.
+  A wait with a time limit is in no cycle, nor is a wait in Magnetar within a scope that has a deadline, nor a
+  call that a server has passed on with :noreply. The exception is a wait for a connection with a limit of a
+  second or more. Its map has :limit-ms if the limit is known. A pool is in a cycle if all its connections are
+  in use, and all their holders are known and wait.
 
   The owner of a lock of java.util.concurrent.locks is known if the JVM was started with --add-opens
-  java.base/java.util.concurrent.locks=ALL-UNNAMED, as bin/magnetar does. A ReentrantReadWriteLock tells two
-  of those that read. With java.base/java.util.concurrent=ALL-UNNAMED it is known which thread runs a future,
-  or which pool has it in its queue.
+  java.base/java.util.concurrent.locks=ALL-UNNAMED, as bin/magnetar does. Of the readers of a
+  ReentrantReadWriteLock at most two are known. With java.base/java.util.concurrent=ALL-UNNAMED it is known
+  which thread runs a future, or which pool has it in its queue.
 
-  The program is at a standstill if all its fibers, processes and threads have waited for a second, without a
-  time limit and not for input, no timer is pending, no work is offloaded, and one of them waits to go on as
-  in `why-stuck`. The :text names the longest such way. Asked from outside, as by `bin/magnetar inspect` or
-  `on-signal`, joins and the results of go blocks are ways as well, if they do not end where work is awaited.
-  A thread of the program that asks could itself end these.
+  The program is at a standstill if all its fibers, processes and threads wait, in Magnetar for a second or
+  more, without a time limit and not for input. No timer is pending, no work is offloaded, and one of them is
+  blocked as in `why-stuck`. The :text names the longest chain from a blocked one. If the caller is no thread
+  of the program, as with `bin/magnetar inspect` and `on-signal`, joins and waits for the results of go blocks
+  count as well, unless their chain ends at a wait for work. A caller that is a thread of the program could
+  itself end these.
 
   A scope is at a standstill if its owner waits for its forks, all of which wait for channels and for each
-  other, and nothing else leads to these channels. The rest of the program may go on. This is told only if
-  asked from outside, and if all can be seen that could hold the channels. So it is not told with tables,
-  timers that are no time limits, offloaded work, or threads that run or are platform threads of the program,
-  unless these are in the scope or idle in a pool.
+  other, and nothing else leads to these channels. The rest of the program may go on. It is reported only if
+  the caller is no thread of the program, and if all can be read that could hold the channels. So it is not
+  reported in a program with tables, with timers that are no time limits, or with offloaded work. Nor is it if
+  a thread outside of the scope runs, or is a platform thread of the program that is not idle in a pool.
 
-  No standstill is told that a cycle explains, nor in a program of more than 10,000 fibers and threads, nor in
-  a simulation. Where there may be one, the JDK writes a thread dump to a temporary file.
+  No standstill is reported if a cycle explains it, nor in a program of more than 10,000 fibers and threads,
+  nor in a simulation. Where there may be one, the JDK writes a thread dump to a temporary file.
 
   If it finds a cycle or a standstill, it checks twice more, after 20 ms each, and returns what was there each
   time. Throws an InterruptedException if the thread is interrupted meanwhile. Reads only the stacks of fibers
@@ -439,19 +446,20 @@
     :kind     :leak
     :of       :go, :process or :fork
     :grade    :exact for go blocks, :likely for processes and forks
-    :because  why
+    :because  how that is known
     :name     what was started and where, and :at, FILE:LINE where it waits
-    :count    how many there are, the most first
+    :count    how many there are. The map with the most comes first.
     :text     one sentence
 
-  A go block is lost if nothing can reach what it waits for. The garbage collector proves that: it collects
-  such a go block. `leaks` asks the JVM to collect. The go blocks that it names are gone afterwards, as they
-  are after any collection. Those that were collected before are not in the answer. A go block that is lost
-  on purpose is the control. With -Dmagnetar.track-go-blocks=true none is collected, so none is found.
+  A go block is lost if nothing can reach what it waits for. The garbage collector proves that, by collecting
+  the go block. `leaks` asks the JVM to collect. The go blocks that it names are gone afterwards, as they are
+  after any collection. Go blocks that were collected before are not in the answer. As a control, `leaks`
+  starts a fiber that is lost, and waits until that is collected. With -Dmagnetar.track-go-blocks=true no go
+  block is collected, so none is found.
 
-  Without :after that is all. With it, the answer also has what has waited for so long and seems forgotten.
-  A process seems forgotten if it has no name, no link and no monitor, waits for a message without a time
-  limit, and no waiting fiber is known to hold its pid. A fork seems so if it waits for a channel and no fiber
+  Without :after that is all. With it, the answer also has what has waited for so long and seems forgotten. A
+  process seems forgotten if it has no name, no link and no monitor, waits for a message without a time limit,
+  and no waiting fiber is known to hold its pid. A fork seems forgotten if it waits for a channel and no fiber
   is known that can end its wait. A platform thread, a var or an atom may still hold the pid or the channel,
   so an idle server of a healthy program may be among them.
 
@@ -476,17 +484,18 @@
                 (clock/millis (arguments/nanos ":after" after))))))
 
 (defn resource
-  "Returns a javax.sql.DataSource in front of this one, such as a connection pool.
+  "Returns a javax.sql.DataSource that wraps another one, such as a connection pool.
 
-  It tells `deadlocks` and `why-stuck` which threads wait for its connections, which ones took those that are
-  not closed yet, and at which line. Give it to the code that takes connections. All methods go to the pool;
-  `unwrap` gives the pool's own type, and `close` closes a pool that can be closed.
+  It records for `deadlocks` and `why-stuck` which threads wait for a connection, which threads hold one that
+  is not closed yet, and at which line they took it. Give it to the code that takes connections. All methods
+  go to the pool; `unwrap` gives the pool's own type, and `close` closes a pool that can be closed.
 
-  Without it, the connections of HikariCP are found in the local variables of fibers, which is likely.
-  Connections of other pools are not found, and none that platform threads hold.
+  Without it, only the connections of HikariCP that virtual threads hold are found, in their local variables,
+  and the answers are :likely.
 
-  Each connection costs a walk of the stack to its line, and an entry in two maps. Throws a MisuseException if
-  pool is no DataSource.
+  Each connection costs a walk of the stack to its line, and an entry in two maps.
+
+  Throws an IllegalArgumentException if pool is not a DataSource.
 
   Example:
 
@@ -503,7 +512,7 @@
     (when (contains? nodes id) id)))
 
 (defn- id-of
-  "The id in the snapshot of a process or thread, however it is named; nil if it has ended."
+  "The id of the node for an argument of `why-stuck`; nil if what it names has ended."
   [{:keys [nodes by-thread] :as snapshot} x]
   (cond
     (int? x) (by-thread x)
@@ -516,36 +525,37 @@
                                           {:value x}))))
 
 (defn why-stuck
-  "Returns the way from a wait to its cause, a map.
+  "Returns the chain of waits from a fiber or process to its cause, a map.
 
-  Without an argument, or with options, returns a vector of the ways of all that are blocked.
+  Without an argument, or with options, returns a vector of such maps for all that are blocked, one for each
+  cause. The cause that blocks the most comes first.
 
     :kind    :wait
     :grade   :exact, or :likely if one of the edges is
-    :text    one sentence that names all on the way and their lines
-    :chain   the fibers and processes on the way, as in `deadlocks`. The last one has no :edge: it runs, or it
-             waits for something that no fiber is known to do. If the way ends in a cycle, the last :edge
-             leads back into it.
-    :behind  how many are blocked by the same cause, this one included; without an argument only. The cause
-             is the last one on the way, or what it waits on. So all that put on a channel from which nothing
-             takes have one cause.
+    :text    one sentence that names the members of the chain and their lines
+    :chain   the fibers, processes, threads and pools, as in `deadlocks`. The last one has no :edge: it runs,
+             or it waits for something that no fiber is known to do. If the chain ends in a cycle, the last
+             :edge leads back into it.
+    :behind  how many are blocked by the same cause, this one included; without an argument only. The cause is
+             the last member of the chain, or the object that it waits on. So all fibers that put on a channel
+             from which nothing takes have one cause.
 
   The argument is a pid, the name of a process, a fork, a Thread, or the :id of a fiber as in `fibers`. The
   answer is nil if it runs or has ended.
 
-  Blocked is what waits to go on with something: to put on a channel, to send to a full mailbox, for an
+  Blocked means waiting to go on with something: to put on a channel, to send to a full mailbox, for an
   answer, for a process to be ready, for a lock, a monitor, a connection or a permit of a Semaphore, or to put
   into a queue of java.util.concurrent. A wait for work, for time, for a promise or for the own forks does not
-  count. The wait has to last for :at-least already, in milliseconds, 1000 by default. For waits in the JDK
-  this waits so long itself, since the JDK does not tell when they began. There is one answer for each cause.
-  The cause that blocks the most comes first.
+  count. The wait must have lasted for :at-least, in milliseconds, 1000 by default. The JDK does not say when
+  a wait began. If there are blocked waits in the JDK, `why-stuck` waits for that time, and takes those that
+  still last.
 
-  An edge over the channel of a result is exact: it leads to the go block or the thread whose value the
-  channel gets. An edge over another channel is likely: the next one holds the channel in its local variables,
-  and so can put or take. So is an edge over a promise, a latch or another object of the JDK. Local variables
-  can be read of virtual threads only, and only if the JVM was started with --add-opens
+  An edge over the channel of a result is exact: it leads to the go block or the thread that delivers it. An
+  edge over another channel is likely: it leads to a fiber whose local variables lead to the channel, so that
+  it can put or take. So is an edge over a promise, a latch or another object of the JDK. Local variables can
+  be read of virtual threads only, and only if the JVM was started with --add-opens
   java.base/java.lang=ALL-UNNAMED, as bin/magnetar does. They are read of at most 10,000 fibers, some 40 µs
-  each. Fibers that few others resemble come first.
+  each, the fibers first that few others resemble.
 
   Throws an IllegalArgumentException for an argument of another kind.
 
@@ -570,9 +580,9 @@
 
   A map of :at, :pid, :jdk, and of :deadlocks :why-stuck :restarts :tree, with what the functions of these
   names return. Pids are strings. Values of the program, such as the reasons in :restarts, are short text.
+  `bin/magnetar inspect PID dump` prints the same from outside.
 
-  Takes a second if something waits for a lock, a monitor or a connection, since the JDK does not tell when
-  such a wait began. `bin/magnetar inspect PID dump` prints the same from outside.
+  Blocks for a second if there is a blocked wait in the JDK, such as for a lock, as `why-stuck` does.
 
   Example:
 
