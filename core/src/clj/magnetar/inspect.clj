@@ -693,7 +693,7 @@
 (defn- report-holding [{:keys [site ^Thread thread held-ms carrier stack]}]
   (let [^Throwable error
         (ex-info (str "The " site " has held its carrier, " carrier ", for " held-ms
-                   " ms: let it wait in a way that gives it back, or run it with magnetar.scope/offload.")
+                   " ms: let it wait in a way that releases the carrier, or run it with magnetar.scope/offload.")
           {:magnetar/reason :magnetar/holds-carrier :site site :held-ms held-ms :carrier carrier})]
     (.setStackTrace error (into-array StackTraceElement stack))
     (reports/notice site thread error)))

@@ -123,7 +123,7 @@ Found one Java-level deadlock:
            (map #(into {} (take %2) (:edge %1)) (:chain (first deadlocks)) [4 1])))
     (is (= [["thread third waits at shop.clj:11 for the monitor of an Order of thread twin, which runs at shop.clj:13." 2]]
            (map (juxt :text :behind) why-stuck)))
-    (is (= [{:text "thread main waits at shop.clj:3 for a CountDownLatch, whose owner the dump does not tell." :count 1}] waiting)
+    (is (= [{:text "thread main waits at shop.clj:3 for a CountDownLatch, and the dump does not show what can end that." :count 1}] waiting)
         "the finalizer is not of the program")))
 
 (deftest what-jstack-prints-tells-the-owners-of-locks-too

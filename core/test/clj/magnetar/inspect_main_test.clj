@@ -123,12 +123,12 @@
       (finally (.delete file)))))
 
 (deftest a-file-that-is-no-dump-is-told-in-a-sentence
-  (doseq [[text words] [["" "is empty."] ["shop" "is no dump."] ["\u0000\u0001" "is no dump."] ["{:magnetar/dump 1" "is cut off, or no EDN."]
+  (doseq [[text words] [["" "is empty."] ["shop" "is no dump."] ["\u0000\u0001" "is no dump."] ["{:magnetar/dump 1" "is cut off, or is not EDN."]
                         ["{:magnetar/dump 99}" "was written by another version of Magnetar"]]]
     (with-file text
       (fn [file]
         (is (str/starts-with? (sentence file) (str file " " words))))))
-  (with-file "" #(is (str/starts-with? (sentence % "top") "A file has no answer to this view")))
+  (with-file "" #(is (str/starts-with? (sentence % "top") "A file has no answer to `top`: ask a running program.")))
   (let [folder (str (child/temp-folder "magnetar"))]
     (is (str/starts-with? (sentence folder) (str folder " is a folder."))))
   (with-redefs [analysis/room-for-each-byte Long/MAX_VALUE]
@@ -151,7 +151,7 @@
         (with-redefs [outside/check-process (constantly nil), outside/limit-s 1, outside/stop-limit-s 1]
           (is (= (str "Process " pid " does not answer, and the JDK could not write a thread dump of it: `kill -QUIT " pid "` makes it print its stacks.")
                  (sentence pid)))
-          (is (= (str "Process " pid " does not answer the JDK's jcmd within 1 s. `bin/magnetar inspect " pid "` tells what the JDK's thread dump of it says.")
+          (is (= (str "Process " pid " does not answer the JDK's jcmd within 1 s. `bin/magnetar inspect " pid "` analyses the JDK's thread dump of it.")
                  (sentence pid "leaks")))))))
   (with-process (clojure-program ["-XX:+DisableAttachMechanism"] deadlock)
     (fn [pid]
@@ -187,7 +187,7 @@
     (fn [pid]
       (with-redefs [outside/jcmd-file (constantly (slow-jcmd (child/temp-folder "jcmd"))), outside/stop-limit-s 1]
         (let [[first :as lines] (@#'main/answer [pid])]
-          (is (= (str "Process " pid " does not answer the JDK's jcmd within 15 s. This is what the JDK's thread dump tells.") first))
+          (is (= (str "Process " pid " does not answer the JDK's jcmd within 15 s. This is what the JDK's thread dump says.") first))
           (is (some #(str/includes? % "thread main waits") lines) lines))))))
 
 (deftest the-jdk-answers-for-a-program-that-does-not
@@ -198,9 +198,9 @@
     (fn [pid]
       (let [{:keys [exit out]} (inspected pid)]
         (is (= 0 exit) out)
-        (is (str/includes? out (str "Process " pid " did not answer within 5 s. This is what the JDK's thread dump tells.")) out)
+        (is (str/includes? out (str "Process " pid " did not answer within 5 s. This is what the JDK's thread dump says.")) out)
         (is (re-find #"thread main waits at \S+ for a CountDownLatch" out) out))
-      (is (= (str "Process " pid " did not answer within 8 s. `bin/magnetar inspect " pid "` tells what the JDK's thread dump of it says.")
+      (is (= (str "Process " pid " did not answer within 8 s. `bin/magnetar inspect " pid "` analyses the JDK's thread dump of it.")
              (sentence pid "top"))))))
 
 ;; Its leaks are how often it was asked for them. It is ready once its own recording, if it has one, has asked some times.

@@ -393,19 +393,19 @@
     (or (every? ended? edges)
         (boolean (some #(and (:either %) (ended? %)) edges)))))
 
-(defn- without-ends-slowly [ways]
-  (if-some [ended (seq (for [[id edges] ways :when (ends? ways edges)] id))]
-    (recur (apply dissoc ways ended))
-    (update-vals ways (partial filterv #(contains? ways (:to %))))))
+(defn- without-ends-slowly [graph]
+  (if-some [ended (seq (for [[id edges] graph :when (ends? graph edges)] id))]
+    (recur (apply dissoc graph ended))
+    (update-vals graph (partial filterv #(contains? graph (:to %))))))
 
 (deftest what-ends-is-found-as-by-taking-away-one-after-the-other
   (let [random (Random. 29)
         edges (fn [n kind] (vec (repeatedly (inc (.nextInt random 3)) #(hash-map :to (long (.nextInt random n)) kind true))))]
     (dotimes [_ 2000]
       (let [n (+ 2 (.nextInt random 10))
-            ways (into {} (for [id (range n) :when (< (.nextInt random 4) 3)]
+            graph (into {} (for [id (range n) :when (< (.nextInt random 4) 3)]
                             [id (edges n (if (.nextBoolean random) :one :either))]))]
-        (is (= (without-ends-slowly ways) (#'stuck/without-ends ways)) (pr-str ways))))))
+        (is (= (without-ends-slowly graph) (#'stuck/without-ends graph)) (pr-str graph))))))
 
 (deftest results-need-no-local-variables
   (let [form `(do (require '[magnetar.async :as ~'a] '[magnetar.inspect :as ~'inspect])
@@ -465,10 +465,10 @@
           (let [{:keys [text chain]} (inspect/why-stuck taking)
                 lines ((second (views/all "stuck")) {:why-stuck (repeat 3 {:text text})})]
             (is (= 1 (count chain)))
-            (is (str/ends-with? text " for a ReentrantLock, whose owner the JVM does not tell (--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED tells it)."))
+            (is (str/ends-with? text " for a ReentrantLock, whose owner the JVM does not show (--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED shows it)."))
             (testing "the option is told once"
               (is (= [false true false false] (map #(str/includes? % "--add-opens") lines)))
-              (is (str/ends-with? (last lines) " for a ReentrantLock, whose owner the JVM does not tell."))
+              (is (str/ends-with? (last lines) " for a ReentrantLock, whose owner the JVM does not show."))
               (is (= 1 (count (filter #(str/includes? % "--add-opens")
                                       (views/overview {:deadlocks [{:text text}], :why-stuck [{:text text}], :restarts [], :tree []}))))))))))))
 

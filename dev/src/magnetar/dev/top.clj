@@ -1,7 +1,7 @@
 (ns magnetar.dev.top
-  "`bin/magnetar top PID`: what a running program does, in a terminal, asked again every few seconds.
+  "`bin/magnetar top PID`: shows in a terminal what a running program does, and asks it again every few seconds.
 
-  One thread asks. The main thread reads keys and draws. All that is shown is a function of the state, see `screen`."
+  One thread asks the program. The main thread reads keys and draws. The screen is a function of the state, see `screen`."
   (:require
    [clojure.string :as str]
    [magnetar.impl.inspect.outside :as outside]
@@ -21,7 +21,13 @@
 
 ;; ---- the state
 
-;; :pid, :view, :by, :offset of the first line that is shown, :height of the screen, :answer {:at :top :dump}, :problem a sentence, :over
+;; The state is a map:
+;;   :pid      of the program
+;;   :view     :top, :tree, :stuck or :restarts, and :by, the order of the rows of :top
+;;   :offset   how many lines of the view are scrolled away, and :height, the lines of the terminal
+;;   :answer   the last answer, {:at the time, :top .., :dump ..}
+;;   :problem  a sentence that says why there is no newer answer, or nil
+;;   :over     true after the last key
 
 (def start
   "What is shown first."
@@ -36,7 +42,7 @@
     [none]))
 
 (defn- body
-  "The lines of the view, without the first line of a table."
+  "The lines of the view."
   [{:keys [view by] {:keys [top dump]} :answer}]
   (case view
     :top (str/split-lines (top/table (top/most-of by Long/MAX_VALUE (:rows top))))
@@ -46,7 +52,7 @@
     :restarts (if (seq (:restarts dump)) (map text/restarts (:restarts dump)) ["No supervisor."])))
 
 (defn- room
-  "How many lines there are between the title and the keys."
+  "How many lines of the view fit between the title and the line of keys."
   [{:keys [height]}]
   (max 1 (- (long height) 3)))
 
@@ -55,7 +61,7 @@
     (update state :offset #(max 0 (min most (+ (long %) (long lines)))))))
 
 (defn pressed
-  "The state after a key, by its name."
+  "The state after the key with this name."
   [state key]
   (cond
     (orders key) (assoc state :view :top :by (orders key) :offset 0)
@@ -101,7 +107,7 @@
     {:at (str (.truncatedTo (LocalTime/now) ChronoUnit/SECONDS)), :top top, :dump dump}))
 
 (defn- asked
-  "The function that puts a new answer into the state, or else the sentence that says why there is no answer: the last answer stays."
+  "Asks the program. Returns a function from the state to the state with the answer, or with the sentence that says why there is none. Then the last answer stays."
   [pid]
   (try
     (let [answer (answer-of pid)]
@@ -109,7 +115,7 @@
     (catch Exception e
       #(assoc % :problem (str (ex-message e))))))
 
-(defn- ask-on [state pid]
+(defn- ask-again-and-again [state pid]
   (doto (Thread. (fn []
                    (while (not (:over @state))
                      (swap! state (asked pid))
@@ -157,7 +163,7 @@
         (swap! state pressed (.readBinding reader keys))))))
 
 (defn- in-terminal
-  "Calls f with a terminal in raw mode and on its other screen, and puts the terminal back."
+  "Calls f while the terminal is in raw mode and on its alternate screen, and restores it."
   [^Terminal terminal f]
   (let [^Attributes before (.enterRawMode terminal)]
     (try
@@ -181,7 +187,7 @@
     (with-open [terminal (.build (.dumb (.system (TerminalBuilder/builder) true) true))]
       (check-terminal terminal pid)
       (let [state (atom (assoc start :pid pid))]
-        (ask-on state pid)
+        (ask-again-and-again state pid)
         (in-terminal terminal #(run terminal state))))))
 
 (defn -main

@@ -2,7 +2,7 @@
   "Asks a running program from outside what it does: `bin/magnetar inspect PID`.
 
   It needs the JDK's `jcmd` and the right to attach to the program, which the program's user and root have.
-  The program needs nothing and does not listen: `jcmd` asks it through the JDK's flight recorder. Outside
+  The program needs no option and opens no port: `jcmd` asks it through the JDK's flight recorder. Outside
   this repository:
 
     java -cp LIBRARIES clojure.main -m magnetar.inspect.main PID
@@ -24,7 +24,7 @@
 ;; ---- a running program
 
 (defn- from-thread-dump
-  "What the JDK's thread dump tells of a program that does not answer."
+  "What the JDK's thread dump says of a program that does not answer."
   [pid]
   (try
     (outside/with-thread-dump pid analysis/of)
@@ -34,21 +34,21 @@
         (throw e)))))
 
 (defn- of-program
-  "The answer of the program, or of the JDK for it, and a line before that if it is the JDK's."
+  "[answer line]: the answer of the program and nil, or the analysis of its thread dump and a line that says so."
   [pid question]
   (try
     [(outside/ask pid question) nil]
     (catch clojure.lang.ExceptionInfo e
       (cond
         (not (outside/silence? e)) (throw e)
-        (= :dump question) [(from-thread-dump pid) (str (ex-message e) " This is what the JDK's thread dump tells.")]
-        :else (outside/refuse (ex-message e) " `bin/magnetar inspect " pid "` tells what the JDK's thread dump of it says.")))))
+        (= :dump question) [(from-thread-dump pid) (str (ex-message e) " This is what the JDK's thread dump says.")]
+        :else (outside/refuse (ex-message e) " `bin/magnetar inspect " pid "` analyses the JDK's thread dump of it.")))))
 
 ;; ---- a file
 
 (defn- of-file [file question]
   (when (not= :dump question)
-    (outside/refuse "A file has no answer to this view; ask a running program.\n" usage))
+    (outside/refuse "A file has no answer to `" (name question) "`: ask a running program.\n" usage))
   (try
     [(analysis/of file) nil]
     (catch MisuseException e
@@ -59,7 +59,7 @@
 (defn- lines-of [view {:keys [source] :as answer}]
   (cond
     (nil? view) (views/overview answer)
-    (and (= :jdk source) (= "restarts" view)) (outside/refuse "A thread dump of the JDK does not tell this: leave out restarts.")
+    (and (= :jdk source) (= "restarts" view)) (outside/refuse "A thread dump of the JDK does not show restarts: choose another view.\n" usage)
     :else ((second (views/all view)) answer)))
 
 (defn- answer [[subject view & more]]
@@ -77,14 +77,15 @@
     (cond->> (lines-of view answer) before (cons before))))
 
 (defn -main
-  "Prints what a program does, or what a dump tells, and ends this JVM.
+  "Prints what a program does, or what a dump says, and ends this JVM.
 
   The first argument is the number of a process, or a file with a dump as `magnetar.inspect/analyze` reads it.
+  The second one is a view: deadlocks, stuck, tree, restarts, top, leaks, or dump, which is EDN. Without it,
+  deadlocks, stuck, restarts and tree are printed.
 
-  The views are deadlocks, stuck, tree, restarts, top, leaks and dump, which is EDN; without one deadlocks,
-  stuck, restarts and tree. If the program does not answer in 5 seconds, or `jcmd` in 15, the JDK's thread
-  dump of it is analysed, except for top and leaks. The exit code is 0. It is 2, with a sentence on standard
-  error, if there is nothing to print."
+  If the program does not answer in 5 seconds, or `jcmd` in 15, a thread dump that the JDK makes of it is
+  analysed. That has no answer to top, leaks and restarts. The exit code is 0. If there is nothing to print, it
+  is 2, after a sentence on standard error."
   {:added "0.3"}
   [& arguments]
   (outside/exit-after #(run! println (answer arguments))))

@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.analysis
-  "What a dump of a program tells: a dump of Magnetar, or a thread dump of the JDK.
+  "What a dump of a program says: a dump of Magnetar, or a thread dump of the JDK.
 
   A thread dump names the owners of monitors, and with `jstack -l` the owners of locks. It shows no channels and no messages. It shows go blocks only if the
   program tracks them."
@@ -24,12 +24,12 @@
 
 ;; ---- words
 
-(def ^:private of-fiber
-  "How the names of fibers begin."
+(def ^:private fiber-name
+  "Matches the names of fibers, by their beginning."
   #"^(go |fork |spawn|virtual |:)")
 
 (defn- named [{:keys [name]}]
-  (if (re-find of-fiber name) name (str "thread " name)))
+  (if (re-find fiber-name name) name (str "thread " name)))
 
 (defn- line [{:keys [frames]}]
   (stacks/line-of frames))
@@ -38,12 +38,12 @@
   (when-some [line (line thread)] (str " at " line)))
 
 (defn- short-name
-  "The name of the class of an object as a program writes it: ReentrantLock for its inner NonfairSync."
+  "The name of a class without its package, and of an inner class the outer one: ReentrantLock for ReentrantLock$NonfairSync."
   [class]
   (first (str/split (peek (str/split class #"\.")) #"\$")))
 
-(def ^:private of-magnetar
-  "What is waited for in these classes of this library, which wait on an object that says nothing."
+(def ^:private what-of-class
+  "What is waited for in these classes of the kernel, since the object on which they park does not say it."
   (update-keys {"channel.Channel" "a channel"
                 "channel.Ports" "a channel"
                 "channel.Select" "one of several channels"
@@ -62,7 +62,7 @@
   (->> frames
        (map #(.getClassName ^StackTraceElement %))
        (take-while #(re-find #"^(java|jdk|magnetar\.kernel)\." %))
-       (some of-magnetar)))
+       (some what-of-class)))
 
 (defn- object-of [{{:keys [how class]} :waits :as thread}]
   (or (when (= :park how) (in-magnetar thread))
@@ -74,7 +74,7 @@
 ;; ---- waits and owners
 
 (defn- owned
-  "The objects that the thread has locked, without the one in whose `wait` it is: it has released that."
+  "The objects that the thread has locked. The one whose `wait` it has called is left out, since `wait` releases it."
   [{:keys [owns waits]}]
   (if (= :notify (:how waits)) (disj owns (:object waits)) owns))
 
@@ -88,21 +88,21 @@
     (let [owner (owners (:object waits))]
       (when (not= id (:id owner)) owner))))
 
-(defn- way
-  "The threads on the way from this one, each waiting for the next. The last one waits for no other, or is on the way already."
+(defn- chain-of
+  "The threads from this one on, each waiting for the next. The last one waits for no other, or is in the chain already."
   [owners thread]
-  (loop [way [thread]]
-    (let [next (owner-of owners (peek way))]
+  (loop [chain [thread]]
+    (let [next (owner-of owners (peek chain))]
       (cond
-        (nil? next) way
-        (some #{next} way) (conj way next)
-        :else (recur (conj way next))))))
+        (nil? next) chain
+        (some #{next} chain) (conj chain next)
+        :else (recur (conj chain next))))))
 
 (defn- cycle-of
-  "The threads of the cycle into which the way leads, the one with the lowest number first; nil without a cycle."
-  [way]
-  (let [end (peek way)
-        cycle (vec (drop-while #(not= end %) (pop way)))]
+  "The threads of the cycle into which the chain leads, the one with the lowest number first; nil without a cycle."
+  [chain]
+  (let [end (peek chain)
+        cycle (vec (drop-while #(not= end %) (pop chain)))]
     (when (seq cycle)
       (let [first (apply min-key (comp parse-long :id) cycle)]
         (into (vec (drop-while #(not= first %) cycle)) (take-while #(not= first %) cycle))))))
@@ -118,11 +118,11 @@
 (defn- doing [{:keys [waits] :as thread}]
   (if waits
     (str "waits" (at thread) " for " (object-of thread)
-         (when (and (= :park (:how waits)) (not (in-magnetar thread))) ", whose owner the dump does not tell"))
+         (when (and (= :park (:how waits)) (not (in-magnetar thread))) ", and the dump does not show what can end that"))
     (str "runs" (at thread))))
 
 (defn- finding
-  "The finding of a way, given as pairs of a thread and the one for which it waits, or nil."
+  "The finding of a chain, given as pairs of a thread and the one for which it waits, or nil."
   [kind pairs]
   {:kind kind
    :grade :exact
@@ -135,15 +135,16 @@
 (defn- deadlock [cycle]
   (finding :deadlock (map vector cycle (concat (rest cycle) [(first cycle)]))))
 
-(defn- blocked-way [way]
-  (finding :wait (map vector way (concat (rest way) [nil]))))
+(defn- blocked-chain [chain]
+  (finding :wait (map vector chain (concat (rest chain) [nil]))))
 
 (defn- blocked
-  "The ways that end at a thread that waits for no other: for each such thread the longest one, with :behind, the number of ways that end there."
-  [ways]
-  (for [[_ ways] (group-by peek (filter #(and (< 1 (count %)) (nil? (cycle-of %))) ways))
-        :let [longest (first (sort-by (comp - count) ways))]]
-    (assoc (blocked-way longest) :behind (count ways))))
+  "Findings about the chains that end at a thread that waits for no other: for each such thread the longest chain, with :behind, the number of chains that end
+  there."
+  [chains]
+  (for [[_ chains] (group-by peek (filter #(and (< 1 (count %)) (nil? (cycle-of %))) chains))
+        :let [longest (first (sort-by (comp - count) chains))]]
+    (assoc (blocked-chain longest) :behind (count chains))))
 
 (defn- waiting
   "What the other threads of the program wait for, a map of :text and :count for each line."
@@ -156,13 +157,13 @@
 (defn- described
   "The thread as a row of a tree."
   [{:keys [id waits] :as thread}]
-  (cond-> {:id [:thread (parse-long id)] :kind (if (re-find of-fiber (:name thread)) :fiber :thread)}
+  (cond-> {:id [:thread (parse-long id)] :kind (if (re-find fiber-name (:name thread)) :fiber :thread)}
     waits (assoc :waits-for (object-of thread))
     (line thread) (assoc :at (line thread))))
 
 (defn- graded
   "The findings of this dump, with their grade. `jstack` and a signal stop all threads at one instant. `Thread.dump_to_file` reads one after the other, so its
-  waits need not have existed together, and the findings are likely."
+  waits need not have existed at the same time, and the findings are likely."
   [text findings]
   (if (str/includes? text "Full thread dump")
     findings
@@ -184,20 +185,20 @@
   (and virtual (not-any? #(= "yieldContinuation" (.getMethodName ^StackTraceElement %)) frames)))
 
 (defn- hidden
-  "How many virtual threads there are at least that the dump does not list. A carrier runs one, unless it is one of the dump. One holds the monitors whose
-  owner the dump does not tell: it may be one for all of them, and one that is run."
+  "The least number of virtual threads that the dump does not list. Each carrier runs one, and as many of these as the dump lists as mounted are not hidden. If
+  there are monitors without a known owner, a hidden one holds them. One thread may hold all of them, and may be among those that run."
   [owners threads]
   (let [held? (some (fn [{{:keys [how object]} :waits}] (and (= :monitor how) (nil? (owners object)))) threads)
-        run (- (count (filter carrier? threads)) (count (filter mounted? threads)))]
-    (max run (if held? 1 0))))
+        running (- (count (filter carrier? threads)) (count (filter mounted? threads)))]
+    (max running (if held? 1 0))))
 
 (defn- of-threads [text threads]
   (let [owners (by-object threads)
-        ways (map #(way owners %) threads)]
+        chains (map #(chain-of owners %) threads)]
     {:source :jdk
      :threads (count threads)
-     :deadlocks (vec (graded text (distinct (keep #(some-> (cycle-of %) deadlock) ways))))
-     :why-stuck (vec (graded text (sort-by (comp - :behind) (blocked ways))))
+     :deadlocks (vec (graded text (distinct (keep #(some-> (cycle-of %) deadlock) chains))))
+     :why-stuck (vec (graded text (sort-by (comp - :behind) (blocked chains))))
      :waiting (vec (waiting owners threads))
      :tree (paths/tree threads tree/usual-limit line described)
      :go-blocks-not-shown-at-least (hidden owners threads)
@@ -214,7 +215,7 @@
   (try
     (edn/read-string {:default tagged-literal} text)
     (catch RuntimeException _
-      (refuse (str name " is cut off, or no EDN.")))))
+      (refuse (str name " is cut off, or is not EDN.")))))
 
 (defn- of-dump [name dump]
   (cond
@@ -231,11 +232,11 @@
             (if (seq threads) (of-threads text threads) (refuse (str name " is no dump."))))))
 
 (def ^:private room-for-each-byte
-  "How many bytes of memory the analysis of a byte of a dump takes at most, about."
+  "How many bytes of memory the analysis takes for each byte of a dump, at most about."
   6)
 
 (defn- read-text
-  "The text of a file or a pipe, if there is room for it."
+  "The text of a file or a pipe. Refuses a text for which this JVM has no room."
   [^File file]
   (let [most (min (quot (.maxMemory (Runtime/getRuntime)) (long room-for-each-byte)) (- Integer/MAX_VALUE 16))]
     (with-open [in (FileInputStream. file)]
@@ -256,7 +257,7 @@
                        (refuse (str file " cannot be read: " (ex-message e) ".")))))))
 
 (defn of
-  "What the dump tells. It is data, a file, or the name of a file."
+  "What `magnetar.inspect/analyze` returns of the dump, which is data, a file, or the name of a file."
   [x]
   (cond
     (map? x) (of-dump "The map" x)

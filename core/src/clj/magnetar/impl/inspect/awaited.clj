@@ -1,8 +1,8 @@
 (ns magnetar.impl.inspect.awaited
   "What a thread waits for in the JDK, or in what Clojure builds on it: a promise, a future, a queue, a barrier.
 
-  The object on which the JDK parks a thread says little: a promise, a latch and a barrier park on the inside of another object. So the outermost frame before
-  the program's own is taken: what the program has called, such as ArrayBlockingQueue.put."
+  The object on which the JDK parks a thread says little: a promise, a latch and a barrier park on an inner object of theirs. So the method that the program
+  has called is taken, such as ArrayBlockingQueue.put: the outermost of the library's frames above the program's own."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -13,8 +13,8 @@
 
 (set! *warn-on-reflection* true)
 
-(def ^:private of-library
-  "How the classes begin in which a wait may be, below the program's own frames."
+(def ^:private library-class
+  "Matches the classes of the JDK and of Clojure that a program calls to wait, by their beginning."
   #"^(java\.|jdk\.|sun\.|clojure\.core\$(promise|future_call|deref|deref_future|await)\b|clojure\.lang\.Delay\b)")
 
 (defn- word
@@ -31,7 +31,7 @@
 (def ^:private into-queue "to put into $1")
 
 (def ^:private for-what
-  "From a class and its method to what is waited for. $1 is the class, with its article."
+  "From a pattern for a class and its method to what is waited for. $1 stands for the class that the pattern matches, with its article."
   [[#"promise\.deref" "for a promise"]
    [#"(?:future_call|deref_future)\.\w+" "for a future"]
    [#"Delay\.\w+" "for the value of a delay"]
@@ -48,7 +48,7 @@
    [#"(CountDownLatch)\.await" "for $1"]])
 
 (defn- what
-  "[words class] of what a frame waits for: the words as in `for-what`, and the class that they leave open; nil for a frame that says nothing."
+  "[words class] of what a frame waits for: the words as in `for-what`, and the class that stands for $1 in them; nil for any other frame."
   [^StackTraceElement frame]
   (let [called (str (word (.getClassName frame)) "." (.getMethodName frame))]
     (some (fn [[pattern words]]
@@ -57,16 +57,16 @@
           for-what)))
 
 (defn- of-library? [^StackTraceElement frame]
-  (re-find of-library (.getClassName frame)))
+  (re-find library-class (.getClassName frame)))
 
-(def ^:private jdks
-  "The kinds of waits in the JDK whose stack may tell more."
+(def ^:private told-by-stack
+  "The kinds of waits in the JDK whose stack may say what is waited for."
   #{:latch :semaphore :condition :park :lock})
 
 (defn- telling
-  "[what index] of the outermost of these frames that tells what the node waits for in the JDK; nil without one."
+  "[what index] of the outermost of these frames that says what the node waits for in the JDK; nil without one."
   [frames {:keys [wait]}]
-  (when (jdks (:why wait))
+  (when (told-by-stack (:why wait))
     (->> frames
          (take-while of-library?)
          (keep-indexed (fn [i frame] (when-some [what (what frame)] [what i])))
@@ -76,7 +76,7 @@
   (first (telling (stacks/frames snapshot node) node)))
 
 (defn words
-  "What the node waits for in the JDK, such as \"for a promise\" or \"to put into an ArrayBlockingQueue\"; nil if its stack does not tell."
+  "What the node waits for in the JDK, such as \"for a promise\" or \"to put into an ArrayBlockingQueue\"; nil if its stack does not say it."
   [snapshot node]
   (when-some [[words class] (what-of snapshot node)]
     (if class (str/replace words "$1" (with-article class)) words)))
@@ -90,8 +90,8 @@
   (some #(= class-name (.getName ^Class %)) (take-while some? (iterate #(.getSuperclass ^Class %) (class x)))))
 
 (defn object
-  "The object of that wait: the promise or the queue itself; nil if it is not known. It is in the local variables of the frame. They are read only if the
-  stack tells that there may be one."
+  "The object of that wait: the promise or the queue itself; nil if it is not known. It is in the local variables of the frame that `telling` finds. They are
+  read only if there is such a frame."
   [snapshot node]
   (when-some [[_ i] (telling (stacks/frames snapshot node) node)]
     (when-some [^Locals$Frame frame (nth (:frames (stacks/of snapshot node)) i nil)]

@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.data
   "datafy and nav of pids, references, scopes, forks and tables, for tools that browse data.
 
-  datafy asks nothing of what it shows. A value that has to be asked for, such as the state of a server, is shown as `..`, and nav asks for it."
+  datafy sends no message to what it shows. A value for which a process has to be asked, such as the state of a server, is shown as `..`, and nav asks for it."
   {:no-doc true}
   (:require
    [clojure.core.protocols :as protocols]
@@ -42,17 +42,17 @@
       {:unavailable (ex-message e)})))
 
 (defn- navigable
-  "The map, whose nav calls the function of a key in `asks` for its value."
+  "The map, on which nav calls the function that `asks` has for the key, and returns its result."
   [data asks]
   (vary-meta data assoc `protocols/nav (fn [_ k v] (if-some [ask (when (= to-ask v) (asks k))] (asked ask) v))))
 
-(defn- without-nothing [data]
+(defn- without-empty [data]
   (into {} (remove (fn [[_ v]] (or (nil? v) (and (coll? v) (empty? v))))) data))
 
 ;; ---- processes
 
 (defn- children
-  "The processes that this one has started by proc-lib, such as a supervisor its children."
+  "The pids of the processes that this one has started by proc-lib, as a supervisor starts its children."
   [pid]
   (into [] (comp (map #(.info ^LocalProcess %))
                  (filter #(= [:process pid] (snapshot/parent-of %)))
@@ -67,7 +67,7 @@
 
 (defn- live-data [pid]
   (let [data (dissoc (actor/of pid) :dictionary)]
-    (navigable (without-nothing (cond-> (assoc data :children (children pid)) (server? pid) (assoc :state to-ask)))
+    (navigable (without-empty (cond-> (assoc data :children (children pid)) (server? pid) (assoc :state to-ask)))
                {:state #(state-of pid)})))
 
 (defn- dead-data [^Pid pid]
@@ -81,7 +81,7 @@
     (dead-data pid)))
 
 (defn- reference-data [^Ref ref]
-  (without-nothing {:reference (str ref) :maker (.maker ref) :watched (.watched ref)}))
+  (without-empty {:reference (str ref) :maker (.maker ref) :watched (.watched ref)}))
 
 ;; ---- scopes
 
@@ -94,7 +94,7 @@
 (defn- scope-data [^Scope scope]
   (let [owner (.ownerThread scope)
         deadline (.deadline scope)]
-    (without-nothing {:name (.site scope)
+    (without-empty {:name (.site scope)
                       :owner (some-> owner .getName)
                       :forks (vec (.live scope))
                       :closed? (.isClosed scope)
@@ -110,7 +110,7 @@
 
 (defn- table-data [^Table table]
   (if-some [info (life/info table)]
-    (navigable (assoc (without-nothing (dissoc info :table)) :rows to-ask)
+    (navigable (assoc (without-empty (dissoc info :table)) :rows to-ask)
                {:rows #(first-rows table)})
     {:deleted? true}))
 

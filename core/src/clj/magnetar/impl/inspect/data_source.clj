@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.data-source
-  "A javax.sql.DataSource that tells which threads hold its connections."
+  "A javax.sql.DataSource that records which threads hold its connections."
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]
@@ -21,7 +21,7 @@
       (throw (.getCause e)))))
 
 (defn- proxied
-  "An object with these interfaces that answers a method by (f method args); `equals` and `hashCode` go by identity."
+  "An object with these interfaces whose methods call (f method args), except `equals` and `hashCode`, which go by identity."
   [interfaces f]
   (Proxy/newProxyInstance
     (.getClassLoader ^Class (first interfaces))
@@ -43,12 +43,12 @@
                (call method connection args)))))
 
 (defn- first-answer
-  "What the first of these methods says that the pool has; nil if it has none."
+  "The result of the first of these methods that the pool has; nil if it has none of them."
   [pool methods]
   (some #(try (Reflector/invokeNoArgInstanceMember pool %) (catch Exception _ nil)) methods))
 
 (defn- size-of
-  "How many connections the pool has at most, by the names that HikariCP, DBCP, c3p0 and the pool of Tomcat have for it."
+  "The most connections that the pool opens, by the methods that HikariCP, DBCP, c3p0 and the pool of Tomcat have for it."
   [pool]
   (first-answer pool ["getMaximumPoolSize" "getMaxTotal" "getMaxPoolSize" "getMaxActive"]))
 
@@ -56,7 +56,7 @@
   (first-answer pool ["getPoolName" "getDataSourceName" "getName" "toString"]))
 
 (defn watched
-  "A DataSource in front of this one that tells which threads wait for its connections, and which ones hold them."
+  "A DataSource that wraps this one, and records which threads wait for a connection and which threads hold one."
   [^DataSource pool]
   (when-not (instance? DataSource pool)
     (throw (errors/illegal-argument :magnetar/no-data-source

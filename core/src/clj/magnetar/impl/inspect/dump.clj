@@ -21,7 +21,7 @@
   1000)
 
 (defn- plain-death
-  "A death under a supervisor, whose reason and state may be anything."
+  "A death under a supervisor, with each value as text, since its reason and state may be anything."
   [death]
   (update-vals (dissoc death :at) shown/shown))
 

@@ -4,13 +4,13 @@
   An edge is a map. The node :to can end the wait.
 
     :how      :call, :start, :answer, :reply, :end, :room, :fork, :work, :result, :lock, :read-lock, :queue, :monitor, :future, :worker, :thread, :awaited,
-              :connection, :held, :put, :take or :tap
+              :connection, :held, :put, :take or :tap; `text/clause` has a sentence for each
     :grade    :exact if the kernel or the JDK says so, :likely if it is concluded from what others hold
     :because  how it is known
     :object   the lock, the channel, the process or other object that it is about
     :before   true if the last operation of the node on the channel was of the kind that would end the wait, a take or a put
-    :one      true if only this node can end the wait, as the owner of a lock or the callee of a call
-    :either   true if only this node or another one whose edge has it can end the wait, as the holders of all connections of a pool
+    :one      true if the wait cannot end before this node acts, as the owner of a lock or the callee of a call
+    :either   true if the wait cannot end before one of the nodes with :either acts, as the holders of all connections of a pool
     :taken-at where the node took what it holds, if that is known"
   {:no-doc true}
   (:require
@@ -59,22 +59,23 @@
   (edge to how (by-kernel how) {:one true :object object}))
 
 (defn- forks-of-scope
-  "The edges to the forks of the scope. One fork alone can end the wait if the joiner may need no other one."
+  "The edges to the forks of the scope. They are :one if the joiner needs all forks, else :either, since the end of one may be enough."
   [snapshot ^Scope scope]
-  (let [how-far (if (.needsAll scope) {:one true} {:either true})]
+  (let [needed (if (.needsAll scope) {:one true} {:either true})]
     (for [^Fork fork (.live scope) :when (not (.isDaemon fork))]
-      (edge (snapshot/id-of-fork snapshot fork) :fork (by-kernel :fork) (assoc how-far :object fork)))))
+      (edge (snapshot/id-of-fork snapshot fork) :fork (by-kernel :fork) (assoc needed :object fork)))))
 
 ;; ---- locks and monitors
 
 (defn- to-readers
-  "The edges from a node that waits to write: to itself if it reads, since that alone keeps it waiting, else to the others that read."
+  "The edges from a node that waits for the write lock: to itself if it holds the read lock, since that alone keeps it waiting, else to the others that hold
+  it."
   [{:keys [by-thread]} {:keys [id] {:keys [on]} :wait}]
   (let [readers (into #{} (keep by-thread) (locks/readers on))]
-    (mapv #(edge % :read-lock "the lock names who reads" {:one true :object on}) (if (readers id) [id] readers))))
+    (mapv #(edge % :read-lock "the lock names its readers" {:one true :object on}) (if (readers id) [id] readers))))
 
 (defn- over-lock
-  "The edges from a node that waits for a lock: to its owner; from a writer to those that read; from a reader to the writer that it may not overtake."
+  "The edges from a node that waits for a lock: to its owner, else from a writer to the readers, and from a reader to the writer that it may not overtake."
   [snapshot {{:keys [on]} :wait :keys [thread] :as node}]
   (if-some [owner (snapshot/id-of-thread snapshot (locks/owner on))]
     [(edge owner :lock "the lock names its owner" {:one true :object on})]
@@ -97,7 +98,7 @@
     (for [{:keys [to taken-at]} known]
       (edge to :held because {:grade grade :object pool :either all? :taken-at taken-at}))))
 
-;; ---- replies to a raw process
+;; ---- messages that another process is to send
 
 (defn- name-of [pid]
   (some-> ^LocalProcess (ProcessTable/live pid) .name))
@@ -109,13 +110,13 @@
 (defn- refs [xs]
   (filter #(instance? Ref %) xs))
 
-(defn- in-patterns
+(defn- refs-in-patterns
   "The references in the patterns of the receive in which the process waits."
   [snapshot node]
   (refs (mapcat reach/parts (stacks/locals-of-class snapshot node "magnetar.kernel.process.Receiver"))))
 
-(defn- of-answer
-  "The reference of the answer for which the process waits, as the owner of a task does; none if it waits for another message."
+(defn- refs-of-answer
+  "The reference of the answer for which the process waits, as the owner of a task does; empty if it waits for another message."
   [snapshot node]
   (refs (stacks/locals-of-class snapshot node "magnetar.kernel.process.Calls")))
 
@@ -124,13 +125,15 @@
         :when (and (not= pid watched) (monitors? node watched))]
     (edge (of-pid snapshot watched) how because {:grade :likely :one true :object watched})))
 
-(defn- to-those-who-reply [snapshot {:keys [monitors] :as node}]
+(defn- to-repliers
+  "The edges from a process that waits for a message to the processes that it monitors and that are to send it."
+  [snapshot {:keys [monitors] :as node}]
   (when (seq monitors)
-    (or (seq (to-watched snapshot node :answer "it waits for an answer, and monitors who is to give it" (of-answer snapshot node)))
-        (to-watched snapshot node :reply "it monitors it, and its receive names the reference" (in-patterns snapshot node)))))
+    (or (seq (to-watched snapshot node :answer "it waits for an answer, and monitors the process that is to give it" (refs-of-answer snapshot node)))
+        (to-watched snapshot node :reply "it monitors that process, and its receive names the reference" (refs-in-patterns snapshot node)))))
 
 (defn passed-on?
-  "Does the node wait for the answer to a call that the callee has passed on, so that another node may answer? Reads the mailbox of the callee."
+  "Has the callee passed on the call for whose answer the node waits, so that another node may answer? Reads the mailbox of the callee."
   [{:keys [nodes]} id]
   (let [{:keys [calls object]} (get nodes id)]
     (boolean (and calls (Calls/isPassedOn ^LocalProcess object)))))
@@ -139,9 +142,9 @@
   (cond
     calls [(sole (of-pid snapshot calls) :call calls)]
     starts [(sole (of-pid snapshot starts) :start starts)]
-    :else (to-those-who-reply snapshot node)))
+    :else (to-repliers snapshot node)))
 
-;; ---- channels whose finisher is known
+;; ---- channels whose finisher, the fiber that will deliver the result and close the channel, is known
 
 (defn- operations
   "What a wait on channels would do: pairs of a port and the value to put there, which is nil for a take."
@@ -157,18 +160,18 @@
     (some->> (.finisher ^Channel port) .get (snapshot/id-of-thread snapshot))))
 
 (defn- to-finishers
-  "The edges to the nodes that will finish the channels of this wait. They are :one or :either if each operation of the wait takes from a channel with a
-  known finisher, so that nothing else can end it."
+  "The edges to the finishers of the channels of this wait. They are :one or :either if each operation of the wait takes from a channel with a known finisher,
+  so that nothing else can end it."
   [snapshot {:keys [why] :as wait}]
   (let [operations (operations wait)
         finishers (mapv #(finisher-of snapshot %) operations)
         all? (and (not= :mailbox-or-channels why) (every? some? finishers))
-        how-far (cond
-                  (not all?) nil
-                  (apply = finishers) {:one true}
-                  :else {:either true})]
+        needed (cond
+                 (not all?) nil
+                 (apply = finishers) {:one true}
+                 :else {:either true})]
     (distinct (keep (fn [[[port] finisher]]
-                      (edge finisher :result (by-kernel :result) (assoc how-far :object port)))
+                      (edge finisher :result (by-kernel :result) (assoc needed :object port)))
                     (map vector operations finishers)))))
 
 ;; ---- channels without a known finisher
@@ -182,25 +185,25 @@
     :else []))
 
 (defn- taps-of
-  "The taps for which a mult waits: those with a put that waits as a callback. Returns nil for another node, or if the mult waits for a value."
+  "The taps for which a mult waits: the channels with a waiting put that is a callback. Returns nil for another node, or if the mult waits for a value."
   [snapshot {:keys [wait] :as node}]
   (when (and (= :channel-take (:why wait)) (stacks/in? snapshot node "magnetar.impl.mult$distribute"))
     (seq (filter #(some nil? (.putters (.info ^Channel %))) (reach/found (stacks/locals snapshot node) #(instance? Channel %))))))
 
 (defn- last-used
-  "The channel that the node took from or put on last, if it has not waited elsewhere since: [reason channel]."
+  "What the node waited for last, if it runs now and has not parked elsewhere since: [reason object], such as [CHANNEL_TAKE channel]."
   [{:keys [thread]}]
   (when thread
     (when-some [^FiberInfo last (FiberInfo/lastOf thread)]
       [(.reason last) (.on last)])))
 
 (def ^:private most-read
-  "Of how many nodes the local variables are read to find the holders of channels."
+  "The most nodes whose local variables are read to find the holders of channels."
   10000)
 
 (defn- rare-first
-  "Nodes that can hold a channel, at most `most-read`. Nodes of which few have the same name and kind of wait come first, since one of many that do the same
-  seldom holds what the others wait for."
+  "Nodes that can hold a channel, at most `most-read`. Nodes come first if few have the same name and kind of wait, since one of many that do the same seldom
+  holds what the others wait for."
   [nodes]
   (take most-read (mapcat val (sort-by (comp count val) (group-by (juxt :kind :name (comp :why :wait)) (filter :thread nodes))))))
 
@@ -208,7 +211,7 @@
   (.put holders x (conj (or (.get holders x) []) holder)))
 
 (defn- awaited-objects
-  "What nodes wait for in the JDK and may be held by others, such as promises."
+  "The objects of the JDK or of Clojure that these nodes wait for, such as promises, as an identity map."
   ^IdentityHashMap [snapshot nodes]
   (let [objects (IdentityHashMap.)]
     (doseq [node nodes
@@ -225,8 +228,8 @@
       (add holders x {:id id}))))
 
 (defn- holders
-  "The holders of channels, and of what is awaited in the JDK: from each to maps of :id, and :used with the kind of the last wait there. A node holds an object
-  if its local variables lead to it, or if its last wait was on it."
+  "From each channel, and from each object that is awaited in the JDK, to its holders: maps of :id, and :used with the kind of the last wait there. A node holds
+  an object if its local variables lead to it, or if its last wait was on it."
   ^IdentityHashMap [snapshot]
   (let [nodes (rare-first (vals (:nodes snapshot)))
         awaited (awaited-objects snapshot nodes)
@@ -255,13 +258,13 @@
                {:grade :likely :object x :before serves}))))
 
 (defn- to-holders
-  "The edges to the holders of the channel or the other object, from a node that waits there for this reason. They are computed once for all nodes with the
-  same wait."
+  "The edges from a node that waits for this reason on the channel or other object to its holders. They are computed once for all nodes that wait there for the
+  same reason."
   [{:keys [^HashMap known] :as snapshot} id why how x]
-  (let [same [why how (snapshot/number-of snapshot x)]
-        edges (or (.get known same)
+  (let [wait [why how (snapshot/number-of snapshot x)]
+        edges (or (.get known wait)
                   (let [edges (find-holders snapshot why how x)]
-                    (.put known same edges)
+                    (.put known wait edges)
                     edges))]
     (remove #(= id (:to %)) edges)))
 
@@ -278,7 +281,7 @@
 ;; ---- futures and other objects of the JDK
 
 (defn- to-runners
-  "The edges to what runs the future for which the node waits, or to the threads of its pool. No stack is read."
+  "The edges to the thread that runs the future for which the node waits, or to the threads of the pool that has it in its queue. No stack is read."
   [snapshot {{:keys [on]} :wait}]
   (if-some [runner (snapshot/id-of-thread snapshot (futures/runner on))]
     [(edge runner :future "the future names the thread that runs it" {:one true :object on})]
@@ -286,7 +289,7 @@
           (futures/workers @(:thread-pools snapshot) on))))
 
 (defn- to-awaited
-  "The edges from a node that waits for an object of the JDK, or of Clojure: to a thread whose end it awaits, else to those that hold the object."
+  "The edges from a node that waits for an object of the JDK, or of Clojure: to the thread whose end it awaits, else to the holders of the object."
   [snapshot {:keys [id wait] :as node}]
   (when-some [x (awaited/object snapshot node)]
     (if (instance? Thread x)
@@ -300,7 +303,7 @@
 ;; ---- all
 
 (defn with-what-is-read-late
-  "The snapshot with what edges need, which is read only when it is needed."
+  "The snapshot with what edges need, as delays, so that it is read only when it is needed."
   [snapshot]
   (assoc snapshot
          :monitors (delay (locks/monitors snapshot (vals (:nodes snapshot))))
@@ -309,7 +312,7 @@
          :known (HashMap.)))
 
 (defn among
-  "The same snapshot for a question about these nodes alone. The owner of a monitor is known only if it is one of them, or a platform thread."
+  "The same snapshot for edges among these nodes alone. The owner of a monitor is known only if it is one of them, or a platform thread."
   [snapshot nodes]
   (assoc (with-what-is-read-late snapshot)
          :monitors (delay (locks/monitors snapshot nodes))))
@@ -344,8 +347,8 @@
         edges)))
 
 (defn decisive
-  "The edges of the node that have :one or :either. For a wait on channels, or in the JDK, no local variables are read, because edges found by them have
-  neither, but for the end of a thread."
+  "The edges of the node that have :one or :either. For a wait on channels, or in the JDK, no local variables are read, since the edges that these give have
+  neither. An edge to a thread whose end is awaited has :one, and is left out."
   [{:keys [nodes] :as snapshot} id]
   (let [{:keys [wait] :as node} (get nodes id)
         {:keys [why]} wait]
@@ -360,18 +363,18 @@
   [id]
   [{:to id :one true}])
 
-(defn- to-all-watched [snapshot {:keys [monitors]}]
+(defn- to-all-monitored [snapshot {:keys [monitors]}]
   (for [watched monitors
         :let [to (of-pid snapshot (if (instance? Pid watched) watched (ProcessTable/whereis (if (vector? watched) (first watched) watched))))]
         :when to]
     {:to to :one true}))
 
 (defn possible
-  "Like `decisive`, but reads no stack. There may be more edges than in truth, and the placeholder of `unknown`."
+  "Like `decisive`, without reading a stack. There may be edges that `decisive` does not have, and the placeholder of `unknown`."
   [{:keys [nodes] :as snapshot} id]
   (let [{:keys [wait calls starts] :as node} (get nodes id)
         {:keys [why]} wait]
     (cond
       (#{:monitor :held} why) (unknown id)
-      (and (= :mailbox why) (not (or calls starts))) (vec (to-all-watched snapshot node))
+      (and (= :mailbox why) (not (or calls starts))) (vec (to-all-monitored snapshot node))
       :else (decisive snapshot id))))

@@ -1,12 +1,12 @@
 (ns magnetar.impl.inspect.enclosed
   "Scopes at a standstill: the owner waits for forks that wait for channels, and nothing outside of them leads to one of these channels.
 
-  A group is a scope's owner, the forks beneath, and all fibers that are known to hold a channel on which one of the group waits. It is at a standstill if
-  each of it waits for a channel, a fork or the forks of its scope, without a time limit. The rest of the program may go on.
+  A group is a scope's owner, the forks beneath, and all fibers that are known to hold a channel on which a member of the group waits. It is at a standstill if
+  each member waits for a channel, a fork or the forks of its scope, without a time limit. The rest of the program may go on.
 
-  A channel may be held where it cannot be seen, and then nothing is said. It cannot be seen in a thread that runs, in a platform thread, in a virtual thread
-  that the kernel has not started, in a message, in a table, in a timer, in a callback and in a put that waits. Only threads that are idle in a pool and those
-  of the JVM hold nothing."
+  A channel may be held where it cannot be read, and then nothing is reported. Such places are a thread that runs, a platform thread, a virtual thread that the
+  kernel has not started, a message, a table, a timer, a callback and a put that waits. Only threads that are idle in a pool, and threads of the JVM, are known
+  to hold nothing."
   {:no-doc true}
   (:require
    [magnetar.impl.clock :as clock]
@@ -32,18 +32,19 @@
 ;; ---- what a fiber or a var leads to
 
 (def ^:private most-of-fiber
-  "Through how many objects the local variables of a fiber are followed."
+  "The most objects to which the local variables of a fiber are followed."
   20000)
 
 (def ^:private most-of-vars
-  "Through how many objects the vars of all namespaces are followed."
+  "The most objects to which the vars of all namespaces are followed."
   1000000)
 
 (defn- channel? [x]
   (instance? Channel x))
 
 (defn- plain?
-  "Is it a channel from whose buffer alone a value can come? A callback may put the value anywhere, and what a waiting put has is not known."
+  "Does the channel hold values in its buffer alone, and give them to fibers alone? A callback or a transducer may put a value anywhere, and the value of a
+  waiting put is not known."
   [^Channel ch]
   (let [info (.info ch)]
     (and (empty? (.putters info))
@@ -55,8 +56,8 @@
     (.snapshot buffer)))
 
 (defn- led-to
-  "The channels to which these roots lead, also through the buffers of others, as an identity map; nil if not all are known. A channel with something unknown
-  stands there with false."
+  "The channels to which these roots lead, also through the buffers of other channels, as an identity map from each to true if it is `plain?`, else false. Nil
+  if not all are known."
   ^IdentityHashMap [roots most]
   (let [known (IdentityHashMap.)]
     (loop [roots roots]
@@ -68,12 +69,12 @@
             known))))))
 
 (defn- beneath-of
-  "From the id of a node to the scopes that it owns, and from the id of a scope to its forks."
+  "From the id of a node to its scopes, and from the id of a scope to its forks."
   [snapshot]
   (group-by :owner (filter (comp #{:scope :fork} :kind) (vals (:nodes snapshot)))))
 
 (defn- scopes-around
-  "The scopes in which the thread works, also those without a fork."
+  "The scopes in which the thread works, also scopes without a fork."
   [thread]
   (when-some [fiber (waits/fiber-of thread)]
     (filter #(instance? Scope %) (take-while some? (iterate #(.outer ^CancellationScope %) (.cancellationScope fiber))))))
@@ -84,7 +85,7 @@
   (keep #(reach/field % "cleanUps") (scopes-around thread)))
 
 (defn- held-by
-  "What `led-to` says of the node; nil if it cannot be seen."
+  "The channels that the node holds, as of `led-to`; nil if what it holds cannot be read."
   [snapshot {:keys [kind thread messages object wait] :as node}]
   (let [frames (:frames (stacks/of snapshot node))]
     (when (and (seq frames)
@@ -101,7 +102,7 @@
 ;; ---- groups
 
 (defn- lasts?
-  "Has the node waited long enough for channels, a fork or its forks, without a time limit?"
+  "Has the node waited long enough for channels, a fork or the forks of its scope, without a time limit?"
   [{:keys [wait thread]}]
   (and thread
        (#{:channel-take :channel-put :select :fork-join :scope-join} (:why wait))
@@ -112,7 +113,7 @@
   (and (channel? port) (not (instance? TimeoutChannel port))))
 
 (defn- known?
-  "Is all known that the wait leads to: channels that time does not close, and the nodes of all forks?"
+  "Does the wait lead only to channels that time does not close, and to forks that have a node?"
   [snapshot {:keys [why on]}]
   (case why
     :select (every? #(known-port? (.port ^Select$Operation %)) (.operations ^Select on))
@@ -124,14 +125,14 @@
   (filter #(= :fork (:kind %)) (tree-seq some? (comp beneath :id) {:id id})))
 
 (defn- next-of
-  "The ids that belong to the group of this node: of the forks beneath, and of what can end its wait."
+  "The ids of further members of this node's group: the forks beneath, and the nodes that can end its wait."
   [{:keys [holders] :as snapshot} {:keys [id wait]}]
   (concat (map :id (forks-beneath snapshot id))
           (map :to (edges/decisive snapshot id))
           (mapcat #(get holders (System/identityHashCode %)) (edges/channels-of wait))))
 
 (defn- group-of
-  "The ids of the group of this owner of a scope; nil if one of them does not wait, or may be woken by something else."
+  "The ids of the group of this owner of a scope; nil if a member does not wait, or may be woken by something else."
   [{:keys [nodes] :as snapshot} owner]
   (loop [group #{}, [id & ids] [owner]]
     (cond
@@ -142,7 +143,7 @@
                 (recur (conj group id) (into (vec ids) (next-of snapshot node))))))))
 
 (defn- candidates
-  "The owners of scopes that wait for their forks, all of which wait. No stack is read to find them."
+  "The ids of the owners of scopes that wait for their forks, all of which wait. No stack is read to find them."
   [{:keys [nodes] :as snapshot}]
   (for [{:keys [owner kind ^Scope object]} (vals nodes)
         :when (and (= :scope kind) (<= clock/infinite (.deadline object)))
@@ -159,7 +160,7 @@
     (= before (count (FiberInfo/limits)) (.timers (RuntimeInfo/now)))))
 
 (defn- with-holders
-  "The snapshot with what its nodes hold: :held from ids to `led-to`, :holders from the hash of a channel to ids."
+  "The snapshot with the channels that its nodes hold: :held from ids to `held-by`, :holders from the identity hash of a channel to ids."
   [snapshot]
   (let [held (into {} (for [{:keys [id kind thread] :as node} (vals (:nodes snapshot))
                             :when (or thread (= :process kind))]
@@ -173,8 +174,8 @@
 (defn- all-plain? [^IdentityHashMap channels]
   (every? true? (.values channels)))
 
-(defn- seen?
-  "Is all known that what is outside of the group holds?"
+(defn- all-read?
+  "Is everything known that the nodes and threads outside of the group hold? Each either holds nothing of the program, or only plain channels."
   [{:keys [held by-thread]} threads group]
   (let [asks (.threadId (Thread/currentThread))
         idle (into #{} (comp (filter others/harmless?) (keep (comp by-thread :id))) threads)]
@@ -185,8 +186,8 @@
                    (or (= asks id) (by-thread id) (others/harmless? thread)))
                  threads))))
 
-(defn- can-be-told?
-  "May anything be said of this snapshot? Without local variables, or if the program itself asks, nothing is."
+(defn- can-be-known?
+  "Can a standstill be found in this snapshot? It cannot without local variables, if a thread of the program asks, or in a very large program."
   [snapshot]
   (and (Locals/isOn)
        (not (others/asked-inside? snapshot))
@@ -198,9 +199,9 @@
        (only-limits?)))
 
 (defn- groups
-  "The groups at a standstill in this snapshot, from the owner to {:ids .. :waits ..}; nil without one."
+  "The groups at a standstill in this snapshot, from the id of each owner to {:ids .. :waits ..}; nil without one."
   [snapshot]
-  (when (can-be-told? snapshot)
+  (when (can-be-known? snapshot)
     (let [snapshot (assoc snapshot :beneath (beneath-of snapshot))
           owners (candidates snapshot)]
       (when (and (seq owners) (nothing-hidden?))
@@ -208,11 +209,11 @@
               threads (others/all)]
           (not-empty (into {} (for [owner owners
                                     :let [group (group-of snapshot owner)]
-                                    :when (and group threads (seen? snapshot threads group))]
+                                    :when (and group threads (all-read? snapshot threads group))]
                                 [owner {:ids group :waits (stuck/waits-of snapshot group)}]))))))))
 
 (defn- outside-of-vars?
-  "Does no var lead to a channel on which one of these nodes waits, or to one of which too little is known?"
+  "Does no var lead to a channel on which one of these nodes waits? Also false if a var leads to a channel that is not plain."
   [{:keys [nodes]} ^IdentityHashMap of-vars ids]
   (and of-vars
        (all-plain? of-vars)
@@ -221,7 +222,7 @@
 ;; ---- findings
 
 (defn- without-overlap
-  "The groups, the smaller ones first, without each that has something in common with one before it."
+  "The groups, the smaller ones first, without each that has a member in common with a group before it."
   [groups]
   (first (reduce (fn [[kept ids] [_ {group :ids} :as entry]]
                    (if (some ids group) [kept ids] [(conj kept entry) (into ids group)]))
@@ -229,16 +230,16 @@
                  (sort-by (comp count :ids val) groups))))
 
 (defn- finding [snapshot [owner {:keys [ids]}]]
-  (let [way (stuck/why snapshot owner)]
-    (assoc way
+  (let [{:keys [text] :as chain} (stuck/why snapshot owner)]
+    (assoc chain
            :kind :standstill
            :of :scope
            :grade :likely
            :because "they wait without a time limit, and no other fiber, var or timer leads to the channels on which they wait; a cancellation could end it"
-           :text (str (count ids) " fibers wait, and nothing else leads to the channels on which they wait: " (:text way)))))
+           :text (str (count ids) " fibers wait, and nothing else leads to the channels on which they wait: " text))))
 
 (defn found
-  "The scopes at a standstill. The snapshot is the first of several."
+  "Findings about the scopes at a standstill, without nodes that are `reported` already. The snapshot is the first of several."
   [snapshot reported]
   (if-some [first (groups snapshot)]
     (let [last-of (atom snapshot)

@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.futures
-  "Who runs a future of the JDK, which futures of Clojure are made of; and of one that has not begun the threads of the pool in whose queue it is.
+  "The thread that runs a future of the JDK, or the threads of the pool that has it in its queue. A future of Clojure is one of the JDK.
 
-  Both are fields of java.util.concurrent that can be read with an option of the JVM."
+  Both are in private fields of java.util.concurrent, which can be read with an option of the JVM."
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.reach :as reach]
@@ -27,7 +27,7 @@
         pool))))
 
 (defn pools
-  "From each pool of platform threads to the nodes of its threads."
+  "From each pool to those of these nodes that are its threads. A node of no pool is left out."
   [nodes]
   (dissoc (group-by #(some-> (:thread %) pool-of) nodes) nil))
 
@@ -35,7 +35,7 @@
   (.contains (.getQueue pool) future))
 
 (defn workers
-  "The nodes of the threads of the pool in whose queue the future is; none if it is in no queue, or if the pool may add a thread for it."
+  "The nodes of the threads of the pool in whose queue the future is; nil if it is in no queue, or if the pool may add a thread for it."
   [pools future]
   (when (and (instance? FutureTask future) (nil? (runner future)))
     (some (fn [[^ThreadPoolExecutor pool nodes]]

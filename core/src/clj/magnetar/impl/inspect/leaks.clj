@@ -1,9 +1,9 @@
 (ns magnetar.impl.inspect.leaks
   "What waits for something that cannot come.
 
-  The garbage collector proves that a go block is lost: it collects a go block when nothing can reach what the go block waits for. A go block that is lost on
-  purpose is the control. If that is not collected, nothing is proved. Processes and forks are held by their owners, so for them the answer is only likely,
-  and is given only if the caller asks for it. What platform threads hold is not known, for example."
+  The garbage collector proves that a go block is lost: it collects a go block when nothing can reach what the go block waits for. As a control, a fiber is lost
+  on purpose. If that is not collected, nothing is proved. Processes and forks are held by their owners, so for them the answer is only likely, since it is not
+  known what platform threads hold, for example. It is given only if the caller asks for it."
   {:no-doc true}
   (:require
    [magnetar.impl.errors :as errors]
@@ -90,7 +90,7 @@
     (and (nil? (.name info)) (empty? (.links info)) (empty? (.monitoredBy info)))))
 
 (defn- held-pids
-  "The pids to which the local variables of waiting fibers lead. A process that holds only its own pid does not count."
+  "Those of the pids to which the local variables of waiting fibers lead. That a process holds its own pid does not count."
   [snapshot pids]
   (into #{}
         (mapcat (fn [{own :pid :as node}]
@@ -141,14 +141,13 @@
     (concat (forgotten-processes snapshot after-ms) (forgotten-forks snapshot after-ms))))
 
 (defn now
-  "What is lost: a map for each place, the most frequent first. Processes and forks count after they have waited for so many milliseconds; with nil none
-  counts."
+  "What `magnetar.inspect/leaks` returns. Processes and forks are in it after they have waited for so many milliseconds, and not at all with nil."
   [after-ms]
   (let [lost (vec (lost)) ; first, so that nothing here holds a fiber
         forgotten (if after-ms (forgotten after-ms) [])]
     (vec (sort-by (juxt (comp - :count) :name) (alike (concat lost forgotten))))))
 
 (defn text
-  "What is lost, as EDN."
+  "The lost go blocks, as EDN."
   []
   (answer/text {:magnetar/leaks 1 :leaks (now nil)}))

@@ -1,8 +1,8 @@
 (ns magnetar.impl.inspect.locks
   "The owner of the lock or the monitor that a thread waits for.
 
-  The owner of a ReentrantLock or of a write lock is a field of the JDK that can be read with an option of the JVM. The monitors of a waiting virtual
-  thread are in its frames, those of a platform thread in the JDK's ThreadMXBean."
+  The owner of a ReentrantLock or of a write lock is in a private field of the JDK, which can be read with an option of the JVM. The monitors of a waiting
+  virtual thread are in its frames, and the JDK's ThreadMXBean has the monitors of platform threads."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -26,7 +26,7 @@
     (catch RuntimeException _ nil)))
 
 (defn hides-owner?
-  "Is it the synchronizer of a lock with an owner that this JVM does not tell?"
+  "Is it the synchronizer of a lock that has an owner, in a JVM that does not let us read it?"
   [synchronizer]
   (and (nil? owner-method)
        (contains? #{ReentrantLock ReentrantReadWriteLock} (.getEnclosingClass (class synchronizer)))))
@@ -38,7 +38,7 @@
     (.invoke owner-method synchronizer (object-array 0))))
 
 (defn- read-queue
-  "The threads that wait for the lock: {:nodes {thread node} :first thread}, with their nodes in the queue of the lock. Empty if it cannot be read."
+  "The threads that wait for the lock: {:nodes {thread node} :first thread}, with their nodes in the queue of the lock. Without threads if it cannot be read."
   [synchronizer]
   (let [nodes (IdentityHashMap.)
         in-queue (into []
@@ -49,7 +49,7 @@
     {:nodes nodes :first (peek in-queue)}))
 
 (defn- queue-of
-  "`read-queue`, once for a snapshot."
+  "`read-queue`, done once for a snapshot; nil if this is not a synchronizer with an owner."
   [{:keys [^IdentityHashMap queues]} synchronizer]
   (when (instance? AbstractOwnableSynchronizer synchronizer)
     (or (.get queues synchronizer)
@@ -85,14 +85,14 @@
     (catch RuntimeException _ nil)))
 
 (defn- reader-of
-  "The id of the thread whose holds are counted here; nil if it holds the lock no more."
+  "The id of the thread whose holds this counter counts; nil if the thread no longer holds the lock."
   [counter]
   (let [[^Field holds ^Field id] (map #(number-field (class counter) %) ["count" "tid"])]
     (when (and holds id (pos? (.getInt holds counter)))
       (.getLong id counter))))
 
 (defn readers
-  "The ids of the threads that hold the lock for reading, as far as it tells: the one that took it first, and the one that took it last."
+  "The ids of the threads that hold the lock for reading, as far as its fields name them: the thread that took it first, and the one that took it last."
   [synchronizer]
   (when (read-write? synchronizer)
     (into #{}
@@ -109,7 +109,7 @@
 
 ;; ---- monitors
 
-;; A monitor is known by the class and the identity hash of its object, as the ThreadMXBean tells it.
+;; A mark identifies a monitor by the class and the identity hash of its object, since the ThreadMXBean has nothing else.
 (defn- mark [x]
   [(.getName (class x)) (System/identityHashCode x)])
 
@@ -117,7 +117,7 @@
   [(.getClassName info) (.getIdentityHashCode info)])
 
 (defn waits-so-far
-  "How often a platform thread has waited, [for monitors, otherwise]."
+  "How often a platform thread has waited so far: [for monitors, for anything else]. Nil if it has ended."
   [^Thread thread]
   (when-some [info (.getThreadInfo (ManagementFactory/getThreadMXBean) (.threadId thread))]
     [(.getBlockedCount info) (.getWaitedCount info)]))
@@ -132,12 +132,13 @@
   (stacks/in? snapshot node "java.lang.Object" "wait"))
 
 (defn- of-frames
-  "The monitors of a virtual thread, the outermost first."
+  "The objects whose monitors are in the frames of a virtual thread, the outermost first."
   [snapshot node]
   (mapcat #(.monitors ^Locals$Frame %) (rseq (vec (:frames (stacks/of snapshot node))))))
 
 (defn- virtual-monitors
-  "The monitors that a virtual thread owns and awaits. The monitor that it enters, or in which it waits to be notified, is the innermost one of its frames."
+  "The monitors that a virtual thread owns and the one that it awaits. The innermost monitor of its frames is the one that it enters, or in which it waits to be
+  notified."
   [snapshot {:keys [id] :as node}]
   (let [all (mapv mark (of-frames snapshot node))
         inside? (and (seq all) (or (blocked? node) (notified? snapshot node)))]
@@ -155,7 +156,7 @@
   (and thread (.isVirtual thread)))
 
 (defn monitors
-  "Of the platform threads and these nodes: {:owner {mark id}, :awaited {id mark}}. Reads the stack of each virtual thread."
+  "The monitors of all platform threads, and of these nodes: {:owner {mark id}, :awaited {id mark}}. Reads the stack of each virtual thread among the nodes."
   [snapshot nodes]
   (let [all (concat (map #(platform-monitors snapshot %) (infos-of-platform-threads))
                     (map #(virtual-monitors snapshot %) (filter virtual? nodes)))]

@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.mailbox
-  "What waits in the mailbox of a process, and which clauses do not take it."
+  "The messages in the mailbox of a process, and the clauses that they do not match."
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.shown :as shown]
@@ -24,7 +24,7 @@
   (mapv #(.text clauses %) (range (.size clauses))))
 
 (defn- receive
-  "Where the thread receives, and the clauses that took none of the messages. These are known where local variables can be read."
+  "Where the thread receives, and the clauses that no message matches. These are known where local variables can be read."
   [thread]
   (let [snapshot (snapshot/unread {})
         node {:thread thread}

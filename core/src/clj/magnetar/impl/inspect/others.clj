@@ -1,8 +1,8 @@
 (ns magnetar.impl.inspect.others
-  "The threads of the JVM that are no nodes of a snapshot, and what they can still do.
+  "All threads of the JVM, and what the ones that are not nodes of a snapshot can still do.
 
-  They are the JVM's own threads, threads that the JDK has made, such as the workers of its pools, and virtual threads that the kernel has not started. The
-  JDK tells the virtual ones only in a thread dump, which it writes to a file.
+  These others are the JVM's own threads, threads that the JDK has made, such as the workers of its pools, and virtual threads that the kernel has not started.
+  The JDK lists the virtual ones only in a thread dump, which it writes to a file.
 
   A thread is a map of :id, :name, :state such as \"WAITING\", :frames, the innermost first, and :thread, which is nil for a virtual thread."
   {:no-doc true}
@@ -61,7 +61,7 @@
 ;; ---- limits of what is known
 
 (def most-nodes
-  "Of a program with more nodes no standstill is told, since the thread dump has the stacks of all threads."
+  "The most nodes of a program in which a standstill is looked for, since the thread dump has the stacks of all threads."
   10000)
 
 (def least-ms
@@ -69,12 +69,12 @@
   1000)
 
 (defn asked-inside?
-  "Is the thread that asks one of the program, which may act afterwards?"
+  "Is the thread that asks a thread of the program, which may act afterwards?"
   [{:keys [by-thread]}]
   (some? (by-thread (.threadId (Thread/currentThread)))))
 
 (defn nothing-unseen?
-  "Is nothing at work that a snapshot and `all` do not show: no offloaded work, and no simulation, which has timers of its own?"
+  "Is there neither offloaded work nor a simulation, which has timers of its own? A snapshot and `all` do not show these."
   []
   (and (identical? Environment/REAL (Environment/current))
        (zero? (.running (.info Offload/SHARED)))))
@@ -86,7 +86,7 @@
   ([{:keys [frames]} beginning method] (stacks/in-frames? frames beginning method)))
 
 (def ^:private names-in-jvm
-  "Threads of the JVM that run no code of the program while it sleeps. DestroyJavaVM is the main thread that has returned."
+  "Names of threads of the JVM that run no code of the program on their own. DestroyJavaVM is the main thread after it has returned."
   #{"Signal Dispatcher" "Notification Thread" "Attach Listener" "DestroyJavaVM"})
 
 (defn- of-jvm? [{:keys [name ^Thread thread] :as of}]
@@ -103,7 +103,8 @@
                (= "jdk.internal.misc.CarrierThread" (.getName (class thread)))))))
 
 (defn- idle?
-  "Does it wait for work in a pool of the JDK? A limit of that wait ends only the thread. The wait for the next scheduled task counts only if none is there."
+  "Does it wait for work in a pool of the JDK? A time limit of that wait only ends the thread. In a pool of scheduled tasks it counts only if no task is
+  scheduled."
   [{:keys [state] :as thread}]
   (and (not= "RUNNABLE" state)
        (or (in? thread "java.util.concurrent.ForkJoinPool" "awaitWork")
@@ -118,7 +119,7 @@
   (boolean (or (of-jvm? thread) (idle? thread))))
 
 (defn quiet?
-  "Is it a thread that does nothing before another one wakes it?"
+  "Is it a thread that does nothing until another thread wakes it?"
   [{:keys [state] :as thread}]
   (or (harmless? thread)
       (and (= "WAITING" state)

@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.outside
   "Asks another JVM what it does, through its flight recorder and the JDK's jcmd.
 
-  If a JVM cannot be asked, an error with one sentence says why, see `refusal?`."
+  If a JVM cannot be asked, the error is a refusal: its message is one sentence for the user that says why, see `refusal?`."
   {:no-doc true}
   (:require
    [clojure.edn :as edn]
@@ -18,27 +18,28 @@
 (set! *warn-on-reflection* true)
 
 (defn refuse
-  "Throws a refusal with these words."
+  "Throws a refusal with this sentence, given in parts."
   [& words]
   (throw (ex-info (apply str words) {::refused true})))
 
 (defn- no-answer
-  "Throws a refusal because the program is silent."
+  "Throws a refusal of a program that is silent: one that does not answer in time."
   [& words]
   (throw (ex-info (apply str words) {::refused true ::silent true})))
 
 (defn silence?
-  "Is the error a refusal because the program is silent?"
+  "Is the error a refusal of a program that is silent?"
   [error]
   (::silent (ex-data error)))
 
 (defn refusal?
-  "Is the error the sentence of a `refuse`?"
+  "Is the error a refusal?"
   [error]
   (::refused (ex-data error)))
 
 (defn exit-after
-  "Calls f and ends this JVM: with 0, or with 2 after the sentence of a refusal, on standard error. That a file of its own cannot be written or read is one."
+  "Calls f and ends this JVM with the exit code 0. After a refusal it prints the sentence on standard error, and the code is 2. So it is if a temporary file
+  cannot be written or read."
   [f]
   (let [refused (fn [sentence]
                   (binding [*out* *err*]
@@ -82,7 +83,7 @@
       user)))
 
 (defn check-process
-  "Refuses a number that is not of a running JVM which this user may ask."
+  "Refuses a process number unless a JVM with it runs that this user may ask."
   [pid]
   (let [process (.orElse (ProcessHandle/of pid) nil)]
     (when (nil? process)
@@ -98,11 +99,11 @@
 ;; ---- jcmd
 
 (def ^:private limit-s
-  "How long one command of jcmd may take. The program itself gives up earlier."
+  "How many seconds one command of jcmd may take."
   15)
 
 (def ^:private stop-limit-s
-  "How long the command that stops a recording may take."
+  "How many seconds the command that stops a recording may take."
   5)
 
 (defn- jcmd-file ^File []
@@ -118,9 +119,9 @@
     (str/replace (str/trim (or (first lines) "it says nothing")) #"(?:[\w.$]+(?:Exception|Error): *)+" "")))
 
 (defn- refuse-because
-  "Refuses a process for what jcmd printed about its failure."
+  "Refuses a process after a failure of jcmd, for the reason that jcmd printed."
   [pid printed]
-  (check-process pid) ; it may have ended, or was stopped
+  (check-process pid) ; it may have ended or been stopped since
   (condp re-find printed
     #"AttachNotSupported|does not support the attach mechanism|doesn't respond"
     (refuse "Process " pid " cannot be asked: it was started with -XX:+DisableAttachMechanism, or it is no JVM that answers.")
@@ -131,7 +132,7 @@
     (refuse "Process " pid " cannot be asked, the JDK's jcmd says: " (in-words printed))))
 
 (defn- run-jcmd
-  "What jcmd prints for the process. The program is silent if this takes more than so many seconds."
+  "What jcmd prints for the process. If it takes more than so many seconds, the program counts as silent."
   [pid seconds words]
   (let [out (File/createTempFile "magnetar" ".txt")
         process (.start (doto (ProcessBuilder. ^java.util.List (into [(str (jcmd-file)) (str pid)] words))
@@ -154,7 +155,7 @@
 ;; ---- the recording
 
 (def ^:private questions
-  "The event that answers each question, and for how many seconds an answer is awaited."
+  "The event that answers each question, and how many seconds the answer may take."
   {:dump {:event "magnetar.Dump" :patience-s 5}
    :top {:event "magnetar.Top" :patience-s 8}
    :leaks {:event "magnetar.Leaks" :patience-s 30}})
@@ -162,7 +163,7 @@
 (def ^:private pause-ms 100)
 
 (defn- joined
-  "The text of the newest answer whose parts are all there; nil without one."
+  "The text of the newest answer of which all parts have been recorded; nil without one."
   [events]
   (let [answers (group-by #(.getLong ^RecordedEvent % "answer") events)
         whole? (fn [[_ [^RecordedEvent event :as parts]]] (= (.getInt event "parts") (count parts)))
@@ -171,7 +172,7 @@
       (apply str (map #(.getString ^RecordedEvent % "text") (sort-by #(.getInt ^RecordedEvent % "part") newest))))))
 
 (defn- read-recording
-  "What is recorded of the event: {:known whether the program has it, :text the answer if it is there}."
+  "What the recording has of the event: {:known true if the program has registered the event, :text the answer or nil}."
   [^File file event]
   (with-open [recording (RecordingFile. (.toPath file))]
     {:known (boolean (some #(= event (.getName ^EventType %)) (.readEventTypes recording)))
@@ -182,8 +183,8 @@
                        found)))}))
 
 (defn- with-written
-  "Calls f with the file that the process writes when (write path) is called, and removes it. A process in a container writes it in its own files, which the
-  operating system shows under /proc."
+  "Calls (write path), at which the process writes a file with this path. Calls f with the file, and removes it. A process in a container writes it in its own
+  file system, which the operating system shows under /proc."
   [pid suffix write f]
   (let [file (io/file (System/getProperty "java.io.tmpdir") (str "magnetar-" (System/nanoTime) suffix)) ; not made here: it may run as another user
         of-container (io/file (str "/proc/" pid "/root" file))]
@@ -203,7 +204,7 @@
       (read-recording file event))))
 
 (defn- await-answer
-  "The text that the program records; nil if it has no such event."
+  "The text of the answer that the program records; nil if it has not registered the event."
   [pid name {:keys [event patience-s]}]
   (let [deadline (+ (System/nanoTime) (* 1000000000 (long patience-s)))]
     (loop []
@@ -216,7 +217,7 @@
                     (recur)))))))
 
 (defn- stop-recording
-  "Stops the recording. If it cannot, the failure that led here is told, and not this one."
+  "Stops the recording. A refusal is dropped, since an earlier failure may have led here, which is the one to report."
   [pid name]
   (try
     (run-jcmd pid stop-limit-s ["JFR.stop" (str "name=" name)])
@@ -226,8 +227,8 @@
         (throw e)))))
 
 (defn- stopping
-  "Calls f, then `stop`, also if this JVM ends meanwhile. So no recording goes on in the other JVM. A program that was silent while it was to start the
-  recording stops it when it answers again."
+  "Calls f, then `stop`, also if this JVM ends meanwhile, so that no recording goes on in the other JVM. If that JVM is silent, it stops the recording when it
+  answers again."
   [^Runnable stop f]
   (let [at-exit (Thread. stop)]
     (.addShutdownHook (Runtime/getRuntime) at-exit)
@@ -240,8 +241,8 @@
           (catch IllegalStateException _ending))))))
 
 (defn- recorded
-  "The text that the program answers to the question while it is recorded; nil if it does not know it. The answer comes when the recording starts. The
-  period says that there is no further one."
+  "The text that the program answers to the question, read from a recording; nil if it does not know the event. The program answers when the recording starts.
+  The infinite period keeps it from answering again."
   [pid {:keys [event] :as question}]
   (let [name (str "magnetar-" (System/nanoTime))]
     (stopping #(stop-recording pid name)

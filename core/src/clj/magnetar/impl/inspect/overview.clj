@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.overview
-  "The part of a server's state that others read without asking the server, so a stuck server can be read as well."
+  "The part of a server's state that other threads read without a call to the server, so that a stuck server can be read as well."
   {:no-doc true}
   (:require
    [magnetar.impl.actor.current :as current])
@@ -8,7 +8,7 @@
 
 (set! *warn-on-reflection* true)
 
-;; Not printed: the dictionary of a process is, and a state may be large.
+;; A type of its own, because the dictionary of a process may be printed, and a state may be large.
 (deftype Overview [^:volatile-mutable state]
   Supplier
   (get [_] state)
@@ -16,19 +16,19 @@
   (accept [_ value] (set! state value)))
 
 (defn begin
-  "Lets others read this state of the current process from now on; returns the state."
+  "Lets other threads read this state of the current process from now on; returns the state."
   [state]
   (current/pput ::overview (Overview. state))
   state)
 
 (defn tell
-  "Replaces the state that others read; returns it."
+  "Replaces the state that other threads read; returns it."
   [state]
   (.accept ^Overview (current/pget ::overview) state)
   state)
 
 (defn of
-  "The state that the process with this dictionary lets others read; nil without one."
+  "The state that the process with this dictionary lets other threads read; nil without one."
   [dictionary]
   (when-some [overview (get dictionary ::overview)]
     (.get ^Overview overview)))

@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.paths
-  "The tree that the names of threads tell: the thread of a process of OTP is named by the path to it, as :shop/:tills/:till-3."
+  "The tree of threads by their names: the thread of a process of OTP is named by the path to it, as :shop/:tills/:till-3."
   {:no-doc true}
   (:require
    [clojure.string :as str]))
@@ -7,7 +7,7 @@
 (set! *warn-on-reflection* true)
 
 (defn- parent
-  "The longest of these names that leads to this name; nil without one. Names may hold slashes of their own."
+  "The longest of these names that is a path to this name; nil without one. A name in the path may contain slashes itself."
   [names name]
   (loop [path name]
     (when-some [end (str/last-index-of path "/")]
@@ -15,7 +15,7 @@
         (if (names path) path (recur path))))))
 
 (defn- parents-of
-  "From each name that has a parent among them to that parent."
+  "From each of these names to its parent. A name without a parent among them is left out."
   [names]
   (into {} (keep (fn [name] (when-some [parent (parent names name)] [name parent]))) names))
 
@@ -26,13 +26,13 @@
 (declare siblings)
 
 (defn- with-children
-  "The row of the thread. Of several with the same path the first one has the children."
+  "The row of the thread. If several threads have the same path, the first one has the children."
   [{:keys [first-of] :as context} {:keys [name] :as thread}]
   (let [children (when (identical? thread (first-of name)) (siblings context name))]
     (cond-> (row context thread) (seq children) (assoc :children children))))
 
 (defn- rows
-  "The rows of siblings that are alike. One stands for those beyond the limit."
+  "The rows of siblings that are alike. One row stands for all beyond the limit."
   [{:keys [limit] :as context} alike]
   (let [[shown rest] (split-at limit alike)]
     (cond-> (mapv #(with-children context %) shown)
@@ -43,8 +43,8 @@
     (into [] (mapcat #(rows context %)) (sort-by (comp :name first) alike))))
 
 (defn tree
-  "The trees of the threads that are on a path, and of those that (program? thread) takes, in the form of `tree/tree`. (describe thread) is a row without
-  children. At most `limit` siblings that are alike are shown."
+  "The trees of the threads that are on a path, or for which (program? thread) is true, in the form of `tree/tree`. (describe thread) is a row without children.
+  At most `limit` siblings that are alike are shown."
   [threads limit program? describe]
   (let [parents (parents-of (into #{} (map :name) threads))
         on-path? (into (set (keys parents)) (vals parents))

@@ -1,8 +1,8 @@
 (ns magnetar.impl.inspect.pools
   "Connection pools: the threads that wait for a connection, and those that hold one.
 
-  A pool that the program has made a resource tells both. HikariCP is known by its classes. A fiber that waits in its `ConcurrentBag` waits for a connection,
-  and a fiber whose local variables lead to a connection holds it.
+  A pool that the program has wrapped by `resource` records both. HikariCP is known by its classes: a fiber that waits in its `ConcurrentBag` waits for a
+  connection, and a fiber whose local variables lead to a connection holds it.
 
   A pool is a map.
 
@@ -64,12 +64,12 @@
   (= name (.getName (class x))))
 
 (defn- may-wait-in-bag?
-  "A cheap check before the stack is read."
+  "May the node wait in the bag of HikariCP? A cheap check before its stack is read."
   [{{:keys [why on]} :wait}]
   (and (= :park why) (some? on) (.startsWith (.getName (class on)) "java.util.concurrent.SynchronousQueue")))
 
 (defn- pool-awaited
-  "The pool of HikariCP for one of whose connections the node waits; nil if it waits for something else, or if its local variables cannot be read."
+  "The pool of HikariCP from which the node waits for a connection; nil if it waits for something else, or if its local variables cannot be read."
   [snapshot node]
   (when (and (may-wait-in-bag? node) (stacks/in? snapshot node "com.zaxxer.hikari.util.ConcurrentBag" "borrow"))
     (first (filter #(class-named? "com.zaxxer.hikari.pool.HikariPool" %) (stacks/locals snapshot node)))))
@@ -101,11 +101,11 @@
    :wait {:why :held :words "a connection that comes back" :on (:object pool)}})
 
 (def ^:private short-ms
-  "A thread that waits for less is not taken to be stuck."
+  "A wait for a connection with a shorter limit counts as one that ends by itself."
   1000)
 
 (defn- waiting-node
-  "The node with its wait for a connection of the pool. A wait of HikariCP has a limit always, which may be years."
+  "The node with its wait for a connection of the pool. HikariCP always gives a wait a limit, which may be years."
   [node {:keys [limit-ms] :as pool}]
   (let [long? (or (nil? limit-ms) (<= (long short-ms) (long limit-ms)))]
     (update node :wait
@@ -131,12 +131,12 @@
        (not (ask x "isClosed"))))
 
 (defn- held-by
-  "The entries of HikariCP that belong to the connections which the local variables of the node lead to."
+  "The entries in the pool of the connections of HikariCP to which the local variables of the node lead."
   [snapshot node]
   (map #(reach/field % "poolEntry") (reach/found (vec (stacks/locals snapshot node)) connection?)))
 
 (defn- holders-by-locals
-  "From each of these connections to the nodes whose local variables lead to it."
+  "For each of these connections, in their order, the nodes whose local variables lead to it: [{:to id} ..]."
   [snapshot taken]
   (let [holders (IdentityHashMap.)]
     (doseq [entry taken]
@@ -148,15 +148,17 @@
       (.put holders entry (conj (.get holders entry) {:to id})))
     (into [] (map (fn [entry] (.get holders entry))) taken)))
 
-(defn- holders-that-took [{:keys [by-thread]} holders]
+(defn- holders-on-record
+  "For each of these connections the node of the thread that took it: [{:to id :taken-at line}], empty if that has no node."
+  [{:keys [by-thread]} holders]
   (for [[_ {:keys [^Thread thread at]}] holders]
     (if-some [id (by-thread (.threadId thread))] [{:to id :taken-at at}] [])))
 
 (defn holders
-  "The holders of the connections of this pool: {:known [{:to id :taken-at line} ..] :all? .. :grade .. :because ..}. :all? is true if one of these has to
-  give a connection back before the pool has one again."
+  "The holders of the connections of this pool: {:known [{:to id :taken-at line} ..] :all? .. :grade .. :because ..}. :all? is true if the pool has no
+  connection before one of these returns it."
   [snapshot {:keys [size taken holders]}]
-  (let [found (if holders (holders-that-took snapshot holders) (holders-by-locals snapshot taken))]
+  (let [found (if holders (holders-on-record snapshot holders) (holders-by-locals snapshot taken))]
     {:known (sort-by (comp pr-str :to) (distinct (mapcat identity found)))
      :all? (boolean (and size (<= (long size) (count taken)) (every? seq found)))
      :grade (if holders :exact :likely)

@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.reach
-  "Which of some objects can be reached from others, through the values of Clojure and the fields of the program's objects.
+  "Finds the objects that can be reached from other objects, through the values of Clojure and the fields of the program's objects.
 
-  The search changes nothing: it realizes nothing lazy, and waits for nothing. It is bounded, so an object that is not found may still be reachable."
+  The search changes nothing: it realizes no lazy value, and waits for nothing. It is bounded, so an object that is not found may still be reachable."
   {:no-doc true}
   (:require
    [magnetar.impl.runtime])
@@ -44,7 +44,7 @@
   (.startsWith (.getName (class x)) "magnetar.kernel."))
 
 (defn- elements
-  "The first elements; nil if they cannot be read, since another thread changes the collection."
+  "The first elements; nil if they cannot be read, for example because another thread changes the collection."
   [xs most]
   (try
     (into [] (take most) xs)
@@ -68,7 +68,7 @@
   (if (or (leaf? x) (of-kernel? x) (of-jdk? x)) [] (values-of-fields x)))
 
 (defn- next-objects
-  "What the object refers to, of a collection so many elements; nil if that cannot be read."
+  "What the object refers to, and at most so many elements of a collection; nil if that cannot be read."
   [x most]
   (cond
     (instance? Map$Entry x) [(key x) (val x)]
@@ -106,7 +106,7 @@
                   (recur found (and whole? (some? next)))))))))
 
 (defn found
-  "The objects for which (target? x) is true that are reachable from the roots, a vector. The search does not go on behind such an object."
+  "The objects for which (target? x) is true that can be reached from the roots, a vector. What can be reached only through such an object is not found."
   [roots target?]
   (:found (search roots target? most-objects most-elements)))
 

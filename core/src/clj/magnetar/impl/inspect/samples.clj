@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.samples
-  "Which threads use the processor: samples of the JDK's flight recorder, and the time that the whole JVM used.
+  "Which threads use the processor: samples of the JDK's flight recorder, and the processor time of the JVM.
 
-  The recorder looks at the running threads each 10 ms, virtual ones too."
+  The recorder samples the threads that run each 10 ms, virtual threads too."
   {:no-doc true}
   (:import
    (com.sun.management OperatingSystemMXBean)
@@ -14,7 +14,7 @@
 (set! *warn-on-reflection* true)
 
 (defn- used-nanos
-  "The time on all cores that this JVM has used."
+  "The processor time that this JVM has used, on all cores together."
   ^long []
   (.getProcessCpuTime ^OperatingSystemMXBean (ManagementFactory/getPlatformMXBean OperatingSystemMXBean)))
 
@@ -33,7 +33,7 @@
       (.getJavaThreadId thread))))
 
 (defn during
-  "Calls f while the recorder samples. Returns {:cores the cores in use on average, :shares from the id of each thread to its part of them}."
+  "Calls f while the recorder samples. Returns {:cores the cores in use on average, :shares from the id of each thread to its share of them}."
   [f]
   (with-open [recording (recording)]
     (.start recording)

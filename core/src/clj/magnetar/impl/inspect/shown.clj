@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.shown
-  "Values of the program as text: short, without what the program hides, and without running its code.
+  "Values of the program as text: short, without what the program hides, and without running its code, except its redaction.
 
-  What is lazy stays so. An object that is no data is shown as its class."
+  A lazy value is not realized. An object that is not data is shown as its class."
   {:no-doc true}
   (:require
    [magnetar.impl.arguments :as arguments]
@@ -40,25 +40,25 @@
 (defn- class-of [x]
   (symbol (str "#object[" (.getName (class x)) "]")))
 
-(declare still)
+(declare cut)
 
 (defn- elements
-  "The first elements, up to one that is not there yet."
+  "The first elements, up to the first one that is not realized."
   [xs level]
   (loop [xs xs, shown []]
     (cond
       (lazy? xs) (conj shown '..)
       (or (empty? xs) (= most-elements (count shown))) shown
-      :else (recur (rest xs) (conj shown (still (first xs) (inc (long level))))))))
+      :else (recur (rest xs) (conj shown (cut (first xs) (inc (long level))))))))
 
-(defn- still
-  "The value for which no code of the program runs when it is printed."
+(defn- cut
+  "The value cut short, as data that runs no code of the program when it is printed."
   [x level]
   (cond
     (plain? x) x
     (< (long most-levels) (long level)) '..
-    (record? x) (tagged-literal (symbol (.getName (class x))) (still (into {} x) level))
-    (map? x) (into (array-map) (map (fn [[k v]] [(still k (inc (long level))) (still v (inc (long level)))])) (take most-elements x))
+    (record? x) (tagged-literal (symbol (.getName (class x))) (cut (into {} x) level))
+    (map? x) (into (array-map) (map (fn [[k v]] [(cut k (inc (long level))) (cut v (inc (long level)))])) (take most-elements x))
     (vector? x) (elements (seq x) level)
     (set? x) (set (elements (seq x) level))
     (seq? x) (apply list (elements x level))
@@ -68,6 +68,6 @@
   "The value as text. Where the program's redaction fails, nothing of it is shown."
   [x]
   (try
-    (arguments/show (still (redacted x) 1))
+    (arguments/show (cut (redacted x) 1))
     (catch Exception e
       (str "(not shown: " (.getName (class e)) ")"))))

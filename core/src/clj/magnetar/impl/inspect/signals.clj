@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.signals
   "Prints the state of the program when the operating system sends it a signal.
 
-  The JVM calls a handler on a thread of its own, so it works while all carriers are occupied. The prints of two signals are not mixed."
+  The JVM calls a handler on a thread of its own, so it works while all carriers are occupied. What two signals print is not interleaved."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -21,7 +21,7 @@
   (try
     (str/join "\n" (views/overview (dump/now)))
     (catch Throwable failed
-      (str "The state of the program could not be told: " failed))))
+      (str "The state of the program could not be read: " failed))))
 
 (defn- print-state [^Writer out]
   (let [^String text (str (state) "\n")]
@@ -42,7 +42,7 @@
                                {:signal (.getName signal)})))
 
 (defn- install
-  "Sets the handler, and returns the former one. HotSpot suspends threads by USR2, but would let a program take it."
+  "Sets the handler, and returns the former one. HotSpot uses USR2 itself, and would let a program take it, so USR2 is refused here."
   [^Signal signal handler]
   (when (= "USR2" (.getName signal))
     (refuse-used signal))

@@ -4,7 +4,7 @@
   A node is a map.
 
     :id      [:process pid], [:go 57], [:fork 58], [:fiber 59], [:thread 1], [:scope 3] or [:pool 4]
-    :kind    the first of its id
+    :kind    the first element of its id
     :name    what the program calls it: a registered name, or what was started and where
     :owner   the id of the node that it belongs to, or nil
     :thread  its thread, or nil
@@ -13,14 +13,14 @@
     :taken   how many messages a process has taken so far
     :age-ms  how long ago the kernel started it, to about a tenth of a second; nil if the kernel has not
     :application  the name of the application whose master it is
-    :overview     what a supervisor lets others read of its state
+    :overview     the part of a supervisor's state that it publishes
     :calls   the pid of the process that it calls
     :starts  the pid of the process that it has started and whose init it awaits
     :monitors  the pids and names of the processes that it monitors, a set
     :wait    what it waits for, as in `waits`; nil if it runs or is a scope
     :object  the process or the scope itself
 
-  A snapshot asks nothing of what it shows. Its nodes are read one after the other, so what two of them say need not have been true at the same time."
+  A snapshot sends no message to what it shows. Its nodes are read one after the other, so two of them may show different instants."
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.overview :as overview]
@@ -38,7 +38,7 @@
 ;; ---- ids
 
 (defn number-of
-  "The number of an object that has none of its own: the same each time within a snapshot."
+  "The number of an object that has no number of its own: the same each time within a snapshot."
   [{:keys [^IdentityHashMap numbers]} x]
   (or (.get numbers x)
       (let [n (inc (.size numbers))]
@@ -68,7 +68,7 @@
   (last (take-while some? (iterate #(.getParent ^ThreadGroup %) (.getThreadGroup (Thread/currentThread))))))
 
 (defn- of-program?
-  "Is it a platform thread of the program: neither the JVM's nor this library's?"
+  "Is it a platform thread of the program, and not of the JVM or of this library?"
   [^Thread thread]
   (let [of (class thread)]
     (not (or (= "system" (some-> (.getThreadGroup thread) .getName))
@@ -143,7 +143,7 @@
      :object process}))
 
 (defn- with-starts
-  "The process nodes, each with the pid of the process whose init it awaits. A process that is not ready yet knows the process that waits for it."
+  "The process nodes, each with :starts if it awaits the init of a process. Only that other process, the one that is not ready yet, knows it: by :starter."
   [nodes]
   (let [starts (into {} (keep (fn [{:keys [starter pid]}] (when starter [starter pid]))) nodes)]
     (for [{:keys [pid] :as node} nodes]
@@ -168,13 +168,12 @@
   (into {} (keep (fn [{:keys [id ^Thread thread]}] (when thread [(.threadId thread) id]))) nodes))
 
 (defn unread
-  "The snapshot, of which `stacks` and `locks` have read nothing."
+  "The snapshot with empty caches, in which `stacks` and `locks` keep what they have read."
   [snapshot]
   (assoc snapshot :stacks (IdentityHashMap.) :traces (IdentityHashMap.) :queues (IdentityHashMap.)))
 
 (defn now
-  "Takes a snapshot: {:nodes {id node}, :by-thread {thread-id id}}, with what `number-of` has counted, and what `stacks` and `locks`
-  have read."
+  "Takes a snapshot: {:nodes {id node}, :by-thread {thread-id id}}, with the numbers of `number-of` and the caches of `unread`."
   []
   (let [snapshot (unread {:numbers (IdentityHashMap.)})
         limits (waits/limits)
@@ -189,7 +188,7 @@
            :nodes (into {} (map (juxt :id identity)) (concat processes threads scopes)))))
 
 (defn again
-  "A snapshot of these nodes alone, which has what they wait for now."
+  "A snapshot of the nodes with these ids alone, with what they wait for now."
   [{:keys [nodes] :as snapshot} ids]
   (let [limits (waits/limits)
         waiting (fn [{:keys [^Thread thread] :as node}]

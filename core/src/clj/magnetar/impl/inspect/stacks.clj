@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.stacks
   "The stack of a waiting thread: its line in the program, and what its local variables hold.
 
-  The local variables of a virtual thread can be read while it waits, where the JVM lets us (see `Locals` in the kernel). Those of a platform thread cannot."
+  The local variables of a virtual thread can be read while it waits, if the JVM lets us, see `Locals` in the kernel. A platform thread's cannot be read."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -19,8 +19,8 @@
     {:at (vec (.getStackTrace thread)) :frames []}))
 
 (defn of
-  "The stack of the node's thread, {:at [StackTraceElement ..] :frames [Locals$Frame ..]}, the innermost frame first. It is read once for a snapshot, and
-  has no :frames where local variables cannot be read. Both are empty without a thread."
+  "The stack of the node's thread, {:at [StackTraceElement ..] :frames [Locals$Frame ..]}, the innermost frame first. It is read once for a snapshot. :frames is
+  empty if local variables cannot be read. Both are empty without a thread."
   [{:keys [^IdentityHashMap stacks]} {:keys [thread]}]
   (if thread
     (or (.get stacks thread)
@@ -33,24 +33,24 @@
   (and (pos? (.getLineNumber frame))
        (reports/of-program? frame)))
 
-(def ^:private of-databases
+(def ^:private database-prefixes
   "Prefixes of the classes of pools and drivers. The line of a wait in them is the line where the program calls them."
   ["com.zaxxer.hikari." "org.apache.commons.dbcp2." "org.apache.commons.pool2." "org.apache.tomcat.jdbc." "com.mchange." "org.postgresql." "com.mysql."
    "org.mariadb." "oracle.jdbc." "org.h2."])
 
 (defn- of-database? [^StackTraceElement frame]
-  (some #(str/starts-with? (.getClassName frame) %) of-databases))
+  (some #(str/starts-with? (.getClassName frame) %) database-prefixes))
 
 (defn line-of
-  "FILE:LINE of the innermost of these frames that the program wrote; nil without such a frame."
+  "FILE:LINE of the innermost of these frames that belongs to the program; nil without such a frame."
   [frames]
   (let [frames (filter of-program? frames)]
     (when-some [^StackTraceElement frame (or (first (remove of-database? frames)) (first frames))]
       (str (.getFileName frame) ":" (.getLineNumber frame)))))
 
 (defn frames
-  "The frames of the node's thread, the innermost first. A stack that was not read yet is read without its local variables, which takes less than half the
-  time."
+  "The frames of the node's thread, StackTraceElements, the innermost first. A stack that was not read yet is read without its local variables, which takes less
+  than half the time."
   [{:keys [^IdentityHashMap stacks ^IdentityHashMap traces]} {:keys [^Thread thread]}]
   (when thread
     (or (:at (.get stacks thread))
@@ -78,7 +78,7 @@
     x))
 
 (defn in-frames?
-  "Is one of the frames in a method of a class whose name begins so? The method has this name, if one is given."
+  "Is one of the frames in a class whose name begins so, and in the method of this name if `method` is not nil?"
   [frames beginning method]
   (boolean (some (fn [^StackTraceElement frame]
                    (and (str/starts-with? (.getClassName frame) beginning)
@@ -86,16 +86,16 @@
                  frames)))
 
 (defn in?
-  "Is the node in such a method?"
+  "Is the node in such a class and method? As `in-frames?`, of the node's frames."
   ([snapshot node beginning] (in? snapshot node beginning nil))
   ([snapshot node beginning method] (in-frames? (frames snapshot node) beginning method)))
 
 ;; ---- sockets
 
-(def ^:private of-sockets
+(def ^:private socket-class
   #"sun\.nio\.ch\.(NioSocketImpl|SocketChannelImpl|ServerSocketChannelImpl|DatagramChannelImpl)")
 
-(def ^:private what-of-sockets
+(def ^:private what-of-method
   "What a method of a socket waits for, by a part of its name."
   {"accept" "a connection to a server socket", "connect" "a connection of a socket", "read" "data from a socket", "receive" "data from a socket"
    "write" "room in the buffer of a socket", "send" "room in the buffer of a socket"})
@@ -103,12 +103,12 @@
 (defn- in-socket
   "What the frame waits for, if it is in a method of a socket that may wait."
   [^StackTraceElement frame]
-  (when (re-matches of-sockets (.getClassName frame))
+  (when (re-matches socket-class (.getClassName frame))
     (let [method (str/lower-case (.getMethodName frame))]
-      (some (fn [[part words]] (when (str/includes? method part) words)) what-of-sockets))))
+      (some (fn [[part words]] (when (str/includes? method part) words)) what-of-method))))
 
 (defn socket
-  "What the node waits for at a socket, in words; nil if it does not. A virtual thread is parked there, and a platform thread seems to run."
+  "What the node waits for at a socket, in words; nil if it does not. A virtual thread is parked there. The JVM shows a platform thread as one that runs."
   [snapshot {:keys [wait] :as node}]
   (when (or (nil? wait) (and (= :park (:why wait)) (nil? (:on wait))))
     (some in-socket (take 12 (frames snapshot node)))))

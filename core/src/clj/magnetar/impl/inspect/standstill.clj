@@ -1,8 +1,8 @@
 (ns magnetar.impl.inspect.standstill
   "A program that is at a standstill: all its fibers, processes and threads wait, and nothing is left that can wake one.
 
-  Known edges need not lead in a circle for that. A put waits although the one that took from the channel has ended. What could still act is looked for
-  first, so a program that works costs one look at its timers or at its nodes. No stack is read before all nodes wait."
+  That needs no cycle of edges: a put may wait although the fiber that took from the channel has ended. What could still act is looked for first, so in a
+  program that works only its timers and nodes are checked. No stack is read before all nodes wait."
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.edges :as edges]
@@ -23,7 +23,8 @@
   (identical? thread (Thread/currentThread)))
 
 (defn- lasts?
-  "Has the node waited long enough, without a time limit? A process without a thread waits if it has no message."
+  "Has the node waited long enough, without a time limit? A wait in the JDK has no known duration, and counts. A process without a thread waits if it has no
+  message."
   [{:keys [thread messages] {:keys [since-ms left-ms limit-ms] :as wait} :wait}]
   (and wait
        (nil? left-ms)
@@ -31,17 +32,17 @@
        (if since-ms (<= (long others/least-ms) (long since-ms)) true)
        (or (some? thread) (zero? (long messages)))))
 
-(defn- acts?
-  "May the node be one that acts? Scopes and pools do not."
+(defn- can-act?
+  "Is the node one that can act, and not a scope or a pool?"
   [{:keys [kind thread]}]
   (or (some? thread) (= :process kind)))
 
 (defn- parts
-  "What is to wait: {:waiting nodes, :others the platform threads among the nodes that do not}; nil if another node does not wait."
+  "The nodes that can act: {:waiting nodes, :others the ids of platform threads that do not wait}; nil if there is another node that does not wait."
   [snapshot]
   (reduce (fn [parts {:keys [^Thread thread] :as node}]
             (cond
-              (or (asks? node) (not (acts? node))) parts
+              (or (asks? node) (not (can-act? node))) parts
               (lasts? node) (update parts :waiting conj node)
               (and thread (not (.isVirtual thread))) (update parts :others conj (.threadId thread))
               :else (reduced nil)))
@@ -52,7 +53,7 @@
   (and (= :park (:why wait)) (stacks/in? snapshot node "sun.nio.")))
 
 (defn- others-quiet?
-  "Are all threads quiet that are not among the waiting nodes, except for the one that asks?"
+  "Are all threads quiet, except the waiting nodes and the thread that asks?"
   [{:keys [by-thread]} not-waiting]
   (let [asks (.threadId (Thread/currentThread))
         threads (others/all)]
@@ -68,12 +69,12 @@
 ;; ---- what waits to go on
 
 (defn- joins?
-  "Does the node wait for its forks, or for the result of a go block?"
+  "Does the node wait for a fork, for the forks of its scope, or for the result of a go block?"
   [snapshot {:keys [id wait]}]
   (let [{:keys [why on]} wait]
     (case why
       (:fork-join :scope-join) true
-      :channel-take (and (instance? Channel on) (some? (.finisher ^Channel on))) ; asked of each idle worker, so without its edges
+      :channel-take (and (instance? Channel on) (some? (.finisher ^Channel on))) ; computed for each idle worker, so without finding its edges
       :select (boolean (seq (edges/decisive snapshot id)))
       false)))
 
@@ -84,18 +85,19 @@
     (map :to (edges/of snapshot id))))
 
 (defn- starts
-  "The ids of the nodes that wait to go on. A join may wait for a thread of the program that asks, so then no join counts."
+  "The ids of the nodes from which a chain may lead to a fault: the blocked ones, and joins with the forks that they await. If a thread of the program asks, a
+  join may wait for that thread, so then no join counts."
   [snapshot nodes]
   (let [pressing (map :id (filter #(stuck/pressing? snapshot %) nodes))
         joins (when-not (others/asked-inside? snapshot) (filter #(joins? snapshot %) nodes))]
     (into [] (distinct) (concat pressing (map :id joins) (mapcat #(forks-of snapshot %) joins)))))
 
 (def ^:private for-work
-  "Waits for something that may come at any time, or never, without a fault."
+  "The kinds of waits for something that may come at any time, or never, without a fault."
   #{:mailbox :mailbox-or-channels :channel-take :select :condition :park})
 
 (defn- counts?
-  "Does the way lead to a fault? The way of a join does not if it ends with a wait for work."
+  "Does the chain lead to a fault that is not `reported` yet? A chain that begins with a join does not if it ends with a wait for work."
   [snapshot reported {:keys [chain]}]
   (let [end (peek chain)
         node #(get-in snapshot [:nodes (:id %)])]
@@ -104,20 +106,20 @@
              (:edge end)
              (not (for-work (:why (:wait (node end)))))))))
 
-(def ^:private most-ways
-  "How many ways are compared to find the longest one."
+(def ^:private most-chains
+  "How many chains are compared to find the longest one."
   100)
 
-(defn- longest-way
-  "The longest way from one of these nodes that counts; nil without one."
+(defn- longest-chain
+  "The finding with the longest chain from one of these nodes that counts; nil without one."
   [snapshot reported ids]
-  (when-some [ways (seq (filter #(counts? snapshot reported %) (map #(stuck/why snapshot %) (take most-ways ids))))]
-    (apply max-key (comp count :chain) ways)))
+  (when-some [found (seq (filter #(counts? snapshot reported %) (map #(stuck/why snapshot %) (take most-chains ids))))]
+    (apply max-key (comp count :chain) found)))
 
 ;; ---- the program
 
 (defn- program
-  "The program as it is in this snapshot, {:snapshot .. :starts ids :waits ..}; nil if it is at no standstill."
+  "The standstill of the program in this snapshot, {:snapshot .. :starts ids :waits ..}; nil if it is at no standstill."
   [snapshot]
   (when (and (zero? (.timers (RuntimeInfo/now))) (others/nothing-unseen?) (<= (count (:nodes snapshot)) (long others/most-nodes)))
     (when-some [{:keys [waiting others]} (parts snapshot)]
@@ -137,17 +139,17 @@
   (str (if (= 1 n) "The only fiber or thread waits" (str "All " n " fibers and threads wait")) ", and nothing is left that could end a wait: " text))
 
 (defn- of-program
-  "The standstill of the program, if these checks show the same one; nil if the cycles explain it."
+  "The finding about the standstill of the program, if all these checks show the same one; nil if the cycles in `reported` explain it."
   [checks reported]
   (when (and (every? some? checks) (apply = (map :waits checks)))
     (let [{:keys [snapshot starts waits]} (peek checks)]
-      (when-some [way (longest-way snapshot reported starts)]
-        (assoc way
+      (when-some [finding (longest-chain snapshot reported starts)]
+        (assoc finding
                :kind :standstill
                :of :program
                :grade :likely
                :because (because snapshot)
-               :text (sentence (count waits) way))))))
+               :text (sentence (count waits) finding))))))
 
 ;; ---- all
 
@@ -155,7 +157,8 @@
   (into #{} (mapcat #(map :id (:chain %))) findings))
 
 (defn deadlocks
-  "The cycles of waits, and the standstills that they do not explain: the standstill of the program, or the standstills of scopes. The snapshot is the first of several."
+  "What `magnetar.inspect/deadlocks` returns: the cycles of waits, and the standstills that they do not explain, of the program or else of scopes. The snapshot
+  is the first of several."
   [snapshot]
   (let [cycles (stuck/lasting-deadlocks snapshot)
         reported (ids-of cycles)

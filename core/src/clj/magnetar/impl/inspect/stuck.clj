@@ -1,8 +1,10 @@
 (ns magnetar.impl.inspect.stuck
-  "Cycles of waits, and the way from a wait to its cause.
+  "Cycles of waits, and the chain of waits from a node to its cause.
 
   A cycle counts only if nothing can end its waits. None of them has a time limit. Each can end only after the next node has acted, or after one of several
-  nodes that are all stuck as well. And each was the same in several snapshots, so all of them existed together."
+  nodes that are all stuck as well. And each was the same wait in several snapshots, so all of them existed at the same time.
+
+  A graph here is a wait-for graph: a map from the ids of waiting nodes to their edges, see `edges`."
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.awaited :as awaited]
@@ -18,14 +20,14 @@
 (set! *warn-on-reflection* true)
 
 (defn with-edges
-  "Returns a snapshot of now, or this one, with its pools and with what edges need: all functions of this namespace take such a snapshot."
+  "A new snapshot, or this one, with its pools and with what `edges` needs. All functions of this namespace take such a snapshot."
   ([] (with-edges (snapshot/now)))
   ([snapshot] (edges/with-what-is-read-late (pools/with-pools snapshot))))
 
 ;; ---- cycles
 
-(defn- ways-of
-  "From the ids of the nodes whose wait has no limit to their edges, which (edges-of snapshot id) gives. A node without an edge is left out."
+(defn- graph-of
+  "The graph of the nodes whose wait has no limit. (edges-of snapshot id) gives the edges. A node without an edge is left out."
   [snapshot nodes edges-of]
   (into {} (for [{:keys [id wait]} nodes
                  :when (and wait (not (:left-ms wait)))
@@ -34,83 +36,84 @@
              [id edges])))
 
 (defn- by-target
-  "From each id to those that have an edge to it, once for each edge."
-  ^HashMap [ways]
+  "From each id to the ids of the nodes that have an edge to it, once for each edge."
+  ^HashMap [graph]
   (let [sources (HashMap.)]
-    (doseq [[id edges] ways, {:keys [to]} edges]
+    (doseq [[id edges] graph, {:keys [to]} edges]
       (.add ^ArrayList (.computeIfAbsent sources to (fn [_] (ArrayList.))) id))
     sources))
 
 (defn- without-ends
-  "The ways, from ids to edges, without the nodes whose wait ends: from each node that is left, the way leads into a cycle. The wait of a node with :either
-  edges ends when one of the nodes behind them goes on. Any other wait ends when all nodes behind its edges go on. Visits each edge once."
-  [ways]
-  (let [sources (by-target ways)
-        left (HashMap. ^Map (update-vals ways count))
-        ended (ArrayDeque. ^Collection (vec (remove ways (keys sources))))]
+  "The graph without the nodes whose wait ends. From each node that is left, each edge leads into a cycle. A wait with :either edges ends when one of the
+  nodes behind them goes on, and any other wait when all of them do: the AND-OR model of wait-for graphs. Visits each edge once."
+  [graph]
+  (let [sources (by-target graph)
+        left (HashMap. ^Map (update-vals graph count))
+        ended (ArrayDeque. ^Collection (vec (remove graph (keys sources))))]
     (while (seq ended)
       (doseq [source (.get sources (.poll ended))
               :let [n (.get left source)]
               :when n]
-        (if (or (= 1 n) (:either (first (ways source))))
+        (if (or (= 1 n) (:either (first (graph source))))
           (do (.remove left source)
               (.add ended source))
           (.put left source (dec (long n))))))
-    (into {} (for [[id edges] ways :when (.containsKey left id)]
+    (into {} (for [[id edges] graph :when (.containsKey left id)]
                [id (filterv #(.containsKey left (:to %)) edges)]))))
 
 (defn- on-cycles
   "An id on each cycle that is met by following the first edge of each node. Visits each node once."
-  [ways]
+  [graph]
   (let [walks (HashMap.)
         met-again (fn [start]
                     (loop [id start]
                       (if-some [walk (.get walks id)]
                         (when (= start walk) id)
                         (do (.put walks id start)
-                            (recur (:to (first (ways id))))))))]
-    (into [] (keep met-again) (keys ways))))
+                            (recur (:to (first (graph id))))))))]
+    (into [] (keep met-again) (keys graph))))
 
 (defn- through
   "The cycle that leads over this edge of the node and the first edges of the others: {:ids [..] :edges [..]}; nil if that does not lead back."
-  [ways id edge]
+  [graph id edge]
   (loop [ids [id], followed [edge], seen #{id}]
     (let [to (:to (peek followed))]
       (cond
         (= id to) {:ids ids :edges followed}
         (seen to) nil
-        :else (recur (conj ids to) (conj followed (first (ways to))) (conj seen to))))))
+        :else (recur (conj ids to) (conj followed (first (graph to))) (conj seen to))))))
 
 (defn- pool? [[kind]]
   (= :pool kind))
 
 (defn- from-least
-  "The same cycle, wherever it was entered: beginning with the least id."
+  "The cycle, rotated to begin with the least id that is not a pool, so that it is equal whichever node it was entered at."
   [{:keys [ids edges]}]
   (let [n (count ids)
-        turn (second (first (sort (map (fn [id i] [[(pool? id) (pr-str id)] i]) ids (range)))))
-        turned #(into [] (take n) (drop turn (cycle %)))]
-    {:ids (turned ids) :edges (turned edges)}))
+        least (second (first (sort (map (fn [id i] [[(pool? id) (pr-str id)] i]) ids (range)))))
+        rotated #(into [] (take n) (drop least (cycle %)))]
+    {:ids (rotated ids) :edges (rotated edges)}))
 
 (defn- cycles
-  "The cycles among these ways, by their ids."
-  [ways]
+  "Cycles of this graph, by their ids."
+  [graph]
   (into {} (map (comp (juxt :ids identity) from-least))
-        (concat (for [id (on-cycles ways)] (through ways id (first (ways id))))
-                (for [[id edges] ways, edge (rest edges)
-                      :let [found (through ways id edge)]
+        (concat (for [id (on-cycles graph)] (through graph id (first (graph id))))
+                (for [[id edges] graph, edge (rest edges)
+                      :let [found (through graph id edge)]
                       :when found]
                   found))))
 
 (defn- candidates
   "The nodes that may be in a cycle, or lead into one. No stack is read to find them."
   [snapshot nodes]
-  (mapv (:nodes snapshot) (keys (without-ends (ways-of snapshot nodes edges/possible)))))
+  (mapv (:nodes snapshot) (keys (without-ends (graph-of snapshot nodes edges/possible)))))
 
 (defn- of-jdk
-  "What identifies a wait in the JDK, which has no number. Of a platform thread it is how often it has waited. Of a virtual thread it is its node in the queue
-  of the lock. Where that is not known it is the stack with the objects in its local variables, since a lock allocates one for each wait. Where these cannot be
-  read, no two waits are the same."
+  "What identifies a wait in the JDK, which has no number.
+
+  For a platform thread it is how often it has waited. For a virtual thread it is its node in the queue of the lock. If that is not known, it is the stack with
+  the objects in its local variables, since a lock allocates an object for each wait. If these cannot be read, no two waits are the same."
   [snapshot {:keys [^Thread thread wait] :as node}]
   (if (.isVirtual thread)
     (or (locks/queue-node snapshot thread (:on wait))
@@ -134,24 +137,24 @@
   (into {} (map (juxt identity #(wait-of snapshot %))) ids))
 
 (defn- without-passed-on
-  "The ways that lead into a cycle, like `without-ends`, if no call on a cycle was passed on. Only the nodes on cycles are asked, since that reads mailboxes."
-  [snapshot ways]
-  (let [ways (without-ends ways)
-        ended (filter #(edges/passed-on? snapshot %) (distinct (mapcat key (cycles ways))))]
-    (if (seq ended)
-      (recur snapshot (apply dissoc ways ended))
-      ways)))
+  "Like `without-ends`, also without the nodes whose call was passed on. Only calls on cycles are checked, since that reads mailboxes."
+  [snapshot graph]
+  (let [graph (without-ends graph)
+        passed-on (filter #(edges/passed-on? snapshot %) (distinct (mapcat key (cycles graph))))]
+    (if (seq passed-on)
+      (recur snapshot (apply dissoc graph passed-on))
+      graph)))
 
 (defn- cycles-among
-  "The cycles among these nodes, with what identifies their waits: {:snapshot .. :stuck .. :cycles .. :waits ..}. :stuck has the ids of all nodes that never
-  go on, if the snapshots that follow show the same. Only the stacks of nodes that may be in a cycle are read."
+  "The cycles among these nodes, and what identifies their waits: {:snapshot .. :stuck .. :cycles .. :waits ..}. :stuck has the ids of all nodes that never go
+  on, if later snapshots show the same. Only the stacks of nodes that may be in a cycle are read."
   [snapshot nodes]
   (let [candidates (candidates snapshot nodes)
         snapshot (edges/among snapshot candidates)
-        ways (without-passed-on snapshot (ways-of snapshot candidates edges/decisive))
-        cycles (cycles ways)]
+        graph (without-passed-on snapshot (graph-of snapshot candidates edges/decisive))
+        cycles (cycles graph)]
     {:snapshot snapshot
-     :stuck (keys ways)
+     :stuck (keys graph)
      :cycles cycles
      :waits (waits-of snapshot (distinct (mapcat key cycles)))}))
 
@@ -180,7 +183,7 @@
        (every? (fn [id] (apply = (map #(get-in % [:waits id]) checks))) ids)))
 
 (defn- one-for-each-pool
-  "The cycles, the shorter ones first, without each that leads through a pool of one before it. All holders of the connections of a pool would give a cycle."
+  "The cycles, the shorter ones first, and of those that lead through the same pool only the first. Each holder of a connection of that pool would give one."
   [cycles]
   (second
     (reduce (fn [[pools kept] {:keys [ids] :as cycle}]
@@ -197,11 +200,11 @@
       (finding snapshot :deadlock cycle))))
 
 (def ^:private sampling
-  "In how many snapshots a deadlock has to be, and the milliseconds between two of them."
+  "In how many snapshots a deadlock must be found, and the milliseconds between two of them."
   {:number 3, :pause-ms 20})
 
 (defn sampled
-  "A vector of the first check and of what (check) returns later, one for each further snapshot."
+  "A vector of the results of all checks: the first one, and what (check) returns after each pause."
   [first check]
   (into [first] (repeatedly (dec (long (:number sampling)))
                             (fn []
@@ -209,13 +212,13 @@
                               (check)))))
 
 (defn- check-again
-  "Checks the nodes that the first check found stuck, in a new snapshot. The cycles of the first one are among them, and so is each node that could end these."
+  "Checks in a new snapshot the nodes that the first check found stuck. The cycles of the first check are among them, and so is each node that could end them."
   [{:keys [stuck]}]
   (let [snapshot (with-edges)]
     (cycles-among snapshot (keep (:nodes snapshot) stuck))))
 
 (defn lasting-deadlocks
-  "The cycles that are in several snapshots, of which this is the first one, a vector."
+  "The cycles that are in this snapshot and in all later ones, as findings, a vector."
   [snapshot]
   (let [first (cycles-among snapshot (vals (:nodes snapshot)))]
     (if (seq (:cycles first))
@@ -225,8 +228,8 @@
 ;; ---- chains
 
 (defn- next-edge
-  "The edge to follow from a node: one to a node that alone can end the wait, else one that is exact, else one to a node that ended such a wait before; of
-  several the one to what has waited longest."
+  "The edge to follow from a node: one to a node that alone can end the wait, else one that is exact, else one to a node that ended such a wait before. Of
+  several such edges it is the one to the node that has waited longest."
   [snapshot id]
   (let [waited #(long (get-in snapshot [:nodes (:to %) :wait :since-ms] 0))]
     (last (sort-by (juxt #(boolean (:one %)) #(= :exact (:grade %)) #(boolean (:before %)) waited) (edges/of snapshot id)))))
@@ -241,7 +244,7 @@
         :else (recur (conj ids to) (conj followed edge) (conj seen to))))))
 
 (defn why
-  "The way from the node with this id to what it waits for in the end; nil if it does not wait."
+  "The chain of waits from the node with this id to its cause, as a finding; nil if the node does not wait."
   [snapshot id]
   (let [node (get-in snapshot [:nodes id])]
     (when (or (:wait node) (stacks/socket snapshot node))
@@ -250,7 +253,7 @@
 ;; ---- causes
 
 (defn pressing?
-  "Is the wait one that should end soon? A node that waits for work, for time or for its own forks may do so all day."
+  "Is the wait one that should end soon, so that the node is blocked if it lasts? A wait for work, for time or for the own forks may last all day."
   [snapshot {:keys [wait calls starts] :as node}]
   (case (:why wait)
     (:channel-put :mailbox-room :lock :monitor :semaphore :connection) true
@@ -264,27 +267,27 @@
     :unknown))
 
 (defn- pressing
-  "[ids waits]: the ids of the pressing waits that have lasted so long, and what identifies each pressing wait in the JDK, whose duration is not known."
+  "[ids waits]: the ids of the nodes whose pressing wait has lasted so long, and what identifies each pressing wait in the JDK, whose duration is not known."
   [snapshot ms]
   (let [waits (filter #(pressing? snapshot %) (vals (:nodes snapshot)))
         ids (fn [verdict] (mapv :id (filter #(= verdict (long-ago? % ms)) waits)))]
     [(ids true) (waits-of snapshot (ids :unknown))]))
 
 (defn- lasting
-  "The ids of the waits that are the same in this snapshot."
+  "The ids of the nodes whose wait is the same in this snapshot."
   [snapshot waits]
   (let [now (waits-of snapshot (keys waits))]
     (filterv #(= (waits %) (now %)) (keys waits))))
 
-(defn- end-of-way
-  "The cause if a way ends at this node: the object it waits on, since others may wait on the same one; without such an object, the node itself."
+(defn- end-of-chain
+  "The cause if a chain ends at this node: the object it waits on, since others may wait on the same one; without such an object, the node itself."
   [snapshot id]
   (let [{:keys [why on]} (get-in snapshot [:nodes id :wait])]
     (if on [why (snapshot/number-of snapshot on)] id)))
 
 (defn- cause-of
-  "What the way from a node ends with, or all ids of the cycle in which it ends. `causes` has the causes that are known. Those of the nodes on the way are
-  added to it."
+  "The cause with which the chain from this node ends, or all ids of the cycle in which it ends. `causes` has the causes that are known, by id. The nodes of the
+  chain are added to it."
   [snapshot ^HashMap causes start]
   (loop [id start, path [], seen #{}]
     (let [known (.get causes id)
@@ -294,13 +297,13 @@
         (let [cause (cond
                       known known
                       (seen id) (set (drop-while #(not= id %) path))
-                      :else (end-of-way snapshot id))]
+                      :else (end-of-chain snapshot id))]
           (run! #(.put causes % cause) (conj path id))
           cause)))))
 
 (defn- causes
-  "The ways from these nodes to their causes, one for each cause. It is the way from the first node that waits for that cause, with :behind, the number of
-  the nodes that do. The way with the most of them comes first."
+  "A finding for each cause of these nodes: the chain from the first node that waits for it, with :behind, the number of nodes that do. The cause with the most
+  nodes comes first."
   [snapshot ids]
   (let [known (HashMap.)]
     (sort-by (comp - :behind)
@@ -321,7 +324,7 @@
 
 (defn- blocked-for
   "The ids of the threads that are blocked in each check for so many milliseconds. Two waits of a virtual thread for a monitor look the same, since nothing
-  counts them or is allocated for them. So a thread that takes the monitor again and again is found by being seen in between."
+  counts them or is allocated for them. A thread that takes the monitor again and again is told apart only by a check between two of its waits."
   [threads ms]
   (let [end (+ (System/nanoTime) (* 1000000 (long ms)))]
     (loop [threads threads]
@@ -333,18 +336,18 @@
           (into #{} (map key) threads))))))
 
 (defn- still-waiting
-  "The ids of the pressing waits that have lasted so long. A wait in the JDK does not tell since when it lasts, so it is compared with what is there later."
+  "The ids of the nodes whose pressing wait has lasted so long. The JDK does not say when a wait began, so it is compared with the wait after that time."
   [snapshot ms]
   (let [[known unknown] (pressing snapshot ms)]
     (if (empty? unknown)
       known
       (let [watched (virtual-and-blocked snapshot (keys unknown))
             blocked (blocked-for watched ms)
-            seen-in-between (remove blocked (keys watched))
+            seen-running (remove blocked (keys watched))
             later (with-edges (snapshot/again snapshot (keys unknown)))]
-        (into known (lasting later (apply dissoc unknown seen-in-between)))))))
+        (into known (lasting later (apply dissoc unknown seen-running)))))))
 
 (defn blocked
-  "The ways from all nodes that have been blocked for so long to their causes."
+  "A finding for each cause of the nodes that have been blocked for so many milliseconds."
   [snapshot ms]
   (vec (causes snapshot (still-waiting snapshot ms))))

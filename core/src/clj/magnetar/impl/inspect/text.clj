@@ -32,7 +32,7 @@
     (str (if (locks/shared? snapshot thread on) "the read lock" "the write lock") " of a ReentrantReadWriteLock")))
 
 (defn- of-lock
-  "What a wait for a lock is for that another one holds, for reading or for writing."
+  "What the node waits for at a lock that another node holds, for reading or for writing."
   [snapshot id synchronizer purpose other]
   (let [node (get-in snapshot [:nodes id])]
     (if-some [lock (read-or-write snapshot node)]
@@ -47,7 +47,7 @@
     (if (= 1 n) "connection is" (str n " connections are"))))
 
 (defn- held
-  "What holds the connections of a pool, such as \"whose 4 connections are held, one by go shop.clj:7\"."
+  "The clause about the holders of a pool's connections, such as \"whose 4 connections are held, one by go shop.clj:7\"."
   [snapshot id]
   (let [{:keys [to taken-at] :as edge} (first (edges/of snapshot id))
         several? (next (get-in snapshot [:nodes id :object :taken]))]
@@ -56,7 +56,7 @@
          (when taken-at (str " since " taken-at)))))
 
 (defn clause
-  "What the node does that has this edge, such as \"calls :stock at shop.clj:21\"."
+  "The clause for a node with this edge, such as \"calls :stock at shop.clj:21\"."
   [snapshot id {:keys [to how object]}]
   (let [other (named snapshot to)
         waits (waits snapshot id)]
@@ -84,15 +84,15 @@
       :take (str waits " to put on a channel that " other " holds")
       :tap (str waits " for a tap that " other " holds"))))
 
-(def ^:private option-for-owners " (--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED tells it)")
+(def ^:private option-for-owners " (--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED shows it)")
 
 (defn- lock-alone
-  "What a wait for a lock is for whose owner is not known."
+  "What the node waits for at a lock whose owner is not known."
   [snapshot {{:keys [words on]} :wait :as node}]
-  (str "for " (or (read-or-write snapshot node) words) (when (locks/hides-owner? on) (str ", whose owner the JVM does not tell" option-for-owners))))
+  (str "for " (or (read-or-write snapshot node) words) (when (locks/hides-owner? on) (str ", whose owner the JVM does not show" option-for-owners))))
 
 (defn- for-what
-  "What a wait is for that leads to no other node, as \"for a message\"."
+  "What a node without an edge waits for, such as \"for a message\"."
   [snapshot {{:keys [why words]} :wait :as node}]
   (case why
     :lock (or (awaited/words snapshot node) (lock-alone snapshot node))
@@ -106,7 +106,7 @@
     (or (awaited/words snapshot node) (str "for " words))))
 
 (defn- alone
-  "What a node does that has no edge."
+  "The clause for a node without an edge."
   [snapshot id]
   (let [node (get-in snapshot [:nodes id])
         {:keys [left-ms] :as wait} (:wait node)]
@@ -121,7 +121,7 @@
   (if (str/starts-with? clause "whose ") clause (str "which " clause)))
 
 (defn sentence
-  "The way along the edges as a sentence. `ids` has one id more than there are edges, or as many for a cycle."
+  "The chain of these edges as a sentence. `ids` has one id more than there are edges, or as many for a cycle."
   [snapshot ids edges]
   (let [clauses (cond-> (mapv #(clause snapshot %1 %2) ids edges)
                   (< (count edges) (count ids)) (conj (alone snapshot (peek ids))))]
@@ -135,13 +135,13 @@
        (when (and behind (< 1 (long behind))) (str " " behind " wait for the same cause."))))
 
 (defn with-option-once
-  "The lines of an answer. Only the first one names the option of the JVM that tells owners of locks."
+  "The lines of an answer. Only the first one that names the option for owners of locks keeps it."
   [lines]
   (let [[before [first & after]] (split-with #(not (str/includes? % option-for-owners)) lines)]
     (concat before (when first (cons first (map #(str/replace % option-for-owners "") after))))))
 
 (defn restarts
-  "What a supervisor tells of its restarts in a line."
+  "The restarts of a supervisor in a line."
   [{:keys [name restarts intensity period-ms history]}]
   (str "supervisor " name ": " restarts " of " intensity " restarts within " period-ms " ms"
        (when-some [{:keys [id reason]} (peek history)]

@@ -10,7 +10,7 @@
     :waits   {:how :monitor, :park or :notify, :object its text, :class the name of its class}, or nil
     :owns    the texts of the objects that it has locked
     :virtual true of a virtual thread
-    :carries the number of the virtual thread that it runs as a carrier, if the dump tells it"
+    :carries the number of the virtual thread that it runs as a carrier, if the dump has it"
   {:no-doc true}
   (:require
    [clojure.string :as str]))
@@ -19,11 +19,11 @@
 
 ;; ---- lines
 
-(def ^:private of-file
+(def ^:private first-line-in-file
   "The first line of a thread of `Thread.dump_to_file`."
   #"#(\d+) \"(.*)\"( virtual)? (RUNNABLE|BLOCKED|WAITING|TIMED_WAITING|NEW|TERMINATED)\b.*")
 
-(def ^:private of-print
+(def ^:private first-line-in-print
   "The first line of a thread of `jstack`. Threads of the JVM itself have no number."
   #"\"(.*)\" #(\d+) .*")
 
@@ -31,9 +31,9 @@
   {:id id :name name :state state :frames [] :owns #{}})
 
 (defn- first-line [line]
-  (if-some [[_ id name virtual state] (re-matches of-file line)]
+  (if-some [[_ id name virtual state] (re-matches first-line-in-file line)]
     (cond-> (thread id name state) virtual (assoc :virtual true))
-    (when-some [[_ name id] (re-matches of-print line)]
+    (when-some [[_ name id] (re-matches first-line-in-print line)]
       (thread id name nil))))
 
 (defn- mounted
@@ -53,13 +53,13 @@
   (when-some [[_ text class] (re-find #"<([^>]+)>(?: \(an? ([^)]+)\))?" line)]
     [text (or class (first (str/split text #"@")))]))
 
-(def ^:private ways
+(def ^:private how-of
   {"waiting to lock" :monitor, "waiting to re-lock in wait()" :monitor, "parking to wait for" :park, "waiting on" :notify})
 
 (defn- wait [line]
   (when-some [[_ words] (re-find #"- (waiting to lock|waiting to re-lock in wait\(\)|parking to wait for|waiting on) +<" line)]
     (let [[text class] (object line)]
-      {:how (ways words) :object text :class class})))
+      {:how (how-of words) :object text :class class})))
 
 (defn- with-line
   "The thread with what this line of its stack says."

@@ -1,5 +1,5 @@
 (ns magnetar.impl.inspect.top
-  "What works most for a while: processor time, messages, and the length of mailboxes."
+  "What uses the most processor time, takes the most messages or has the longest mailbox."
   {:no-doc true}
   (:require
    [clojure.string :as str]
@@ -16,7 +16,7 @@
   [:cpu :messages-per-s :messages :age-ms])
 
 (defn- sampled-during
-  "`samples/during`, which is loaded when it is needed: a JVM may have no flight recorder."
+  "`samples/during`. Its namespace is loaded only here, since a JVM may have no flight recorder."
   [f]
   (let [during (try
                  (requiring-resolve 'magnetar.impl.inspect.samples/during)
@@ -33,7 +33,7 @@
     (/ (- (long taken) (long taken-before)) seconds)))
 
 (defn- cpu-of
-  "The cores that each node used on average, by its id, one at most. Nodes that have ended, and threads of the JVM, are :other."
+  "The cores that each node used on average, by its id, one core at most. Nodes that have ended and threads of the JVM have the id :other."
   [{:keys [by-thread]} {:keys [cores shares]}]
   (reduce-kv (fn [cpu thread share] (assoc cpu (by-thread thread :other) (min 1.0 (* (double cores) (double share)))))
              {} shares))
@@ -77,7 +77,7 @@
   20)
 
 (defn text
-  "The rows that are first in one of the orders, as EDN."
+  "The first rows of each order, as EDN."
   []
   (let [{:keys [snapshot nodes]} (measure (* (long usual-ms) 1000000))
         shown (vals (into {} (mapcat (fn [by] (map (juxt :id identity) (most-of by usual-most nodes)))) orders))]

@@ -16,7 +16,7 @@
     :else kind))
 
 (defn- words-of
-  "What the node waits for, in words; nil if it runs."
+  "What the node waits for, in words; nil if it runs or is a scope."
   [snapshot {:keys [wait calls] :as node}]
   (if (and wait calls)
     (str "answer of " (get-in snapshot [:nodes [:process calls] :name]))
@@ -35,12 +35,12 @@
       messages (assoc :messages messages))))
 
 (defn- alike
-  "A value that is equal for nodes that are shown as one row."
+  "A value that is equal for nodes that are alike."
   [by-owner {:keys [id kind name wait]}]
   (if (by-owner id) id [kind name (:why wait)]))
 
 (defn- more
-  "The row that stands for the nodes beyond the limit, which are alike."
+  "The row that stands for these nodes beyond the limit, which are alike."
   [[{:keys [name wait] :as node} :as nodes]]
   (cond-> {:kind (kind node) :name name :more (count nodes)}
     wait (assoc :waits-for (:words wait))))
@@ -49,7 +49,7 @@
   [(.indexOf [:process :scope :fork :go :fiber :thread] kind) (pr-str id)])
 
 (defn- in-order
-  "The groups in the order of their first nodes. The place of each is computed once."
+  "The groups in the order of their first nodes. The order of each is computed once."
   [groups]
   (map second (sort-by first (map (juxt (comp order first) identity) groups))))
 
@@ -82,7 +82,7 @@
   {:application "application" :supervisor "supervisor" :scope "scope" :thread "thread"})
 
 (defn title
-  "What the node is called, with its kind where the name does not tell it."
+  "The name of the node, after its kind if the name does not begin with that."
   [{:keys [kind name more]}]
   (str (when-some [word (words-of-kind kind)] (when-not (str/starts-with? name word) (str word " "))) name (when more (str ", " more " more"))))
 

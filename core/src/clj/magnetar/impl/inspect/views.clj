@@ -33,14 +33,14 @@
     (str " At least " n " go blocks that are not shown ran or held a monitor.")))
 
 (defn- of-jdk
-  "The lines of what a thread dump of the JDK tells."
+  "The lines about a thread dump of the JDK."
   [{:keys [threads waiting not-shown go-blocks-not-shown-at-least] :as analysis}]
   (concat (shown ["deadlocks" "stuck"] analysis)
           (findings "Waiting" "No other thread of the program waits." waiting)
           [(str threads " threads. " not-shown (hidden go-blocks-not-shown-at-least))]))
 
 (defn overview
-  "The lines of a dump, or of what `analyze` tells of one: all views that need no further question."
+  "The lines of a dump, or of what `analyze` returns: all views that need no further question."
   [dump]
   (if (= :jdk (:source dump))
     (of-jdk dump)

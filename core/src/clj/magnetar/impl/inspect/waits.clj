@@ -8,7 +8,8 @@
     :words     the same in words
     :on        the object waited on: a channel, a Select, a pid, a fork, a scope, the synchronizer of a lock; nil if it is not known
     :since-ms  for how many milliseconds the wait has lasted; nil for a wait in the JDK
-    :left-ms   the milliseconds until its time limit or the deadline of a scope around it, if it has one; :some where the limit is not known
+    :left-ms   the milliseconds until its time limit or the deadline of a scope around it; :some if it has a limit that is not known; nil if it has none, or if
+               a wait in the JDK is in a scope with a deadline
     :number    identifies the wait; nil for a wait in the JDK"
   {:no-doc true}
   (:require
@@ -26,7 +27,7 @@
 (set! *warn-on-reflection* true)
 
 (defn limits
-  "The waits with a limit, from their numbers to the nanoseconds that are left: for `of`."
+  "From the number of each wait in the kernel that has a limit to the nanoseconds that are left; an argument of `of`."
   ^Map []
   (FiberInfo/limits))
 
@@ -41,7 +42,8 @@
     (when (instance? Fiber handler) handler)))
 
 (defn- left-in-scopes
-  "The nanoseconds until a scope around what the thread does is cancelled by its deadline; nil if none has one, or if that is not known."
+  "The nanoseconds until the deadline of a scope in which the thread works cancels it; nil without such a deadline, or if the kernel has not started the
+  thread."
   [thread]
   (when-some [fiber (fiber-of thread)]
     (let [deadline (Scope/deadlineOf fiber)]
@@ -49,7 +51,7 @@
         (max 0 (- deadline (.nanoTime (Environment/current))))))))
 
 (defn of-kernel
-  "The wait that the kernel knows of; nil if the thread does not wait there."
+  "The thread's wait in the kernel; nil if it does not wait there."
   [^FiberInfo info ^Map limits]
   (when-some [reason (.reason info)]
     (let [lefts (filterv some? [(.get limits (.number info)) (left-in-scopes (.thread info))])
@@ -90,8 +92,8 @@
       Thread$State/TIMED_WAITING (assoc (if blocker (parked blocker) {:why :sleep :words "time to pass"}) :left-ms :some)
       nil)))
 
-;; A thread that was woken is RUNNABLE before it runs, and leaves its wait in the kernel only when it runs. Where computations occupy the carriers, two servers
-;; that call each other one after the other would both seem to wait meanwhile.
+;; A thread that was woken is RUNNABLE at once, and leaves its wait in the kernel only when it runs. Without the check of the state, two servers that call each
+;; other in turn would both seem to wait while computations occupy the carriers.
 (defn of
   "What the thread waits for; nil if it runs, or was woken and is about to run."
   [^FiberInfo info limits]

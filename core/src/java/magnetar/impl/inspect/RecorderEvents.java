@@ -38,7 +38,7 @@ import jdk.jfr.StackTrace;
  * </ul>
  */
 public final class RecorderEvents {
-    /** The longest text that one event may hold is a little longer. */
+    /** The most characters of a part. The longest text that an event may hold is a little longer. */
     private static final int PART = 30_000;
 
     private static boolean isRegistered;
@@ -69,7 +69,7 @@ public final class RecorderEvents {
     private static final class Dump extends Answer {}
 
     @Name("magnetar.Top")
-    @Label("What works most in the Magnetar program")
+    @Label("What uses the processor in the Magnetar program")
     @Description("What magnetar.inspect/top returns, as text in several parts")
     private static final class Top extends Answer {}
 
@@ -78,7 +78,7 @@ public final class RecorderEvents {
     @Description("What magnetar.inspect/leaks returns, as text in several parts")
     private static final class Leaks extends Answer {}
 
-    /** Something that can be asked: its function returns the answer as EDN. */
+    /** A question. The function {@code text} of its namespace returns the answer as EDN. */
     private enum Question {
         DUMP("dump", Dump.class, Dump::new),
         TOP("top", Top.class, Top::new),
@@ -125,7 +125,7 @@ public final class RecorderEvents {
             }
         }
 
-        /** The message of the first cause, since those around it are about loading. */
+        /** The message of the root cause, since the exceptions around it are about loading. */
         private static String inWords(Throwable failed) {
             Throwable first = failed;
             while (first.getCause() != null) {
