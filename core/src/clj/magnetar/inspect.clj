@@ -252,9 +252,9 @@
   ([{:keys [signal out] :or {signal "USR1", out *err*} :as options}]
    (arguments/options "on-signal" [:signal :out] options)
    (when-not (string? signal)
-     (throw (arguments/misuse :magnetar/bad-signal (str "`on-signal` wants the name of a signal, such as \"USR1\"; this is " (arguments/show signal) ".") {:value signal})))
+     (arguments/misuse :magnetar/bad-signal (str "`on-signal` wants the name of a signal, such as \"USR1\"; this is " (arguments/show signal) ".") {:value signal}))
    (when-not (instance? Writer out)
-     (throw (arguments/misuse :magnetar/bad-writer (str "`on-signal` prints on a java.io.Writer, such as *err*; this is " (arguments/show out) ".") {:value out})))
+     (arguments/misuse :magnetar/bad-writer (str "`on-signal` prints on a java.io.Writer, such as *err*; this is " (arguments/show out) ".") {:value out}))
    ((requiring-resolve 'magnetar.impl.inspect.signals/on-signal) signal out)))
 
 (defn redact-with
@@ -424,9 +424,11 @@
   No standstill is reported if a cycle explains it, nor in a program of more than 10,000 fibers and threads,
   nor in a simulation. Where there may be one, the JDK writes a thread dump to a temporary file.
 
-  If it finds a cycle or a standstill, it checks twice more, after 20 ms each, and returns what was there each
-  time. Throws an InterruptedException if the thread is interrupted meanwhile. Reads only the stacks of fibers
-  that may be in a cycle, some 20 µs each, and all stacks if all of a program or of a scope waits.
+  Reads only the stacks of fibers that may be in a cycle, some 20 µs each, and all stacks if all of a program
+  or of a scope waits.
+
+  Blocks for some 40 ms if it finds a cycle or a standstill: it checks twice more, after 20 ms each, and
+  returns what was there each time. Throws an InterruptedException if the thread is interrupted meanwhile.
 
   Example:
 
@@ -546,9 +548,7 @@
   Blocked means waiting to go on with something: to put on a channel, to send to a full mailbox, for an
   answer, for a process to be ready, for a lock, a monitor, a connection or a permit of a Semaphore, or to put
   into a queue of java.util.concurrent. A wait for work, for time, for a promise or for the own forks does not
-  count. The wait must have lasted for :at-least, in milliseconds, 1000 by default. The JDK does not say when
-  a wait began. If there are blocked waits in the JDK, `why-stuck` waits for that time, and takes those that
-  still last.
+  count. The wait must have lasted for :at-least, in milliseconds, 1000 by default.
 
   An edge over the channel of a result is exact: it leads to the go block or the thread that delivers it. An
   edge over another channel is likely: it leads to a fiber whose local variables lead to the channel, so that
@@ -557,7 +557,8 @@
   java.base/java.lang=ALL-UNNAMED, as bin/magnetar does. They are read of at most 10,000 fibers, some 40 µs
   each, the fibers first that few others resemble.
 
-  Throws an IllegalArgumentException for an argument of another kind.
+  Blocks for :at-least if there are blocked waits in the JDK, which does not say when a wait began. The answer
+  has the ones that still last then. Throws an IllegalArgumentException for an argument of another kind.
 
   Example:
 

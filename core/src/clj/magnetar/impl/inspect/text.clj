@@ -145,4 +145,4 @@
   [{:keys [name restarts intensity period-ms history]}]
   (str "supervisor " name ": " restarts " of " intensity " restarts within " period-ms " ms"
        (when-some [{:keys [id reason]} (peek history)]
-         (str ", the last one of " id ", " reason))))
+         (str ", the latest death: " id ", because of " reason))))

@@ -99,7 +99,7 @@
        (when at (str " at " at))
        (when since-ms (str ", for " (seconds since-ms)))
        (when left-ms (str ", " (seconds left-ms) " left"))
-       (when (and messages (pos? (long messages))) (str ", " messages " messages"))))
+       (when (and messages (pos? (long messages))) (str ", " messages (if (= 1 messages) " message" " messages")))))
 
 (defn- rows
   "[indented title, what it does] of the trees."
