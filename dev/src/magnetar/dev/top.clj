@@ -5,9 +5,8 @@
   (:require
    [clojure.string :as str]
    [magnetar.impl.inspect.outside :as outside]
-   [magnetar.impl.inspect.text :as text]
    [magnetar.impl.inspect.top :as top]
-   [magnetar.impl.inspect.tree :as tree])
+   [magnetar.impl.inspect.views :as views])
   (:import
    (java.time LocalTime)
    (java.time.temporal ChronoUnit)
@@ -36,20 +35,14 @@
 (def ^:private orders {"c" :cpu, "m" :messages-per-s, "b" :messages, "a" :age-ms})
 (def ^:private other-views {"t" :tree, "d" :stuck, "r" :restarts})
 
-(defn- findings [title none found]
-  (if (seq found)
-    (cons title (text/with-option-once (map text/line found)))
-    [none]))
-
 (defn- body
   "The lines of the view."
   [{:keys [view by] {:keys [top dump]} :answer}]
   (case view
     :top (str/split-lines (top/table (top/most-of by Long/MAX_VALUE (:rows top))))
-    :tree (str/split-lines (tree/text (:tree dump)))
-    :stuck (concat (findings "Deadlocks:" "No deadlock." (:deadlocks dump))
-                   (findings "Blocked:" "Nothing is blocked for a second." (:why-stuck dump)))
-    :restarts (if (seq (:restarts dump)) (map text/restarts (:restarts dump)) ["No supervisor."])))
+    :tree (mapcat str/split-lines (views/lines ["tree"] dump))
+    :stuck (views/lines ["deadlocks" "stuck"] dump)
+    :restarts (views/lines ["restarts"] dump)))
 
 (defn- room
   "How many lines of the view fit between the title and the line of keys."
@@ -107,7 +100,8 @@
     {:at (str (.truncatedTo (LocalTime/now) ChronoUnit/SECONDS)), :top top, :dump dump}))
 
 (defn- asked
-  "Asks the program. Returns a function from the state to the state with the answer, or with the sentence that says why there is none. Then the last answer stays."
+  "Asks the program. Returns a function from the state to the state with the answer, or with the sentence that says why there is none. Then the last answer
+  stays."
   [pid]
   (try
     (let [answer (answer-of pid)]

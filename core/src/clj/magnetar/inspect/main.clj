@@ -60,7 +60,7 @@
   (cond
     (nil? view) (views/overview answer)
     (and (= :jdk source) (= "restarts" view)) (outside/refuse "A thread dump of the JDK does not show restarts: choose another view.\n" usage)
-    :else ((second (views/all view)) answer)))
+    :else (views/lines [view] answer)))
 
 (defn- answer [[subject view & more]]
   (when (or (nil? subject) (#{"-h" "--help"} subject) more)

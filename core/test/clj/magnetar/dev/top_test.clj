@@ -40,7 +40,7 @@
   (is (str/includes? (first (top/screen (after "a"))) "by age"))
   (is (some #{"thread main  runs"} (top/screen (after "t"))))
   (is (some #{"Deadlocks:"} (top/screen (after "d"))))
-  (is (some #{"Nothing is blocked for a second."} (top/screen (after "d"))))
+  (is (some #{"Nothing is blocked."} (top/screen (after "d"))))
   (is (some #{"No supervisor."} (top/screen (after "t" "r"))))
   (is (= answered (after "x")) "another key does nothing"))
 

@@ -23,7 +23,9 @@
    "leaks" [:leaks (fn [{:keys [leaks]}] (findings "Leaks" "No leak." leaks))]
    "dump" [:dump (fn [state] [(pr-str state)])]})
 
-(defn- shown [views answer]
+(defn lines
+  "The lines of these views of the answer, one view after the other."
+  [views answer]
   (text/with-option-once (mapcat #((second (all %)) answer) views)))
 
 (defn- hidden [n]
@@ -35,7 +37,7 @@
 (defn- of-jdk
   "The lines about a thread dump of the JDK."
   [{:keys [threads waiting not-shown go-blocks-not-shown-at-least] :as analysis}]
-  (concat (shown ["deadlocks" "stuck"] analysis)
+  (concat (lines ["deadlocks" "stuck"] analysis)
           (findings "Waiting" "No other thread of the program waits." waiting)
           [(str threads " threads. " not-shown (hidden go-blocks-not-shown-at-least))]))
 
@@ -44,4 +46,4 @@
   [dump]
   (if (= :jdk (:source dump))
     (of-jdk dump)
-    (shown ["deadlocks" "stuck" "restarts" "tree"] dump)))
+    (lines ["deadlocks" "stuck" "restarts" "tree"] dump)))
