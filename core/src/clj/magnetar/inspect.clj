@@ -509,19 +509,15 @@
   [pool]
   ((requiring-resolve 'magnetar.impl.inspect.data-source/watched) pool))
 
-(defn- find-id [nodes pid]
-  (let [id [:process pid]]
-    (when (contains? nodes id) id)))
-
 (defn- id-of
   "The id of the node for an argument of `why-stuck`; nil if what it names has ended."
-  [{:keys [nodes by-thread] :as snapshot} x]
+  [{:keys [by-thread] :as snapshot} x]
   (cond
     (int? x) (by-thread x)
     (instance? Thread x) (snapshot/id-of-thread snapshot x)
     (instance? Fork x) (snapshot/id-of-fork snapshot x)
-    (instance? Pid x) (find-id nodes x)
-    (or (keyword? x) (symbol? x)) (some->> (ProcessTable/whereis x) (find-id nodes))
+    (instance? Pid x) (snapshot/id-of-process snapshot x)
+    (or (keyword? x) (symbol? x)) (some->> (ProcessTable/whereis x) (snapshot/id-of-process snapshot))
     :else (throw (errors/illegal-argument :magnetar/nothing-that-waits
                                           (str "`why-stuck` wants a pid, the name of a process, a fork, a Thread, or the :id of a fiber; this is " (arguments/show x) ".")
                                           {:value x}))))

@@ -31,12 +31,6 @@
 
 (set! *warn-on-reflection* true)
 
-;; ---- from objects to nodes
-
-(defn- of-pid [{:keys [nodes]} pid]
-  (let [id [:process pid]]
-    (when (contains? nodes id) id)))
-
 (defn- edge
   "The edge to this node; nil without one."
   [to how because more]
@@ -123,7 +117,7 @@
 (defn- to-watched [snapshot {:keys [pid monitors] :as node} how because refs]
   (for [watched (distinct (keep #(.watched ^Ref %) refs))
         :when (and (not= pid watched) (monitors? node watched))]
-    (edge (of-pid snapshot watched) how because {:grade :likely :one true :object watched})))
+    (edge (snapshot/id-of-process snapshot watched) how because {:grade :likely :one true :object watched})))
 
 (defn- to-repliers
   "The edges from a process that waits for a message to the processes that it monitors and that are to send it."
@@ -140,8 +134,8 @@
 
 (defn- of-mailbox [snapshot {:keys [calls starts] :as node}]
   (cond
-    calls [(sole (of-pid snapshot calls) :call calls)]
-    starts [(sole (of-pid snapshot starts) :start starts)]
+    calls [(sole (snapshot/id-of-process snapshot calls) :call calls)]
+    starts [(sole (snapshot/id-of-process snapshot starts) :start starts)]
     :else (to-repliers snapshot node)))
 
 ;; ---- channels whose finisher, the fiber that will deliver the result and close the channel, is known
@@ -324,8 +318,8 @@
   (let [{:keys [why on]} wait]
     (case why
       :mailbox (of-mailbox snapshot node)
-      :mailbox-room [(sole (of-pid snapshot on) :room on)]
-      :process-end [(sole (of-pid snapshot on) :end on)]
+      :mailbox-room [(sole (snapshot/id-of-process snapshot on) :room on)]
+      :process-end [(sole (snapshot/id-of-process snapshot on) :end on)]
       :fork-join [(sole (snapshot/id-of-fork snapshot on) :fork on)]
       :scope-join (forks-of-scope snapshot on)
       :offload [(sole (snapshot/id-of-thread snapshot (.worker ^Offload$Call on)) :work on)]
@@ -365,7 +359,7 @@
 
 (defn- to-all-monitored [snapshot {:keys [monitors]}]
   (for [watched monitors
-        :let [to (of-pid snapshot (if (instance? Pid watched) watched (ProcessTable/whereis (if (vector? watched) (first watched) watched))))]
+        :let [to (snapshot/id-of-process snapshot (if (instance? Pid watched) watched (ProcessTable/whereis (if (vector? watched) (first watched) watched))))]
         :when to]
     {:to to :one true}))
 

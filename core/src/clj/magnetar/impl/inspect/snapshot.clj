@@ -59,6 +59,12 @@
 (defn- process-id [^Pid pid]
   [:process pid])
 
+(defn id-of-process
+  "The id of the node of the process with this pid; nil if it has ended."
+  [{:keys [nodes]} pid]
+  (let [id (process-id pid)]
+    (when (contains? nodes id) id)))
+
 (defn- scope-id [snapshot scope]
   [:scope (number-of snapshot scope)])
 
