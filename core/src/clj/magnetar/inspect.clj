@@ -389,8 +389,9 @@
     :text   one sentence that names the members of the cycle and their lines
     :chain  the members: fibers, processes, threads and pools, a vector of maps of :id :name :waits-for :at
             :since-ms. :at is FILE:LINE. The :edge of each, a map of :to :how :grade :because, leads to the
-            next member, which has to act before the wait can end. From a pool, or from an alts over several
-            results, it leads to one of several that can end the wait; all of them are stuck.
+            next member, which has to act before the wait can end. :to is its :id, and :how the kind of wait,
+            such as :call or :lock. From a pool, or from an alts over several results, the edge leads to one
+            of several that can end the wait; all of them are stuck.
 
   A cycle leads over calls, starts of processes, ends of processes, full mailboxes, joins, scopes, results of
   go blocks and `a/thread`, futures, locks, monitors, thread pools and connection pools. It is exact where the
