@@ -100,8 +100,7 @@
     {:at (str (.truncatedTo (LocalTime/now) ChronoUnit/SECONDS)), :top top, :dump dump}))
 
 (defn- asked
-  "Asks the program. Returns a function from the state to the state with the answer, or with the sentence that says why there is none. Then the last answer
-  stays."
+  "Asks the program. Returns a function from the state to the state with the answer. If there is no answer, the last one stays, with a sentence that says why."
   [pid]
   (try
     (let [answer (answer-of pid)]

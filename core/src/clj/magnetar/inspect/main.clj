@@ -56,10 +56,11 @@
 
 ;; ---- what is printed
 
-(defn- lines-of [view {:keys [source] :as answer}]
+(defn- lines-of [view before {:keys [source] :as answer}]
   (cond
     (nil? view) (views/overview answer)
-    (and (= :jdk source) (= "restarts" view)) (outside/refuse "A thread dump of the JDK does not show restarts: choose another view.\n" usage)
+    (and (= :jdk source) (= "restarts" view)) (outside/refuse (when before (str before " "))
+                                                              "A thread dump of the JDK does not show restarts: choose another view.\n" usage)
     :else (views/lines [view] answer)))
 
 (defn- answer [[subject view & more]]
@@ -74,7 +75,7 @@
                           (and (seq subject) (.exists (File. ^String subject))) (of-file subject question)
                           :else (outside/refuse "`inspect` wants the number of a process, as `jps` lists them, or a file with a dump; this is "
                                                 (pr-str subject) "."))]
-    (cond->> (lines-of view answer) before (cons before))))
+    (cond->> (lines-of view before answer) before (cons before))))
 
 (defn -main
   "Prints what a program does, or what a dump says, and ends this JVM.

@@ -27,7 +27,7 @@
         pool))))
 
 (defn pools
-  "From each pool to those of these nodes that are its threads. A node of no pool is left out."
+  "From each pool to the nodes of its threads, among these nodes. A node of no pool is left out."
   [nodes]
   (dissoc (group-by #(some-> (:thread %) pool-of) nodes) nil))
 
