@@ -140,7 +140,7 @@
       (is (= (str "Process " pid " is no JVM.") (sentence pid)))))
   (with-process (clojure-program [] '(do (println "ready") @(promise)))
     (fn [pid]
-      (is (= (str "Process " pid " runs no Magnetar, or has not loaded it yet.") (sentence pid)))
+      (is (str/starts-with? (sentence pid) (str "Process " pid " runs no Magnetar 0.3 or newer, or has not loaded it yet.")))
       (testing "of another user"
         (with-redefs [outside/user-of (constantly "billing"), outside/own-user (constantly "shop")]
           (is (= (str "Process " pid " belongs to the user billing: ask as that user.") (sentence pid)))))

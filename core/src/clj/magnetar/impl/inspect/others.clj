@@ -89,13 +89,13 @@
   "Names of threads of the JVM that run no code of the program on their own. DestroyJavaVM is the main thread after it has returned."
   #{"Signal Dispatcher" "Notification Thread" "Attach Listener" "DestroyJavaVM"})
 
-(defn- of-jvm? [{:keys [name ^Thread thread] :as of}]
-  (or (in? of "java.lang.ref.Reference$ReferenceHandler" "run")
-      (in? of "java.lang.ref.Finalizer$FinalizerThread" "run")
-      (in? of "jdk.internal.ref.CleanerImpl" "run")
-      (in? of "java.lang.VirtualThread" "unblockVirtualThreads")
-      (in? of "sun.nio.ch.Poller" "pollerLoop")
-      (in? of "sun.nio.ch.Poller" "subPollerLoop")
+(defn- of-jvm? [{:keys [name ^Thread thread] :as described}]
+  (or (in? described "java.lang.ref.Reference$ReferenceHandler" "run")
+      (in? described "java.lang.ref.Finalizer$FinalizerThread" "run")
+      (in? described "jdk.internal.ref.CleanerImpl" "run")
+      (in? described "java.lang.VirtualThread" "unblockVirtualThreads")
+      (in? described "sun.nio.ch.Poller" "pollerLoop")
+      (in? described "sun.nio.ch.Poller" "subPollerLoop")
       (and thread
            (or (names-in-jvm name)
                (str/starts-with? name "JFR ")

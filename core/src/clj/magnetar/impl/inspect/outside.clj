@@ -261,7 +261,8 @@
   [pid question]
   (check-process pid)
   (let [text (or (recorded pid (questions question))
-                 (refuse "Process " pid " runs no Magnetar, or has not loaded it yet."))
+                 (refuse "Process " pid " runs no Magnetar 0.3 or newer, or has not loaded it yet. To see what its threads wait for, "
+                         "run `jstack -l " pid " >FILE` and `bin/magnetar inspect FILE`."))
         {:magnetar/keys [failed] :as answer} (read-answer pid text)]
     (when failed
       (refuse "Process " pid " did not answer: " failed))
