@@ -487,7 +487,7 @@
                 (clock/millis (arguments/nanos ":after" after))))))
 
 (defn resource
-  "Returns a javax.sql.DataSource that wraps another one, such as a connection pool.
+  "Returns a javax.sql.DataSource that wraps this one, usually a connection pool.
 
   It records for `deadlocks` and `why-stuck` which threads wait for a connection, which threads hold one that
   is not closed yet, and at which line they took it. Give it to the code that takes connections. All methods

@@ -404,7 +404,7 @@
     (dotimes [_ 2000]
       (let [n (+ 2 (.nextInt random 10))
             graph (into {} (for [id (range n) :when (< (.nextInt random 4) 3)]
-                            [id (edges n (if (.nextBoolean random) :one :either))]))]
+                             [id (edges n (if (.nextBoolean random) :one :either))]))]
         (is (= (without-ends-slowly graph) (#'stuck/without-ends graph)) (pr-str graph))))))
 
 (deftest results-need-no-local-variables

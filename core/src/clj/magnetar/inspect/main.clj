@@ -85,8 +85,8 @@
   deadlocks, stuck, restarts and tree are printed.
 
   If the program does not answer in 5 seconds, or `jcmd` in 15, a thread dump that the JDK makes of it is
-  analysed. That has no answer to top, leaks and restarts. The exit code is 0. If there is nothing to print, it
-  is 2, after a sentence on standard error."
+  analysed. That has no answer to top, leaks and restarts. The exit code is 0. If there is nothing to print,
+  it is 2, after a sentence on standard error."
   {:added "0.3"}
   [& arguments]
   (outside/exit-after #(run! println (answer arguments))))

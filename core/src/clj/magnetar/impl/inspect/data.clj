@@ -95,11 +95,11 @@
   (let [owner (.ownerThread scope)
         deadline (.deadline scope)]
     (without-empty {:name (.site scope)
-                      :owner (some-> owner .getName)
-                      :forks (vec (.live scope))
-                      :closed? (.isClosed scope)
-                      :cancelled? (.isCancelled scope)
-                      :left-ms (when (< deadline clock/infinite) (clock/millis (clock/left deadline)))})))
+                    :owner (some-> owner .getName)
+                    :forks (vec (.live scope))
+                    :closed? (.isClosed scope)
+                    :cancelled? (.isCancelled scope)
+                    :left-ms (when (< deadline clock/infinite) (clock/millis (clock/left deadline)))})))
 
 ;; ---- tables
 
