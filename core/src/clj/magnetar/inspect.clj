@@ -404,6 +404,9 @@
   second or more. Its map has :limit-ms if the limit is known. A pool is in a cycle if all its connections are
   in use, and all their holders are known and wait.
 
+  A cycle of go blocks to which nothing else leads is found until the next garbage collection, which collects
+  the go blocks. With -Dmagnetar.track-go-blocks=true they are kept.
+
   The owner of a lock of java.util.concurrent.locks is known if the JVM was started with --add-opens
   java.base/java.util.concurrent.locks=ALL-UNNAMED, as bin/magnetar does. Of the readers of a
   ReentrantReadWriteLock at most two are known. With java.base/java.util.concurrent=ALL-UNNAMED it is known
@@ -456,9 +459,9 @@
 
   A go block is lost if nothing can reach what it waits for. The garbage collector proves that, by collecting
   the go block. `leaks` asks the JVM to collect. The go blocks that it names are gone afterwards, as they are
-  after any collection. Go blocks that were collected before are not in the answer. As a control, `leaks`
-  starts a fiber that is lost, and waits until that is collected. With -Dmagnetar.track-go-blocks=true no go
-  block is collected, so none is found.
+  after any collection. Go blocks that were collected before are not in the answer, nor are go blocks that
+  wait for something of the JDK, such as a lock. As a control, `leaks` starts a fiber that is lost, and waits
+  until that is collected. With -Dmagnetar.track-go-blocks=true no go block is collected, so none is found.
 
   Without :after that is all. With it, the answer also has what has waited for so long and seems forgotten. A
   process seems forgotten if it has no name, no link and no monitor, waits for a message without a time limit,
