@@ -200,7 +200,7 @@
         (is (= 0 exit) out)
         (is (str/includes? out (str "Process " pid " did not answer within 5 s. This is what the JDK's thread dump says.")) out)
         (is (re-find #"thread main waits at \S+ for a CountDownLatch" out) out))
-      (is (= (str "Process " pid " did not answer within 8 s. `bin/magnetar inspect " pid "` analyses the JDK's thread dump of it.")
+      (is (= (str "Process " pid " did not answer within 5 s. `bin/magnetar inspect " pid "` analyses the JDK's thread dump of it.")
              (sentence pid "top"))))))
 
 ;; Its leaks are how often it was asked for them. It is ready once its own recording, if it has one, has asked some times.

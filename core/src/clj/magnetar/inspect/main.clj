@@ -84,8 +84,8 @@
   The second one is a view: deadlocks, stuck, tree, restarts, top, leaks, or dump, which is EDN. Without it,
   deadlocks, stuck, restarts and tree are printed.
 
-  If the program does not answer in 5 seconds, or `jcmd` in 15, a thread dump that the JDK makes of it is
-  analysed. That has no answer to top, leaks and restarts. The exit code is 0. If there is nothing to print,
+  If the program neither answers nor works on the answer for 5 seconds, or has no answer after 60, or `jcmd`
+  takes 15, a thread dump that the JDK makes of it is analysed. That has no answer to top, leaks and restarts. The exit code is 0. If there is nothing to print,
   it is 2, after a sentence on standard error."
   {:added "0.3"}
   [& arguments]

@@ -155,10 +155,15 @@
 ;; ---- the recording
 
 (def ^:private questions
-  "The event that answers each question, and how many seconds the answer may take."
+  "The event that answers each question, and for how many seconds the program may do nothing before it has answered. Collections of garbage do not count as
+  something, and `leaks` makes some."
   {:dump {:event "magnetar.Dump" :patience-s 5}
-   :top {:event "magnetar.Top" :patience-s 8}
+   :top {:event "magnetar.Top" :patience-s 5}
    :leaks {:event "magnetar.Leaks" :patience-s 30}})
+
+(def ^:private answer-limit-s
+  "How many seconds an answer may take in all."
+  60)
 
 (def ^:private pause-ms 100)
 
@@ -171,16 +176,24 @@
     (when newest
       (apply str (map #(.getString ^RecordedEvent % "text") (sort-by #(.getInt ^RecordedEvent % "part") newest))))))
 
+(defn- all-events [^RecordingFile recording]
+  (loop [events []]
+    (if (.hasMoreEvents recording)
+      (recur (conj events (.readEvent recording)))
+      events)))
+
+(defn- sign?
+  "Does the event only say that the program computes the answer?"
+  [^RecordedEvent event]
+  (zero? (.getInt event "parts")))
+
 (defn- read-recording
-  "What the recording has of the event: {:known true if the program has registered the event, :text the answer or nil}."
+  "What the recording has of the event: {:known true if the program has registered the event, :signs how many, :text the answer or nil}."
   [^File file event]
   (with-open [recording (RecordingFile. (.toPath file))]
-    {:known (boolean (some #(= event (.getName ^EventType %)) (.readEventTypes recording)))
-     :text (joined (loop [found []]
-                     (if (.hasMoreEvents recording)
-                       (let [next (.readEvent recording)]
-                         (recur (cond-> found (= event (.getName (.getEventType next))) (conj next))))
-                       found)))}))
+    (let [known (boolean (some #(= event (.getName ^EventType %)) (.readEventTypes recording)))
+          {signs true, parts false} (group-by sign? (filter #(= event (.getName (.getEventType ^RecordedEvent %))) (all-events recording)))]
+      {:known known, :signs (count signs), :text (joined parts)})))
 
 (defn- with-written
   "Calls (write path), at which the process writes a file with this path. Calls f with the file, and removes it. A process in a container writes it in its own
@@ -203,18 +216,25 @@
         (refuse "Process " pid " could not write its recording to " file ": has it room there, and may it write there?"))
       (read-recording file event))))
 
+(defn- seconds-from [nanos seconds]
+  (+ (long nanos) (* 1000000000 (long seconds))))
+
 (defn- await-answer
   "The text of the answer that the program records; nil if it has not registered the event."
   [pid name {:keys [event patience-s]}]
-  (let [deadline (+ (System/nanoTime) (* 1000000000 (long patience-s)))]
-    (loop []
-      (let [{:keys [known text]} (recorded-so-far pid name event)]
+  (let [start (System/nanoTime)
+        last-moment (long (seconds-from start answer-limit-s))]
+    (loop [signs-before 0, deadline (long (seconds-from start patience-s))]
+      (let [{:keys [known text signs]} (recorded-so-far pid name event)
+            now (System/nanoTime)]
         (cond
           text text
           (not known) nil
-          (< deadline (System/nanoTime)) (no-answer "Process " pid " did not answer within " patience-s " s.")
+          (< last-moment now) (no-answer "Process " pid " did not answer within " answer-limit-s " s.")
+          (not= signs-before signs) (recur (long signs) (long (seconds-from now patience-s)))
+          (< deadline now) (no-answer "Process " pid " did not answer within " patience-s " s.")
           :else (do (Thread/sleep (long pause-ms))
-                    (recur)))))))
+                    (recur signs-before deadline)))))))
 
 (defn- stop-recording
   "Stops the recording. A refusal is dropped, since an earlier failure may have led here, which is the one to report."
