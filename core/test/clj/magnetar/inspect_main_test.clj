@@ -274,5 +274,5 @@
             (is (= shown? (str/includes? (slurp file) "go NO_SOURCE")))
             (let [{:keys [exit out]} (inspected (str file))]
               (is (= 0 exit) out)
-              (is (str/includes? out "No deadlock.") out)
+              (is (str/includes? out "No deadlock over monitors and locks.") out)
               (is (= shown? (boolean (re-find #"go NO_SOURCE_PATH:1 waits at \S+ for" out))) out))))))))

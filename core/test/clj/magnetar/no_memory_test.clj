@@ -1,7 +1,7 @@
 (ns magnetar.no-memory-test
   "What is left when memory has ended: timers go on, processes that die of it are dead, and the report names what fills it."
   {:slow true
-   :limit 250000}
+   :limit 600000}
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]

@@ -15,8 +15,8 @@
   '[clojure.core.specs.alpha clojure.core.match])
 
 (def ^:private further-namespaces
-  "What every start needs besides the core."
-  '[magnetar.dev.run magnetar.dev.repl magnetar.dev.project])
+  "What the commands with a start-up cache need besides the core."
+  '[magnetar.dev.run magnetar.dev.repl magnetar.dev.project magnetar.dev.top])
 
 (defn- files [folder]
   (filter #(.isFile ^File %) (file-seq (io/file folder))))

@@ -13,9 +13,14 @@
     (cons (str title ":") (text/with-option-once (map text/line found)))
     [none]))
 
+(defn- no-deadlock [source]
+  (if (= :jdk source)
+    "No deadlock over monitors and locks."
+    "No deadlock."))
+
 (def all
   "For each view the question that it asks, :dump, :top or :leaks, and the function from the answer to lines."
-  {"deadlocks" [:dump (fn [{:keys [deadlocks]}] (findings "Deadlocks" "No deadlock." deadlocks))]
+  {"deadlocks" [:dump (fn [{:keys [deadlocks source]}] (findings "Deadlocks" (no-deadlock source) deadlocks))]
    "stuck" [:dump (fn [{:keys [why-stuck]}] (findings "Blocked" "Nothing is blocked." why-stuck))]
    "restarts" [:dump (fn [{:keys [restarts]}] (if (seq restarts) (map text/restarts restarts) ["No supervisor."]))]
    "tree" [:dump (fn [{:keys [tree]}] [(tree/text tree)])]
