@@ -84,9 +84,9 @@
   The second one is a view: deadlocks, stuck, tree, restarts, top, leaks, or dump, which is EDN. Without it,
   deadlocks, stuck, restarts and tree are printed.
 
-  If the program neither answers nor works on the answer for 5 seconds, or has no answer after 60, or `jcmd`
-  takes 15, a thread dump that the JDK makes of it is analysed. That has no answer to top, leaks and restarts. The exit code is 0. If there is nothing to print,
-  it is 2, after a sentence on standard error."
+  A thread dump that the JDK makes of the program is analysed if the program neither answers nor works on the
+  answer for 5 seconds, or has no answer after 60, or if `jcmd` takes 15. That has no answer to top, leaks and
+  restarts. The exit code is 0. If there is nothing to print, it is 2, after a sentence on standard error."
   {:added "0.3"}
   [& arguments]
   (outside/exit-after #(run! println (answer arguments))))
