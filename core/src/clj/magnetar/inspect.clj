@@ -73,6 +73,8 @@
                 most 8 or -Dmagnetar.added-carriers=N. They are removed when fewer fibers hold one, one a
                 second.
     :fibers     the number of fibers that have not ended
+    :lost-go-blocks  how many go blocks the garbage collector has removed since the start, because nothing
+                could reach what they waited for; 0 with -Dmagnetar.track-go-blocks=true
     :timers     the number of timers that have not ended
     :jdk :java-home :clojure   the versions, and the folder of the JDK
 
@@ -89,6 +91,7 @@
      :carriers (RuntimeInfo/carriers)
      :added-carriers (.addedCarriers info)
      :fibers (.fibers info)
+     :lost-go-blocks (leaks/lost-so-far)
      :timers (.timers info)}))
 
 (defn- operation-data [^Select$Operation operation]
@@ -459,9 +462,9 @@
 
   A go block is lost if nothing can reach what it waits for. The garbage collector proves that, by collecting
   the go block. `leaks` asks the JVM to collect. The go blocks that it names are gone afterwards, as they are
-  after any collection. Go blocks that were collected before are not in the answer, nor are go blocks that
-  wait for something of the JDK, such as a lock. As a control, `leaks` starts a fiber that is lost, and waits
-  until that is collected. With -Dmagnetar.track-go-blocks=true no go block is collected, so none is found.
+  after any collection. Go blocks that were collected before are not in the answer; `runtime` counts all, as
+  :lost-go-blocks. As a control, `leaks` starts a fiber that is lost, and waits until that is collected. With
+  -Dmagnetar.track-go-blocks=true no go block is collected, so none is found.
 
   Without :after that is all. With it, the answer also has what has waited for so long and seems forgotten. A
   process seems forgotten if it has no name, no link and no monitor, waits for a message without a time limit,

@@ -19,7 +19,7 @@
 
 (deftest runtime-says-what-magnetar-runs-on
   (let [{:keys [wake-up go-blocks jdk java-home clojure carriers added-carriers fibers timers] :as all} (inspect/runtime)]
-    (is (= 9 (count all)))
+    (is (= 10 (count all)))
     (is (contains? #{[:unpark :executor] [:hand-off :untracked] [:hand-off :executor]} [wake-up go-blocks]))
     (is (= [(System/getProperty "java.version") (System/getProperty "java.home") (clojure-version)] [jdk java-home clojure]))
     (is (pos-int? carriers))

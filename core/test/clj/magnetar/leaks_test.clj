@@ -12,7 +12,9 @@
    [magnetar.scope :as scope]
    [magnetar.support :refer [eventually]])
   (:import
-   (java.util Arrays)))
+   (java.util Arrays)
+   (java.util.concurrent CyclicBarrier)
+   (java.util.concurrent.locks Lock ReentrantLock)))
 
 (set! *warn-on-reflection* true)
 
@@ -53,6 +55,25 @@
     (is (= [] (of :go (inspect/leaks))) "they are gone, and the twin was not lost")
     (a/>!! kept :value)
     (is (= :value (a/<!! twin)))))
+
+(defn- deadlocked
+  "Starts two go blocks that wait for each other's lock, to which nothing else refers. Returns once both wait."
+  []
+  (let [locks [(ReentrantLock.) (ReentrantLock.)]
+        meet (CyclicBarrier. 2)
+        both (fn [^Lock one ^Lock other]
+               (.lock one)
+               (.await meet)
+               (.lock other))]
+    (a/go (both (locks 0) (locks 1)))
+    (a/go (both (locks 1) (locks 0)))
+    (is (eventually (every? #(.hasQueuedThreads ^ReentrantLock %) locks)))))
+
+(deftest go-blocks-that-wait-for-each-others-locks-are-lost-and-counted
+  (is (eventually (let [before (long (:lost-go-blocks (inspect/runtime)))]
+                    (deadlocked)
+                    (and (some #(and (= 1 (:count %)) (re-find #"nothing can reach what it waits for at leaks_test" (:text %))) (of :go (inspect/leaks)))
+                         (<= (+ before 2) (long (:lost-go-blocks (inspect/runtime)))))))))
 
 (deftest a-go-block-that-ends-meanwhile-is-not-lost
   (let [stop (promise)

@@ -3,6 +3,7 @@
   {:no-doc true}
   (:require
    [magnetar.impl.inspect.answer :as answer]
+   [magnetar.impl.inspect.leaks :as leaks]
    [magnetar.impl.inspect.restarts :as restarts]
    [magnetar.impl.inspect.shown :as shown]
    [magnetar.impl.inspect.snapshot :as snapshot]
@@ -29,7 +30,7 @@
   (mapv (fn [supervisor] (update supervisor :history (partial mapv plain-death))) restarts))
 
 (defn now
-  "The state of the program: :at, :pid, :jdk, and for each other key what the function of that name in `magnetar.inspect` returns."
+  "The state of the program: :at, :pid, :jdk, :lost-go-blocks, and for each other key what the function of that name in `magnetar.inspect` returns."
   []
   (let [snapshot (snapshot/now)
         edged (stuck/with-edges snapshot)]
@@ -40,6 +41,7 @@
        :jdk (System/getProperty "java.version")
        :deadlocks (standstill/deadlocks edged)
        :why-stuck (stuck/blocked edged blocked-after-ms)
+       :lost-go-blocks (leaks/lost-so-far)
        :restarts (plain-restarts (restarts/of snapshot))
        :tree (tree/tree snapshot tree/usual-limit)})))
 

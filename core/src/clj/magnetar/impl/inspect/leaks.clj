@@ -16,6 +16,7 @@
    [magnetar.impl.inspect.waits :as waits]
    [magnetar.impl.runtime])
   (:import
+   (java.util.concurrent.atomic AtomicLong)
    (java.util.concurrent.locks LockSupport)
    (magnetar.kernel.channel Channel)
    (magnetar.kernel.fiber Fiber Fibers Fibers$Hold)
@@ -31,11 +32,11 @@
   {:kind kind :name name :at (stacks/line snapshot node) :why (:why wait) :words (:words wait)})
 
 (defn- waiting-go-blocks
-  "[fiber place] of each go block that waits in the kernel. The fiber refers to its thread weakly."
+  "[fiber place] of each go block that waits. The fiber refers to its thread weakly."
   []
   (let [snapshot (snapshot/now)]
     (vec (for [{:keys [kind wait thread] :as node} (vals (:nodes snapshot))
-               :when (and (= :go kind) (:number wait))
+               :when (and (= :go kind) wait)
                :let [fiber (waits/fiber-of thread)]
                :when fiber]
            [fiber (place snapshot node)]))))
@@ -60,8 +61,18 @@
       (= n (long tries)) false
       :else (recur (inc n)))))
 
+(def ^:private ^AtomicLong controls
+  "How many controls have been collected."
+  (AtomicLong.))
+
+(defn lost-so-far
+  "How many go blocks have been collected since the program started, while they waited."
+  []
+  (- (Fibers/lost) (.get controls)))
+
 (defn- collect []
-  (when-not (collected? (start-control))
+  (if (collected? (start-control))
+    (.incrementAndGet controls)
     (throw (errors/illegal-state :magnetar/no-collection
                                  (str "`leaks` asked the JVM to collect garbage, and a go block that was lost on purpose was not collected, so nothing is proved. "
                                       "Start the JVM without -XX:+DisableExplicitGC, and end recordings and debuggers that hold threads.") {}))))

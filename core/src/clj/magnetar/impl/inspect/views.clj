@@ -46,9 +46,17 @@
           (findings "Waiting" "No other thread of the program waits." waiting)
           [(str threads " threads. " not-shown (hidden go-blocks-not-shown-at-least))]))
 
+(defn- lost
+  "The line about go blocks that are not in the dump since the garbage collector has removed them; none without them."
+  [{:keys [lost-go-blocks]}]
+  (when (pos? (long (or lost-go-blocks 0)))
+    [(str (if (= 1 lost-go-blocks) "1 go block has" (str lost-go-blocks " go blocks have"))
+          " been lost since the start: nothing could reach what they waited for, so they were removed. "
+          "-Dmagnetar.track-go-blocks=true keeps and shows such go blocks.")]))
+
 (defn overview
   "The lines of a dump, or of what `analyze` returns: all views that need no further question."
   [dump]
   (if (= :jdk (:source dump))
     (of-jdk dump)
-    (lines ["deadlocks" "stuck" "restarts" "tree"] dump)))
+    (concat (lines ["deadlocks" "stuck" "restarts" "tree"] dump) (lost dump))))

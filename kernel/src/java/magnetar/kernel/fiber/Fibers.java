@@ -6,6 +6,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import magnetar.kernel.sched.Fault;
 import magnetar.kernel.sched.Scheduler;
@@ -35,6 +36,7 @@ public final class Fibers {
     static final ReferenceQueue<Thread> COLLECTED = new ReferenceQueue<>();
     private static final boolean TRACKED = Settings.flag("magnetar.track-go-blocks", false);
     private static final Shard[] SHARDS = new Shard[16];
+    private static final AtomicLong LOST = new AtomicLong();
 
     static {
         for (int i = 0; i < SHARDS.length; i++) {
@@ -158,6 +160,7 @@ public final class Fibers {
             Fiber fiber = (Fiber) f;
             forget(fiber);
             fiber.lose();
+            LOST.incrementAndGet();
         }
     }
 
@@ -207,6 +210,12 @@ public final class Fibers {
         for (Shard s : SHARDS) {
             s.each(visit);
         }
+    }
+
+    /** How many fibers were collected before their bodies had ended. */
+    public static long lost() {
+        forgetCollected();
+        return LOST.get();
     }
 
     /** How many fibers have not ended. */
