@@ -48,6 +48,7 @@
    [magnetar.impl.inspect.tree :as tree]
    [magnetar.impl.reports :as reports]
    [magnetar.impl.runtime]
+   [magnetar.impl.suggest :as suggest]
    [magnetar.impl.table.life :as life])
   (:import
    (java.io Writer)
@@ -194,9 +195,9 @@
 (defn analyze
   "Returns what a dump says, of this program or of another one.
 
-  x is what `dump` returned, or a file, or the name of a file. The file has what `dump` returned, as EDN, or a
-  thread dump of the JDK: from `jcmd PID Thread.dump_to_file FILE`, from `jstack -l PID`, or what the program
-  printed on `kill -QUIT PID`.
+  x is what `dump` returned, or a java.io.File, a java.nio.file.Path, or the name of a file. The file has what
+  `dump` returned, as EDN, or a thread dump of the JDK: from `jcmd PID Thread.dump_to_file FILE`, from
+  `jstack -l PID`, or what the program printed on `kill -QUIT PID`.
 
   The answer is a map. With :source :magnetar it has the keys of `dump`. With :source :jdk it has
 
@@ -236,8 +237,9 @@
   Returns a java.lang.AutoCloseable, whose `close` restores the former handler.
 
   Never waits. A signal is handled on a thread of the JVM, also while all carriers are occupied. Throws an
-  IllegalArgumentException for an unknown signal or option, and an IllegalStateException for a signal that
-  the JVM uses itself, such as \"QUIT\" and \"USR2\".
+  IllegalArgumentException for an unknown signal or option. Throws an IllegalStateException for a signal that
+  the JVM uses itself, such as \"QUIT\" and \"USR2\", that ends a program, such as \"TERM\", or that no program can
+  handle.
 
   Options:
 
@@ -264,8 +266,8 @@
   "Sets a function that hides parts of the program's values before they are shown.
 
   f gets a message, a reason or another value of the program, and returns what is shown in its place. It
-  applies to `mailbox`, `dump` and `datafy`. If f throws, the value is not shown at all. nil removes the
-  function. Returns nil.
+  applies to `mailbox`, `restarts`, `zombies`, `dead-letters`, `dump` and `datafy`. If f throws, a text such
+  as \"(not shown: java.lang.ClassCastException)\" is shown. nil removes the function. Returns nil.
 
   Example:
 
@@ -314,10 +316,18 @@
    (tree/tree (snapshot/now) (arguments/whole ":limit" (:limit options tree/usual-limit)))))
 
 (defn print-tree
-  "Prints trees, by default what `tree` returns, a line for each node; returns nil."
+  "Prints trees, by default what `tree` returns, a line for each node; returns nil.
+
+  Throws an IllegalArgumentException for what is not a sequence of such trees."
   {:added "0.3"}
   ([] (print-tree (tree)))
-  ([trees] (println (tree/text trees))))
+  ([trees]
+   (when-some [[culprit] (tree/no-node trees)]
+     (arguments/misuse :magnetar/no-tree
+                       (str "`print-tree` wants trees as `tree` returns them, a vector of maps with :kind, a keyword, and :name, a string; this is "
+                            (arguments/show culprit) ".")
+                       {:value culprit}))
+   (println (tree/text trees))))
 
 (defn top
   "Measures for a while, and returns which processes, fibers and threads did most.
@@ -358,6 +368,9 @@
    (let [most (arguments/whole ":most" most)]
      (top/rows (top/measure (arguments/period ":for" for)) by most))))
 
+(defn- redacted-death [death]
+  (merge (update-vals death shown/redacted) (select-keys death [:at])))
+
 (defn restarts
   "Returns the latest deaths under each supervisor, and what it still allows.
 
@@ -379,7 +392,7 @@
   Erlang: has no such function; its supervisors report each restart."
   {:added "0.3"}
   []
-  (restarts/of (snapshot/now)))
+  (mapv (fn [supervisor] (update supervisor :history (partial mapv redacted-death))) (restarts/of (snapshot/now))))
 
 (defn deadlocks
   "Returns a vector of cycles of waits that nothing can end, and of standstills.
@@ -447,6 +460,13 @@
   []
   (standstill/deadlocks (stuck/with-edges)))
 
+(defn- millis-of
+  "The duration in milliseconds; nil for :infinity, and for so many years that their end cannot be computed."
+  [what duration]
+  (let [nanos (arguments/nanos what duration)]
+    (when (< nanos (quot clock/infinite 2))
+      (clock/millis nanos))))
+
 (defn leaks
   "Returns a vector of what waits for something that cannot come.
 
@@ -477,7 +497,7 @@
 
   Options:
 
-    :after  milliseconds or a java.time.Duration, such as 60000
+    :after  milliseconds or a java.time.Duration, such as 60000. :infinity is the same as no :after.
 
   Example:
 
@@ -490,7 +510,7 @@
   ([{:keys [after] :as options}]
    (arguments/options "leaks" [:after] options)
    (leaks/now (when (contains? options :after)
-                (clock/millis (arguments/nanos ":after" after))))))
+                (millis-of ":after" after)))))
 
 (defn resource
   "Returns a javax.sql.DataSource that wraps this one, usually a connection pool.
@@ -516,15 +536,27 @@
   [pool]
   ((requiring-resolve 'magnetar.impl.inspect.data-source/watched) pool))
 
+(defn- id-of-fiber [{:keys [by-thread]} id]
+  (or (by-thread id)
+      (arguments/misuse :magnetar/no-such-fiber (str "`why-stuck` knows no fiber and no thread with the :id " id "; `inspect/fibers` has those that have not ended.")
+                        {:value id})))
+
+(defn- pid-of-name [name]
+  (or (ProcessTable/whereis name)
+      (arguments/misuse :magnetar/no-such-name
+                        (str "`why-stuck` wants what lives, and no process has the name " (arguments/show name) "."
+                             (when-some [near (suggest/closest name (filter keyword? (ProcessTable/names)))] (str " Is " near " meant?")))
+                        {:name name})))
+
 (defn- id-of
   "The id of the node for an argument of `why-stuck`; nil if what it names has ended."
-  [{:keys [by-thread] :as snapshot} x]
+  [snapshot x]
   (cond
-    (int? x) (by-thread x)
+    (int? x) (id-of-fiber snapshot x)
     (instance? Thread x) (snapshot/id-of-thread snapshot x)
     (instance? Fork x) (snapshot/id-of-fork snapshot x)
     (instance? Pid x) (snapshot/id-of-process snapshot x)
-    (or (keyword? x) (symbol? x)) (some->> (ProcessTable/whereis x) (snapshot/id-of-process snapshot))
+    (or (keyword? x) (symbol? x)) (snapshot/id-of-process snapshot (pid-of-name x))
     :else (throw (errors/illegal-argument :magnetar/nothing-that-waits
                                           (str "`why-stuck` wants a pid, the name of a process, a fork, a Thread, or the :id of a fiber; this is " (arguments/show x) ".")
                                           {:value x}))))
@@ -546,12 +578,13 @@
              from which nothing takes have one cause.
 
   The argument is a pid, the name of a process, a fork, a Thread, or the :id of a fiber as in `fibers`. The
-  answer is nil if it runs or has ended.
+  answer is nil if it runs, and if a process, fork or Thread has ended.
 
   Blocked means waiting to go on with something: to put on a channel, to send to a full mailbox, for an
   answer, for a process to be ready, for a lock, a monitor, a connection or a permit of a Semaphore, or to put
   into a queue of java.util.concurrent. A wait for work, for time, for a promise or for the own forks does not
-  count. The wait must have lasted for :at-least, in milliseconds, 1000 by default.
+  count. The wait must have lasted for :at-least, a duration, by default 1000 milliseconds. With :infinity the
+  answer is empty.
 
   An edge over the channel of a result is exact: it leads to the go block or the thread that delivers it. An
   edge over another channel is likely: it leads to a fiber whose local variables lead to the channel, so that
@@ -561,7 +594,8 @@
   each, the fibers first that few others resemble.
 
   Blocks for :at-least if there are blocked waits in the JDK, which does not say when a wait began. The answer
-  has the ones that still last then. Throws an IllegalArgumentException for an argument of another kind.
+  has the ones that still last then. Throws an IllegalArgumentException for an argument of another kind, for
+  a name that no process has, and for an :id that no fiber or thread has, or has any more.
 
   Example:
 
@@ -576,7 +610,7 @@
      (if (map? x)
        (do
          (arguments/options "why-stuck" [:at-least] x)
-         (stuck/blocked snapshot (clock/millis (arguments/nanos ":at-least" (:at-least x 1000)))))
+         (if-some [ms (millis-of ":at-least" (:at-least x 1000))] (stuck/blocked snapshot ms) []))
        (some->> (id-of snapshot x) (stuck/why snapshot))))))
 
 (defn dump
@@ -614,7 +648,7 @@
 (defn- zombie-data [^Zombie zombie]
   (let [thread (.thread zombie)]
     {:pid (.pid zombie)
-     :reason (.reason zombie)
+     :reason (shown/redacted (.reason zombie))
      :since-ms (quot (.nanos zombie) 1000000)
      :thread thread
      :stack (if thread (vec (.getStackTrace ^Thread thread)) [])}))
@@ -637,7 +671,7 @@
 
 (defn- letter-data [^DeadLetters$Letter letter]
   {:to (.to letter)
-   :message (.message letter)
+   :message (shown/shown-text (.message letter))
    :from (.from letter)
    :line (.line letter)})
 
@@ -647,7 +681,8 @@
   A message is one if the process was dead or its mailbox dropped the message. :count counts all. :last has
   the last 100 that were kept, at most ten a second, the oldest first. Each is a map of :to and :message as
   text, :from the thread that sent it, :line the source line. A simulation has dead letters of its own, in
-  virtual time.
+  virtual time. Only the text of a message is kept. The function of `redact-with` gets the data that is read
+  from the text, and what cannot be read, such as a text that was cut, is then not shown.
 
   Example:
 

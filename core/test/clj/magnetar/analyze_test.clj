@@ -202,13 +202,15 @@ Found one Java-level deadlock:
 (deftest a-dump-of-this-program-is-told-as-it-is
   (let [dump (inspect/dump)]
     (is (= (assoc dump :source :magnetar) (inspect/analyze dump)))
-    (is (= :magnetar (:source (analyzed (pr-str dump)))))))
+    (is (= :magnetar (:source (analyzed (pr-str dump)))))
+    (is (= :magnetar (:source (with-file (pr-str dump) #(inspect/analyze (.toPath (io/file %)))))) "a path")))
 
 (deftest what-is-no-dump-is-refused-in-a-sentence
   (doseq [[text words] {"" "is empty" "  \n" "is empty" "shopping list" "is no dump" "{:a 1}" "is no dump" "{:magnetar/dump 1 :tree [" "is cut off"
                         "{\"threadDump\": {" "leave out -format=json"}]
     (is (thrown-with-msg? IllegalArgumentException (re-pattern words) (analyzed text)) (pr-str text)))
   (is (thrown-with-msg? IllegalArgumentException #"There is no file \"no-such-file\"" (inspect/analyze "no-such-file")))
+  (is (thrown-with-msg? IllegalArgumentException #"`analyze` got an empty name of a file\." (inspect/analyze "")))
   (is (thrown-with-msg? IllegalArgumentException #"`analyze` got nil\." (inspect/analyze nil))))
 
 ;; ---- signals
@@ -233,7 +235,11 @@ Found one Java-level deadlock:
 
 (deftest a-signal-that-cannot-be-had-is-named
   (is (thrown-with-msg? IllegalArgumentException #"does not know the signal \"NOPE\"" (inspect/on-signal {:signal "NOPE"})))
-  (is (thrown-with-msg? IllegalStateException #"The JVM uses the signal QUIT itself" (inspect/on-signal {:signal "QUIT"})))
-  (is (thrown-with-msg? IllegalStateException #"The JVM uses the signal USR2 itself" (inspect/on-signal {:signal "USR2"})))
+  (is (thrown-with-msg? IllegalStateException #"The JVM itself uses the signal QUIT" (inspect/on-signal {:signal "QUIT"})))
+  (is (thrown-with-msg? IllegalStateException #"The JVM itself uses the signal USR2" (inspect/on-signal {:signal "USR2"})))
+  (doseq [name ["TERM" "INT" "HUP"]]
+    (is (thrown-with-msg? IllegalStateException (re-pattern (str "A program is ended by the signal " name ", .* take \"USR1\"")) (inspect/on-signal {:signal name}))))
+  (doseq [name ["KILL" "STOP"]]
+    (is (thrown-with-msg? IllegalStateException (re-pattern (str "No program can handle the signal " name ", .* take \"USR1\"")) (inspect/on-signal {:signal name}))))
   (doseq [options [{:signal :usr1} {:out 1} {:sig "USR1"}]]
     (is (thrown? IllegalArgumentException (inspect/on-signal options)) (str options))))

@@ -43,6 +43,15 @@
             (is (= :hidden (go-to data :state)))
             (finally (inspect/redact-with nil))))))))
 
+(deftest a-reason-that-cannot-be-hidden-is-not-shown-as-nil
+  (let [pid (actor/spawn #(receive :never nil))]
+    (actor/exit pid :shutdown)
+    (is (eventually (= :shutdown (:reason (datafy pid)))))
+    (inspect/redact-with (fn [_] (throw (ex-info "secret" {}))))
+    (try
+      (is (= "(not shown: clojure.lang.ExceptionInfo)" (:reason (datafy pid))))
+      (finally (inspect/redact-with nil)))))
+
 (deftest a-server-that-does-not-answer-is-told
   (let [[_ pid] (gs/start counter 7)
         data (datafy pid)]

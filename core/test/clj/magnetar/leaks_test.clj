@@ -75,6 +75,10 @@
                     (and (some #(and (= 1 (:count %)) (re-find #"nothing can reach what it waits for at leaks_test" (:text %))) (of :go (inspect/leaks)))
                          (<= (+ before 2) (long (:lost-go-blocks (inspect/runtime)))))))))
 
+(deftest infinity-is-the-same-as-no-after
+  (is (= [] (of :process (inspect/leaks {:after :infinity}))))
+  (is (thrown-with-msg? IllegalArgumentException #":after is a number of milliseconds" (inspect/leaks {:after nil}))))
+
 (deftest a-go-block-that-ends-meanwhile-is-not-lost
   (let [stop (promise)
         busy (future (while (not (realized? stop)) (a/<!! (a/go (a/<! (a/timeout 0))))))]

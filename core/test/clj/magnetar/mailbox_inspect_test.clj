@@ -3,7 +3,7 @@
   (:require
    [clojure.test :refer [are deftest is testing]]
    [magnetar.actor :as actor :refer [! receive]]
-   [magnetar.impl.inspect.shown :refer [shown]]
+   [magnetar.impl.inspect.shown :refer [shown shown-text]]
    [magnetar.inspect :as inspect]
    [magnetar.support :refer [eventually]])
   (:import
@@ -65,6 +65,21 @@
       (is (= "[#object[clojure.lang.Atom]]" (shown @cyclic))))
     (is (string? (shown (iterate inc 0))))))
 
+(deftest a-dead-letter-is-shown-as-the-program-lets-it
+  (is (= "{:card \"4111\"}" (shown-text "{:card \"4111\"}")))
+  (inspect/redact-with (fn [x] (if (:card x) (assoc x :card "..") x)))
+  (try
+    (is (= "{:card \"..\"}" (shown-text "{:card \"4111\"}")))
+    (is (= "(not shown: it was kept as text)" (shown-text "{:card \"4111\", :items [1 2...")))
+    (finally (inspect/redact-with nil)))
+  (let [pid (actor/spawn (fn []))
+        hidden? #(some (comp #{"{:card \"..\"}"} :message) (:last (inspect/dead-letters)))]
+    (actor/join pid)
+    (inspect/redact-with (fn [x] (if (:card x) (assoc x :card "..") x)))
+    (try
+      (is (eventually (do (! pid {:card "4111"}) (hidden?))))
+      (finally (inspect/redact-with nil)))))
+
 (deftest what-the-program-hides-is-not-shown
   (let [pid (actor/spawn #(receive :never nil))]
     (! pid {:card "4111"})
@@ -73,7 +88,9 @@
       (is (eventually (= ["{:card \"..\"}"] (:oldest (inspect/mailbox pid)))))
       (testing "nor where hiding it fails"
         (inspect/redact-with (fn [_] (throw (ex-info "4111" {}))))
-        (is (= ["(not shown: clojure.lang.ExceptionInfo)"] (:oldest (inspect/mailbox pid)))))
+        (is (= ["(not shown: clojure.lang.ExceptionInfo)"] (:oldest (inspect/mailbox pid))))
+        (inspect/redact-with (fn without-end [x] [(without-end x)]))
+        (is (= ["(not shown: java.lang.StackOverflowError)"] (:oldest (inspect/mailbox pid)))))
       (finally
         (inspect/redact-with nil)))
     (is (= ["{:card \"4111\"}"] (:oldest (inspect/mailbox pid))))

@@ -437,6 +437,17 @@
     (is (= 0 exit) out)
     (is (re-find #"\[0 :tickets calls :halls .* which waits at call_cycle_hop.clj:\d+ for a message\.\]" out) out)))
 
+(deftest what-cannot-be-asked-is-refused-by-its-name
+  (let [pid (actor/spawn-opt #(actor/receive :stop nil) {:name :stock-taking})]
+    (try
+      (is (thrown-with-msg? MisuseException #"no process has the name :stock-takin\. Is :stock-taking meant\?" (inspect/why-stuck :stock-takin)))
+      (is (thrown-with-msg? MisuseException #"no process has the name nothing-like-it\.$" (inspect/why-stuck 'nothing-like-it)))
+      (is (thrown-with-msg? MisuseException #"knows no fiber and no thread with the :id -1;" (inspect/why-stuck -1)))
+      (finally (actor/exit pid :kill)))
+    (is (eventually (not (actor/alive? pid))))
+    (is (nil? (inspect/why-stuck pid)) "a dead pid")
+    (is (= [] (inspect/why-stuck {:at-least :infinity})))))
+
 (deftest a-fork-that-has-ended-does-not-wait
   (scope/with-scope [s]
     (let [ended (scope/fork s (constantly 1))]

@@ -90,6 +90,15 @@
   (is (thrown-with-msg? MisuseException #"`magnetar.inspect/tree` does not know :limt; its options are :limit. Is :limit meant\?" (inspect/tree {:limt 3})))
   (is (thrown-with-msg? MisuseException #":limit.* a whole number from 1 up; this is 0" (inspect/tree {:limit 0}))))
 
+(deftest what-is-no-tree-is-not-printed
+  (doseq [[trees culprit] {5 "5", "tree" "\"tree\"", {:name "x"} "\\{:name \"x\"\\}", [{}] "\\{\\}", [1] "1"
+                           [{:kind :go :name "go" :children [{:name "below"}]}] "\\{:name \"below\"\\}"}]
+    (is (thrown-with-msg? MisuseException (re-pattern (str "`print-tree` wants trees as `tree` returns them, .*; this is " culprit "\\."))
+          (inspect/print-tree trees))
+        (str trees)))
+  (is (= "\n\n" (with-out-str (inspect/print-tree nil) (inspect/print-tree []))))
+  (is (= "runs" (str/trim (with-out-str (inspect/print-tree [{:kind :go :name ""}]))))))
+
 (deftest restarts-are-told-also-while-the-supervisor-is-busy
   (with-shop
     (fn []
@@ -98,6 +107,11 @@
         (gs/cast :tills :break)
         (is (eventually (= 1 (:restarts (shop)))))
         (is (= [:tills] (map :id (:history (shop)))))
+        (testing "without what the program hides"
+          (inspect/redact-with (fn [x] (if (keyword? x) x "..")))
+          (try
+            (is (= [[:tills ".."]] (map (juxt :id :reason) (:history (shop)))))
+            (finally (inspect/redact-with nil))))
         (testing "in a start that does not come back"
           (let [gate (a/chan)
                 stuck (a/go (sup/start-child :shop-supervisor {:id :slow :start [(fn [] (a/<! gate) [:error :closed])]}))]

@@ -18,7 +18,8 @@
    [magnetar.impl.runtime])
   (:import
    (java.io File FileInputStream IOException)
-   (java.nio.charset StandardCharsets)))
+   (java.nio.charset StandardCharsets)
+   (java.nio.file FileSystems Path)))
 
 (set! *warn-on-reflection* true)
 
@@ -256,11 +257,18 @@
                      (catch IOException e
                        (refuse (str file " cannot be read: " (ex-message e) ".")))))))
 
+(defn- of-usual-files?
+  "Is it a path of the operating system's files, and not of a zip file, for example?"
+  [x]
+  (and (instance? Path x) (= (FileSystems/getDefault) (.getFileSystem ^Path x))))
+
 (defn of
-  "What `magnetar.inspect/analyze` returns of the dump, which is data, a file, or the name of a file."
+  "What `magnetar.inspect/analyze` returns of the dump, which is data, a file, its path, or the name of a file."
   [x]
   (cond
     (map? x) (of-dump "The map" x)
+    (contains? #{"" (File. "")} x) (refuse "`analyze` got an empty name of a file.")
     (instance? File x) (of-file x)
+    (of-usual-files? x) (of-file (.toFile ^Path x))
     (string? x) (of-file (File. ^String x))
     :else (refuse (str "`analyze` got " (arguments/show x) "."))))

@@ -26,18 +26,11 @@
   "How long a server has to answer."
   1000)
 
-(defn- redacted
-  "The value as the program lets it be shown; nil if its hook throws."
-  [x]
-  (try
-    (shown/redacted x)
-    (catch Throwable _ nil)))
-
 (defn- asked
   "What (ask) returns, as the program lets it be shown. If that throws, a map that says why."
   [ask]
   (try
-    (redacted (ask))
+    (shown/redacted (ask))
     (catch Exception e
       {:unavailable (ex-message e)})))
 
@@ -73,7 +66,7 @@
 (defn- dead-data [^Pid pid]
   {:pid (str pid)
    :status :dead
-   :reason (some-> ^Pid$Ended (.ended pid) .reason redacted)})
+   :reason (some-> ^Pid$Ended (.ended pid) .reason shown/redacted)})
 
 (defn- pid-data [pid]
   (if (actor/alive? pid)
@@ -88,8 +81,8 @@
 (defn- fork-data [^Fork fork]
   (let [state (cond (not (.isDone fork)) :running, (.isCancelled fork) :cancelled, (.error fork) :failed, :else :succeeded)]
     (cond-> {:name (.site fork) :scope (.scope fork) :state state :daemon? (.isDaemon fork)}
-      (= :succeeded state) (assoc :value (redacted (.value fork)))
-      (= :failed state) (assoc :error (redacted (.error fork))))))
+      (= :succeeded state) (assoc :value (shown/redacted (.value fork)))
+      (= :failed state) (assoc :error (shown/redacted (.error fork))))))
 
 (defn- scope-data [^Scope scope]
   (let [owner (.ownerThread scope)

@@ -4,6 +4,7 @@
   A lazy value is not realized. An object that is not data is shown as its class."
   {:no-doc true}
   (:require
+   [clojure.edn :as edn]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.runtime])
   (:import
@@ -20,12 +21,26 @@
   (reset! redaction f)
   nil)
 
+(defn redacts?
+  "Does the program hide parts of its values?"
+  []
+  (some? @redaction))
+
+(defn- not-shown [why]
+  (str "(not shown: " why ")"))
+
+(defn- allowed
+  "(show y), with y the value as the program lets it be shown. If its redaction or `show` fails, also by overflowing the stack, a text that says so."
+  [x show]
+  (try
+    (show (if-some [f @redaction] (f x) x))
+    (catch Throwable e
+      (not-shown (.getName (class e))))))
+
 (defn redacted
-  "The value as the program lets it be shown."
+  "The value as the program lets it be shown. If its redaction fails, a text that says so."
   [x]
-  (if-some [f @redaction]
-    (f x)
-    x))
+  (allowed x identity))
 
 (def ^:private most-elements 9)
 (def ^:private most-levels 4)
@@ -65,9 +80,18 @@
     :else (class-of x)))
 
 (defn shown
-  "The value as text. Where the program's redaction fails, nothing of it is shown."
+  "The value as text. If the program's redaction fails, nothing of it is shown."
   [x]
-  (try
-    (arguments/show (cut (redacted x) 1))
-    (catch Exception e
-      (str "(not shown: " (.getName (class e)) ")"))))
+  (allowed x #(arguments/show (cut % 1))))
+
+(defn shown-text
+  "A value that is kept as text only, as the program lets it be shown. Its redaction gets the value that is read from the text. What cannot be read is not shown
+  if there is a redaction."
+  [text]
+  (if (redacts?)
+    (if-some [[x] (try
+                    [(edn/read-string {:default tagged-literal} text)]
+                    (catch RuntimeException _ nil))]
+      (shown x)
+      (not-shown "it was kept as text"))
+    text))

@@ -36,16 +36,23 @@
       (throw (errors/illegal-argument :magnetar/unknown-signal
                                       (str "`on-signal` does not know the signal " (pr-str name) " on this operating system; \"USR1\" is the usual one.") {:value name})))))
 
-(defn- refuse-used [^Signal signal]
+(defn- refuse [^Signal signal why]
   (throw (errors/illegal-state :magnetar/signal-in-use
-                               (str "The JVM uses the signal " (.getName signal) " itself, so `on-signal` cannot have it; take \"USR1\".")
+                               (str why " the signal " (.getName signal) ", so `on-signal` cannot have it; take \"USR1\".")
                                {:signal (.getName signal)})))
 
+(defn- refuse-used [signal]
+  (refuse signal "The JVM itself uses"))
+
 (defn- install
-  "Sets the handler, and returns the former one. HotSpot uses USR2 itself, and would let a program take it, so USR2 is refused here."
+  "Sets the handler, and returns the former one. HotSpot would let a program take USR2, which it uses itself, and the signals that end the program, which would
+  then be ignored. So these are refused here."
   [^Signal signal handler]
-  (when (= "USR2" (.getName signal))
-    (refuse-used signal))
+  (case (.getName signal)
+    ("USR2" "QUIT") (refuse-used signal)
+    ("TERM" "INT" "HUP") (refuse signal "A program is ended by")
+    ("KILL" "STOP") (refuse signal "No program can handle")
+    nil)
   (try
     (Signal/handle signal handler)
     (catch IllegalArgumentException _

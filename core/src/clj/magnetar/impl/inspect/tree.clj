@@ -101,6 +101,23 @@
        (when left-ms (str ", " (seconds left-ms) " left"))
        (when (and messages (pos? (long messages))) (str ", " messages (if (= 1 messages) " message" " messages")))))
 
+(defn- siblings? [x]
+  (or (nil? x) (sequential? x)))
+
+(defn- node? [{:keys [kind name children] :as x}]
+  (and (map? x) (keyword? kind) (string? name) (siblings? children)))
+
+(defn no-node
+  "[x] for an x among these trees that is no node of a tree, or that is in the place of siblings; nil without one."
+  [trees]
+  (if (siblings? trees)
+    (loop [left (into () trees)]
+      (when-some [[node & more] (seq left)]
+        (if (node? node)
+          (recur (into more (:children node)))
+          [node])))
+    [trees]))
+
 (defn- rows
   "[indented title, what it does] of the trees."
   [indent trees]
@@ -113,5 +130,5 @@
   "The trees as text, a line for each node."
   [trees]
   (let [rows (rows "" trees)
-        width (min 60 (long (transduce (map (comp count first)) max 0 rows)))]
+        width (max 1 (min 60 (long (transduce (map (comp count first)) max 0 rows))))]
     (str/join "\n" (map (fn [[title doing]] (str/trimr (format (str "%-" width "s  %s") title doing))) rows))))
