@@ -9,6 +9,7 @@
    [magnetar.dev.child :as child]
    [magnetar.gen-server :as gs]
    [magnetar.hangs :as hangs]
+   [magnetar.impl.inspect.awaited :as awaited]
    [magnetar.impl.inspect.locks :as locks]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.stuck :as stuck]
@@ -385,6 +386,23 @@
     (is (= [3 1] (map :behind (filter #(re-find #"stuck_test\.clj:\d+ to put on a channel" (:text %)) (inspect/why-stuck {:at-least 0})))))
     (run! #(a/go (a/<! %)) [one one one other])
     (is (= [true true true true] (mapv a/<!! puts)))))
+
+(deftest what-many-await-in-the-jdk-is-read-once
+  (let [permits (Semaphore. 0)
+        lot (mapv (fn [_] (a/go (.acquire permits))) (range 100))
+        lone (promise)
+        holder (a/go @lone (.release permits 100))
+        reads (atom 0)
+        object awaited/object]
+    (is (eventually (= 100 (.getQueueLength permits))))
+    (with-redefs [awaited/object (fn [snapshot {:keys [wait] :as node}]
+                                   (when (= :semaphore (:why wait)) (swap! reads inc))
+                                   (object snapshot node))]
+      (let [found (filter #(re-find #"stuck_test\.clj:\d+ for a permit of a Semaphore that go magnetar/stuck_test" (:text %)) (inspect/why-stuck {:at-least 0}))]
+        (is (= [100] (map :behind found)))
+        (is (<= 1 (long @reads) 20) "in two snapshots, and some of other tests")))
+    (deliver lone true)
+    (run! a/<!! (cons holder lot))))
 
 (defn- ends?
   "Does the node of these edges end when those do that are not among the others?"

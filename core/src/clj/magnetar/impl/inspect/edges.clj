@@ -204,12 +204,30 @@
 (defn- add [^IdentityHashMap holders x holder]
   (.put holders x (conj (or (.get holders x) []) holder)))
 
+(def ^:private most-tries
+  "Of how many nodes that wait on the same object of the JDK the local variables are read to find what they await."
+  8)
+
+(defn- awaited-by
+  "What the node waits for in the JDK or in Clojure, such as a promise; nil if it is not known. All nodes with the same :on, an object inside of it, wait for it.
+  So it is read from the first of them that shows it, and from no more than `most-tries`."
+  [{:keys [^HashMap known] :as snapshot} {{:keys [on]} :wait :as node}]
+  (if (nil? on)
+    (awaited/object snapshot node)
+    (let [place [:awaited (snapshot/number-of snapshot on)]
+          {:keys [object tries]} (.get known place)]
+      (or object
+          (when (< (long (or tries 0)) (long most-tries))
+            (let [object (awaited/object snapshot node)]
+              (.put known place {:object object :tries (inc (long (or tries 0)))})
+              object))))))
+
 (defn- awaited-objects
   "The objects of the JDK or of Clojure that these nodes wait for, such as promises, as an identity map."
   ^IdentityHashMap [snapshot nodes]
   (let [objects (IdentityHashMap.)]
     (doseq [node nodes
-            :let [x (awaited/object snapshot node)]
+            :let [x (awaited-by snapshot node)]
             :when x]
       (.put objects x x))
     objects))
@@ -242,7 +260,7 @@
   [snapshot holder why x]
   (let [{:keys [wait] :as node} (get-in snapshot [:nodes holder])]
     (and (= why (:why wait))
-         (some #(identical? x %) (if (instance? Channel x) (channels-of wait) [(awaited/object snapshot node)])))))
+         (some #(identical? x %) (if (instance? Channel x) (channels-of wait) [(awaited-by snapshot node)])))))
 
 (defn- find-holders [snapshot why how x]
   (vec (for [{holder :id used :used} (.get ^IdentityHashMap @(:holders snapshot) x)
@@ -285,7 +303,7 @@
 (defn- to-awaited
   "The edges from a node that waits for an object of the JDK, or of Clojure: to the thread whose end it awaits, else to the holders of the object."
   [snapshot {:keys [id wait] :as node}]
-  (when-some [x (awaited/object snapshot node)]
+  (when-some [x (awaited-by snapshot node)]
     (if (instance? Thread x)
       [(edge (snapshot/id-of-thread snapshot x) :thread "it is in the method that waits for the end of that thread" {:one true :object x})]
       (to-holders snapshot id (:why wait) :awaited x))))
@@ -299,11 +317,11 @@
 (defn with-what-is-read-late
   "The snapshot with what edges need, as delays, so that it is read only when it is needed."
   [snapshot]
-  (assoc snapshot
-         :monitors (delay (locks/monitors snapshot (vals (:nodes snapshot))))
-         :holders (delay (holders snapshot))
-         :thread-pools (delay (futures/pools (vals (:nodes snapshot))))
-         :known (HashMap.)))
+  (let [snapshot (assoc snapshot :known (HashMap.))]
+    (assoc snapshot
+           :monitors (delay (locks/monitors snapshot (vals (:nodes snapshot))))
+           :holders (delay (holders snapshot))
+           :thread-pools (delay (futures/pools (vals (:nodes snapshot)))))))
 
 (defn among
   "The same snapshot for edges among these nodes alone. The owner of a monitor is known only if it is one of them, or a platform thread."
