@@ -298,7 +298,8 @@
   and threads are at the top, and so is a server whose parent has ended.
 
   Siblings are alike if they have the same name and the same kind of wait, and nothing below them. The first
-  :limit of them are shown, by default 20. A map with :more, the number of the others, follows.
+  :limit of them are shown, by default 20. A map with :more, the number of the others, follows. Of a deep tree
+  100 levels are shown. Below them stands a map with :levels, the number of the others.
 
   Never waits: no message is sent to what is shown. Reads the stacks of the nodes that are shown.
 

@@ -1,6 +1,7 @@
 (ns magnetar.tree-test
   "What runs and waits as a tree, and the deaths under supervisors: told without asking anybody."
   (:require
+   [clojure.edn :as edn]
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor]
@@ -73,6 +74,31 @@
       (is (nat-int? (:since-ms fork))))
     (a/close! c)
     (a/<!! done)))
+
+(defn- nest
+  "Opens so many scopes, each in a fork of the one around it. The innermost fork waits for the promise."
+  [n gate]
+  (scope/with-scope [s]
+    (scope/fork s (if (= 1 n) (fn [] @gate) #(nest (dec (long n)) gate)))))
+
+(deftest of-a-deep-tree-a-hundred-levels-are-shown
+  (let [gate (promise)
+        done (a/go (nest 1000 gate))
+        of-here #(filterv (fn [{:keys [name children]}] (and children (str/includes? name "tree_test"))) (inspect/tree))
+        deepest (fn [trees] (last (take-while some? (iterate (comp first :children) (first trees)))))]
+    (is (eventually (= 1901 (:levels (deepest (of-here)))))) ; a go block, 1000 scopes and as many forks
+    (let [trees (of-here)
+          lines (str/split-lines (with-out-str (inspect/print-tree trees)))]
+      (is (= 101 (count lines)))
+      (is (= ".. 1901 levels more" (str/trim (last lines))))
+      (is (= trees (edn/read-string (pr-str trees)))))
+    (is (map? (edn/read-string {:default tagged-literal} (pr-str (inspect/dump)))))
+    (deliver gate true)
+    (a/<!! done)))
+
+(deftest a-tree-of-any-depth-is-printed
+  (let [deep (nth (iterate (fn [tree] {:kind :scope :name "scope" :children [tree]}) {:kind :go :name "go"}) 3000)]
+    (is (= 3001 (count (str/split-lines (with-out-str (inspect/print-tree [deep]))))))))
 
 (deftest what-is-alike-is-counted
   (let [c (a/chan)

@@ -53,14 +53,37 @@
   [groups]
   (map second (sort-by first (map (juxt (comp order first) identity) groups))))
 
-(defn- subtrees [snapshot by-owner limit nodes]
+(def ^:private most-levels
+  "How many levels of a tree are shown, so that a deep one overflows no stack, neither here nor where it is printed or read."
+  100)
+
+(defn- levels
+  "How many levels there are from the one of these nodes on."
+  [by-owner nodes]
+  (count (take-while seq (iterate (fn [nodes] (into [] (mapcat #(by-owner (:id %))) nodes)) nodes))))
+
+(declare subtrees)
+
+(defn- below
+  "The subtrees below the node, which is on this level. Below the last level that is shown, one row stands for all others."
+  [{:keys [by-owner] :as context} level {:keys [id]}]
+  (when-some [nodes (seq (by-owner id))]
+    (if (< (long level) (long most-levels))
+      (subtrees context (inc (long level)) nodes)
+      [{:kind (kind (first nodes)) :name ".." :levels (levels by-owner nodes)}])))
+
+(defn- shown
+  "The tree of the node, which is on this level."
+  [{:keys [snapshot] :as context} level node]
+  (let [below (below context level node)]
+    (cond-> (described snapshot node) below (assoc :children below))))
+
+(defn- subtrees [{:keys [by-owner limit] :as context} level nodes]
   (into []
         (mapcat (fn [group]
-                  (let [[shown rest] (split-at limit group)]
-                    (concat (for [node shown]
-                              (let [below (subtrees snapshot by-owner limit (by-owner (:id node)))]
-                                (cond-> (described snapshot node) (seq below) (assoc :children below))))
-                            (when (seq rest) [(more rest)])))))
+                  (let [[first rest] (split-at limit group)]
+                    (cond-> (mapv #(shown context level %) first)
+                      (seq rest) (conj (more rest))))))
         (in-order (vals (group-by #(alike by-owner %) nodes)))))
 
 (defn- root? [{:keys [nodes]} {:keys [owner]}]
@@ -74,7 +97,7 @@
   "The trees of the snapshot, with at most `limit` nodes that are alike below each."
   [{:keys [nodes] :as snapshot} limit]
   (let [{roots true owned false} (group-by #(root? snapshot %) (vals nodes))]
-    (subtrees snapshot (group-by :owner owned) limit roots)))
+    (subtrees {:snapshot snapshot :by-owner (group-by :owner owned) :limit limit} 1 roots)))
 
 ;; ---- as text
 
@@ -83,18 +106,20 @@
 
 (defn title
   "The name of the node, after its kind if the name does not begin with that."
-  [{:keys [kind name more]}]
-  (str (when-some [word (words-of-kind kind)] (when-not (str/starts-with? name word) (str word " "))) name (when more (str ", " more " more"))))
+  [{:keys [kind name more levels]}]
+  (if levels
+    (str name " " levels (if (= 1 levels) " level" " levels") " more")
+    (str (when-some [word (words-of-kind kind)] (when-not (str/starts-with? name word) (str word " "))) name (when more (str ", " more " more")))))
 
 (defn- seconds [ms]
   (if (< (long ms) 1000) (str ms " ms") (format "%.1f s" (/ (long ms) 1e3))))
 
 (defn doing
   "What the node waits for, where, and for how long; or that it runs."
-  [{:keys [kind waits-for at since-ms left-ms messages more]}]
+  [{:keys [kind waits-for at since-ms left-ms messages more levels]}]
   (str (cond
          waits-for waits-for
-         (or more (= :scope kind)) nil
+         (or more levels (= :scope kind)) nil
          :else "runs")
        (when at (str " at " at))
        (when since-ms (str ", for " (seconds since-ms)))
@@ -119,16 +144,17 @@
     [trees]))
 
 (defn- rows
-  "[indented title, what it does] of the trees."
-  [indent trees]
-  (mapcat (fn [{:keys [children] :as tree}]
-            (cons [(str indent (title tree)) (doing tree)]
-                  (rows (str indent "  ") children)))
-          trees))
+  "[indented title, what it does] of the trees, which may be deep."
+  [trees]
+  (loop [left (map #(vector "" %) trees), rows []]
+    (if-some [[[indent {:keys [children] :as tree}] & more] (seq left)]
+      (recur (into more (map #(vector (str indent "  ") %)) (reverse children))
+             (conj rows [(str indent (title tree)) (doing tree)]))
+      rows)))
 
 (defn text
   "The trees as text, a line for each node."
   [trees]
-  (let [rows (rows "" trees)
+  (let [rows (rows trees)
         width (max 1 (min 60 (long (transduce (map (comp count first)) max 0 rows))))]
     (str/join "\n" (map (fn [[title doing]] (str/trimr (format (str "%-" width "s  %s") title doing))) rows))))
