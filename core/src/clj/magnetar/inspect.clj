@@ -12,7 +12,7 @@
   leaks               what waits for something that cannot come
   resource            wraps a connection pool, to record which threads hold its connections
   mailbox             the messages in the mailbox of a process, and why they are not taken
-  dump                deadlocks, why-stuck, restarts and tree as data to be written
+  dump                deadlocks, why-stuck, restarts, long mailboxes and tree as data to be written
   analyze             reads a dump, or a thread dump of the JDK
   on-signal           prints the state when a signal arrives
   redact-with         hides values of the program
@@ -617,18 +617,32 @@
 (defn dump
   "Returns the state of the program as data that can be written as EDN.
 
-  A map of :at, :pid, :jdk, and of :deadlocks :why-stuck :restarts :tree, with what the functions of these
-  names return. Pids are strings. Values of the program, such as the reasons in :restarts, are short text.
-  `bin/magnetar inspect PID dump` prints the same from outside.
+  A map of :at, :pid, :jdk, of :lost-go-blocks as in `runtime`, and of :deadlocks :why-stuck :restarts :tree,
+  with what the functions of these names return. :mailboxes has what `mailbox` returns, with the :id and :name
+  of the process, for the 20 longest mailboxes that have messages. Pids are strings. Values of the program,
+  such as the reasons in :restarts, are short text. `bin/magnetar inspect PID dump` prints the same from
+  outside.
 
-  Blocks for a second if there is a blocked wait in the JDK, such as for a lock, as `why-stuck` does.
+  Leaks are left out unless they are asked for, since `leaks` asks the JVM for full collections, which stop
+  the program and remove lost go blocks. So is `top`, since it starts a recording and takes a second.
+
+  Blocks for a second if there is a blocked wait in the JDK, such as for a lock, as `why-stuck` does. Throws
+  what `leaks` and `top` throw.
+
+  Options:
+
+    :leaks  true for :leaks, what `leaks` returns
+    :top    for how long to measure, as the :for of `top`: for :top, what `top` returns
 
   Example:
 
     (:deadlocks (inspect/dump)) ;=> []"
-  {:added "0.3"}
-  []
-  (dump/now))
+  {:added "0.3" :arglists '([] [{:keys [leaks top]}])}
+  ([] (dump {}))
+  ([{:keys [leaks top] :as options}]
+   (arguments/options "dump" [:leaks :top] options)
+   (dump/now {:leaks? (arguments/flag ":leaks" leaks)
+              :top-nanos (when (some? top) (arguments/period ":top" top))})))
 
 (defn tables
   "Returns a vector of `magnetar.table/info` of all tables.

@@ -77,7 +77,8 @@
         (is (= 0 exit) out)
         (is (re-find #"(?s)Deadlocks:\n  go .* waits .* for a ReentrantLock of go .*, which waits .* for a ReentrantLock of go .*thread main" out) out))
       (testing "one view, and again"
-        (is (= "No supervisor." (str/trim (:out (inspected pid "restarts"))))))
+        (is (= "No supervisor." (str/trim (:out (inspected pid "restarts")))))
+        (is (= ["No process has messages."] (@#'main/answer [pid "mailboxes"]))))
       (testing "what takes a while"
         (is (re-find #"(?s)CPU messages/s.* thread main " (:out (inspected pid "top"))))
         (is (= "No leak." (str/trim (:out (inspected pid "leaks"))))))

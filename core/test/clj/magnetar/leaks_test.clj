@@ -2,6 +2,7 @@
   "What waits for something that cannot come: proved by the garbage collector for go blocks, likely for processes and forks."
   {:limit 120000}
   (:require
+   [clojure.edn :as edn]
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]
    [magnetar.actor :as actor :refer [! receive]]
@@ -14,7 +15,8 @@
   (:import
    (java.util Arrays)
    (java.util.concurrent CyclicBarrier)
-   (java.util.concurrent.locks Lock ReentrantLock)))
+   (java.util.concurrent.locks Lock ReentrantLock)
+   (magnetar MisuseException)))
 
 (set! *warn-on-reflection* true)
 
@@ -74,6 +76,17 @@
                     (deadlocked)
                     (and (some #(and (= 1 (:count %)) (re-find #"nothing can reach what it waits for at leaks_test" (:text %))) (of :go (inspect/leaks)))
                          (<= (+ before 2) (long (:lost-go-blocks (inspect/runtime)))))))))
+
+(deftest a-dump-has-leaks-and-top-if-they-are-asked-for
+  (is (= [nil nil] (map (inspect/dump) [:leaks :top])))
+  (is (eventually (do (lose 3) (= [3] (map :count (of :go (:leaks (inspect/dump {:leaks true}))))))))
+  (let [{:keys [top]} (inspect/dump {:top 100})]
+    (is (seq top))
+    (is (every? (every-pred :id :name :cpu) top))
+    (is (= top (edn/read-string (pr-str top)))))
+  (is (thrown-with-msg? MisuseException #":leaks is true or false; this is 1" (inspect/dump {:leaks 1})))
+  (is (thrown-with-msg? MisuseException #":top is a duration above 0 that ends; this is 0" (inspect/dump {:top 0})))
+  (is (thrown-with-msg? MisuseException #"does not know :leak; its options are :leaks, :top" (inspect/dump {:leak true}))))
 
 (deftest infinity-is-the-same-as-no-after
   (is (= [] (of :process (inspect/leaks {:after :infinity}))))

@@ -4,6 +4,7 @@
    [clojure.test :refer [are deftest is testing]]
    [magnetar.actor :as actor :refer [! receive]]
    [magnetar.impl.inspect.shown :refer [shown shown-text]]
+   [magnetar.impl.inspect.views :as views]
    [magnetar.inspect :as inspect]
    [magnetar.support :refer [eventually]])
   (:import
@@ -64,6 +65,33 @@
       (reset! cyclic [cyclic])
       (is (= "[#object[clojure.lang.Atom]]" (shown @cyclic))))
     (is (string? (shown (iterate inc 0))))))
+
+(defn- mailboxes-of
+  "The mailboxes in a dump of the processes with these names."
+  [names]
+  (filterv (comp names :name) (:mailboxes (inspect/dump))))
+
+(deftest a-dump-has-the-longest-mailboxes
+  (let [till (actor/spawn-opt takes-puts {:name :till-of-dump})
+        idle (actor/spawn-opt takes-puts {:name :idle-of-dump})
+        own #(mailboxes-of #{":till-of-dump" ":idle-of-dump"})]
+    (dotimes [_ 1000] (! till [:pit 2]))
+    (is (eventually (= [[":till-of-dump" 1000]] (map (juxt :name :messages) (own)))))
+    (is (eventually (let [{:keys [skipped-by]} (first (own))]
+                      (if (Locals/isOn) (:clauses skipped-by) skipped-by))))
+    (let [[{:keys [id oldest] :as mailbox}] (own)
+          [title line] (views/lines ["mailboxes"] {:mailboxes [mailbox]})]
+      (is (= [[:process (str till)] (repeat 10 "[:pit 2]")] [id oldest]))
+      (is (= "Mailboxes:" title))
+      (is (re-find #"^  :till-of-dump: 1000 messages, the oldest \[:pit 2\], which no clause matches at mailbox_inspect_test\.clj:\d+" line) line))
+    (is (<= (count (:mailboxes (inspect/dump))) 20))
+    (testing "without what the program hides"
+      (inspect/redact-with (constantly :hidden))
+      (try
+        (is (= (repeat 10 ":hidden") (:oldest (first (own)))))
+        (finally (inspect/redact-with nil))))
+    (run! #(actor/exit % :kill) [till idle])
+    (is (= ["No process has messages."] (views/lines ["mailboxes"] {:mailboxes []})))))
 
 (deftest a-dead-letter-is-shown-as-the-program-lets-it
   (is (= "{:card \"4111\"}" (shown-text "{:card \"4111\"}")))

@@ -19,7 +19,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private usage
-  "usage: bin/magnetar inspect PID [deadlocks|stuck|tree|restarts|top|leaks|dump]\n       bin/magnetar inspect FILE [deadlocks|stuck|tree|restarts|dump]")
+  "usage: bin/magnetar inspect PID [deadlocks|stuck|tree|restarts|mailboxes|top|leaks|dump]\n       bin/magnetar inspect FILE [deadlocks|stuck|tree|restarts|mailboxes|dump]")
 
 ;; ---- a running program
 
@@ -59,8 +59,8 @@
 (defn- lines-of [view before {:keys [source] :as answer}]
   (cond
     (nil? view) (views/overview answer)
-    (and (= :jdk source) (= "restarts" view)) (outside/refuse (when before (str before " "))
-                                                              "A thread dump of the JDK does not show restarts: choose another view.\n" usage)
+    (and (= :jdk source) (#{"restarts" "mailboxes"} view)) (outside/refuse (when before (str before " "))
+                                                                           "A thread dump of the JDK does not show " view ": choose another view.\n" usage)
     :else (views/lines [view] answer)))
 
 (defn- answer [[subject view & more]]
@@ -81,12 +81,13 @@
   "Prints what a program does, or what a dump says, and ends this JVM.
 
   The first argument is the number of a process, or a file with a dump as `magnetar.inspect/analyze` reads it.
-  The second one is a view: deadlocks, stuck, tree, restarts, top, leaks, or dump, which is EDN. Without it,
-  deadlocks, stuck, restarts and tree are printed.
+  The second one is a view: deadlocks, stuck, tree, restarts, mailboxes, top, leaks, or dump, which is EDN.
+  Without it, deadlocks, stuck, restarts and tree are printed.
 
   A thread dump that the JDK makes of the program is analysed if the program neither answers nor works on the
-  answer for 5 seconds, or has no answer after 60, or if `jcmd` takes 15. That has no answer to top, leaks and
-  restarts. The exit code is 0. If there is nothing to print, it is 2, after a sentence on standard error."
+  answer for 5 seconds, or has no answer after 60, or if `jcmd` takes 15. That has no answer to top, leaks,
+  restarts and mailboxes. The exit code is 0. If there is nothing to print, it is 2, after a sentence on
+  standard error."
   {:added "0.3"}
   [& arguments]
   (outside/exit-after #(run! println (answer arguments))))

@@ -2,6 +2,7 @@
   "Answers of inspection as lines of text: what `bin/magnetar inspect` prints, and what a program prints on a signal."
   {:no-doc true}
   (:require
+   [clojure.string :as str]
    [magnetar.impl.inspect.text :as text]
    [magnetar.impl.inspect.top :as top]
    [magnetar.impl.inspect.tree :as tree]))
@@ -18,11 +19,21 @@
     "No deadlock over monitors and locks."
     "No deadlock."))
 
+(defn- mailbox
+  "The mailbox of a process in a line."
+  [{:keys [name messages capacity waiting-senders oldest skipped-by]}]
+  (str "  " name ": " messages (when capacity (str " of " capacity)) (if (= 1 messages) " message" " messages")
+       (when (and waiting-senders (pos? (long waiting-senders))) (str ", " waiting-senders " waiting to send"))
+       ", the oldest " (first oldest)
+       (when-some [{:keys [at clauses]} skipped-by]
+         (str ", which no clause matches" (when at (str " at " at)) (when (seq clauses) (str ": " (str/join "; " clauses)))))))
+
 (def all
   "For each view the question that it asks, :dump, :top or :leaks, and the function from the answer to lines."
   {"deadlocks" [:dump (fn [{:keys [deadlocks source]}] (findings "Deadlocks" (no-deadlock source) deadlocks))]
    "stuck" [:dump (fn [{:keys [why-stuck]}] (findings "Blocked" "Nothing is blocked." why-stuck))]
    "restarts" [:dump (fn [{:keys [restarts]}] (if (seq restarts) (map text/restarts restarts) ["No supervisor."]))]
+   "mailboxes" [:dump (fn [{:keys [mailboxes]}] (if (seq mailboxes) (cons "Mailboxes:" (map mailbox mailboxes)) ["No process has messages."]))]
    "tree" [:dump (fn [{:keys [tree]}] [(tree/text tree)])]
    "top" [:top (fn [{:keys [rows]}] [(top/table (top/most-of :cpu top/usual-most rows))])]
    "leaks" [:leaks (fn [{:keys [leaks]}] (findings "Leaks" "No leak." leaks))]
