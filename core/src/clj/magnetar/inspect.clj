@@ -196,8 +196,8 @@
   "Returns what a dump says, of this program or of another one.
 
   x is what `dump` returned, or a java.io.File, a java.nio.file.Path, or the name of a file. The file has what
-  `dump` returned, as EDN, or a thread dump of the JDK: from `jcmd PID Thread.dump_to_file FILE`, from
-  `jstack -l PID`, or what the program printed on `kill -QUIT PID`.
+  `dump` returned, as EDN, or a thread dump of the JDK: from `jcmd PID Thread.dump_to_file FILE`, also as JSON
+  with -format=json, from `jstack -l PID`, or what the program printed on `kill -QUIT PID`.
 
   The answer is a map. With :source :magnetar it has the keys of `dump`. With :source :jdk it has
 

@@ -137,14 +137,15 @@ Found one Java-level deadlock:
 
 ;; ---- paths
 
-(defn- thread-dump-of-this-program []
-  (let [file (File/createTempFile "magnetar" ".txt")]
-    (io/delete-file file) ; the JDK does not overwrite
-    (.dumpThreads ^HotSpotDiagnosticMXBean (ManagementFactory/getPlatformMXBean HotSpotDiagnosticMXBean) (str file)
-                  HotSpotDiagnosticMXBean$ThreadDumpFormat/TEXT_PLAIN)
-    (try
-      (inspect/analyze file)
-      (finally (io/delete-file file)))))
+(defn- thread-dump-of-this-program
+  ([] (thread-dump-of-this-program HotSpotDiagnosticMXBean$ThreadDumpFormat/TEXT_PLAIN))
+  ([^HotSpotDiagnosticMXBean$ThreadDumpFormat format]
+   (let [file (File/createTempFile "magnetar" ".txt")]
+     (io/delete-file file) ; the JDK does not overwrite
+     (.dumpThreads ^HotSpotDiagnosticMXBean (ManagementFactory/getPlatformMXBean HotSpotDiagnosticMXBean) (str file) format)
+     (try
+       (inspect/analyze file)
+       (finally (io/delete-file file))))))
 
 (def ^:private till {:init (fn [_] [:ok nil])})
 
@@ -199,6 +200,61 @@ Found one Java-level deadlock:
     (is (= [":shop/:tills" 21 {:kind :fiber :name "till" :more 4980}]
            (let [[{:keys [name children]}] tree] [name (count children) (dissoc (peek children) :at)])))))
 
+(def ^:private of-json
+  "{
+  \"threadDump\": {
+    \"processId\": \"4711\",
+    \"threadContainers\": [
+      {
+        \"container\": \"<root>\",
+        \"parent\": null,
+        \"threads\": [
+          {\"tid\": \"25\", \"name\": \"two\", \"state\": \"BLOCKED\", \"blockedOn\": \"shop.Till@1\",
+           \"stack\": [\"shop$two.invoke(shop.clj:7)\", \"java.base\\/java.lang.Thread.run(Thread.java:1474)\"],
+           \"monitorsOwned\": [{\"depth\": 0, \"locks\": [null, \"shop.Till@2\"]}]},
+          {\"tid\": 23, \"virtual\": true, \"name\": \"go \\\"one\\\": a\\/b\", \"state\": \"BLOCKED\", \"blockedOn\": \"shop.Till@2\",
+           \"stack\": [\"shop$one.invoke(shop.clj:4)\"],
+           \"monitorsOwned\": [{\"depth\": 0, \"locks\": [\"shop.Till@1\"]}]}
+        ]
+      },
+      {
+        \"container\": \"ForkJoinPool-1\",
+        \"threads\": [
+          {\"tid\": \"27\", \"virtual\": true, \"name\": \"\", \"state\": \"WAITING\",
+           \"parkBlocker\": {\"object\": \"java.util.concurrent.locks.ReentrantLock$NonfairSync@4\"},
+           \"stack\": [\"java.base\\/java.util.concurrent.locks.LockSupport.park(LockSupport.java:221)\", \"shop$three.invoke(shop.clj:9)\"]}
+        ]
+      }
+    ]
+  }
+}")
+
+(deftest a-thread-dump-as-json-names-the-owners-of-monitors
+  (let [{:keys [threads deadlocks why-stuck waiting]} (analyzed of-json)]
+    (is (= 3 threads))
+    (is (= ["go \"one\": a/b waits at shop.clj:4 for the monitor of a Till of thread two, which waits at shop.clj:7 for the monitor of a Till of go \"one\": a/b."]
+           (map :text deadlocks)))
+    (is (= [:likely] (map :grade deadlocks)))
+    (is (= [] why-stuck))
+    (is (= ["thread  waits at shop.clj:9 for a ReentrantLock, and the dump does not show what can end that."] (map :text waiting)))))
+
+(deftest a-thread-dump-as-json-says-the-same-as-the-one-as-text
+  (let [monitor (Object.)
+        [held gate] (repeatedly 2 promise)
+        holder (Thread. ^Runnable #(locking monitor (deliver held true) @gate) "json-holder")
+        waiter (Thread. ^Runnable #(locking monitor nil) "json-waiter")
+        own (fn [format] (filter #(str/includes? (:text %) "json-waiter") (:why-stuck (thread-dump-of-this-program format))))]
+    (.start holder)
+    @held
+    (.start waiter)
+    (is (eventually (= Thread$State/BLOCKED (.getState waiter))))
+    (let [[{:keys [text]} :as found] (own HotSpotDiagnosticMXBean$ThreadDumpFormat/JSON)]
+      (is (= 1 (count found)))
+      (is (re-find #"for the monitor of an Object of thread json-holder" text))
+      (is (= found (own HotSpotDiagnosticMXBean$ThreadDumpFormat/TEXT_PLAIN))))
+    (deliver gate true)
+    (run! #(.join ^Thread %) [holder waiter])))
+
 (deftest a-dump-of-this-program-is-told-as-it-is
   (let [dump (inspect/dump)]
     (is (= (assoc dump :source :magnetar) (inspect/analyze dump)))
@@ -207,7 +263,7 @@ Found one Java-level deadlock:
 
 (deftest what-is-no-dump-is-refused-in-a-sentence
   (doseq [[text words] {"" "is empty" "  \n" "is empty" "shopping list" "is no dump" "{:a 1}" "is no dump" "{:magnetar/dump 1 :tree [" "is cut off"
-                        "{\"threadDump\": {" "leave out -format=json"}]
+                        "{\"threadDump\": {" "is cut off, or is not JSON" "{\"threadDump\": 1}" "is not JSON"}]
     (is (thrown-with-msg? IllegalArgumentException (re-pattern words) (analyzed text)) (pr-str text)))
   (is (thrown-with-msg? IllegalArgumentException #"There is no file \"no-such-file\"" (inspect/analyze "no-such-file")))
   (is (thrown-with-msg? IllegalArgumentException #"`analyze` got an empty name of a file\." (inspect/analyze "")))

@@ -10,6 +10,7 @@
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.inspect.awaited :as awaited]
+   [magnetar.impl.inspect.json-dump :as json-dump]
    [magnetar.impl.inspect.paths :as paths]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.text :as text]
@@ -227,7 +228,7 @@
 (defn- of-text [name text]
   (cond
     (str/blank? text) (refuse (str name " is empty."))
-    (re-find #"^\s*\{\s*\"threadDump\"" text) (refuse (str name " is in JSON, which `analyze` does not read; leave out -format=json."))
+    (json-dump/dump? text) (of-threads "" (or (json-dump/threads text) (refuse (str name " is cut off, or is not JSON."))))
     (re-find #"^\s*\{:" text) (of-dump name (read-edn name text))
     :else (let [threads (thread-dump/threads text)]
             (if (seq threads) (of-threads text threads) (refuse (str name " is no dump."))))))

@@ -47,6 +47,11 @@
     (let [[_ file number] (re-matches #"(?:[^/]*/)?([^:]+):(\d+)" place)]
       (StackTraceElement. class method file (if number (Integer/parseInt number) -1)))))
 
+(defn frame-of
+  "The StackTraceElement of a frame as text, such as \"java.base/java.lang.Thread.run(Thread.java:1474)\"; nil if the text is no frame."
+  [text]
+  (frame (str " at " text)))
+
 (defn- object
   "[text class] of the object of a line such as \"- locked <0x1> (a Foo)\" or \"- locked <Foo@1>\"."
   [line]
