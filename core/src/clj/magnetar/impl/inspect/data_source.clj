@@ -21,7 +21,8 @@
       (throw (.getCause e)))))
 
 (defn- proxied
-  "An object with these interfaces whose methods call (f method args), except `equals` and `hashCode`, which go by identity."
+  "An object with these interfaces whose methods call (f self method args), except `equals` and `hashCode`, which go
+  by identity."
   [interfaces f]
   (Proxy/newProxyInstance
     (.getClassLoader ^Class (first interfaces))
@@ -31,15 +32,15 @@
         (case (.getName ^Method method)
           "equals" (identical? self (aget ^objects args 0))
           "hashCode" (int (System/identityHashCode self))
-          (f method args))))))
+          (f self method args))))))
 
 (defn- watched-connection [resource ^Connection connection]
   (proxied [Connection]
-           (fn [^Method method args]
+           (fn [self ^Method method args]
              (if (#{"close" "abort"} (.getName method))
                (try
                  (call method connection args)
-                 (finally (resources/give-back resource connection)))
+                 (finally (resources/give-back resource self)))
                (call method connection args)))))
 
 (defn- first-answer
@@ -64,7 +65,7 @@
                                     {:value pool})))
   (let [resource (resources/resource (str (name-of pool)) (size-of pool))]
     (proxied (cond-> [DataSource] (instance? java.lang.AutoCloseable pool) (conj java.lang.AutoCloseable))
-             (fn [^Method method args]
+             (fn [_ ^Method method args]
                (if (= "getConnection" (.getName method))
-                 (watched-connection resource (resources/take-from resource #(call method pool args)))
+                 (resources/take-from resource #(watched-connection resource (call method pool args)))
                  (call method pool args))))))

@@ -88,8 +88,8 @@
 ;; ---- pools
 
 (defn- to-holders-of-pool [snapshot {pool :object}]
-  (let [{:keys [known all? grade because]} (pools/holders snapshot pool)]
-    (for [{:keys [to taken-at]} known]
+  (let [{:keys [known all?]} (pools/holders snapshot pool)]
+    (for [{:keys [to taken-at grade because]} known]
       (edge to :held because {:grade grade :object pool :either all? :taken-at taken-at}))))
 
 ;; ---- messages that another process is to send

@@ -1,8 +1,9 @@
 (ns magnetar.impl.inspect.pools
   "Connection pools: the threads that wait for a connection, and those that hold one.
 
-  A pool that the program has wrapped by `resource` records both. HikariCP is known by its classes: a fiber that waits in its `ConcurrentBag` waits for a
-  connection, and a fiber whose local variables lead to a connection holds it.
+  A pool that the program has wrapped by `resource` records who waits and who took a connection. Local variables tell
+  whether the taker still has it, or has handed it to another fiber. HikariCP is known by its classes: a fiber that
+  waits in its `ConcurrentBag` waits for a connection, and a fiber whose local variables lead to a connection holds it.
 
   A pool is a map.
 
@@ -10,7 +11,7 @@
     :name     what the program calls it
     :size     how many connections it has at most; nil if that is not known
     :taken    the connections that are in use
-    :holders  of a resource: from each connection in use to its holder, {:thread .. :at ..}
+    :takers   of a resource: from each connection in use to the one that took it, {:thread .. :at ..}
     :limit-ms how long a thread waits for a connection at most; nil if that is not known"
   {:no-doc true}
   (:require
@@ -20,7 +21,7 @@
    [magnetar.impl.runtime])
   (:import
    (clojure.lang Reflector)
-   (java.util IdentityHashMap)
+   (java.util IdentityHashMap Map)
    (magnetar.impl.inspect.resources Resource)))
 
 (set! *warn-on-reflection* true)
@@ -33,7 +34,7 @@
      :name (.-name resource)
      :size (.-size resource)
      :taken (vec (keys held))
-     :holders held}))
+     :takers held}))
 
 (defn- waiting-for-resources
   "[id pool] of each node that waits for a resource."
@@ -135,31 +136,71 @@
   [snapshot node]
   (map #(reach/field % "poolEntry") (reach/found (vec (stacks/locals snapshot node)) connection?)))
 
-(defn- holders-by-locals
-  "For each of these connections, in their order, the nodes whose local variables lead to it: [{:to id} ..]."
-  [snapshot taken]
-  (let [holders (IdentityHashMap.)]
-    (doseq [entry taken]
-      (.put holders entry []))
+(defn- leading-to
+  "From each of these connections to the ids of the nodes that hold it as far as (held-by node) says."
+  ^IdentityHashMap [snapshot taken held-by]
+  (let [ids (IdentityHashMap.)]
+    (doseq [connection taken]
+      (.put ids connection []))
     (doseq [{:keys [id thread] :as node} (vals (:nodes snapshot))
             :when thread
-            entry (held-by snapshot node)
-            :when (.containsKey holders entry)]
-      (.put holders entry (conj (.get holders entry) {:to id})))
-    (into [] (map (fn [entry] (.get holders entry))) taken)))
+            connection (held-by node)
+            :when (.containsKey ids connection)]
+      (.put ids connection (conj (.get ids connection) id)))
+    ids))
+
+(defn- by-locals [id]
+  {:to id :grade :likely :because "its local variables lead to a connection"})
+
+(defn- holders-by-locals
+  "For each of these connections of HikariCP, in their order, its holders, as of `holders`."
+  [snapshot taken]
+  (let [ids (leading-to snapshot taken #(held-by snapshot %))]
+    (mapv #(mapv by-locals (.get ids %)) taken)))
+
+(defn- of-resource-held-by
+  "Those of these connections of a resource to which the local variables of the node lead. A waiting taker's lead to the
+  resource itself, and it has a record of all of them."
+  [snapshot ^IdentityHashMap taken node]
+  (filter #(.containsKey taken %)
+          (reach/found (vec (stacks/locals snapshot node))
+                       #(or (instance? Resource %) (.containsKey taken %)))))
+
+(defn- after-taken
+  "The holders of a connection that the node `taker` took, and to which the local variables of the nodes `leading` lead.
+  The taker holds it for certain only if its own do, and no other's. It may have handed it on, also to a place that
+  cannot be read, such as a channel: then it has :lost."
+  [snapshot taker at leading]
+  (let [taken {:to taker :taken-at at}
+        because #(assoc taken :grade :likely :because %)]
+    (cond
+      (nil? taker) (mapv by-locals leading)
+      (= [taker] leading) [(assoc taken :grade :exact :because "it took a connection, and has not closed it")]
+      (empty? (:frames (stacks/of snapshot (get-in snapshot [:nodes taker]))))
+      (into [(because "it took a connection, and its local variables cannot be read")] (map by-locals) leading)
+      (seq leading) (mapv by-locals leading)
+      :else [(assoc (because "it took a connection, to which its local variables no longer lead") :lost true)])))
 
 (defn- holders-on-record
-  "For each of these connections the node of the thread that took it: [{:to id :taken-at line}], empty if that has no node."
-  [{:keys [by-thread]} holders]
-  (for [[_ {:keys [^Thread thread at]}] holders]
-    (if-some [id (by-thread (.threadId thread))] [{:to id :taken-at at}] [])))
+  "For each of these connections of a resource, in their order, its holders."
+  [{:keys [by-thread] :as snapshot} taken takers]
+  (let [among (IdentityHashMap. ^Map (zipmap taken taken))
+        ids (leading-to snapshot taken #(of-resource-held-by snapshot among %))]
+    (for [connection taken
+          :let [{:keys [^Thread thread at]} (takers connection)]]
+      (after-taken snapshot (by-thread (.threadId thread)) at (.get ids connection)))))
 
 (defn holders
-  "The holders of the connections of this pool: {:known [{:to id :taken-at line} ..] :all? .. :grade .. :because ..}. :all? is true if the pool has no
-  connection before one of these returns it."
-  [snapshot {:keys [size taken holders]}]
-  (let [found (if holders (holders-on-record snapshot holders) (holders-by-locals snapshot taken))]
-    {:known (sort-by (comp pr-str :to) (distinct (mapcat identity found)))
-     :all? (boolean (and size (<= (long size) (count taken)) (every? seq found)))
-     :grade (if holders :exact :likely)
-     :because (if holders "it took a connection, and has not closed it" "its local variables lead to a connection")}))
+  "The holders of the connections of this pool: {:known [{:to id :taken-at line :grade .. :because ..} ..] :all? ..}.
+  :all? is true if the pool has no connection before one of these returns it. Then all have one grade, since a cycle
+  over one of them needs the others."
+  [snapshot {:keys [size taken takers]}]
+  (let [found (if takers (holders-on-record snapshot taken takers) (holders-by-locals snapshot taken))
+        known (distinct (mapcat identity found))
+        all? (boolean (and size
+                           (<= (long size) (count taken))
+                           (every? seq found)
+                           (not-any? :lost known)))
+        unsure (when all? (first (filter #(= :likely (:grade %)) known)))]
+    {:known (sort-by (comp pr-str :to) (map #(merge % (select-keys unsure [:grade])) known))
+     :all? all?}))
