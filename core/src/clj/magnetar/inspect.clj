@@ -413,8 +413,8 @@
   A cycle leads over calls, starts of processes, ends of processes, full mailboxes, joins, scopes, results of
   go blocks and `a/thread`, futures, locks, monitors, thread pools and connection pools. It is exact where the
   kernel, the JDK or a `resource` knows what can end a wait. Three kinds of edges are likely. A process waits
-  for a message, its receive names a reference, and it monitors the process of that reference. The owner of a
-  task waits for the task. A fiber holds a connection, as its local variables suggest.
+  for a message, each clause of its receive names a reference, and it monitors the process of such a
+  reference. The owner of a task waits for the task. A fiber holds a connection, as its local variables suggest.
 
   A wait with a time limit is in no cycle, nor is a wait in Magnetar within a scope that has a deadline, nor a
   call that a server has passed on with :noreply. The exception is a wait for a connection with a limit of a

@@ -390,6 +390,25 @@
       (is (= :paid (a/<!! paid)))
       (run! gs/stop [:test-bank :test-till]))))
 
+(defn- two-peers
+  "Two processes that monitor each other, and wait as (wait ref) does."
+  [wait]
+  (let [others (repeatedly 2 promise)
+        pids (mapv #(actor/spawn (fn [] (wait (actor/monitor @%)))) others)]
+    (run! (fn [[other pid]] (deliver other pid)) (map vector others (rseq pids)))
+    (is (eventually (every? #(str/includes? (str (:text (inspect/why-stuck %))) " for a message") pids)))
+    pids))
+
+(deftest two-that-monitor-each-other-are-stuck-only-if-no-other-process-can-send-what-they-wait-for
+  (doseq [[found wait] [[[] (fn [ref] (actor/receive [:work _] :worked, [:DOWN ref :process _ why] why))]
+                        [[] (fn [ref] (actor/receive (:or [:DOWN ref :process _ _] :stop) :over))]
+                        [[[:likely 2]] (fn [ref] (actor/receive [ref {:price price}] price, [:DOWN ref :process _ why] why))]]]
+    (let [pids (two-peers wait)]
+      (is (if (seq found)
+            (eventually (= found (map (juxt :grade (comp count :chain)) (inspect/deadlocks))))
+            (= [] (inspect/deadlocks))))
+      (run! #(actor/exit % :kill) pids))))
+
 ;; ---- woken threads
 
 (deftest a-thread-that-was-woken-does-not-wait-even-if-it-has-not-run-yet

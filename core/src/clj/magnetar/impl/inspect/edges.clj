@@ -14,6 +14,8 @@
     :taken-at where the node took what it holds, if that is known"
   {:no-doc true}
   (:require
+   [clojure.edn :as edn]
+   [clojure.string :as str]
    [magnetar.impl.inspect.awaited :as awaited]
    [magnetar.impl.inspect.futures :as futures]
    [magnetar.impl.inspect.locks :as locks]
@@ -26,7 +28,7 @@
    (java.util HashMap IdentityHashMap)
    (magnetar.kernel.channel Channel Select Select$Operation)
    (magnetar.kernel.inspect FiberInfo)
-   (magnetar.kernel.process Calls LocalProcess Pid ProcessTable Ref)
+   (magnetar.kernel.process Calls Clauses LocalProcess Pid ProcessTable Ref)
    (magnetar.kernel.scope Fork Offload$Call Scope)))
 
 (set! *warn-on-reflection* true)
@@ -104,10 +106,43 @@
 (defn- refs [xs]
   (filter #(instance? Ref %) xs))
 
+(defn- symbols-of
+  "The symbols that a value must match for this pattern to match, as far as they are in its vectors and maps."
+  [pattern]
+  (cond
+    (symbol? pattern) [pattern]
+    (vector? pattern) (mapcat symbols-of pattern)
+    (map? pattern) (mapcat symbols-of (vals pattern))
+    :else []))
+
+(defn- pattern-of
+  "The pattern of a clause, whose text is `receive at FILE:LINE, clause PATTERN`; nil if the text cannot be read."
+  [text]
+  (try
+    (edn/read-string {:default (fn [_ _] nil)} (second (str/split text #", clause " 2)))
+    (catch RuntimeException _ nil)))
+
+(defn- needs-ref?
+  "Does this clause match only a message with a reference that its receive has closed over?"
+  [^Clauses clauses text]
+  (some #(instance? Ref (reach/field clauses (munge (name %)))) (symbols-of (pattern-of text))))
+
+(defn- refs-of-clauses
+  "The references in the patterns of these clauses; nil if a clause may match a message without one."
+  [^Clauses clauses]
+  (let [size (.size clauses)]
+    (when (and (< size Clauses/WIDTH) ; the last one of so many may stand for more
+               (every? #(needs-ref? clauses (.text clauses %)) (range size)))
+      (refs (reach/parts clauses)))))
+
 (defn- refs-in-patterns
-  "The references in the patterns of the receive in which the process waits."
+  "The references in the patterns of the receive in which the process waits. Empty if a clause of it needs none, since
+  any process may send a message for that one."
   [snapshot node]
-  (refs (mapcat reach/parts (stacks/locals-of-class snapshot node "magnetar.kernel.process.Receiver"))))
+  (->> (stacks/locals-of-class snapshot node "magnetar.kernel.process.Receiver")
+       (filter #(instance? Clauses %))
+       distinct
+       (mapcat refs-of-clauses)))
 
 (defn- refs-of-answer
   "The reference of the answer for which the process waits, as the owner of a task does; empty if it waits for another message."
@@ -124,7 +159,7 @@
   [snapshot {:keys [monitors] :as node}]
   (when (seq monitors)
     (or (seq (to-watched snapshot node :answer "it waits for an answer, and monitors the process that is to give it" (refs-of-answer snapshot node)))
-        (to-watched snapshot node :reply "it monitors that process, and its receive names the reference" (refs-in-patterns snapshot node)))))
+        (to-watched snapshot node :reply "it monitors that process, and each clause of its receive names a reference" (refs-in-patterns snapshot node)))))
 
 (defn passed-on?
   "Has the callee passed on the call for whose answer the node waits, so that another node may answer? Reads the mailbox of the callee."
