@@ -412,9 +412,11 @@
 
   A cycle leads over calls, starts of processes, ends of processes, full mailboxes, joins, scopes, results of
   go blocks and `a/thread`, futures, locks, monitors, thread pools and connection pools. It is exact where the
-  kernel, the JDK or a `resource` knows what can end a wait. Three kinds of edges are likely. A process waits
+  kernel, the JDK or a `resource` knows what can end a wait. Some kinds of edges are likely. A process waits
   for a message, each clause of its receive names a reference, and it monitors the process of such a
   reference. The owner of a task waits for the task. A fiber holds a connection, as its local variables suggest.
+  A call of a plain process is likely too, since that may have passed it on, and so are a call that another
+  fiber may answer and a scope that another fiber may cancel.
 
   A wait with a time limit is in no cycle, nor is a wait in Magnetar within a scope that has a deadline, nor a
   call that a server has passed on with :noreply. The exception is a wait for a connection with a limit of a

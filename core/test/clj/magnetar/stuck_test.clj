@@ -390,6 +390,56 @@
       (is (= :paid (a/<!! paid)))
       (run! gs/stop [:test-bank :test-till]))))
 
+(defn- calls-back
+  "A server that has a go block call :test-shop for each answer, after (given client). A call of its own would fail, since
+  servers whose calls lead in a circle are told so."
+  [given]
+  {:init (fn [_] [:ok nil])
+   :handle-call (fn [_ client _]
+                  (given client)
+                  [:reply (a/<! (a/go (try (gs/call :test-shop :address {:timeout :infinity}) (catch Exception _ :gone)))) nil])})
+
+(defn- doorman []
+  (actor/receive
+    [:magnetar/call client _]
+    (gs/reply client (gs/call :test-shop :address {:timeout :infinity}))))
+
+(def ^:private shop
+  {:init (fn [_] [:ok nil])
+   :handle-call (fn [_ _ _] [:reply (gs/call :test-till :pay {:timeout :infinity}) nil])})
+
+(deftest a-cycle-of-calls-is-likely-if-another-process-may-answer
+  (let [[clients gate] [(a/chan) (promise)]
+        helper (a/go (let [client (a/<! clients)] @gate (gs/reply client :paid)))
+        server (fn [given] #(second (gs/start (calls-back given) nil {:name :test-till})))]
+    (doseq [[grade because start] [[:exact #"^the kernel knows whom it calls$" (server identity)]
+                                   [:likely #"lead to the client, so it may answer$" (server #(a/>! clients %))]
+                                   [:likely #"that is no server" #(actor/spawn-opt doorman {:name :test-till})]]
+            :let [pids [(start) (second (gs/start shop nil {:name :test-shop}))]
+                  buyer (a/go (try (gs/call :test-shop :buy {:timeout :infinity}) (catch Exception _ :gone)))]]
+      (is (eventually (= [grade] (map :grade (inspect/deadlocks)))))
+      (is (some #(re-find because (str (:because (:edge %)))) (:chain (first (inspect/deadlocks)))))
+      (run! #(actor/exit % :kill) pids)
+      (is (= :gone (a/<!! buyer)))
+      (is (eventually (not-any? actor/whereis [:test-till :test-shop]))))
+    (deliver gate true)
+    (a/<!! helper)))
+
+(deftest a-scope-that-another-fiber-may-cancel-is-likely-to-be-stuck
+  (let [[scopes owner gate] [(a/chan) (promise) (promise)]
+        out (a/go (try
+                    (scope/with-scope [s]
+                      (a/>! scopes s)
+                      (scope/fork s (fn [] (a/<! @owner))))
+                    (catch Exception _ :cancelled)))
+        canceller (a/go (let [s (a/<! scopes)] @gate (scope/cancel s)))]
+    (deliver owner out)
+    (is (eventually (= [[:likely 2]] (map (juxt :grade (comp count :chain)) (inspect/deadlocks)))))
+    (is (some #(re-find #"lead to that scope, so it may cancel it" (str (:because (:edge %)))) (:chain (first (inspect/deadlocks)))))
+    (deliver gate true)
+    (a/<!! canceller)
+    (is (= :cancelled (a/<!! out)))))
+
 (defn- two-peers
   "Two processes that monitor each other, and wait as (wait ref) does."
   [wait]

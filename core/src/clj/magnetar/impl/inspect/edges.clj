@@ -144,7 +144,7 @@
        distinct
        (mapcat refs-of-clauses)))
 
-(defn- refs-of-answer
+(defn refs-of-answer
   "The reference of the answer for which the process waits, as the owner of a task does; empty if it waits for another message."
   [snapshot node]
   (refs (stacks/locals-of-class snapshot node "magnetar.kernel.process.Calls")))
@@ -167,9 +167,19 @@
   (let [{:keys [calls object]} (get nodes id)]
     (boolean (and calls (Calls/isPassedOn ^LocalProcess object)))))
 
+(defn- to-callee
+  "The edge to the process that this one calls. Only a server tells whether it still has the call."
+  [snapshot callee]
+  (let [id (snapshot/id-of-process snapshot callee)
+        server (some-> ^LocalProcess (:object (get-in snapshot [:nodes id])) .server)]
+    (cond-> (sole id :call callee)
+      (and id (nil? server))
+      (assoc :grade :likely
+             :because "the kernel knows whom it calls; that is no server, so it may have given the call to another process"))))
+
 (defn- of-mailbox [snapshot {:keys [calls starts] :as node}]
   (cond
-    calls [(sole (snapshot/id-of-process snapshot calls) :call calls)]
+    calls [(to-callee snapshot calls)]
     starts [(sole (snapshot/id-of-process snapshot starts) :start starts)]
     :else (to-repliers snapshot node)))
 
@@ -226,7 +236,7 @@
     (when-some [^FiberInfo last (FiberInfo/lastOf thread)]
       [(.reason last) (.on last)])))
 
-(def ^:private most-read
+(def most-read
   "The most nodes whose local variables are read to find the holders of channels."
   10000)
 

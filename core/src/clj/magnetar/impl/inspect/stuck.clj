@@ -9,6 +9,7 @@
   (:require
    [magnetar.impl.inspect.awaited :as awaited]
    [magnetar.impl.inspect.edges :as edges]
+   [magnetar.impl.inspect.grades :as grades]
    [magnetar.impl.inspect.locks :as locks]
    [magnetar.impl.inspect.pools :as pools]
    [magnetar.impl.inspect.snapshot :as snapshot]
@@ -195,9 +196,11 @@
 (defn- deadlocks
   "The cycles that are in all these checks, with the same waits."
   [checks]
-  (let [{:keys [snapshot cycles]} (peek checks)]
-    (for [cycle (one-for-each-pool (vals (filter #(lasting? checks (key %)) cycles)))]
-      (finding snapshot :deadlock cycle))))
+  (let [{:keys [snapshot stuck cycles]} (peek checks)
+        lasting (one-for-each-pool (vals (filter #(lasting? checks (key %)) cycles)))
+        holders (grades/holders snapshot (set stuck) lasting)]
+    (for [cycle lasting]
+      (finding snapshot :deadlock (grades/lowered snapshot holders cycle)))))
 
 (def ^:private sampling
   "In how many snapshots a deadlock must be found, and the milliseconds between two of them."
