@@ -178,6 +178,21 @@
         other (platform-thread (fn [] @(promise) (a/>! one :value)))]
     #(do (other) (stop))))
 
+(defn- held-by-hook
+  "`make` makes a thread of a function."
+  [make]
+  (let [one (a/chan)
+        stop (exchange one (a/chan))
+        ^Thread hook (make #(a/close! one))]
+    (.addShutdownHook (Runtime/getRuntime) hook)
+    #(do (.removeShutdownHook (Runtime/getRuntime) hook) (stop))))
+
+(defn- held-by-property []
+  (let [one (a/chan)
+        stop (exchange one (a/chan))]
+    (.put (System/getProperties) "magnetar.standstill" one)
+    #(do (.remove (System/getProperties) "magnetar.standstill") (stop))))
+
 ;; ---- all
 
 (def ^:private programs
@@ -207,6 +222,9 @@
    :held-by-fiber [held-by-fiber]
    :held-by-server [beat held-by-server]
    :held-by-thread [beat held-by-thread]
+   :held-by-hook [beat #(held-by-hook (fn [close] (Thread. ^Runnable close)))]
+   :held-by-hook-of-own-class [beat #(held-by-hook (fn [close] (proxy [Thread] [] (run [] (close)))))]
+   :held-by-property [beat held-by-property]
    :put-by-callback [put-by-callback]
    :in-a-buffer [in-a-buffer]
    :in-a-message [in-a-message]

@@ -20,7 +20,7 @@
    [magnetar.impl.runtime]
    [magnetar.impl.table.life :as life])
   (:import
-   (java.util IdentityHashMap)
+   (java.util IdentityHashMap Map)
    (magnetar.kernel.channel Buffer Channel Select Select$Operation TimeoutChannel)
    (magnetar.kernel.fiber CancellationScope)
    (magnetar.kernel.inspect FiberInfo Locals RuntimeInfo)
@@ -29,7 +29,7 @@
 
 (set! *warn-on-reflection* true)
 
-;; ---- what a fiber or a var leads to
+;; ---- what fibers, vars and the like lead to
 
 (def ^:private most-of-fiber
   "The most objects to which the local variables of a fiber are followed."
@@ -96,8 +96,29 @@
                   (cond-> object (conj (.dictionary ^ProcessInfo (.info ^LocalProcess object)))))
               most-of-fiber))))
 
-(defn- led-to-by-vars []
-  (led-to (into [] (mapcat (comp vals ns-interns)) (all-ns)) most-of-vars))
+(defn- task-of
+  "What the thread will run, and what the fields of a subclass of Thread refer to."
+  [thread]
+  (cons (some-> (reach/field thread "holder") (reach/field "task"))
+        (reach/values-of-fields thread)))
+
+(defn- shutdown-hooks
+  "The threads that the JVM starts at its end; nil if they cannot be read. No other thread shows them."
+  []
+  (try
+    (let [hooks (doto (.getDeclaredField (Class/forName "java.lang.ApplicationShutdownHooks") "hooks")
+                  (.setAccessible true))]
+      (some->> (.get hooks nil) Map/.keySet (into [])))
+    (catch Exception _ nil))) ; the package is not opened, or a hook was added meanwhile
+
+(defn- led-to-from-anywhere
+  "The channels to which vars, shutdown hooks and system properties lead, as of `led-to`; nil if not all are known."
+  []
+  (when-some [hooks (shutdown-hooks)]
+    (led-to (-> [(System/getProperties)]
+                (into (mapcat (comp vals ns-interns)) (all-ns))
+                (into (mapcat task-of) hooks))
+            most-of-vars)))
 
 ;; ---- groups
 
@@ -212,12 +233,12 @@
                                     :when (and group threads (all-read? snapshot threads group))]
                                 [owner {:ids group :waits (stuck/waits-of snapshot group)}]))))))))
 
-(defn- outside-of-vars?
-  "Does no var lead to a channel on which one of these nodes waits? Also false if a var leads to a channel that is not plain."
-  [{:keys [nodes]} ^IdentityHashMap of-vars ids]
-  (and of-vars
-       (all-plain? of-vars)
-       (not-any? #(.containsKey of-vars %) (mapcat (comp edges/channels-of :wait nodes) ids))))
+(defn- outside-of?
+  "Do the channels `known` contain none on which one of these nodes waits? Also false if one of them is not plain."
+  [^IdentityHashMap known {:keys [nodes]} ids]
+  (and known
+       (all-plain? known)
+       (not-any? #(.containsKey known %) (mapcat (comp edges/channels-of :wait nodes) ids))))
 
 ;; ---- findings
 
@@ -235,7 +256,8 @@
            :kind :standstill
            :of :scope
            :grade :likely
-           :because "they wait without a time limit, and no other fiber, var or timer leads to the channels on which they wait; a cancellation could end it"
+           :because (str "they wait without a time limit, and no other fiber, var, timer or shutdown hook leads to the channels "
+                         "on which they wait; a cancellation, a handler of signals or a listener of the JVM could end it")
            :text (str (count ids) " fibers wait, and nothing else leads to the channels on which they wait: " text))))
 
 (defn found
@@ -245,10 +267,10 @@
     (let [last-of (atom snapshot)
           checks (stuck/sampled first #(groups (reset! last-of (stuck/with-edges))))
           lasting (filter (fn [[owner group]] (every? #(= group (get % owner)) checks)) (peek checks))
-          of-vars (when (seq lasting) (led-to-by-vars))]
+          known (when (seq lasting) (led-to-from-anywhere))]
       (->> lasting
            (remove (fn [[_ {:keys [ids]}]] (some reported ids)))
-           (filter (fn [[_ {:keys [ids]}]] (outside-of-vars? @last-of of-vars ids)))
+           (filter (fn [[_ {:keys [ids]}]] (outside-of? known @last-of ids)))
            without-overlap
            (mapv #(finding @last-of %))))
     []))

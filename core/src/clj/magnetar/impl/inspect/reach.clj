@@ -53,7 +53,9 @@
 (defn- pairs [^Map m most]
   (elements (mapcat (fn [e] [(key e) (val e)]) m) most))
 
-(defn- values-of-fields [x]
+(defn values-of-fields
+  "What the fields of the object refer to, as far as they can be read."
+  [x]
   (into [] (map #(try (.get ^Field % x) (catch Exception _ nil))) (.get fields (class x))))
 
 (defn field
