@@ -68,18 +68,24 @@
               (and (not (before id)) (#{:process :fiber} kind))))
         (nodes)))
 
-(defn- with-program
-  "Calls f when the program is stuck. The failures of what is stopped are dropped."
-  [program f]
+(defn- silently
+  "Calls f. The failures of what is stopped are dropped."
+  [f]
   (with-hook [:failure (fn [_] nil)]
     (with-hook [:report (fn [_] nil)]
-      (let [before (set (map :id (nodes)))
-            stop (hangs/start program)]
-        (try
-          (f)
-          (finally
-            (stop)
-            (is (eventually (not (of-program? program before))) program)))))))
+      (f))))
+
+(defn- with-program
+  "Calls f when the program is stuck."
+  [program f]
+  (silently
+    #(let [before (set (map :id (nodes)))
+           stop (hangs/start program)]
+       (try
+         (f)
+         (finally
+           (stop)
+           (is (eventually (not (of-program? program before))) program))))))
 
 (defn- thread-at
   "The number of the thread that was started at this FILE:LINE."
@@ -419,9 +425,9 @@
                   buyer (a/go (try (gs/call :test-shop :buy {:timeout :infinity}) (catch Exception _ :gone)))]]
       (is (eventually (= [grade] (map :grade (inspect/deadlocks)))))
       (is (some #(re-find because (str (:because (:edge %)))) (:chain (first (inspect/deadlocks)))))
-      (run! #(actor/exit % :kill) pids)
-      (is (= :gone (a/<!! buyer)))
-      (is (eventually (not-any? actor/whereis [:test-till :test-shop]))))
+      (silently #(do (run! (fn [pid] (actor/exit pid :kill)) (rseq pids))
+                     (is (= :gone (a/<!! buyer)))
+                     (is (eventually (not-any? actor/whereis [:test-till :test-shop]))))))
     (deliver gate true)
     (a/<!! helper)))
 
@@ -470,6 +476,16 @@
     (deliver held :value)
     (.join waiting)))
 
+(defn- with-forks
+  "Calls f with a scope whose forks run these functions, and cancels it then."
+  [fs f]
+  (is (thrown-with-msg? clojure.lang.ExceptionInfo #"was cancelled"
+                        (scope/with-scope [s]
+                          (let [forks (mapv (fn [waits] (scope/fork s (fn [] (try (waits) (catch Exception _ nil))))) fs)]
+                            (try
+                              (f forks)
+                              (finally (scope/cancel s))))))))
+
 ;; ---- many
 
 (deftest a-cycle-of-a-thousand-is-found-beside-those-that-wait-for-it
@@ -511,6 +527,41 @@
         (is (<= 1 (long @reads) 20) "in two snapshots, and some of other tests")))
     (deliver lone true)
     (run! a/<!! (cons holder lot))))
+
+(defn- texts-of-blocked
+  "The texts of the findings about this file."
+  []
+  (filterv #(str/includes? % "stuck_test.clj") (map :text (inspect/why-stuck {:at-least 1}))))
+
+(defn- with-permit [^Semaphore permits f]
+  (.acquire permits)
+  (try (f) (finally (.release permits))))
+
+(deftest what-ends-by-itself-blocks-nobody
+  (let [nap #(scope/sleep 3600000)
+        lock (ReentrantLock.)
+        monitor (Object.)
+        permits (Semaphore. 1)
+        jobs (a/chan)
+        locks? #(.isLocked lock)]
+    (testing "a lock, a monitor, a permit and a channel of a fiber that sleeps"
+      (with-forks
+        [#(do (.lock lock) (nap))
+         #(do (while (not (locks?)) (Thread/onSpinWait)) (.lockInterruptibly lock))
+         #(locking monitor (nap))
+         #(with-permit permits nap)
+         #(with-permit permits nap)
+         #(loop [] (a/<! jobs) (nap) (recur))
+         #(loop [] (a/>! jobs :job) (recur))]
+        (fn [forks]
+          (is (eventually (and (.hasQueuedThreads lock) (.hasQueuedThreads permits) (every? inspect/why-stuck forks))))
+          (is (= [] (texts-of-blocked))))))
+    (testing "a permit that is lost is told beside another semaphore's that is in use"
+      (let [[lost used] [(Semaphore. 0) (Semaphore. 1)]]
+        (with-forks
+          [#(with-permit lost nap) #(with-permit used nap)]
+          (fn [_]
+            (is (eventually (= 1 (count (filter #(re-find #"for a permit" %) (texts-of-blocked))))))))))))
 
 (defn- ends?
   "Does the node of these edges end when those do that are not among the others?"
@@ -678,16 +729,6 @@
         (deliver go-on true)
         (run! #(.shutdownNow ^ExecutorService %) [stuck twin])))
     (is (eventually (= [] (inspect/deadlocks))))))
-
-(defn- with-forks
-  "Calls f with a scope whose forks run these functions, and cancels it then."
-  [fs f]
-  (is (thrown-with-msg? clojure.lang.ExceptionInfo #"was cancelled"
-                        (scope/with-scope [s]
-                          (let [forks (mapv (fn [waits] (scope/fork s (fn [] (try (waits) (catch Exception _ nil))))) fs)]
-                            (try
-                              (f forks)
-                              (finally (scope/cancel s))))))))
 
 (deftest a-reader-that-wants-to-write-waits-for-itself
   (let [[lock twin] (repeatedly 2 #(ReentrantReadWriteLock.))]

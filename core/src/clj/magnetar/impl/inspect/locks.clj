@@ -62,6 +62,13 @@
   [snapshot ^Thread thread synchronizer]
   (some-> ^IdentityHashMap (:nodes (queue-of snapshot synchronizer)) (.get thread)))
 
+(defn first-node
+  "The node of the thread that waits first in the queue of the lock; nil if that cannot be read."
+  [snapshot synchronizer]
+  (let [{:keys [first ^IdentityHashMap nodes]} (queue-of snapshot synchronizer)]
+    (when first
+      (.get nodes first))))
+
 ;; ---- locks for reading and writing
 
 (def ^:private ^Class read-write-sync

@@ -41,12 +41,17 @@
 (defn- of-database? [^StackTraceElement frame]
   (some #(str/starts-with? (.getClassName frame) %) database-prefixes))
 
+(defn frame-of
+  "The innermost of these frames that belongs to the program; nil without such a frame."
+  ^StackTraceElement [frames]
+  (let [frames (filter of-program? frames)]
+    (or (first (remove of-database? frames)) (first frames))))
+
 (defn line-of
   "FILE:LINE of the innermost of these frames that belongs to the program; nil without such a frame."
   [frames]
-  (let [frames (filter of-program? frames)]
-    (when-some [^StackTraceElement frame (or (first (remove of-database? frames)) (first frames))]
-      (str (.getFileName frame) ":" (.getLineNumber frame)))))
+  (when-some [frame (frame-of frames)]
+    (str (.getFileName frame) ":" (.getLineNumber frame))))
 
 (defn frames
   "The frames of the node's thread, StackTraceElements, the innermost first. A stack that was not read yet is read without its local variables, which takes less

@@ -12,6 +12,7 @@
    [magnetar.impl.inspect.grades :as grades]
    [magnetar.impl.inspect.locks :as locks]
    [magnetar.impl.inspect.pools :as pools]
+   [magnetar.impl.inspect.progress :as progress]
    [magnetar.impl.inspect.snapshot :as snapshot]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.text :as text])
@@ -305,13 +306,15 @@
           cause)))))
 
 (defn- causes
-  "A finding for each cause of these nodes: the chain from the first node that waits for it, with :behind, the number of nodes that do. The cause with the most
-  nodes comes first."
+  "A finding for each cause of these nodes that does not end by itself: the chain from the first node that waits for it,
+  with :behind, the number of nodes that do. The cause with the most nodes comes first."
   [snapshot ids]
   (let [known (HashMap.)]
     (sort-by (comp - :behind)
-             (for [[_ ids] (group-by #(cause-of snapshot known %) ids)]
-               (assoc (finding snapshot :wait (chain snapshot (first ids))) :behind (count ids))))))
+             (for [[_ ids] (group-by #(cause-of snapshot known %) ids)
+                   :let [chain (chain snapshot (first ids))]
+                   :when (not (progress/ends-by-itself? snapshot chain))]
+               (assoc (finding snapshot :wait chain) :behind (count ids))))))
 
 (defn- virtual-and-blocked
   "From ids to threads, of the virtual threads among these nodes that wait for a monitor."
@@ -339,16 +342,19 @@
           (into #{} (map key) threads))))))
 
 (defn- still-waiting
-  "The ids of the nodes whose pressing wait has lasted so long. The JDK does not say when a wait began, so it is compared with the wait after that time."
+  "The ids of the nodes whose pressing wait has lasted so long. The JDK does not say when a wait began, so it is compared
+  with the wait after that time, and left out if another thread has come first in the queue meanwhile."
   [snapshot ms]
   (let [[known unknown] (pressing snapshot ms)]
     (if (empty? unknown)
       known
-      (let [watched (virtual-and-blocked snapshot (keys unknown))
+      (let [heads (progress/heads snapshot (keys unknown))
+            watched (virtual-and-blocked snapshot (keys unknown))
             blocked (blocked-for watched ms)
             seen-running (remove blocked (keys watched))
-            later (with-edges (snapshot/again snapshot (keys unknown)))]
-        (into known (lasting later (apply dissoc unknown seen-running)))))))
+            later (with-edges (snapshot/again snapshot (keys unknown)))
+            moved? #(not (identical? (heads %) ((progress/heads later [%]) %)))]
+        (into known (remove moved?) (lasting later (apply dissoc unknown seen-running)))))))
 
 (defn blocked
   "A finding for each cause of the nodes that have been blocked for so many milliseconds."

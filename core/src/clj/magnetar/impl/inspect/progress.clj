@@ -1,0 +1,53 @@
+(ns magnetar.impl.inspect.progress
+  "Causes that end by themselves: a chain of waits whose last node only sleeps, and queues that move on."
+  {:no-doc true}
+  (:require
+   [magnetar.impl.inspect.awaited :as awaited]
+   [magnetar.impl.inspect.edges :as edges]
+   [magnetar.impl.inspect.locks :as locks]
+   [magnetar.impl.inspect.stacks :as stacks]
+   [magnetar.impl.runtime])
+  (:import
+   (java.util.concurrent Semaphore)))
+
+(set! *warn-on-reflection* true)
+
+(defn- pauses?
+  "Does the node sleep, or wait with a time limit?"
+  [{:keys [wait]}]
+  (boolean (or (= :sleep (:why wait)) (:left-ms wait))))
+
+(defn- other-semaphore?
+  "Does a local variable of the node refer to another Semaphore than this one?"
+  [snapshot node semaphore]
+  (some #(and (instance? Semaphore %) (not (identical? semaphore %))) (stacks/locals snapshot node)))
+
+(defn- permit-in-use?
+  "Does the node wait for a permit, and does another one, which runs or pauses, use one? It seems to if it is in the
+  function that waits for the permit, unless it has to do with another semaphore. Nothing records who has a permit."
+  [{:keys [nodes] :as snapshot} {:keys [wait] :as node}]
+  (when (= :semaphore (:why wait))
+    (when-some [^StackTraceElement frame (stacks/frame-of (stacks/frames snapshot node))]
+      (let [semaphore (awaited/object snapshot node)]
+        (some (fn [{:keys [thread wait] :as other}]
+                (and thread
+                     (or (nil? wait) (pauses? other))
+                     (stacks/in? snapshot other (.getClassName frame) (.getMethodName frame))
+                     (not (other-semaphore? snapshot other semaphore))))
+              (take edges/most-read (vals nodes)))))))
+
+(defn ends-by-itself?
+  "Does the last node of this chain go on without another one?"
+  [{:keys [nodes] :as snapshot} {:keys [ids edges]}]
+  (let [end (nodes (peek ids))]
+    (and (< (count edges) (count ids)) ; no cycle
+         (boolean (or (pauses? end) (permit-in-use? snapshot end))))))
+
+(defn heads
+  "From the ids of those of these nodes that wait for a lock or a permit to the first node in its queue."
+  [{:keys [nodes] :as snapshot} ids]
+  (into {} (for [id ids
+                 :let [{:keys [why on]} (:wait (nodes id))
+                       head (when (#{:lock :semaphore} why) (locks/first-node snapshot on))]
+                 :when head]
+             [id head])))
