@@ -414,9 +414,9 @@
   go blocks and `a/thread`, futures, locks, monitors, thread pools and connection pools. It is exact where the
   kernel, the JDK or a `resource` knows what can end a wait. Some kinds of edges are likely. A process waits
   for a message, each clause of its receive names a reference, and it monitors the process of such a
-  reference. The owner of a task waits for the task. A fiber holds a connection, as its local variables suggest.
-  A call of a plain process is likely too, since that may have passed it on, and so are a call that another
-  fiber may answer and a scope that another fiber may cancel.
+  reference. The owner of a task waits for the task. A fiber holds a connection, as its local variables
+  suggest. A call of a plain process is likely too, since that may have passed it on, and so are a call that
+  another fiber may answer and a scope that another fiber may cancel.
 
   A wait with a time limit is in no cycle, nor is a wait in Magnetar within a scope that has a deadline, nor a
   call that a server has passed on with :noreply. The exception is a wait for a connection with a limit of a
@@ -587,7 +587,8 @@
   answer, for a process to be ready, for a lock, a monitor, a connection or a permit of a Semaphore, or to put
   into a queue of java.util.concurrent. A wait for work, for time, for a promise or for the own forks does not
   count. The wait must have lasted for :at-least, a duration, by default 1000 milliseconds. With :infinity the
-  answer is empty.
+  answer is empty. A cause that ends by itself is left out: a fiber that sleeps or has a time limit, a queue
+  that moves on, or a permit in use. A sleep of ten seconds and more, and a slow tap of a mult, are not.
 
   An edge over the channel of a result is exact: it leads to the go block or the thread that delivers it. An
   edge over another channel is likely: it leads to a fiber whose local variables lead to the channel, so that
