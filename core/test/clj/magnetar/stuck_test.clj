@@ -538,7 +538,7 @@
   (try (f) (finally (.release permits))))
 
 (deftest what-ends-by-itself-blocks-nobody
-  (let [nap #(scope/sleep 3600000)
+  (let [nap #(Thread/sleep 3600000) ; its end is not known, that of a sleep of `magnetar.scope` is
         lock (ReentrantLock.)
         monitor (Object.)
         permits (Semaphore. 1)
@@ -556,6 +556,13 @@
         (fn [forks]
           (is (eventually (and (.hasQueuedThreads lock) (.hasQueuedThreads permits) (every? inspect/why-stuck forks))))
           (is (= [] (texts-of-blocked))))))
+    (testing "a lock of a fiber that sleeps for long is told"
+      (let [lock (ReentrantLock.)]
+        (with-forks
+          [#(do (.lock lock) (scope/sleep 3600000))
+           #(do (while (not (.isLocked lock)) (Thread/onSpinWait)) (.lockInterruptibly lock))]
+          (fn [_]
+            (is (eventually (= 1 (count (texts-of-blocked)))))))))
     (testing "a permit that is lost is told beside another semaphore's that is in use"
       (let [[lost used] [(Semaphore. 0) (Semaphore. 1)]]
         (with-forks

@@ -36,11 +36,21 @@
                      (not (other-semaphore? snapshot other semaphore))))
               (take edges/most-read (vals nodes)))))))
 
+(def ^:private long-pause-ms
+  "A fiber that sleeps for so long is worth naming."
+  10000)
+
+(defn- long-pause? [{{:keys [left-ms]} :wait}]
+  (and (number? left-ms) (<= (long long-pause-ms) (long left-ms))))
+
 (defn ends-by-itself?
-  "Does the last node of this chain go on without another one?"
+  "Does the last node of this chain soon go on without another one? A slow tap does not count, since it slows the other
+  taps of its mult each time."
   [{:keys [nodes] :as snapshot} {:keys [ids edges]}]
   (let [end (nodes (peek ids))]
     (and (< (count edges) (count ids)) ; no cycle
+         (not-any? #(= :tap (:how %)) edges)
+         (not (long-pause? end))
          (boolean (or (pauses? end) (permit-in-use? snapshot end))))))
 
 (defn heads
