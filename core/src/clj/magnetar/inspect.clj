@@ -575,7 +575,8 @@
     :text    one sentence that names the members of the chain and their lines
     :chain   the fibers, processes, threads and pools, as in `deadlocks`. The last one has no :edge: it runs,
              or it waits for something that no fiber is known to do. If the chain ends in a cycle, the last
-             :edge leads back into it.
+             :edge leads back into it. If several fibers can reach what the last one waits for, and it is not
+             known which of them is to act, its :edge has their ids under :any, and no :to.
     :behind  how many are blocked by the same cause, this one included; without an argument only. The cause is
              the last member of the chain, or the object that it waits on. So all fibers that put on a channel
              from which nothing takes have one cause.
@@ -592,7 +593,7 @@
 
   An edge over the channel of a result is exact: it leads to the go block or the thread that delivers it. An
   edge over another channel is likely: it leads to a fiber whose local variables lead to the channel, so that
-  it can put or take. So is an edge over a promise, a latch or another object of the JDK. Local variables can
+  it can put or take. The :text says that the fiber can reach it. So is an edge over a promise, a latch or another object of the JDK. Local variables can
   be read of virtual threads only, and only if the JVM was started with --add-opens
   java.base/java.lang=ALL-UNNAMED, as bin/magnetar does. They are read of at most 10,000 fibers, some 40 µs
   each, the fibers first that few others resemble.

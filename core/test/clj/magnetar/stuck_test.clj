@@ -808,10 +808,46 @@
                 waiting (fn [words] (count (filter #(re-find (re-pattern (str "^fork \\S+stuck_test\\S+ waits at \\S+ " words)) %) blocked)))]
             (is (= [1 1 0] (map waiting ["for a permit" "to put into" "for a (promise|future)"])))))))))
 
+(deftest of-several-that-can-reach-a-permit-none-is-blamed
+  (let [permits (Semaphore. 1)
+        [rows work] (repeatedly 2 a/chan)
+        export (fn [] (.acquire permits) (a/<! rows) (.release permits))
+        later (fn [] (.acquire permits))
+        idle (fn [] (a/<! work) (.release permits))]
+    (with-forks [idle export]
+      (fn [_]
+        (is (eventually (zero? (.availablePermits permits))))
+        (scope/with-scope [s]
+          (let [waits (scope/daemon s later)
+                pattern #" for a permit of a Semaphore that 2 others can reach: (fork \S+) at \S+:\d+, (fork \S+) at \S+:\d+\.$"]
+            (is (eventually (re-find pattern (str (:text (inspect/why-stuck waits))))))
+            (let [{:keys [grade chain]} (inspect/why-stuck waits)
+                  {:keys [to any]} (:edge (peek chain))]
+              (is (= [:likely 1 nil 2] [grade (count chain) to (count any)])))))))))
+
+(deftest a-producer-that-shares-a-channel-is-not-said-to-hold-it
+  (let [[jobs mails] (repeatedly 2 a/chan)]
+    (with-forks [#(a/>! jobs (a/<! mails)) #(a/>! jobs 1)]
+      (fn [[_ puts]]
+        (is (eventually (re-find #" to put on a channel that fork \S+ can reach, which waits at \S+ to take from a channel\.$"
+                                 (str (:text (inspect/why-stuck puts))))))))))
+
+(deftest a-tap-from-which-nothing-takes-is-the-cause-behind-a-pub
+  (let [[in slow] (repeatedly 2 a/chan)
+        topics (a/pub in :topic)]
+    (a/sub topics :orders slow)
+    (with-forks [#(run! (fn [n] (a/>! in {:topic :orders :n n})) (range))]
+      (fn [[puts]]
+        (is (eventually (re-find #"can reach, which waits to put on a channel that mult \S+ can reach, which waits for a tap from which nothing takes\.$"
+                                 (str (:text (inspect/why-stuck puts))))))
+        (is (= 1 (count (re-seq #"pub stuck_test" (:text (inspect/why-stuck puts))))))))
+    (a/unsub-all topics)
+    (a/close! in)))
+
 (deftest promises-that-are-delivered-after-each-other-lead-to-each-other
   (let [[one other] (repeatedly 2 promise)]
     (with-forks [#(deliver one @other) #(deliver other @one)]
       (fn [forks]
         (doseq [fork forks]
-          (is (eventually (= 2 (count (re-seq #" for a promise that fork \S+ holds" (str (:text (inspect/why-stuck fork)))))))))
+          (is (eventually (= 2 (count (re-seq #" for a promise that fork \S+ can reach" (str (:text (inspect/why-stuck fork)))))))))
         (is (= :likely (:grade (inspect/why-stuck (first forks)))))))))

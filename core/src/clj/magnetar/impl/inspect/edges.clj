@@ -223,7 +223,7 @@
     (instance? Select on) (filterv #(instance? Channel %) (map #(.port ^Select$Operation %) (.operations ^Select on)))
     :else []))
 
-(defn- taps-of
+(defn taps-of
   "The taps for which a mult waits: the channels with a waiting put that is a callback. Returns nil for another node, or if the mult waits for a value."
   [snapshot {:keys [wait] :as node}]
   (when (and (= :channel-take (:why wait)) (stacks/in? snapshot node "magnetar.impl.mult$distribute"))
@@ -277,12 +277,37 @@
       (.put objects x x))
     objects))
 
+(def ^:private class-of-copier #"^magnetar\.impl\.(mult|pub|mix)\$start\$fn__\d+$")
+
+(defn- copier
+  "[kind function] of a fiber of this library that copies between channels: \"mult\", \"pub\" or \"mix\", and the
+  function that it runs; nil for another node."
+  [snapshot node]
+  (some (fn [x]
+          (when-some [[_ kind] (when x (re-find class-of-copier (.getName (class x))))]
+            [kind x]))
+        (stacks/locals snapshot node)))
+
+(defn- ends-of
+  "The channels that a copier takes from and puts on, by the kind of its wait there. It can reach more of them, as a pub
+  reaches the taps of its mults, and never uses these."
+  [[kind x]]
+  (let [field #(reach/field x %)
+        state (fn [name] (some-> ^clojure.lang.IDeref (field name) deref))]
+    (case kind
+      "mult" {"CHANNEL_TAKE" [(field "ch")] "CHANNEL_PUT" (keys (state "state"))}
+      "pub" {"CHANNEL_TAKE" [(field "ch")] "CHANNEL_PUT" (map #(reach/field % "ch") (vals (state "mults")))}
+      "mix" {"CHANNEL_TAKE" (keys (state "inputs")) "CHANNEL_PUT" [(field "out")]})))
+
 (defn- add-holder [snapshot holders held? {:keys [id] :as node}]
   (let [[reason used] (last-used node)]
     (when (instance? Channel used)
       (add holders used {:id id :used reason}))
-    (doseq [x (reach/found (stacks/locals snapshot node) held?) :when (not (identical? x used))]
-      (add holders x {:id id}))))
+    (if-some [copier (copier snapshot node)]
+      (doseq [[kind channels] (ends-of copier), x channels]
+        (add holders x {:id id :used kind :only true}))
+      (doseq [x (reach/found (stacks/locals snapshot node) held?) :when (not (identical? x used))]
+        (add holders x {:id id})))))
 
 (defn- holders
   "From each channel, and from each object that is awaited in the JDK, to its holders: maps of :id, and :used with the kind of the last wait there. A node holds
@@ -308,9 +333,10 @@
          (some #(identical? x %) (if (instance? Channel x) (channels-of wait) [(awaited-by snapshot node)])))))
 
 (defn- find-holders [snapshot why how x]
-  (vec (for [{holder :id used :used} (.get ^IdentityHashMap @(:holders snapshot) x)
-             :when (not (waits-beside? snapshot holder why x))
-             :let [serves (serves? why used)]]
+  (vec (for [{holder :id :keys [used only]} (.get ^IdentityHashMap @(:holders snapshot) x)
+             :let [serves (serves? why used)]
+             :when (and (or serves (not only))
+                        (not (waits-beside? snapshot holder why x)))]
          (edge holder how (if serves "it did so before" (str "its local variables lead to " (if (= :awaited how) "it" "the channel")))
                {:grade :likely :object x :before serves}))))
 

@@ -103,7 +103,7 @@
         node #(get-in snapshot [:nodes (:id %)])]
     (and (not-any? reported (map :id chain))
          (or (stuck/pressing? snapshot (node (first chain)))
-             (:edge end)
+             (:to (:edge end))
              (not (for-work (:why (:wait (node end)))))))))
 
 (def ^:private most-chains

@@ -170,7 +170,7 @@
       (:since-ms wait) (assoc :since-ms (:since-ms wait))
       (:left-ms wait) (assoc :left-ms (:left-ms wait))
       (:limit-ms wait) (assoc :limit-ms (:limit-ms wait))
-      edge (assoc :edge (select-keys edge [:to :how :grade :because])))))
+      edge (assoc :edge (select-keys edge [:to :any :how :grade :because])))))
 
 (defn- finding [snapshot kind {:keys [ids edges]}]
   {:kind kind
@@ -231,20 +231,39 @@
 
 ;; ---- chains
 
-(defn- next-edge
-  "The edge to follow from a node: one to a node that alone can end the wait, else one that is exact, else one to a node that ended such a wait before. Of
-  several such edges it is the one to the node that has waited longest."
-  [snapshot id]
-  (let [waited #(long (get-in snapshot [:nodes (:to %) :wait :since-ms] 0))]
-    (last (sort-by (juxt #(boolean (:one %)) #(= :exact (:grade %)) #(boolean (:before %)) waited) (edges/of snapshot id)))))
+(def ^:private over-reach?
+  "The kinds of edges to nodes that can reach an object, and need not be the ones that end the wait."
+  #{:put :take :tap :awaited})
 
-(defn- chain [snapshot start]
+(defn- to-any
+  "One edge for these edges of a node, which lead to nodes that can reach the same kind of object. Without :to, since it is
+  not known which of them is to end the wait."
+  [[edge :as edges]]
+  (assoc (dissoc edge :to) :any (into [] (comp (map :to) (distinct)) edges)))
+
+(defn- next-edge
+  "The edge to follow from a node: one to a node that alone can end the wait, else one that is exact, else one to a node
+  that ended such a wait before. Of several such edges it is the one to the node that has waited longest. If these lead to
+  several nodes that can merely reach what is waited for, none is followed: see `to-any`."
+  [snapshot id]
+  (let [rank (juxt #(boolean (:one %)) #(= :exact (:grade %)) #(boolean (:before %)))
+        waited #(long (get-in snapshot [:nodes (:to %) :wait :since-ms] 0))
+        edges (edges/of snapshot id)
+        best (last (sort-by rank edges))
+        equal (filter #(= (rank best) (rank %)) edges)]
+    (if (and (over-reach? (:how best)) (not (:one best)) (< 1 (count (distinct (map :to equal)))))
+      (to-any equal)
+      (last (sort-by waited equal)))))
+
+(defn- chain
+  "The chain of edges from a node, {:ids .. :edges ..}. The last edge leads back into it, or has :any, or else there is one
+  edge less than there are ids."
+  [snapshot start]
   (loop [ids [start], followed [], seen #{start}]
-    (let [edge (next-edge snapshot (peek ids))
-          to (:to edge)]
+    (let [{:keys [to any] :as edge} (next-edge snapshot (peek ids))]
       (cond
         (nil? edge) {:ids ids :edges followed}
-        (seen to) {:ids ids :edges (conj followed edge)}
+        (or any (seen to)) {:ids ids :edges (conj followed edge)}
         :else (recur (conj ids to) (conj followed edge) (conj seen to))))))
 
 (defn why

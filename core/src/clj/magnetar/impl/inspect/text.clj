@@ -55,9 +55,23 @@
          " by " (if edge (named snapshot to) (if several? "threads that are not known" "a thread that is not known"))
          (when taken-at (str " since " taken-at)))))
 
+(def ^:private most-others
+  "How many of the nodes that can reach what is waited for are named."
+  4)
+
+(defn- reached
+  "Who can reach what a node waits for, such as \"that go shop.clj:7 can reach\"."
+  [snapshot {:keys [to any]}]
+  (if to
+    (str "that " (named snapshot to) " can reach")
+    (let [[shown rest] (split-at most-others any)]
+      (str "that " (count any) " others can reach: "
+           (str/join ", " (for [id shown] (str (named snapshot id) (at snapshot id))))
+           (when (seq rest) (str " and " (count rest) " more"))))))
+
 (defn clause
   "The clause for a node with this edge, such as \"calls :stock at shop.clj:21\"."
-  [snapshot id {:keys [to how object]}]
+  [snapshot id {:keys [to how object] :as edge}]
   (let [other (named snapshot to)
         waits (waits snapshot id)]
     (case how
@@ -76,13 +90,13 @@
       :future (str waits " for a future that " other " computes")
       :worker (str waits " for a future that is in the queue of the pool of " other)
       :thread (str waits " for the end of " other)
-      :awaited (str waits " " (awaited/words snapshot (get-in snapshot [:nodes id])) " that " other " holds")
+      :awaited (str waits " " (awaited/words snapshot (get-in snapshot [:nodes id])) " " (reached snapshot edge))
       :monitor (str waits " for the monitor of " (kind-of-monitor object) " of " other)
       :connection (str waits " for a connection of " other)
       :held (held snapshot id)
-      :put (str waits " to take from a channel that " other " holds")
-      :take (str waits " to put on a channel that " other " holds")
-      :tap (str waits " for a tap that " other " holds"))))
+      :put (str waits " to take from a channel " (reached snapshot edge))
+      :take (str waits " to put on a channel " (reached snapshot edge))
+      :tap (str waits " for a tap " (reached snapshot edge)))))
 
 (def ^:private option-for-owners " (--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED shows it)")
 
@@ -96,7 +110,7 @@
   [snapshot {{:keys [why words]} :wait :as node}]
   (case why
     :lock (or (awaited/words snapshot node) (lock-alone snapshot node))
-    :channel-take "to take from a channel"
+    :channel-take (if (edges/taps-of snapshot node) "for a tap from which nothing takes" "to take from a channel")
     :channel-put "to put on a channel"
     :select "for one of several channels"
     :mailbox "for a message"
