@@ -431,6 +431,10 @@
   ReentrantReadWriteLock at most two are known. With java.base/java.util.concurrent=ALL-UNNAMED it is known
   which thread runs a future, or which pool has it in its queue.
 
+  The owner of a monitor is read from the stack of a waiting virtual thread, which needs --add-opens
+  java.base/java.lang=ALL-UNNAMED, or else from a thread dump, which the JDK writes to a temporary file. That
+  has no go blocks, unless the program tracks them.
+
   The program is at a standstill if all its fibers, processes and threads wait, in Magnetar for a second or
   more, without a time limit and not for input. No timer is pending, no work is offloaded, and one of them is
   blocked as in `why-stuck`. The :text names the longest chain from a blocked one. If the caller is no thread
@@ -574,9 +578,10 @@
     :grade   :exact, or :likely if one of the edges is
     :text    one sentence that names the members of the chain and their lines
     :chain   the fibers, processes, threads and pools, as in `deadlocks`. The last one has no :edge: it runs,
-             or it waits for something that no fiber is known to do. If the chain ends in a cycle, the last
-             :edge leads back into it. If several fibers can reach what the last one waits for, and it is not
-             known which of them is to act, its :edge has their ids under :any, and no :to.
+             or it has ended and still owns a lock, or it waits for something that no fiber is known to do. If
+             the chain ends in a cycle, the last :edge leads back into it. If several fibers can reach what the
+             last one waits for, and it is not known which of them is to act, its :edge has their ids under
+             :any, and no :to.
     :behind  how many are blocked by the same cause, this one included; without an argument only. The cause is
              the last member of the chain, or the object that it waits on. So all fibers that put on a channel
              from which nothing takes have one cause.

@@ -808,6 +808,91 @@
                 waiting (fn [words] (count (filter #(re-find (re-pattern (str "^fork \\S+stuck_test\\S+ waits at \\S+ " words)) %) blocked)))]
             (is (= [1 1 0] (map waiting ["for a permit" "to put into" "for a (promise|future)"])))))))))
 
+(deftest an-owner-that-has-ended-is-named
+  (let [lock (ReentrantLock.)]
+    (with-forks [#(.lock lock)]
+      (fn [_]
+        (is (eventually (.isLocked lock)))
+        (scope/with-scope [s]
+          (let [waits (scope/daemon s #(.lockInterruptibly lock))]
+            (is (eventually (re-find #" for a ReentrantLock of fork \S+stuck_test\.clj:\d+, which has ended\.$" (str (:text (inspect/why-stuck waits))))))
+            (is (not-any? #(= :ended (:kind %)) (nodes)))))))))
+
+(defn- both
+  "Takes one lock, waits for the other thread to have taken the second one, and wants that."
+  [^ReentrantLock one ^CyclicBarrier meet ^ReentrantLock other]
+  (.lock one)
+  (.await meet)
+  (try (.lockInterruptibly other) (catch InterruptedException _))
+  (.unlock one))
+
+(defn- check-two-names
+  "Checks that there is one deadlock, of these two names, and interrupts one of the threads."
+  [names ^Thread interrupted]
+  (is (eventually (seq (inspect/deadlocks))))
+  (let [[{:keys [grade text chain]} :as found] (inspect/deadlocks)]
+    (is (= [1 :exact 2] [(count found) grade (count chain)]) text)
+    (is (every? #(str/includes? (str text) %) names) text))
+  (.interrupt interrupted))
+
+(deftest a-deadlock-of-virtual-threads-that-the-kernel-has-not-started-is-found
+  (let [[one other] (repeatedly 2 #(ReentrantLock.))
+        meet (CyclicBarrier. 2)
+        start (fn ^Thread [^String name ^Runnable f] (-> (Thread/ofVirtual) (.name name) (.start f)))
+        pay (start "test-pay" #(both one meet other))
+        refund (start "test-refund" #(both other meet one))]
+    (scope/with-scope [s]
+      (let [sees (scope/fork s (fn [] (while (not (.isLocked ^ReentrantLock one)) (Thread/onSpinWait))
+                                 (try (.lockInterruptibly ^ReentrantLock one) (.unlock ^ReentrantLock one) (catch InterruptedException _))))]
+        (check-two-names ["test-pay" "test-refund"] pay)
+        (scope/join sees)))
+    (run! #(.join ^Thread %) [pay refund])))
+
+(deftest a-worker-of-the-common-pool-is-found-in-a-deadlock
+  (let [[one other] (repeatedly 2 #(ReentrantLock.))
+        meet (CyclicBarrier. 2)
+        worker (promise)
+        done (CompletableFuture/runAsync #(do (deliver worker (Thread/currentThread)) (both one meet other)))
+        go (a/go (both other meet one))]
+    (check-two-names ["worker" "go magnetar/stuck_test.clj"] @worker)
+    (a/<!! go)
+    (.get done)))
+
+(deftest an-owner-of-a-monitor-that-runs-is-named-as-likely
+  (let [monitor (Object.)
+        spins (promise)
+        again (atom true)]
+    (scope/with-scope [s]
+      (let [owner (scope/fork s #(locking monitor (deliver spins true) (while @again (Thread/onSpinWait))))]
+        @spins
+        (let [waits (scope/fork s #(locking monitor 1))]
+          (is (eventually (re-find #" for the monitor of an Object (of|that) fork \S+( may own)?, which runs at \S+\.$" (str (:text (inspect/why-stuck waits)))))))
+        (reset! again false)
+        (scope/join owner)))))
+
+(deftest a-stock-jvm-finds-a-deadlock-over-monitors-and-names-the-option-for-locks
+  (let [form `(do (require '[magnetar.actor :as ~'actor] '[magnetar.inspect :as ~'inspect])
+                  (let [[~'left ~'right] (repeatedly #(Object.))
+                        ~'meet (java.util.concurrent.CyclicBarrier. 2)
+                        ~'lock (java.util.concurrent.locks.ReentrantLock.)
+                        ~'both (fn [~'one ~'other]
+                                 (locking ~'one
+                                   (.await ~'meet)
+                                   (locking ~'other 1)))]
+                    (~'actor/spawn-opt #(~'both ~'left ~'right) {:name :left})
+                    (~'actor/spawn-opt #(~'both ~'right ~'left) {:name :right})
+                    (while (empty? (inspect/deadlocks)))
+                    (println (map (juxt :grade (comp count :chain)) (inspect/deadlocks)))
+                    (.lock ~'lock)
+                    (~'actor/spawn-opt #(.lock ~'lock) {:name :waits})
+                    (while (not (.hasQueuedThreads ~'lock)))
+                    (run! (comp println :text) (inspect/why-stuck {:at-least 10}))
+                    (System/exit 0)))
+        {:keys [exit out]} (child/run (checks/class-path) 60 "clojure.main" "-e" (pr-str form))]
+    (is (= 0 exit) out)
+    (is (re-find #"\(\[:exact 2\]\)" out) out)
+    (is (re-find #":waits waits .*whose owner the JVM does not show \(--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED" out) out)))
+
 (deftest of-several-that-can-reach-a-permit-none-is-blamed
   (let [permits (Semaphore. 1)
         [rows work] (repeatedly 2 a/chan)

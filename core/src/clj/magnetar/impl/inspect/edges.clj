@@ -3,7 +3,7 @@
 
   An edge is a map. The node :to can end the wait.
 
-    :how      :call, :start, :answer, :reply, :end, :room, :fork, :work, :result, :lock, :read-lock, :queue, :monitor, :future, :worker, :thread, :awaited,
+    :how      :call, :start, :answer, :reply, :end, :room, :fork, :work, :result, :lock, :read-lock, :queue, :monitor, :hidden, :future, :worker, :thread, :awaited,
               :connection, :held, :put, :take or :tap; `text/clause` has a sentence for each
     :grade    :exact if the kernel or the JDK says so, :likely if it is concluded from what others hold
     :because  how it is known
@@ -82,10 +82,16 @@
                     {:one true :object on})]
         nil))))
 
-(defn- to-owner-of-monitor [{:keys [monitors]} id]
-  (let [{:keys [owner awaited]} @monitors
+(defn- over-monitor
+  "The edge from a node that waits for a monitor to its owner; if that cannot be read, the edges to the nodes that may own
+  it."
+  [{:keys [monitors]} id]
+  (let [{:keys [owner awaited unread]} @monitors
         monitor (awaited id)]
-    (edge (owner monitor) :monitor "the JDK knows the owner of a monitor" {:one true :object monitor})))
+    (if-some [owner (owner monitor)]
+      [(edge owner :monitor "the JDK knows the owner of a monitor" {:one true :object monitor})]
+      (for [to unread :when (not= id to)]
+        (edge to :hidden "no other thread owns the monitor, and the monitors of this one cannot be read" {:grade :likely :object monitor})))))
 
 ;; ---- pools
 
@@ -413,7 +419,7 @@
       :scope-join (forks-of-scope snapshot on)
       :offload [(sole (snapshot/id-of-thread snapshot (.worker ^Offload$Call on)) :work on)]
       :lock (over-lock snapshot node)
-      :monitor [(to-owner-of-monitor snapshot id)]
+      :monitor (over-monitor snapshot id)
       :connection [(sole (:pool wait) :connection on)]
       :held (to-holders-of-pool snapshot node)
       (cond

@@ -28,7 +28,7 @@
   (for [[^Thread thread frames] (Thread/getAllStackTraces)]
     {:id (.threadId thread) :name (.getName thread) :state (str (.getState thread)) :frames (vec frames) :thread thread}))
 
-(defn- dumped
+(defn dumped
   "The text of the JDK's thread dump; nil if it cannot be written."
   []
   (try

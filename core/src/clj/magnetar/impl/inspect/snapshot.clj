@@ -19,16 +19,20 @@
     :monitors  the pids and names of the processes that it monitors, a set
     :wait    what it waits for, as in `waits`; nil if it runs or is a scope
     :object  the process or the scope itself
+    :ended   true of a thread that has ended and still owns a lock; it has no :thread
 
   A snapshot sends no message to what it shows. Its nodes are read one after the other, so two of them may show different instants."
   {:no-doc true}
   (:require
+   [magnetar.impl.inspect.locks :as locks]
    [magnetar.impl.inspect.overview :as overview]
+   [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.waits :as waits]
    [magnetar.impl.runtime]
    [magnetar.impl.threads :as threads])
   (:import
    (java.util IdentityHashMap)
+   (java.util.concurrent ForkJoinWorkerThread)
    (magnetar.kernel.inspect FiberInfo)
    (magnetar.kernel.process LocalProcess Pid ProcessInfo ProcessTable)
    (magnetar.kernel.scope Fork Scope)))
@@ -73,6 +77,14 @@
 (defn- root-group ^ThreadGroup []
   (last (take-while some? (iterate #(.getParent ^ThreadGroup %) (.getThreadGroup (Thread/currentThread))))))
 
+(defn- works-for-program?
+  "Is it a thread that the JDK has made, as for CompletableFuture or for a Timer, and that is in code of the program now?"
+  [^Thread thread]
+  (and (or (instance? ForkJoinWorkerThread thread)
+           (= "java.util.TimerThread" (.getName (class thread))))
+       (not= "jdk.internal.misc.CarrierThread" (.getName (class thread)))
+       (some? (stacks/line-of (.getStackTrace thread)))))
+
 (defn- of-program?
   "Is it a platform thread of the program, and not of the JVM or of this library?"
   [^Thread thread]
@@ -80,7 +92,7 @@
     (not (or (= "system" (some-> (.getThreadGroup thread) .getName))
              (.startsWith (.getName thread) "magnetar-")
              (.startsWith (.getName thread) "JFR ")
-             (and (not= Thread of) (nil? (.getClassLoader of)))))))
+             (and (not= Thread of) (nil? (.getClassLoader of)) (not (works-for-program? thread)))))))
 
 (defn- platform-threads []
   (let [group (root-group)
@@ -173,6 +185,30 @@
 (defn- thread-ids [nodes]
   (into {} (keep (fn [{:keys [id ^Thread thread]}] (when thread [(.threadId thread) id]))) nodes))
 
+(defn- owner-node
+  "The node of a thread that owns a lock and is none of the nodes: the kernel has not started it, or it has ended."
+  [limits ^Thread thread]
+  (if (.isAlive thread)
+    (thread-node nil limits (FiberInfo/of thread))
+    {:id [:thread (.threadId thread)]
+     :kind :thread
+     :name (or (threads/site-of thread) (.getName thread))
+     :ended true}))
+
+(defn- unseen-owners
+  "The nodes of the owners of the locks for which these nodes wait that are not in `by-thread`, and of the owners for which
+  these wait in turn."
+  [by-thread limits nodes]
+  (loop [found {}, nodes nodes]
+    (let [owners (into {} (for [{{:keys [why on]} :wait} nodes
+                                :when (= :lock why)
+                                :let [^Thread owner (locks/owner on)]
+                                :when (and owner (not (by-thread (.threadId owner))) (not (found (.threadId owner))))]
+                            [(.threadId owner) (owner-node limits owner)]))]
+      (if (empty? owners)
+        (vals found)
+        (recur (into found owners) (vals owners))))))
+
 (defn unread
   "The snapshot with empty caches, in which `stacks` and `locks` keep what they have read."
   [snapshot]
@@ -187,11 +223,13 @@
         taken (set (keys (thread-ids processes)))
         infos (into (vec (FiberInfo/all)) (map #(FiberInfo/of %)) (platform-threads))
         threads (into [] (comp (remove #(taken (.threadId (.thread ^FiberInfo %)))) (map #(thread-node snapshot limits %))) infos)
-        by-thread (thread-ids (concat threads processes))
+        seen (concat threads processes)
+        owners (unseen-owners (thread-ids seen) limits seen)
+        by-thread (into (thread-ids seen) (map (fn [{[_ number :as id] :id}] [number id])) owners)
         scopes (mapv #(scope-node snapshot by-thread %) (scopes infos))]
     (assoc snapshot
            :by-thread by-thread
-           :nodes (into {} (map (juxt :id identity)) (concat processes threads scopes)))))
+           :nodes (into {} (map (juxt :id identity)) (concat seen owners scopes)))))
 
 (defn again
   "A snapshot of the nodes with these ids alone, with what they wait for now."

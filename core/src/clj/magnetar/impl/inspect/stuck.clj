@@ -114,14 +114,13 @@
 (defn- of-jdk
   "What identifies a wait in the JDK, which has no number.
 
-  For a platform thread it is how often it has waited. For a virtual thread it is its node in the queue of the lock. If that is not known, it is the stack with
-  the objects in its local variables, since a lock allocates an object for each wait. If these cannot be read, no two waits are the same."
+  For a platform thread it is how often it has waited. For a virtual thread it is its node in the queue of the lock. If that
+  is not known, it is the thread and its stack with the objects in its local variables, since a lock allocates an object for
+  each wait. If these cannot be read, two waits of the thread at the same line look the same."
   [snapshot {:keys [^Thread thread wait] :as node}]
   (if (.isVirtual thread)
     (or (locks/queue-node snapshot thread (:on wait))
-        (if-some [held (seq (map #(System/identityHashCode %) (stacks/locals snapshot node)))]
-          [(:at (stacks/of snapshot node)) held]
-          (Object.)))
+        [(.threadId thread) (:at (stacks/of snapshot node)) (mapv #(System/identityHashCode %) (stacks/locals snapshot node))])
     (locks/waits-so-far thread)))
 
 (defn- wait-of
@@ -233,7 +232,7 @@
 
 (def ^:private over-reach?
   "The kinds of edges to nodes that can reach an object, and need not be the ones that end the wait."
-  #{:put :take :tap :awaited})
+  #{:put :take :tap :awaited :hidden})
 
 (defn- to-any
   "One edge for these edges of a node, which lead to nodes that can reach the same kind of object. Without :to, since it is
@@ -335,21 +334,30 @@
                    :when (not (progress/ends-by-itself? snapshot chain))]
                (assoc (finding snapshot :wait chain) :behind (count ids))))))
 
-(defn- virtual-and-blocked
-  "From ids to threads, of the virtual threads among these nodes that wait for a monitor."
-  [{:keys [nodes]} ids]
+(defn- look-the-same?
+  "Would two waits of this virtual thread at the same line look the same? Nothing counts waits for a monitor, and where no
+  local variables can be read only the queue of a lock tells two waits apart."
+  [snapshot {:keys [^Thread thread wait]}]
+  (and thread
+       (.isVirtual thread)
+       (or (= :monitor (:why wait))
+           (and (locks/hides-monitors?) (nil? (locks/queue-node snapshot thread (:on wait)))))))
+
+(defn- to-watch
+  "From ids to [thread state], of the nodes among these whose waits `look-the-same?`."
+  [{:keys [nodes] :as snapshot} ids]
   (into {} (for [id ids
-                 :let [{:keys [^Thread thread wait]} (nodes id)]
-                 :when (and thread (.isVirtual thread) (= :monitor (:why wait)))]
-             [id thread])))
+                 :let [{:keys [^Thread thread] :as node} (nodes id)]
+                 :when (look-the-same? snapshot node)]
+             [id [thread (if (= :monitor (:why (:wait node))) Thread$State/BLOCKED (.getState thread))]])))
 
 (def ^:private watch-ms
-  "The milliseconds between two checks of the threads that wait for a monitor."
+  "The milliseconds between two checks of the threads whose waits look the same."
   2)
 
-(defn- blocked-for
-  "The ids of the threads that are blocked in each check for so many milliseconds. Two waits of a virtual thread for a monitor look the same, since nothing
-  counts them or is allocated for them. A thread that takes the monitor again and again is told apart only by a check between two of its waits."
+(defn- unchanged-for
+  "The ids of the threads that are in their state in each check for so many milliseconds. A thread that takes a monitor again
+  and again is told apart only by a check between two of its waits."
   [threads ms]
   (let [end (+ (System/nanoTime) (* 1000000 (long ms)))]
     (loop [threads threads]
@@ -357,8 +365,8 @@
         (if (pos? left)
           (do
             (Thread/sleep (if (seq threads) (min left (long watch-ms)) left))
-            (recur (filterv #(identical? Thread$State/BLOCKED (.getState ^Thread (val %))) threads)))
-          (into #{} (map key) threads))))))
+            (recur (filterv (fn [[_ [^Thread thread state]]] (identical? state (.getState thread))) threads)))
+          (into #{} (map first) threads))))))
 
 (defn- still-waiting
   "The ids of the nodes whose pressing wait has lasted so long. The JDK does not say when a wait began, so it is compared
@@ -368,9 +376,9 @@
     (if (empty? unknown)
       known
       (let [heads (progress/heads snapshot (keys unknown))
-            watched (virtual-and-blocked snapshot (keys unknown))
-            blocked (blocked-for watched ms)
-            seen-running (remove blocked (keys watched))
+            watched (to-watch snapshot (keys unknown))
+            unchanged (unchanged-for watched ms)
+            seen-running (remove unchanged (keys watched))
             later (with-edges (snapshot/again snapshot (keys unknown)))
             moved? #(not (identical? (heads %) ((progress/heads later [%]) %)))]
         (into known (remove moved?) (lasting later (apply dissoc unknown seen-running)))))))

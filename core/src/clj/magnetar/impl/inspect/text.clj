@@ -60,14 +60,15 @@
   4)
 
 (defn- reached
-  "Who can reach what a node waits for, such as \"that go shop.clj:7 can reach\"."
-  [snapshot {:keys [to any]}]
-  (if to
-    (str "that " (named snapshot to) " can reach")
-    (let [[shown rest] (split-at most-others any)]
-      (str "that " (count any) " others can reach: "
-           (str/join ", " (for [id shown] (str (named snapshot id) (at snapshot id))))
-           (when (seq rest) (str " and " (count rest) " more"))))))
+  "Who can reach what a node waits for, such as \"that go shop.clj:7 can reach\"; or who may own it."
+  ([snapshot edge] (reached snapshot edge "can reach"))
+  ([snapshot {:keys [to any]} can]
+   (if to
+     (str "that " (named snapshot to) " " can)
+     (let [[shown rest] (split-at most-others any)]
+       (str "that " (count any) " others " can ": "
+            (str/join ", " (for [id shown] (str (named snapshot id) (at snapshot id))))
+            (when (seq rest) (str " and " (count rest) " more")))))))
 
 (defn clause
   "The clause for a node with this edge, such as \"calls :stock at shop.clj:21\"."
@@ -92,6 +93,7 @@
       :thread (str waits " for the end of " other)
       :awaited (str waits " " (awaited/words snapshot (get-in snapshot [:nodes id])) " " (reached snapshot edge))
       :monitor (str waits " for the monitor of " (kind-of-monitor object) " of " other)
+      :hidden (str waits " for the monitor of " (if object (kind-of-monitor object) "an object") " " (reached snapshot edge "may own"))
       :connection (str waits " for a connection of " other)
       :held (held snapshot id)
       :put (str waits " to take from a channel " (reached snapshot edge))
@@ -99,6 +101,7 @@
       :tap (str waits " for a tap " (reached snapshot edge)))))
 
 (def ^:private option-for-owners " (--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED shows it)")
+(def ^:private option-for-monitors " (--add-opens java.base/java.lang=ALL-UNNAMED shows it)")
 
 (defn- lock-alone
   "What the node waits for at a lock whose owner is not known."
@@ -110,6 +113,7 @@
   [snapshot {{:keys [why words]} :wait :as node}]
   (case why
     :lock (or (awaited/words snapshot node) (lock-alone snapshot node))
+    :monitor (str "for " words (when (locks/hides-monitors?) (str ", whose owner the JVM does not show" option-for-monitors)))
     :channel-take (if (edges/taps-of snapshot node) "for a tap from which nothing takes" "to take from a channel")
     :channel-put "to put on a channel"
     :select "for one of several channels"
@@ -127,6 +131,7 @@
     (cond
       (= :pool (:kind node)) (held snapshot id)
       (stacks/socket snapshot node) (str (waits snapshot id) " for " (stacks/socket snapshot node))
+      (:ended node) "has ended"
       (nil? wait) (str "runs" (at snapshot id))
       (number? left-ms) (str (waits snapshot id) " " (for-what snapshot node) ", for " left-ms " ms more")
       :else (str (waits snapshot id) " " (for-what snapshot node)))))
@@ -148,11 +153,16 @@
        (when (= :likely grade) " (likely)")
        (when (and behind (< 1 (long behind))) (str " " behind " wait for the same cause."))))
 
+(defn- once
+  "The lines. Only the first one that has this option keeps it."
+  [option lines]
+  (let [[before [first & after]] (split-with #(not (str/includes? % option)) lines)]
+    (concat before (when first (cons first (map #(str/replace % option "") after))))))
+
 (defn with-option-once
-  "The lines of an answer. Only the first one that names the option for owners of locks keeps it."
+  "The lines of an answer. Only the first one that names an option for owners of locks or of monitors keeps it."
   [lines]
-  (let [[before [first & after]] (split-with #(not (str/includes? % option-for-owners)) lines)]
-    (concat before (when first (cons first (map #(str/replace % option-for-owners "") after))))))
+  (once option-for-monitors (once option-for-owners lines)))
 
 (defn restarts
   "The restarts of a supervisor in a line."

@@ -96,7 +96,7 @@
 (defn tree
   "The trees of the snapshot, with at most `limit` nodes that are alike below each."
   [{:keys [nodes] :as snapshot} limit]
-  (let [{roots true owned false} (group-by #(root? snapshot %) (vals nodes))]
+  (let [{roots true owned false} (group-by #(root? snapshot %) (remove :ended (vals nodes)))]
     (subtrees {:snapshot snapshot :by-owner (group-by :owner owned) :limit limit} 1 roots)))
 
 ;; ---- as text
