@@ -2,6 +2,7 @@
   "What runs and waits as a tree, and the deaths under supervisors: told without asking anybody."
   (:require
    [clojure.edn :as edn]
+   [clojure.set :as set]
    [clojure.string :as str]
    [clojure.test :refer [deftest is testing]]
    [magnetar.actor :as actor]
@@ -15,6 +16,7 @@
   (:import
    (java.io Closeable)
    (java.net InetAddress ServerSocket Socket)
+   (java.util.concurrent Exchanger)
    (magnetar MisuseException)))
 
 (set! *warn-on-reflection* true)
@@ -57,6 +59,21 @@
         (is (= #{":tills" ":stock"} (set (map :name (:children supervisor)))))
         (is (eventually (every? #(= [:process "message" 0] ((juxt :kind :waits-for :messages) %))
                                 (:children (named ":shop-supervisor")))))))))
+
+(deftest the-tree-uses-the-words-of-why-stuck
+  (let [monitor (Object.)
+        notify (a/go (locking monitor (.wait monitor)))
+        promised (promise)
+        waits-for-promise (a/go @promised)
+        exchanger (Exchanger.)
+        exchanges (a/go (.exchange exchanger 1))
+        told (fn [] (set (keep #(when (and (= :go (:kind %)) (str/includes? (:name %) "tree_test")) (:waits-for %)) (all-in (inspect/tree)))))
+        expected #{"be notified" "a promise" "the other party of an Exchanger"}]
+    (is (eventually (set/subset? expected (told))) (pr-str (told)))
+    (locking monitor (.notifyAll monitor))
+    (deliver promised 1)
+    (.exchange exchanger 2)
+    (run! a/<!! [notify waits-for-promise exchanges])))
 
 (deftest a-fiber-has-its-scopes-below-it-and-a-scope-its-forks
   (let [c (a/chan)

@@ -43,6 +43,7 @@
    [#"(\w+(?:Queue|Deque))\.(?:take|poll)\w*" "to take from $1"]
    [#"(\w+)\.awaitTermination" "for the end of the tasks of $1"]
    [#"(FutureTask|CompletableFuture|ForkJoinTask)\.\w+" "for $1"]
+   [#"Object\.wait0?" "to be notified"]
    [#"Thread\.join" "for the end of a thread"]
    [#"Process\w*\.waitFor" "for the end of a process of the operating system"]
    [#"(CountDownLatch)\.await" "for $1"]])
@@ -80,6 +81,12 @@
   [snapshot node]
   (when-some [[words class] (what-of snapshot node)]
     (if class (str/replace words "$1" (with-article class)) words)))
+
+(defn short-words
+  "What the node waits for, as in a row of a tree: \"a promise\", \"take from a channel\"; nil if it does not wait."
+  [snapshot {:keys [wait] :as node}]
+  (or (some-> (words snapshot node) (str/replace #"^(for|to) " ""))
+      (:words wait)))
 
 (defn puts?
   "Does the node wait to put into a queue?"

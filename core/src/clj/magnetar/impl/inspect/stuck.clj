@@ -165,7 +165,7 @@
 (defn- step [snapshot id edge]
   (let [{:keys [name wait] :as node} (get-in snapshot [:nodes id])]
     (cond-> {:id id :name name}
-      wait (assoc :waits-for (:words wait) :at (stacks/line snapshot node))
+      wait (assoc :waits-for (awaited/short-words snapshot node) :at (stacks/line snapshot node))
       (:since-ms wait) (assoc :since-ms (:since-ms wait))
       (:left-ms wait) (assoc :left-ms (:left-ms wait))
       (:limit-ms wait) (assoc :limit-ms (:limit-ms wait))

@@ -3,6 +3,7 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
+   [magnetar.impl.inspect.awaited :as awaited]
    [magnetar.impl.inspect.stacks :as stacks]))
 
 (set! *warn-on-reflection* true)
@@ -20,7 +21,7 @@
   [snapshot {:keys [wait calls] :as node}]
   (if (and wait calls)
     (str "answer of " (get-in snapshot [:nodes [:process calls] :name]))
-    (or (stacks/socket snapshot node) (:words wait))))
+    (or (stacks/socket snapshot node) (awaited/short-words snapshot node))))
 
 (defn described
   "The node as plain data, without what belongs to it."
@@ -41,9 +42,10 @@
 
 (defn- more
   "The row that stands for these nodes beyond the limit, which are alike."
-  [[{:keys [name wait] :as node} :as nodes]]
-  (cond-> {:kind (kind node) :name name :more (count nodes)}
-    wait (assoc :waits-for (:words wait))))
+  [snapshot [{:keys [name] :as node} :as nodes]]
+  (let [words (words-of snapshot node)]
+    (cond-> {:kind (kind node) :name name :more (count nodes)}
+      words (assoc :waits-for words))))
 
 (defn- order [{:keys [kind id]}]
   [(.indexOf [:process :scope :fork :go :fiber :thread] kind) (pr-str id)])
@@ -78,12 +80,12 @@
   (let [below (below context level node)]
     (cond-> (described snapshot node) below (assoc :children below))))
 
-(defn- subtrees [{:keys [by-owner limit] :as context} level nodes]
+(defn- subtrees [{:keys [snapshot by-owner limit] :as context} level nodes]
   (into []
         (mapcat (fn [group]
                   (let [[first rest] (split-at limit group)]
                     (cond-> (mapv #(shown context level %) first)
-                      (seq rest) (conj (more rest))))))
+                      (seq rest) (conj (more snapshot rest))))))
         (in-order (vals (group-by #(alike by-owner %) nodes)))))
 
 (defn- root? [{:keys [nodes]} {:keys [owner]}]

@@ -14,6 +14,7 @@
   {:no-doc true}
   (:require
    [clojure.string :as str]
+   [magnetar.impl.inspect.awaited :as awaited]
    [magnetar.impl.runtime])
   (:import
    (java.util Map)
@@ -74,14 +75,14 @@
     (cond
       (= CountDownLatch outer) {:why :latch :words "a CountDownLatch" :on x}
       (= Semaphore outer) {:why :semaphore :words "a permit of a Semaphore" :on x}
-      :else {:why :lock :words (str "a " name) :on x})))
+      :else {:why :lock :words (awaited/with-article name) :on x})))
 
 (defn- parked [blocker]
   (cond
     (nil? blocker) {:why :park :words "an unpark"}
     (instance? AbstractQueuedSynchronizer$ConditionObject blocker) {:why :condition :words "a signal of a Condition" :on blocker}
     (instance? AbstractOwnableSynchronizer blocker) (synchronizer blocker)
-    :else {:why :park :words (str "a " (.getSimpleName ^Class (enclosing blocker))) :on blocker}))
+    :else {:why :park :words (awaited/with-article (.getSimpleName ^Class (enclosing blocker))) :on blocker}))
 
 (defn- of-jdk [^Thread thread]
   (let [state (.getState thread)
