@@ -11,6 +11,7 @@
    [magnetar.hangs :as hangs]
    [magnetar.impl.inspect.awaited :as awaited]
    [magnetar.impl.inspect.locks :as locks]
+   [magnetar.impl.inspect.reach :as reach]
    [magnetar.impl.inspect.stacks :as stacks]
    [magnetar.impl.inspect.stuck :as stuck]
    [magnetar.impl.inspect.views :as views]
@@ -495,8 +496,9 @@
         outside (last-of around 500)]
     (deliver first-wait around)
     (is (eventually (seq (inspect/deadlocks))))
-    (let [[{:keys [grade chain]} :as found] (inspect/deadlocks)]
-      (is (= [1 :exact 1000] [(count found) grade (count (distinct (map :id chain)))])))
+    (let [[{:keys [grade chain text]} :as found] (inspect/deadlocks)]
+      (is (= [1 :exact 1000] [(count found) grade (count (distinct (map :id chain)))]))
+      (is (re-find #"^(go \S+ waits at \S+ for the value of go \S+, )(which waits [^,]+, ){2}\.\. 994 more \.\.(, which waits [^,]+){3}\.$" text) text))
     (let [{:keys [chain]} (inspect/why-stuck (finisher-of outside))]
       (is (= 1500 (count chain)))
       (is (= 1000 (count (drop-while #(not= (get-in (peek chain) [:edge :to]) (:id %)) chain)))))
@@ -823,7 +825,10 @@
   [^ReentrantLock one ^CyclicBarrier meet ^ReentrantLock other]
   (.lock one)
   (.await meet)
-  (try (.lockInterruptibly other) (catch InterruptedException _))
+  (try
+    (.lockInterruptibly other)
+    (.unlock other)
+    (catch InterruptedException _))
   (.unlock one))
 
 (defn- check-two-names
@@ -892,6 +897,17 @@
     (is (= 0 exit) out)
     (is (re-find #"\(\[:exact 2\]\)" out) out)
     (is (re-find #":waits waits .*whose owner the JVM does not show \(--add-opens java.base/java.util.concurrent.locks=ALL-UNNAMED" out) out)))
+
+(deftest an-inner-lock-of-a-queue-is-told-as-such
+  (let [queue (ArrayBlockingQueue. 1)
+        ^ReentrantLock inner (reach/field queue "lock")]
+    (with-forks [(fn [] (.lock inner) (try @(promise) (finally (.unlock inner))))]
+      (fn [_]
+        (is (eventually (.isLocked inner)))
+        (with-forks [#(.put queue 1)]
+          (fn [[puts]]
+            (is (eventually (re-find #" to put into an ArrayBlockingQueue whose inner lock fork \S+ holds, which waits at \S+ for a promise"
+                                     (str (:text (inspect/why-stuck puts))))))))))))
 
 (deftest of-several-that-can-reach-a-permit-none-is-blamed
   (let [permits (Semaphore. 1)

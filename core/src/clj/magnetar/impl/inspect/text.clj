@@ -37,7 +37,9 @@
   (let [node (get-in snapshot [:nodes id])]
     (if-some [lock (read-or-write snapshot node)]
       (str "for " lock " that " other " holds for " purpose)
-      (str (or (awaited/words snapshot node) (str "for " (kind-of-lock synchronizer))) " of " other))))
+      (if-some [words (awaited/words snapshot node)]
+        (str words " whose inner lock " other " holds")
+        (str "for " (kind-of-lock synchronizer) " of " other)))))
 
 (defn- kind-of-monitor [[class-name]]
   (awaited/with-article (last (str/split class-name #"\."))))
@@ -139,12 +141,33 @@
 (defn- joined [clause]
   (if (str/starts-with? clause "whose ") clause (str "which " clause)))
 
+(def ^:private most-clauses
+  "The most clauses of a sentence in which none is left out."
+  8)
+
+(def ^:private clauses-at-ends
+  "How many clauses of a longer sentence are told from its beginning, and as many from its end."
+  3)
+
+(defn- clauses
+  "What (clause-at i) gives for each i below n. Of many, only the first and the last ones, with how many there are between
+  them."
+  [n clause-at]
+  (let [n (long n)
+        ends (long clauses-at-ends)
+        joined-at #(joined (clause-at %))]
+    (if (<= n (long most-clauses))
+      (cons (clause-at 0) (map joined-at (range 1 n)))
+      (concat [(clause-at 0)]
+              (map joined-at (range 1 ends))
+              [(str ".. " (- n ends ends) " more ..")]
+              (map joined-at (range (- n ends) n))))))
+
 (defn sentence
   "The chain of these edges as a sentence. `ids` has one id more than there are edges, or as many for a cycle."
   [snapshot ids edges]
-  (let [clauses (cond-> (mapv #(clause snapshot %1 %2) ids edges)
-                  (< (count edges) (count ids)) (conj (alone snapshot (peek ids))))]
-    (str (named snapshot (first ids)) " " (str/join ", " (cons (first clauses) (map joined (rest clauses)))) ".")))
+  (let [clause-at (fn [i] (if (< (long i) (count edges)) (clause snapshot (nth ids i) (nth edges i)) (alone snapshot (peek ids))))]
+    (str (named snapshot (first ids)) " " (str/join ", " (clauses (count ids) clause-at)) ".")))
 
 (defn line
   "A finding in one line, with its grade if that is not exact."
