@@ -579,9 +579,9 @@
     :text    one sentence that names the members of the chain and their lines
     :chain   the fibers, processes, threads and pools, as in `deadlocks`. The last one has no :edge: it runs,
              or it has ended and still owns a lock, or it waits for something that no fiber is known to do. If
-             the chain ends in a cycle, the last :edge leads back into it. If several fibers can reach what the
-             last one waits for, and it is not known which of them is to act, its :edge has their ids under
-             :any, and no :to.
+             the chain ends in a cycle, the last :edge leads back into it. If several fibers can reach what
+             the last one waits for, and it is not known which of them is to act, its :edge has their ids
+             under :any, and no :to.
     :behind  how many are blocked by the same cause, this one included; without an argument only. The cause is
              the last member of the chain, or the object that it waits on. So all fibers that put on a channel
              from which nothing takes have one cause.

@@ -196,7 +196,8 @@
             :when (and (virtual? node)
                        (not (known (.threadId thread)))
                        (not (identical? thread (Thread/currentThread)))
-                       (or (nil? wait) (notified? snapshot node)))]
+                       (or (nil? wait)
+                           (and (#{:park :sleep} (:why wait)) (notified? snapshot node))))]
         id))))
 
 (defn- with-dumped
