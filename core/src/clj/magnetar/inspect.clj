@@ -597,11 +597,11 @@
   that moves on, or a permit in use. A sleep of ten seconds and more, and a slow tap of a mult, are not.
 
   An edge over the channel of a result is exact: it leads to the go block or the thread that delivers it. An
-  edge over another channel is likely: it leads to a fiber whose local variables lead to the channel, so that
-  it can put or take. The :text says that the fiber can reach it. So is an edge over a promise, a latch or another object of the JDK. Local variables can
-  be read of virtual threads only, and only if the JVM was started with --add-opens
-  java.base/java.lang=ALL-UNNAMED, as bin/magnetar does. They are read of at most 10,000 fibers, some 40 µs
-  each, the fibers first that few others resemble.
+  edge over another channel is likely: it leads to a fiber whose local variables lead to the channel, so
+  that it can put or take. The :text says that the fiber can reach it. So is an edge over a promise, a latch
+  or another object of the JDK. Local variables can be read of virtual threads only, and only if the JVM was
+  started with --add-opens java.base/java.lang=ALL-UNNAMED, as bin/magnetar does. They are read of at most
+  10,000 fibers, some 40 µs each, the fibers first that few others resemble.
 
   Blocks for :at-least if there are blocked waits in the JDK, which does not say when a wait began. The answer
   has the ones that still last then. Throws an IllegalArgumentException for an argument of another kind, for
