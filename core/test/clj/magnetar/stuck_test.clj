@@ -554,6 +554,7 @@
          #(with-permit permits nap)
          #(with-permit permits nap)
          #(loop [] (a/<! jobs) (nap) (recur))
+         #(loop [] (a/<! jobs) (nap) (recur))
          #(loop [] (a/>! jobs :job) (recur))]
         (fn [forks]
           (is (eventually (and (.hasQueuedThreads lock) (.hasQueuedThreads permits) (every? inspect/why-stuck forks))))

@@ -43,15 +43,23 @@
 (defn- long-pause? [{{:keys [left-ms]} :wait}]
   (and (number? left-ms) (<= (long long-pause-ms) (long left-ms))))
 
+(defn- goes-on? [snapshot node]
+  (and (not (long-pause? node))
+       (or (pauses? node) (permit-in-use? snapshot node))))
+
+(defn- ends
+  "The nodes of which one ends the chain: its last one, or those that can reach what that one waits for. None of a cycle."
+  [{:keys [nodes]} {:keys [ids edges]}]
+  (cond
+    (< (count edges) (count ids)) [(nodes (peek ids))]
+    (:any (peek edges)) (map nodes (:any (peek edges)))))
+
 (defn ends-by-itself?
-  "Does the last node of this chain soon go on without another one? A slow tap does not count, since it slows the other
+  "Does a node that ends this chain soon go on without another one? A slow tap does not count, since it slows the other
   taps of its mult each time."
-  [{:keys [nodes] :as snapshot} {:keys [ids edges]}]
-  (let [end (nodes (peek ids))]
-    (and (< (count edges) (count ids)) ; no cycle
-         (not-any? #(= :tap (:how %)) edges)
-         (not (long-pause? end))
-         (boolean (or (pauses? end) (permit-in-use? snapshot end))))))
+  [snapshot {:keys [edges] :as chain}]
+  (and (not-any? #(= :tap (:how %)) edges)
+       (boolean (some #(goes-on? snapshot %) (ends snapshot chain)))))
 
 (defn heads
   "From the ids of those of these nodes that wait for a lock or a permit to the first node in its queue."
