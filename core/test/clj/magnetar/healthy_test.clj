@@ -51,7 +51,7 @@
 (def ^:private nothing
   {:deadlocks [] :why-stuck [] :leaks []})
 
-(deftest ^{:limit limit} healthy-programs-are-not-blamed
+(deftest ^{:spec ["C33"] :limit limit} healthy-programs-are-not-blamed
   (dotimes [n looks]
     (testing n
       (is (= nothing (texts (findings)))))))

@@ -70,7 +70,7 @@
          (println "ready")
          @(promise))))
 
-(deftest a-program-tells-from-outside-what-it-waits-for
+(deftest ^{:spec ["C33"]} a-program-tells-from-outside-what-it-waits-for
   (with-process (clojure-program [] deadlock)
     (fn [pid]
       (let [{:keys [exit out]} (inspected pid)]

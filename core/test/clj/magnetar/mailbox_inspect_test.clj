@@ -47,7 +47,7 @@
 
 (defrecord Order [number lines])
 
-(deftest what-is-shown-is-short-and-runs-no-code-of-the-program
+(deftest ^{:spec ["C33"]} what-is-shown-is-short-and-runs-no-code-of-the-program
   (let [ran (atom 0)
         lazy (lazy-seq (swap! ran inc) [1])
         ends-lazily (cons 1 (lazy-seq (swap! ran inc) [2]))]

@@ -286,7 +286,7 @@
    :thread #(a/thread (%))
    :io-thread #(a/io-thread (%))})
 
-(deftest results-that-wait-for-each-other-are-found-exactly-and-their-twin-is-not
+(deftest ^{:spec ["C33"]} results-that-wait-for-each-other-are-found-exactly-and-their-twin-is-not
   (doseq [[kind start] starts]
     (testing kind
       (let [stop (a/chan)
