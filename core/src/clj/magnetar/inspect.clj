@@ -393,7 +393,7 @@
   Erlang: has no such function; its supervisors report each restart."
   {:added "0.3"}
   []
-  (mapv (fn [supervisor] (update supervisor :history (partial mapv redacted-death))) (restarts/of (snapshot/now))))
+  (restarts/of (snapshot/now) redacted-death))
 
 (defn deadlocks
   "Returns a vector of cycles of waits that nothing can end, and of standstills.

@@ -29,9 +29,6 @@
   [death]
   (update-vals (dissoc death :at) shown/shown))
 
-(defn- plain-restarts [restarts]
-  (mapv (fn [supervisor] (update supervisor :history (partial mapv plain-death))) restarts))
-
 (def ^:private most-mailboxes 20)
 
 (defn- mailboxes
@@ -69,7 +66,7 @@
           :deadlocks (standstill/deadlocks edged)
           :why-stuck (stuck/blocked edged blocked-after-ms)
           :lost-go-blocks (leaks/lost-so-far)
-          :restarts (plain-restarts (restarts/of snapshot))
+          :restarts (restarts/of snapshot plain-death)
           :mailboxes (mailboxes snapshot)
           :tree (tree/tree snapshot tree/usual-limit)}
          measured)))))

@@ -176,11 +176,14 @@
     (when newest
       (apply str (map #(.getString ^RecordedEvent % "text") (sort-by #(.getInt ^RecordedEvent % "part") newest))))))
 
-(defn- all-events [^RecordingFile recording]
-  (loop [events []]
+(defn- events-of
+  "The events of this name that are left in the recording, which may have many others."
+  [^RecordingFile recording event]
+  (loop [found []]
     (if (.hasMoreEvents recording)
-      (recur (conj events (.readEvent recording)))
-      events)))
+      (let [next (.readEvent recording)]
+        (recur (cond-> found (= event (.getName (.getEventType next))) (conj next))))
+      found)))
 
 (defn- sign?
   "Does the event only say that the program computes the answer?"
@@ -192,7 +195,7 @@
   [^File file event]
   (with-open [recording (RecordingFile. (.toPath file))]
     (let [known (boolean (some #(= event (.getName ^EventType %)) (.readEventTypes recording)))
-          {signs true, parts false} (group-by sign? (filter #(= event (.getName (.getEventType ^RecordedEvent %))) (all-events recording)))]
+          {signs true, parts false} (group-by sign? (events-of recording event))]
       {:known known, :signs (count signs), :text (joined parts)})))
 
 (defn- with-written

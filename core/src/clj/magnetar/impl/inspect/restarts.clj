@@ -10,16 +10,16 @@
   (let [now (clock/now)]
     (count (filter #(< (- now (long %)) period) times))))
 
-(defn- described [{:keys [name pid] {:keys [strategy intensity period restarts history]} :overview}]
+(defn- described [shown {:keys [name pid] {:keys [strategy intensity period restarts history]} :overview}]
   {:name name
    :pid pid
    :strategy strategy
    :intensity intensity
    :period-ms (quot (long period) 1000000)
    :restarts (count-lately restarts period)
-   :history (vec history)})
+   :history (mapv shown history)})
 
 (defn of
-  "What `magnetar.inspect/restarts` returns of the snapshot."
-  [snapshot]
-  (into [] (comp (filter :overview) (map described)) (vals (:nodes snapshot))))
+  "What `magnetar.inspect/restarts` returns of the snapshot, with (shown death) in the place of each death."
+  [snapshot shown]
+  (into [] (comp (filter :overview) (map #(described shown %))) (vals (:nodes snapshot))))

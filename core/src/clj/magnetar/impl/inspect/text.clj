@@ -72,9 +72,20 @@
             (str/join ", " (for [id shown] (str (named snapshot id) (at snapshot id))))
             (when (seq rest) (str " and " (count rest) " more")))))))
 
+(defn- locked
+  "What the node waits for at a lock or a monitor."
+  [snapshot id {:keys [to how object] :as edge}]
+  (let [other (named snapshot to)]
+    (case how
+      :lock (of-lock snapshot id object "writing" other)
+      :read-lock (of-lock snapshot id object "reading" (if (= id to) "it" other))
+      :queue (str "for " (read-or-write snapshot (get-in snapshot [:nodes id])) " behind " other)
+      :monitor (str "for the monitor of " (kind-of-monitor object) " of " other)
+      :hidden (str "for the monitor of " (if object (kind-of-monitor object) "an object") " " (reached snapshot edge "may own")))))
+
 (defn clause
   "The clause for a node with this edge, such as \"calls :stock at shop.clj:21\"."
-  [snapshot id {:keys [to how object] :as edge}]
+  [snapshot id {:keys [to how] :as edge}]
   (let [other (named snapshot to)
         waits (waits snapshot id)]
     (case how
@@ -86,16 +97,12 @@
       :fork (str waits " for " other)
       :result (str waits " for the value of " other)
       :work (str waits " for its offloaded work on " other)
-      :lock (str waits " " (of-lock snapshot id object "writing" other))
-      :read-lock (str waits " " (of-lock snapshot id object "reading" (if (= id to) "it" other)))
-      :queue (str waits " for " (read-or-write snapshot (get-in snapshot [:nodes id])) " behind " other)
+      (:lock :read-lock :queue :monitor :hidden) (str waits " " (locked snapshot id edge))
       :answer (str waits " for the answer of " other)
       :future (str waits " for a future that " other " computes")
       :worker (str waits " for a future that is in the queue of the pool of " other)
       :thread (str waits " for the end of " other)
       :awaited (str waits " " (awaited/words snapshot (get-in snapshot [:nodes id])) " " (reached snapshot edge))
-      :monitor (str waits " for the monitor of " (kind-of-monitor object) " of " other)
-      :hidden (str waits " for the monitor of " (if object (kind-of-monitor object) "an object") " " (reached snapshot edge "may own"))
       :connection (str waits " for a connection of " other)
       :held (held snapshot id)
       :put (str waits " to take from a channel " (reached snapshot edge))
