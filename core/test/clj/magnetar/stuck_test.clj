@@ -540,7 +540,7 @@
   (try (f) (finally (.release permits))))
 
 (deftest what-ends-by-itself-blocks-nobody
-  (let [nap #(Thread/sleep 3600000) ; its end is not known, that of a sleep of `magnetar.scope` is
+  (let [nap #(Thread/sleep 3600000) ; its end is not known; `scope/sleep` records its end
         lock (ReentrantLock.)
         monitor (Object.)
         permits (Semaphore. 1)

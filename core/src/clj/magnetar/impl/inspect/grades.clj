@@ -2,7 +2,7 @@
   "Edges of cycles that another fiber may end: one that can answer the call, or can cancel the scope.
 
   The kernel knows whom a process calls, but the callee may give the call to another process, which answers it. And a
-  scope is cancelled by whoever has it. So an edge over a call or a scope is only likely if the local variables of a
+  scope is cancelled by any fiber that has it. So an edge over a call or a scope is only likely if the local variables of a
   fiber that may still go on lead to the reference of the call, or to the scope."
   {:no-doc true}
   (:require
@@ -28,7 +28,7 @@
       nil)))
 
 (defn- locals-of-program
-  "The objects in the local variables of the node, without those of the kernel's own methods."
+  "The objects in the local variables of the node, without the local variables of the kernel's own methods."
   [snapshot node]
   (for [^Locals$Frame frame (:frames (stacks/of snapshot node))
         :when (not (str/starts-with? (.getClassName ^StackTraceElement (.at frame)) "magnetar.kernel."))

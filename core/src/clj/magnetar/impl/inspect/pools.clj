@@ -1,7 +1,7 @@
 (ns magnetar.impl.inspect.pools
   "Connection pools: the threads that wait for a connection, and those that hold one.
 
-  A pool that the program has wrapped by `resource` records who waits and who took a connection. Local variables tell
+  A pool that the program has wrapped by `resource` records which threads wait and which one took a connection. Local variables tell
   whether the taker still has it, or has handed it to another fiber. HikariCP is known by its classes: a fiber that
   waits in its `ConcurrentBag` waits for a connection, and a fiber whose local variables lead to a connection holds it.
 

@@ -62,7 +62,7 @@
        (boolean (some #(goes-on? snapshot %) (ends snapshot chain)))))
 
 (defn heads
-  "From the ids of those of these nodes that wait for a lock or a permit to the first node in its queue."
+  "From the id of each of these nodes that waits for a lock or a permit to the first node in the queue for it."
   [{:keys [nodes] :as snapshot} ids]
   (into {} (for [id ids
                  :let [{:keys [why on]} (:wait (nodes id))

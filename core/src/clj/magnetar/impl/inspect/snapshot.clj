@@ -186,7 +186,7 @@
   (into {} (keep (fn [{:keys [id ^Thread thread]}] (when thread [(.threadId thread) id]))) nodes))
 
 (defn- owner-node
-  "The node of a thread that owns a lock and is none of the nodes: the kernel has not started it, or it has ended."
+  "The node of a thread that owns a lock and has no node yet: the kernel has not started it, or it has ended."
   [limits ^Thread thread]
   (if (.isAlive thread)
     (thread-node nil limits (FiberInfo/of thread))

@@ -34,7 +34,7 @@ import jdk.jfr.StackTrace;
  *
  * <ul>
  *   <li>Each question is answered on a thread of its own, so the recorder's thread does not wait. A second thread
- *       commits an event without text for each second in which the first one runs. So who asks can tell a busy
+ *       commits an event without text for each second in which the first one runs. So the asking JVM can tell a busy
  *       machine, on which loading the code that answers takes long, from a program that cannot answer.
  *   <li>Asking again does nothing while an answer is being computed. The recording that asks again gets that
  *       answer: it has the event before it asks, and {@code isAsked} is reset before the answer is committed.
