@@ -13,7 +13,7 @@
   (:import
    (java.net ServerSocket)
    (java.util Timer TimerTask)
-   (java.util.concurrent Executors TimeUnit)
+   (java.util.concurrent CountDownLatch Executors TimeUnit)
    (java.util.concurrent.locks LockSupport)))
 
 (set! *warn-on-reflection* true)
@@ -48,15 +48,18 @@
     #(gs/stop pid)))
 
 (defn- in-scope
-  "A fiber that owns a scope with a fork for each function."
+  "A fiber that owns a scope with a fork for each function. A fork is in no snapshot before it runs, so this waits until all do."
   [& fs]
-  (let [opened (promise)]
+  (let [opened (promise)
+        run (CountDownLatch. (count fs))]
     (a/go
       (try
         (scope/with-scope [s]
           (deliver opened s)
-          (doseq [f fs] (scope/fork s f)))
+          (doseq [f fs]
+            (scope/fork s (fn [] (.countDown run) (f)))))
         (catch Exception _ :stopped)))
+    (.await run)
     #(scope/cancel @opened :stopped)))
 
 (defn- accept [^ServerSocket server]
@@ -233,13 +236,21 @@
 (defn- nodes []
   (mapcat #(tree-seq :children :children %) (inspect/tree {:limit 1000})))
 
-(defn- ready?
-  "Has all come to its wait, and do the waits last long enough?"
+(defn- waits
+  "What each node waits for; nil if one does not wait, or not long enough."
   []
-  (every? (fn [{:keys [kind waits-for since-ms]}]
-            (and (or waits-for (#{:thread :scope} kind))
-                 (<= 150 (long (or since-ms 150)))))
-          (nodes)))
+  (let [nodes (nodes)]
+    (when (every? (fn [{:keys [kind waits-for since-ms]}]
+                    (and (or waits-for (#{:thread :scope} kind))
+                         (<= 150 (long (or since-ms 150)))))
+                  nodes)
+      (set (map (juxt :id :waits-for) nodes)))))
+
+(defn- ready?
+  "Has all come to its wait, and do the waits last? How long a wait in the JDK has lasted is not known, so it is looked at more than once."
+  []
+  (let [looks (repeatedly 6 #(do (LockSupport/parkNanos 50000000) (waits)))]
+    (and (every? some? looks) (apply = looks))))
 
 (defn- until
   "Looks until (f) is true."
