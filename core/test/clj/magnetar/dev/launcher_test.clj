@@ -2,7 +2,8 @@
   "bin/magnetar as a user meets it: every refusal is one sentence on stderr and exit code 2.
 
   The first start of a checkout fetches the libraries and compiles them, which takes a busy machine longer than a test may take as a rule."
-  {:limit 240000}
+  {:slow true
+   :limit 240000}
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]

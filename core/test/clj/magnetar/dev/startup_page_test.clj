@@ -1,6 +1,7 @@
 (ns magnetar.dev.startup-page-test
   "The recipe of docs/guide/startup.md, done as the page says."
-  {:limit 600000}
+  {:slow true
+   :limit 600000}
   (:require
    [clojure.java.io :as io]
    [clojure.string :as str]
@@ -24,7 +25,7 @@
     (str/join ":" (cons jar (filter #(re-find #"/org/clojure/(clojure|spec\.alpha|core\.specs\.alpha|core\.match)/" %)
                                     (str/split (System/getProperty "java.class.path") #":"))))))
 
-(deftest ^:slow a-program-is-compiled-and-starts-from-a-cache-as-the-page-says
+(deftest a-program-is-compiled-and-starts-from-a-cache-as-the-page-says
   (let [folder (temporary-folder)
         [_ program] (re-find #"(?s)## Ten lines\s+```clojure\n(.*?)```" (slurp (io/file home "README.md")))
         environment {"PATH" (str (System/getProperty "java.home") "/bin:" (System/getenv "PATH")), "LIBRARIES" (libraries folder)}

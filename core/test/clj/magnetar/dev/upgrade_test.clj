@@ -1,5 +1,6 @@
 (ns magnetar.dev.upgrade-test
   "The upgrade check finds uses of what has changed, and its list of changes is complete."
+  {:slow true}
   (:require
    [clojure.edn :as edn]
    [clojure.java.io :as io]

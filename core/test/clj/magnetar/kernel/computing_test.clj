@@ -5,9 +5,11 @@
   {:slow true
    :limit 240000}
   (:require
-   [clojure.test :refer [deftest]]
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is]]
+   [magnetar.dev.child :as child]
    [magnetar.impl.runtime]
-   [magnetar.kernel.checks :refer [green?]]))
+   [magnetar.kernel.checks :as checks :refer [green?]]))
 
 (defn- carriers [n]
   (str "-Djdk.virtualThreadScheduler.parallelism=" n))
@@ -25,3 +27,28 @@
 (deftest without-carriers-to-add-fibers-that-compute-keep-theirs
   (green? 180 (carriers 1) "-Dmagnetar.added-carriers=0" "computing-off")
   (green? 180 "-Dmagnetar.added-carriers=0" "timers-in-backlog"))
+
+(def ^:private crowd
+  "More fibers that compute than carriers. Calls a server until the reason of the time-out tells of that, then waits for the line on standard error."
+  '(do (require '[magnetar.actor :as actor] '[magnetar.async :as a] '[magnetar.gen-server :as gs])
+       (def said (promise))
+       (System/setErr (proxy [java.io.PrintStream] [System/err true]
+                        (println [line] (.println System/out (str line)) (deliver said true))))
+       (actor/with-process {}
+         (let [[_ server] (gs/start {:init (fn [_] [:ok 0]) :handle-call (fn [_ _ n] [:reply n n])} nil)
+               ask #(try (gs/call server :n {:timeout 20}) (catch Exception e (ex-message e)))]
+           (ask)
+           (dotimes [_ 5] (a/go (loop [i 0] (when-not (realized? said) (recur (inc i))))))
+           (println (first (filter string? (repeatedly ask))))
+           (deref said 20000 :silent)))
+       (System/exit 0)))
+
+(deftest fibers-that-no-carrier-can-be-added-for-are-told-of
+  (doseq [way [[] ["-Dmagnetar.hand-off=false"]]]
+    (let [{:keys [exit out]} (apply child/run (checks/class-path) 50
+                                    (concat child/opens ["-Djdk.virtualThreadScheduler.parallelism=1" "-Dmagnetar.added-carriers=2"] way
+                                            ["clojure.main" "-e" (pr-str crowd)]))]
+      (is (= 0 exit) out)
+      (is (= 1 (count (re-seq #"Fibers have waited for a second, because all 3 carriers are occupied, 2 of them added" out))) out)
+      (is (str/includes? out "set -Dmagnetar.added-carriers=4.") out)
+      (is (str/includes? out "The server is ready to run, but waits for a carrier: ") out))))

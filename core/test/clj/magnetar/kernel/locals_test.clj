@@ -1,5 +1,6 @@
 (ns magnetar.kernel.locals-test
   "The local variables of waiting fibers are read while these are woken in all ways."
+  {:slow true}
   (:require
    [clojure.string :as str]
    [clojure.test :refer [deftest is]]
