@@ -79,6 +79,11 @@
       (testing "one view, and again"
         (is (= "No supervisor." (str/trim (:out (inspected pid "restarts")))))
         (is (= ["No process has messages."] (@#'main/answer [pid "mailboxes"]))))
+      (testing "about those with a name"
+        (is (= 2 (count (re-seq #"  go \S+ waits at \S+ for a ReentrantLock of go " (:out (inspected pid "stuck" "go NO_SOURCE_PATH:1"))))))
+        (doseq [name ["main" "thread main"]]
+          (is (re-find #"^  main waits at \S+ for a promise\." (:out (inspected pid "stuck" name)))))
+        (is (= "No process, fiber or thread has the name :a b=ü; the view tree shows the names." (str/trim (:out (inspected pid "stuck" ":a b=ü"))))))
       (testing "what takes a while"
         (is (re-find #"(?s)CPU messages/s.* thread main " (:out (inspected pid "top"))))
         (is (= "No leak." (str/trim (:out (inspected pid "leaks"))))))
@@ -114,7 +119,10 @@
   (doseq [pid ["0" "-1" "2147483646" "9999999999"]]
     (is (= (str "There is no process " pid ".") (sentence pid))))
   (is (str/starts-with? (sentence "1" "three") "`inspect` does not know three."))
-  (is (str/starts-with? (sentence "1" "top" "leaks") "usage: bin/magnetar inspect PID")))
+  (doseq [view ["tree" "top"]]
+    (is (str/starts-with? (sentence "1" view "main") (str "Only stuck takes a name, and not " view "."))))
+  (is (str/starts-with? (sentence "1" "stuck NAME") "`inspect` does not know stuck NAME."))
+  (is (str/starts-with? (sentence "1" "stuck" "main" "leaks") "usage: bin/magnetar inspect PID")))
 
 (defn- with-file [text f]
   (let [file (File/createTempFile "magnetar" ".txt")]

@@ -19,7 +19,7 @@
 (set! *warn-on-reflection* true)
 
 (def ^:private usage
-  "usage: bin/magnetar inspect PID [deadlocks|stuck|tree|restarts|mailboxes|top|leaks|dump]\n       bin/magnetar inspect FILE [deadlocks|stuck|tree|restarts|mailboxes|dump]")
+  "usage: bin/magnetar inspect PID [deadlocks|stuck|tree|restarts|mailboxes|top|leaks|dump]\n       bin/magnetar inspect PID stuck NAME\n       bin/magnetar inspect FILE [deadlocks|stuck|tree|restarts|mailboxes|dump]")
 
 ;; ---- a running program
 
@@ -35,9 +35,9 @@
 
 (defn- of-program
   "[answer line]: the answer of the program and nil, or the analysis of its thread dump and a line that says so."
-  [pid question]
+  [pid question about]
   (try
-    [(outside/ask pid question) nil]
+    [(outside/ask pid question about) nil]
     (catch clojure.lang.ExceptionInfo e
       (cond
         (not (outside/silence? e)) (throw e)
@@ -63,15 +63,24 @@
                                                                            "A thread dump of the JDK does not show " view ": choose another view.\n" usage)
     :else (views/lines [view] answer)))
 
-(defn- answer [[subject view & more]]
+(defn- view-of
+  "The view that these arguments ask for; nil for the usual ones."
+  [view about]
+  (cond
+    (nil? view) nil
+    (or (not (views/all view)) (= "stuck NAME" view)) (outside/refuse "`inspect` does not know " view ".\n" usage)
+    (nil? about) view
+    (= "stuck" view) "stuck NAME"
+    :else (outside/refuse "Only stuck takes a name, and not " view ".\n" usage)))
+
+(defn- answer [[subject view about & more]]
   (when (or (nil? subject) (#{"-h" "--help"} subject) more)
     (outside/refuse usage))
-  (when-not (or (nil? view) (views/all view))
-    (outside/refuse "`inspect` does not know " view ".\n" usage))
-  (let [question (first (views/all view [:dump]))
+  (let [view (view-of view about)
+        question (first (views/all view [:dump]))
         pid (parse-long subject)
         [answer before] (cond
-                          pid (of-program pid question)
+                          pid (of-program pid question about)
                           (and (seq subject) (.exists (File. ^String subject))) (of-file subject question)
                           :else (outside/refuse "`inspect` wants the number of a process, as `jps` lists them, or a file with a dump; this is "
                                                 (pr-str subject) "."))]
@@ -82,12 +91,13 @@
 
   The first argument is the number of a process, or a file with a dump as `magnetar.inspect/analyze` reads it.
   The second one is a view: deadlocks, stuck, tree, restarts, mailboxes, top, leaks, or dump, which is EDN.
-  Without it, deadlocks, stuck, restarts and tree are printed.
+  Without it, deadlocks, stuck, restarts and tree are printed. The third one, after stuck, is the name of a
+  process, fiber or thread, as the tree prints it: then only what those with that name wait for is printed.
 
   A thread dump that the JDK makes of the program is analysed if the program neither answers nor works on the
   answer for 5 seconds, or has no answer after 60, or if `jcmd` takes 15. That has no answer to top, leaks,
-  restarts and mailboxes. The exit code is 0. If there is nothing to print, it is 2, after a sentence on
-  standard error."
+  restarts, mailboxes and about a name. The exit code is 0. If there is nothing to print, it is 2, after a
+  sentence on standard error."
   {:added "0.3"}
   [& arguments]
   (outside/exit-after #(run! println (answer arguments))))

@@ -10,6 +10,8 @@
   (:import
    (java.io File IOException)
    (java.lang ProcessHandle)
+   (java.net URLEncoder)
+   (java.nio.charset StandardCharsets)
    (java.nio.file Files Path)
    (java.util.concurrent TimeUnit)
    (jdk.jfr EventType)
@@ -159,7 +161,8 @@
   something, and `leaks` makes some."
   {:dump {:event "magnetar.Dump" :patience-s 5}
    :top {:event "magnetar.Top" :patience-s 5}
-   :leaks {:event "magnetar.Leaks" :patience-s 30}})
+   :leaks {:event "magnetar.Leaks" :patience-s 30}
+   :why {:event "magnetar.Why" :patience-s 5}})
 
 (def ^:private answer-limit-s
   "How many seconds an answer may take in all."
@@ -266,11 +269,12 @@
 (defn- recorded
   "The text that the program answers to the question, read from a recording; nil if it does not know the event. The program answers when the recording starts.
   The infinite period keeps it from answering again."
-  [pid {:keys [event] :as question}]
-  (let [name (str "magnetar-" (System/nanoTime))]
+  [pid {:keys [event] :as question} about]
+  (let [name (str "magnetar-" (System/nanoTime))
+        settings (cond-> {"enabled" "true", "period" "infinity"} about (assoc "name" (URLEncoder/encode ^String about StandardCharsets/UTF_8)))]
     (stopping #(stop-recording pid name)
       (fn []
-        (jcmd pid "JFR.start" (str "name=" name) "settings=none" (str "+" event "#enabled=true") (str "+" event "#period=infinity"))
+        (apply jcmd pid "JFR.start" (str "name=" name) "settings=none" (for [[setting value] settings] (str "+" event "#" setting "=" value)))
         (await-answer pid name question)))))
 
 (defn- read-answer [pid text]
@@ -280,10 +284,10 @@
       (refuse "The answer of process " pid " is no EDN: does it run another version of Magnetar?"))))
 
 (defn ask
-  "What the program with this process number answers to the question: :dump, :top or :leaks."
-  [pid question]
+  "What the program with this process number answers to the question: :dump, :top or :leaks, or :why with the name that it is about."
+  [pid question & [about]]
   (check-process pid)
-  (let [text (or (recorded pid (questions question))
+  (let [text (or (recorded pid (questions question) about)
                  (refuse "Process " pid " runs no Magnetar 0.3 or newer, or has not loaded it yet. To see what its threads wait for, "
                          "run `jstack -l " pid " >FILE` and `bin/magnetar inspect FILE`."))
         {:magnetar/keys [failed] :as answer} (read-answer pid text)]

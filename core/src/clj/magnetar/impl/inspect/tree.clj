@@ -23,12 +23,17 @@
     (str "answer of " (get-in snapshot [:nodes [:process calls] :name]))
     (or (stacks/socket snapshot node) (awaited/short-words snapshot node))))
 
+(defn heading
+  "What the node is."
+  [{:keys [id name application] :as node}]
+  {:id id :kind (kind node) :name (if application (str application) name)})
+
 (defn described
   "The node as plain data, without what belongs to it."
-  [snapshot {:keys [id name application messages wait] :as node}]
+  [snapshot {:keys [messages wait] :as node}]
   (let [{:keys [since-ms left-ms]} wait
         words (words-of snapshot node)]
-    (cond-> {:id id :kind (kind node) :name (if application (str application) name)}
+    (cond-> (heading node)
       words (assoc :waits-for words)
       (:thread node) (assoc :at (stacks/line snapshot node))
       since-ms (assoc :since-ms since-ms)

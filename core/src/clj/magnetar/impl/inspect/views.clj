@@ -28,8 +28,17 @@
        (when-some [{:keys [at clauses]} skipped-by]
          (str ", which no clause matches" (when at (str " at " at)) (when (seq clauses) (str ": " (str/join "; " clauses)))))))
 
+(defn- of-name
+  "The lines about those with a name."
+  [{:keys [name count why]}]
+  (let [more (- (long count) (clojure.core/count why))]
+    (cond
+      (empty? why) [(str "No process, fiber or thread has the name " name "; the view tree shows the names.")]
+      (pos? more) (concat (map text/line why) [(str "  " more " more have this name.")])
+      :else (map text/line why))))
+
 (def all
-  "For each view the question that it asks, :dump, :top or :leaks, and the function from the answer to lines."
+  "For each view the question that it asks, :dump, :top, :leaks or :why, and the function from the answer to lines."
   {"deadlocks" [:dump (fn [{:keys [deadlocks source]}] (findings "Deadlocks" (no-deadlock source) deadlocks))]
    "stuck" [:dump (fn [{:keys [why-stuck]}] (findings "Blocked" "Nothing is blocked." why-stuck))]
    "restarts" [:dump (fn [{:keys [restarts]}] (if (seq restarts) (map text/restarts restarts) ["No supervisor."]))]
@@ -37,6 +46,7 @@
    "tree" [:dump (fn [{:keys [tree]}] [(tree/text tree)])]
    "top" [:top (fn [{:keys [rows]}] [(top/table (top/most-of :cpu top/usual-most rows))])]
    "leaks" [:leaks (fn [{:keys [leaks]}] (findings "Leaks" "No leak." leaks))]
+   "stuck NAME" [:why of-name]
    "dump" [:dump (fn [state] [(pr-str state)])]})
 
 (defn lines

@@ -83,33 +83,55 @@ public final class RecorderEvents {
     @Description("What magnetar.inspect/leaks returns, as text in several parts")
     private static final class Leaks extends Answer {}
 
-    /** A question. The function {@code text} of its namespace returns the answer as EDN. */
+    @Name("magnetar.Why")
+    @Label("What some of the Magnetar program wait for")
+    @Description("What magnetar.inspect/why-stuck returns for those with the name in the setting `name`, as text in several parts")
+    private static final class Why extends Answer {}
+
+    /**
+     * A question. The function {@code text} of its namespace returns the answer as EDN. It gets the setting
+     * {@code name} of the event, if the recording has one.
+     */
     private enum Question {
         DUMP("dump", Dump.class, Dump::new),
         TOP("top", Top.class, Top::new),
-        LEAKS("leaks", Leaks.class, Leaks::new);
+        LEAKS("leaks", Leaks.class, Leaks::new),
+        WHY("why", Why.class, Why::new);
 
         private final String namespace;
-        private final String setting;
+        private final String event;
         private final Supplier<Answer> part;
         private final AtomicBoolean isAsked = new AtomicBoolean();
 
         Question(String name, Class<? extends Answer> event, Supplier<Answer> part) {
             namespace = "magnetar.impl.inspect." + name;
-            setting = event.getAnnotation(Name.class).value() + "#enabled";
+            this.event = event.getAnnotation(Name.class).value();
             this.part = part;
         }
 
         boolean isIn(Recording recording) {
-            return "true".equals(recording.getSettings().get(setting));
+            return "true".equals(recording.getSettings().get(event + "#enabled"));
+        }
+
+        void ask(Recording recording) {
+            String name = recording.getSettings().get(event + "#name");
+            if (name == null) {
+                ask();
+            } else {
+                start(() -> commit(text(name)));
+            }
         }
 
         /** Called by the recorder. */
         void ask() {
             if (isAsked.compareAndSet(false, true)) {
-                Thread answering = Thread.ofPlatform().name("magnetar-inspect").daemon().start(this::answer);
-                Thread.ofPlatform().name("magnetar-inspect-signs").daemon().start(() -> giveSigns(answering));
+                start(this::answer);
             }
+        }
+
+        private void start(Runnable answer) {
+            Thread answering = Thread.ofPlatform().name("magnetar-inspect").daemon().start(answer);
+            Thread.ofPlatform().name("magnetar-inspect-signs").daemon().start(() -> giveSigns(answering));
         }
 
         private void giveSigns(Thread answering) {
@@ -127,17 +149,18 @@ public final class RecorderEvents {
         private void answer() {
             String text;
             try {
-                text = text();
+                text = text(null);
             } finally {
                 isAsked.set(false);
             }
             commit(text);
         }
 
-        private String text() {
+        private String text(String name) {
             try {
                 Thread.currentThread().setContextClassLoader(RecorderEvents.class.getClassLoader()); // inherited from the recorder's thread, which has none
-                return (String) ((IFn) RT.var("clojure.core", "requiring-resolve").invoke(Symbol.intern(namespace, "text"))).invoke();
+                IFn text = (IFn) RT.var("clojure.core", "requiring-resolve").invoke(Symbol.intern(namespace, "text"));
+                return (String) (name == null ? text.invoke() : text.invoke(name));
             } catch (Throwable failed) {
                 return "{:magnetar/failed " + RT.printString(inWords(failed)) + "}";
             }
@@ -179,6 +202,7 @@ public final class RecorderEvents {
                     FlightRecorder.addPeriodicEvent(Dump.class, Question.DUMP::ask);
                     FlightRecorder.addPeriodicEvent(Top.class, Question.TOP::ask);
                     FlightRecorder.addPeriodicEvent(Leaks.class, Question.LEAKS::ask);
+                    FlightRecorder.register(Why.class);
                 }
 
                 @Override
@@ -186,7 +210,7 @@ public final class RecorderEvents {
                     if (recording.getState() == RecordingState.RUNNING) {
                         for (Question question : Question.values()) {
                             if (question.isIn(recording)) {
-                                question.ask();
+                                question.ask(recording);
                             }
                         }
                     }
