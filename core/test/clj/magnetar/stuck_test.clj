@@ -28,6 +28,7 @@
    (java.util Random)
    (java.util.concurrent ArrayBlockingQueue CompletableFuture CountDownLatch CyclicBarrier Exchanger ExecutorService Executors LinkedBlockingQueue Semaphore)
    (java.util.concurrent.locks ReentrantLock ReentrantReadWriteLock)
+   (java.util.function Supplier)
    (javax.sql DataSource)
    (magnetar MisuseException)
    (magnetar.kernel.channel Channel)
@@ -734,10 +735,31 @@
       (is (eventually (seq (inspect/deadlocks))))
       (let [[{:keys [grade chain text]} :as found] (inspect/deadlocks)]
         (is (= [1 :exact 1] [(count found) grade (count chain)]) (pr-str (map :text found)))
-        (is (re-find #" waits at stuck_test\.clj:\d+ for a future that is in the queue of the pool of pool-\d+-thread-1\.$" text) text))
+        (is (re-find #"pool-\d+-thread-1 waits at stuck_test\.clj:\d+ for a future that is in the queue of its own pool, whose only thread waits\.$" text) text))
       (finally
         (deliver go-on true)
         (run! #(.shutdownNow ^ExecutorService %) [stuck twin])))
+    (is (eventually (= [] (inspect/deadlocks))))))
+
+(defn- full-of
+  "A pool whose n threads all call (ask pool), at the same time."
+  [n ask]
+  (let [pool (Executors/newFixedThreadPool n)
+        meet (CyclicBarrier. n)]
+    (dotimes [_ n]
+      (.submit pool ^Runnable (fn [] (.await meet) (ask pool))))
+    pool))
+
+(deftest a-pool-whose-threads-all-wait-for-its-queue-is-one-deadlock
+  (doseq [ask [(fn [^ExecutorService pool] (.get (.submit pool ^Callable (fn [] 1))))
+               (fn [pool] (.get (CompletableFuture/supplyAsync (reify Supplier (get [_] 1)) pool)))]
+          :let [pool (full-of 3 ask)]]
+    (try
+      (is (eventually (seq (inspect/deadlocks))))
+      (let [[{:keys [grade text]} :as found] (inspect/deadlocks)]
+        (is (= [1 :exact] [(count found) grade]) (pr-str (map :text found)))
+        (is (re-find #" waits at stuck_test\.clj:\d+ for a future that is in the queue of its own pool, whose 3 threads all wait\.$" text) text))
+      (finally (.shutdownNow ^ExecutorService pool)))
     (is (eventually (= [] (inspect/deadlocks))))))
 
 (deftest a-reader-that-wants-to-write-waits-for-itself

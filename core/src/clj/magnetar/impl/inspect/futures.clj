@@ -7,7 +7,7 @@
    [magnetar.impl.inspect.reach :as reach]
    [magnetar.impl.runtime])
   (:import
-   (java.util.concurrent FutureTask ThreadPoolExecutor)))
+   (java.util.concurrent CompletableFuture FutureTask ThreadPoolExecutor)))
 
 (set! *warn-on-reflection* true)
 
@@ -31,14 +31,40 @@
   [nodes]
   (dissoc (group-by #(some-> (:thread %) pool-of) nodes) nil))
 
-(defn- waits-in? [^ThreadPoolExecutor pool future]
-  (.contains (.getQueue pool) future))
+(def ^:private most-tasks
+  "How many tasks in the queue of a pool are searched."
+  10000)
+
+(defn- waiters-of
+  "The objects on which threads wait for a CompletableFuture, with its other completions."
+  [future]
+  (take most-tasks (take-while some? (iterate #(reach/field % "next") (reach/field future "stack")))))
+
+(defn- completes?
+  "Does the task in a queue complete the CompletableFuture for which a thread waits on this object?"
+  [on task]
+  (let [future (reach/field task "dep")]
+    (and (instance? CompletableFuture future)
+         (some #(identical? on %) (waiters-of future)))))
+
+(defn- has-queued?
+  "Is the task for which a thread waits on this object in the queue of the pool?"
+  [^ThreadPoolExecutor pool on]
+  (if (instance? FutureTask on)
+    (.contains (.getQueue pool) on)
+    (some #(completes? on %) (take most-tasks (.getQueue pool)))))
+
+(defn- awaits-task?
+  "Can a thread that waits on this object wait for a task of a pool?"
+  [on]
+  (or (and (instance? FutureTask on) (nil? (runner on)))
+      (= "java.util.concurrent.CompletableFuture$Signaller" (some-> on class .getName))))
 
 (defn workers
-  "The nodes of the threads of the pool in whose queue the future is; nil if it is in no queue, or if the pool may add a thread for it."
-  [pools future]
-  (when (and (instance? FutureTask future) (nil? (runner future)))
-    (some (fn [[^ThreadPoolExecutor pool nodes]]
-            (when (and (waits-in? pool future) (<= (.getCorePoolSize pool) (count nodes)))
-              nodes))
-          pools)))
+  "[pool nodes]: the pool that has the task for which a thread waits on this object in its queue, and the nodes of its threads; nil if it is in no queue, or if
+  the pool may add a thread for it."
+  [pools on]
+  (when (awaits-task? on)
+    (first (filter (fn [[^ThreadPoolExecutor pool nodes]]
+                     (and (<= (.getCorePoolSize pool) (count nodes)) (has-queued? pool on)))
+                   pools))))

@@ -183,12 +183,18 @@
   (and (every? #(contains? (:cycles %) ids) checks)
        (every? (fn [id] (apply = (map #(get-in % [:waits id]) checks))) ids)))
 
+(defn- pools-of
+  "The pools of connections and of threads through which the cycle leads."
+  [{:keys [ids edges]}]
+  (into (filterv pool? ids) (comp (filter #(= :worker (:how %))) (map :object)) edges))
+
 (defn- one-for-each-pool
-  "The cycles, the shorter ones first, and of those that lead through the same pool only the first. Each holder of a connection of that pool would give one."
+  "The cycles, the shorter ones first, and of those that lead through the same pool only the first. Each holder of a connection of a pool would give one, and so
+  would each thread of a pool of threads."
   [cycles]
   (second
-    (reduce (fn [[pools kept] {:keys [ids] :as cycle}]
-              (let [own (filter pool? ids)]
+    (reduce (fn [[pools kept] cycle]
+              (let [own (pools-of cycle)]
                 (if (some pools own) [pools kept] [(into pools own) (conj kept cycle)])))
             [#{} []]
             (sort-by (comp (juxt count pr-str) :ids) cycles))))

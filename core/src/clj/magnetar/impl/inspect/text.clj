@@ -83,6 +83,16 @@
       :monitor (str "for the monitor of " (kind-of-monitor object) " of " other)
       :hidden (str "for the monitor of " (if object (kind-of-monitor object) "an object") " " (reached snapshot edge "may own")))))
 
+(defn- of-thread-pool
+  "A pool of threads as the node sees it, such as \"its own pool, whose 2 threads all wait\"."
+  [snapshot id {:keys [to]}]
+  (let [threads (edges/of snapshot id)
+        n (count threads)]
+    (cond
+      (not-any? #(= id (:to %)) threads) (str "the pool of " (named snapshot to))
+      (= 1 n) "its own pool, whose only thread waits"
+      :else (str "its own pool, whose " n " threads all wait"))))
+
 (defn clause
   "The clause for a node with this edge, such as \"calls :stock at shop.clj:21\"."
   [snapshot id {:keys [to how] :as edge}]
@@ -100,7 +110,7 @@
       (:lock :read-lock :queue :monitor :hidden) (str waits " " (locked snapshot id edge))
       :answer (str waits " for the answer of " other)
       :future (str waits " for a future that " other " computes")
-      :worker (str waits " for a future that is in the queue of the pool of " other)
+      :worker (str waits " for a future that is in the queue of " (of-thread-pool snapshot id edge))
       :thread (str waits " for the end of " other)
       :awaited (str waits " " (awaited/words snapshot (get-in snapshot [:nodes id])) " " (reached snapshot edge))
       :connection (str waits " for a connection of " other)
