@@ -15,7 +15,7 @@
    (java.lang.management LockInfo ManagementFactory MonitorInfo ThreadInfo ThreadMXBean)
    (java.lang.reflect Field Method)
    (java.util IdentityHashMap)
-   (java.util.concurrent.locks AbstractOwnableSynchronizer ReentrantLock ReentrantReadWriteLock)
+   (java.util.concurrent.locks AbstractOwnableSynchronizer AbstractQueuedSynchronizer$ConditionObject ReentrantLock ReentrantReadWriteLock)
    (magnetar.kernel.inspect Locals Locals$Frame)))
 
 (set! *warn-on-reflection* true)
@@ -39,30 +39,46 @@
   (when (and owner-method (instance? AbstractOwnableSynchronizer synchronizer))
     (.invoke owner-method synchronizer (object-array 0))))
 
+(defn- linked
+  "The object, and what follows it by this field."
+  [x field]
+  (take-while some? (iterate #(reach/field % field) x)))
+
+(defn- condition? [on]
+  (instance? AbstractQueuedSynchronizer$ConditionObject on))
+
+(defn- waiting-nodes
+  "The nodes in the queue of a lock or of its condition, the last one first. None if they cannot be read."
+  [on]
+  (if (condition? on)
+    (reverse (linked (reach/field on "firstWaiter") "nextWaiter"))
+    (linked (reach/field on "tail") "prev")))
+
 (defn- read-queue
-  "The threads that wait for the lock: {:nodes {thread node} :first thread}, with their nodes in the queue of the lock. Without threads if it cannot be read."
-  [synchronizer]
+  "The threads that wait for the lock or the condition: {:nodes {thread node} :first thread}, with their nodes in its queue. Without threads if it cannot be read."
+  [on]
   (let [nodes (IdentityHashMap.)
         in-queue (into []
                        (keep (fn [node] (when-some [thread (reach/field node "waiter")]
                                           (.put nodes thread node)
                                           thread)))
-                       (take-while some? (iterate #(reach/field % "prev") (reach/field synchronizer "tail"))))]
+                       (waiting-nodes on))]
     {:nodes nodes :first (peek in-queue)}))
 
 (defn- queue-of
-  "`read-queue`, done once for a snapshot; nil if this is not a synchronizer with an owner."
-  [{:keys [^IdentityHashMap queues]} synchronizer]
-  (when (instance? AbstractOwnableSynchronizer synchronizer)
-    (or (.get queues synchronizer)
-        (let [queue (read-queue synchronizer)]
-          (.put queues synchronizer queue)
+  "`read-queue`, done once for a snapshot; nil if this is neither a synchronizer nor a condition."
+  [{:keys [^IdentityHashMap queues]} on]
+  (when (or (instance? AbstractOwnableSynchronizer on) (condition? on))
+    (or (.get queues on)
+        (let [queue (read-queue on)]
+          (.put queues on queue)
           queue))))
 
 (defn queue-node
-  "The node of the thread in the queue of the lock for which it waits; nil if that cannot be read. A lock makes one for each wait, so it identifies the wait."
-  [snapshot ^Thread thread synchronizer]
-  (some-> ^IdentityHashMap (:nodes (queue-of snapshot synchronizer)) (.get thread)))
+  "The node of the thread in the queue of the lock or the condition for which it waits; nil if that cannot be read. One is made for each wait, so it identifies
+  the wait."
+  [snapshot ^Thread thread on]
+  (some-> ^IdentityHashMap (:nodes (queue-of snapshot on)) (.get thread)))
 
 (defn first-node
   "The node of the thread that waits first in the queue of the lock; nil if that cannot be read."

@@ -280,13 +280,23 @@
 
 ;; ---- causes
 
+(defn- puts?
+  "Does the node wait to put into a queue? All nodes that wait for the same condition wait for the same, so the stack of one of them is read."
+  [{:keys [^HashMap known] :as snapshot} {{:keys [why on]} :wait :as node}]
+  (if (= :condition why)
+    (let [place [:puts (snapshot/number-of snapshot on)]]
+      (when-not (.containsKey known place)
+        (.put known place (awaited/puts? snapshot node)))
+      (.get known place))
+    (awaited/puts? snapshot node)))
+
 (defn pressing?
   "Is the wait one that should end soon, so that the node is blocked if it lasts? A wait for work, for time or for the own forks may last all day."
   [snapshot {:keys [wait calls starts] :as node}]
   (case (:why wait)
     (:channel-put :mailbox-room :lock :monitor :semaphore :connection) true
     :mailbox (boolean (or calls starts))
-    (:condition :park) (awaited/puts? snapshot node)
+    (:condition :park) (puts? snapshot node)
     false))
 
 (defn- long-ago? [{:keys [wait]} ms]
