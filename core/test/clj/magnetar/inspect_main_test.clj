@@ -138,6 +138,8 @@
       (fn [file]
         (is (str/starts-with? (sentence file) (str file " " words))))))
   (with-file "" #(is (str/starts-with? (sentence % "top") "A file has no answer to `top`: ask a running program.")))
+  (with-file "" #(is (str/starts-with? (sentence % "stuck" "main") "A file has no answer to `stuck NAME`: ask a running program.")))
+  (is (str/starts-with? (sentence "1" "stuck" "") "The name after stuck is empty."))
   (let [folder (str (child/temp-folder "magnetar"))]
     (is (str/starts-with? (sentence folder) (str folder " is a folder."))))
   (with-redefs [analysis/room-for-each-byte Long/MAX_VALUE]

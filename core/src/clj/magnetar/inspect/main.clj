@@ -9,6 +9,7 @@
 
   See also `magnetar.inspect`."
   (:require
+   [clojure.string :as str]
    [magnetar.impl.inspect.analysis :as analysis]
    [magnetar.impl.inspect.outside :as outside]
    [magnetar.impl.inspect.views :as views])
@@ -46,9 +47,9 @@
 
 ;; ---- a file
 
-(defn- of-file [file question]
+(defn- of-file [file question view]
   (when (not= :dump question)
-    (outside/refuse "A file has no answer to `" (name question) "`: ask a running program.\n" usage))
+    (outside/refuse "A file has no answer to `" view "`: ask a running program.\n" usage))
   (try
     [(analysis/of file) nil]
     (catch MisuseException e
@@ -70,8 +71,9 @@
     (nil? view) nil
     (or (not (views/all view)) (= "stuck NAME" view)) (outside/refuse "`inspect` does not know " view ".\n" usage)
     (nil? about) view
-    (= "stuck" view) "stuck NAME"
-    :else (outside/refuse "Only stuck takes a name, and not " view ".\n" usage)))
+    (not= "stuck" view) (outside/refuse "Only stuck takes a name, and not " view ".\n" usage)
+    (str/blank? about) (outside/refuse "The name after stuck is empty.\n" usage)
+    :else "stuck NAME"))
 
 (defn- answer [[subject view about & more]]
   (when (or (nil? subject) (#{"-h" "--help"} subject) more)
@@ -81,7 +83,7 @@
         pid (parse-long subject)
         [answer before] (cond
                           pid (of-program pid question about)
-                          (and (seq subject) (.exists (File. ^String subject))) (of-file subject question)
+                          (and (seq subject) (.exists (File. ^String subject))) (of-file subject question view)
                           :else (outside/refuse "`inspect` wants the number of a process, as `jps` lists them, or a file with a dump; this is "
                                                 (pr-str subject) "."))]
     (cond->> (lines-of view before answer) before (cons before))))
