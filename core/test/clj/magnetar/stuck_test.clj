@@ -26,9 +26,9 @@
    (java.net InetAddress ServerSocket)
    (java.sql SQLException)
    (java.util Random)
-   (java.util.concurrent ArrayBlockingQueue CompletableFuture CountDownLatch CyclicBarrier Exchanger ExecutorService Executors LinkedBlockingQueue Semaphore)
+   (java.util.concurrent ArrayBlockingQueue CompletableFuture CountDownLatch CyclicBarrier Exchanger ExecutorService Executors LinkedBlockingQueue Semaphore TimeUnit)
    (java.util.concurrent.locks ReentrantLock ReentrantReadWriteLock)
-   (java.util.function Supplier)
+   (java.util.function Function Supplier)
    (javax.sql DataSource)
    (magnetar MisuseException)
    (magnetar.kernel.channel Channel)
@@ -734,7 +734,7 @@
     (try
       (is (eventually (seq (inspect/deadlocks))))
       (let [[{:keys [grade chain text]} :as found] (inspect/deadlocks)]
-        (is (= [1 :exact 1] [(count found) grade (count chain)]) (pr-str (map :text found)))
+        (is (= [1 :likely 1] [(count found) grade (count chain)]) (pr-str (map :text found)))
         (is (re-find #"pool-\d+-thread-1 waits at stuck_test\.clj:\d+ for a future that is in the queue of its own pool, whose only thread waits\.$" text) text))
       (finally
         (deliver go-on true)
@@ -750,17 +750,66 @@
       (.submit pool ^Runnable (fn [] (.await meet) (ask pool))))
     pool))
 
+(defn- supplied ^CompletableFuture [pool]
+  (CompletableFuture/supplyAsync (reify Supplier (get [_] 1)) pool))
+
 (deftest a-pool-whose-threads-all-wait-for-its-queue-is-one-deadlock
   (doseq [ask [(fn [^ExecutorService pool] (.get (.submit pool ^Callable (fn [] 1))))
-               (fn [pool] (.get (CompletableFuture/supplyAsync (reify Supplier (get [_] 1)) pool)))]
+               (fn [pool] (.get (supplied pool)))
+               (fn [pool] (.join (.thenApply (supplied pool) (reify Function (apply [_ x] x)))))
+               (fn [pool] (.join (CompletableFuture/allOf (into-array [(supplied pool) (CompletableFuture.)]))))]
           :let [pool (full-of 3 ask)]]
     (try
       (is (eventually (seq (inspect/deadlocks))))
       (let [[{:keys [grade text]} :as found] (inspect/deadlocks)]
-        (is (= [1 :exact] [(count found) grade]) (pr-str (map :text found)))
+        (is (= [1 :likely] [(count found) grade]) (pr-str (map :text found)))
         (is (re-find #" waits at stuck_test\.clj:\d+ for a future that is in the queue of its own pool, whose 3 threads all wait\.$" text) text))
       (finally (.shutdownNow ^ExecutorService pool)))
     (is (eventually (= [] (inspect/deadlocks))))))
+
+(deftest a-future-that-completes-after-a-time-is-in-no-deadlock
+  (let [asked (promise)
+        pool (full-of 1 (fn [pool]
+                          (let [future (.orTimeout (supplied pool) 1 TimeUnit/HOURS)]
+                            (deliver asked (Thread/currentThread))
+                            (.join future))))]
+    (try
+      (is (eventually (= Thread$State/WAITING (.getState ^Thread @asked))))
+      (is (= [] (inspect/deadlocks)))
+      (finally (.shutdownNow ^ExecutorService pool)))))
+
+(deftest a-deadlock-over-a-queue-and-a-lock-names-both
+  (let [lock (ReentrantLock.)
+        pool (full-of 2 (fn [pool]
+                          (if (.tryLock lock)
+                            (.get (supplied pool))
+                            (.lockInterruptibly lock))))]
+    (try
+      (is (eventually (seq (inspect/deadlocks))))
+      (let [[{:keys [text]} :as found] (inspect/deadlocks)]
+        (is (= 1 (count found)) (pr-str (map :text found)))
+        (is (re-find #"a future that is in the queue of .*pool" text) text)
+        (is (re-find #"for a ReentrantLock of" text) text))
+      (finally (.shutdownNow ^ExecutorService pool)))
+    (is (eventually (= [] (inspect/deadlocks))))))
+
+(deftest a-thread-without-a-name-is-called-by-its-number
+  (let [[lock other] (repeatedly 2 #(ReentrantLock.))
+        meet (CyclicBarrier. 2)
+        in-turn (fn [^ReentrantLock one ^ReentrantLock two]
+                  (.lock one)
+                  (try
+                    (.await meet)
+                    (.lockInterruptibly two)
+                    (catch InterruptedException _ nil)
+                    (finally (.unlock one))))
+        thread (Thread/startVirtualThread #(in-turn lock other))]
+    (with-forks
+      [#(in-turn other lock)]
+      (fn [_]
+        (is (eventually (seq (inspect/deadlocks))))
+        (is (re-find (re-pattern (str "virtual thread " (.threadId thread) " waits ")) (str (:text (first (inspect/deadlocks))))))
+        (.interrupt thread)))))
 
 (deftest a-reader-that-wants-to-write-waits-for-itself
   (let [[lock twin] (repeatedly 2 #(ReentrantReadWriteLock.))]

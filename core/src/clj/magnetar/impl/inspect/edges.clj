@@ -375,7 +375,9 @@
   (if-some [runner (snapshot/id-of-thread snapshot (futures/runner on))]
     [(edge runner :future "the future names the thread that runs it" {:one true :object on})]
     (let [[pool nodes] (futures/workers @(:thread-pools snapshot) on)]
-      (mapv #(edge (:id %) :worker "the future is in the queue of its pool" {:either true :object pool}) nodes))))
+      (mapv #(edge (:id %) :worker "the future is in the queue of its pool, but whoever has it can complete or cancel it"
+                   {:grade :likely :either true :object pool})
+            nodes))))
 
 (defn- to-awaited
   "The edges from a node that waits for an object of the JDK, or of Clojure: to the thread whose end it awaits, else to the holders of the object."

@@ -7,6 +7,7 @@
    [magnetar.impl.inspect.reach :as reach]
    [magnetar.impl.runtime])
   (:import
+   (java.util IdentityHashMap)
    (java.util.concurrent CompletableFuture FutureTask ThreadPoolExecutor)))
 
 (set! *warn-on-reflection* true)
@@ -26,33 +27,42 @@
       (when (instance? ThreadPoolExecutor pool)
         pool))))
 
-(defn pools
-  "From each pool to the nodes of its threads, among these nodes. A node of no pool is left out."
-  [nodes]
-  (dissoc (group-by #(some-> (:thread %) pool-of) nodes) nil))
-
-(def ^:private most-tasks
-  "How many tasks in the queue of a pool are searched."
+(def ^:private most-objects
+  "How many tasks in the queue of a pool are searched, and how many completions for each of them."
   10000)
 
-(defn- waiters-of
-  "The objects on which threads wait for a CompletableFuture, with its other completions."
+(defn- completions
+  "What is to be done when the CompletableFuture completes."
   [future]
-  (take most-tasks (take-while some? (iterate #(reach/field % "next") (reach/field future "stack")))))
+  (take-while some? (iterate #(reach/field % "next") (reach/field future "stack"))))
 
-(defn- completes?
-  "Does the task in a queue complete the CompletableFuture for which a thread waits on this object?"
-  [on task]
-  (let [future (reach/field task "dep")]
-    (and (instance? CompletableFuture future)
-         (some #(identical? on %) (waiters-of future)))))
+(defn- completed-by
+  "The CompletableFuture that the completion, or a task, completes; nil if it completes none."
+  [x]
+  (let [future (or (reach/field x "dep") (some-> (reach/field x "base") (reach/field "dep")))]
+    (when (instance? CompletableFuture future)
+      future)))
 
-(defn- has-queued?
-  "Is the task for which a thread waits on this object in the queue of the pool?"
-  [^ThreadPoolExecutor pool on]
-  (if (instance? FutureTask on)
-    (.contains (.getQueue pool) on)
-    (some #(completes? on %) (take most-tasks (.getQueue pool)))))
+(defn- all-completions
+  "What is to be done when the task has completed its future: by that future, and by those which are completed in turn."
+  [task]
+  (take most-objects (rest (tree-seq completed-by (comp completions completed-by) task))))
+
+(defn- of-time-limit?
+  "Does the completion show that the future completes by itself after some time?"
+  [completion]
+  (= "java.util.concurrent.CompletableFuture$Canceller" (some-> (reach/field completion "fn") class .getName)))
+
+(defn- queued
+  "The objects on which threads wait for what is in the queue of the pool, as the keys of a map: its tasks, and the completions of their futures."
+  ^IdentityHashMap [^ThreadPoolExecutor pool]
+  (let [found (IdentityHashMap.)]
+    (doseq [task (take most-objects (.getQueue pool))]
+      (.put found task true)
+      (let [all (all-completions task)]
+        (when (not-any? of-time-limit? all)
+          (run! #(.put found % true) all))))
+    found))
 
 (defn- awaits-task?
   "Can a thread that waits on this object wait for a task of a pool?"
@@ -60,11 +70,18 @@
   (or (and (instance? FutureTask on) (nil? (runner on)))
       (= "java.util.concurrent.CompletableFuture$Signaller" (some-> on class .getName))))
 
+(defn pools
+  "From each pool among the owners of these nodes to {:nodes its threads, :queued as in `queued`}."
+  [nodes]
+  (into {} (for [[pool nodes] (dissoc (group-by #(some-> (:thread %) pool-of) nodes) nil)]
+             [pool {:nodes nodes :queued (delay (queued pool))}])))
+
 (defn workers
   "[pool nodes]: the pool that has the task for which a thread waits on this object in its queue, and the nodes of its threads; nil if it is in no queue, or if
   the pool may add a thread for it."
   [pools on]
   (when (awaits-task? on)
-    (first (filter (fn [[^ThreadPoolExecutor pool nodes]]
-                     (and (<= (.getCorePoolSize pool) (count nodes)) (has-queued? pool on)))
-                   pools))))
+    (first (for [[^ThreadPoolExecutor pool {:keys [nodes queued]}] pools
+                 :when (and (<= (.getCorePoolSize pool) (count nodes))
+                            (.containsKey ^IdentityHashMap @queued on))]
+             [pool nodes]))))

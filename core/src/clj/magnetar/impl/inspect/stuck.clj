@@ -188,16 +188,21 @@
   [{:keys [ids edges]}]
   (into (filterv pool? ids) (comp (filter #(= :worker (:how %))) (map :object)) edges))
 
+(defn- pure?
+  "Does the cycle lead only through queues of pools of threads?"
+  [{:keys [edges]}]
+  (every? #(= :worker (:how %)) edges))
+
 (defn- one-for-each-pool
-  "The cycles, the shorter ones first, and of those that lead through the same pool only the first. Each holder of a connection of a pool would give one, and so
-  would each thread of a pool of threads."
+  "The cycles, those first that name more than queues of pools, then the shorter ones, and of those that lead through the same pool only the first. Each holder
+  of a connection of a pool would give one, and so would each thread of a pool of threads."
   [cycles]
   (second
     (reduce (fn [[pools kept] cycle]
               (let [own (pools-of cycle)]
                 (if (some pools own) [pools kept] [(into pools own) (conj kept cycle)])))
             [#{} []]
-            (sort-by (comp (juxt count pr-str) :ids) cycles))))
+            (sort-by (juxt pure? (comp count :ids) (comp pr-str :ids)) cycles))))
 
 (defn- deadlocks
   "The cycles that are in all these checks, with the same waits."

@@ -88,10 +88,8 @@
   [snapshot id {:keys [to]}]
   (let [threads (edges/of snapshot id)
         n (count threads)]
-    (cond
-      (not-any? #(= id (:to %)) threads) (str "the pool of " (named snapshot to))
-      (= 1 n) "its own pool, whose only thread waits"
-      :else (str "its own pool, whose " n " threads all wait"))))
+    (str (if (some #(= id (:to %)) threads) "its own pool" (str "the pool of " (named snapshot to)))
+         (if (= 1 n) ", whose only thread waits" (str ", whose " n " threads all wait")))))
 
 (defn clause
   "The clause for a node with this edge, such as \"calls :stock at shop.clj:21\"."
