@@ -84,6 +84,9 @@
         (doseq [name ["main" "thread main"]]
           (is (re-find #"^  main waits at \S+ for a promise\." (:out (inspected pid "stuck" name)))))
         (is (= "No process, fiber or thread has the name :a b=ü; the view tree shows the names." (str/trim (:out (inspected pid "stuck" ":a b=ü"))))))
+      (testing "about two names at the same time"
+        (doseq [[name answer] (doall (for [name ["main" "go NO_SOURCE_PATH:1"]] [name (future (:out (inspected pid "stuck" name)))]))]
+          (is (str/starts-with? @answer (str "  " name " waits")) name)))
       (testing "what takes a while"
         (is (re-find #"(?s)CPU messages/s.* thread main " (:out (inspected pid "top"))))
         (is (= "No leak." (str/trim (:out (inspected pid "leaks"))))))

@@ -170,14 +170,15 @@
 
 (def ^:private pause-ms 100)
 
-(defn- joined
-  "The text of the newest answer of which all parts have been recorded; nil without one."
+(defn- joined [parts]
+  (apply str (map #(.getString ^RecordedEvent % "text") (sort-by #(.getInt ^RecordedEvent % "part") parts))))
+
+(defn- answers
+  "The texts of the answers of which all parts have been recorded, the newest first."
   [events]
   (let [answers (group-by #(.getLong ^RecordedEvent % "answer") events)
-        whole? (fn [[_ [^RecordedEvent event :as parts]]] (= (.getInt event "parts") (count parts)))
-        [_ newest] (last (sort-by key (filter whole? answers)))]
-    (when newest
-      (apply str (map #(.getString ^RecordedEvent % "text") (sort-by #(.getInt ^RecordedEvent % "part") newest))))))
+        whole? (fn [[_ [^RecordedEvent event :as parts]]] (= (.getInt event "parts") (count parts)))]
+    (map (comp joined val) (reverse (sort-by key (filter whole? answers))))))
 
 (defn- events-of
   "The events of this name that are left in the recording, which may have many others."
@@ -194,12 +195,12 @@
   (zero? (.getInt event "parts")))
 
 (defn- read-recording
-  "What the recording has of the event: {:known true if the program has registered the event, :signs how many, :text the answer or nil}."
+  "What the recording has of the event: {:known true if the program has registered the event, :signs how many, :texts the answers}."
   [^File file event]
   (with-open [recording (RecordingFile. (.toPath file))]
     (let [known (boolean (some #(= event (.getName ^EventType %)) (.readEventTypes recording)))
           {signs true, parts false} (group-by sign? (events-of recording event))]
-      {:known known, :signs (count signs), :text (joined parts)})))
+      {:known known, :signs (count signs), :texts (answers parts)})))
 
 (defn- with-written
   "Calls (write path), at which the process writes a file with this path. Calls f with the file, and removes it. A process in a container writes it in its own
@@ -225,16 +226,29 @@
 (defn- seconds-from [nanos seconds]
   (+ (long nanos) (* 1000000000 (long seconds))))
 
+(defn- read-answer [pid text]
+  (try
+    (edn/read-string {:default tagged-literal} text)
+    (catch RuntimeException _
+      (refuse "The answer of process " pid " is no EDN: does it run another version of Magnetar?"))))
+
+(defn- answers?
+  "Is it an answer to a question about this name, or about none? One that failed says no name."
+  [{:magnetar/keys [failed] :as answer} about]
+  (or (nil? about) failed (= about (:name answer))))
+
 (defn- await-answer
-  "The text of the answer that the program records; nil if it has not registered the event."
-  [pid name {:keys [event patience-s]}]
+  "The answer that the program records; nil if it has not registered the event. Another recording may ask for another name at the same time, so answers to that
+  are left out."
+  [pid name {:keys [event patience-s]} about]
   (let [start (System/nanoTime)
         last-moment (long (seconds-from start answer-limit-s))]
     (loop [signs-before 0, deadline (long (seconds-from start patience-s))]
-      (let [{:keys [known text signs]} (recorded-so-far pid name event)
+      (let [{:keys [known texts signs]} (recorded-so-far pid name event)
+            answer (first (filter #(answers? % about) (map #(read-answer pid %) texts)))
             now (System/nanoTime)]
         (cond
-          text text
+          answer answer
           (not known) nil
           (< last-moment now) (no-answer "Process " pid " did not answer within " answer-limit-s " s.")
           (not= signs-before signs) (recur (long signs) (long (seconds-from now patience-s)))
@@ -267,7 +281,7 @@
           (catch IllegalStateException _ending))))))
 
 (defn- recorded
-  "The text that the program answers to the question, read from a recording; nil if it does not know the event. The program answers when the recording starts.
+  "What the program answers to the question, read from a recording; nil if it does not know the event. The program answers when the recording starts.
   The infinite period keeps it from answering again."
   [pid {:keys [event] :as question} about]
   (let [name (str "magnetar-" (System/nanoTime))
@@ -275,22 +289,16 @@
     (stopping #(stop-recording pid name)
       (fn []
         (apply jcmd pid "JFR.start" (str "name=" name) "settings=none" (for [[setting value] settings] (str "+" event "#" setting "=" value)))
-        (await-answer pid name question)))))
-
-(defn- read-answer [pid text]
-  (try
-    (edn/read-string {:default tagged-literal} text)
-    (catch RuntimeException _
-      (refuse "The answer of process " pid " is no EDN: does it run another version of Magnetar?"))))
+        (await-answer pid name question about)))))
 
 (defn ask
   "What the program with this process number answers to the question: :dump, :top or :leaks, or :why with the name that it is about."
   [pid question & [about]]
   (check-process pid)
-  (let [text (or (recorded pid (questions question) about)
-                 (refuse "Process " pid " runs no Magnetar 0.3 or newer, or has not loaded it yet. To see what its threads wait for, "
-                         "run `jstack -l " pid " >FILE` and `bin/magnetar inspect FILE`."))
-        {:magnetar/keys [failed] :as answer} (read-answer pid text)]
+  (let [{:magnetar/keys [failed] :as answer}
+        (or (recorded pid (questions question) about)
+            (refuse "Process " pid " runs no Magnetar 0.3 or newer, or has not loaded it yet. To see what its threads wait for, "
+                    "run `jstack -l " pid " >FILE` and `bin/magnetar inspect FILE`."))]
     (when failed
       (refuse "Process " pid " did not answer: " failed))
     answer))
