@@ -115,12 +115,20 @@
     (when-not (neg? age)
       (quot age 1000000))))
 
+(defn- name-of
+  "What is done on the thread, else its name, else its number: a virtual thread of the JDK has no name as a rule."
+  [^Thread thread]
+  (let [name (or (threads/site-of thread) (.getName thread))]
+    (if (= "" name)
+      (str (if (.isVirtual thread) "virtual thread " "thread ") (.threadId thread))
+      name)))
+
 (defn- thread-node [snapshot limits ^FiberInfo info]
   (let [^Thread thread (.thread info)
         kind (kind info)]
     {:id [kind (.threadId thread)]
      :kind kind
-     :name (or (threads/site-of thread) (.getName thread))
+     :name (name-of thread)
      :thread thread
      :owner (when (= :fork kind) (scope-id snapshot (.home info)))
      :age-ms (age-ms info)
@@ -192,7 +200,7 @@
     (thread-node nil limits (FiberInfo/of thread))
     {:id [:thread (.threadId thread)]
      :kind :thread
-     :name (or (threads/site-of thread) (.getName thread))
+     :name (name-of thread)
      :ended true}))
 
 (defn- unseen-owners
