@@ -16,7 +16,7 @@
 
   start     spawn spawn-link spawn-monitor spawn-opt with-process join continue
   send      ! send-after start-timer cancel-timer read-timer
-  receive   receive with its clauses `after` and `from`; flush
+  receive   receive with its clauses `after` and `from`; with-message-context; flush
   die       exit exit-reason alive?
   links     link unlink monitor demonitor flag
   names     self register unregister whereis registered make-ref make-alias unalias node
@@ -47,6 +47,7 @@
    [magnetar.impl.actor.text :as text]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.context :as context]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
    [magnetar.impl.timeouts :as timeouts]
@@ -514,6 +515,40 @@
           (nil? message) messages
           (identical? Receiver/NULL message) (recur (conj messages nil))
           :else (recur (conj messages message)))))))
+
+(defn with-message-context*
+  "Calls f with the context values of the message that was received last.
+
+  See also `with-message-context`."
+  {:added "0.3"}
+  [f]
+  (let [me (current "with-message-context")]
+    (if-some [context (.messageContext me)]
+      (context/call-in (context/over me (context/own) context) f)
+      (f))))
+
+(defmacro with-message-context
+  "Does body with the context values of the message that was received last.
+
+  They are those that the sender had at its `!`, and lie over the values of this process. A `receive` does not
+  change the context of its process by itself. Servers need no such form: their callbacks see the values of who
+  calls them.
+
+  Throws an IllegalArgumentException outside of a process.
+
+  Example:
+
+    (defcontext user)
+    (with-context [user \"ada\"] (! worker [:print \"report\"]))
+    ;; in the worker
+    (receive [:print what] (actor/with-message-context (log @user what))) ; \"ada\"
+
+  See also `magnetar.scope.context/with-context`.
+
+  Erlang: seq_trace:set_token/2, which each receive sets."
+  {:added "0.3"}
+  [& body]
+  `(with-message-context* (fn [] ~@body)))
 
 ;; ---- die
 

@@ -314,9 +314,10 @@
   (tasks/start-link {:name :tasks})
   (is (= [[(self)] :tasks] (task/await (tasks/async :tasks (fn [] [(task/callers) (first (proc-lib/ancestors))]))))))
 
-(deftest ^{:spec ["C108"]} a-supervised-task-sees-the-context-of-its-supervisor
+(deftest ^{:spec ["C108"]} a-supervised-task-sees-the-context-of-its-caller-over-that-of-its-supervisor
   (context/context* {colour :green} #(tasks/start-link {:name :tasks}))
-  (is (= :green (context/context* {colour :red} #(task/await (tasks/async :tasks (fn [] @colour)))))))
+  (is (= :green (task/await (tasks/async :tasks (fn [] @colour)))))
+  (is (= :red (context/context* {colour :red} #(task/await (tasks/async :tasks (fn [] @colour)))))))
 
 (deftest ^{:spec ["C108"]} a-supervisor-takes-no-more-tasks-than-it-may
   (let [[_ s] (tasks/start-link {:max-children 1})

@@ -10,6 +10,7 @@
    [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.context :as context]
    [magnetar.impl.otp.behaviour :as otp-behaviour]
    [magnetar.impl.otp.debug :as debug]
    [magnetar.impl.otp.host :as host :refer [guarded head]]
@@ -165,7 +166,7 @@
 (defn- retried
   "The queue with the postponed events in front again."
   [queue postponed]
-  (into (or queue ()) postponed))
+  (into (or queue ()) (map context/retried) postponed))
 
 (defn- moved
   "The machine in its next state, before that is entered."
@@ -173,7 +174,7 @@
   (let [state (.-state result)
         changed? (not= state (.-state now))
         modules (changed-modules server now event (.-modules plan))
-        postponed (if (and event (.-postpone? plan)) (conj (.-postponed now) event) (.-postponed now))
+        postponed (if (and event (.-postpone? plan)) (conj (.-postponed now) (context/kept event)) (.-postponed now))
         queue (if changed? (retried (.-queue now) postponed) (.-queue now))
         on (if (and (not changed?) (identical? modules (.-modules now))) (.-on now) (callback server now event modules state))]
     (cond-> (Now. modules state on (.-data result)
@@ -239,7 +240,7 @@
   (.enter (Fiber/current))
   (let [queue (.-queue now)]
     (cond
-      (seq queue) (recur server (step server (assoc now :queue (pop queue)) (peek queue)))
+      (seq queue) (recur server (context/call-as (peek queue) #(step server (assoc now :queue (pop queue)) (peek queue))))
       (seq (.-zero now)) (recur server (due now))
       :else (Next. now (.-debug now) clock/infinite))))
 

@@ -2,6 +2,7 @@
   "Calls a function on each element, each call on a fiber of its own."
   {:no-doc true}
   (:require
+   [magnetar.impl.context :as context]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.fold.checks :as checks]
@@ -156,14 +157,6 @@
 
 ;; ---- lazily: a window at a time, so that nothing runs while the seq is not read
 
-(defn- in-context [context f]
-  (let [fiber (Fiber/current)
-        before (.context fiber)]
-    (.setContext fiber context)
-    (try
-      (f)
-      (finally (.setContext fiber before)))))
-
 (defn- windows
   "The values of coll. `values-of` gives the values of a window, which begins at an offset."
   [values-of size offset coll]
@@ -182,7 +175,7 @@
 
 (defn- lazily [site kind {:keys [parallelism chunk] :as options} f coll]
   (let [context (.context (Fiber/current))]
-    (windows (fn [offset window] (in-context context #(values site kind options offset f window)))
+    (windows (fn [offset window] (context/call-in context #(values site kind options offset f window)))
              (* (long parallelism) (long (or chunk 1))) 0 coll)))
 
 ;; ---- what the program gives

@@ -8,6 +8,7 @@
    [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.arguments :as arguments]
    [magnetar.impl.clock :as clock]
+   [magnetar.impl.context :as context]
    [magnetar.impl.runtime]
    [magnetar.proc-lib :as proc-lib]
    [magnetar.proc-lib.report :as report])
@@ -113,10 +114,10 @@
     (codec/reason t)))
 
 (defn start
-  "Calls the start function of a child: [:ok pid], [:ok pid info], [:ignore] or [:error why]."
+  "Calls the start function of a child: [:ok pid], [:ok pid info], [:ignore] or [:error why]. The child takes this server's own context, whoever asked for it."
   [{[f & args] :start :as child}]
   (try
-    (outcome (apply f args))
+    (outcome (context/call-in (context/own) #(apply f args)))
     (catch Throwable t
       (if (proc-lib/failed-here? t)
         [:error (reason-of child t)]

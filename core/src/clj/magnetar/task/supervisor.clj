@@ -12,11 +12,12 @@
   children  children terminate-child
 
   A task supervisor is a `magnetar.supervisor` with the strategy :dynamic. Its tasks see the context values of
-  the supervisor, and the root values of dynamic vars. The names follow Elixir's module Task.Supervisor.
+  their caller over those of the supervisor, and the root values of dynamic vars. The names follow Elixir's module Task.Supervisor.
 
   Require it as `[magnetar.task.supervisor :as tasks]`."
   (:require
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.context :as context]
    [magnetar.impl.errors :as errors]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.runtime]
@@ -65,7 +66,7 @@
     (arguments/shutdown operation shutdown)))
 
 (defn- async-in [operation supervisor site f args link? options]
-  (let [[how x] (child supervisor site (work/child-body operation f args) options)]
+  (let [[how x] (child supervisor site (context/carried (work/child-body operation f args)) options)]
     (cond
       (= :ok how) (work/adopt site x link?)
       (= :max-children x) (throw (work/too-many supervisor))

@@ -8,6 +8,7 @@
    [magnetar.impl.actor.codec :as codec]
    [magnetar.impl.actor.current :refer [pdict perase pput self]]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.context :as context]
    [magnetar.impl.fibers :as fibers]
    [magnetar.impl.otp.behaviour :as behaviour]
    [magnetar.impl.otp.debug :as debug]
@@ -254,17 +255,27 @@
     (next-or-passivate server now)
     (next-message (.-process server) (.-nanos now))))
 
+(defn- handle-here [^Server server message state debug]
+  (.handle server message)
+  (let [next (.process ^Kind (.-kind server) server message state debug)]
+    (.handle server nil)
+    next))
+
+(defn- handle
+  "Handles the message, in the context of its sender over the server's own."
+  [^Server server message state debug]
+  (let [^LocalProcess process (.-process server)]
+    (if-some [context (.takeMessageContext process)]
+      (context/call-in (context/over process (context/own) context) #(handle-here server message state debug))
+      (handle-here server message state debug))))
+
 (defn- step [^Server server message state debug nanos]
   (let [word (head message)]
     (cond
       (identical? :magnetar/system word) (on-system server message state debug nanos)
       (and (identical? :EXIT word) (.-parent server) (= (.-parent server) (nth message 1 nil)) (= 3 (count message)))
       (.end ^Kind (.-kind server) server (nth message 2) state message debug)
-      :else (do
-              (.handle server message)
-              (let [next (.process ^Kind (.-kind server) server message state debug)]
-                (.handle server nil)
-                next)))))
+      :else (handle server message state debug))))
 
 (defn serve
   "Serves for ever; the process ends by what a callback returned or threw."

@@ -43,9 +43,28 @@ final class BoundedMailbox extends Mailbox {
     private long dropped;
 
     /** A message to which no bound applies. */
-    private static final class Spared extends Node {
+    private static class Spared extends Node {
         Spared(Object message) {
             super(message);
+        }
+
+        static Spared of(Node node) {
+            Object context = node.context();
+            return context == null ? new Spared(node.message) : new SparedInContext(node.message, context);
+        }
+    }
+
+    private static final class SparedInContext extends Spared {
+        private final Object context;
+
+        SparedInContext(Object message, Object context) {
+            super(message);
+            this.context = context;
+        }
+
+        @Override
+        Object context() {
+            return context;
         }
     }
 
@@ -89,7 +108,7 @@ final class BoundedMailbox extends Mailbox {
 
     @Override
     Waiter pushSignal(Node node) {
-        return push(new Spared(node.message));
+        return push(Spared.of(node));
     }
 
     private Waiter add(Node node) {

@@ -143,7 +143,10 @@ public final class Calls {
     /** The answer to a request that was sent before, or {@link Failed}. Called by the current process. */
     public static Object await(LocalProcess me, Ref ref, long nanos) throws InterruptedException {
         long wait = nanos > 0 && Fault.CALL_WAITS_TOO_LONG.isSeeded() ? 2 * nanos : nanos;
-        return outcome(ref, me.receive(new AnswerTo(ref), wait, ref.mark()));
+        Object context = me.messageContext();
+        Object answer = me.receive(new AnswerTo(ref), wait, ref.mark());
+        me.keepContext(context); // of the last message, which an answer is not
+        return outcome(ref, answer);
     }
 
     /**

@@ -51,7 +51,7 @@ record DeathNotice(Pid dead, Object why, List<Owned> owned, List<Pid> links, Lis
 
     private void tellLinked(LocalProcess p) {
         if (p != null) {
-            InFlight.exit(dead, p, why, true);
+            InFlight.exit(dead, p, why, true, null);
         }
     }
 

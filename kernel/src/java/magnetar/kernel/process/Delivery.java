@@ -18,32 +18,31 @@ final class Delivery {
     private Delivery() {}
 
     /** Delivers a message to an address of the process: its pid or an alias. */
-    static void deliver(LocalProcess process, Fiber sender, Object to, Object message) throws InterruptedException {
+    static void deliver(LocalProcess process, Fiber sender, Object to, Object message, Object context) throws InterruptedException {
         if (to instanceof Ref alias) {
             Aliases.deliver(process, alias, message);
         } else {
-            deliver(process, sender, message);
+            deliver(process, sender, Node.of(message, context));
         }
     }
 
     /**
      * Delivers a message of the current fiber, which waits if the mailbox is full and its policy is to block.
      */
-    private static void deliver(LocalProcess process, Fiber sender, Object message) throws InterruptedException {
+    private static void deliver(LocalProcess process, Fiber sender, Node node) throws InterruptedException {
         Mailbox mailbox = process.mailbox();
-        Node node = new Node(message);
         Waiter answer = mailbox.push(node);
         if (answer == Mailbox.FULL) {
             answer = whenFull(process, sender, node, (BoundedMailbox) mailbox);
         }
-        if (!arrives("message", process, message, answer)) {
-            DeadLetters.add(process.pid(), message);
+        if (!arrives("message", process, node.message, answer)) {
+            DeadLetters.add(process.pid(), node.message);
         }
     }
 
     /** Delivers a message to which no bound applies. Never waits. False if the process is dead. */
-    static boolean deliverSignal(LocalProcess process, Object message) {
-        return arrives("timer message", process, message, process.mailbox().pushSignal(new Node(message)));
+    static boolean deliverSignal(LocalProcess process, Object message, Object context) {
+        return arrives("timer message", process, message, process.mailbox().pushSignal(Node.of(message, context)));
     }
 
     /** Handles the result of a push: false if the mailbox is closed. */

@@ -25,24 +25,25 @@ final class InFlight {
 
     /** Sends a message of the current fiber to an address of the process. */
     static void message(Fiber sender, LocalProcess receiver, Object to, Object message) throws InterruptedException {
-        if (!(Simulated.mayDelay() && delaysMessage(sender, receiver, to, message))) {
-            Delivery.deliver(receiver, sender, to, message);
+        Object context = sender.context();
+        if (!(Simulated.mayDelay() && delaysMessage(sender, receiver, to, message, context))) {
+            Delivery.deliver(receiver, sender, to, message, context);
         }
     }
 
     /** False for a bounded mailbox, because its sender may have to wait, or may be refused. */
-    private static boolean delaysMessage(Fiber sender, LocalProcess receiver, Object to, Object message) {
+    private static boolean delaysMessage(Fiber sender, LocalProcess receiver, Object to, Object message, Object context) {
         Object from = source(sender);
         if (receiver.mailbox() instanceof BoundedMailbox && !(to instanceof Ref)) {
             deliver(from, receiver.pid());
             return false;
         }
-        return delays(from, receiver.pid(), message, () -> arrive(sender, receiver, to, message));
+        return delays(from, receiver.pid(), message, () -> arrive(sender, receiver, to, message, context));
     }
 
-    private static void arrive(Fiber sender, LocalProcess receiver, Object to, Object message) {
+    private static void arrive(Fiber sender, LocalProcess receiver, Object to, Object message, Object context) {
         try {
-            Delivery.deliver(receiver, sender, to, message);
+            Delivery.deliver(receiver, sender, to, message, context);
         } catch (InterruptedException e) {
             throw new AssertionError(e); // only a bounded mailbox lets its sender wait
         }
@@ -50,8 +51,9 @@ final class InFlight {
 
     /** Sends a message of the current fiber to which no bound applies. */
     static void control(Fiber sender, Pid to, Object message) {
-        if (!(Simulated.mayDelay() && delays(source(sender), to, message, () -> Send.signal(to, message)))) {
-            Send.signal(to, message);
+        Object context = sender.context();
+        if (!(Simulated.mayDelay() && delays(source(sender), to, message, () -> Send.signal(to, message, context)))) {
+            Send.signal(to, message, context);
         }
     }
 
@@ -59,10 +61,10 @@ final class InFlight {
      * Sends an exit signal of a process, or of a fiber that is not a process. With {@code overLink} it is the
      * signal of a dead process over its link.
      */
-    static void exit(Object source, LocalProcess receiver, Object why, boolean overLink) {
+    static void exit(Object source, LocalProcess receiver, Object why, boolean overLink, Object context) {
         Pid from = source instanceof Pid pid ? pid : null;
-        if (!(Simulated.mayDelay() && delays(source, receiver.pid(), why, () -> receiver.exit(from, why, overLink)))) {
-            receiver.exit(from, why, overLink);
+        if (!(Simulated.mayDelay() && delays(source, receiver.pid(), why, () -> receiver.exit(from, why, overLink, context)))) {
+            receiver.exit(from, why, overLink, context);
         }
     }
 

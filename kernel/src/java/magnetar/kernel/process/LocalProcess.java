@@ -357,8 +357,8 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
 
     // --- exit --------------------------------------------------------------------------------------------------------
 
-    /** Handles an exit signal. */
-    void exit(Pid from, Object why, boolean overLink) {
+    /** Handles an exit signal of a sender with these context values, or null. */
+    void exit(Pid from, Object why, boolean overLink, Object context) {
         Simulated.note("exit signal", pid(), why);
         boolean trapped = Fault.TRAPPING_IS_CHECKED_BEFORE_LOCK.isSeeded() && traps;
         Simulated.switchPoint();
@@ -371,7 +371,7 @@ public abstract sealed class LocalProcess extends Receiver permits Spawn.OnFiber
             Dialect dialect = Dialect.get();
             boolean alive = life == ALIVE;
             boolean kills = !overLink && dialect.kill.equals(why);
-            Node told = alive && (traps || trapped) && !kills ? new Node(dialect.codec.exit(from, why)) : null;
+            Node told = alive && (traps || trapped) && !kills ? Node.of(dialect.codec.exit(from, why), context) : null;
             boolean leaves = alive && !traps && !kills && (!dialect.normal.equals(why) || !overLink && from == pid());
             Cause cause = leaves ? new Cause.Leave(why) : null;
             if (kills) {

@@ -12,4 +12,28 @@ class Node {
     Node(Object message) {
         this.message = message;
     }
+
+    /** A message with the context values of its sender, or null for none: then it is no larger. */
+    static Node of(Object message, Object context) {
+        return context == null ? new Node(message) : new InContext(message, context);
+    }
+
+    /** The context values of its sender, or null. */
+    Object context() {
+        return null;
+    }
+
+    private static final class InContext extends Node {
+        private final Object context;
+
+        InContext(Object message, Object context) {
+            super(message);
+            this.context = context;
+        }
+
+        @Override
+        Object context() {
+            return context;
+        }
+    }
 }

@@ -59,6 +59,9 @@ public abstract sealed class Receiver extends CancellationScope permits LocalPro
         // Set or read by any thread.
         private volatile Pid tracer;
 
+        // Only accessed by the owner.
+        private Object messageContext;
+
         private RareState() {}
     }
 
@@ -154,6 +157,7 @@ public abstract sealed class Receiver extends CancellationScope permits LocalPro
             for (Node n = from == null ? mailbox.drain() : from; n != null; n = n.next == null ? mailbox.drain() : n.next) {
                 Object made = matcher.match(n.message);
                 if (made != null) {
+                    keepContext(n.context());
                     mailbox.remove(n);
                     tell(n.message);
                     return made;
@@ -162,6 +166,32 @@ public abstract sealed class Receiver extends CancellationScope permits LocalPro
             return null;
         } finally {
             mailbox.matching = false;
+        }
+    }
+
+    /** The context values of the sender of the message that was taken last, or null. Called by the owner. */
+    public Object messageContext() {
+        RareState r = rare;
+        return r == null ? null : r.messageContext;
+    }
+
+    /** The same, once: afterwards it is null until a message is taken. Called by the owner. */
+    public Object takeMessageContext() {
+        Object context = messageContext();
+        keepContext(null);
+        return context;
+    }
+
+    /** Sets what {@link #messageContext} returns. Called by the owner. */
+    void keepContext(Object context) {
+        RareState r = rare;
+        if (r == null && context != null) {
+            synchronized (this) {
+                r = makeRare();
+            }
+        }
+        if (r != null) {
+            r.messageContext = context;
         }
     }
 

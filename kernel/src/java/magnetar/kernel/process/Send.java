@@ -84,6 +84,11 @@ public final class Send {
      * becomes a dead letter without an error.
      */
     public static void signal(Object to, Object message) {
+        signal(to, message, null);
+    }
+
+    /** The same, with the context values of the sender, or null. */
+    static void signal(Object to, Object message, Object context) {
         if (to instanceof Ref alias) {
             LocalProcess p = alias.maker() == null ? null : alias.maker().process();
             if (p != null) {
@@ -92,7 +97,7 @@ public final class Send {
             return;
         }
         LocalProcess p = to instanceof Pid pid ? ProcessTable.live(pid) : to instanceof Address address ? processAt(address) : Names.find(to);
-        if (p == null || !Delivery.deliverSignal(p, message)) {
+        if (p == null || !Delivery.deliverSignal(p, message, context)) {
             DeadLetters.add(to, message);
         }
     }
@@ -110,7 +115,7 @@ public final class Send {
         LocalProcess receiver = ProcessTable.live(to);
         LocalProcess from = LocalProcess.of(sender);
         if (receiver != null && !isExiting(from)) {
-            InFlight.exit(from == null ? sender : from.pid(), receiver, reason, false);
+            InFlight.exit(from == null ? sender : from.pid(), receiver, reason, false, sender.context());
             sender.check(); // the sender may have sent the signal to itself
         }
     }

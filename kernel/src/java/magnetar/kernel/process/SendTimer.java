@@ -7,15 +7,17 @@ import magnetar.kernel.time.Timer;
 final class SendTimer extends Timer implements Runnable {
     private final Object to;
     private final long due;
+    private final Object context;
     private Object message;
 
     /**
      * A timer for an address: a pid, an alias, or a name or an {@link Address}. The last two are looked up
-     * when it is due.
+     * when it is due. The message carries the context values, or null.
      */
-    SendTimer(Object to, long dueNanos) {
+    SendTimer(Object to, long dueNanos, Object context) {
         super(dueNanos);
         this.to = to;
+        this.context = context;
         this.due = dueNanos;
     }
 
@@ -42,6 +44,6 @@ final class SendTimer extends Timer implements Runnable {
 
     @Override
     public void run() {
-        Send.signal(to, message);
+        Send.signal(to, message, context);
     }
 }

@@ -31,13 +31,19 @@ public final class SendTimers {
     public static Ref after(long nanos, Object to, Object message, boolean tagged) {
         Fiber fiber = Fiber.current();
         fiber.enter();
-        SendTimer timer = new SendTimer(to, Durations.deadline(fiber.environment().nanoTime(), nanos));
+        SendTimer timer = new SendTimer(to, Durations.deadline(fiber.environment().nanoTime(), nanos), isOwn(fiber, to) ? null : fiber.context());
         TimerRef ref = new TimerRef(Refs.next(fiber), timer);
         timer.carry(tagged ? Dialect.codec().timeout(ref, message) : message);
         if (!Send.isExiting(LocalProcess.of(fiber))) {
             Wheel.of(fiber.environment()).add(timer);
         }
         return ref;
+    }
+
+    /** True for the timer of a process for itself: such a message is of nobody else's work. */
+    private static boolean isOwn(Fiber fiber, Object to) {
+        LocalProcess me = LocalProcess.of(fiber);
+        return me != null && (to == me.pid() || Names.find(to) == me);
     }
 
     /** Stops a timer. Returns the nanoseconds that were left, or -1 if it has sent or was stopped. */

@@ -190,7 +190,7 @@ public final class Spawn {
 
     /** Ends a process that never ran. */
     private static void drop(LocalProcess process) {
-        process.exit(process.pid(), Dialect.get().kill, false);
+        process.exit(process.pid(), Dialect.get().kill, false, null);
         Zombies.remove(process);
     }
 
