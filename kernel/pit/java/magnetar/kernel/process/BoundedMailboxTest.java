@@ -33,6 +33,25 @@ class BoundedMailboxTest {
         return list(m);
     }
 
+    @Test
+    void aSignalKeepsItsContextAndOneWithoutIsNoLarger() {
+        BoundedMailbox m = full(WhenFull.BLOCK);
+        m.pushSignal(Node.of("in context", "context"));
+        m.pushSignal(Node.of("without", null));
+        m.drain();
+        Node inContext = m.after(3);
+        assertEquals(List.of("in context", "context", "without"), List.of(inContext.message, inContext.context(), inContext.next.message));
+        assertNull(inContext.next.context());
+        assertSame(signalled(), inContext.next.getClass());
+        assertEquals(2, m.info().messages() - 3); // no bound applies to either
+    }
+
+    private static Class<?> signalled() {
+        BoundedMailbox m = new BoundedMailbox(1, WhenFull.BLOCK);
+        signal(m, "plain");
+        return m.drain().getClass();
+    }
+
     @ParameterizedTest
     @EnumSource(names = {"BLOCK", "FAIL", "DROP_NEW"})
     void oneThatIsFullTakesNoOrdinaryMessage(WhenFull policy) {
