@@ -1,10 +1,11 @@
 (ns magnetar.report
-  "Sends failures and reports to functions of the program, the hooks.
+  "Sends failures and reports to functions of the program; explains errors.
 
     (report/add-hook :failure (fn [{:keys [site error]}] (log/error error site)))
     (report/add-hook :report (fn [{:keys [level] :as event}] (log/log level event)))
 
-  hooks  add-hook remove-hook
+  hooks   add-hook remove-hook
+  errors  explain pst
 
   Each kind has hooks of its own, any number of them. The default is what happens while a kind has no hook.
 
@@ -30,7 +31,9 @@
   (:require
    [clojure.string :as str]
    [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.explain :as explain]
    [magnetar.impl.hooks :as hooks]
+   [magnetar.impl.pst :as pst]
    [magnetar.impl.runtime]
    [magnetar.impl.suggest :as suggest]
    [magnetar.proc-lib.report]))
@@ -83,3 +86,60 @@
   (check-kind "remove-hook" kind)
   (hooks/remove kind f)
   nil)
+
+;; ---- errors
+
+(defn- check-error [operation x]
+  (when-not (or (nil? x) (instance? Throwable x))
+    (arguments/misuse :magnetar/not-an-error (str "`" operation "` wants an exception; this is " (arguments/show x) ".") {:value x})))
+
+(defn explain
+  "Prints why Magnetar refuses something, and what to write instead.
+
+  It takes an exception, whose causes are searched for an id of Magnetar, or an id. Without an argument it
+  explains *e. It prints a section of docs/reference/errors.md. If the exception has no id of Magnetar, it says
+  so.
+
+  Returns nil.
+
+  Throws an IllegalArgumentException for what is neither an exception nor a keyword.
+
+  Example:
+
+    (report/explain :magnetar/nil-value)
+
+  See also `pst`."
+  {:added "0.3"}
+  ([] (explain *e))
+  ([error-or-id]
+   (when-not (keyword? error-or-id)
+     (check-error "explain" error-or-id))
+   (println (explain/text error-or-id))))
+
+(defn pst
+  "Prints an exception: message, data, causes, and the frames of the program.
+
+  Frames of Magnetar, of Clojure and of the JDK are left out. Below them stands what started the failed work,
+  where the errors know it: the lines of scopes, forks and tasks, and the process with its ancestors. Data are
+  cut short, and shown as `magnetar.inspect/redact-with` allows. Without an argument it prints *e.
+
+  Returns nil.
+
+  Throws an IllegalArgumentException for what is no exception.
+
+  Options:
+    :lines  how many lines to print at most. Default 40
+
+  Example:
+
+    (report/pst *e {:lines 20})
+
+  See also `explain`."
+  {:added "0.3" :arglists '([] [error] [error {:keys [lines]}])}
+  ([] (pst *e))
+  ([error] (pst error nil))
+  ([error {:keys [lines] :or {lines 40} :as options}]
+   (arguments/options "pst" [:lines] options)
+   (arguments/whole :lines lines)
+   (check-error "pst" error)
+   (run! println (if error (pst/lines error lines) ["There is no error to show: *e is nil."]))))

@@ -5,6 +5,7 @@
    [clojure.string :as str]
    [magnetar.dev.lint.api :as api]
    [magnetar.dev.lint.docs :as docs]
+   [magnetar.dev.lint.errors :as errors]
    [magnetar.dev.lint.format :as format]
    [magnetar.dev.lint.layers :as layers]
    [magnetar.dev.lint.libraries :as libraries]
@@ -36,6 +37,7 @@
    ["width of prose" prose/width-findings]
    ["decision records" prose/decision-findings]
    ["scenarios of Erlang" scenarios/findings]
+   ["ids of errors" errors/findings]
    ["api.edn" api/findings]])
 
 (def ^:private compat-gates
@@ -70,7 +72,7 @@
     (leave (if (zero? (long total)) 0 1))))
 
 (defn -main
-  "Runs the gates of `what`, project or compat. --fix writes the poms and formats instead, --write-api rewrites api.edn and
+  "Runs the gates of `what`, project or compat. --fix writes the poms and the page about errors, and formats, instead, --write-api rewrites api.edn and
   kernel/surface.txt instead."
   [what & options]
   (let [option? (fn [option] (some #(= option %) options))
@@ -78,6 +80,6 @@
     (cond
       (seq unknown) (do (println (str "magnetar: lint has no option " (first unknown) ", only --fix and --write-api")) (leave 2))
       (= "compat" what) (check what (if (next options) [] compat-gates))
-      (option? "--fix") (do (libraries/fix) (leave (format/fix)))
+      (option? "--fix") (do (libraries/fix) (errors/fix) (leave (format/fix)))
       (option? "--write-api") (do (api/write) (surface/write) (leave 0))
       :else (check what project-gates))))

@@ -43,8 +43,9 @@
   (apply require (filter #(exists? (first %)) aliases))
   (ns-unmap *ns* 'flush) ; Erlang's takes its place: the prompt flushes by itself
   (refer 'magnetar.actor)
-  (require '[clojure.repl :refer [doc source apropos dir pst find-doc]]
-           '[clojure.pprint :refer [pp pprint]]))
+  (require '[clojure.repl :refer [doc source apropos dir find-doc]]
+           '[clojure.pprint :refer [pp pprint]]
+           '[magnetar.report :refer [explain pst]]))
 
 ;; --- reading forms from edited lines
 

@@ -104,8 +104,8 @@
 (deftest pst-of-a-fork-that-failed-shows-the-frames-of-the-user
   (doseq [form ["(magnetar.scope/with-scope [s] (magnetar.scope/fork s divide))"
                 "(magnetar.scope/with-scope [s] (magnetar.scope/join (magnetar.scope/fork s divide)))"]]
-    (let [lines (answers "(defn divide [] (/ 1 0))" form "(clojure.repl/pst *e)")
-          own (filter #(re-find #"^\tshell-test.scratch\d+/divide" %) lines)]
+    (let [lines (answers "(defn divide [] (/ 1 0))" form "(magnetar.report/pst *e)")
+          own (filter #(re-find #"^ +at shell-test.scratch\d+/divide" %) lines)]
       (is (seq own) (str/join "\n" lines)))))
 
 (deftest an-error-is-printed-as-ever-and-the-process-lives

@@ -1,0 +1,51 @@
+(ns magnetar.impl.explain
+  "The sections of the page about errors, docs/reference/errors.md, which is a copy of the resource that is read here."
+  {:no-doc true}
+  (:require
+   [clojure.java.io :as io]
+   [clojure.string :as str]
+   [magnetar.impl.runtime]
+   [magnetar.impl.suggest :as suggest]))
+
+(set! *warn-on-reflection* true)
+
+(defn page
+  "The text of the page."
+  []
+  (slurp (io/resource "magnetar/errors.md") :encoding "UTF-8"))
+
+(defn sections
+  "From each id to its section, without the heading."
+  []
+  (into (sorted-map)
+        (for [[_ id text] (re-seq #"(?ms)^## :(\S+)\n(.*?)(?=^## |\z)" (page))]
+          [(keyword id) (str/trim text)])))
+
+(defn causes
+  "The error and its causes, outermost first, each once, at most 100."
+  [error]
+  (loop [^Throwable e error, seen []]
+    (if (or (nil? e) (some #(identical? e %) seen) (= 100 (count seen)))
+      seen
+      (recur (try (.getCause e) (catch Throwable _ nil)) (conj seen e)))))
+
+(defn id-of
+  "The id of the outermost error among the causes that has one, or nil."
+  [error]
+  (some #(when (keyword? %) %) (map (comp :magnetar/reason ex-data) (causes error))))
+
+(defn- of-id [id]
+  (let [known (sections)]
+    (if-some [text (known id)]
+      (str id "\n\n" text)
+      (str id " is no id of Magnetar."
+           (when-some [meant (suggest/closest id (keys known))] (str " Is " meant " meant?"))))))
+
+(defn text
+  "What to print of an error, an id or nil."
+  [x]
+  (cond
+    (nil? x) "There is no error to explain: *e is nil."
+    (keyword? x) (of-id x)
+    (id-of x) (of-id (id-of x))
+    :else (str "This error has no id of Magnetar: " (.getName (class x)) ". `pst` shows where it was thrown.")))

@@ -1,0 +1,110 @@
+(ns magnetar.errors-test
+  "Each example of the page about errors raises the id that it stands under; `explain` prints the sections, and `pst` failures."
+  (:require
+   [clojure.string :as str]
+   [clojure.test :refer [deftest is testing]]
+   [magnetar.actor :as actor]
+   [magnetar.dev.guide :as guide]
+   [magnetar.impl.explain :as explain]
+   [magnetar.inspect :as inspect]
+   [magnetar.report :as report]
+   [magnetar.scope :as scope]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private aliases
+  '[[magnetar.async :as a] [magnetar.actor :as actor] [magnetar.application :as app] [magnetar.bits :as bits] [magnetar.channel :as channel]
+    [magnetar.scope.context :as context] [magnetar.fold :as fold] [magnetar.gen-event :as ge] [magnetar.gen-server :as gs]
+    [magnetar.hot :as hot] [magnetar.inspect :as inspect] [magnetar.match :as match] [magnetar.pool :as pool] [magnetar.registry :as registry]
+    [magnetar.report :as report] [magnetar.resilience :as r] [magnetar.scope :as scope] [magnetar.table.snapshot :as snapshot]
+    [magnetar.gen-statem :as statem] [magnetar.supervisor :as sup] [magnetar.sys :as sys] [magnetar.table :as table] [magnetar.task :as task]
+    [magnetar.task.supervisor :as tasks] [magnetar.timer :as timer]])
+
+(defn examples
+  "The examples of the page, as [id code]."
+  []
+  (for [[id text] (explain/sections)
+        [code] (guide/examples text)]
+    [id code]))
+
+(defn raised
+  "The id that the code raises in a process of its own, or its value."
+  [code]
+  (binding [*ns* (create-ns (gensym "magnetar.errors-test.page"))]
+    (try
+      (refer-clojure)
+      (apply require aliases)
+      (actor/with-process {}
+        (try
+          (last (mapv eval (guide/forms code)))
+          (catch Throwable e (explain/id-of e))))
+      (catch Throwable e (explain/id-of e))
+      (finally (remove-ns (ns-name *ns*))))))
+
+(deftest each-example-raises-the-id-it-stands-under
+  (is (< 100 (count (examples))))
+  (doseq [[id code] (examples)]
+    (testing code
+      (is (= id (raised code))))))
+
+;; ---- explain
+
+(deftest explain-prints-the-section-of-an-id-or-of-a-cause
+  (let [section (with-out-str (report/explain :magnetar/nil-value))
+        thrown (ex-info "outer" {} (ex-info "inner" {:magnetar/reason :magnetar/nil-value}))]
+    (is (str/includes? section "Nil cannot be put on a channel"))
+    (is (str/starts-with? section ":magnetar/nil-value"))
+    (is (not (str/includes? section "## ")))
+    (is (= section (with-out-str (report/explain thrown))))
+    (is (= section (binding [*e thrown] (with-out-str (is (nil? (report/explain)))))))))
+
+(deftest explain-says-so-if-there-is-no-id
+  (is (str/includes? (with-out-str (report/explain (Exception. "boom"))) "no id of Magnetar: java.lang.Exception"))
+  (is (str/includes? (with-out-str (report/explain :magnetar/nil-valeu)) "Is :magnetar/nil-value meant?"))
+  (is (str/includes? (binding [*e nil] (with-out-str (report/explain))) "*e is nil"))
+  (is (= :magnetar/not-an-error (explain/id-of (try (report/explain 42) (catch IllegalArgumentException e e))))))
+
+;; ---- pst
+
+(defn- shown [error & [options]]
+  (str/split-lines (with-out-str (is (nil? (report/pst error options))))))
+
+(defn- divide [x]
+  (/ 1 x))
+
+(deftest pst-shows-the-frames-of-the-program-and-what-started-the-fork
+  (let [lines (shown (try (scope/with-scope [s] (scope/fork s #(divide 0))) (catch Exception e e)))]
+    (is (some #(re-find #"^ +at magnetar\.errors-test/divide \(errors_test\.clj:\d+\)" %) lines))
+    (is (some #(re-find #"^Caused by: java\.lang\.ArithmeticException: Divide by zero" %) lines))
+    (is (some #(re-find #"started by the fork .*errors_test\.clj:\d+" %) lines))
+    (is (not-any? #(re-find #"at (clojure|java|magnetar\.scope|magnetar\.impl)[./]" %) lines))))
+
+(deftest pst-stays-within-its-bounds
+  (let [a (Exception. "a")
+        b (Exception. "b" a)
+        big (ex-info (apply str (repeat 1000000 "x")) {:numbers (range) :text (apply str (repeat 1000000 "y"))})
+        mute (proxy [Exception] [] (getMessage [] (throw (IllegalStateException. "no"))))
+        deep (reduce (fn [cause i] (ex-info (str "level " i) {:i i} cause)) nil (range 1000))]
+    (.initCause a b)
+    (doseq [error [a big mute deep (Exception.)]
+            :let [lines (shown error)]]
+      (is (<= 1 (count lines) 40))
+      (is (every? #(< (count %) 300) lines)))
+    (is (= 2 (count (filter #(re-find #"Exception: [ab]$" %) (shown a)))))
+    (is (str/includes? (first (shown mute)) "getMessage threw java.lang.IllegalStateException"))
+    (is (str/includes? (first (shown (Exception.))) "no message"))
+    (is (= 5 (count (shown deep {:lines 5}))))
+    (is (re-find #"more lines\)" (last (shown deep {:lines 5}))))))
+
+(deftest pst-hides-what-the-program-hides
+  (try
+    (inspect/redact-with (fn [x] (if (:card x) (assoc x :card "hidden") x)))
+    (let [text (str/join "\n" (shown (ex-info "declined" {:card "4711"})))]
+      (is (str/includes? text "hidden"))
+      (is (not (str/includes? text "4711"))))
+    (finally (inspect/redact-with nil))))
+
+(deftest pst-prints-the-forms-that-a-trace-attached
+  (let [error (Exception. "boom")]
+    (.addSuppressed error (ex-info "forms" {:magnetar.trace/forms ['(/ 1 x) '(charge order)]}))
+    (is (some #(= "  in the form: (/ 1 x)" %) (shown error)))))
