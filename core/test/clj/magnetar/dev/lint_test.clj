@@ -6,6 +6,7 @@
    [magnetar.dev.child :as child]
    [magnetar.dev.lint.api :as api]
    [magnetar.dev.lint.docs :as docs]
+   [magnetar.dev.lint.errors :as errors]
    [magnetar.dev.lint.layers :as layers]
    [magnetar.dev.lint.libraries :as libraries]
    [magnetar.dev.lint.prose :as prose]
@@ -359,3 +360,20 @@
             ["core/test/clj/a_test.clj" 3 "SPN-99 is no scenario"]
             ["docs/parity/erlang.md" 7 "XYZ is no scenario"]]
            (mapv (juxt :file :line :message) (scenarios/findings))))))
+
+;; ---- ids of errors
+
+(deftest the-ids-of-this-checkout-have-sections
+  (is (= [] (errors/findings))))
+
+(deftest an-id-without-a-section-and-a-section-without-an-id-are-found
+  (let [page "# Errors\n\n## :magnetar/bad-order\n\n## :magnetar/gone\n\n## :magnetar/no-process\n"]
+    (planted {"core/src/clj/a.clj" (str "(ns a)\n(misuse :magnetar/bad-order \"not :magnetar/in-a-text\") ; :magnetar/in-a-comment\n"
+                                        "(misuse :magnetar/bad-price {:magnetar/reason \\\"})\n")
+              "kernel/src/java/A.java" "class A { void f() { throw Dialect.codec().misuse(\"no-process\", x); } }"
+              "core/src/clj/magnetar/errors.md" page
+              "docs/reference/errors.md" (str page "\n")}
+      (is (= [["core/src/clj/a.clj" 3 "the error :magnetar/bad-price has no section in core/src/clj/magnetar/errors.md: write one, or list the keyword in magnetar.dev.lint.errors"]
+              ["core/src/clj/magnetar/errors.md" 5 "no source raises :magnetar/gone"]
+              ["docs/reference/errors.md" nil "differs from core/src/clj/magnetar/errors.md, which `explain` reads: bin/magnetar lint --fix copies it"]]
+             (mapv (juxt :file :line :message) (errors/findings)))))))

@@ -19,6 +19,8 @@
   "Ids that the test kit makes of the problems that the simulator finds, as in magnetar.kernel.sim.Run."
   (map #(str "magnetar.test/" %) ["broken" "deadlock" "endless" "foreign-thread" "interrupted" "monitor" "stuck" "timed-wait"]))
 
+(def ^:private run-of-a-simulation "kernel/src/java/magnetar/kernel/sim/Run.java")
+
 (def ^:private skipped
   "A character literal, a string or a comment of Clojure."
   #"(?s)\\.|\"(?:[^\"\\]|\\.)*+\"|;[^\n]*")
@@ -36,7 +38,7 @@
   []
   (-> (into {} (mapcat keywords-in) (mapcat #(sources/files % ".clj") ["core/src/clj" "test-kit/src/clj"]))
       (into (mapcat misuses-in) (sources/files "kernel/src/java" ".java"))
-      (into (map #(vector % "kernel/src/java/magnetar/kernel/sim/Run.java")) of-simulations)
+      (into (map #(vector % run-of-a-simulation)) (when (sources/exists? run-of-a-simulation) of-simulations))
       (as-> ids (apply dissoc ids no-ids))))
 
 (defn- sections []
