@@ -97,8 +97,8 @@
   "Prints why Magnetar refuses something, and what to write instead.
 
   It takes an exception, whose causes are searched for an id of Magnetar, or an id. Without an argument it
-  explains *e. It prints a section of docs/reference/errors.md. If the exception has no id of Magnetar, it says
-  so.
+  explains *e. It prints a section of docs/reference/errors.md. If the exception has no id of Magnetar, it
+  says so.
 
   Returns nil.
 
