@@ -1,0 +1,105 @@
+(ns magnetar.impl.trace.events
+  "What a trace tells, and to what: a writer gets lines, a function gets data. The depth is a context value of the fiber."
+  {:no-doc true}
+  (:require
+   [clojure.string :as str]
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.inspect.shown :as shown]
+   [magnetar.impl.reports :as reports]
+   [magnetar.impl.runtime])
+  (:import
+   (clojure.lang Associative ILookup IPending)
+   (java.io Writer)
+   (magnetar.kernel.fiber Fiber)
+   (magnetar.kernel.process LocalProcess)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- the depth: a number, or :off while this fiber tells of an event
+
+(def ^:private depth-key 'magnetar.trace/depth)
+
+(defn depth
+  "The depth of traced calls around this one, or :off. Calls no function that a program may trace."
+  [^Fiber fiber]
+  (let [^ILookup values (.context fiber)]
+    (if (identical? nil values) 0 (.valAt values depth-key 0))))
+
+(defn set-depth
+  "Sets the depth. Calls no function that a program may trace. The caller restores the former context."
+  [^Fiber fiber depth]
+  (let [^Associative values (.context fiber)]
+    (.setContext fiber (if (identical? nil values) {depth-key depth} (.assoc values depth-key depth)))))
+
+;; ---- text
+
+(defn by
+  "The name of the running process, fiber or thread."
+  []
+  (if-some [process (LocalProcess/current)]
+    (str (.pid process))
+    (let [thread (Thread/currentThread)
+          thread-name (.getName thread)]
+      (cond
+        (str/blank? thread-name) (str "fiber " (.threadId thread))
+        (.isVirtual thread) (str thread-name " #" (.threadId thread))
+        :else thread-name))))
+
+(defn- error-text [error]
+  (let [text (reports/words error)]
+    (str/replace (if (< 300 (count text)) (str (subs text 0 300) "..") text) #"\s*\n\s*" " ")))
+
+(def ^:private most-arguments 20)
+
+(defn- shown-arguments
+  "The texts of the arguments, up to the first one that is not realized: `apply` takes a lazy sequence, which may have no end."
+  [args]
+  (loop [args args, shown []]
+    (cond
+      (and (instance? IPending args) (not (realized? args))) (conj shown "..")
+      (empty? args) shown
+      (= most-arguments (count shown)) (conj shown "..")
+      :else (recur (rest args) (conj shown (shown/shown (first args)))))))
+
+(defn- call-text [{:keys [function args]}]
+  (str "(" (str/join " " (cons function (shown-arguments args))) ")"))
+
+(defn text
+  "The event as one line."
+  [{:keys [event depth by value error label] :as data}]
+  (str "[" by "] " (apply str (repeat depth "| "))
+       (case event
+         :call (call-text data)
+         :return (str "=> " (shown/shown value))
+         :throw (str "!! " (error-text error))
+         (str label ": " (shown/shown value)))))
+
+;; ---- sinks
+
+(defn write-line
+  "Writes the line by one call of the writer, so that lines of several fibers do not mix."
+  [^Writer out line]
+  (.write out (str line "\n"))
+  (.flush out))
+
+(defn sink
+  "The sink for these options: what :to is, or the lines go to the writer."
+  [operation options out]
+  (arguments/options operation [:to] options)
+  (let [to (:to options)]
+    (arguments/option-function ":to" to "{:to tap>}")
+    (or to #(write-line out (text %)))))
+
+(defn tell
+  "Gives the event to the sink. A sink that fails is reported, and the program goes on. Traced functions that the sink calls are not traced."
+  [sink event]
+  (let [fiber (Fiber/current)
+        before (.context fiber)]
+    (set-depth fiber :off)
+    (try
+      (sink event)
+      (catch Exception e
+        (when (instance? InterruptedException e)
+          (.interrupt (Thread/currentThread)))
+        (reports/report "sink of magnetar.trace" e))
+      (finally (.setContext fiber before)))))

@@ -1,0 +1,218 @@
+(ns magnetar.trace
+  "Shows what a program does: calls with their results.
+
+  trace-vars, trace-ns      print the tree of calls of functions
+  untrace-vars, untrace-ns  end that
+  trace                     prints a value, and returns it
+
+  A line begins with the process, fiber or thread that does the call. It is indented by the calls around it,
+  also by those of the fibers that started this one. Values are cut short, lazy ones are not realized, and
+  what the redaction of `magnetar.inspect/redact-with` hides is not shown.
+
+  Where they exist, the names are those of clojure.tools.trace.
+
+  Require it as `[magnetar.trace :as trace]`."
+  (:require
+   [magnetar.impl.arguments :as arguments]
+   [magnetar.impl.runtime]
+   [magnetar.impl.trace.calls :as calls]
+   [magnetar.impl.trace.events :as events])
+  (:import
+   (clojure.lang Namespace)
+   (magnetar.kernel.fiber Fiber)))
+
+(set! *warn-on-reflection* true)
+
+;; ---- values
+
+(defn trace
+  "Prints a value, after a label if one is given, and returns the value.
+
+  Example:
+
+    (inc (trace/trace \"total\" (+ 1 2))) ;=> 4"
+  {:added "0.3"}
+  ([value] (trace "TRACE" value))
+  ([label value]
+   (let [depth (events/depth (Fiber/current))]
+     (events/write-line *out* (events/text {:event :value, :label label, :value value, :by (events/by)
+                                            :depth (if (number? depth) depth 0)})))
+   value))
+
+;; ---- calls
+
+(defn- names-and-options
+  "The arguments of a macro: those that name something, and the map of options behind them."
+  [args]
+  (if (map? (last args))
+    [(butlast args) (last args)]
+    [args {}]))
+
+(defn- as-values [args]
+  (mapv #(if (symbol? %) (list 'quote %) %) args))
+
+(defn trace-vars*
+  "Traces the functions of vars. The macro `trace-vars` calls it.
+
+  A symbol names a var in *ns*.
+
+  See also `trace-vars`."
+  {:added "0.3"}
+  ([vars] (trace-vars* vars {}))
+  ([vars options]
+   (calls/trace-all (calls/vars "trace-vars" *ns* vars) (events/sink "trace-vars" options *out*))))
+
+(defmacro trace-vars
+  "Prints each call of the functions, with its arguments, and each result.
+
+  The arguments are symbols or vars, and after them may stand a map of options.
+
+    (trace/trace-vars iseven? isodd?)
+    (iseven? 2)
+    ; [main] (shop/iseven? 2)
+    ; [main] | (shop/isodd? 1)
+    ; [main] | | (shop/iseven? 0)
+    ; [main] | | => true
+    ; [main] | => true
+    ; [main] => true
+
+  An exit by an exception is printed as `!!` with the exception. A call is indented by the traced calls that
+  led to it, also across go blocks, forks and spawned processes. Calls of a function that was loaded again
+  meanwhile are printed too. A var that is traced already gets the new options.
+
+  Some calls cannot be seen: those that the compiler replaced (`:inline`, direct linking), those of a protocol
+  function on a type that implements the protocol in its `deftype`, `defrecord` or `reify`, and those under a
+  `binding` of a dynamic var. A function that was taken out of the var before is not traced either.
+
+  Returns the names of the vars.
+
+  Throws an IllegalArgumentException, and traces nothing, if an argument is not a var that holds a function,
+  such as a macro or a multimethod.
+
+  Options:
+
+    :to  a function that gets each event instead of the printed line, as a map: :event (:call, :return or
+         :throw), :call (a number, the same for the events of one call), :function, :depth, :by, and :args,
+         :value or :error. Default: a line on what *out* is now. If it throws, that is reported.
+
+  Example:
+
+    (def told (atom []))
+    (defn twice [n] (* 2 n))
+    (trace/trace-vars twice {:to #(swap! told conj (select-keys % [:event :args :value]))})
+    (twice 4)
+    @told ;=> [{:event :call, :args [4]} {:event :return, :value 8}]
+
+  See also `trace-ns`, `untrace-vars`.
+
+  Erlang: dbg:tpl(Module, Function, x)."
+  {:added "0.3" :arglists '([& vars] [var & more {:keys [to]}])}
+  [& args]
+  (let [[vars options] (names-and-options args)]
+    `(trace-vars* ~(as-values vars) ~options)))
+
+(defn untrace-vars*
+  "Ends the tracing of vars. The macro `untrace-vars` calls it.
+
+  See also `untrace-vars`."
+  {:added "0.3"}
+  [vars]
+  (calls/untrace-all (calls/vars "untrace-vars" *ns* vars)))
+
+(defmacro untrace-vars
+  "Ends the tracing of functions: the vars hold again what they held.
+
+  Returns the names of those that were traced.
+
+  Throws an IllegalArgumentException if an argument is not a var.
+
+  Example:
+
+    (trace/untrace-vars magnetar.trace/trace) ;=> []
+
+  See also `trace-vars`."
+  {:added "0.3"}
+  [& vars]
+  `(untrace-vars* ~(as-values vars)))
+
+(defn- as-namespace
+  "The argument of `trace-ns` as code: a symbol is quoted unless it is a local or a var."
+  [env x]
+  (if (and (symbol? x) (not (contains? env x)) (or (find-ns x) (nil? (calls/find-var-in *ns* x))))
+    (list 'quote x)
+    x))
+
+(defn trace-ns*
+  "Traces the functions of a namespace. The macro `trace-ns` calls it.
+
+  See also `trace-ns`."
+  {:added "0.3"}
+  ([namespace] (trace-ns* namespace {}))
+  ([namespace options]
+   (let [sink (events/sink "trace-ns" options *out*)
+         ^Namespace ns (calls/namespace-of "trace-ns" namespace)]
+     (calls/trace-all (filter calls/traceable? (calls/of-namespace ns)) sink))))
+
+(defmacro trace-ns
+  "Prints each call of the functions of a namespace, private ones too.
+
+  The argument is a namespace or its name, quoted or not. What is not a function is left alone, and so are
+  functions that are defined later.
+
+  Returns the names of the vars that are traced.
+
+  Throws an IllegalArgumentException if there is no such namespace, or if it is one that the tracer uses, such
+  as clojure.core.
+
+  Options: as for `trace-vars`.
+
+  Example:
+
+    (trace/trace-ns my.shop)
+    (trace/trace-ns 'my.shop {:to tap>})
+
+  See also `trace-vars`, `untrace-ns`."
+  {:added "0.3" :arglists '([namespace] [namespace {:keys [to]}])}
+  ([namespace] `(trace-ns ~namespace {}))
+  ([namespace options]
+   `(trace-ns* ~(as-namespace &env namespace) ~options)))
+
+(defn untrace-ns*
+  "Ends the tracing of a namespace. The macro `untrace-ns` calls it.
+
+  See also `untrace-ns`."
+  {:added "0.3"}
+  [namespace]
+  (calls/untrace-all (calls/of-namespace (calls/namespace-of "untrace-ns" namespace))))
+
+(defmacro untrace-ns
+  "Ends the tracing of all functions of a namespace.
+
+  Returns the names of those that were traced.
+
+  See also `trace-ns`."
+  {:added "0.3"}
+  [namespace]
+  `(untrace-ns* ~(as-namespace &env namespace)))
+
+(defn traced?
+  "Returns true if the var is traced. A symbol names a var in *ns*.
+
+  Example:
+
+    (trace/traced? 'clojure.core/slurp) ;=> false"
+  {:added "0.3"}
+  [var]
+  (boolean (some-> (calls/find-var-in *ns* var) calls/traced?)))
+
+(defn traceable?
+  "Returns true if `trace-vars` accepts the var: it holds a function.
+
+  Macros, multimethods and values are not traceable. A symbol names a var in *ns*.
+
+  Example:
+
+    (map trace/traceable? '[clojure.core/slurp clojure.core/when]) ;=> (true false)"
+  {:added "0.3"}
+  [var]
+  (boolean (some-> (calls/find-var-in *ns* var) calls/traceable?)))
