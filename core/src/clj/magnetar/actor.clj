@@ -530,9 +530,9 @@
 (defmacro with-message-context
   "Does body with the context values of the message that was received last.
 
-  They are those that the sender had at its `!`, and lie over the values of this process. A `receive` does not
-  change the context of its process by itself. Servers need no such form: their callbacks see the values of who
-  calls them.
+  They are those that the sender had at its `!`, and lie over the values of this process. A `receive` does
+  not change the context of its process by itself. Servers need no such form, since their callbacks see the
+  values of their callers.
 
   Throws an IllegalArgumentException outside of a process.
 

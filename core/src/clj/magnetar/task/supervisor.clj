@@ -12,7 +12,8 @@
   children  children terminate-child
 
   A task supervisor is a `magnetar.supervisor` with the strategy :dynamic. Its tasks see the context values of
-  their caller over those of the supervisor, and the root values of dynamic vars. The names follow Elixir's module Task.Supervisor.
+  their caller over those of the supervisor, and the root values of dynamic vars. The names follow Elixir's
+  module Task.Supervisor.
 
   Require it as `[magnetar.task.supervisor :as tasks]`."
   (:require
